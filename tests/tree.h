@@ -1,4 +1,5 @@
 #pragma once
+// Paths of the source tree and of the built programs, for tests.
 
 #include <string>
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
@@ -34,7 +34,7 @@ struct LightCommand {
 // Every other command is the engine's.
 constexpr LightCommand kLightCommands[] = {
     {"tokenize", command_tokenize}, {"render", command_render}, {"cache", command_cache},
-    {"report", command_report},     {"diff", command_diff},
+    {"report", command_report},     {"diff", command_diff},     {"bench", command_bench},
 };
 
 void print_help() {
@@ -54,8 +54,9 @@ void print_help() {
                                near.empty() ? "" : " (did you mean " + near + "?)"));
 }
 
-// Loads the engine from the executable's own folder and hands the command line over.
-int run_engine(int argc, char** argv) {
+// Loads the engine from the executable's own folder, once; returns the function of that name.
+template <class Function>
+Function* engine_function(const char* name) {
   // OpenMP reads this when it is loaded. Its own default spins for milliseconds at every barrier,
   // which on a machine that others use too made a training step take twice as long (15.3 s, 7.3 s).
   setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
@@ -63,12 +64,16 @@ int run_engine(int argc, char** argv) {
   const std::string path = self.parent_path() / "libxrun_engine.so";
   void* engine = dlopen(path.c_str(), RTLD_NOW);
   XRUN_CHECK(engine != nullptr, "the engine cannot be loaded: {}", dlerror());
-  const auto run = reinterpret_cast<int (*)(int, char**)>(dlsym(engine, "xrun_engine_main"));
-  XRUN_CHECK(run != nullptr, "{} has no entry: {}", path, dlerror());
-  return run(argc, argv);
+  const auto function = reinterpret_cast<Function*>(dlsym(engine, name));
+  XRUN_CHECK(function != nullptr, "{} has no entry: {}", path, dlerror());
+  return function;
 }
 
-// Options that stand before the recipe are read all the same; a command comes first.
+int run_engine(int argc, char** argv) {
+  return engine_function<decltype(xrun_engine_main)>("xrun_engine_main")(argc, argv);
+}
+
+// Options may come before a recipe; a command comes before its options.
 int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -76,11 +81,11 @@ int run_options_first(int argc, char** argv) {
     if (find_command(argument) == nullptr) continue;
     throw UsageError(fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
   }
-  throw UsageError(fmt::format(
-      "{} stands alone; wanted a recipe or a command: xrun RECIPE.lua {} ...", argv[1], argv[1]));
+  throw UsageError(fmt::format("{} needs a recipe or a command before it: xrun RECIPE.lua {} ...",
+                               argv[1], argv[1]));
 }
 
-// Whether an argument behind the command is a recipe.
+// Returns whether an argument behind the command is a recipe.
 bool takes_recipe(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     if (std::string_view(argv[i]).ends_with(".lua")) return true;
@@ -113,14 +118,14 @@ int dispatch(int argc, char** argv) {
   throw_unknown(name);
 }
 
-// What was printed has reached its file, or the command failed; a reader that went away is content.
+// Fails if the output did not reach its file; a reader that closed its pipe has all it wanted.
 int finish(int status) {
   const bool flushed = std::fflush(stdout) == 0;
   const int code = errno;
   if (flushed && std::ferror(stdout) == 0) return status;
   pollfd out = {STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0) return status;
-  throw Error(flushed ? "standard output could not be written whole"
+  throw Error(flushed ? "standard output could not be written completely"
                       : fmt::format("standard output cannot be written: {}", std::strerror(code)));
 }
 
@@ -132,6 +137,15 @@ int report(const char* message, int status) {
 }
 
 }  // namespace
+
+std::filesystem::path tokenizer_folder(const std::string& name) {
+  std::error_code code;
+  std::filesystem::path folder = name;
+  if (!std::filesystem::is_directory(folder, code)) {
+    engine_function<decltype(xrun_engine_model_folder)>("xrun_engine_model_folder")(name, folder);
+  }
+  return folder;
+}
 
 }  // namespace xrun
 

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes that are gathered, many megabytes of them.
+// A growing buffer for many megabytes of bytes.
 
 #include <cstdlib>
 #include <cstring>

@@ -1,3 +1,5 @@
+// The wait polls instead of blocking, so that an interrupt or `kill_when` can end the child.
+
 #include "core/base/child_process.h"
 
 #include <fcntl.h>
@@ -18,11 +20,11 @@ namespace xrun {
 
 namespace {
 
-constexpr int kPollMs = 50;      // how late an interrupt may be noticed
-constexpr int kClosePollMs = 2;  // how late a child that is to be killed may be
+constexpr int kPollMs = 50;      // the most that an interrupt waits
+constexpr int kClosePollMs = 2;  // the most that a kill is late: tests kill at exact moments
 constexpr size_t kLastBytes = 2000;
 
-// The child's ends of its input and output.
+// Standard input from /dev/null; standard output and error into one file.
 class SpawnFiles {
  public:
   explicit SpawnFiles(const std::filesystem::path& output) {

@@ -1,5 +1,5 @@
 #pragma once
-// Programs run as children: executed anew, never a fork of this process, so threads do no harm.
+// Child processes: spawned, never forked, since a fork of a threaded process may deadlock.
 
 #include <filesystem>
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// The end of a child and the last lines that it wrote.
+// The exit status of a child and the last lines that it wrote.
 struct ChildResult {
   int status = 0;          // exit status; 128 + signal if a signal ended it; 127 if not started
   std::string last_lines;  // the end of its output, at most 2,000 bytes of whole lines
@@ -18,8 +18,8 @@ struct ChildResult {
 using KillWhen = std::function<bool()>;
 
 // Runs `arguments[0]`, looked up in PATH, with this process's environment and no input; standard
-// output and error go to the file `output`, which is replaced. Waits for its end; if the interrupt
-// flag is raised meanwhile the child is ended with SIGTERM and Interrupted is thrown.
+// output and error go to the file `output`, which is replaced. Waits for its end. If the interrupt
+// flag is raised meanwhile, ends the child with SIGTERM and throws Interrupted.
 ChildResult run_child(const std::vector<std::string>& arguments,
                       const std::filesystem::path& output, const KillWhen& kill_when = {});
 

@@ -8,8 +8,7 @@
 
 namespace xrun {
 
-// A failure that the user can read: what, got, wanted, the way out; the user's own file and line
-// first.
+// A failure in the user's terms: what, got, wanted and the fix, after the user's own file and line.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,5 +1,5 @@
-// A file comes to its name by a rename, when its bytes are on the disk, and the folder is synced
-// behind it: so a name holds all of the old bytes or all of the new ones.
+// Bytes go to a temporary name and to the disk first, then the file is renamed and its folder synced:
+// a name holds all of the old bytes or all of the new ones.
 
 #include "core/base/file.h"
 
@@ -20,15 +20,15 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/lfs_pointer.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr uint64_t kBufferBytes = 1 << 20;
-// Of one write: the system keeps a new file in pieces as large as its writes and maps whole pieces,
-// so that 32 scattered rows of a mapped cache took 226 MB of memory; with these writes it is 38 MB.
+// Bytes per write. The page cache holds a new file in pieces as large as its writes and maps whole
+// pieces: 32 scattered rows of a mapped cache took 226 MB of memory with writes of 1 MiB, 38 MB with
+// these.
 constexpr uint64_t kWriteBytes = 1 << 16;
 constexpr auto kLockPoll = std::chrono::milliseconds(50);
 
@@ -53,7 +53,7 @@ FileFault& file_fault() {
   return fault;
 }
 
-// Returns true when the operation must fail; errno is then that of a full disk, or of a lost one.
+// Returns true if the operation must fail, with errno set to `code`.
 bool fails_here(const char* operation, int code = ENOSPC) {
   FileFault& fault = file_fault();
   if (fault.nth == 0 || fault.operation != operation) return false;
@@ -81,7 +81,7 @@ void set_file_fault(std::string_view operation, int64_t nth) {
 bool path_exists(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) return true;
-  if (errno != ENOENT && errno != ENOTDIR) fail(path, "be looked at");
+  if (errno != ENOENT && errno != ENOTDIR) fail(path, "be examined");
   return false;
 }
 
@@ -96,6 +96,13 @@ int64_t read_open_file(int fd, char* to, size_t size) {
     total += static_cast<size_t>(n);
   }
   return static_cast<int64_t>(total);
+}
+
+void refuse_lfs_pointer(std::string_view bytes, const std::string& path) {
+  XRUN_CHECK(!bytes.starts_with("version https://git-lfs"),
+             "{}: is a Git LFS pointer, not the file that it stands for; fetch that with git lfs "
+             "pull",
+             path);
 }
 
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
@@ -116,7 +123,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
     size += static_cast<uint64_t>(n);
     if (size > max_bytes) {
       ::close(fd);
-      throw Error(fmt::format("{}: is larger than {} bytes, the most that is read of such a file",
+      throw Error(fmt::format("{}: is larger than the limit of {} bytes",
                               path.string(), max_bytes));
     }
   }
@@ -269,7 +276,8 @@ FileLock::FileLock(const std::filesystem::path& path, bool wait,
   }
 }
 
-// Takes the lock if nobody has it. A file that its holder removed meanwhile is no lock any more.
+// Takes the lock if nobody holds it. The holder may have removed the file meanwhile: the lock counts
+// only if the path still names the locked file.
 bool FileLock::try_lock(const std::filesystem::path& path) {
   if (path.has_parent_path()) make_dirs(path.parent_path());
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);

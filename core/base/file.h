@@ -1,7 +1,7 @@
 #pragma once
-// Files as the engine writes them: whole, synced, renamed into place; and read-only maps.
+// Durable files (written whole, synced, renamed into place), read-only maps and locks.
 //
-// Every write, fsync and rename of what must last, and every read of a data file, passes one gate
+// Every durable write, fsync and rename, and every read of a data file, passes one gate
 // at which tests make the n-th operation fail (set_file_fault, or XRUN_FILE_FAULT="write:3" in the
 // environment of a child process).
 
@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// The system refused an operation on a file: that says nothing about what the file holds.
+// The system refused an operation on a file, whatever its contents.
 class FileError : public Error {
  public:
   FileError(int code, const std::string& message) : Error(message), code_(code) {}
@@ -25,12 +25,16 @@ class FileError : public Error {
   int code_;
 };
 
-// Whether something of this name is there. Throws Error that says why if nobody can tell: a folder
+// Returns true if the path exists. Throws Error with the reason if the system cannot tell: a folder
 // that may not be entered, a name that is too long.
 bool path_exists(const std::filesystem::path& path);
 
 // Returns the whole file. Throws Error if it cannot be read or is larger than max_bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UINT64_MAX);
+
+// Throws Error that names the file and the fix if `bytes`, all of a file or its beginning, are the
+// pointer that a Git clone without Git LFS has in place of a large file. read_file calls it.
+void refuse_lfs_pointer(std::string_view bytes, const std::string& path);
 
 // Replaces `path` by `bytes`: temporary name, fsync, rename, fsync of the folder. After a failure
 // or a kill at any moment `path` holds the old bytes or the new ones. Throws Error.
@@ -82,7 +86,7 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::string_view bytes() const { return {data_, size_}; }
-  // Gives the memory of pages read so far back; they are read again when they are needed.
+  // Releases the memory of the pages read so far; the system reads them again on demand.
   void forget() const;
 
  private:
@@ -90,13 +94,13 @@ class MappedFile {
   uint64_t size_ = 0;
 };
 
-// An exclusive advisory lock on a file, held until destruction; freed by the system on a kill. The
-// file's folder is made if it is not there, so that a holder may remove the folder with the lock.
+// An exclusive advisory lock on a file, held until destruction; the system frees it on a kill. A
+// missing folder is made, so that a holder may remove the folder with the lock.
 class FileLock {
  public:
   // Returns without the lock (held() is false) if another process has it and wait is false. While
   // it waits it calls `waiting` (may be empty, may throw) every 50 ms. Throws Error if the file
-  // cannot be made, and where the file system has no locks.
+  // cannot be made or the file system has no locks.
   FileLock(const std::filesystem::path& path, bool wait, const std::function<void()>& waiting = {});
   ~FileLock();
   FileLock(const FileLock&) = delete;
@@ -111,12 +115,12 @@ class FileLock {
   bool held_ = false;
 };
 
-// Reads up to `size` bytes of an open file, fewer at its end alone. Returns -1 and sets errno if
+// Reads up to `size` bytes of an open file, fewer only at its end. Returns -1 and sets errno if
 // the system cannot.
 int64_t read_open_file(int fd, char* to, size_t size);
 
 // Makes the nth operation (1-based) of a kind fail, and all later ones too: "write", "fsync" and
-// "rename" as a full disk would, "read" (read_open_file alone) as a lost disk would; nth = 0
+// "rename" as a full disk would, "read" (read_open_file only) as a lost disk would; nth = 0
 // switches it off. For tests. Not thread-safe.
 void set_file_fault(std::string_view operation, int64_t nth);
 

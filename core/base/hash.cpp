@@ -1,3 +1,5 @@
+// A field is hashed as the sizes of name and value (two 64-bit integers), the name, the value.
+
 #include "core/base/hash.h"
 
 #define XXH_STATIC_LINKING_ONLY

@@ -1,3 +1,5 @@
+// Lock-free atomics only: signal handlers raise these flags.
+
 #include "core/base/interrupt.h"
 
 #include <atomic>
@@ -10,6 +12,7 @@ namespace {
 
 std::atomic<int> raised_by = 0;
 std::atomic<bool> pause_wanted = false;
+std::atomic<WorkPoll> work_poll = nullptr;
 static_assert(std::atomic<int>::is_always_lock_free);  // or a handler could not touch it
 
 }  // namespace
@@ -35,6 +38,13 @@ void request_pause() { pause_wanted.store(true); }
 
 bool take_pause_request() {
   return pause_wanted.load(std::memory_order_relaxed) && pause_wanted.exchange(false);
+}
+
+WorkPoll set_work_poll(WorkPoll poll) { return work_poll.exchange(poll); }
+
+void check_work_interrupt() {
+  if (!interrupt_requested()) return;
+  if (const WorkPoll poll = work_poll) poll();
 }
 
 }  // namespace xrun

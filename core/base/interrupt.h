@@ -1,8 +1,6 @@
 #pragma once
-// The flag that SIGINT and SIGTERM raise, looked at wherever work may stop without loss.
-//
-// It stands below every folder that works long (caching, steps, sampling); core/run/signals.h
-// installs the handlers that raise it.
+// Cooperative cancellation: the flag that SIGINT and SIGTERM raise, polled wherever work may stop
+// without loss. core/run/signals.h installs the handlers.
 
 namespace xrun {
 
@@ -19,13 +17,27 @@ void check_interrupt();
 
 // Lowers the flag.
 void clear_interrupt();
-// Lowers the flag if this signal raised it, as a prompt does after it has answered a Ctrl-C: one
-// that ends the process and came meanwhile stays. Async-signal-safe.
+// Lowers the flag only if this signal raised it: a prompt that has answered a Ctrl-C must not drop a
+// SIGTERM that arrived meanwhile. Async-signal-safe.
 void clear_interrupt(int signal_number);
 
-// A second flag, of SIGUSR1: a loop pauses between two bodies. Raising it is async-signal-safe.
+// A second flag, raised by SIGUSR1: a loop pauses between two bodies. Async-signal-safe.
 void request_pause();
 // Lowers the flag; returns whether it was raised.
 bool take_pause_request();
+
+// ---- inside long kernels
+
+// Called within long work while the flag is raised; throws Interrupted if the work may stop there.
+// Any working thread may call it.
+using WorkPoll = void (*)();
+
+// Sets the poll and returns the previous one. nullptr, the initial value, never stops work within: a
+// run's own steps end first. The prompt sets one.
+WorkPoll set_work_poll(WorkPoll poll);
+
+// Calls the poll if the flag is raised; costs one relaxed load otherwise. Models call it for each
+// block, forward and backward.
+void check_work_interrupt();
 
 }  // namespace xrun

@@ -1,7 +1,6 @@
 #pragma once
-// An ordered JSON value: configurations, manifests, messages, templates' arguments.
-//
-// Reading goes through simdjson; writing is our own. Not for hot paths.
+// An ordered JSON value for configurations, manifests, messages and template arguments. Not for hot
+// paths.
 
 #include <cstdint>
 #include <initializer_list>
@@ -13,7 +12,7 @@
 
 namespace xrun {
 
-// One JSON value. Objects keep the order of their keys; a repeated key keeps its first place and
+// One JSON value. Objects keep the order of their keys; a repeated key keeps its first position and
 // takes the last value, as in Python. Integers beyond int64 keep their digits.
 class Json {
  public:
@@ -35,7 +34,7 @@ class Json {
   Json(Array value) : value_(std::move(value)) {}
   Json(Object value) : value_(std::move(value)) {}
   // An integer beyond int64 from its decimal digits, as JSON spells it ("-" may lead). Throws Error
-  // if it is none, or if its size is beyond a double's.
+  // if it is not one, or exceeds the range of a double.
   static Json big_integer(std::string digits);
   static Json array() { return Json(Array{}); }
   static Json object() { return Json(Object{}); }
@@ -51,7 +50,7 @@ class Json {
   bool is_array() const { return kind() == Kind::kArray; }
   bool is_object() const { return kind() == Kind::kObject; }
 
-  // The value as a kind; each throws Error that names both kinds if it is another one.
+  // Reads of one kind; each throws Error that names both kinds if the value is of another.
   bool as_bool() const;
   int64_t as_int() const;             // an integral double is accepted
   double as_double() const;           // an integer is accepted; beyond int64 the nearest double
@@ -62,7 +61,7 @@ class Json {
   const Object& as_object() const;
   Object& as_object();
 
-  // The member of an object, or nullptr if it is absent or this is no object.
+  // The member of an object, or nullptr if it is absent or this is not an object.
   const Json* find(std::string_view key) const;
   Json* find(std::string_view key);
   // The member of an object. Throws Error that names the key if it is absent.
@@ -84,13 +83,22 @@ class Json {
 };
 
 // Parses one document. Throws Error "name:line:column: message" (1-based, in bytes) otherwise;
-// first_line is the line on which text begins, behind `column` bytes of it; a byte order mark
-// before line 1 is skipped. Nesting deeper than 512 and numbers beyond a double's range are errors.
+// `text` begins on line `first_line` after `column` bytes; a byte order mark before line 1 is
+// skipped. Nesting deeper than 512 and numbers beyond a double's range are errors.
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line = 1,
                 uint64_t column = 0);
 
 // Reads and parses a file of at most 1 GiB.
 Json read_json(const std::string& path);
+
+// Returns the string under `key`; "" if there is no object, no such key or no string.
+std::string text_member(const Json* object, std::string_view key);
+inline std::string text_member(const Json& object, std::string_view key) {
+  return text_member(&object, key);
+}
+
+// Returns the code unit of the escape "\uXXXX" at text[at], or -1 if there is none.
+int json_escape_unit(std::string_view text, size_t at);
 
 struct JsonStyle {
   int indent = -1;     // spaces a level; -1 is one line

@@ -1,24 +1,211 @@
-// Reading: simdjson's DOM for speed; where it refuses, json_fault.h finds the place.
+// simdjson's DOM reads a text fast but reports no position: after a failure JsonGrammar walks the
+// text by the grammar of RFC 8259 to the byte that breaks it.
 
 #include <simdjson.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/json_fault.h"
 #include "core/base/utf8.h"
 
 namespace xrun {
 
+int json_escape_unit(std::string_view text, size_t at) {
+  if (at + 6 > text.size() || text.substr(at, 2) != "\\u") return -1;
+  const char* end = text.data() + at + 6;
+  unsigned unit = 0;
+  const auto [last, code] = std::from_chars(end - 4, end, unit, 16);
+  return code == std::errc() && last == end ? static_cast<int>(unit) : -1;
+}
+
 namespace {
 
-constexpr size_t kMaxDepth = kMaxJsonDepth;
+constexpr int kMaxDepth = 512;
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
-constexpr size_t kKeptBytes = size_t{16} << 20;  // of text that a parser stays ready for
+constexpr size_t kParserBytes = size_t{16} << 20;  // largest text whose parser memory is reused
+
+struct JsonFault {
+  size_t at;  // bytes before it
+  std::string message;
+};
+
+// Walks a document by its grammar and throws JsonFault at the first byte that breaks it.
+class JsonGrammar {
+ public:
+  explicit JsonGrammar(std::string_view text) : text_(text) {}
+
+  void document() {
+    value(0);
+    blank();
+    if (at_ < text_.size()) fail("unexpected text after the value");
+  }
+
+ private:
+  [[noreturn]] void fail(std::string message) const { throw JsonFault{at_, std::move(message)}; }
+
+  void blank() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != text_.npos) ++at_;
+  }
+
+  char peek() {
+    blank();
+    if (at_ >= text_.size()) fail("the text ends inside a value");
+    return text_[at_];
+  }
+
+  void expect(char c) {
+    if (peek() != c) fail(fmt::format("expected '{}'", c));
+    ++at_;
+  }
+
+  void value(int depth) {
+    if (depth > kMaxDepth) fail(fmt::format("nested deeper than {}", kMaxDepth));
+    const char c = peek();
+    if (c == '{') return object(depth);
+    if (c == '[') return array(depth);
+    if (c == '"') return string();
+    if (c == '-' || std::isdigit(static_cast<unsigned char>(c))) return number();
+    for (std::string_view word : {"true", "false", "null"}) {
+      if (text_.substr(at_, word.size()) == word) {
+        at_ += word.size();
+        return;
+      }
+    }
+    fail("expected a value");
+  }
+
+  void object(int depth) {
+    ++at_;
+    if (peek() == '}') {
+      ++at_;
+      return;
+    }
+    while (true) {
+      if (peek() != '"') fail("expected a key in double quotes");
+      string();
+      expect(':');
+      value(depth + 1);
+      if (peek() == '}') break;
+      if (peek() != ',') fail("expected ',' or '}'");
+      ++at_;
+    }
+    ++at_;
+  }
+
+  void array(int depth) {
+    ++at_;
+    if (peek() == ']') {
+      ++at_;
+      return;
+    }
+    while (true) {
+      value(depth + 1);
+      if (peek() == ']') break;
+      if (peek() != ',') fail("expected ',' or ']'");
+      ++at_;
+    }
+    ++at_;
+  }
+
+  void string() {
+    const size_t start = at_++;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      if (static_cast<unsigned char>(text_[at_]) < 0x20) fail("a control character in a string");
+      if (text_[at_] == '\\') {
+        escape();
+        continue;
+      }
+      const CodePoint point = read_utf8(text_, at_);
+      if (!point.valid) fail("a byte that is not UTF-8");
+      at_ += point.size;
+    }
+    if (at_ >= text_.size()) {
+      at_ = start;
+      fail("a string without its closing quote");
+    }
+    ++at_;
+  }
+
+  void escape() {
+    if (at_ + 1 >= text_.size()) {
+      at_ = text_.size();
+      return;
+    }
+    const char c = text_[at_ + 1];
+    if (std::string_view("\"\\/bfnrtu").find(c) == std::string_view::npos) {
+      fail("an unknown escape in a string");
+    }
+    if (c != 'u') {
+      at_ += 2;
+      return;
+    }
+    const int first = json_escape_unit(text_, at_);
+    if (first < 0) fail("\\u without four hexadecimal digits");
+    const size_t start = at_;
+    at_ += 6;
+    if (first < 0xD800 || first > 0xDFFF) return;
+    const int second = json_escape_unit(text_, at_);
+    if (first > 0xDBFF || second < 0xDC00 || second > 0xDFFF) {
+      at_ = start;
+      fail("half of a surrogate pair");
+    }
+    at_ += 6;
+  }
+
+  void digits() {
+    if (at_ >= text_.size() || !std::isdigit(static_cast<unsigned char>(text_[at_]))) {
+      fail("expected a digit");
+    }
+    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+
+  void number() {
+    const size_t start = at_;
+    if (text_[at_] == '-') ++at_;
+    const size_t first = at_;
+    digits();
+    if (text_[first] == '0' && at_ > first + 1) {
+      at_ = first;
+      fail("a number with a leading zero");
+    }
+    if (at_ < text_.size() && text_[at_] == '.') {
+      ++at_;
+      digits();
+    }
+    if (at_ < text_.size() && (text_[at_] == 'e' || text_[at_] == 'E')) {
+      ++at_;
+      if (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) ++at_;
+      digits();
+    }
+    const std::string digits_read(text_.substr(start, at_ - start));
+    if (!std::isfinite(std::strtod(digits_read.c_str(), nullptr))) {
+      at_ = start;
+      fail("a number out of range");
+    }
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// Returns the first byte that breaks the grammar, nests deeper than kMaxDepth or spells a value that
+// Json cannot hold (half a surrogate pair, a number out of range); nullopt if there is none.
+std::optional<JsonFault> find_json_fault(std::string_view text) {
+  try {
+    if (is_utf16(text)) return JsonFault{0, std::string("it is ") + kUtf16Hint};
+    JsonGrammar(text).document();
+  } catch (JsonFault& found) {
+    return std::move(found);
+  }
+  return std::nullopt;
+}
 
 [[noreturn]] void report(std::string_view text, std::string_view name, int64_t first_line,
                          uint64_t column, simdjson::error_code code) {
@@ -74,7 +261,7 @@ std::string spell_large_integers(std::string_view text, std::vector<std::string>
 }
 
 // From simdjson's tree to ours. `digits` are those of the integers beyond int64 that are still to
-// come, in order; nullptr where simdjson has read the text as it stands.
+// come, in order; nullptr if simdjson has read the original text.
 Json convert(const simdjson::dom::element& element, const std::string*& digits) {
   using simdjson::dom::element_type;
   switch (element.type()) {
@@ -105,8 +292,8 @@ Json convert(const simdjson::dom::element& element, const std::string*& digits) 
   }
 }
 
-// Large objects (vocabularies) would make a search per key quadratic, so duplicates are found by
-// sorting indices, and only where there are any.
+// Duplicates are found by sorting indices: a search per key would be quadratic in the size of an
+// object, and vocabularies have 10^5 keys.
 void keep_last_of_repeated_keys(Json& value);
 
 void drop_repeated(Json::Object& object) {
@@ -147,7 +334,7 @@ void keep_last_of_repeated_keys(Json& value) {
 
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line, uint64_t column) {
   thread_local simdjson::dom::parser parser;
-  if (parser.max_depth() != kMaxDepth) {
+  if (parser.max_depth() != size_t{kMaxDepth}) {
     XRUN_CHECK(!parser.allocate(0, kMaxDepth), "{}: no memory for a JSON parser", name);
   }
   // Some editors write one before the first line of a file.
@@ -163,8 +350,8 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
   if (code != simdjson::SUCCESS) report(text, name, first_line, column, code);
   const std::string* digits = large.empty() ? nullptr : large.data();
   Json value = convert(element, digits);
-  // Memory of a rare huge text is not kept for the thread's life.
-  if (parser.capacity() > kKeptBytes) parser = simdjson::dom::parser();
+  // A rare huge text must not hold its memory for the life of the thread.
+  if (parser.capacity() > kParserBytes) parser = simdjson::dom::parser();
   keep_last_of_repeated_keys(value);
   return value;
 }

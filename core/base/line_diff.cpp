@@ -1,5 +1,6 @@
-// Longest common subsequence by dynamic programming over what remains between the common beginning
-// and the common end; table[i][j] is the length for the lines from i and from j on.
+// Longest common subsequence by dynamic programming over the lines between the common beginning and
+// the common end: table[i][j] is its length for the lines from i and from j on.
+
 #include "core/base/line_diff.h"
 
 #include <fmt/core.h>
@@ -10,7 +11,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kMostCells = size_t{4} << 20;
+constexpr size_t kMostCells = size_t{4} << 20;  // 16 MiB of lengths
 
 using Lines = std::vector<std::string_view>;
 

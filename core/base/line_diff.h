@@ -1,5 +1,5 @@
 #pragma once
-// Two texts line by line: what one has and the other lacks.
+// The difference of two texts, line by line.
 
 #include <cstdint>
 #include <string>
@@ -17,13 +17,13 @@ struct DiffLine {
   bool operator==(const DiffLine&) const = default;
 };
 
-// Returns every line of both texts in order, as few as can be in one of them alone (a longest
-// common subsequence). Where the texts part over more than some thousand lines, what lies between
-// their common beginning and end is given as wholly different.
+// Returns every line of both texts in order, with the longest common subsequence of lines as common.
+// If the texts differ over more than some thousand lines, everything between their common beginning
+// and end counts as different.
 std::vector<DiffLine> diff_lines(std::string_view first, std::string_view second);
 
 // The differing lines with `around` common ones beside them: "- 12  text", "+ 12  text",
-// "  13  text", a line "..." between far ones. "" where nothing differs.
+// "  13  text", a line "..." between far ones. Empty if nothing differs.
 std::vector<std::string> diff_text(const std::vector<DiffLine>& lines, size_t around = 1);
 
 }  // namespace xrun

@@ -16,7 +16,8 @@ uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
 // Returns a uniform double in [0, 1) with 53 random bits.
 double philox_unit(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
 
-// The streams of a run; a new use takes a new number, and none is ever reused.
+// The streams of a run. A new use takes a new number; a number is never reused, since runs resume
+// with the numbers they began with.
 enum RandomStream : uint64_t {
   kStreamShuffle = 1,
   kStreamMixture = 2,

@@ -1,3 +1,6 @@
+// read_utf8 accepts exactly the well-formed sequences of the Unicode Standard, table 3-7: the lead byte
+// fixes the length and the range of the second byte.
+
 #include "core/base/utf8.h"
 
 #include <simdjson.h>
@@ -14,7 +17,7 @@ struct LeadByte {
   unsigned char high;
 };
 
-// The Unicode Standard, table 3-7: well-formed UTF-8 byte sequences.
+// E0 and F0 exclude overlong forms, ED surrogates, F4 values beyond U+10FFFF.
 LeadByte lead_byte(unsigned char c) {
   if (c < 0x80) return {1, 0, 0};
   if (c < 0xC2) return {0, 0, 0};

@@ -1,17 +1,225 @@
-// Values are a JSON object: the checked literals, then the defaults of what they leave out.
+// Checked in this order: --set, the engine's names, types and ranges, keys that nothing reads, reads
+// without a key, missing keys. The first breach is the error. The values are the checked literals,
+// then the defaults of the keys that they leave out.
 
 #include "core/config/config.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/config/config_check.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
+#include "core/config/lua_source.h"
 
 namespace xrun {
+namespace {
+
+// "; the engine's key of that name is `optim.lr`", "; here it is `optim.lr`" for a name of another
+// library, or "".
+std::string elsewhere(std::string_view name) {
+  for (const ConfigField& field : config_fields()) {
+    const size_t dot = field.path.rfind('.');
+    const std::string last = dot == std::string::npos ? field.path : field.path.substr(dot + 1);
+    if (last == name) return fmt::format("; the engine's key of that name is `{}`", field.path);
+  }
+  const std::string hint = foreign_name_hint(name);
+  return hint.empty() ? "" : "; " + hint;
+}
+
+class ConfigCheck {
+ public:
+  ConfigCheck(const RecipeText& recipe, const std::vector<std::string>& sets)
+      : recipe_(recipe), root_(recipe.config) {
+    root_.is_table = true;
+    for (const Literal::Entry& entry : root_.entries) own_.push_back(entry.key);
+    if (root_.is_list() && !root_.entries.empty()) {
+      fail(recipe.config_line, "config", "the config has named keys, not a list");
+    }
+    for (const std::string& text : sets) apply_set(recipe, root_, text);
+  }
+
+  void check() {
+    for (const Literal::Entry& entry : root_.entries) {
+      if (find_config_field(entry.key) != nullptr) check_known(entry.key, entry.value);
+    }
+    check_reads();
+    check_required();
+    check_batch();
+  }
+
+  Literal& root() { return root_; }
+
+ private:
+  [[noreturn]] void fail(int line, std::string_view word, const std::string& what) const {
+    if (line == kSetLine) throw UsageError("--set: " + what);
+    throw UsageError(fmt::format("{}:{}: {}{}", recipe_.file, line, what,
+                                 excerpt_of_word(recipe_.text, line, word)));
+  }
+
+  bool is_read(std::string_view key) const {
+    return std::any_of(recipe_.reads.begin(), recipe_.reads.end(),
+                       [&](const ConfigRead& read) { return read.path[0] == key; });
+  }
+
+  // ---- the engine's keys: names, types, ranges
+
+  void check_known(const std::string& path, const Literal& value) {
+    const ConfigField* field = find_config_field(path);
+    const Json json = literal_json(value);
+    if (field != nullptr && !fits(*field, json)) {
+      const std::string word = path.substr(path.rfind('.') + 1);
+      fail(value.line, word,
+           fmt::format("{}: got {}, wanted {}", path, dump_json(json), wanted_text(*field)));
+    }
+    const bool elements = field != nullptr && field->kind == FieldKind::kList &&
+                          !config_field_names(path + ".1").empty();
+    const bool table = field != nullptr &&
+                       (field->kind == FieldKind::kTable || field->kind == FieldKind::kFlagOrTable);
+    const bool named = table && !config_field_names(path).empty();
+    for (const Literal::Entry& entry : value.entries) {
+      const std::string inner = path + "." + entry.key;
+      if (elements) {
+        check_element(inner, entry.value);
+      } else if (named) {
+        check_name(path, entry);
+        check_known(inner, entry.value);
+      }
+    }
+  }
+
+  void check_element(const std::string& path, const Literal& element) {
+    if (!element.is_table || (element.is_list() && !element.entries.empty())) {
+      fail(element.line, "",
+           fmt::format("{}: got {}, wanted a table, {}", path, dump_json(literal_json(element)),
+                       element_example(path)));
+    }
+    for (const Literal::Entry& entry : element.entries) {
+      check_name(path, entry);
+      check_known(path + "." + entry.key, entry.value);
+    }
+    for (const std::string& name : config_field_names(path)) {
+      if (find_config_field(path + "." + name)->required && element.find(name) == nullptr) {
+        fail(element.line, "", fmt::format("{} has no `{}`", path, name));
+      }
+    }
+  }
+
+  void check_name(const std::string& path, const Literal::Entry& entry) {
+    const std::string inner = path + "." + entry.key;
+    if (find_config_field(inner) != nullptr) return;
+    std::string hint = did_you_mean(entry.key, config_field_names(path), path + ".");
+    if (hint.empty()) hint = elsewhere(entry.key);
+    if (hint.empty() && is_read(entry.key)) {
+      hint = fmt::format("; `{}.{}` is read, so it belongs one level up", recipe_.config_name,
+                         entry.key);
+    }
+    fail(entry.value.line, entry.key, fmt::format("there is no key `{}`{}", inner, hint));
+  }
+
+  // ---- the recipe's own keys: each key is read, each read has a key
+
+  void check_reads() {
+    std::vector<std::string> missing;  // read, but neither own nor the engine's
+    for (const ConfigRead& read : recipe_.reads) {
+      const std::string& key = read.path[0];
+      const bool known = root_.find(key) != nullptr || find_config_field(key) != nullptr;
+      if (!known) missing.push_back(key);
+    }
+    for (const Literal::Entry& entry : root_.entries) {
+      if (find_config_field(entry.key) != nullptr || is_read(entry.key)) continue;
+      fail(entry.value.line, entry.key, unread(entry, missing));
+    }
+    for (const ConfigRead& read : recipe_.reads) check_read(read);
+  }
+
+  std::string unread(const Literal::Entry& entry, const std::vector<std::string>& missing) const {
+    std::string near = nearest_name(entry.key, missing);
+    if (near.empty() && missing.size() == 1) near = missing[0];
+    if (!near.empty()) {
+      for (const ConfigRead& read : recipe_.reads) {
+        if (read.path[0] != near) continue;
+        return fmt::format("`{}` is never read; line {} reads `{}.{}`", entry.key, read.line,
+                           recipe_.config_name, near);
+      }
+    }
+    std::string hint = did_you_mean(entry.key, config_field_names(""));
+    if (hint.empty()) hint = elsewhere(entry.key);
+    return fmt::format("`{}` is never read: no line says `{}.{}`{}", entry.key, recipe_.config_name,
+                       entry.key, hint);
+  }
+
+  void check_read(const ConfigRead& read) {
+    const std::string full = recipe_.config_name + "." + join_path(read.path);
+    const std::string& key = read.path[0];
+    if (root_.find(key) == nullptr && find_config_field(key) == nullptr) {
+      std::vector<std::string> known = config_field_names("");
+      known.insert(known.begin(), own_.begin(), own_.end());
+      fail(read.line, key,
+           fmt::format("`{}.{}` is read, but the config has no `{}`{}", recipe_.config_name, key,
+                       key, did_you_mean(key, known, recipe_.config_name + ".")));
+    }
+    const ConfigField* field = find_config_field(key);
+    if (read.path.size() < 2 || field == nullptr || field->kind != FieldKind::kTable) return;
+    const std::vector<std::string> names = config_field_names(key);
+    if (std::find(names.begin(), names.end(), read.path[1]) != names.end()) return;
+    fail(read.line, read.path[1],
+         fmt::format("`{}` is read, but `{}` has no `{}`{}", full, key, read.path[1],
+                     did_you_mean(read.path[1], names, recipe_.config_name + "." + key + ".")));
+  }
+
+  // ---- required keys
+
+  int line_of_read(std::string_view key) const {
+    for (const ConfigRead& read : recipe_.reads) {
+      if (read.path[0] == key) return read.line;
+    }
+    return 0;
+  }
+
+  void check_required() {
+    for (const ConfigField& field : config_fields()) {
+      if (!field.required || field.path.find('[') != std::string::npos) continue;
+      const size_t dot = field.path.find('.');
+      const std::string top = field.path.substr(0, dot);
+      const Literal* table = root_.find(top);
+      const bool given =
+          dot == std::string::npos
+              ? table != nullptr
+              : table != nullptr && table->find(field.path.substr(dot + 1)) != nullptr;
+      const bool wanted = is_read(top) || (dot != std::string::npos && table != nullptr);
+      if (given || !wanted) continue;
+      const int line = table != nullptr && table->line > 0 ? table->line : line_of_read(top);
+      fail(line > 0 ? line : recipe_.config_line, top,
+           fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
+                       field.doc, field.path));
+    }
+  }
+
+  // A step has one count for each unit of its data sets; at least one must be given.
+  void check_batch() {
+    const Literal* batch = root_.find("batch");
+    if (batch == nullptr && !is_read("batch")) return;
+    for (const std::string& name : batch_counts()) {
+      if (batch != nullptr && batch->find(name) != nullptr) return;
+    }
+    const int line = batch != nullptr && batch->line > 0 ? batch->line : line_of_read("batch");
+    fail(line > 0 ? line : recipe_.config_line, "batch",
+         "`batch` does not say how much a step takes: add one of pairs, sequences, prompts and "
+         "tokens to it, or --set batch.pairs=...");
+  }
+
+  const RecipeText& recipe_;
+  Literal root_;
+  std::vector<std::string> own_;
+};
+
+}  // namespace
+
 Config Config::resolve(const RecipeText& recipe, const std::vector<std::string>& sets) {
-  const Literal root = check_config(recipe, sets);
+  ConfigCheck checked(recipe, sets);
+  checked.check();
+  const Literal& root = checked.root();
   Config config;
   const auto note = [&](auto&& again, const std::string& path, const Literal& literal) -> void {
     if (!literal.is_table) config.origins_[path] = literal_origin(recipe, literal);

@@ -1,5 +1,5 @@
 #pragma once
-// A recipe's config after the scan of its text, --set and defaults: each value with its origin.
+// The resolved config of a recipe: every value with its origin (a line, --set or the default).
 
 #include <map>
 #include <string>
@@ -24,7 +24,7 @@ class Config {
   const Json& values() const { return values_; }
   // A value by path ("optim.lr", "data.1.path"), or nullptr if it is absent.
   const Json* find(std::string_view path) const;
-  // The same. Throws UsageError that names the key and what it is for.
+  // The same, but throws UsageError with the key and its doc if it is absent.
   const Json& at(std::string_view path) const;
   std::string text(std::string_view path) const { return at(path).as_string(); }
   double number(std::string_view path) const { return at(path).as_double(); }

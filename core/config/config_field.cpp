@@ -1,4 +1,4 @@
-// Looks fields up by path and checks values against them; config_field_table.cpp declares them.
+// Finds fields by path and checks values against them; config_field_table.cpp declares them.
 
 #include "core/config/config_field.h"
 
@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 namespace {

@@ -2,6 +2,7 @@
 // The engine's config keys, each declared once with type, default, range and doc. The checks, the
 // defaults, `xrun explain`, docs/lua-api.md and the editors' stubs come from this declaration.
 
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -10,6 +11,10 @@
 #include "core/base/json.h"
 
 namespace xrun {
+
+// Defaults of settings that are also used without a configuration.
+constexpr double kMaxBadShare = 0.5;       // max_bad
+constexpr int64_t kMaxMicroTokens = 8192;  // batch.max_tokens
 
 enum class FieldKind {
   kText,
@@ -30,12 +35,13 @@ struct ConfigField {
   FieldKind kind = FieldKind::kText;
   Json default_value;  // null: none, the key is then absent
   std::string doc;
+  std::vector<std::string> foreign = {};  // its names in TRL, Transformers and Axolotl
   double least = -std::numeric_limits<double>::infinity();  // of a list: of its elements
   double most = std::numeric_limits<double>::infinity();
-  bool above_least = false;               // least itself is out
-  bool below_most = false;                // most itself is out
+  bool above_least = false;               // least itself is excluded
+  bool below_most = false;                // most itself is excluded
   std::vector<std::string> choices = {};  // of kText; empty: any
-  bool required = false;                  // if the table around it is given or read
+  bool required = false;                  // if its table is given or read
   size_t elements = 0;                    // of a list: how many there must be; 0: any number
   bool of_data_set = false;               // also an option of xrun.chat and its like
 };
@@ -47,11 +53,16 @@ const std::vector<ConfigField>& config_fields();
 // "valid.data.1.path" is found under "data[].path". nullptr if the engine has none.
 const ConfigField* find_config_field(std::string_view path);
 
-// Names of the fields directly inside `path` ("" for the top level), for did-you-mean.
+// Names of the fields directly inside `path` ("" for the top level).
 std::vector<std::string> config_field_names(std::string_view path);
 
 // The fields that xrun.chat and its like take as options, in place of the config's values.
 std::vector<std::string> data_set_field_names();
+
+// Returns "here it is `optim.lr`" for a name of TRL, Transformers or Axolotl ("learning_rate"), or
+// one sentence if no key corresponds ("logging_steps"); "" for other names. `path`, if given, is set
+// to the key, or "".
+std::string foreign_name_hint(std::string_view name, std::string* path = nullptr);
 
 // The default of the field at `path`; null if it has none.
 Json default_value(std::string_view path);
@@ -76,12 +87,12 @@ std::string element_example(std::string_view path);
 // True if a value fits the field: type, range, choices.
 bool fits(const ConfigField& field, const Json& value);
 
-// Checks a value that would stand at `path` of the configuration ("data", "optim") and everything
+// Checks the value of `path` in a configuration ("data", "optim") and everything
 // in it: names, types, ranges, required members. Throws Error "data.1.weight: got -1, wanted a
 // number above 0", with did-you-mean for a name.
 void check_fields(const Json& value, const std::string& path);
 
-// The same for the table of run:steps: batch, with steps and epochs beside it.
+// The same for the table that run:steps takes: batch, with steps and epochs beside it.
 void check_batch_fields(const Json& batch);
 
 }  // namespace xrun

@@ -1,9 +1,10 @@
-// docs/lua-api.md and `xrun explain` are written from this table.
+// One line declares a key: its name, type, default, range, doc, and its names in other libraries.
+// The checks, docs/lua-api.md, `xrun explain` and the editors' stubs read this table.
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "core/config/config_defaults.h"
 #include "core/config/config_field.h"
 
 namespace xrun {
@@ -79,110 +80,143 @@ ConfigField betas(std::string path, Json default_value, std::string doc) {
   return below(std::move(field));
 }
 
+// The field's names elsewhere: in TRL's and Transformers' arguments, in PEFT's, in Axolotl's YAML.
+ConfigField foreign(std::vector<std::string> names, ConfigField field) {
+  field.foreign = std::move(names);
+  return field;
+}
+
 const double kMost = std::numeric_limits<double>::infinity();
 const Json kNone;
 
-// Rows, and the way they become tokens.
+// Rows and their tokens.
 std::vector<ConfigField> of_rows() {
   return {
-      required(
-          text("model", kNone, "A folder in Hugging Face form, or a name from `xrun models`.")),
-      of_data_set(text(
-          "template", "auto",
-          "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
-          "a file, a built-in name such as \"chatml\", or one of the tokenizer's own by name.")),
-      required(of_kind(K::kList, "data", kNone, "The sources of rows, mixed by weight.")),
+      foreign({"model_name_or_path", "base_model"},
+              required(text("model", kNone,
+                            "A folder in Hugging Face form, or a name from `xrun models`."))),
+      foreign({"chat_template", "chat_template_path"},
+              of_data_set(text(
+                  "template", "auto",
+                  "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of "
+                  "it), else a file, a built-in name such as \"chatml\", or the name of one of the "
+                  "tokenizer's templates."))),
+      foreign({"dataset_name", "datasets"},
+              required(of_kind(K::kList, "data", kNone, "The sources of rows, mixed by weight."))),
       required(
           text("data[].path", kNone,
-               "A file: .jsonl (one JSON object a line), .json (a list of them), .txt (a row a "
-               "block between blank lines), each also .gz or .zst; or a glob: \"pairs/*.jsonl\".")),
+               "A file: .jsonl (one JSON object per line), .json (a list of them), .txt (one row "
+               "per block between blank lines), each also .gz or .zst; or a glob: "
+               "\"pairs/*.jsonl\".")),
       above_zero("data[].weight", 1, "This source's share of rows, relative to the others."),
       of_kind(K::kRenames, "data[].fields", kNone, "Renames columns: fields = { prompt = \"q\" }."),
       of_kind(K::kTexts, "data[].keep", Json::array(),
-              "Columns that stay with the row and are fields of batches and views."),
-      text("data[].name", kNone, "What ledger and metrics call this source."),
-      of_data_set(
-          whole("max_length", kNone, 1, "Tokens of one sequence; by default the model's limit.")),
-      of_data_set(text(
-          "over_length", "raise",
-          "What happens to a row beyond max_length: an error, dropped and counted, or cut (keeps "
-          "the prompt and the head of the response).",
-          {"raise", "drop", "cut"})),
-      of_data_set(text(
-          "train_on", kNone,
-          "Which tokens are trained: \"assistant\" (the default; of pairs, the assistant turns "
-          "after the shared prompt), the \"last\" turn, or \"all\".",
-          {"assistant", "last", "all"})),
+              "Extra columns, which stay with the row as fields of batches and views."),
+      text("data[].name", kNone, "The name of this source in the ledger and in metrics."),
+      foreign({"max_seq_length", "max_seq_len", "sequence_len"},
+              of_data_set(whole("max_length", kNone, 1,
+                                "Most tokens of one sequence; by default the model's limit."))),
+      foreign({"truncation_mode"},
+              of_data_set(text(
+                  "over_length", "raise",
+                  "A row longer than max_length is an error (raise), is dropped and counted (drop), "
+                  "or is cut, keeping the prompt and the beginning of the response (cut).",
+                  {"raise", "drop", "cut"}))),
+      foreign({"assistant_only_loss", "completion_only_loss", "train_on_inputs", "train_on_input"},
+              of_data_set(text(
+                  "train_on", kNone,
+                  "The trained tokens: \"assistant\" (the default; in pairs, the assistant turns "
+                  "after the shared prompt), the \"last\" turn, or \"all\".",
+                  {"assistant", "last", "all"}))),
       of_data_set(flag("end_of_text", true,
-                       "Whether a text row ends with the tokenizer's end-of-text token.")),
+                       "Adds the tokenizer's end-of-text token to each text row.")),
   };
 }
 
 // The choice and the order of rows.
 std::vector<ConfigField> of_order() {
   return {
-      of_kind(K::kTable, "valid", Json::object(), "What is held out for validation."),
-      below(number("valid.fraction", 0, 0, 1, "The share of rows that is held out.")),
-      whole("valid.every", 0, 0, "Steps between evaluations, for the recipe's loop; 0: none."),
+      of_kind(K::kTable, "valid", Json::object(), "The validation set."),
+      foreign({"val_set_size"},
+              below(number("valid.fraction", 0, 0, 1, "The share of rows that is held out."))),
+      foreign({"eval_steps", "eval_strategy"},
+              whole("valid.every", 0, 0,
+                    "Steps between evaluations, for the recipe's loop; 0 is off.")),
       text("valid.by", "row",
-           "Hold out the last rows, or whole prompts so that none is on both sides.",
+           "Holds out the last rows, or whole prompts, so that no prompt is in both sets.",
            {"row", "prompt"}),
-      of_kind(K::kList, "valid.data", kNone, "Sources of their own for validation."),
+      of_kind(K::kList, "valid.data", kNone, "Sources of the validation set, instead of a share."),
       of_data_set(of_kind(K::kTable, "mixture", Json::object(), "How several sources are mixed.")),
       text("mixture.stop", "all",
-           "When the mixture ends: a source restarts, the first one ends, all "
-           "have ended.",
+           "An exhausted source restarts without end (restart), ends the mixture (first), or "
+           "restarts until every source has ended (all).",
            {"restart", "first", "all"}),
       of_kind(K::kList, "mixture.stages", Json::array(),
               "Weights that change with the step, in place of data[].weight."),
       required(whole("mixture.stages[].start", kNone, 0,
-                     "The step from which the stage's weights hold; 0 for the first.")),
+                     "The first step of the stage; 0 for the first stage.")),
       required(numbers("mixture.stages[].weights", kNone, 0,
-                       "A weight for each source, in the order of data; 0: not drawn.")),
-      of_data_set(whole("seed", 0, 0, "Every random number of the run follows from it.")),
+                       "One weight per source, in the order of data; 0: not drawn.")),
+      foreign({"data_seed"},
+              of_data_set(whole("seed", 0, 0, "Seeds every random number of the run."))),
       of_data_set(
           of_kind(K::kFlagOrTable, "shuffle", true,
-                  "Whether each epoch is shuffled; false keeps the files' order, { block = 256, "
-                  "window = 512 } moves blocks of rows and then rows among neighbouring blocks.")),
+                  "Shuffles each epoch; false keeps the order of the files; { block = 256, window = "
+                  "512 } shuffles blocks of rows, then rows among neighbouring blocks.")),
       whole("shuffle.block", 256, 1, "Consecutive rows that stay close together."),
       whole("shuffle.window", 512, 1, "Blocks whose rows are mixed with each other."),
-      whole("epochs", 1, 1, "How often the data is seen; one stream, each epoch reshuffled."),
-      whole("steps", kNone, 1, "How many steps to take; without it epochs decides."),
+      foreign({"num_train_epochs", "num_epochs"},
+              whole("epochs", 1, 1,
+                    "Passes over the data, in one stream; each epoch is shuffled again.")),
+      foreign({"max_steps", "max_steps_per_epoch"},
+              whole("steps", kNone, 1, "Steps of the run; without it epochs decides.")),
   };
 }
 
 // The compute type, and the trained part of the model.
 std::vector<ConfigField> of_model() {
   return {
-      text("dtype", kNone,
-           "What activations and the weights that they meet are stored in: f32 on a CPU, bf16 on a "
-           "GPU unless it is set (a resumed run keeps its type); master weights are always f32.",
-           {"f32", "fp32", "float32", "bf16", "bfloat16"}),
+      foreign({"bf16", "fp16", "torch_dtype"},
+              text("dtype", kNone,
+                   "The type of activations and of the weights in products: f32 on a CPU, bf16 on a "
+                   "GPU unless it is set (a resumed run keeps its type); master weights are always "
+                   "f32.",
+                   {"f32", "fp32", "float32", "bf16", "bfloat16"})),
+      of_kind(K::kTable, "export", Json::object(), "The Hugging Face folders that run:export writes."),
+      text("export.dtype", kNone,
+           "The type of the exported weights; by default the type of the model they came from.",
+           {"f32", "fp32", "float32", "bf16", "bfloat16", "f16", "fp16", "float16"}),
       text("gemm", "auto",
-           "What products of bf16 weights compute in: bf16, f32 (operands are widened, "
-           "results rounded once), or auto: the one that is faster on this machine, measured "
-           "once and kept in run.json.",
+           "The type in which products of bf16 weights compute: bf16, f32 (operands are widened, "
+           "results rounded once), or auto: the faster one on this machine, measured once and "
+           "stored in run.json.",
            {"auto", "f32", "fp32", "float32", "bf16", "bfloat16"}),
-      of_kind(K::kTable, "moe", Json::object(), "A model that is a mixture of experts."),
-      number("moe.aux", 0, 0, kMost,
-             "Weight of the experts' balance loss (train/moe/aux_loss) beside the objective's."),
-      flag("recompute", false,
-           "Whether each block of the model keeps its input alone and computes the rest again in "
-           "the backward: less memory, one more forward a step, the same bits."),
-      of_kind(K::kTable, "lora", kNone,
-              "Low-rank adapters are trained in place of the weights, which stay frozen in the "
-              "compute type; absent: all weights are trained."),
-      whole("lora.rank", 16, 1, "Rows of A, columns of B."),
-      above_zero("lora.alpha", 32, "The adapter counts alpha / rank times."),
-      below(number("lora.dropout", 0, 0, 1, "Of what adapters read, in training.")),
-      of_kind(K::kTexts, "lora.targets", Json(Json::Array{"all"}),
-              "Last parts of the names of linear maps ({ \"q_proj\", \"v_proj\" }); { \"all\" }: "
-              "every one of the blocks."),
-      flag("lora.rslora", false, "Whether it counts alpha / sqrt(rank) times."),
-      text(
-          "lora.zero", "b",
-          "The factor that starts at zero: \"b\" as in the paper and PEFT, or \"a\".",
-          {"a", "b"}),
+      of_kind(K::kTable, "moe", Json::object(), "Settings of a mixture of experts."),
+      foreign({"router_aux_loss_coef"},
+              number("moe.aux", 0, 0, kMost,
+                     "Weight of the experts' balance loss (train/moe/aux_loss), added to the "
+                     "objective's.")),
+      foreign({"gradient_checkpointing", "enable_activation_checkpointing"},
+              flag("recompute", false,
+                   "Each block of the model keeps only its input and computes the rest again in the "
+                   "backward: less memory, one more forward per step, the same bits.")),
+      foreign({"use_peft", "peft_config", "adapter"},
+              of_kind(K::kTable, "lora", kNone,
+                      "Trains low-rank adapters in place of the weights, which stay frozen in the "
+                      "compute type; absent: all weights are trained.")),
+      foreign({"lora_r", "r", "lora_rank"}, whole("lora.rank", 16, 1, "Rows of A, columns of B.")),
+      foreign({"lora_alpha"},
+              above_zero("lora.alpha", 32, "The adapter's output is scaled by alpha / rank.")),
+      foreign({"lora_dropout"}, below(number("lora.dropout", 0, 0, 1,
+                                             "Dropout of the adapters' inputs, in training."))),
+      foreign({"lora_target_modules", "target_modules", "lora_attn_modules"},
+              of_kind(K::kTexts, "lora.targets", Json(Json::Array{"all"}),
+                      "Last parts of the names of linear maps ({ \"q_proj\", \"v_proj\" }); { "
+                      "\"all\" }: all linear maps of the blocks.")),
+      foreign({"use_rslora", "peft_use_rslora"},
+              flag("lora.rslora", false, "Scales by alpha / sqrt(rank) instead.")),
+      text("lora.zero", "b",
+           "The factor that starts at zero: \"b\" as in the paper and PEFT, or \"a\".", {"a", "b"}),
   };
 }
 
@@ -190,42 +224,74 @@ std::vector<ConfigField> of_model() {
 std::vector<ConfigField> of_optimizer() {
   return {
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
-      required(above_zero("optim.lr", kNone, "The learning rate after warmup.")),
-      text("optim.schedule", "linear", "How the rate falls after warmup.",
-           {"constant", "linear", "cosine"}),
-      number("optim.warmup", 0, 0, kMost, "Steps of warmup; below 1 a share of all steps."),
-      betas("optim.betas", Json(Json::Array{0.9, 0.999}), "Decay of the two moments."),
-      above_zero("optim.eps", 1e-8, "Added to the root of the second moment."),
-      number("optim.weight_decay", 0, 0, kMost, "Decoupled; never on 1-D weights."),
-      number("optim.clip", 1, 0, kMost, "The largest norm of the gradient; 0 is off."),
+      foreign({"learning_rate"},
+              required(above_zero("optim.lr", kNone, "The learning rate after warmup."))),
+      foreign({"lr_scheduler_type", "lr_scheduler"},
+              text("optim.schedule", "linear", "The decay of the learning rate after warmup.",
+                   {"constant", "linear", "cosine"})),
+      foreign({"warmup_ratio", "warmup_steps", "num_warmup_steps"},
+              number("optim.warmup", 0, 0, kMost,
+                     "Steps of warmup; a number below 1 is a share of all steps.")),
+      foreign({"adam_beta1", "adam_beta2"}, betas("optim.betas", Json(Json::Array{0.9, 0.999}),
+                                                  "Decay rates of the two moments.")),
+      foreign({"adam_epsilon"},
+              above_zero("optim.eps", 1e-8, "Added to the root of the second moment.")),
+      number("optim.weight_decay", 0, 0, kMost, "Decoupled weight decay; never of 1-D weights."),
+      foreign({"max_grad_norm", "clip_grad_norm"},
+              number("optim.clip", 1, 0, kMost, "The largest norm of the gradient; 0 is off.")),
   };
 }
 
 // Steps, checkpoints and refusals.
 std::vector<ConfigField> of_steps() {
   return {
-      of_kind(K::kTable, "batch", Json::object(), "What one step takes."),
-      whole("batch.pairs", kNone, 1, "Preference pairs a step."),
-      whole("batch.sequences", kNone, 1, "Chat, text, token or feedback rows a step."),
-      whole("batch.prompts", kNone, 1, "Prompts a step."),
+      foreign({"per_device_train_batch_size", "gradient_accumulation_steps", "micro_batch_size"},
+              of_kind(K::kTable, "batch", Json::object(),
+                      "The rows of one step, in all: pairs, sequences, prompts or tokens. The step "
+                      "cuts them into micro-batches of max_tokens tokens, so there is no number of "
+                      "accumulation steps.")),
+      whole("batch.pairs", kNone, 1, "Preference pairs per step."),
+      whole("batch.sequences", kNone, 1, "Chat, text, token or feedback rows per step."),
+      whole("batch.prompts", kNone, 1, "Prompts per step."),
       whole("batch.tokens", kNone, 2,
-            "Tokens a step of a text stream, cut into windows of max_length tokens."),
+            "Tokens per step of a text stream, cut into windows of max_length tokens."),
       whole("batch.max_tokens", kMaxMicroTokens, 1,
-            "Tokens of one micro-batch; a longer pair or sequence is an error before step 0."),
-      of_kind(K::kTable, "save", Json::object(), "When checkpoints are taken."),
-      whole("save.every", 0, 0, "Steps between checkpoints; the last step is always saved."),
-      whole("save.keep", 2, 1, "How many checkpoints stay."),
+            "Most tokens of one micro-batch; a longer pair or sequence is an error before step 0."),
+      of_kind(K::kTable, "save", Json::object(), "Checkpoints."),
+      foreign({"save_steps", "save_strategy"},
+              whole("save.every", 0, 0,
+                    "Steps between checkpoints; 0 is off. The last step is always saved.")),
+      number("save.minutes", 10, 0, kMost,
+             "Minutes between checkpoints, beside save.every; 0 is off."),
+      foreign({"save_total_limit"}, whole("save.keep", 2, 1, "Number of checkpoints to keep.")),
       of_data_set(of_kind(K::kFlags, "laws", Json::object(),
                           "Template laws: { bos = false } switches one off.")),
-      of_data_set(flag("strict", false, "The first dropped, cut or repaired row is an error.")),
+      of_data_set(flag("strict", false, "Makes the first dropped, cut or repaired row an error.")),
       of_data_set(number(
           "max_bad", kMaxBadShare, 0, 1,
-          "Share of bad rows above which a source is refused; those that a filter or over_length "
+          "Share of bad rows above which a source is refused; rows that a filter or over_length "
           "leaves out do not count.")),
       whole("head_mb", 1024, 1,
-            "MiB a micro-batch for kept softmax rows and logits; others are computed again."),
+            "MiB per micro-batch for softmax rows and logits that are kept for the backward; others "
+            "are computed again."),
   };
 }
+
+// Names of TRL, Transformers and Axolotl without a key of the engine.
+constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
+    {"beta", "it is a key of the recipe, as in recipes/dpo.lua"},
+    {"label_smoothing", "recipes/pair_losses.lua has it as `eps`, with loss = \"cdpo\" or \"robust\""},
+    {"logging_steps", "every step is logged"},
+    {"loss_type", "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=hinge"},
+    {"output_dir", "the run's folder is the option --run DIR"},
+    {"packing", "rows are always packed; segments never see each other"},
+    {"padding_free", "rows are always packed, without padding"},
+    {"precompute_ref_log_probs", "policy:reference() keeps its log-probs in the cache"},
+    {"ref_model", "the recipe makes it: policy:reference()"},
+    {"report_to", "metrics.jsonl and TensorBoard events (tb/) are always written"},
+    {"resume_from_checkpoint", "resume with the option --resume"},
+    {"sample_packing", "rows are always packed; segments never see each other"},
+};
 
 }  // namespace
 
@@ -238,6 +304,19 @@ const std::vector<ConfigField>& config_fields() {
     return all;
   }();
   return fields;
+}
+
+std::string foreign_name_hint(std::string_view name, std::string* path) {
+  if (path != nullptr) path->clear();
+  for (const ConfigField& field : config_fields()) {
+    if (std::find(field.foreign.begin(), field.foreign.end(), name) == field.foreign.end()) continue;
+    if (path != nullptr) *path = field.path;
+    return "here it is `" + field.path + "`";
+  }
+  for (const auto& [known, advice] : kForeignWithoutKey) {
+    if (name == known) return std::string(advice);
+  }
+  return "";
 }
 
 }  // namespace xrun

@@ -1,16 +1,18 @@
+// Each part of the path is a step into the literals; a step may add a key that the engine declares.
+
 #include "core/config/config_set.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 
 namespace xrun {
 namespace {
 
-// The elements of a default, so that one of them can be set alone.
+// Copies the elements of a default, so that one of them can be set alone.
 void fill(Literal& list, const Json& default_value) {
   list.is_table = true;
   for (const Json& element : default_value.as_array()) {
@@ -20,7 +22,7 @@ void fill(Literal& list, const Json& default_value) {
   }
 }
 
-// Returns the entry of `table` that `part` names, made if it may be made.
+// Returns the entry of `table` that `part` names; adds it if the key exists.
 Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& part,
               const std::string& text) {
   if (Literal* found = table.find(part)) return *found;
@@ -38,9 +40,12 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     const std::string where = path.empty() ? "" : path + ".";
     const std::string first = path + ".1." + part;
     const bool of_element = list && find_config_field(first) != nullptr;
-    throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner,
-                                 of_element ? "; elements of a list have numbers: " + first
-                                            : did_you_mean(part, known, where)));
+    std::string hint = of_element ? "; elements of a list have numbers: " + first
+                                  : did_you_mean(part, known, where);
+    if (const std::string foreign = foreign_name_hint(part); hint.empty() && !foreign.empty()) {
+      hint = "; " + foreign;
+    }
+    throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
   }
   if (!table.is_table) {
     table = Literal{};
@@ -54,8 +59,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
   return made;
 }
 
-// The engine's keys are checked by their fields later; the recipe's own keep the type of what
-// they replace.
+// The engine's keys are checked against their fields later; a recipe's own key keeps its type.
 std::string kind_of(const Literal& literal) {
   if (literal.is_table) return "a table";
   if (literal.scalar.is_bool()) return "true or false";
@@ -104,6 +108,10 @@ void apply_set(const RecipeText& recipe, Literal& root, const std::string& text)
   }
   *target = set_value(recipe, join_path(walked), *target, text);
   mark(*target);
+  // Only one of the two decides the length of a run: the later setting replaces the other.
+  const std::string path = join_path(walked);
+  const std::string replaced = path == "steps" ? "epochs" : path == "epochs" ? "steps" : "";
+  std::erase_if(root.entries, [&](const Literal::Entry& entry) { return entry.key == replaced; });
 }
 
 std::string literal_origin(const RecipeText& recipe, const Literal& literal) {

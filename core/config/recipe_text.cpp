@@ -1,13 +1,13 @@
-// Finds `local NAME = MODULE.config { ... }`, reads the table as literals, and notes every
+// Finds `local NAME = MODULE.config { ... }`, parses the table as literals, and records every
 // `NAME.key` in the rest of the text. Nothing is run.
 
 #include "core/config/recipe_text.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/config/excerpt.h"
-#include "core/config/lua_lexer.h"
+#include "core/config/lua_source.h"
 
 namespace xrun {
 namespace {
@@ -16,9 +16,10 @@ using Kind = LuaToken::Kind;
 
 constexpr int kDeepest = 32;
 
-class Reader {
+// Walks the tokens of a recipe.
+class RecipeScanner {
  public:
-  Reader(const std::vector<LuaToken>& tokens, const RecipeText& recipe)
+  RecipeScanner(const std::vector<LuaToken>& tokens, const RecipeText& recipe)
       : tokens_(tokens), recipe_(recipe) {}
 
   size_t at = 0;
@@ -35,8 +36,9 @@ class Reader {
     Literal read;
     read.line = now().line;
     if (sign("{")) {
-      if (depth > kDeepest) fail(path, "tables nested too deep");
+      if (depth > kDeepest) fail(path, "tables are nested too deep");
       table(read, path, depth);
+      if (depth > 0) check_separator(path);
       return read;
     }
     const bool minus = sign("-");
@@ -53,7 +55,7 @@ class Reader {
       not_literal(path);
     }
     ++at;
-    if (!sign(",") && !sign(";") && !sign("}") && now().kind != Kind::kEnd) not_literal(path);
+    check_separator(path);
     return read;
   }
 
@@ -68,9 +70,25 @@ class Reader {
 
   [[noreturn]] void not_literal(const std::string& path) const {
     if (name("nil")) fail(path, "leave a key out instead of setting it to nil");
-    fail(path, fmt::format("config values are literals (a number, text, true, false, a table of "
-                           "them), so that they can be read without running the recipe; got `{}`",
-                           now().text.empty() ? "the end of the file" : now().text));
+    const std::string got = now().kind == Kind::kEnd   ? "the end of the file"
+                            : now().kind == Kind::kBad ? now().text
+                                                       : "`" + now().text + "`";
+    fail(path, "config values are literals (a number, text, true, false, a table of them), so that "
+               "they can be read without running the recipe; got " + got);
+  }
+
+  // After a value: a separator or the end of the table. A token that could begin the next entry
+  // means that the comma is missing; any other one continues an expression.
+  void check_separator(const std::string& path) const {
+    if (sign(",") || sign(";") || sign("}") || now().kind == Kind::kEnd) return;
+    const bool next_entry = (now().kind == Kind::kName && !name("and") && !name("or")) ||
+                            now().kind == Kind::kNumber || now().kind == Kind::kString ||
+                            sign("{") || sign("[");
+    if (!next_entry) not_literal(path);
+    const size_t end = tokens_[at - 1].end;
+    const auto line = 1 + std::count(recipe_.text.begin(), recipe_.text.begin() + end, '\n');
+    throw UsageError(fmt::format("{}:{}: a comma is missing after `{}`{}", recipe_.file, line, path,
+                                 excerpt_of_byte(recipe_.text, end)));
   }
 
   void table(Literal& read, const std::string& path, int depth) {
@@ -88,14 +106,14 @@ class Reader {
         entry.key = now(1).text;
         at += 4;
       } else if (sign("[")) {
-        fail(path, "a key is a name or text");
+        fail(path, "a key is a name or a string");
       } else {
         entry.element = true;
         entry.key = std::to_string(++elements);
       }
       const std::string inner = path.empty() ? entry.key : path + "." + entry.key;
       if (const Literal* twice = read.find(entry.key)) {
-        fail(inner, fmt::format("the key stands there twice, also in line {}", twice->line));
+        fail(inner, fmt::format("the key is given twice; the first is in line {}", twice->line));
       }
       entry.value = literal(inner, depth + 1);
       entry.value.line = first.line;
@@ -113,7 +131,7 @@ class Reader {
 };
 
 // At `local NAME = MODULE . config {` or `... config ( {`: the number of tokens before the brace.
-size_t config_starts(const Reader& reader) {
+size_t config_starts(const RecipeScanner& reader) {
   const bool head = reader.name("local") && reader.now(1).kind == Kind::kName &&
                     reader.sign("=", 2) && reader.now(3).kind == Kind::kName &&
                     reader.sign(".", 4) && reader.name("config", 5);
@@ -122,7 +140,7 @@ size_t config_starts(const Reader& reader) {
   return reader.sign("(", 6) && reader.sign("{", 7) ? 7 : 0;
 }
 
-void note_read(Reader& reader, RecipeText& recipe) {
+void record_read(RecipeScanner& reader, RecipeText& recipe) {
   ConfigRead read{.path = {}, .line = reader.now().line};
   ++reader.at;
   for (;;) {
@@ -164,7 +182,7 @@ RecipeText read_recipe_text(std::string file, std::string text) {
   recipe.file = std::move(file);
   recipe.text = std::move(text);
   const std::vector<LuaToken> tokens = lex_lua(recipe.text);
-  Reader reader(tokens, recipe);
+  RecipeScanner reader(tokens, recipe);
   while (reader.now().kind != Kind::kEnd) {
     if (const size_t skip = config_starts(reader)) {
       const int line = reader.now().line;
@@ -182,7 +200,7 @@ RecipeText read_recipe_text(std::string file, std::string text) {
     const bool field =
         reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
     if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
-      note_read(reader, recipe);
+      record_read(reader, recipe);
     } else {
       ++reader.at;
     }
@@ -193,7 +211,7 @@ RecipeText read_recipe_text(std::string file, std::string text) {
 std::optional<Literal> parse_literal(std::string_view text) {
   RecipeText recipe{.file = "--set", .text = std::string(text)};
   const std::vector<LuaToken> tokens = lex_lua(text);
-  Reader reader(tokens, recipe);
+  RecipeScanner reader(tokens, recipe);
   try {
     Literal read = reader.literal("", 0);
     if (reader.now().kind != Kind::kEnd) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// A recipe's text read without running it: its literal config and every place that reads a key.
+// A recipe's config and every read of its keys, found in the text without running it.
 
 #include <optional>
 #include <string>
@@ -44,11 +44,12 @@ struct RecipeText {
   std::vector<ConfigRead> reads = {};
 };
 
-// Reads a recipe's text. Throws UsageError "file:line: ..." with an excerpt if the config has a
-// value that is no literal, a key twice, both named and listed entries, or stands there twice.
+// Scans a recipe's text. Throws UsageError "file:line: ..." with an excerpt if there are two configs,
+// or one has a value that is not a literal, a key twice, a table of both kinds or no comma between
+// two entries.
 RecipeText read_recipe_text(std::string file, std::string text);
 
-// Parses one Lua literal that spans the whole of `text`; nullopt if it is none.
+// Parses one Lua literal that spans the whole of `text`; nullopt if it is not one.
 std::optional<Literal> parse_literal(std::string_view text);
 
 // Lists become arrays, other tables objects, {} an empty array.

@@ -1,5 +1,5 @@
-// x += O attention(norm(x)), then x += feed_forward(norm(x)); and, function by function, what each
-// half saves for its backward.
+// x += O attention(norm(x)), then x += feed_forward(norm(x)); and, function by function, the memory
+// that each half takes.
 
 #include "core/model/block.h"
 
@@ -8,14 +8,14 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/model/compute_weights.h"
 #include "core/model/kv_cache.h"
 #include "core/model/memory_plan.h"
-#include "core/model/moe.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/attention.h"
 #include "core/model/ops/moe_experts.h"
 #include "core/model/ops/rms_norm.h"
@@ -27,7 +27,7 @@ namespace xrun {
 
 namespace {
 
-// q [T, H, K], k and v [T, G, K].
+// q [T, H, K], k and v [T, G, K]; with qk_norm normalised per head, before RoPE (Qwen3).
 std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& index,
                                   const at::Tensor& x) {
   const ModelConfig& c = state.config;
@@ -49,6 +49,8 @@ std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& i
   return qkv;
 }
 
+// head_dim^-1/2 unless the config has another; GPT-2's scale_attn_by_inverse_layer_idx divides by
+// the number of the layer, from 1.
 double score_scale(const ModelConfig& c, int64_t layer) {
   const double scale =
       c.score_scale != 0 ? c.score_scale : 1.0 / std::sqrt(static_cast<double>(c.head_dim));
@@ -95,6 +97,7 @@ at::Tensor feed_forward(const ForwardState& state, const BlockIndex& index, cons
   const at::Tensor up = state.linear(index.up, x);
   if (!c.gated) return state.linear(index.down, activate(c.activation, up));
   const at::Tensor gate = state.linear(index.gate, x);
+  // SwiGLU has a kernel; other gated activations are composed.
   const bool fused = c.activation == Activation::kSilu;
   return state.linear(index.down, fused ? swiglu(gate, up) : activate(c.activation, gate).mul(up));
 }
@@ -127,28 +130,28 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
 
 namespace {
 
-// The saved tensors of one block, collected in the order of the functions above.
-class BlockSaves {
+// The memory of one block, collected in the order of the functions above. Sizes are doubles, so
+// that a hostile config's products do not wrap.
+class BlockSizes {
  public:
-  BlockSaves(const ModelConfig& config, const MemoryShape& shape)
+  BlockSizes(const ModelConfig& config, const MemoryShape& shape)
       : c_(config),
         shape_(shape),
-        saved_(static_cast<double>(elementSize(shape.dtype))),
+        element_(static_cast<double>(elementSize(shape.dtype))),
+        saved_(element_),
         hidden_(static_cast<double>(config.hidden)) {}
 
-  double bytes_a_token() {
+  BlockMemory read() {
     norm("x");
     attention();
     norm("y");
-    if (c_.is_moe(0)) {
-      route_saves(saved_, static_cast<double>(c_.moe.experts), static_cast<double>(c_.moe.top_k));
-      moe_experts_saves(saved_, "y.normed", hidden_, static_cast<double>(c_.moe.ffn),
-                        static_cast<double>(c_.moe.top_k));
-    } else {
-      feed_forward();
-    }
+    c_.is_moe(0) ? mixture() : feed_forward();
     for (const LinearModule& module : linear_modules(c_)) adapter(module);
-    return saved_.bytes();
+    // The residual stream and the normed input, or their gradients, exist beside either half.
+    return {.saved = saved_.bytes(),
+            .forward = element_ * (2 * hidden_ + most_.forward),
+            .backward = element_ * (2 * hidden_ + most_.backward),
+            .gradient = gradient_};
   }
 
  private:
@@ -188,7 +191,17 @@ class BlockSaves {
       rms_norm_saves(saved_, "k.projected", head_dim, kv_heads);
     }
     attention_saves(saved_, heads, kv_heads, head_dim);
+    allocate(attention_temporaries(heads, kv_heads, head_dim));
     linear(c_.names.o, "attention_out", heads * head_dim);
+  }
+
+  void mixture() {
+    const auto experts = static_cast<double>(c_.moe.experts);
+    const auto top_k = static_cast<double>(c_.moe.top_k), inner = static_cast<double>(c_.moe.ffn);
+    route_saves(saved_, experts, top_k);
+    moe_experts_saves(saved_, "y.normed", hidden_, inner, top_k);
+    allocate(moe_experts_temporaries(hidden_, inner, top_k));
+    gradient_ = 4 * 3 * experts * inner * hidden_;  // gate, up and down of all experts at once
   }
 
   void feed_forward() {
@@ -197,26 +210,40 @@ class BlockSaves {
     linear(c_.names.gate, "y.normed", hidden_);
     swiglu_or_activation(width);
     linear(c_.names.down, "activated", width);
+    gradient_ = 4 * width * hidden_;
   }
 
   void swiglu_or_activation(double width) {
-    if (c_.gated && c_.activation == Activation::kSilu) return swiglu_saves(saved_, width);
+    if (c_.gated && c_.activation == Activation::kSilu) {
+      swiglu_saves(saved_, width);
+      return allocate(swiglu_temporaries(width));
+    }
     saved_.add("up", width);
+    const double maps = c_.gated ? 2 : 1;
+    allocate({.forward = maps * width, .backward = maps * width});
     if (!c_.gated) return;
     saved_.add("gate", width);
     saved_.add("activated_gate", width);
   }
 
+  void allocate(const Temporaries& temporaries) {
+    most_.forward = std::max(most_.forward, temporaries.forward);
+    most_.backward = std::max(most_.backward, temporaries.backward);
+  }
+
   const ModelConfig& c_;
   const MemoryShape& shape_;
+  double element_;  // bytes of an activation
   SavedTensors saved_;
+  Temporaries most_;
+  double gradient_ = 0;
   double hidden_;
 };
 
 }  // namespace
 
-double block_saves(const ModelConfig& config, const MemoryShape& shape) {
-  return BlockSaves(config, shape).bytes_a_token();
+BlockMemory block_memory(const ModelConfig& config, const MemoryShape& shape) {
+  return BlockSizes(config, shape).read();
 }
 
 }  // namespace xrun

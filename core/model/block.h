@@ -10,7 +10,7 @@
 #include "core/model/ops/dropout.h"
 #include "core/model/ops/linear.h"
 #include "core/model/ops/rope.h"
-#include "core/model/weight_index.h"
+#include "core/model/decoder_weights.h"
 
 namespace xrun {
 
@@ -48,8 +48,15 @@ struct ForwardState {
 at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                  const at::Tensor& x);
 
-// Returns the bytes a token that the block of a model of one layer saves for its backward: the
-// tensors that its operators declare, each once.
-double block_saves(const ModelConfig& config, const MemoryShape& shape);
+// The memory of a block, in bytes: what its operators declare (ops/op_memory.h).
+struct BlockMemory {
+  double saved = 0;     // per token, for the backward; each tensor once
+  double forward = 0;   // per token, the most that a forward without a graph allocates
+  double backward = 0;  // likewise the backward, without gradients of weights
+  double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
+};
+
+// Returns it for the block of a model of one layer.
+BlockMemory block_memory(const ModelConfig& config, const MemoryShape& shape);
 
 }  // namespace xrun

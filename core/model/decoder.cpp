@@ -4,11 +4,11 @@
 
 #include <ATen/ops/embedding.h>
 
-#include "core/base/work_interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/model/block.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
-#include "core/model/moe.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/device.h"
 #include "core/model/recompute.h"
 
@@ -16,7 +16,8 @@ namespace xrun {
 
 namespace {
 
-// Router statistics are outputs beside the hidden states, so that their graph is kept.
+// Router statistics are outputs beside the hidden states: the balance loss needs their graph, and a
+// recomputed block has gradients for its outputs only.
 at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                             const at::Tensor& x) {
   const auto run = [state, &index, layer](const at::Tensor& in) {
@@ -71,6 +72,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                                options_.dtype, options_.device);
   }
   at::Tensor x = embed(state, input);
+  // A frozen model records no graph, so it has nothing to recompute.
   const bool recompute = options_.recompute && options_.trainable;
   for (size_t i = 0; i < index_.blocks.size(); ++i) {
     const BlockIndex& index = index_.blocks[i];
@@ -78,6 +80,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
     check_work_interrupt();
     x = recompute ? recomputed_block(state, index, layer, x) : block(state, index, layer, x);
   }
+  // Every layer appends at the same length, so lengths grow once, after the last one.
   if (cache != nullptr) cache->advance(state.cu_seqlens);
   return state.norm(index_.final_norm, x);
 }

@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/model/compute_weights.h"
 #include "core/model/ops/linear.h"
-#include "core/model/weight_index.h"
+#include "core/model/decoder_weights.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun {

@@ -1,25 +1,21 @@
-// One file per key, replaced atomically: processes that measure at the same time do not disturb
-// each other, and a damaged file costs one measurement.
+// Both types multiply in alternation, so that a change of clock speed affects both; the median of
+// three rounds decides.
 
 #include "core/model/gemm_choice.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
-#include "core/base/cache_root.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
+#include "core/model/measured.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/hf_config.h"
 
@@ -27,9 +23,10 @@ namespace xrun {
 
 namespace {
 
+// Large enough that products reach their full rate, small enough that a processor without bf16
+// instructions finishes within seconds.
 constexpr int64_t kRows = 512, kMaxIn = 1024, kMaxOut = 3072;
 constexpr int kRounds = 3;
-constexpr uint64_t kMaxFileBytes = 1 << 16;
 constexpr double kMaxMs = 1e6;
 
 using Clock = std::chrono::steady_clock;
@@ -54,32 +51,12 @@ double median(std::array<double, kRounds> values) {
   return values[kRounds / 2];
 }
 
-// "model name" and the instruction sets that bf16 products depend on.
-std::string processor_text() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string text, line;
-  while (std::getline(file, line) && !line.empty()) {
-    const size_t colon = line.find(": ");
-    if (colon == std::string::npos) continue;
-    if (line.starts_with("model name")) text += line.substr(colon + 2);
-    if (!line.starts_with("flags")) continue;
-    std::istringstream flags(line.substr(colon + 2));
-    for (std::string flag; flags >> flag;) {
-      if (flag.ends_with("bf16")) text += " " + flag;
-    }
-  }
-  return text;
-}
-
-Json key_of(const GemmShape& shape, c10::ScalarType dtype) {
-  return Json(Json::Object{{"processor", processor_text()},
-                           {"capability", at::get_cpu_capability()},
-                           {"threads", static_cast<int64_t>(at::get_num_threads())},
-                           {"torch", TORCH_VERSION},
-                           {"rows", shape.rows},
-                           {"in", shape.in},
-                           {"out", shape.out},
-                           {"dtype", dtype_name(dtype)}});
+MeasuredValue stored_choice(const GemmShape& shape, c10::ScalarType dtype) {
+  return MeasuredValue("gemm", "choice",
+                       Json(Json::Object{{"rows", shape.rows},
+                                         {"in", shape.in},
+                                         {"out", shape.out},
+                                         {"dtype", dtype_name(dtype)}}));
 }
 
 double time_from(const Json& json, const char* name) {
@@ -92,27 +69,14 @@ GemmType faster(const GemmTimes& times) {
   return times.float_ms < times.storage_ms ? GemmType::kFloat : GemmType::kStorage;
 }
 
-// The stored choice for the key; none if there is no file.
-std::optional<GemmChoice> read_choice(const std::filesystem::path& file, const Json& key) {
-  if (!path_exists(file)) return std::nullopt;
-  const Json json = parse_json(read_file(file, kMaxFileBytes), file.string());
-  XRUN_CHECK(json.is_object() && json.at("key") == key, "{}: belongs to another machine or model",
-             file.string());
-  GemmChoice choice = gemm_from_json(json.at("choice"));
+// None if there is no file.
+std::optional<GemmChoice> read_choice(const MeasuredValue& stored) {
+  const std::optional<Json> json = stored.read();
+  if (!json) return std::nullopt;
+  GemmChoice choice = gemm_from_json(*json);
   XRUN_CHECK(choice.gemm == faster(*choice.times), "{}: the choice is not the faster one",
-             file.string());
+             stored.file().string());
   return choice;
-}
-
-void write_choice(const std::filesystem::path& file, const Json& key, const GemmChoice& choice) {
-  try {
-    make_dirs(file.parent_path());
-    write_file_atomic(file, dump_json(Json(Json::Object{{"key", key}, {"choice", to_json(choice)}}),
-                                      {.indent = 2}) +
-                                "\n");
-  } catch (const Error&) {
-    // The next process measures again.
-  }
 }
 
 }  // namespace
@@ -143,17 +107,15 @@ GemmChoice choose_gemm(const ModelConfig& config, c10::ScalarType dtype, const G
   GemmChoice choice;
   if (dtype == at::kFloat) return choice;
   const GemmShape shape = gemm_shape(config);
-  const Json key = key_of(shape, dtype);
-  const std::filesystem::path file =
-      cache_root() / "measured" / "gemm" / (hash_hex(dump_json(key)) + ".json");
+  const MeasuredValue stored = stored_choice(shape, dtype);
   try {
-    if (auto stored = read_choice(file, key)) return *stored;
+    if (auto known = read_choice(stored)) return *known;
   } catch (const Error& error) {
     choice.notice = fmt::format("{}; products are timed again", error.what());
   }
   choice.times = clock(shape, dtype);
   choice.gemm = faster(*choice.times);
-  write_choice(file, key, choice);
+  stored.write(to_json(choice));
   return choice;
 }
 

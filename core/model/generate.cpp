@@ -20,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kPrefillTokens = 4096;  // of one forward: bounds its activations
+constexpr int64_t kPrefillTokens = 4096;  // of one forward, to bound its activations
 constexpr int64_t kMegabyte = 1 << 20;
 
 using Prompts = std::vector<std::vector<int32_t>>;
@@ -35,6 +35,7 @@ class Decoding {
         results_(prompts.size() * static_cast<size_t>(options.samples)),
         cache_(model.config(), model.compute_type(), slots()),
         sequence_of_(static_cast<size_t>(slots())) {
+    // Taken from the back: sequence 0 gets slot 0.
     for (int64_t slot = slots(); slot-- > 0;) free_.push_back(slot);
   }
 
@@ -69,6 +70,7 @@ class Decoding {
   // True if there is a slot and memory for the next sequence.
   bool has_room() const {
     if (next_ == results_.size() || free_.empty()) return false;
+    // The only sequence is admitted whatever its cache needs, or the queue would never move.
     if (free_.size() == sequence_of_.size()) return true;
     const int64_t wanted = cache_.slot_bytes(capacity(prompt_of(next_)));
     return cache_.bytes() + wanted <= options_.cache_mb * kMegabyte;
@@ -174,6 +176,7 @@ class Decoding {
       const auto samples = static_cast<size_t>(options_.samples);
       const size_t prompt = sequence / samples;
       rows.push_back(segment.row);
+      // Keyed by position and not by step, so that a token does not depend on the batch around it.
       keys.push_back({options_.prompt_names.empty() ? prompt : options_.prompt_names[prompt],
                       static_cast<uint32_t>(sequence % samples),
                       static_cast<uint64_t>(cache_.length(segment.slot))});

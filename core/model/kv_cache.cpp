@@ -71,6 +71,8 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
                            double scale, int64_t window) {
   XRUN_CHECK(used_.size() + 1 == cu_seqlens.size(), "the pack has {} segments, {} slots are in use",
              cu_seqlens.size() - 1, used_.size());
+  // A prefill attends within the pack, a decoding step to the cache; a prompt in pieces would need
+  // both.
   bool single = true, fresh = true;
   for (size_t s = 0; s < used_.size(); ++s) {
     const int64_t n = cu_seqlens[s + 1] - cu_seqlens[s];
@@ -112,6 +114,8 @@ at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor&
       std::vector<float> scratch;
       for (int64_t s = from; s < to; ++s) {
         const int64_t slot = used_[static_cast<size_t>(s)], n = length(slot), room = capacity(slot);
+        // keys [G, room, K] of this layer, then values: the kernel reads one head's rows in
+        // sequence
         T* const keys =
             kernel_data<T>(slots_[static_cast<size_t>(slot)]) + layer * 2 * groups_ * room * width_;
         T* const values = keys + groups_ * room * width_;
@@ -120,6 +124,7 @@ at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor&
           std::copy_n(kernel_data<T>(k) + from_row, width_, keys + to_row);
           std::copy_n(kernel_data<T>(v) + from_row, width_, values + to_row);
         }
+        // The new token is at index n; `first` is the oldest key that it sees.
         const int64_t first = window > 0 ? std::max<int64_t>(0, n + 1 - window) : 0;
         scratch.resize(static_cast<size_t>(n + 1 - first));
         kernels::cpu_kernels().run(kernels::DecodeAttention<T>{

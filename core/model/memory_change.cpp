@@ -1,5 +1,6 @@
-// Candidate changes in order of their cost; the plan of each is computed and the first that fits
-// wins.
+// Candidate changes are planned in order of their cost: first those that only take time (head_mb,
+// recompute, smaller micro-batches), then those that train something else (an adapter, bf16). The
+// first that fits wins.
 
 #include "core/model/memory_change.h"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr int64_t kSmallHeadMb = 64;
 constexpr int64_t kTokenStep = 64;  // granularity of a proposed batch.max_tokens
 
-// Settings that change together, unless they have the value already.
+// Settings that change together; one that has its value already is left out of the text.
 struct CandidateChange {
   bool little_head = false, recompute = false, fewer_tokens = false, adapter = false,
        narrow = false;
@@ -41,6 +42,8 @@ class ChangeSearch {
   // Returns `change` with the largest micro-batch that fits, if there is one.
   std::optional<MemoryChange> first(const CandidateChange& change) const {
     if (!change.fewer_tokens) return fitting(change, tokens_);
+    // Downwards by a sixteenth at a time: a plan takes long for a search token by token, and a
+    // suggestion needs no more precision.
     const int64_t least = (longest_ + kTokenStep - 1) / kTokenStep * kTokenStep;
     for (int64_t tokens = (tokens_ - 1) / kTokenStep * kTokenStep;
          tokens >= std::max(least, kTokenStep);

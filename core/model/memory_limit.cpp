@@ -1,6 +1,11 @@
-// The minimum of MemAvailable and of what each control group of the process leaves.
+// Host: the minimum of MemAvailable and of what each control group of the process leaves. Device:
+// the driver's free memory plus the blocks that LibTorch's allocator caches, which the driver
+// counts as used.
 
 #include "core/model/memory_limit.h"
+
+#include <ATen/Context.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,8 +16,8 @@
 #include <sstream>
 #include <vector>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/memory_change.h"
 #include "core/model/memory_plan.h"
 #include "core/model/ops/allocator.h"
@@ -61,7 +66,8 @@ constexpr GroupFiles kVersion1{
     "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
-// The memory left by a group and its parents; the page cache counts as free.
+// The memory left by a group and its parents, whose limits hold for it too; the page cache counts
+// as free, since the kernel drops it before it refuses memory.
 int64_t left_in_group(const std::filesystem::path& mount, const std::string& group,
                       const GroupFiles& files) {
   int64_t left = kUnlimited;
@@ -97,6 +103,20 @@ int64_t left_in_groups(const std::filesystem::path& root) {
   return left;
 }
 
+// Null for a kind of device whose allocator counts nothing.
+c10::DeviceAllocator* allocator_of(c10::Device device) {
+  at::globalContext().lazyInitDevice(device.type());
+  return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+}
+
+c10::DeviceIndex index_of(c10::Device device) {
+  return std::max<c10::DeviceIndex>(device.index(), 0);
+}
+
+const c10::CachingAllocator::Stat& sum_of(const c10::CachingAllocator::StatArray& stats) {
+  return stats[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+}
+
 }  // namespace
 
 int64_t system_bytes(const std::filesystem::path& root) {
@@ -119,6 +139,34 @@ int64_t available_bytes(const std::filesystem::path& root) {
   if (const auto own = memory_setting()) return std::max<int64_t>(*own - memory_count().held, 1);
   const int64_t left = system_bytes(root);
   return left == 0 ? 0 : left + free_heap_bytes();
+}
+
+DeviceMemory device_memory(c10::Device device) {
+  if (device.is_cpu()) {
+    const MemoryCount count = memory_count();
+    return {count.held, count.peak, available_bytes()};
+  }
+  c10::DeviceAllocator* const allocator = allocator_of(device);
+  if (allocator == nullptr) return {};
+  const auto stats = allocator->getDeviceStats(index_of(device));
+  const auto& tensors = sum_of(stats.allocated_bytes);
+  DeviceMemory memory{tensors.current, tensors.peak, 0};
+  if (const auto own = memory_setting()) {
+    memory.available = *own - memory.held;
+  } else {
+    const auto [free, total] = allocator->getMemoryInfo(index_of(device));
+    memory.available =
+        static_cast<int64_t>(free) + sum_of(stats.reserved_bytes).current - memory.held;
+  }
+  memory.available = std::max<int64_t>(memory.available, 1);
+  return memory;
+}
+
+void reset_device_peak(c10::Device device) {
+  if (device.is_cpu()) return reset_memory_peak();
+  if (c10::DeviceAllocator* const allocator = allocator_of(device)) {
+    allocator->resetPeakStats(index_of(device));
+  }
 }
 
 void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,

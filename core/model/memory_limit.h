@@ -1,6 +1,8 @@
 #pragma once
-// The available memory, and whether a model or a run fits into it.
+// The memory that tensors hold and may still take, on the host and on a device, and whether a model
+// or a run fits into it.
 
+#include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
@@ -27,6 +29,19 @@ std::optional<int64_t> memory_setting();
 // the heap, which is never returned to the system. If $XRUN_MEMORY_MB is set: its limit minus what
 // tensors hold. At least 1; 0: unknown. Throws Error as memory_setting.
 int64_t available_bytes(const std::filesystem::path& root = "/");
+
+// In bytes.
+struct DeviceMemory {
+  int64_t held = 0;       // by tensors, now
+  int64_t peak = 0;       // the most since the last reset_device_peak
+  int64_t available = 0;  // that they may still take, at least 1; 0: unknown
+};
+
+// Returns memory_count (ops/allocator.h) and available_bytes for the host, and the numbers of
+// LibTorch's allocator for another device; $XRUN_MEMORY_MB limits what tensors may hold on either.
+// The first call starts the device. Never waits for it. Throws Error as available_bytes.
+DeviceMemory device_memory(c10::Device device);
+void reset_device_peak(c10::Device device);  // to what is held now
 
 // Throws Error, with `where` in front, if the weights in a type exceed the available memory.
 void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,

@@ -1,18 +1,18 @@
-// A step peaks at one of three points. Backward of the head: all activations, the softmax, and the
-// gradient of the vocabulary projection. Backward of the last block: the same activations and the
-// temporaries of a block's backward. End: all gradients, no activation.
+// A step peaks at one of four points. Forward of a reference: all activations of the policy and a
+// block's temporaries. Backward of the head: all activations, the softmax, and the gradient of the
+// vocabulary projection. Backward of the last block: the same activations and the temporaries of a
+// block's backward. End: all gradients, no activation. Sizes come from the operators that allocate
+// them (block_memory, head_memory, linear_scratch).
 
 #include "core/model/memory_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/block.h"
-#include "core/model/ops/head_chunk.h"
-#include "core/model/ops/scratch.h"
+#include "core/model/ops/linear_head.h"
 #include "core/model/weights/weight_layout.h"
 
 namespace xrun {
@@ -23,8 +23,6 @@ constexpr double kMaxBytes = double(int64_t{1} << 56);  // of a kind, so that a 
 
 int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMaxBytes)); }
 
-double pages(double bytes) { return std::ceil(bytes / kScratchPage) * kScratchPage; }
-
 // The model with one layer of a kind, or none: layers of a kind are alike and may be many.
 ModelConfig with_layer(const ModelConfig& config, int64_t layers, bool is_moe) {
   ModelConfig one = config;
@@ -33,33 +31,14 @@ ModelConfig with_layer(const ModelConfig& config, int64_t layers, bool is_moe) {
   return one;
 }
 
-double base_elements_of(const ModelConfig& config) {
-  double sum = 0;
-  for (const WeightSpec& spec : weight_specs(config)) {
-    double elements = 1;
-    for (const int64_t size : spec.shape) elements *= static_cast<double>(size);
-    sum += elements;
-  }
-  return sum;
-}
-
-double adapter_elements_of(const ModelConfig& config, const AdapterOptions& options) {
-  double sum = 0;
-  for (const LinearModule& module : linear_modules(config)) {
-    if (!is_adapter_target(options, module)) continue;
-    sum += static_cast<double>(options.rank) *
-           (static_cast<double>(module.in) + static_cast<double>(module.out));
-  }
-  return sum;
-}
-
 // A kind of layer, and how many a model has.
 struct LayerKind {
   ModelConfig model;  // with one of them
   double count;
 };
 
-// The kinds of layers that a model has.
+// The kinds of layers that a model has: a config may claim any number of layers, and sizes of one
+// layer of a kind are all that a plan needs.
 class LayerKinds {
  public:
   explicit LayerKinds(const ModelConfig& config) {
@@ -89,7 +68,7 @@ class LayerKinds {
   std::vector<LayerKind> kinds_;
 };
 
-double base_elements(const LayerKinds& layers) { return layers.sum(base_elements_of); }
+double base_elements(const LayerKinds& layers) { return layers.sum(weight_elements); }
 
 // Bytes on top of weights, copies, optimizer and reference.
 struct PeakBytes {
@@ -102,57 +81,41 @@ struct ResidentBytes {
   double weights = 0, copies = 0, optimizer = 0, reference = 0;
 };
 
-// A model's sizes as doubles, so that products of a hostile file's sizes do not wrap.
-struct WideSizes {
-  explicit WideSizes(const ModelConfig& config)
-      : hidden(static_cast<double>(config.hidden)),
-        heads(static_cast<double>(config.heads)),
-        kv_heads(static_cast<double>(config.kv_heads)),
-        head_dim(static_cast<double>(config.head_dim)),
-        ffn(static_cast<double>(config.ffn)),
-        vocab(static_cast<double>(config.vocab)),
-        experts(static_cast<double>(config.moe.experts)),
-        top_k(static_cast<double>(config.moe.top_k)),
-        expert_ffn(static_cast<double>(config.moe.ffn)) {}
-  double hidden, heads, kv_heads, head_dim, ffn, vocab, experts, top_k, expert_ffn;
-};
-
+// One model's kinds of memory at each point at which a step may peak.
 class StepMemory {
  public:
   StepMemory(const ModelConfig& config, const MemoryShape& shape)
-      : c_(config),
-        w_(config),
-        s_(shape),
-        size_(static_cast<double>(elementSize(shape.dtype))),
+      : s_(shape),
+        element_(static_cast<double>(elementSize(shape.dtype))),
         tokens_(static_cast<double>(shape.tokens)),
-        loss_rows_(shape.scores ? 0 : shape.loss_rows),
-        vocab_bytes_(4 * w_.vocab * w_.hidden),
-        head_bytes_(shape.scores ? 0 : vocab_bytes_),
-        trains_base_(!shape.adapter) {
+        hidden_(static_cast<double>(config.hidden)),
+        trains_base_(!shape.adapter),
+        tied_(config.tied) {
     const LayerKinds layers(config);
     base_ = base_elements(layers);
     trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
-      return adapter_elements_of(model, *shape.adapter);
+      return adapter_elements(*shape.adapter, model);
     });
+    add_head(config);
     // Scores do not use an untied vocabulary projection.
-    moved_ = trained_ - (trains_base_ && s_.scores && !c_.tied ? w_.vocab * w_.hidden : 0);
-    for (const LayerKind& kind : layers.all()) {
-      const double saved = tokens_ * block_saves(kind.model, s_);
-      saved_ += kind.count * (s_.recompute ? tokens_ * size_ * w_.hidden : saved);
-      block_saved_ = std::max(block_saved_, saved);
-      block_temporaries_ = std::max(block_temporaries_, temporaries(kind.model.is_moe(0)));
-    }
+    moved_ = trained_ - (trains_base_ && s_.scores && !tied_ ? vocab_elements_ : 0);
+    for (const LayerKind& kind : layers.all()) add_blocks(kind);
     // input and output of the last norm; cos and sin
-    saved_ += tokens_ * (2 * size_ * w_.hidden + 4);
-    if (c_.positions == Positions::kRotary) saved_ += tokens_ * 4 * w_.head_dim;
+    saved_ += tokens_ * (2 * element_ * hidden_ + 4);
+    if (config.positions == Positions::kRotary) {
+      saved_ += tokens_ * 4 * static_cast<double>(config.head_dim);
+    }
+    const bool has_experts = config.moe.experts > 0;
+    const auto inner = static_cast<double>(has_experts ? config.moe.ffn : config.ffn);
+    upcasts_ = linear_scratch(tokens_, hidden_, inner, shape.dtype, shape.gemm);
   }
 
   ResidentBytes held() const {
     ResidentBytes held;
-    held.weights = (trains_base_ ? 0 : base_ * size_) + 4 * trained_;
-    if (s_.dtype != c10::ScalarType::Float) held.copies = trained_ * size_;
+    held.weights = (trains_base_ ? 0 : base_ * element_) + 4 * trained_;
+    if (s_.dtype != c10::ScalarType::Float) held.copies = trained_ * element_;
     if (s_.trains) held.optimizer = 2 * 4 * moved_ * static_cast<double>(s_.optimizers);
-    if (trains_base_) held.reference = base_ * size_ * static_cast<double>(s_.references);
+    if (trains_base_) held.reference = base_ * element_ * static_cast<double>(s_.references);
     return held;
   }
 
@@ -166,99 +129,86 @@ class StepMemory {
   }
 
  private:
-  double gradients() const { return 4 * moved_; }
-
-  // The peak of a block's backward, without gradients of weights.
-  double temporaries(bool is_moe) const {
-    const double heads = (4 * w_.heads + 4 * w_.kv_heads) * w_.head_dim;
-    // The gradient of the last map's input takes the memory of the input itself.
-    double inner = c_.gated ? 2 * w_.ffn : w_.ffn;
-    if (is_moe) inner = w_.top_k * (2 * w_.hidden + 6 * w_.expert_ffn);
-    return tokens_ * size_ * (2 * w_.hidden + std::max(heads, inner));
+  void add_head(const ModelConfig& config) {
+    vocab_elements_ = static_cast<double>(config.vocab) * hidden_;
+    const int64_t rows = s_.scores ? 0 : s_.loss_rows;
+    // A reference is evaluated while the policy's own softmax waits for its backward.
+    const int64_t reference_rows = s_.references > 0 ? std::max(rows, s_.reference_rows) : 0;
+    head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden, s_.head_mb,
+                        s_.dtype);
+    if (!s_.scores) return;
+    // A value head reads hidden states alone.
+    head_.weight = 0;
+    head_.backward = 4 * tokens_ * hidden_;
   }
 
-  // Softmax rows that stay in scratch memory from step to step.
-  double softmax() const {
-    const double row = 4 * w_.vocab;
-    const int64_t kept = head_rows_within(s_.head_mb, loss_rows_, c_.vocab);
-    const int64_t spare = std::min(loss_rows_ - kept, kHeadChunkRows);
-    // A reference is evaluated while the policy's own softmax waits for its backward.
-    const int64_t rows = std::max(loss_rows_, s_.reference_rows);
-    const int64_t reference = s_.references > 0 ? std::min(rows, kHeadChunkRows) : 0;
-    return pages(static_cast<double>(kept) * row) +
-           pages(static_cast<double>(std::max(spare, reference)) * row);
+  void add_blocks(const LayerKind& kind) {
+    const BlockMemory block = block_memory(kind.model, s_);
+    const double saved = tokens_ * block.saved;
+    saved_ += kind.count * (s_.recompute ? tokens_ * element_ * hidden_ : saved);
+    largest_.saved = std::max(largest_.saved, saved);
+    largest_.forward = std::max(largest_.forward, block.forward);
+    largest_.backward = std::max(largest_.backward, tokens_ * block.backward);
+    largest_.gradient = std::max(largest_.gradient, block.gradient);
+  }
+
+  double gradients() const { return 4 * moved_; }
+
+  // Any point of a micro-batch between its forward and the end of its backward.
+  PeakBytes with_activations() const {
+    PeakBytes m{.activations = saved_, .head = head_.scratch};
+    if (s_.several) m.gradients = gradients();
+    return m;
   }
 
   // A block of the reference, whose forward keeps nothing, while the policy's activations wait.
   PeakBytes reference_forward() const {
-    PeakBytes m{.activations = saved_, .head = softmax()};
-    if (s_.references == 0) return m;
-    const double heads = (2 * w_.heads + 2 * w_.kv_heads) * w_.head_dim;
-    double inner = (c_.gated ? 2 : 1) * w_.ffn;
-    if (c_.moe.experts > 0) inner = w_.top_k * (2 * w_.hidden + 3 * w_.expert_ffn);
-    m.gradients = s_.several ? gradients() : 0;
-    m.working = static_cast<double>(s_.reference_tokens) * size_ *
-                (2 * w_.hidden + std::max(heads, inner));
+    PeakBytes m = with_activations();
+    if (s_.references > 0) m.working = static_cast<double>(s_.reference_tokens) * largest_.forward;
     return m;
   }
 
   PeakBytes head_backward() const {
-    const double rows = 4 * static_cast<double>(loss_rows_) * w_.hidden;
-    PeakBytes m{.activations = saved_, .head = softmax() + rows, .working = 2 * rows};
-    m.gradients = s_.several ? gradients() : 0;
-    m.working += 4 * tokens_ * w_.hidden;
-    if (trains_base_) m.working += head_bytes_;
-    if (size_ != 4) m.working += head_bytes_;  // the projection in fp32
-    m.working += upcasts();
+    PeakBytes m = with_activations();
+    m.head += head_.saved;
+    m.working = head_.backward + upcasts_;
+    if (trains_base_) m.working += head_.weight;
     return m;
   }
 
   PeakBytes block_backward() const {
-    PeakBytes m{.activations = saved_, .head = softmax()};
+    PeakBytes m = with_activations();
     // One block is recomputed, with its output and the gradient of that.
-    if (s_.recompute) m.activations += block_saved_ + 2 * tokens_ * size_ * w_.hidden;
-    m.gradients = s_.several ? gradients() : 0;
-    m.working = block_temporaries_ + upcasts();
-    if (trains_base_ && !s_.several) m.gradients += head_bytes_ + block_gradient();
-    if (trains_base_ && s_.several) m.working += (c_.tied ? head_bytes_ : 0) + block_gradient();
+    if (s_.recompute) m.activations += largest_.saved + 2 * tokens_ * element_ * hidden_;
+    m.working = largest_.backward + upcasts_;
+    if (!trains_base_) return m;
+    // A first gradient becomes the parameter's; later ones are added to it and freed.
+    if (!s_.several) m.gradients += head_.weight + largest_.gradient;
+    if (s_.several) m.working += (tied_ ? head_.weight : 0) + largest_.gradient;
     return m;
   }
 
   PeakBytes end() const {
-    PeakBytes m{.gradients = gradients(), .head = softmax()};
-    m.activations = 2 * tokens_ * size_ * w_.hidden;
-    m.working = upcasts();
-    if (trains_base_) {
-      m.working += (c_.tied ? head_bytes_ : 0) + (s_.several ? vocab_bytes_ : 0);
-      if (size_ != 4) m.working += w_.vocab * w_.hidden * size_;
-    }
+    PeakBytes m{.gradients = gradients(), .head = head_.scratch};
+    m.activations = 2 * tokens_ * element_ * hidden_;
+    m.working = upcasts_;
+    if (!trains_base_) return m;
+    // The embedding's own gradient: beside the head's if they are tied, and beside the sum of
+    // earlier micro-batches; in the storage type before it becomes fp32.
+    m.working += (tied_ ? head_.weight : 0) + (s_.several ? 4 * vocab_elements_ : 0);
+    if (s_.dtype != c10::ScalarType::Float) m.working += vocab_elements_ * element_;
     return m;
   }
 
-  // The largest gradients of a block that exist at one time.
-  double block_gradient() const {
-    if (c_.moe.experts > 0) return 4 * 3 * w_.experts * w_.expert_ffn * w_.hidden;
-    return 4 * w_.ffn * w_.hidden;
-  }
-
-  // Operands and results in fp32, which stay in scratch memory.
-  double upcasts() const {
-    if (s_.gemm != GemmType::kFloat || size_ == 4) return 0;
-    const double inner = c_.moe.experts > 0 ? w_.expert_ffn : w_.ffn;
-    const double wide = 4 * tokens_ * std::max(inner, w_.hidden);
-    return 2 * pages(wide) + pages(4 * inner * w_.hidden);
-  }
-
-  const ModelConfig& c_;
-  const WideSizes w_;
   const MemoryShape& s_;
-  double size_, tokens_;
-  int64_t loss_rows_;  // of the vocabulary
-  double vocab_bytes_, head_bytes_;
-  bool trains_base_;
-  double base_ = 0, trained_ = 0, moved_ = 0;       // elements; moved: those that get gradients
-  double saved_ = 0;                                // activations
-  double block_saved_ = 0, block_temporaries_ = 0;  // of the largest block
+  double element_, tokens_, hidden_;  // element: bytes of an activation
+  bool trains_base_, tied_;
+  double vocab_elements_ = 0;
+  double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
+  double saved_ = 0;                           // activations
+  HeadMemory head_;
+  BlockMemory largest_;  // over the kinds of blocks; saved and backward for all tokens
+  double upcasts_ = 0;   // operands and results of products in fp32
 };
 
 // Models of one loss: saved memory adds up, working memory is freed between them.

@@ -48,7 +48,7 @@ struct MemoryKind {
 //   gradients    that exist at the peak
 //   optimizer    AdamW's moments
 //   reference    the weights of frozen copies
-//   activations  saved by the forward of one micro-batch for its backward (block_saves)
+//   activations  saved by the forward of one micro-batch for its backward (block_memory)
 //   head         loss rows and their softmax
 //   working      temporaries
 // The peak is one of four: the forward of a reference, the backward of the head, that of the last

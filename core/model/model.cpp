@@ -1,3 +1,6 @@
+// Loading checks everything before it converts anything: memory, names, shapes, then values. A
+// master is fp32 where it is trained and the only copy, in the storage type, where it is frozen.
+
 #include "core/model/model.h"
 
 #include <ATen/core/grad_mode.h>
@@ -9,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
-#include "core/model/device_memory.h"
+#include "core/model/flops.h"
 #include "core/model/memory_limit.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/linear_head.h"
@@ -53,7 +56,7 @@ void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters)
   }
 }
 
-// Throws Error unless every value lies in [0, limit).
+// Throws Error unless every value lies in [0, limit). A GPU would report no more than an assertion.
 void check_range(const at::Tensor& values, int64_t limit, const char* what, const char* where) {
   const at::Tensor rows = values.contiguous();
   const int64_t* const value = rows.const_data_ptr<int64_t>();
@@ -82,11 +85,18 @@ void check_input(const PackInput& input, const ModelConfig& config) {
   }
 }
 
+// The type of a checkpoint: config.json's, else that of its first weight.
+at::ScalarType stored_dtype(const ModelConfig& config, at::ScalarType file) {
+  const bool named = config.source.find("dtype") || config.source.find("torch_dtype");
+  return named || (file != at::kBFloat16 && file != at::kHalf) ? config.dtype : file;
+}
+
 // A file may hold the head beside the embedding it is tied to.
 void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
                      const FileForm& form, const std::string& where) {
   const std::string head = config.names.head + ".weight";
   if (!config.tied || !files.has(head)) return;
+  // A fine-tuned head that differs would be lost without notice.
   const at::Tensor embedding = read_weight(weight_specs(config).front(), files, form);
   XRUN_CHECK(at::equal(files.read(head), embedding),
              "{}: config.json ties the head to the embedding, but the file has an {} that differs "
@@ -120,6 +130,7 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences) {
 
 Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options)
     : config_(std::move(config)), options_(options), parameters_(std::move(parameters)) {
+  // Base weights come first; the trained parameters are a suffix, or all of them.
   const size_t base = trains_base(options_) ? 0 : parameters_.size();
   add_factors(options_, parameters_);
   for (size_t i = base; i < parameters_.size(); ++i) {
@@ -137,7 +148,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 }
 
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
-  const ModelConfig config = read_model_config(dir);
+  ModelConfig config = read_model_config(dir);
   const std::string where = dir.string();
   check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
   const SafetensorsFolder files(dir);
@@ -151,10 +162,11 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
     XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
                spec.name, c10::toString(read.scalar_type()));
     values.saw(spec.name, read);
+    if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
     parameters.push_back({spec.name, read.to(master_type(options)).to(options.device)});
   }
   values.finish(where);
-  return make(config, std::move(parameters), options);
+  return make(std::move(config), std::move(parameters), options);
 }
 
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
@@ -196,11 +208,18 @@ at::Tensor Model::merged(const Parameter& parameter) const {
   return parameter.master.detach();
 }
 
-ExportedModel Model::exported(at::ScalarType dtype) const {
-  ExportedModel result{config_, dtype, {}};
+ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
+  ExportedModel result{config_, dtype.value_or(config_.dtype), {}};
   const std::vector<WeightSpec> specs = weight_specs(config_);
   for (size_t i = 0; i < specs.size(); ++i) {
-    for (NamedTensor& one : stored_form(specs[i], merged(parameters_[i]).to(dtype))) {
+    const at::Tensor weight = merged(parameters_[i]);
+    const at::Tensor rounded = weight.to(result.dtype);
+    // fp16 ends at 65504; the other types hold every fp32 value's magnitude, as rounding to bf16
+    // overflows only beside fp32's own largest number.
+    XRUN_CHECK(result.dtype != at::kHalf || rounded.isfinite().all().item<bool>(),
+               "{}: a trained value overflows float16; set export = {{ dtype = \"fp32\" }}",
+               specs[i].name);
+    for (NamedTensor& one : stored_form(specs[i], rounded)) {
       // A copy moves to the host at once, so that the device holds one such weight at a time.
       const bool copied = !one.tensor.is_alias_of(parameters_[i].master);
       if (copied) one.tensor = on_device(one.tensor, c10::kCPU);
@@ -245,6 +264,10 @@ std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
 
 at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options) {
   check_input(input, config_);
+  const PackFlops flops = pack_flops(config_, input.cu_seqlens,
+                                     options_.adapter ? &options_.adapter->options : nullptr);
+  const bool backward = options_.trainable && at::GradMode::is_enabled();
+  count_flops(flops.forward() + (backward ? flops.backward(trains_base(options_)) : 0));
   return decoder_->forward(input, update_count, options, nullptr);
 }
 
@@ -256,12 +279,19 @@ at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache) {
 
 at::Tensor Model::head_weight() { return decoder_->head_weight(update_count); }
 
+HeadResult Model::head(const at::Tensor& hidden, const at::Tensor& index, const at::Tensor& target,
+                       const HeadOptions& options) {
+  const at::Tensor weight = head_weight();
+  double products = 1;  // the logits, and for the backward dhidden and dweight
+  if (at::GradMode::is_enabled()) products += hidden.requires_grad() + weight.requires_grad();
+  count_flops(products * head_flops(config_, index.size(0)));
+  return linear_head(hidden, weight, index, target, options);
+}
+
 at::Tensor Model::token_logprob(const PackInput& input, const at::Tensor& row_hidden,
                                 const at::Tensor& row_target, int64_t head_mb,
                                 const ForwardOptions& options) {
-  return linear_head(forward(input, options), head_weight(), row_hidden, row_target,
-                     {.head_mb = head_mb})
-      .logprob;
+  return head(forward(input, options), row_hidden, row_target, {.head_mb = head_mb}).logprob;
 }
 
 std::string Model::digest() const {

@@ -20,6 +20,8 @@ class Decoder;
 class KvCache;
 struct Adapter;
 struct ExportedModel;
+struct HeadOptions;
+struct HeadResult;
 struct RouterRecord;
 
 // A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]). Its
@@ -53,7 +55,7 @@ struct LoadOptions {
 };
 
 struct ForwardOptions {
-  RouterRecord* router = nullptr;  // out: the experts chosen (moe.h); null: not wanted
+  RouterRecord* router = nullptr;  // out: the experts chosen (ops/moe_routing.h); null: not wanted
   std::optional<DropoutKey> dropout = std::nullopt;  // of an adapter; nullopt: none
 };
 
@@ -86,9 +88,11 @@ class Model {
   const std::shared_ptr<const Adapter>& adapter() const { return options_.adapter; }
   // Returns the base weight with its adapter merged, fp32; without an adapter the weight itself.
   at::Tensor merged(const Parameter& parameter) const;
-  // The base weights, merged, in the form of a checkpoint: the model's own storage where that is
-  // what is written, else copies on the host. Refers to the model (core/model/weights/export.h).
-  ExportedModel exported(at::ScalarType dtype = at::kFloat) const;
+  // The base weights, merged, in the form of a checkpoint: the model's own storage where its type
+  // is written, else copies on the host, rounded to nearest even. Refers to the model
+  // (core/model/weights/export.h). Throws Error if a value overflows the type.
+  //   dtype  nullopt: that of the folder the model came from
+  ExportedModel exported(std::optional<at::ScalarType> dtype = std::nullopt) const;
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
   // token t+1. With a trainable model and gradients enabled the result carries the graph;
@@ -99,6 +103,9 @@ class Model {
   // The weight of the vocabulary projection, [V, D] in the storage type, with its graph if
   // gradients are enabled.
   at::Tensor head_weight();
+  // Returns linear_head (ops/linear_head.h) of hidden states of this model under that weight.
+  HeadResult head(const at::Tensor& hidden, const at::Tensor& index, const at::Tensor& target,
+                  const HeadOptions& options);
 
   // Returns the log-probability of each loss row, [R] fp32: linear_head over forward.
   //   row_hidden  [R] int64, rows of the pack whose hidden state predicts the target

@@ -1,4 +1,5 @@
-// The forward runs without a graph; the backward builds the graph of the block and runs it at once.
+// forward: y = block(x) without a graph, x saved. backward: y = block(x) again, with a graph, whose
+// backward runs at once; gradients of weights accumulate in their leaves (Chen et al. 2016).
 
 #include "core/model/recompute.h"
 

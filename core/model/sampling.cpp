@@ -1,5 +1,6 @@
-// A row becomes e = exp((x - max) / T), and each stage sets removed tokens to 0; the draw inverts
-// the cumulative sum of the rest.
+// A row becomes e = exp((x - max) / T). Top k, top p (Holtzman et al. 2020) and min p (Nguyen et
+// al. 2024) each set the removed tokens to 0, in this order; the draw inverts the cumulative sum of
+// the rest:  token = min { i : e_0 + ... + e_i > u sum e },  u uniform in [0, 1).
 
 #include "core/model/sampling.h"
 
@@ -21,7 +22,8 @@ namespace {
 constexpr double kLowestTemperature = 1e-3, kHighestTemperature = 1e3;
 constexpr int kSampleBits = 20;  // of a draw key; the prompt has the rest
 
-// The sum of n numbers in double: eight lanes, then their sum.
+// The sum of n numbers in double, in a fixed order: eight lanes, which a compiler may vectorise
+// without changing the bits, then their sum.
 double lane_sum(const float* e, int64_t n) {
   std::array<double, 8> lanes{};
   int64_t i = 0;
@@ -70,7 +72,8 @@ class DrawRow {
   bool kept(size_t id) const { return e_[id] > 0; }
   int64_t likeliest() const { return std::find(x_.begin(), x_.end(), most_) - x_.begin(); }
 
-  // Returns the token at `share` in [0, 1) of the kept mass.
+  // Returns the token at `share` in [0, 1) of the kept mass. Sums of stretches are skipped whole,
+  // so that only one stretch is summed token by token.
   int64_t token_at(double share) const {
     constexpr int64_t kStretch = 512;
     const double wanted = share * kept_;

@@ -1,5 +1,5 @@
 // StopText holds back the longest end of the text that begins a stop string, so a complete stop
-// string always lies in the held text and the next piece.
+// string is always within the held text and the next piece.
 
 #include "core/rollout/answer_text.h"
 
@@ -37,6 +37,7 @@ std::string StopText::push(std::string_view piece) {
   if (stopped_) return "";
   held_ += piece;
   size_t begin = std::string::npos, end = std::string::npos;
+  // The stop string that is complete first; of several complete at one byte the longest.
   for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
     if (at == std::string::npos) continue;

@@ -30,8 +30,8 @@ class StopText {
 void check_stop_strings(const std::vector<std::string>& stops);
 
 // Returns whether `text` contains `answer` as whole words, ignoring case: an ASCII letter or digit
-// at either end of the answer must not touch another one. A word of a script without spaces may
-// touch it. Returns false for an empty answer.
+// at either end of the answer must not be next to another one. A word of a script without spaces
+// may be. Returns false for an empty answer.
 bool holds_answer(std::string_view text, std::string_view answer);
 
 }  // namespace xrun

@@ -54,6 +54,7 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
   check_stop_strings(options.stop);
   GenerateOptions generation = options.generate;
   for (const std::string& stop : options.stop) {
+    // Special tokens are not part of the text, so the scan would never see them.
     const std::optional<int32_t> id = tokenizer.id_of(stop);
     if (id && tokenizer.is_special(*id)) add_once(generation.stop_ids, *id);
   }
@@ -76,7 +77,7 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
     TextSample& sample = samples.emplace_back();
     sample.reason = generations[s].finish;
     sample.generation = std::move(generations[s]);
-    if (!streams[s]) continue;  // no token was asked for
+    if (!streams[s]) continue;  // no token was generated
     say(s, streams[s]->finish());
     sample.text = streams[s]->text();
     if (streams[s]->stopped()) sample.reason = "stop_string";
@@ -91,6 +92,7 @@ std::vector<int32_t> stop_ids_of(const Model& model, const Tokenizer& tokenizer)
 }
 
 std::optional<int32_t> turn_end_of(const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
+  // The first special token behind the content of a rendered answer.
   const Json messages = parse_json(
       R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])", "messages");
   ChatTokens chat;

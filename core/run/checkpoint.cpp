@@ -62,7 +62,7 @@ std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
 std::string join(const std::vector<std::string>& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "nothing" : text;
+  return text.empty() ? "no objects" : text;
 }
 
 }  // namespace
@@ -94,10 +94,11 @@ void Checkpoint::restore(const SavedObjects& objects) const {
   std::vector<std::string> a = given, b = names_;
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
-  XRUN_CHECK(a == b,
-             "{}: holds {}; the recipe gives its run {}; give it the same objects under "
-             "the same names",
-             path_.string(), join(names_), join(given));
+  XRUN_CHECK(
+      a == b,
+      "{}: the checkpoint holds {}, the recipe gives its run {}; give it the same objects under "
+      "the same names",
+      path_.string(), join(names_), join(given));
   for (const auto& [name, object] : objects) {
     const SafetensorsFile file(path_ / (name + ".safetensors"));
     const Json state = read_json((path_ / (name + ".json")).string());
@@ -152,7 +153,7 @@ void CheckpointStore::set_aside(const std::string& name) {
   remove_folder(aside);
 }
 
-// Later steps belong to a history that a resume cut off, so they are removed too.
+// Later steps were cut off by a resume, so they are removed too.
 void CheckpointStore::remove_old(int64_t newest) {
   auto all = steps();
   const auto last = std::find(all.begin(), all.end(), newest);

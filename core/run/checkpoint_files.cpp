@@ -62,7 +62,7 @@ Json encode_number(double value) {
   return Json(Json::Object{{kNumber, name}});
 }
 
-// NaN or an infinity if this is what encode_number made, else 0.
+// Returns the NaN or infinity that encode_number wrote, 0 for any other value.
 double special_number(const Json& value) {
   const Json* name = value.size() == 1 ? value.find(kNumber) : nullptr;
   if (name == nullptr || !name->is_string()) return 0;

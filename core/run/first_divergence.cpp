@@ -1,5 +1,5 @@
-// Equal files hold equal weights; of different ones the first differing tensor and element are
-// found.
+// Files of equal bytes hold equal weights. In different files the first differing tensor and
+// element are searched for.
 
 #include "core/run/first_divergence.h"
 
@@ -11,10 +11,10 @@
 #include <limits>
 #include <set>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/model/weights/safetensors.h"
 #include "core/run/checkpoint.h"
 #include "core/run/checkpoint_files.h"
@@ -82,7 +82,7 @@ std::string element_text(const at::Tensor& a, const at::Tensor& b, const RunName
 std::string tensors_text(const fs::path& a, const fs::path& b, const RunNames& names) {
   const SafetensorsFile in_a(a), in_b(b);
   for (const SafetensorsEntry& entry : in_a.entries()) {
-    if (!in_b.has(entry.name)) return fmt::format("{} is in {} alone", entry.name, names.one);
+    if (!in_b.has(entry.name)) return fmt::format("only {1} has {0}", entry.name, names.one);
     const at::Tensor x = in_a.read(entry.name), y = in_b.read(entry.name);
     if (x.sizes() != y.sizes() || x.scalar_type() != y.scalar_type()) {
       return fmt::format("{} has a different shape or type", entry.name);
@@ -91,9 +91,9 @@ std::string tensors_text(const fs::path& a, const fs::path& b, const RunNames& n
     return fmt::format("{} differs in {}", entry.name, element_text(x, y, names));
   }
   for (const SafetensorsEntry& entry : in_b.entries()) {
-    if (!in_a.has(entry.name)) return fmt::format("{} is in {} alone", entry.name, names.other);
+    if (!in_a.has(entry.name)) return fmt::format("only {1} has {0}", entry.name, names.other);
   }
-  return "their files differ, their tensors do not";
+  return "the files differ, their tensors do not";
 }
 
 bool same_bytes(const fs::path& a, const fs::path& b) {
@@ -132,7 +132,7 @@ FirstDivergence compare_object(const std::string& name, const fs::path& a, const
 
 fs::path newest_of(const fs::path& run, const std::string& name) {
   const std::optional<int64_t> step = newest_checkpoint(run / "checkpoints");
-  XRUN_CHECK(step.has_value(), "{} left no checkpoint", name);
+  XRUN_CHECK(step.has_value(), "{} has no checkpoint", name);
   return run / "checkpoints" / checkpoint_name(*step);
 }
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -46,15 +46,26 @@ Json run_environment() {
   return out;
 }
 
-void check_disk_space(const std::filesystem::path& dir, int64_t wanted) {
+std::string check_disk_space(const std::filesystem::path& dir, const DiskNeeds& needs) {
   std::error_code code;
   const std::filesystem::space_info space = std::filesystem::space(nearest_existing(dir), code);
-  if (code || space.available == static_cast<uintmax_t>(-1)) return;
-  XRUN_CHECK(static_cast<double>(space.available) >= static_cast<double>(wanted),
-             "{}: {} are free on this disk, the checkpoints of this run take {}; free some space, "
-             "keep fewer (save.keep), or give --run a folder on another disk",
-             dir.string(), format_bytes(static_cast<double>(space.available)),
-             format_bytes(static_cast<double>(wanted)));
+  if (code || space.available == static_cast<uintmax_t>(-1)) return "";
+  const auto free = static_cast<double>(space.available);
+  const auto one = static_cast<double>(needs.checkpoint);
+  const double all =
+      one * static_cast<double>(needs.checkpoints) + static_cast<double>(needs.exported);
+  XRUN_CHECK(free >= one,
+             "{}: {} are free on this disk, a checkpoint of this run takes {}; free some space, or "
+             "give --run a folder on another disk",
+             dir.string(), format_bytes(free), format_bytes(one));
+  if (free >= all) return "";
+  return fmt::format(
+      "warning: {} are free on the disk of {}, this run may write {} (up to {} checkpoint{} of {}, "
+      "an "
+      "export of {}); free some space, or lower save.keep",
+      format_bytes(free), dir.string(), format_bytes(all), needs.checkpoints,
+      needs.checkpoints == 1 ? "" : "s", format_bytes(one),
+      format_bytes(static_cast<double>(needs.exported)));
 }
 
 }  // namespace xrun

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "core/base/json.h"
 
@@ -13,9 +14,16 @@ namespace xrun {
 // never included.
 Json run_environment();
 
-// Throws Error with both sizes if fewer than `wanted` bytes are free for the folder, which need not
-// exist yet: a run that fills its disk loses what it trained since its last save. Passes if the
-// free space is unknown.
-void check_disk_space(const std::filesystem::path& dir, int64_t wanted);
+// Bytes that a run writes.
+struct DiskNeeds {
+  int64_t checkpoint = 0;   // of one
+  int64_t checkpoints = 1;  // that are there at the same time, at most
+  int64_t exported = 0;
+};
+
+// Throws Error if the folder's disk has no room for one checkpoint. Returns a warning if it has
+// room for that but not for everything, else "": a disk that fills up loses the steps since the
+// last save. The folder need not exist yet. Passes if the free space is unknown.
+std::string check_disk_space(const std::filesystem::path& dir, const DiskNeeds& needs);
 
 }  // namespace xrun

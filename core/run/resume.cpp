@@ -1,5 +1,6 @@
-// The length of a run is not part of its identity: steps and epochs are neither compared nor
-// hashed. Each loop's number of steps is compared when the loop begins.
+// The length of a run (steps, epochs) and its free settings (save, valid.every) are not part of its
+// identity: they are neither compared nor hashed. Each loop's number of steps is compared when the
+// loop begins.
 #include "core/run/resume.h"
 
 #include <fmt/core.h>
@@ -25,13 +26,24 @@ size_t skip_blanks(std::string_view text, size_t at) {
   return at;
 }
 
-Json config_without_lengths(const Json& config) {
-  if (!config.is_object()) return config;
-  Json rest = Json::object();
+// The members of the configuration whose values decide results, or with `free` those that change
+// none.
+Json members(const Json& config, bool free) {
+  Json out = Json::object();
+  if (!config.is_object()) return out;
   for (const auto& [key, value] : config.as_object()) {
-    if (!is_length(key)) rest.set(key, value);
+    if (is_length(key)) continue;
+    if (key == "valid" && value.is_object()) {
+      Json inner = Json::object();
+      for (const auto& [name, one] : value.as_object()) {
+        if ((name == "every") == free) inner.set(name, one);
+      }
+      out.set(key, std::move(inner));
+    } else if ((key == "save") == free) {
+      out.set(key, value);
+    }
   }
-  return rest;
+  return out;
 }
 
 Json length_of(const Json& config, std::string_view key) {
@@ -77,6 +89,7 @@ struct ResumeRule {
 
 constexpr ResumeRule kResumeRules[] = {
     {ResumeItem::kIdentity, true, "the recipe, its configuration or xrun has changed"},
+    {ResumeItem::kFree, false, "settings that change no result are different from here on"},
     {ResumeItem::kMachine, false,
      "the machine or its settings have changed, so the last digits may differ"},
     {ResumeItem::kInput, true, "{} has changed since the run began"},
@@ -119,9 +132,16 @@ std::string without_lengths(std::string_view text) {
 std::string short_hash(const RunIdentity& identity) {
   Hasher hasher;
   hasher.field("recipe", without_lengths(identity.recipe_text));
-  hasher.field("config", dump_json(config_without_lengths(identity.config), {.sort_keys = true}));
+  hasher.field("config", dump_json(members(identity.config, false), {.sort_keys = true}));
   return hasher.hex().substr(0, 8);
 }
+
+std::filesystem::path default_run_dir(const RunIdentity& identity) {
+  return std::filesystem::path("runs") /
+         fmt::format("{}-{}", identity.recipe_name, short_hash(identity));
+}
+
+std::string recipe_name(const std::filesystem::path& recipe) { return recipe.stem().string(); }
 
 std::vector<Difference> identity_differences(const RunIdentity& before, const RunIdentity& now) {
   std::vector<Difference> out;
@@ -131,9 +151,13 @@ std::vector<Difference> identity_differences(const RunIdentity& before, const Ru
   const auto add = [&](const Json& a, const Json& b, const char* name) {
     for (auto& difference : find_differences(a, b, name)) out.push_back(std::move(difference));
   };
-  add(config_without_lengths(before.config), config_without_lengths(now.config), "config");
+  add(members(before.config, false), members(now.config, false), "config");
   add(before.binary, now.binary, "binary");
   return out;
+}
+
+std::vector<Difference> free_differences(const RunIdentity& before, const RunIdentity& now) {
+  return find_differences(members(before.config, true), members(now.config, true), "config");
 }
 
 bool lengths_differ(const RunIdentity& before, const RunIdentity& now) {
@@ -161,7 +185,8 @@ std::string resume_notice(ResumeItem item, const std::string& subject,
                            (differences.empty() ? "" : ":") + "\n" +
                            describe_differences(differences);
   XRUN_CHECK(force || !rule.refuses,
-             "{}: cannot resume: {}--run DIR starts a new run, --force resumes with the changes",
+             "{}: cannot resume: {}to resume with these changes, add --force; to start a new run, "
+             "choose another folder with --run DIR",
              dir.string(), text);
   return rule.refuses ? "resuming by --force: " + text : text;
 }

@@ -15,22 +15,34 @@ namespace xrun {
 struct RunIdentity {
   std::string recipe_name;  // the file's name without folder and ".lua": "dpo"
   std::string recipe_text;
-  Json config;   // resolved values, an object; top-level "steps" and "epochs" may grow on resume
+  Json config;   // resolved values, an object
   Json origins;  // where each value came from; written to config.json, never compared
-  Json binary;   // version and digests of the binary, an object
-  Json machine;  // threads, device, ...
+  std::vector<std::string> sets = {};  // --set, those of a resumed run first; likewise
+  Json binary;                         // version and digests of the binary, an object
+  Json machine;                        // threads, device, ...
 };
 
 // Returns the text with every number that is given to a name `steps` or `epochs` replaced by 0.
 std::string without_lengths(std::string_view recipe_text);
 
-// Returns 8 hexadecimal digits over the recipe's text and configuration. Numbers given to `steps`
-// and `epochs` do not count, so that a longer run of the same recipe finds its folder.
+// Returns 8 hexadecimal digits over the recipe's text and configuration. The length and the free
+// settings do not count, so that a run that differs in nothing else finds its folder.
 std::string short_hash(const RunIdentity& identity);
 
-// Returns what makes `now` another run than `before`: the first differing line of the recipe,
-// fields of the configuration (steps and epochs aside), fields of the binary.
+// Returns the folder of a run without --run: runs/<recipe>-<short hash>.
+std::filesystem::path default_run_dir(const RunIdentity& identity);
+
+// Returns the name of a recipe file without folder and ".lua".
+std::string recipe_name(const std::filesystem::path& recipe);
+
+// Returns the fields that make `now` another run than `before`: the first differing line of the
+// recipe, fields of the configuration (the length and the free settings aside), fields of the
+// binary.
 std::vector<Difference> identity_differences(const RunIdentity& before, const RunIdentity& now);
+
+// Returns the differing free settings: those that decide when something is written and change no
+// result (save, valid.every).
+std::vector<Difference> free_differences(const RunIdentity& before, const RunIdentity& now);
 
 // True if steps, epochs, or a number that the recipe's text gives to such a name differ.
 bool lengths_differ(const RunIdentity& before, const RunIdentity& now);
@@ -44,6 +56,7 @@ std::vector<Difference> input_differences(const Json& before, const Json& now);
 // (checkpoint.h) cannot be resumed at all.
 enum class ResumeItem {
   kIdentity,     // recipe, configuration, binary; compared when the folder is opened
+  kFree,         // settings that change no result; likewise
   kMachine,      // threads, device; likewise
   kInput,        // a data set or a Lua module, when it is opened
   kLoopData,     // the plan of a loop, when the loop begins

@@ -1,6 +1,6 @@
 // Invariants: step_ counts the bodies done and is the sum of the phases' `done`; the object of
 // step k in metrics.jsonl is written when body k ends; a checkpoint of step k holds every object's
-// state and run.state after k bodies, and `done` of each phase.
+// state and run.state after k whole bodies, and `done` of each phase.
 //
 // On a resume the recipe runs again from its first line. step_ counts up from 0 through the saved
 // phases, and metrics below resume_step_ are dropped because metrics.jsonl has them.
@@ -11,8 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/base/process_memory.h"
-#include "core/base/steady_clock.h"
+#include "core/base/process_usage.h"
 #include "core/model/memory_limit.h"
 #include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
@@ -42,87 +41,41 @@ Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
     : dir_(recorded(std::move(dir), saved)),
       settings_(settings),
       saved_(std::move(saved)),
-      checkpoints_(dir_.checkpoints(), settings.save_keep) {
+      checkpoints_(dir_.checkpoints(), settings.save_keep),
+      saved_at_(SteadyClock::now()) {
   if (dir_.resuming()) restore();
   dir_.begin();
 }
 
 Run::~Run() = default;
 
-Json Run::position(const Json& state) const {
-  Json phases = Json::array();
-  for (const Phase& phase : phases_) {
-    Json entry = Json::object();
-    entry.set("done", phase.done);
-    entry.set("total", phase.total);
-    entry.set("left", phase.left);
-    entry.set("data", phase.data);
-    phases.push_back(std::move(entry));
-  }
-  Json run = Json::object();
-  run.set("step", step_);
-  run.set("phases", std::move(phases));
-  run.set("stopped", stopped_);
-  run.set("state", encode_state(state));
-  Json outside = Json::array();
-  for (const SavedEvaluation& one : evaluations_) outside.push_back(one.to_json());
-  run.set("outside", std::move(outside));
-  return run;
-}
-
-Json Run::SavedEvaluation::to_json() const {
-  Json values = Json::object();
-  for (const auto& [name, value] : metrics) values.set(name, value);
-  return Json(Json::Object{{"step", step}, {"what", what}, {"metrics", encode_state(values)}});
-}
-
-Run::SavedEvaluation Run::SavedEvaluation::from_json(const Json& json) {
-  SavedEvaluation out{json.at("step").as_int(), json.at("what").as_string(), {}};
-  const Json metrics = decode_state(json.at("metrics"));
-  for (const auto& [name, value] : metrics.as_object()) {
-    out.metrics.emplace_back(name, value.as_double());
-  }
-  return out;
-}
-
 void Run::restore() {
   const std::optional<Checkpoint> checkpoint = checkpoints_.load_latest();
   if (!checkpoint) return;
   checkpoint->restore(saved_);
   try {
-    restore_position(checkpoint->run(), checkpoint->step());
+    at_ = RunPosition::from_json(checkpoint->run());
+    state_ = decode_state(checkpoint->run().at("state"));
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}; the checkpoint is damaged",
                             (checkpoint->path() / "run.json").string(), error.what()));
   }
   resume_step_ = checkpoint->step();
+  // The recipe repeats the evaluations at the checkpoint's own step.
+  std::erase_if(at_.outside,
+                [&](const OutsideEvaluation& one) { return one.step >= resume_step_; });
   last_checkpoint_ = checkpoint->path();
 }
 
-void Run::restore_position(const Json& run, int64_t step) {
-  for (const Json& saved : run.at("phases").as_array()) {
-    phases_.push_back({saved.at("done").as_int(), saved.at("total").as_int(),
-                       saved.at("left").as_bool(), saved.at("data")});
-  }
-  stopped_ = run.at("stopped").as_string();
-  state_ = decode_state(run.at("state"));
-  if (const Json* outside = run.find("outside")) {
-    for (const Json& one : outside->as_array())
-      evaluations_.push_back(SavedEvaluation::from_json(one));
-  }
-  // The recipe repeats the evaluations at the checkpoint's own step.
-  std::erase_if(evaluations_, [&](const SavedEvaluation& one) { return one.step >= step; });
-}
-
 void Run::remember(const std::string& what, MetricSpan metrics) {
-  if (!in_body_) evaluations_.push_back({step_, what, {metrics.begin(), metrics.end()}});
+  if (!in_body_) at_.outside.push_back({step_, what, {metrics.begin(), metrics.end()}});
 }
 
 MetricList Run::recall(const std::string& what) {
   const size_t next = recalled_++;
-  const bool same = next < evaluations_.size() && evaluations_[next].step == step_ &&
-                    evaluations_[next].what == what;
-  if (same) return evaluations_[next].metrics;
+  const bool same = next < at_.outside.size() && at_.outside[next].step == step_ &&
+                    at_.outside[next].what == what;
+  if (same) return at_.outside[next].metrics;
   return {};  // another recipe, under --force
 }
 
@@ -143,11 +96,11 @@ void Run::check_input(std::string_view kind, const std::string& key, const std::
 
 // Compares a loop with the saved one.
 void Run::check_phase(size_t index, const PhasePlan& plan) {
-  const Phase& saved = phases_[index];
+  const RunPhase& saved = at_.phases[index];
   const std::string loop = fmt::format("loop {}", index + 1);
   const auto changed = find_differences(saved.data, plan.data, "data");
   if (!changed.empty()) dir_.note_difference(ResumeItem::kLoopData, loop, changed);
-  const bool another_follows = index + 1 < phases_.size();
+  const bool another_follows = index + 1 < at_.phases.size();
   const std::string steps =
       fmt::format("{} has {} steps and had {}", loop, plan.steps, saved.total);
   if (plan.steps < saved.total && !saved.left) {
@@ -160,21 +113,25 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   if (in_body_) leave_loop(state);
   ended_body_ = false;
-  several_updates_ = false;
+  updates_known_ = several_updates_ = false;
   body_copy_.forget();
   const size_t index = phases_begun_++;
-  if (index < phases_.size()) {
+  earlier_phase_steps_ = 0;
+  if (index < at_.phases.size()) {
     check_phase(index, plan);
-    step_ += phases_[index].done;
+    step_ += at_.phases[index].done;
   } else {
-    phases_.emplace_back();
+    at_.phases.emplace_back();
   }
-  Phase& phase = phases_[index];
-  const bool past = index + 1 < phases_.size();
-  if (!past) phase.total = plan.steps;  // a past loop keeps its number of steps
+  RunPhase& phase = at_.phases[index];
+  const bool past = index + 1 < at_.phases.size();
+  if (!past) {  // a past loop keeps its number of steps
+    earlier_phase_steps_ = phase.total == plan.steps ? 0 : phase.total;
+    phase.total = plan.steps;
+  }
   phase.data = plan.data;
   Json data = Json::array();
-  for (const Phase& known : phases_) data.push_back(known.data);
+  for (const RunPhase& known : at_.phases) data.push_back(known.data);
   dir_.record().set("data", std::move(data));
 }
 
@@ -183,15 +140,15 @@ bool Run::limit_reached() const {
 }
 
 bool Run::phase_is_over() const {
-  const Phase& phase = phases_[phases_begun_ - 1];
-  const bool past = phases_begun_ < phases_.size();
-  return phase.left || past || phase.done >= phase.total || !stopped_.empty();
+  const RunPhase& phase = at_.phases[phases_begun_ - 1];
+  const bool past = phases_begun_ < at_.phases.size();
+  return phase.left || past || phase.done >= phase.total || !at_.stopped.empty();
 }
 
 bool Run::cut_by_limit() const {
-  if (!limit_reached() || !stopped_.empty()) return false;
-  return std::any_of(phases_.begin(), phases_.end(),
-                     [](const Phase& phase) { return !phase.left && phase.done < phase.total; });
+  if (!limit_reached() || !at_.stopped.empty()) return false;
+  return std::any_of(at_.phases.begin(), at_.phases.end(),
+                     [](const RunPhase& phase) { return !phase.left && phase.done < phase.total; });
 }
 
 std::optional<LoopBody> Run::begin_body(const Json& state) {
@@ -202,7 +159,7 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
   check_interrupt();
   body_state_ = state;
   before_body_ = metrics_ == nullptr ? MetricList() : metrics_->pending();
-  stopped_before_ = stopped_;
+  stopped_before_ = at_.stopped;
   ended_body_ = false;
   copy_state();
   in_body_ = true;
@@ -213,31 +170,33 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
 
 std::optional<LoopBody> Run::upcoming() const {
   if (phases_begun_ == 0 || phase_is_over() || limit_reached()) return std::nullopt;
-  const Phase& phase = phases_[phases_begun_ - 1];
+  const RunPhase& phase = at_.phases[phases_begun_ - 1];
   return LoopBody{step_, phase.done, phase.total};
 }
 
-int64_t Run::phase_step() const { return phases_begun_ == 0 ? 0 : phases_[phases_begun_ - 1].done; }
+int64_t Run::phase_step() const {
+  return phases_begun_ == 0 ? 0 : at_.phases[phases_begun_ - 1].done;
+}
 
 void Run::take_back() {
   XRUN_CHECK(can_take_back(), "there is no step that can be taken back");
   ended_body_ = false;
-  --phases_[phases_begun_ - 1].done;
-  phases_[phases_begun_ - 1].left = false;
+  --at_.phases[phases_begun_ - 1].done;
+  at_.phases[phases_begun_ - 1].left = false;
   --step_;
-  stopped_ = stopped_before_;
-  std::erase_if(evaluations_, [&](const SavedEvaluation& one) { return one.step > step_; });
+  at_.stopped = stopped_before_;
+  std::erase_if(at_.outside, [&](const OutsideEvaluation& one) { return one.step > step_; });
   checkpoints_.forget(step_ + 1);
   metrics().take_back(step_, before_body_);
 }
 
 void Run::pass_bodies(int64_t count) {
-  phases_[phases_begun_ - 1].done += count;
+  at_.phases[phases_begun_ - 1].done += count;
   step_ += count;
 }
 
 void Run::pass_phase(const PhasePlan& plan) {
-  phases_.push_back({plan.steps, plan.steps, false, plan.data});
+  at_.phases.push_back({plan.steps, plan.steps, false, plan.data});
   ++phases_begun_;
   step_ += plan.steps;
 }
@@ -280,33 +239,40 @@ void Run::close_body() {
   seconds_ += seconds_since(body_began_);
   in_body_ = false;
   ended_body_ = true;
+  updates_known_ = updates_known_ || updates_ > 0;
   waiting_since_.reset();
-  ++phases_[phases_begun_ - 1].done;
+  ++at_.phases[phases_begun_ - 1].done;
   ++step_;
 }
 
 void Run::end_body(const Json& state) {
   XRUN_CHECK(in_body_, "a body ends that did not begin; call begin_body first");
   close_body();
-  const bool due = settings_.save_every > 0 && step_ % settings_.save_every == 0;
   const bool interrupted = interrupt_requested();
-  if (due || interrupted || phase_is_over() || limit_reached()) save(state);
+  if (save_is_due() || interrupted || phase_is_over() || limit_reached()) save(state);
   if (interrupted) check_interrupt();
 }
 
+// When a run is saved changes none of its bits, so a clock may decide.
+bool Run::save_is_due() const {
+  if (settings_.save_every > 0 && step_ % settings_.save_every == 0) return true;
+  return settings_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * settings_.save_minutes;
+}
+
 void Run::leave_loop(const Json& state) {
-  phases_[phases_begun_ - 1].left = true;
+  at_.phases[phases_begun_ - 1].left = true;
   end_body(state);
 }
 
 void Run::save(const Json& state) {
   if (!settings_.saves) return;
   if (metrics_ != nullptr) metrics_->sync();
-  last_checkpoint_ = checkpoints_.save(step_, position(state), saved_);
+  last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_);
+  saved_at_ = SteadyClock::now();
 }
 
 void Run::stop(std::string reason) {
-  stopped_ = reason.empty() ? "stopped by the recipe" : std::move(reason);
+  at_.stopped = reason.empty() ? "stopped by the recipe" : std::move(reason);
 }
 
 bool Run::may_interrupt_now() {
@@ -317,8 +283,11 @@ bool Run::may_interrupt_now() {
 
 std::filesystem::path Run::save_after_error(const Json& state) {
   if (replaying()) return last_checkpoint_;
-  const bool half_done = in_body_ && updates_ > 0 && several_updates_;
+  const bool several = several_updates_ || !updates_known_;
+  const bool half_done = in_body_ && updates_ > 0 && several;
   const bool before_update = in_body_ && (updates_ == 0 || half_done);
+  if (half_done) dropped_updates_ = updates_;
+  // Without a copy the objects hold half a body, which no checkpoint may.
   if (half_done && body_copy_.empty()) {
     in_body_ = false;
     return last_checkpoint_;
@@ -342,14 +311,14 @@ void Run::finish(const Json& state) {
   if (metrics_ != nullptr) metrics_->sync();
   dir_.record().set("finished", !cut_by_limit());
   if (cut_by_limit()) dir_.record().set("steps_limit", settings_.steps_limit);
-  dir_.record().set("stopped", stopped_);
+  dir_.record().set("stopped", at_.stopped);
   dir_.record().set("steps", step_);
   dir_.write_record();
 }
 
-void Run::add_exported(const std::filesystem::path& path) {
-  std::erase(exported_, path);
-  exported_.push_back(path);
+void Run::add_exported(const std::filesystem::path& path, const std::string& dtype) {
+  std::erase_if(exported_, [&](const ExportedFolder& one) { return one.path == path; });
+  exported_.push_back({path, dtype});
 }
 
 RunSummary Run::summary() const {
@@ -357,13 +326,13 @@ RunSummary Run::summary() const {
   summary.dir = dir_.path();
   summary.exported = exported_;
   summary.steps = std::max(step_, resume_step_);
-  for (const Phase& phase : phases_) summary.total_steps += phase.total;
+  for (const RunPhase& phase : at_.phases) summary.total_steps += phase.total;
   summary.first_step = std::max<int64_t>(resume_step_, 0);
   summary.seconds = seconds_;
   summary.tokens = tokens_;
   summary.peak_rss_mb = static_cast<double>(peak_resident_bytes()) / (1 << 20);
   if (metrics_ != nullptr) summary.nonfinite = metrics_->nonfinite();
-  summary.stopped = cut_by_limit() ? fmt::format("--steps {}", settings_.steps_limit) : stopped_;
+  summary.stopped = cut_by_limit() ? fmt::format("--steps {}", settings_.steps_limit) : at_.stopped;
   summary.checkpoint = last_checkpoint_;
   summary.last_train = last_train_;
   summary.last_valid = last_valid_;

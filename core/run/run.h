@@ -26,13 +26,15 @@
 #include "core/run/metrics_log.h"
 #include "core/run/record/run_summary.h"
 #include "core/run/run_dir.h"
+#include "core/run/run_position.h"
 #include "core/run/state_copy.h"
 
 namespace xrun {
 
 struct RunSettings {
-  int64_t save_every = 0;  // bodies between checkpoints; 0: only at the end of each phase
-  int64_t save_keep = 2;
+  int64_t save_every = 0;    // bodies between checkpoints; 0: off
+  double save_minutes = 0;   // minutes between checkpoints, taken when a body ends; 0: off
+  int64_t save_keep = 2;     // each phase's last body is saved whatever these say
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
   bool saves = true;         // false: a preview, which writes no checkpoints
 };
@@ -53,7 +55,7 @@ struct LoopBody {
 class Run {
  public:
   // Begins the folder. When resuming, loads and verifies the latest checkpoint and restores
-  // `saved`; nothing saved starts from the beginning. Throws Error.
+  // `saved`; a run without one starts from the beginning. Throws Error.
   Run(RunDir dir, RunSettings settings, SavedObjects saved);
   ~Run();
   Run(const Run&) = delete;
@@ -93,15 +95,21 @@ class Run {
   // Returns what begin_body would return now, between two bodies.
   std::optional<LoopBody> upcoming() const;
   int64_t phase_step() const;  // bodies done of the phase begun last
+  // The number of bodies that the phase begun last had when it was saved, if it has another number
+  // now; 0 otherwise.
+  int64_t earlier_phase_steps() const { return earlier_phase_steps_; }
   // Counts a phase as done without its bodies, in place of begin_phase; for previews.
   void pass_phase(const PhasePlan& plan);
   // Counts bodies of the phase begun last as done; for previews.
   void pass_bodies(int64_t count);
-  // Called before and after each update of a body. A body is a unit of saving: after its update an
-  // error saves the state behind it. From the second begin_update of a body on, the bodies of its
-  // loop count as bodies of several updates: each begins with a copy of the saved objects in the
-  // host's memory, if there is room, and an error after the first update restores it. Without a
-  // copy, as in the body that is the first to show several, the last checkpoint stands.
+  // Called before and after each update of a body. A body is the unit of saving, and only its end
+  // tells how many updates it has. So an error after an update
+  //   - in the first body of a loop (of this process) drops the body: the checkpoint at its
+  //   beginning
+  //     stands, or nothing is saved yet;
+  //   - in a loop whose bodies had one update each saves the state after it;
+  //   - in a loop whose bodies had several restores the copy in host memory that each such body
+  //     begins with. Without room for a copy the last checkpoint stands.
   void begin_update();
   void mark_updated();
   // Host memory of the copy; 0 if there is none.
@@ -109,8 +117,10 @@ class Run {
   void count_tokens(int64_t tokens) { tokens_ += tokens; }
   // Merges into the object of the current step (metrics_log.h).
   void log(MetricSpan metrics);
-  // Writes the body's metrics, then saves if save_every, the phase's last step, stop(), --steps or
-  // an interrupt asks for it. Throws Interrupted after saving if an interrupt was requested.
+  // Writes the body's metrics, then saves if save_every, save_minutes, the phase's last step,
+  // stop(),
+  // --steps or an interrupt asks for it. Throws Interrupted after saving if an interrupt was
+  // requested.
   void end_body(const Json& state);
   bool in_body() const { return in_body_; }
   // Ends the open body, and its loop with it for good: a `break` left it.
@@ -134,11 +144,13 @@ class Run {
   bool may_interrupt_now();
 
   // After an error or an interrupt inside a body: saves the state before the body with run.state as
-  // of its beginning if the body had no update yet or has several, or the state after it with
-  // `state` if its only update was done.
+  // of its beginning, or the state after it with `state` if its only update was done (see
+  // begin_update).
   // Returns the folder of the last checkpoint, an empty path if nothing is saved: before the first
   // update there is nothing that a new start would not make again. Throws Error if saving fails.
   std::filesystem::path save_after_error(const Json& state);
+  // Updates of the open body that save_after_error gave up; a resume repeats them.
+  int64_t dropped_updates() const { return dropped_updates_; }
   // run.state at the beginning of the body that is open or was open last.
   const Json& body_state() const { return body_state_; }
   // The recipe is done: writes what was logged last, saves if the last step is not saved, marks
@@ -148,28 +160,12 @@ class Run {
   // The folder of the checkpoint saved or resumed from last; empty if there is none.
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
   // Notes a folder that a model was exported to; the same one again moves it to the end.
-  void add_exported(const std::filesystem::path& path);
+  void add_exported(const std::filesystem::path& path, const std::string& dtype);
   RunSummary summary() const;
+  double seconds() const { return seconds_; }  // in bodies, of this process
 
  private:
-  struct Phase {
-    int64_t done = 0;
-    int64_t total = 0;
-    bool left = false;  // by `break`
-    Json data;
-  };
-
-  // The values of one evaluation outside bodies.
-  struct SavedEvaluation {
-    int64_t step;
-    std::string what;
-    MetricList metrics;
-    Json to_json() const;
-    static SavedEvaluation from_json(const Json& json);
-  };
-
   void restore();
-  void restore_position(const Json& run, int64_t step);
   void copy_state();
   void check_phase(size_t index, const PhasePlan& plan);
   bool phase_is_over() const;
@@ -178,29 +174,31 @@ class Run {
   MetricsLog& metrics();
   void write_metrics();
   void close_body();
+  bool save_is_due() const;
   void save(const Json& state);
-  Json position(const Json& state) const;
 
   RunDir dir_;
   RunSettings settings_;
   SavedObjects saved_;
   CheckpointStore checkpoints_;
   std::unique_ptr<MetricsLog> metrics_;  // opened by what is first written after the resume
-  std::vector<Phase> phases_;            // saved ones and those begun
+  RunPosition at_;                       // its phases: saved ones and those begun
   size_t phases_begun_ = 0;
   int64_t step_ = 0;
   int64_t resume_step_ = -1;
+  int64_t earlier_phase_steps_ = 0;
   Json state_;
   Json body_state_;  // run.state at the body's beginning
   bool in_body_ = false;
-  int64_t updates_ = 0;           // of the open body
+  int64_t updates_ = 0;  // of the open body
+  int64_t dropped_updates_ = 0;
+  bool updates_known_ = false;    // a body of this loop has ended after an update, in this process
   bool several_updates_ = false;  // a body of this loop has had more than one
   StateCopy body_copy_;           // at the body's beginning; empty if none was taken
-  std::string stopped_;
-  std::vector<SavedEvaluation> evaluations_;
   size_t recalled_ = 0;
+  std::chrono::steady_clock::time_point saved_at_;  // or the run's start in this process
   std::filesystem::path last_checkpoint_;
-  std::vector<std::filesystem::path> exported_;
+  std::vector<ExportedFolder> exported_;
   std::chrono::steady_clock::time_point body_began_;
   std::optional<std::chrono::steady_clock::time_point> waiting_since_;
   double seconds_ = 0;
@@ -208,7 +206,7 @@ class Run {
   Json last_train_, last_valid_, last_metrics_;
   bool ended_body_ = false;     // the last body was ended, and nothing began since
   MetricList before_body_;      // logged before the last body began, for its line
-  std::string stopped_before_;  // stopped_ when it began
+  std::string stopped_before_;  // the reason to stop when it began
 };
 
 }  // namespace xrun

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 5> kBeforeBegin = {"lock", "log.txt", "le
                                                           "recipe.lua", "config.json"};
 
 // True for files that a process killed before begin() may have left.
-bool stands_before_begin(const std::string& name) {
+bool is_from_before_begin(const std::string& name) {
   return std::any_of(kBeforeBegin.begin(), kBeforeBegin.end(),
                      [&](std::string_view own) {
                        return name == own || name.starts_with(std::string(own) + ".tmp");
@@ -63,21 +63,12 @@ RunIdentity read_identity(const std::filesystem::path& dir) {
   return identity;
 }
 
-// The `latest` file of the newest checkpoint among a recipe's runs beside `own`.
-std::optional<std::filesystem::path> newest_run_of(const std::string& recipe,
-                                                   const std::filesystem::path& own) {
-  std::optional<std::filesystem::path> newest;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    const auto mark = entry.path() / "checkpoints" / "latest";
-    if (name.size() != recipe.size() + 9 || !name.starts_with(recipe + "-")) continue;
-    if (entry.path() == own || !std::filesystem::exists(mark, ignored)) continue;
-    if (!std::filesystem::exists(entry.path() / "run.json", ignored)) continue;
-    const auto time = std::filesystem::last_write_time(mark, ignored);
-    if (!newest || time > std::filesystem::last_write_time(*newest, ignored)) newest = mark;
+// "metrics.jsonl.1", or the first of .2, .3, ... that does not exist.
+std::filesystem::path unused_metrics_name(const std::filesystem::path& dir) {
+  for (int n = 1;; ++n) {
+    auto path = dir / fmt::format("metrics.jsonl.{}", n);
+    if (!std::filesystem::exists(path)) return path;
   }
-  return newest;
 }
 
 }  // namespace
@@ -88,10 +79,7 @@ RunDir RunDir::open(RunIdentity identity, RunDirOptions options) {
 
 RunDir::RunDir(RunIdentity identity, const RunDirOptions& options)
     : identity_(std::move(identity)), path_(options.dir), force_(options.force) {
-  if (path_.empty()) {
-    path_ = std::filesystem::path("runs") /
-            fmt::format("{}-{}", identity_.recipe_name, short_hash(identity_));
-  }
+  if (path_.empty()) path_ = default_run_dir(identity_);
   try {
     enter();
     read_run(options);
@@ -109,7 +97,7 @@ void RunDir::enter() {
                path_.string(), kElsewhere);
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
-      if (std::filesystem::exists(file("run.json")) || stands_before_begin(name)) continue;
+      if (std::filesystem::exists(file("run.json")) || is_from_before_begin(name)) continue;
       throw UsageError(
           fmt::format("{}: holds {} and no run; {}", path_.string(), name, kElsewhere));
     }
@@ -132,10 +120,7 @@ void RunDir::enter() {
 
 void RunDir::read_run(const RunDirOptions& options) {
   record_ = Json::object();
-  if (!std::filesystem::exists(file("run.json"))) {
-    if (options.resume && options.dir.empty()) point_to_earlier_run();
-    return;
-  }
+  if (!std::filesystem::exists(file("run.json"))) return;
   record_ = read_run_record(path_);
   check_run_format(record_, path_);
   resuming_ = true;
@@ -145,9 +130,8 @@ void RunDir::read_run(const RunDirOptions& options) {
   const bool logged = std::filesystem::file_size(file("metrics.jsonl"), none) > 0 && !none;
   if (!options.resume && (saved || logged)) {
     throw UsageError(
-        fmt::format("{}: holds a run already; --resume continues it, --run DIR starts "
-                    "in another folder",
-                    path_.string()));
+        fmt::format("{}: this folder already holds a run; add --resume to continue it, or {}",
+                    path_.string(), kElsewhere));
   }
   const RunIdentity before = read_identity(path_);
   if (saved) {
@@ -157,11 +141,18 @@ void RunDir::read_run(const RunDirOptions& options) {
     if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
     return;
   }
-  // Nothing was saved there, so another recipe may start over.
+  // Nothing was saved there, so another recipe may start over, unless it would replace metrics.
   changed_ = identity_differences(before, identity_);
-  if (!changed_.empty()) {
+  if (!changed_.empty() && logged) {
+    note_difference(ResumeItem::kIdentity, "", changed_);
+  } else if (!changed_.empty()) {
     notices_.push_back(
         fmt::format("starting over with changes:\n{}", describe_differences(changed_)));
+  }
+  if (logged) {
+    metrics_aside_ = unused_metrics_name(path_);
+    notices_.push_back(
+        fmt::format("the steps logged so far are kept in {}", metrics_aside_.filename().string()));
   }
   forget_inputs();
 }
@@ -175,28 +166,12 @@ void RunDir::forget_inputs() {
   record_ = std::move(record);
 }
 
-// An edited recipe or configuration has another default folder: a notice names the earlier run and
-// how to continue it.
-void RunDir::point_to_earlier_run() {
-  const auto earlier = newest_run_of(identity_.recipe_name, path_);
-  if (!earlier) return;
-  const std::filesystem::path dir = earlier->parent_path().parent_path();
-  const RunIdentity before = read_identity(dir);
-  const auto changed = identity_differences(before, identity_);
-  notices_.push_back(
-      fmt::format("nothing to resume in {}: the recipe or its configuration changed\n"
-                  "the newest run of {} is {} (step {}){}\n"
-                  "to go on with it: --run {} --resume --force\n",
-                  path_.string(), identity_.recipe_name, dir.string(),
-                  newest_checkpoint(dir / "checkpoints").value_or(0),
-                  changed.empty() ? "" : fmt::format("; it differs in {}", changed.front().path),
-                  dir.string()));
-}
-
 void RunDir::compare(const RunIdentity& before) {
   changed_ = identity_differences(before, identity_);
   longer_ = lengths_differ(before, identity_);
   if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
+  const auto free = free_differences(before, identity_);
+  if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
   if (is_interactive(record_) && !finished()) {
     notices_.push_back(
         "a prompt was opened in this run: what was typed there is in log.txt and not in the "
@@ -233,10 +208,14 @@ bool RunDir::finished() const {
 
 void RunDir::begin() {
   if (recorded_) return;
+  if (!metrics_aside_.empty()) rename_durable(file("metrics.jsonl"), metrics_aside_);
   write_file_atomic(file("recipe.lua"), identity_.recipe_text);
   Json config = Json::object();
   config.set("config", identity_.config);
   config.set("origins", identity_.origins);
+  Json sets = Json::array();
+  for (const std::string& set : identity_.sets) sets.push_back(set);
+  config.set("sets", std::move(sets));
   write_file_atomic(file("config.json"), dump_json(config, indented()) + "\n");
   record_.set("format", kRunFormat);
   record_.set("recipe", identity_.recipe_name);

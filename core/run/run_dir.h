@@ -30,15 +30,15 @@ struct RunDirOptions {
 // Opening makes the folder, so that an unwritable path is an error before any work. Until begin()
 // nothing ran there, and the destructor removes what opening made. A folder without a checkpoint
 // and without metrics (a kill before begin(), an error in the first body) is reused without
-// --resume.
+// --resume. Metrics are never overwritten: a resume that finds no checkpoint keeps those of the
+// first start as metrics.jsonl.1 (.2, ...) and begins again.
 class RunDir {
  public:
   // Throws UsageError with the fix if the folder holds a run and resume is false, or holds other
   // files, or a newer xrun made the run; Error if it cannot be written, is in use by another
   // process, or if the resume is refused (resume.h).
-  // With resume, a folder that does not exist, holds no begun run or no checkpoint starts from the
-  // beginning (of another recipe too, with a notice). If the folder is the default one and new, a
-  // notice names the newest other run of this recipe and how to continue it.
+  // With resume, a folder without a begun run or without a checkpoint starts from the beginning (of
+  // another recipe too, with a notice, unless steps were logged). resumed_run.h finds the folder.
   static RunDir open(RunIdentity identity, RunDirOptions options);
   ~RunDir();
   RunDir(RunDir&&) noexcept;
@@ -85,7 +85,6 @@ class RunDir {
   void read_run(const RunDirOptions& options);
   void compare(const RunIdentity& before);
   void forget_inputs();
-  void point_to_earlier_run();
   void leave() noexcept;
   void add_resume();
 
@@ -102,6 +101,7 @@ class RunDir {
   bool begun_ = false;     // run.json exists
   bool recorded_ = false;  // by this object
   bool made_folder_ = false;
+  std::filesystem::path metrics_aside_;  // for the metrics of a start that left no checkpoint
 };
 
 }  // namespace xrun

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
 
 namespace xrun {
 
@@ -21,13 +21,13 @@ namespace {
 constexpr int64_t kSecondSignalAfterMs = 300;
 constexpr unsigned kStillStoppingAfterS = 3;
 constexpr char kStoppingAtOnce[] =
-    "\nstopping at once; --resume goes on from the last checkpoint, if there is one\n";
+    "\nstopping at once; --resume continues from the last checkpoint, if there is one\n";
 constexpr char kPausing[] = "\npausing after this step\n";
 constexpr char kStillStopping[] =
     "\nstill stopping; another Ctrl-C stops at once, without saving\n";
 
 constexpr char kStillComputing[] =
-    "\nstill within one operation, which Ctrl-C stops at its end; Ctrl-\\ ends xrun at once\n";
+    "\nstill inside one operation; Ctrl-C takes effect when it ends, Ctrl-\\ ends xrun at once\n";
 
 std::atomic<SignalManner> manner = SignalManner::kRun;
 std::atomic<SignalHook> signal_hook = nullptr;
@@ -42,7 +42,7 @@ int64_t now_ms() {
 
 void say(const char* text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) {
-    // stderr has no reader; the process ends anyway
+    // Nobody reads stderr. The process ends anyway.
   }
 }
 
@@ -97,7 +97,7 @@ void install_signal_handlers() {
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   for (const int stop : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, stop);
-  // Reads of a prompt return EINTR; files are written by loops that go on.
+  // No SA_RESTART: reads at a prompt return EINTR. Loops that write files continue.
   action.sa_flags = 0;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);

@@ -1,4 +1,4 @@
-// copy = the tensors() and state() of each object, by name; restore() hands them back to it.
+// A copy is the tensors() and state() of each object, by name; restore() gives them back to it.
 
 #include "core/run/state_copy.h"
 

@@ -107,7 +107,7 @@ double wall_time_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// At which TensorBoard forgets what it had already read of steps from this one on.
+// At this mark TensorBoard forgets the steps from here on that it has already read.
 std::string start_mark(int64_t step) {
   std::string event = event_start(wall_time_now(), step);
   append_bytes(event, 7, "\x08\x01");  // SessionLog{1: status = START}

@@ -1,5 +1,5 @@
-// t counts a weight's updates from 1. With g clipped to norm c: g *= min(1, c / (norm + 1e-6)),
-// then
+// Loshchilov and Hutter 2019, algorithm 2, in the order of torch.optim.AdamW. t counts a weight's
+// updates from 1. With g clipped to norm c: g *= min(1, c / (norm + 1e-6)), then
 //   p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 
@@ -41,6 +41,7 @@ void check_options(const AdamWOptions& o) {
   check(o.clip >= 0 && std::isfinite(o.clip), "clip", o.clip, "a norm above 0, or 0 for none");
 }
 
+// Scalars are computed in double and rounded once: beta^t loses digits in float.
 kernels::AdamWFactors factors_of(const AdamWOptions& o, double lr, double clip, int64_t count,
                                  bool decays) {
   const auto t = static_cast<double>(count);
@@ -111,16 +112,18 @@ int64_t warmup_steps(double warmup, int64_t total_steps) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * warmup));
 }
 
+// warmup: k / warmup, from 0; then  linear: (T - k) / (T - warmup);
+// cosine: (1 + cos(pi (k - warmup) / (T - warmup))) / 2, as in transformers.
 double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t total_steps) {
-  auto part = [](int64_t a, int64_t b) {
+  auto fraction = [](int64_t a, int64_t b) {
     return static_cast<double>(a) / static_cast<double>(std::max<int64_t>(1, b));
   };
-  if (k < warmup) return part(k, warmup);
+  if (k < warmup) return fraction(k, warmup);
   switch (schedule) {
     case Schedule::kConstant: return 1.0;
-    case Schedule::kLinear: return std::max(0.0, part(total_steps - k, total_steps - warmup));
+    case Schedule::kLinear: return std::max(0.0, fraction(total_steps - k, total_steps - warmup));
     case Schedule::kCosine: {
-      const double done = part(k - warmup, total_steps - warmup);
+      const double done = fraction(k - warmup, total_steps - warmup);
       return std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * done)));
     }
   }
@@ -200,8 +203,10 @@ void AdamW::update(double lr, double norm) {
     for (Parameter& parameter : trainable->parameters()) {
       Moments& moments = moments_[i++];
       const at::Tensor& gradient = parameter.master.grad();
+      // A weight that this loss does not use is neither decayed nor counted.
       if (!gradient.defined()) continue;
       ++moments.count;
+      // Norms and biases are 1-D and are not decayed.
       const bool decays = parameter.master.dim() > 1;
       update_weight(parameter.master.detach(), gradient, moments.exp_avg, moments.exp_avg_sq,
                     factors_of(options_, lr, clip, moments.count, decays));

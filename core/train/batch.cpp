@@ -24,6 +24,7 @@ struct SegmentRows {
   int64_t row_begin, row_end;
 };
 
+// The position in the step's stream: the sides of a pair are neighbours, chosen first.
 int64_t stream_key(const PackedBatch& pack, size_t s) {
   const int64_t pair = pack.pair_id[s];
   return pair < 0 ? pack.sample_id[s] : 2 * pair + (pack.side[s] < 0 ? 1 : 0);
@@ -160,6 +161,7 @@ Unit Batch::assigned_unit(const std::string& name, const at::Tensor& value,
              name, fmt::join(value.sizes(), ", "), size(),
              pairs > 0 ? fmt::format(", [{}] (one per pair)", pairs) : std::string(), row_count(),
              unit ? fmt::format("; it is given per {}", unit_name(*unit)) : "");
+  // With one trained token in every sequence both readings give the same slices.
   const bool same_slices = units.front() == Unit::kSequence && one_row_per_segment();
   XRUN_CHECK(units.size() == 1 || same_slices,
              "batch.{0} has {1} values, and this batch has {1} {2}s and {1} trained tokens: write "
@@ -177,6 +179,7 @@ void Batch::set_field(const std::string& name, const at::Tensor& value, std::opt
   const at::Tensor given = value.detach();
   at::Tensor ordered = of == Unit::kPair ? given.repeat_interleave(2) : given;
   const auto& order = by_row ? row_order_ : segment_order_;
+  // Assigned in batch order, stored in the order of the micro-batches.
   ordered = at::index_select(ordered, 0, index_of(inverse(order), ordered.device()));
   int64_t begin = 0;
   for (const auto& micro : micros_) {

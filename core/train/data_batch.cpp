@@ -1,4 +1,5 @@
-// mismatched sequence i = prompt of sequence i + answer of sequence i - 1.
+// mismatched sequence i = prompt of sequence i + answer of sequence i - 1: the pairs (x, y') on
+// which KTO estimates its reference point (Ethayarajh et al. 2024, section 4.1).
 
 #include "core/train/data_batch.h"
 
@@ -51,8 +52,8 @@ std::vector<Halves> cut_sequences(const Batch& batch) {
     }
   }
   std::vector<Halves> ordered;
-  for (const int64_t place : batch.segment_order()) {
-    ordered.push_back(std::move(packed[static_cast<size_t>(place)]));
+  for (const int64_t segment : batch.segment_order()) {
+    ordered.push_back(std::move(packed[static_cast<size_t>(segment)]));
   }
   return ordered;
 }
@@ -76,8 +77,8 @@ SegmentTokens joined(SegmentTokens prompt, const SegmentTokens& answer, int64_t 
 void check_answers(const Batch& batch) {
   for (const auto& micro : batch.micros()) {
     XRUN_CHECK(micro->unit() != Unit::kPair && micro->pair_count() == 0,
-               "mismatched prompts and answers are those of single answers, and this batch is made "
-               "of pairs; read the rows by xrun.feedback or xrun.chat");
+               "mismatched prompts and answers need single answers, but this batch is made of "
+               "pairs; read the rows by xrun.feedback or xrun.chat");
   }
   XRUN_CHECK(batch.size() >= 2,
              "mismatched prompts and answers need two sequences, this batch has {}; skip it "
@@ -142,6 +143,7 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   info.unit = unit_of_rows(set.kind());
   info.max_tokens = max_tokens;
   info.data_key = set.fingerprint();
+  if (set.source_names().size() > 1) info.sources = set.source_names();
   if (set.window_length() == 0) {  // a window's segments are parts of rows
     info.canonical_pack = [set](int64_t row, int64_t tokens) {
       return set.canonical_pack(row, tokens);
@@ -181,6 +183,7 @@ std::shared_ptr<Batch> mismatched_batch(const Batch& batch) {
   }
   BatchInfo info = from;
   info.unit = Unit::kToken;
+  // No row has these tokens, so no cached value belongs to them.
   info.data_key.clear();
   info.row_name = nullptr;
   return std::make_shared<Batch>(std::move(info), std::move(packs));

@@ -21,7 +21,8 @@
 namespace xrun {
 namespace {
 
-// Rows packed at once: bounds the memory; the bits of the result depend on it.
+// Rows packed at once, to bound the memory. Packs decide micro-batches and these the last bits of
+// the means, so a change of this number changes results.
 constexpr int64_t kRowsAtOnce = 1024;
 
 // Losses are divided once the weight of the last batch is known.
@@ -46,7 +47,7 @@ struct UnitLosses {
   double total() const {
     double loss = 0;
     for (const auto& [unit, sums] : by_unit) {
-      for (const auto& [name, value] : sums.read(nullptr).metrics) loss += value;
+      loss += find_metric(sums.read(nullptr).metrics, "loss").value_or(0);
     }
     return loss;
   }
@@ -102,6 +103,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
       check_result(result, *micro);
       if (!all_finite(result)) check_finite(result, *micro, 0, batch->micros().size());
       losses.add(result, *micro);
+      sums.add_source_losses(result, *micro);
       sums.add_metrics(result, *micro);
       sums.add_scored(*micro, {options.policy});
       add_unit_weights(weights, *micro);

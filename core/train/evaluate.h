@@ -54,7 +54,7 @@ Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& object
 std::vector<float> token_scores(LogprobSource& source, const PackedBatch& pack, BatchInfo info);
 
 // Puts ATen's generators (the CPU's and that of the GPU in use) back at the end of the scope, so
-// that an evaluation more or less changes no other random number.
+// that adding or removing an evaluation changes no other random number.
 class RandomScope {
  public:
   RandomScope();

@@ -1,5 +1,5 @@
-// loss += moe_aux * mean over layers of E sum_e f_e P_e;  f is of the whole step, so that packing
-// changes nothing; P has the graph.
+// loss += moe_aux * mean over layers of E sum_e f_e P_e (Fedus et al. 2021, eq. 4). f counts the
+// whole step, so that packing changes nothing, and is constant; the gradient flows through P.
 
 #include "core/train/expert_balance.h"
 
@@ -36,6 +36,7 @@ ExpertBalance::ExpertBalance(const AdamW& adamw) {
 void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::function<void()>& poll) {
   size_t micros = 0;
   for (const StepTerm& term : terms) micros += term.batch->micros().size();
+  // One micro-batch is the whole step: its own forward has the counts.
   if (model_ == nullptr || weight_ == 0 || micros < 2) return;
   const at::NoGradGuard no_grad;
   for (const StepTerm& term : terms) {

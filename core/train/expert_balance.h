@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/model/moe.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/train/step.h"
 
 namespace xrun {

@@ -1,3 +1,5 @@
+// A batch is scored micro-batch by micro-batch, without gradient, and brought into batch order.
+
 #include "core/train/logprob_source.h"
 
 #include <ATen/core/grad_mode.h>

@@ -1,3 +1,6 @@
+// log p = -4 u,  u = Philox(seed ^ hash(model), row and side, token) in [0, 1): a function of the
+// row and not of its pack, so that packing, micro-batching and order change no value.
+
 #include "core/train/logprob_stand_in.h"
 
 #include <ATen/core/grad_mode.h>
@@ -16,7 +19,7 @@ namespace xrun {
 
 namespace {
 
-constexpr double kLowest = -4;
+constexpr double kLowest = -4;  // a plausible range for the log-prob of a token
 
 }  // namespace
 
@@ -27,15 +30,15 @@ LogprobStandIn::Source LogprobStandIn::seeded(uint64_t seed) {
     at::Tensor out = at::empty({micro.row_count()}, at::kDouble);
     double* const values = out.data_ptr<double>();
     int32_t segment = -1;
-    uint64_t place = 0;
+    uint64_t token = 0;
     for (int64_t r = 0; r < micro.row_count(); ++r) {
       const int32_t own_segment = pack.rows.segment[static_cast<size_t>(r)];
-      place = own_segment == segment ? place + 1 : 0;
+      token = own_segment == segment ? token + 1 : 0;
       segment = own_segment;
       const auto s = static_cast<size_t>(segment);
       const auto side = static_cast<uint64_t>(pack.side.empty() ? 1 : pack.side[s] + 1);
       const auto row = static_cast<uint64_t>(pack.row_id[s]);
-      values[r] = kLowest * philox_unit(own, kStreamStandIn, row * 4 + side, place);
+      values[r] = kLowest * philox_unit(own, kStreamStandIn, row * 4 + side, token);
     }
     return out;
   };
@@ -59,6 +62,7 @@ void LogprobStandIn::clear() {
 
 at::Tensor LogprobStandIn::values(MicroBatch& micro, const std::string& model) {
   Known& known = known_[{model, &micro}];
+  // A new micro-batch may have the address of one that is gone.
   if (known.micro.lock().get() != &micro) {
     const at::NoGradGuard no_grad;
     known = {micro.weak_from_this(), source_(micro, model).detach().to(micro.device(), dtype_)};
@@ -72,7 +76,8 @@ at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& mo
   const at::Tensor own = values(micro, model);
   if (!trained) return view.select_rows(own);
   const auto known = leaves_.find({model, &micro});
-  if (!at::GradMode::is_enabled()) {  // an evaluation makes no leaf, and sees one that was moved
+  // An evaluation makes no leaf, but sees the values that a check has moved.
+  if (!at::GradMode::is_enabled()) {
     return view.select_rows(known == leaves_.end() ? own : known->second.detach());
   }
   if (known != leaves_.end()) return view.select_rows(known->second);
@@ -121,7 +126,7 @@ HeadResult ModelStandIn::head(const View& view, const HeadOptions& options,
   } else {
     result.logprob = values(view, target.defined() ? " target" : "");
   }
-  // -log p lies in [0, 4], as an entropy may.
+  // -log p is in [0, 4], a range that an entropy may have.
   if (options.entropy) result.entropy = values(view, " entropy").neg();
   if (options.lse) result.lse = values(view, " lse").neg();
   if (options.top_k == 0) return result;

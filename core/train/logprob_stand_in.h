@@ -1,5 +1,5 @@
 #pragma once
-// Log-probs without a model: what a dry step gives an objective in place of a forward.
+// Log-probs without a model, which a dry step gives to an objective in place of a forward.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -28,8 +28,8 @@ class LogprobStandIn {
   // log p of every loss row of a micro-batch for a model ("policy tiny", "reference 1"), [R] of any
   // floating type.
   using Source = std::function<at::Tensor(MicroBatch& micro, const std::string& model)>;
-  // Between -4 and 0, a pure function of (seed, model, row, side, place of the token): no two
-  // models agree.
+  // Between -4 and 0, a pure function of (seed, model, row, side, index of the token); models
+  // differ.
   static Source seeded(uint64_t seed);
 
   explicit LogprobStandIn(Source source, c10::ScalarType dtype = c10::ScalarType::Float);
@@ -42,8 +42,7 @@ class LogprobStandIn {
   at::Tensor token_logprob(Batch& batch, const std::string& model);
   at::Tensor logprob(Batch& batch, const std::string& model);
 
-  // What was asked for with gradient, by model and micro-batch: [R of the micro-batch] leaves. A
-  // check moves their values in place.
+  // The leaves given so far, [R] by model and micro-batch. A check moves their values in place.
   using Leaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;
   Leaves& leaves() { return leaves_; }
   // Those of one micro-batch, in the order of the models' names.
@@ -54,7 +53,7 @@ class LogprobStandIn {
  private:
   at::Tensor values(MicroBatch& micro, const std::string& model);
 
-  // What the source gave, as long as the micro-batch lives: another may come to lie at its place.
+  // The source's values, valid while the micro-batch lives: a later one may have its address.
   struct Known {
     std::weak_ptr<const MicroBatch> micro;
     at::Tensor values;
@@ -77,7 +76,7 @@ class ModelStandIn : public LogprobSource {
   using LogprobSource::token_logprob;
   at::Tensor token_logprob(const View& view) override;
   at::Tensor logprob(const View& view) override;
-  // Values of the shapes that linear_head gives, each output from leaves of its own.
+  // Values in the shapes of linear_head's outputs, each output with separate leaves.
   HeadResult head(const View& view, const HeadOptions& options, const at::Tensor& target);
   at::Tensor score(const View& view);  // [n]
 

@@ -1,9 +1,12 @@
-// mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i.
+// mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i,
+// and likewise over the units i of one source.
+// loss: each unit's w_i is divided by the sum of w over the whole step before any forward, so that
+// micro-batches only add. Sums stay on the device until one read at the end of the step.
 
 #include "core/train/metric_sums.h"
 
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -23,22 +26,37 @@ double total(const at::Tensor& weight) {
   return sum;
 }
 
-// The units of this micro-batch.
+// The units that this micro-batch has.
 std::vector<Unit> units_of(const MicroBatch& micro) {
   std::vector<Unit> units(std::begin(kUnits), std::end(kUnits));
   std::erase_if(units, [&](Unit unit) { return !micro.has_unit(unit); });
   return units;
 }
 
-// 0-dim values of several devices on the host, [n], by one read.
+// Values of several devices on the host, end to end, by one read.
 at::Tensor read_together(std::vector<at::Tensor> values) {
   c10::Device device = c10::kCPU;
   for (const at::Tensor& one : values) {
     if (!one.is_cpu()) device = one.device();
   }
-  for (at::Tensor& one : values) one = on_device(one, device);
-  return at::stack(values).to(at::kCPU);
+  for (at::Tensor& one : values) one = on_device(one, device).reshape({-1});
+  return at::cat(values).to(at::kCPU);
 }
+
+// (sum, weight) by the name of a source, in the order of the data.
+struct SourceMeans {
+  std::vector<std::pair<std::string, std::pair<double, double>>> by_name;
+
+  void add(const std::string& name, double sum, double weight) {
+    for (auto& [known, mean] : by_name) {
+      if (known != name) continue;
+      mean.first += sum;
+      mean.second += weight;
+      return;
+    }
+    by_name.push_back({name, {sum, weight}});
+  }
+};
 
 double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 0.0; }
 
@@ -47,6 +65,7 @@ double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 
 void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit first,
                         const MicroBatch& micro) {
   std::vector<Unit> units = units_of(micro);
+  // If lengths agree (one token a sequence), the unit of the first loss is preferred.
   std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
   std::vector<std::string> sizes;
   for (const Unit unit : units) {
@@ -88,12 +107,57 @@ void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& wei
   weight += total(weights);
 }
 
-std::vector<const MetricSums::WeightedSum*> MetricSums::Metric::chosen() const {
-  std::vector<const WeightedSum*> sums = {&plain};
+// One row of weights per source: the values of other sources are masked, since 0 x NaN is NaN.
+void MetricSums::WeightedSum::add_by_source(const at::Tensor& value, const at::Tensor& weights,
+                                            const std::vector<int64_t>& source, size_t sources) {
+  const auto units = std::ssize(source);
+  const at::Tensor table = at::zeros({static_cast<int64_t>(sources), units}, at::kDouble);
+  const float* weight = weights.const_data_ptr<float>();
+  auto* cell = table.mutable_data_ptr<double>();
+  source_weights.resize(sources);
+  for (int64_t i = 0; i < units; ++i) {
+    const auto at = static_cast<size_t>(i);
+    cell[source[at] * units + i] = weight[i];
+    source_weights[static_cast<size_t>(source[at])] += weight[i];
+  }
+  const at::Tensor on = on_device(table, value.device());
+  source_sums.push_back(
+      on.mul(value.detach().to(at::kDouble)).masked_fill(on.eq(0), 0).sum(/*dim=*/1));
+}
+
+std::vector<std::pair<int64_t, const MetricSums::WeightedSum*>> MetricSums::Metric::chosen() const {
+  std::vector<std::pair<int64_t, const WeightedSum*>> sums = {{0, &plain}};
   for (const auto& [term, own] : by_term) {
-    sums.push_back(&own.by_unit.at(own.unit.candidates().front()));
+    sums.emplace_back(term, &own.by_unit.at(own.unit.candidates().front()));
   }
   return sums;
+}
+
+MetricSums::SourceLoss& MetricSums::source_loss(int64_t term, Unit unit, double term_weight) {
+  for (SourceLoss& one : source_losses_) {
+    if (one.term == term && one.unit == unit) return one;
+  }
+  return source_losses_.emplace_back(SourceLoss{term, unit, term_weight});
+}
+
+void MetricSums::add_by_source(WeightedSum& sum, const at::Tensor& value, Unit unit,
+                               const MicroBatch& micro, int64_t term) {
+  const std::vector<std::string>& names = micro.info().sources;
+  if (names.empty()) return;
+  sources_.try_emplace(term, names);
+  std::vector<int64_t> source;
+  for (const int64_t segment : micro.unit_segments(unit)) {
+    source.push_back(micro.pack().source[static_cast<size_t>(segment)]);
+  }
+  sum.add_by_source(value, micro.unit_weight(unit), source, names.size());
+}
+
+void MetricSums::add_source_losses(const ObjectiveResult& result, const MicroBatch& micro,
+                                   int64_t term, double term_weight) {
+  if (micro.info().sources.empty()) return;
+  for (const auto& [unit, loss] : result.losses) {
+    add_by_source(source_loss(term, unit, term_weight).sum, loss, unit, micro, term);
+  }
 }
 
 void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& micro, int64_t term) {
@@ -109,8 +173,11 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
     }
     Metric::OfTerm& of_term = own.by_term[term];
     of_term.unit.narrow(name, value, first, micro);
+    // Later micro-batches may rule units out, so every candidate is summed.
     for (const Unit unit : of_term.unit.candidates()) {
-      of_term.by_unit[unit].add(value, micro.unit_weight(unit));
+      WeightedSum& sum = of_term.by_unit[unit];
+      sum.add(value, micro.unit_weight(unit));
+      add_by_source(sum, value, unit, micro, term);
     }
   }
 }
@@ -134,10 +201,13 @@ void MetricSums::add_loss(const at::Tensor& loss) { losses_.push_back(loss); }
 
 MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
   std::vector<at::Tensor> all = losses_;
+  const auto give = [&](const WeightedSum& sum) {
+    all.insert(all.end(), sum.sums.begin(), sum.sums.end());
+    all.insert(all.end(), sum.source_sums.begin(), sum.source_sums.end());
+  };
+  for (const SourceLoss& one : source_losses_) give(one.sum);
   for (const Metric& one : metrics_) {
-    for (const WeightedSum* sum : one.chosen()) {
-      all.insert(all.end(), sum->sums.begin(), sum->sums.end());
-    }
+    for (const auto& [term, sum] : one.chosen()) give(*sum);
   }
   if (extra.defined()) all.push_back(extra);
   Read out;
@@ -150,23 +220,54 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     out.losses.push_back(*value);
     sums[0] += *value++;
   }
+  // Appends the sum and weight of each source.
+  const auto take_sources = [&](const WeightedSum& of) {
+    const size_t at = sums.size(), count = of.source_weights.size();
+    for (const double weight : of.source_weights) sums.insert(sums.end(), {0.0, weight});
+    for (size_t i = 0; i < of.source_sums.size() * count; ++i)
+      sums[at + 2 * (i % count)] += *value++;
+  };
+  for (const SourceLoss& one : source_losses_) take_sources(one.sum);
   for (const Metric& one : metrics_) {
-    double sum = 0, weight = 0;
-    for (const WeightedSum* given : one.chosen()) {
-      for (size_t i = 0; i < given->sums.size(); ++i) sum += *value++;
-      weight += given->weight;
+    const size_t at = sums.size();
+    sums.insert(sums.end(), 2, 0.0);
+    for (const auto& [term, given] : one.chosen()) {
+      for (size_t i = 0; i < given->sums.size(); ++i) sums[at] += *value++;
+      sums[at + 1] += given->weight;
+      take_sources(*given);
     }
-    sums.push_back(sum);
-    sums.push_back(weight);
   }
   if (extra.defined()) out.extra = *value;
   if (ranks != nullptr) ranks->sum(sums);
-  if (!losses_.empty()) out.metrics.emplace_back("loss", sums[0]);
-  for (size_t i = 0; i < metrics_.size(); ++i) {
-    const double weight = sums[2 + 2 * i];
-    if (weight > 0) out.metrics.emplace_back(metrics_[i].name, sums[1 + 2 * i] / weight);
-  }
+  read_means(sums, out.metrics);
   return out;
+}
+
+// Reads `sums` in the order in which read() wrote them.
+void MetricSums::read_means(const std::vector<double>& sums, Metrics& metrics) const {
+  const double* next = sums.data();
+  const double loss = *next++;
+  if (!losses_.empty()) metrics.emplace_back("loss", loss);
+  SourceMeans losses;
+  for (const SourceLoss& one : source_losses_) {
+    for (size_t s = 0; s < one.sum.source_weights.size(); ++s, next += 2) {
+      if (next[1] > 0) losses.add(sources_.at(one.term)[s], one.term_weight * next[0] / next[1], 1);
+    }
+  }
+  for (const auto& [name, mean] : losses.by_name) metrics.emplace_back("loss/" + name, mean.first);
+  for (const Metric& one : metrics_) {
+    const double sum = *next++, weight = *next++;
+    if (weight > 0) metrics.emplace_back(one.name, sum / weight);
+    SourceMeans means;
+    for (const auto& [term, given] : one.chosen()) {
+      for (size_t s = 0; s < given->source_weights.size(); ++s, next += 2) {
+        means.add(sources_.at(term)[s], next[0], next[1]);
+      }
+    }
+    for (const auto& [name, mean] : means.by_name) {
+      if (mean.second > 0) metrics.emplace_back(one.name + "/" + name, mean.first / mean.second);
+    }
+  }
 }
 
 WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micro,

@@ -1,5 +1,5 @@
-// Loss rows lie in the order of their slots, so the rows of a segment are adjacent and the view of
-// everything needs no copy.
+// Loss rows are in the order of the pack's tokens, so the rows of a segment are adjacent and the
+// view of everything needs no copy.
 
 #include "core/train/micro_batch.h"
 
@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
-#include "core/model/moe.h"
+#include "core/base/strings.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head.h"
@@ -96,6 +96,7 @@ View MicroBatch::chosen() { return side_view("chosen", 1); }
 View MicroBatch::rejected() { return side_view("rejected", -1); }
 
 MicroBatch::Forward& MicroBatch::forward(Model& model) {
+  // A frozen model's forward is the same in either gradient mode: one serves both.
   const bool gradient = at::GradMode::is_enabled() && model.trainable();
   for (Forward& forward : forwards_) {
     if (forward.model == &model && forward.update_count == model.update_count &&
@@ -103,6 +104,7 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
       return forward;
     }
   }
+  // Forwards of earlier weights are never read again, and their graphs are large.
   std::erase_if(forwards_, [&](const Forward& forward) {
     return forward.model == &model && forward.update_count != model.update_count;
   });
@@ -110,6 +112,7 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
   if (gradient && model.config().moe.experts > 0) router = std::make_shared<RouterRecord>();
   ForwardOptions options{.router = router.get()};
   if (gradient) {
+    // Keyed by step and micro-batch: a resumed step drops the same inputs.
     options.dropout =
         DropoutKey{info_->seed, static_cast<uint64_t>(info_->step), static_cast<uint64_t>(index_)};
   }
@@ -135,6 +138,8 @@ void MicroBatch::free_hidden() {
 }
 
 int64_t MicroBatch::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
+  // Several products of one micro-batch (two models, two targets) keep rows until the same
+  // backward.
   const int64_t left = std::max<int64_t>(head_mb - head_mb_taken_, 0);
   const int64_t bytes = head_rows_within(left, rows, vocab) * vocab * 4;
   head_mb_taken_ += (bytes + (int64_t{1} << 20) - 1) >> 20;
@@ -144,10 +149,9 @@ int64_t MicroBatch::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
 at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   Forward& made = forward(model);
   if (!made.logprob.defined()) {
-    const at::Tensor weight = model.head_weight();
-    if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), weight.size(0));
+    if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), model.config().vocab);
     made.logprob =
-        linear_head(made.hidden, weight, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
+        model.head(made.hidden, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;
@@ -185,7 +189,7 @@ void MicroBatch::throw_no_unit(Unit unit) const {
   if (unit == Unit::kGroup && split_segment_ >= 0) {
     const int64_t row = pack_.row_id[static_cast<size_t>(split_segment_)];
     throw Error(
-        fmt::format("a loss per group: the group of {} lies in more than one micro-batch; raise "
+        fmt::format("a loss per group: the group of {} is split between micro-batches; raise "
                     "batch.max_tokens until a group fits, or return a loss per sequence",
                     row_name(row)));
   }
@@ -212,14 +216,37 @@ at::Tensor MicroBatch::unit_weight(Unit unit) const {
   if (unit == Unit::kSequence) return by_segment;
   if (unit == Unit::kChunk) return group_by(pack_.chunk).sum(by_row);
   if (unit == Unit::kGroup) {
+    // The mean: a group counts as one prompt however many rollouts it has.
     const Grouping groups = group_by(pack_.group_id);
     return groups.sum(by_segment).div(groups.sum(at::ones_like(by_segment)));
   }
+  // Both sides of a pair have the weight of its row; it is read from the chosen one.
   std::vector<float> weights;
   for (size_t s = 0; s < pack_.side.size(); ++s) {
     if (pack_.side[s] > 0) weights.push_back(pack_.weight[s]);
   }
   return floats(weights);
+}
+
+std::vector<int64_t> MicroBatch::unit_segments(Unit unit) const {
+  if (!has_unit(unit)) throw_no_unit(unit);
+  std::vector<int64_t> segments;
+  switch (unit) {
+    case Unit::kToken: return {pack_.rows.segment.begin(), pack_.rows.segment.end()};
+    case Unit::kGroup: return group_by(pack_.group_id).first;
+    case Unit::kChunk:
+      for (const int64_t row : group_by(pack_.chunk).first) {
+        segments.push_back(pack_.rows.segment[static_cast<size_t>(row)]);
+      }
+      return segments;
+    case Unit::kSequence:
+    case Unit::kPair:
+      for (int64_t s = 0; s < segment_count(); ++s) {
+        if (unit == Unit::kSequence || pack_.side[static_cast<size_t>(s)] > 0)
+          segments.push_back(s);
+      }
+  }
+  return segments;
 }
 
 int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
@@ -303,6 +330,7 @@ std::vector<std::string> MicroBatch::field_names() const {
 
 void MicroBatch::note_scored(const LogprobSource* source, const View& view,
                              const at::Tensor& logprob) {
+  // An objective may ask for a view's log-probs several times; the step reports them once.
   const ViewRows* rows = &view.rows();
   for (const Scored& one : scored_) {
     if (one.source == source && one.rows.get() == rows) return;

@@ -21,13 +21,14 @@ class LogprobSource;
 
 // Step and data, shared by all micro-batches of a batch.
 struct BatchInfo {
-  int64_t step = 0;           // loop bodies of the run done before this one; enters the seeds
-  int64_t phase_step = -1;    // bodies of its loop done before this one, for the schedule; -1: step
-  int64_t total_steps = 0;    // bodies of its loop, the length of the schedule
-  uint64_t seed = 0;          // of the run
-  Unit unit = Unit::kPair;    // of a plain loss tensor
-  int64_t max_tokens = 0;     // of a pack; 0: unknown
-  int64_t max_length = 0;     // of one sequence; 0: unknown
+  int64_t step = 0;         // loop bodies of the run done before this one; enters the seeds
+  int64_t phase_step = -1;  // bodies of its loop done before this one, for the schedule; -1: step
+  int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
+  uint64_t seed = 0;        // of the run
+  Unit unit = Unit::kPair;  // of a plain loss tensor
+  int64_t max_tokens = 0;   // of a pack; 0: unknown
+  int64_t max_length = 0;   // of one sequence; 0: unknown
+  std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
   // The pack in which a reference computes a row, of at most `tokens` tokens or one row
   // (DataSet::canonical_pack); empty: the row is computed alone.
@@ -88,13 +89,15 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   uint64_t generation() const { return generation_; }
 
   // True if losses may be given in a unit: pairs if the data have them, groups if every segment has
-  // one that lies in this micro-batch whole, chunks if the rows name them.
+  // one that is whole in this micro-batch, chunks if the rows name them.
   bool has_unit(Unit unit) const;
   // Returns the weights of a unit's losses, float32 on the CPU: pair [P], sequence [n], token [R],
   // group (the mean over its segments) and chunk (the sum over its rows) in the order in which they
   // first appear. Throws Error for a unit that the data do not have.
   at::Tensor unit_weight(Unit unit) const;
   int64_t unit_count(Unit unit) const;
+  // Returns the segment of every unit, the first of several.
+  std::vector<int64_t> unit_segments(Unit unit) const;
   // Returns the row id of the i-th unit.
   int64_t unit_row(Unit unit, int64_t i) const;
   // Returns "pairs.jsonl:17", or "row 17" if the batch has no names.

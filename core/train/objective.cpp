@@ -4,7 +4,7 @@
 
 #include <fmt/ranges.h>
 
-#include "core/base/counted.h"
+#include "core/base/strings.h"
 #include "core/train/micro_batch.h"
 
 namespace xrun {
@@ -12,7 +12,7 @@ namespace {
 
 // True for the names that a step or an evaluation writes itself.
 bool is_reserved(std::string_view name) {
-  for (const char* own : {"loss", "grad_norm", "lr"}) {
+  for (const char* own : {"loss", "grad_norm", "lr", "perf"}) {
     if (name == own) return true;
   }
   for (const char* view : {"chosen", "rejected", "all"}) {
@@ -20,7 +20,7 @@ bool is_reserved(std::string_view name) {
       return true;
     }
   }
-  return name.starts_with("train/") || name.starts_with("valid/");
+  return name.starts_with("train/") || name.starts_with("valid/") || name.starts_with("loss/");
 }
 
 void check_metric_names(const ObjectiveResult& result) {
@@ -56,7 +56,7 @@ void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
                fmt::join(loss.sizes(), ", "), wanted, per);
     XRUN_CHECK(loss.numel() == wanted, "{} has {}, wanted {} {}", what,
                counted(loss.numel(), "element"), wanted, per);
-    XRUN_CHECK(loss.is_floating_point(), "{} is of whole numbers, wanted a floating-point tensor",
+    XRUN_CHECK(loss.is_floating_point(), "{} holds whole numbers, wanted a floating-point tensor",
                what);
   }
 }

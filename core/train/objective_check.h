@@ -15,7 +15,7 @@ namespace xrun {
 
 class MicroBatch;
 
-// Returns the log-probs of a micro-batch that the objective has asked for, each [R] with gradient.
+// Returns the log-probs of a micro-batch that the objective has read, each [R] with gradient.
 // The objective's inputs are computed from them at each call. The checks below move them in place
 // and back; non_separable_row moves them back after an exception too.
 using LogprobLeaves = std::function<std::vector<at::Tensor>(MicroBatch&)>;

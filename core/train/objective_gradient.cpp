@@ -1,4 +1,5 @@
-// cosine = sum a b / (|a| |b|) over the weights of a group, sums in double.
+// cosine = sum a b / (|a| |b|) over the weights of a group, with sums in double: an embedding has
+// millions of elements, and float sums of them lose three digits.
 
 #include "core/train/objective_gradient.h"
 

@@ -24,7 +24,7 @@ ObjectiveGradient objective_gradient(const std::vector<StepTerm>& terms, AdamW& 
                                      const StepOptions& options = {});
 
 // The angle between two gradients in one group of weights. A group holds the weights whose names
-// are alike but for numbers ("model.layers.*.mlp.up_proj.weight").
+// differ in numbers only ("model.layers.*.mlp.up_proj.weight").
 struct GradientAngle {
   std::string group;
   double cosine = 0;      // 0 if one of them is 0

@@ -1,4 +1,6 @@
-// Weights load at the first forward; a digest identifies them from then on.
+// Weights load at the first forward; a digest identifies them from then on. A resumed recipe makes
+// the same calls in the same order, so the k-th reference() finds the k-th reference that was
+// saved.
 
 #include "core/train/policy.h"
 
@@ -27,8 +29,8 @@ std::string frozen_digest(const Model& model) {
 
 constexpr const char* kAdapterFolder = "adapter";  // of an export
 
-// What an export must carry besides the tokenizer's files, "" for nothing. A marked copy of the
-// tokenizer's own template renders the same text, so the own one stays.
+// Returns the template that an export must include besides the tokenizer's files; "": none. A
+// marked copy of the tokenizer's own template renders the same text, so the tokenizer's stays.
 std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokenizer) {
   if (!tokenizer.chat_templates().empty()) {
     try {
@@ -57,7 +59,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
   std::shared_ptr<Policy> policy(new Policy(base, options));
   const ModelConfig config = read_model_config(base);
   if (is_trained_on) {
-    XRUN_CHECK(!options.lora, "{}: is an adapter already, with settings of its own; leave out lora",
+    XRUN_CHECK(!options.lora, "{}: is an adapter already and has its own settings; leave out lora",
                dir.string());
     policy->adapter_dir_ = dir;
   }
@@ -96,15 +98,20 @@ std::string Policy::exported_template() const {
   return chat_template_ ? template_to_export(*chat_template_, *tokenizer()) : "";
 }
 
-void Policy::export_to(const std::filesystem::path& out, c10::ScalarType dtype) {
-  export_model(model().exported(dtype), dir_, out, exported_template());
+c10::ScalarType Policy::export_dtype() {
+  return options_.export_dtype.value_or(model().config().dtype);
+}
+
+void Policy::export_to(const std::filesystem::path& out, std::optional<c10::ScalarType> dtype) {
+  const c10::ScalarType type = dtype.value_or(export_dtype());
+  export_model(model().exported(type), dir_, out, exported_template());
   if (model().adapter()) {
     write_adapter(*model().adapter(), model().config(), dir_.string(), out / kAdapterFolder);
   }
 }
 
 void Policy::export_classifier_to(const std::filesystem::path& out, const at::Tensor& score) {
-  export_classifier(model().exported(), score, dir_, out, exported_template());
+  export_classifier(model().exported(export_dtype()), score, dir_, out, exported_template());
 }
 
 std::shared_ptr<Model> Policy::load_trained() const {
@@ -121,7 +128,8 @@ std::shared_ptr<Model> Policy::load_trained() const {
 }
 
 Model& Policy::model() {
-  XRUN_CHECK(!stand_in_, "this needs the model's weights; a dry run has stand-ins for log-probs only");
+  XRUN_CHECK(!stand_in_,
+             "this needs the model's weights; a dry run has stand-ins for log-probs only");
   if (!model_) {
     std::shared_ptr<Model> model = load_trained();
     // A fresh adapter adds exactly 0.
@@ -260,7 +268,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
              "{}: the weights in this folder changed since the run began (digest {}, wanted {}), "
              "and {}; restore the folder or begin a new run",
              dir_.string(), folder_digest_, saved_digest,
-             is_base ? "its adapter stands on them" : "its reference is made of them");
+             is_base ? "its adapter was trained on them" : "its reference is made of them");
   const at::NoGradGuard no_grad;
   for (Parameter& parameter : model().trained_parameters()) {
     const at::Tensor saved = tensor(parameter.name);
@@ -269,7 +277,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
                parameter.name, saved.numel(), parameter.master.numel());
     parameter.master.detach().copy_(saved);
   }
-  // One more than the saved count would do as well, but counts are what references compare.
+  // References compare this count: they share the policy's forward until it changes.
   model().update_count = state.at("updates").as_int();
 }
 

@@ -32,6 +32,7 @@ struct PolicyOptions {
   std::optional<AdapterOptions> lora = {};  // trained in place of the weights
   uint64_t seed = 0;                        // of the adapter's initial values
   c10::Device device = c10::kCPU;           // on which it trains
+  std::optional<c10::ScalarType> export_dtype = {};  // nullopt: that of the model it came from
 };
 
 // A policy. Made by open(); held through shared_ptr. Not thread-safe.
@@ -59,9 +60,13 @@ class Policy : public LogprobSource,
   // Sets the template that renders the policy's data; the first call wins. An export includes it if
   // the tokenizer's own template would render differently.
   void use_template(std::shared_ptr<const ChatTemplate> chat_template);
-  // Writes the current weights as a Hugging Face folder (core/model/export.h), with an adapter
-  // merged and also by itself in its adapter/.
-  void export_to(const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
+  // The type of exported weights: options().export_dtype, else that of the folder the model came
+  // from. Loads the weights.
+  c10::ScalarType export_dtype();
+  // Writes the current weights as a Hugging Face folder (core/model/weights/export.h) in that type
+  // or in `dtype`, with an adapter merged and also by itself, in fp32, in its adapter/.
+  void export_to(const std::filesystem::path& out,
+                 std::optional<c10::ScalarType> dtype = std::nullopt);
 
   // The same as a classifier of one label: `score` [1, D] in place of the vocabulary projection.
   void export_classifier_to(const std::filesystem::path& out, const at::Tensor& score);
@@ -85,7 +90,7 @@ class Policy : public LogprobSource,
   // Sets the folder for the weights of references taken after training began.
   void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }
 
-  // What answers in place of the weights, for a dry run; null: the weights do.
+  // Answers in place of the weights in a dry run; null: the weights answer.
   void set_stand_in(std::shared_ptr<ModelStandIn> source) { stand_in_ = std::move(source); }
   const std::shared_ptr<ModelStandIn>& stand_in() const { return stand_in_; }
 

@@ -34,8 +34,8 @@ HeadResult no_rows(const at::Tensor& weight, const HeadOptions& options) {
 HeadResult head_of(Model& model, const at::Tensor& hidden, const View& view,
                    const HeadOptions& options, const at::Tensor& target) {
   MicroBatch& micro = view.micro();
-  return linear_head(
-      hidden, model.head_weight(), view.select_rows(micro.row_hidden()),
+  return model.head(
+      hidden, view.select_rows(micro.row_hidden()),
       target.defined() ? on_device(target, micro.device()) : view.select_rows(micro.row_target()),
       options);
 }
@@ -92,7 +92,7 @@ HeadResult reference_head(Reference& reference, const View& view, const HeadOpti
   if (target.defined()) check_target(target, view.row_count());
   if (const auto& stand_in = reference.stand_in()) return stand_in->head(view, options, target);
   Model& model = reference.model();
-  // With its graph where it is the policy's, who will ask for it: one forward for both.
+  // The policy's forward keeps its graph, since the objective asks the policy for it too.
   const at::Tensor hidden = view.micro().hidden(model);
   const at::NoGradGuard no_grad;
   return head_of(model, hidden.detach(), view, options, target);

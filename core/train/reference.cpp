@@ -52,7 +52,8 @@ std::vector<size_t> whole_unit(const PackedBatch& pack, size_t segment) {
   return {*chosen, *rejected};
 }
 
-// The stamp of a segment: a hash of its tokens and of those that are trained.
+// The stamp of a segment: a hash of its tokens and of those that are trained. A row whose text or
+// template has changed misses its old value.
 uint64_t stamp_of(const SegmentTokens& cut) {
   const std::string_view masks(reinterpret_cast<const char*>(cut.trained.data()),
                                cut.trained.size());
@@ -102,6 +103,7 @@ bool Reference::shares() const {
   return policy_->update_count() == updates_ && !policy_->has_noise();
 }
 
+// Asked for late: the policy's weights are hashed when they load.
 const std::string& Reference::digest() {
   if (digest_.empty()) digest_ = policy_->initial_digest();
   return digest_;
@@ -109,6 +111,7 @@ const std::string& Reference::digest() {
 
 Model& Reference::frozen() {
   if (!model_) {
+    // The folder may have changed since the run began.
     const std::string& wanted = digest();
     std::shared_ptr<Model> model = policy_->load_frozen(weights_);
     const std::string got = model->digest();
@@ -254,6 +257,7 @@ at::Tensor Reference::column_values(const View& view) {
         out.push_back(*value);
         continue;
       }
+      // Computes the whole canonical pack: its other rows are stored for later steps.
       fresh.merge(compute(micro, entry, s, storable));
       known = fresh.find(entry);
     }

@@ -1,4 +1,4 @@
-// score = hidden[last token of the sequence] . w
+// score = hidden[last token of the sequence] . w, in fp32; w starts at 0, so every score does.
 
 #include "core/train/scorer.h"
 

@@ -39,7 +39,7 @@ class Scorer : public Trainable, public Saveable {
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
 
-  // Writes a sequence classifier of one label (core/model/export.h).
+  // Writes a sequence classifier of one label (core/model/weights/export.h).
   void export_to(const std::filesystem::path& out);
 
  private:

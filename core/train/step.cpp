@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "core/base/philox.h"
+#include "core/model/flops.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
@@ -104,7 +105,7 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
 // Forward, objective and backward of every micro-batch.
 class StepGradient {
  public:
-  // Without an optimizer no model is asked for anything.
+  // Without an optimizer no model is read: a dry step loads no weights.
   StepGradient(const AdamW* adamw, const StepOptions& options) : options_(options) {
     if (adamw == nullptr) return;
     sources_ = trained_sources(*adamw);
@@ -136,6 +137,7 @@ class StepGradient {
   void add(MicroBatch& micro, const std::vector<StepTerm>& terms, size_t i,
            const UnitTotals& totals) {
     if (options_.poll) options_.poll();
+    // Every micro-batch has its own seed, so that a resumed run draws the same numbers.
     at::manual_seed(philox_u64(micro.info().seed, kStreamMicro,
                                static_cast<uint64_t>(micro.info().step), seeds_++));
     ObjectiveResult result = terms[i].objective(micro);
@@ -148,9 +150,11 @@ class StepGradient {
     const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
     if (total.requires_grad()) total.backward();
     sums_.add_loss(loss.value);
+    sums_.add_source_losses(result, micro, static_cast<int64_t>(i), terms[i].weight);
     sums_.add_metrics(result, micro, static_cast<int64_t>(i));
     sums_.add_scored(micro, sources_);
     tokens_ += micro.token_count();
+    // Values are held for the message of a non-finite loss; graphs and metrics are freed now.
     result.metrics.clear();
     for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
     losses_.push_back(
@@ -187,6 +191,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   XRUN_CHECK(!terms.empty(), "a step needs at least one batch");
   const auto begin = Clock::now();
   const int64_t recomputed = head_counts().recomputed;
+  const double flops = counted_flops();
   const bool updates = adamw != nullptr && !options.read_gradients;
   const Batch& first = *terms.front().batch;
   const double lr = options.lr || !updates ? options.lr.value_or(0)
@@ -194,6 +199,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   const at::AutoGradMode gradients_on(true);
   const StepScope scope(terms, adamw);
 
+  // Denominators first: the packs tell them, so no forward has to wait for another.
   std::vector<UnitTotals> totals = term_totals(terms, options.ranks);
   if (token_weight(terms, totals) == 0) {
     Metrics skipped = {{"skipped", 1.0}};
@@ -213,6 +219,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
     options.read_gradients();
     return metrics;
   }
+  // The last point at which an interrupted step leaves the weights untouched.
   if (options.poll) options.poll();
   adamw->update(lr, grad_norm);
 
@@ -221,6 +228,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   gradient.experts().report(metrics);
   metrics.emplace_back("perf/step_s", seconds);
   metrics.emplace_back("perf/tokens_per_s", static_cast<double>(gradient.tokens()) / seconds);
+  metrics.emplace_back("perf/flops_per_s", (counted_flops() - flops) / seconds);
   if (const int64_t more = head_counts().recomputed - recomputed; more > 0) {
     metrics.emplace_back("perf/head_recomputed", static_cast<double>(more));
   }

@@ -18,7 +18,8 @@ class AdamW;
 class Batch;
 
 // Values to log, in a fixed order. A name without '/' belongs to the step or the evaluation and
-// gets a prefix ("train/", "valid/<name>/"); one with '/' ("perf/step_s") is final.
+// gets a prefix ("train/", "valid/<name>/"), and so does the value of one source of a mixture
+// ("loss/chats" beside "loss"); any other name with '/' ("perf/step_s") is final.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 // Returns the value of a full name, nullopt if it is absent.
@@ -52,10 +53,11 @@ struct StepOptions {
 
 // Runs one step over the sum of `terms` and returns its metrics: loss, the objectives' own,
 // logprob_<view> and length_<view> of every view that a trained policy scored, grad_norm (before
-// clipping), lr, perf/step_s and perf/tokens_per_s. All but perf/* have the same bits each time.
-// For a mixture of experts also train/moe/aux_loss (balance in moe.h), train/moe/load_max, load_min
-// and idle, over all tokens of this process; with moe_aux > 0 in the policy the gradient is that of
-// loss + moe_aux * aux_loss.
+// clipping), lr, perf/step_s, perf/tokens_per_s and perf/flops_per_s (model FLOPs of every forward
+// and backward of the step, a reference's included; core/model/flops.h). All but perf/* have the
+// same bits each time. For a mixture of experts also train/moe/aux_loss (balance in
+// ops/moe_routing.h), train/moe/load_max, load_min and idle, over all tokens of this process; with
+// moe_aux > 0 in the policy the gradient is that of loss + moe_aux * aux_loss.
 //   adamw  null: a dry step. The gradients go to whatever leaves the objectives read, no weights
 //          are loaded or updated, and the metrics are loss and the objectives' own.
 // With read_gradients nothing is updated either, and lr and perf/* are left out.

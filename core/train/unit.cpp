@@ -1,4 +1,5 @@
-// unit[i] = number of ids[i] by first occurrence; sum(x)[u] = sum of x[i] over unit[i] == u.
+// unit[i] = number of ids[i] by first occurrence, -1 for a negative id, which belongs to no unit;
+// sum(x)[u] = sum of x[i] over unit[i] == u.
 
 #include "core/train/unit.h"
 

@@ -1,4 +1,5 @@
-// A view indexes into the fields and loss rows of its micro-batch.
+// A view indexes into the fields and loss rows of its micro-batch; the view of everything returns
+// them without a copy. It is open as long as the micro-batch has the generation of its making.
 
 #include "core/train/view.h"
 
@@ -10,7 +11,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/train/micro_batch.h"
 #include "core/train/unit.h"
 

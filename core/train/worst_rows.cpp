@@ -1,3 +1,5 @@
+// ranked_ holds the `most` worst units so far, in order; a unit is inserted by binary search.
+
 #include "core/train/worst_rows.h"
 
 #include <ATen/core/Tensor.h>
@@ -6,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/micro_batch.h"
 
@@ -73,6 +75,7 @@ void WorstRows::add(const ObjectiveResult& result, const MicroBatch& micro) {
   unit_.narrow(by_, of, result.losses.front().first, micro);
   const double* values = of.const_data_ptr<double>();
   const auto before = [this](double a, double b) {
+    // A NaN is worse than any number.
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
     return highest_ ? a > b : a < b;
   };

@@ -16,7 +16,7 @@ class Tokenizer;
 // One unit of the data and its value.
 struct WorstRow {
   double value = 0;
-  std::string place;          // "pairs.jsonl:17"
+  std::string location;       // "pairs.jsonl:17"
   std::string text;           // the first trained tokens (of a pair: its chosen side); any bytes
   std::string rejected = {};  // those of a pair's rejected side
 };

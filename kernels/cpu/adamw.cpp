@@ -1,6 +1,6 @@
 // Both loops are bound by memory; compiling them once per vector width, with the vectoriser on
 // (CMakeLists.txt), pays for the square root and the division. Multiply-adds are not fused, so that
-// every width, and the scalar rest of a range, rounds alike.
+// every width, and the scalar rest of a range, rounds in the same way.
 
 #include "kernels/cpu/adamw.h"
 

@@ -2,7 +2,7 @@
 // # work; a key that is neither there nor the engine's raises, and so does a new key.
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"

@@ -4,11 +4,10 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "lua/bind/template.h"
 #include "lua/bind/restored_row.h"
+#include "lua/bind/template.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
-#include "lua/state/row_json.h"
 
 namespace xrun {
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/config/config_defaults.h"
 #include "core/config/config_field.h"
 #include "core/data/packs/data_set.h"
 #include "lua/bind/data_handle.h"

@@ -10,7 +10,7 @@
 
 #include "core/base/json.h"
 #include "core/config/config_field.h"
-#include "core/config/lua_words.h"
+#include "core/config/lua_source.h"
 #include "lua/tensor/op_table.h"
 
 namespace xrun {
@@ -173,7 +173,7 @@ class Stubs {
     std::string out;
     for (const std::string& name : public_op_names()) {
       const OpPacket* packet = find_public_op(name);
-      if (packet == nullptr || packet->overloads.empty() || is_lua_keyword(name)) continue;
+      if (packet == nullptr || packet->overloads.empty() || !is_lua_name(name)) continue;
       const OpOverload& first = packet->overloads.front();
       const size_t tensors = first.schema().returns().size();
       std::string head = "\n---" + overload_text(first) + "\n";

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/base/process_memory.h"
+#include "core/base/process_usage.h"
 #include "core/data/packs/pack.h"
-#include "core/model/device_memory.h"
 #include "core/model/memory_limit.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/plain_nan.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 
@@ -57,11 +56,16 @@ std::string describe(const MetricTable& table) {
 
 }  // namespace
 
+// "loss/chats" belongs to the step if "loss" does: it is the loss of one source.
 MetricTable with_prefix(Metrics values, const std::string& prefix) {
-  for (auto& [name, value] : values) {
-    if (name.find('/') == std::string::npos) name = prefix + name;
+  Metrics prefixed;
+  for (const auto& [name, value] : values) {
+    const size_t slash = name.rfind('/');
+    const bool belongs = slash == std::string::npos ||
+                         (find_metric(values, name.substr(0, slash)) && name.find('/') == slash);
+    prefixed.emplace_back(belongs ? prefix + name : name, value);
   }
-  return {std::move(values)};
+  return {std::move(prefixed)};
 }
 
 Metrics read_metrics(lua_State* L, int i) {

@@ -1,7 +1,7 @@
 #include "lua/bind/modules.h"
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 
 namespace xrun {

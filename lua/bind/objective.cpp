@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/strings.h"
+#include "core/config/lua_source.h"
 #include "core/train/micro_batch.h"
 #include "lua/state/args.h"
 #include "lua/tensor/tensor.h"
@@ -77,12 +79,12 @@ FunctionText text_of(lua_State* L, int i) {
 // its first: which of several was taken is not known.
 int return_line(lua_State* L, const FunctionText& function) {
   int found = function.first;
-  for (int line = function.first + 1; line <= function.last; ++line) {
-    const std::string text = source_line(L, function.chunk, line);
-    const size_t at = text.find("return");
-    if (at == std::string::npos) continue;
-    if (found != function.first || at != text.find_first_not_of(" \t")) return function.first;
-    found = line;
+  for (const LuaToken& token : lua_names(source_text(L, function.chunk), false)) {
+    if (token.line <= function.first || token.line > function.last) continue;
+    if (token.text != "return") continue;
+    const bool first = trimmed(source_line(L, function.chunk, token.line)).starts_with("return");
+    if (found != function.first || !first) return function.first;
+    found = token.line;
   }
   return found;
 }

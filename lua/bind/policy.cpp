@@ -105,6 +105,10 @@ int open_policy(lua_State* L) {
   PolicyOptions options;
   options.dtype = read_dtype(L);
   options.device = recipe_device(recipe_context(L).options);
+  const Json* const saved_in = recipe_context(L).config.find("export.dtype");
+  if (saved_in != nullptr && !saved_in->is_null()) {
+    options.export_dtype = dtype_from_name(saved_in->as_string());
+  }
   options.head_mb = config_whole(L, "head_mb");
   options.moe_aux = balance_weight(L);
   options.seed = static_cast<uint64_t>(config_whole(L, "seed"));

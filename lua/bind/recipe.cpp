@@ -71,7 +71,7 @@ int end_recipe(lua_State* L) {
 }
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules)
-    : Recipe(options, modules, read_file(options.recipe, 16 << 20)) {}
+    : Recipe(options, modules, read_file(options.recipe, kMostRecipeBytes)) {}
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
                const std::string& text) {
@@ -172,10 +172,23 @@ c10::Device recipe_device(const RecipeOptions& options) {
   return c10::Device(options.device == "cpu" ? options.device : options.device + ":0");
 }
 
-int64_t config_whole(lua_State* L, const char* path) {
+namespace {
+
+Json config_value(lua_State* L, const char* path) {
   const Json* value = recipe_context(L).config.find(path);
-  const Json number = value == nullptr ? default_value(path) : *value;
+  return value == nullptr ? default_value(path) : *value;
+}
+
+}  // namespace
+
+int64_t config_whole(lua_State* L, const char* path) {
+  const Json number = config_value(L, path);
   return number.is_null() ? 0 : number.as_int();
+}
+
+double config_number(lua_State* L, const char* path) {
+  const Json number = config_value(L, path);
+  return number.is_null() ? 0 : number.as_double();
 }
 
 void seed_recipe(LuaState& state, uint64_t seed, int64_t moment, int64_t part) {

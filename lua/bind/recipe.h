@@ -20,6 +20,8 @@ namespace xrun {
 // command, with its run in a temporary folder (lua/prompt/preview.h).
 enum class RecipePurpose { kTrain, kCache, kPreview };
 
+inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
+
 // The name of a recipe for a prompt without one.
 inline constexpr const char* kNoRecipe = "(prompt)";
 
@@ -120,6 +122,8 @@ c10::Device recipe_device(const RecipeOptions& options);
 // A whole number of the resolved configuration ("save.every"); the field's default where there is
 // no configuration, 0 if the field has none.
 int64_t config_whole(lua_State* L, const char* path);
+// The same for a number ("save.minutes").
+double config_number(lua_State* L, const char* path);
 
 // Seeds what a recipe draws itself, ATen's generator and math.random, from (seed, moment, part).
 // Moment 0 is the recipe's first line.

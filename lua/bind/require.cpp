@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/session.h"

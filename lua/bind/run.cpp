@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/model/weights/hf_config.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -31,7 +32,8 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
   }
   SavedObjects saved;
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING, "what is saved needs a name: {{ policy = policy }}");
+    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING,
+               "an object that is saved needs a name: {{ policy = policy }}");
     const std::string name = lua_tostring(L, -2);
     const int value = lua_gettop(L);
     if (class_of(L, value) == &class_info<Policy>) {
@@ -57,8 +59,8 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
   return saved;
 }
 
-// A bad value is rejected at the line that sets a new name; new values of old names and nested tables
-// are checked when the body ends.
+// Lua calls it for new names only, so a bad value is rejected at its line. New values of old names
+// and nested tables are checked when the body ends.
 int set_state(lua_State* L) {
   check_state_value(L, 3, lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "");
   lua_rawset(L, 1);
@@ -102,6 +104,7 @@ void fill_state(lua_State* L, int i, const Json& saved) {
 RunSettings read_settings(lua_State* L) {
   RunSettings settings;
   settings.save_every = config_whole(L, "save.every");
+  settings.save_minutes = config_number(L, "save.minutes");
   settings.save_keep = config_whole(L, "save.keep");
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
   settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
@@ -134,7 +137,8 @@ int make_run(lua_State* L) {
   session.folder.dir.reset();
   if (dir.finished()) {
     session.console->say(fmt::format(
-        "{} is finished; there is nothing to resume (larger steps or epochs continue it)",
+        "{} is finished, so there is nothing to resume; to train it further, give it more steps: "
+        "--resume --set steps=N (or epochs=N)",
         dir.path().string()));
     return end_recipe(L);
   }
@@ -159,7 +163,7 @@ int make_run(lua_State* L) {
   return 1;
 }
 
-// Folders of the run that hold something else; an export without a name goes to hf.
+// Folders of the run that no export may overwrite. An export without a name goes to hf.
 constexpr const char* kOwnFolders[] = {"checkpoints", "reference", "samples", "tb"};
 
 void check_export_name(const std::string& name) {
@@ -184,11 +188,13 @@ int push_export(RunLoop& loop, lua_State* L) {
   const auto policy = is_scorer ? nullptr : arg<std::shared_ptr<Policy>>(L, 2, "policy");
   Run& run = loop.run();
   const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
-  // While a resume replays saved steps the weights are those of a later step, so what was written
-  // stands. A preview leaves nothing.
+  // While a resume replays saved steps the weights are those of a later step, so the earlier export
+  // is kept. A preview writes nothing.
   const bool writes = !run.replaying() && !loop.session().previews();
   if (writes) is_scorer ? scorer->export_to(out) : policy->export_to(out);
-  if (writes || run.replaying()) run.add_exported(out);
+  if (writes || run.replaying()) {
+    run.add_exported(out, dtype_name((is_scorer ? *scorer->policy() : *policy).export_dtype()));
+  }
   push(L, out.string());
   return 1;
 }
@@ -221,21 +227,23 @@ void open_run(LuaState& state) {
               "Loss and metrics over every row of a set, each weighted once, without gradient; "
               "valid/loss, or valid/<name>/loss.",
               run_evaluate)
-      .method("sample",
-              {{"policy", "Policy"},
-               {"set", "DataSet"},
-               {"shown?", "integer"},
-               {"options?",
-                "table",
-                {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
-              {"Metrics"},
-              "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the run's "
-              "earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
-              "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
-              "or a list of texts that end an answer, and score: a function of a sample "
-              "{ text, length, finish, prompt_text, extra columns }, or the name of an extra column, "
-              "which scores 1 if the answer contains its value as whole words, in either case.",
-              run_sample)
+      .method(
+          "sample",
+          {{"policy", "Policy"},
+           {"set", "DataSet"},
+           {"shown?", "integer"},
+           {"options?",
+            "table",
+            {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
+          {"Metrics"},
+          "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
+          "run's "
+          "earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
+          "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
+          "or a list of texts that end an answer, and score: a function of a sample "
+          "{ text, length, finish, prompt_text, extra columns }, or the name of an extra column, "
+          "which scores 1 if the answer contains its value as whole words, in either case.",
+          run_sample)
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
           "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "

@@ -1,12 +1,11 @@
-// run:evaluate and run:sample. Outside loops a resume passes them again with later weights, so their
-// first results are saved with the run and returned.
+// run:evaluate and run:sample. A resume repeats those outside loops with the weights of a later
+// step, so their first results are saved with the run and returned instead.
 
 #include <algorithm>
 #include <exception>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/model/model.h"
 #include "core/rollout/answer_text.h"
@@ -23,8 +22,8 @@ namespace {
 
 constexpr int64_t kSampleTokens = 128;
 
-// Runs `measure` (number -> Metrics) unless its values are known, and pushes them. math.random goes
-// on from the same place either way.
+// Runs `measure` (number -> Metrics) unless its values are known, and pushes them. math.random
+// continues with the same numbers either way.
 template <typename Measure>
 int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Measure& measure) {
   leave_broken_loop(loop, L);
@@ -99,8 +98,8 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
   return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
 }
 
-// True if the set has the extra column. Without it the prompts are answered but not scored, which is
-// reported.
+// True if the set has the extra column. Without it the prompts are answered but not scored, which
+// is reported.
 bool keeps(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> kept;
   for (const ExtraColumn& one : data.set.extra_columns()) kept.push_back(one.name);
@@ -161,7 +160,7 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
 Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& data,
                const SampleSettings& settings) {
   TextOptions text = settings.text;
-  // A dry run has no model that could answer.
+  // A dry run has no weights to answer with.
   if (text.generate.max_new_tokens < 1 || policy.stand_in() != nullptr) return {};
   const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
@@ -213,7 +212,7 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   }
 }
 
-// An empty set is what a split by 0 gives; one with rows should have been measured.
+// A set may be empty on purpose (a split by 0). One with rows should have been measured.
 void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& prefix) {
   const int64_t rows = data.set.size();
   if (rows == 0) return;

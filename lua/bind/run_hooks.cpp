@@ -1,5 +1,5 @@
-// A waiting method is a Lua function around the C++ one, so that the recipe's coroutine can be
-// suspended in the call: no C frame lies between.
+// A waiting method is a Lua function around the C++ one. Without a C frame in between, the recipe's
+// coroutine can be suspended inside the call.
 
 #include "lua/bind/run_hooks.h"
 

@@ -1,11 +1,17 @@
+// Order of a loop: report, phase, then for each body begin, batch, updates and metrics, end; the
+// run saves inside end_body.
+
 #include "lua/bind/run_loop.h"
 
 #include <algorithm>
+#include <exception>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
+#include "core/model/peak.h"
 #include "core/run/signals.h"
+#include "core/train/adamw.h"
 #include "core/train/data_batch.h"
 #include "core/train/reference.h"
 
@@ -13,12 +19,13 @@ namespace xrun {
 
 namespace {
 
+constexpr double kPeakAfterS = 2;
 constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, without saving\n";
 constexpr const char* kStoppingStep =
     "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
 
-std::shared_ptr<Batch> next_batch(const StepSource& source, const LoopBody& body, int64_t max_tokens,
-                                  c10::Device device) {
+std::shared_ptr<Batch> next_batch(const StepSource& source, const LoopBody& body,
+                                  int64_t max_tokens, c10::Device device) {
   const DataHandle& data = *source.data;
   BatchInfo info;
   info.step = body.step;
@@ -100,12 +107,53 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   run_->begin_phase(plan, state);
   loop.first_step = run_->step() - run_->phase_step();
   keep_ledger();
-  if (loop.phase == 0 && run_->dir().resuming()) {
-    session_.console->print(resume_line(run_->dir().path().string(), run_->resume_step(),
-                                         run_->dir().notices()));
-  }
+  report_resume(loop);
   progress_.emplace(*session_.console);
   progress_->start();
+}
+
+// A longer loop has another schedule: at the same step its rate is not the one that the saved steps
+// would have continued with.
+void RunLoop::report_resume(const StepLoop& loop) {
+  std::string text;
+  if (loop.phase == 0 && run_->dir().resuming()) {
+    text = resume_line(run_->dir().path().string(), run_->resume_step(), run_->dir().notices());
+  }
+  if (const int64_t before = run_->earlier_phase_steps(); before > 0) {
+    const int64_t step = run_->phase_step();
+    text += fmt::format("loop {} has {} steps now and had {}", loop.phase + 1, loop.steps, before);
+    for (const auto& adamw : optimizers) {
+      const double now = adamw->lr(step, loop.steps);
+      const double then = adamw->lr(step, before);
+      text += now == then ? "; the learning rate does not change"
+                          : fmt::format(
+                                "; its learning rate follows the schedule of {} steps: {:.3g} "
+                                "at step {}, {:.3g} on the old schedule",
+                                loop.steps, now, step, then);
+    }
+    text += '\n';
+  }
+  if (text.empty()) return;
+  session_.console->print(text);
+  log_line(text);
+}
+
+// The probe takes 0.2 s, so a run that is over sooner than kPeakAfterS goes without. The peak of a
+// GPU is not measured.
+void RunLoop::measure_peak() {
+  if (peak_flops_ > 0 || run_->seconds() < kPeakAfterS) return;
+  if (policies_.empty() || !device().is_cpu() || session_.previews()) return;
+  const PolicyOptions& options = policies_.front()->options();
+  const bool widened = options.gemm == GemmType::kFloat;
+  peak_flops_ = measured_peak_flops(widened ? c10::ScalarType::Float : options.dtype);
+}
+
+void RunLoop::log_line(const std::string& text) noexcept {
+  try {
+    run_->dir().log_line(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text);
+  } catch (const std::exception&) {
+    // The console has the text.
+  }
 }
 
 void RunLoop::keep_ledger() {
@@ -128,9 +176,8 @@ bool RunLoop::settle(StepLoop& loop, const Json& state) {
   }
   if (!run_->in_body()) return false;
   for (const auto& reference : session_.models.references()) reference->flush_arrived();
-  const int64_t done = loop.batch_step + 1;
   run_->end_body(state);
-  show_progress(done, loop.steps);
+  show_progress(loop);
   return true;
 }
 
@@ -208,15 +255,25 @@ void RunLoop::report_body_copy() {
       format_bytes(static_cast<double>(run_->body_copy_bytes()))));
 }
 
-void RunLoop::show_progress(int64_t done, int64_t total) {
+void RunLoop::show_progress(const StepLoop& loop) {
+  if (quiet) return;
+  const StepSource& first = loop.sources.front();
+  const auto size = static_cast<double>(first.data->set.size());
+  const auto units = static_cast<double>(first.plan.units);
   StepProgress progress;
-  progress.done = done;
-  progress.total = total;
+  progress.done = loop.batch_step + 1;
+  progress.total = loop.steps;
+  progress.epoch = std::min(static_cast<double>(progress.done) * units / size, epochs_of(loop));
+  progress.epochs = epochs_of(loop);
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
-  if (!quiet) progress_->step(progress);
+  progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;
+  if (progress.flops > 0) measure_peak();
+  progress.peak_flops = peak_flops_;
+  const std::string line = progress_->step(progress);
+  if (!line.empty()) log_line(line);
 }
 
 void RunLoop::leave_loop(const Json& state) {
@@ -234,14 +291,16 @@ void RunLoop::log(const Metrics& metrics) {
   }
 }
 
-// "valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
+// "step 10  valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
 void RunLoop::show_evaluation(const Metrics& metrics, const std::string& loss) {
   const std::string set = loss.substr(0, loss.rfind('/'));
-  std::string text = set + "  loss " + format_metric(*find_metric(metrics, loss));
+  std::string text = fmt::format("step {}  {}  loss {}", run_->step(), set,
+                                 format_metric(*find_metric(metrics, loss)));
   if (const auto accuracy = find_metric(metrics, set + "/accuracy")) {
     text += fmt::format("  accuracy {:.2f}", *accuracy);
   }
   session_.console->say(text);
+  log_line(text);
 }
 
 void RunLoop::note_update(int64_t tokens) {
@@ -271,8 +330,9 @@ void RunLoop::finish(const Json& state) {
     summary.tensor_bytes = fullest_->measured();
     summary.tensors_on_host = fullest_->device().is_cpu();
   }
+  summary.recipe = recipe_;
   session_.console->print(closing_summary(summary, *session_.console));
-  run_->dir().log_line(closing_summary(summary, console_of_file(*session_.console)));
+  log_line(closing_summary(summary, console_of_file(*session_.console)));
 }
 
 }  // namespace xrun

@@ -16,7 +16,6 @@
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
 #include "lua/bind/data_settings.h"
-#include "lua/bind/data_settings.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"
@@ -51,6 +50,7 @@ class RunLoop {
           std::vector<std::shared_ptr<Policy>> policies);
 
   Run& run() const { return *run_; }
+  const std::string& recipe() const { return recipe_; }  // the file, as the user gave it
   uint64_t seed() const { return seed_; }
   Session& session() { return session_; }
   const std::vector<std::shared_ptr<Policy>>& policies() const { return policies_; }
@@ -75,11 +75,11 @@ class RunLoop {
 
   // Checks that every row fits, prints the report before step 0 and starts the phase.
   void begin(StepLoop& loop, const Json& state);
-  // Ends the body before and returns true, or false if there is none. Begins the loop if it has not
-  // begun.
+  // Ends the previous body and returns true, or false if there is none. Begins the loop if it has
+  // not begun.
   bool settle(StepLoop& loop, const Json& state);
-  // Ends the body before and returns the next one, with a batch of each set; nothing at the end of the
-  // loop.
+  // Ends the previous body and returns the next one, with a batch of each set; nothing at the end
+  // of the loop.
   std::optional<LoopBody> next(StepLoop& loop, const Json& state);
   // The body that next() would return, also for a loop that has not begun; nothing at its end.
   std::optional<LoopBody> upcoming(const StepLoop& loop) const;
@@ -91,7 +91,7 @@ class RunLoop {
   std::vector<PackedBatch> packs(const StepLoop& loop, int64_t step, size_t source = 0) const;
   // The same as the batch that the body of the step gets.
   std::shared_ptr<Batch> make_batch(const StepLoop& loop, int64_t step, size_t source = 0) const;
-  // Takes the run and run.state back to before its last body, which next() opens again. The caller
+  // Undoes the last body, which next() opens again: position, metrics, run.state. The caller
   // restores the saved objects (Run::take_back).
   void take_back();
   // The loop whose body is open; null outside bodies.
@@ -104,13 +104,17 @@ class RunLoop {
   // Writes ledger.json again and prints the new part if sets were opened since the last time.
   void keep_ledger();
   void log(const Metrics& metrics);
+  // Appends to log.txt. A line that cannot be written is lost: a full disk ends the run where
+  // something that counts is written.
+  void log_line(const std::string& text) noexcept;
   // Writes the memory held so far into run.json, for a run that ends by an error. Never throws.
   void keep_memory_after_error() noexcept;
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
   void finish(const Json& state);
   void end_progress();
-  // run.state of Lua as JSON; set by the binding. Throws Error that names a value that cannot be saved.
+  // run.state of Lua as JSON; set by the binding. Throws Error that names a value that cannot be
+  // saved.
   std::function<Json()> read_state = [] { return Json(); };
   std::function<void(const Json&)> write_state;    // the inverse; set by the binding
   std::shared_ptr<LuaRef> state_ref;               // the table behind it
@@ -121,15 +125,17 @@ class RunLoop {
  private:
   void report(const StepLoop& loop);
   void plan_memory(const StepLoop& loop);
-  void check_disk(const StepLoop& loop) const;
+  void check_disk(const StepLoop& loop);
+  void report_resume(const StepLoop& loop);
+  void measure_peak();
   void load_weights();
   void measure_memory();
   void report_body_copy();
-  void show_progress(int64_t done, int64_t total);
+  void show_progress(const StepLoop& loop);
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 
   Session& session_;
-  std::string recipe_;  // the file, for the report
+  std::string recipe_;
   uint64_t seed_;
   std::unique_ptr<Run> run_;
   std::vector<std::shared_ptr<Policy>> policies_;
@@ -140,6 +146,7 @@ class RunLoop {
   size_t ledger_sources_ = 0;       // of this process that ledger.json has
   const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
+  double peak_flops_ = 0;  // of this machine, a second; 0: not measured
   bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
@@ -150,8 +157,11 @@ class RunLoop {
 // draws from it.
 PhasePlan phase_plan_of(const StepLoop& loop);
 
-// Ends the loop that a `break` has left, if one has: Lua does not say so, but no `for` walks over
-// it any more. Every method of a run that depends on the step calls it first.
+// How often a loop goes through its first set.
+double epochs_of(const StepLoop& loop);
+
+// Ends a loop that was left by `break`. Lua does not report that; the sign is that no `for` walks
+// over it any more. Every method of a run that depends on the step calls it first.
 void leave_broken_loop(RunLoop& run, lua_State* L);
 
 // run:steps, what `for` walks over: pushes the iterator and its StepLoop.

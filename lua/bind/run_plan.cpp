@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
+#include "core/console/terminal/progress.h"
 #include "core/console/terminal/summary.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/machine.h"
@@ -43,8 +45,7 @@ PhasePlan phase_plan_of(const StepLoop& loop) {
 
 namespace {
 
-// A checkpoint holds the trained weights and their moments. Those that are kept are still there while
-// the next one is written.
+// A checkpoint holds the trained weights and their two moments, in fp32.
 int64_t checkpoint_bytes(const RunModels& models) {
   int64_t bytes = 0;
   for (const auto& policy : models.policies) {
@@ -62,23 +63,39 @@ int64_t checkpoint_bytes(const RunModels& models) {
   return bytes;
 }
 
-int64_t checkpoints_at_once(int64_t steps, int64_t every, int64_t keep) {
-  const int64_t saves = every > 0 ? steps / every + 1 : 1;
-  return std::clamp<int64_t>(saves, 1, keep + 1);
+// An export is about as large as the weights that the policy was loaded from.
+int64_t export_bytes(const RunModels& models) {
+  int64_t bytes = 0;
+  for (const auto& policy : models.policies) {
+    std::error_code code;
+    for (std::filesystem::directory_iterator at(policy->dir(), code), end; !code && at != end;
+         at.increment(code)) {
+      std::error_code unknown;
+      const uintmax_t size = at->file_size(unknown);
+      const bool weights = at->path().extension() == ".safetensors" && !unknown;
+      if (weights) bytes += static_cast<int64_t>(size);
+    }
+  }
+  return bytes;
 }
 
 }  // namespace
 
-// A resumed run has its checkpoints already, so only one more must fit. A preview keeps none.
-void RunLoop::check_disk(const StepLoop& loop) const {
+// One checkpoint must fit, or nothing would be saved. Without room for all that may be written, the
+// user is warned while nothing is lost yet. A resumed run has its checkpoints already. A preview
+// writes none.
+void RunLoop::check_disk(const StepLoop& loop) {
   if (session_.previews()) return;
   if (optimizers.empty() || loop.steps <= run_->resume_step() - run_->step()) return;
   const RunSettings& settings = run_->settings();
   const int64_t steps =
       settings.steps_limit < 0 ? loop.steps : std::min(loop.steps, settings.steps_limit);
-  const int64_t count =
-      run_->resumed() ? 1 : checkpoints_at_once(steps, settings.save_every, settings.save_keep);
-  check_disk_space(run_->dir().path(), count * checkpoint_bytes({policies_, optimizers}));
+  int64_t count = settings.save_every > 0 ? steps / settings.save_every + 1 : 1;
+  if (settings.save_minutes > 0) count = steps;
+  count = run_->resumed() ? 1 : std::clamp<int64_t>(count, 1, settings.save_keep + 1);
+  const RunModels models{policies_, optimizers};
+  session_.notices.add(check_disk_space(run_->dir().path(),
+                                        {checkpoint_bytes(models), count, export_bytes(models)}));
 }
 
 // A loop that a resume skips entirely needs no memory.
@@ -96,7 +113,7 @@ MemoryReport RunLoop::plan_of(const StepLoop& loop) const {
   return MemoryReport::plan({policies_, optimizers, session_.models.references()}, loop);
 }
 
-// xrun.run has loaded them, except in a preview; a dry run needs none.
+// In a preview xrun.run has not loaded them. A dry run needs none.
 void RunLoop::load_weights() {
   const bool loaded = std::all_of(policies_.begin(), policies_.end(),
                                   [](const auto& policy) { return policy->loaded(); });
@@ -140,6 +157,37 @@ const char* order_text(const RowOrder& order) {
   return "";
 }
 
+double epochs_of(const StepSource& source, int64_t steps) {
+  if (source.plan.epochs > 0) return static_cast<double>(source.plan.epochs);
+  return static_cast<double>(steps * source.plan.units) /
+         static_cast<double>(source.data->set.size());
+}
+
+std::string count_units(const DataSet& set, int64_t count) {
+  return fmt::format("{} {}{}", count_text(count), set.unit_name(), count == 1 ? "" : "s");
+}
+
+// "300 pairs, 38 steps of 8 = 1 epoch, shuffled".
+std::string data_text(const StepSource& source, int64_t steps) {
+  const std::string epochs = format_epochs(epochs_of(source, steps));
+  return fmt::format("{}, {} step{} of {} = {} epoch{}{}",
+                     count_units(source.data->set, source.data->set.size()), count_text(steps),
+                     steps == 1 ? "" : "s", count_text(source.plan.units), epochs,
+                     epochs == "1" ? "" : "s", order_text(source.plan.order));
+}
+
+// A warning if one step draws a row more than once: more than the set has, from a stream that is
+// longer than the set.
+std::string repeated_text(const StepSource& source, int64_t steps) {
+  const DataSet& set = source.data->set;
+  const int64_t units = source.plan.units;
+  if (units <= set.size() || epochs_of(source, steps) <= 1) return "";
+  return fmt::format(
+      "warning: a step takes {}, the data has {}: every row is repeated within a step; lower the "
+      "batch to at most {}",
+      count_units(set, units), count_text(set.size()), count_text(set.size()));
+}
+
 int64_t count_elements(const std::vector<Parameter>& parameters) {
   int64_t sum = 0;
   for (const Parameter& parameter : parameters) sum += parameter.master.numel();
@@ -147,6 +195,8 @@ int64_t count_elements(const std::vector<Parameter>& parameters) {
 }
 
 }  // namespace
+
+double epochs_of(const StepLoop& loop) { return epochs_of(loop.sources.front(), loop.steps); }
 
 void RunLoop::report(const StepLoop& loop) {
   OpeningReport report;
@@ -162,11 +212,8 @@ void RunLoop::report(const StepLoop& loop) {
   session_.data.ledger_text.clear();
   report.steps = loop.steps;
   for (const StepSource& source : loop.sources) {
-    const DataSet& set = source.data->set;
-    report.facts.emplace_back(
-        "data",
-        fmt::format("{} {}{}, {} a step{}", count_text(set.size()), set.unit_name(),
-                    set.size() == 1 ? "" : "s", source.plan.units, order_text(source.plan.order)));
+    report.facts.emplace_back("data", data_text(source, loop.steps));
+    session_.notices.add(repeated_text(source, loop.steps));
   }
   if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
   if (!session_.previews()) report.output = run_->dir().path().string();
@@ -175,7 +222,7 @@ void RunLoop::report(const StepLoop& loop) {
   session_.console->print(opening_report(report, *session_.console));
   if (run_->dir().resuming() || loop.phase > 0) return;
   run_->dir().begin();
-  run_->dir().log_line(opening_report(report, console_of_file(*session_.console)));
+  log_line(opening_report(report, console_of_file(*session_.console)));
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// An error ends the recipe where it is; what the run has by then is saved if the run can still be
-// resumed from it.
+// Order of an end by error: the error is kept, the progress line goes, the run saves what a resume
+// can use, the save is reported, and the error is thrown again.
 
 #include "lua/bind/run_session.h"
 
@@ -12,8 +12,10 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "core/config/recipe_text.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/run/record/run_record.h"
+#include "core/run/resumed_run.h"
 #include "core/run/signals.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
@@ -24,12 +26,19 @@ namespace xrun {
 
 namespace {
 
+constexpr const char* kNothingSaved = "only whole steps are saved, so nothing is saved yet";
+
+// The command that continues a run; its settings are in its folder.
+std::string resume_command(const RunLoop& loop) {
+  return fmt::format("xrun {} --run {} --resume", loop.recipe(), loop.run().dir().path().string());
+}
+
 // The steps that a failed save loses.
 std::string unsaved_text(const Run& run) {
   if (run.last_checkpoint().empty()) {
     return "nothing is saved; --resume starts from the beginning";
   }
-  return fmt::format("what came after {} is not saved; --resume goes on from there",
+  return fmt::format("the steps after {} are not saved; --resume repeats them",
                      run.last_checkpoint().string());
 }
 
@@ -43,37 +52,60 @@ Json state_to_save(const RunLoop& loop, Console& console) {
   }
 }
 
-// The position of an interruption in the recipe: " at dpo.lua:37", or "".
-std::string place_text(lua_State* L) {
-  const std::string place = interrupted_at(L);
-  return place.empty() ? "" : " at " + place;
+// The line of the recipe that an interruption stopped: " at dpo.lua:37", or "".
+std::string line_text(lua_State* L) {
+  const std::string line = interrupted_at(L);
+  return line.empty() ? "" : " at " + line;
 }
 
-// Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the recipe.
+// " in step 3, which has to be repeated", if updates of the open body were given up.
+std::string dropped_text(const Run& run) {
+  if (run.dropped_updates() == 0) return "";
+  return fmt::format(" in step {}, which has to be repeated", run.step());
+}
+
+std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::string& saved) {
+  const std::string stopped = "stopped" + line_text(L);
+  if (loop == nullptr) return stopped + " before the first update; there was nothing to save";
+  const Run& run = loop->run();
+  if (!saved.empty()) {
+    return fmt::format("{}{}; saved in {}\nto continue: {}", stopped, dropped_text(run), saved,
+                       resume_command(*loop));
+  }
+  if (run.dropped_updates() > 0) {
+    return fmt::format("{} in step {}, the first one; {}", stopped, run.step(), kNothingSaved);
+  }
+  const bool old = !run.last_checkpoint().empty();
+  return fmt::format("{} before {} update; there was nothing{} to save", stopped,
+                     old ? "another" : "the first", old ? " new" : "");
+}
+
+// Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the
+// recipe.
 void save_after_error(lua_State* L, bool interrupted) {
   Session& session = session_of(L);
   Console& console = *session.console;
   if (session.run != nullptr) session.run->end_progress();
   const bool trained = session.run != nullptr && !session.run->run().replaying();
-  std::filesystem::path saved;
+  std::string saved;
   if (trained) {
     session.run->keep_memory_after_error();
-    saved = session.run->run().save_after_error(state_to_save(*session.run, console));
+    const Json state = state_to_save(*session.run, console);
+    saved = session.run->run().save_after_error(state).string();
   }
-  if (interrupted && saved.empty()) {
-    const bool old = session.run != nullptr && !session.run->run().last_checkpoint().empty();
-    console.say(fmt::format("stopped{} before {} update; there was nothing{} to save",
-                            place_text(L), old ? "another" : "the first", old ? " new" : ""));
-  }
-  if (saved.empty()) return;
+  std::string text;
+  const bool dropped = trained && session.run->run().dropped_updates() > 0;
   if (interrupted) {
-    console.say(fmt::format("stopped{}; saved in {}; --resume goes on from there", place_text(L),
-                            saved.string()));
-  } else {
-    console.say(fmt::format(
-        "saved in {}; --resume goes on from there, of an edited recipe --run {} --resume --force",
-        saved.string(), session.run->run().dir().path().string()));
+    text = interrupted_text(L, session.run.get(), saved);
+  } else if (!saved.empty()) {
+    text = fmt::format("saved in {}{}\nto continue: {}   (with --force if you edit the recipe)",
+                       saved, dropped_text(session.run->run()), resume_command(*session.run));
+  } else if (dropped) {
+    text = kNothingSaved;
   }
+  if (text.empty()) return;
+  console.say(text);
+  if (trained) session.run->log_line(text);
 }
 
 // The user needs the first error; a save that fails for another reason is reported beside it.
@@ -167,8 +199,39 @@ void run_to_end(Recipe& recipe, const Drive& drive) {
 
 }  // namespace
 
-int run_session(const RecipeOptions& options, const Drive& drive) {
-  set_up_torch(options.threads);
+namespace {
+
+// The default folder of a recipe with these settings, "" if they do not make a whole config: a
+// resume may find the missing ones in its run.
+std::filesystem::path own_run_dir(const RecipeOptions& options) {
+  try {
+    RunIdentity identity;
+    identity.recipe_name = recipe_name(options.recipe);
+    identity.recipe_text = read_file(options.recipe, kMostRecipeBytes);
+    const RecipeText text = read_recipe_text(options.recipe, identity.recipe_text);
+    identity.config = Config::resolve(text, options.sets).values();
+    return default_run_dir(identity);
+  } catch (const Error&) {
+    return {};  // an error of the recipe itself is reported when it is loaded
+  }
+}
+
+// --resume takes the settings from the run; --set names those that change.
+RecipeOptions with_settings_of_run(RecipeOptions options) {
+  if (!options.resume) return options;
+  const bool named = !options.run_dir.empty();
+  ResumedRun run = find_resumed_run(recipe_name(options.recipe), options.run_dir,
+                                    named ? std::filesystem::path() : own_run_dir(options));
+  options.run_dir = run.dir.string();
+  options.sets = joined_sets(std::move(run.sets), options.sets);
+  return options;
+}
+
+}  // namespace
+
+int run_session(const RecipeOptions& given, const Drive& drive) {
+  set_up_torch(given.threads);
+  const RecipeOptions options = with_settings_of_run(given);
   Recipe recipe(options, engine_modules());
   Session& session = session_of(recipe.state());
   // A script reads the folders of caches from standard output; the rest is for people.

@@ -12,7 +12,8 @@ using Drive = std::function<void(Recipe&)>;
 
 // Sets up torch and signals, runs the recipe, ends its run. After an error or an interruption it
 // saves what can be saved and reports where. Returns the exit status 0; throws what the recipe
-// threw, Interrupted after saving. By default the recipe runs straight through.
+// threw, Interrupted after saving. By default the recipe runs straight through. With
+// options.resume, the settings of the run come before those of the options.
 int run_session(const RecipeOptions& options, const Drive& drive = {});
 
 }  // namespace xrun

@@ -1,8 +1,9 @@
-// run:steps, the loop of a recipe. Loops do not nest: one that was left by `break` is over.
+// run:steps, the loop of a recipe. Loops do not nest: one that was left by `break` has ended.
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/config_set.h"
 #include "core/data/rows/ledger.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
@@ -12,8 +13,9 @@ namespace xrun {
 
 namespace {
 
-// Calls `each` with the name and the loop of every local that holds one, until it returns true; returns
-// that. The loop of a `for` is the local "(for state)" of its function exactly while its body runs.
+// Calls `each` with the name and the loop of every local that holds one, until it returns true;
+// returns that. The loop of a `for` is the local "(for state)" of its function exactly while its
+// body runs.
 template <typename Each>
 bool any_local_loop(lua_State* L, const Each& each) {
   const StackGuard guard(L);
@@ -38,7 +40,7 @@ bool inside_another_loop(lua_State* L, const StepLoop& own) {
   });
 }
 
-// Ends the body before; pushes whether to pause.
+// Ends the previous body. Pushes true if the recipe is to pause here.
 int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   RunLoop& run = *session_of(L).run;
   XRUN_CHECK(loop->begun || !inside_another_loop(L, *loop),
@@ -53,12 +55,12 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   return 1;
 }
 
-// Opens the next body. One batch a set.
+// Opens the next body. Pushes its step and a batch of each set.
 int next_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   RunLoop& run = *session_of(L).run;
   const std::optional<LoopBody> body =
       loop->passed ? std::nullopt : run.next(*loop, run.read_state());
-  // Part 1 is what follows the loop: whether its bodies ran or were skipped by a resume.
+  // Part 1 seeds the code after the loop, the same whether its bodies ran or a resume skipped them.
   run.seed_random(L, body ? 0 : 1);
   if (!body) {
     lua_pushnil(L);
@@ -83,16 +85,30 @@ constexpr std::string_view kIterator =
 
 void push_iterator(lua_State* L) {
   luaL_loadbuffer(L, kIterator.data(), kIterator.size(), "=run:steps");
-  push_function(L,
-                {"run:steps",
-                 DocKind::kMetamethod,
-                 {{"loop", "StepLoop"}},
-                 {"integer", "Batch"},
-                 "Ends the body before and opens the next, with a batch of each set; nil where the "
-                 "loop ends."},
-                walk);
+  push_function(
+      L,
+      {"run:steps",
+       DocKind::kMetamethod,
+       {{"loop", "StepLoop"}},
+       {"integer", "Batch"},
+       "Ends the previous body and opens the next, with a batch of each set; nil where the "
+       "loop ends."},
+      walk);
   lua_pushcfunction(L, [](lua_State* thread) { return lua_yield(thread, 0); });
   lua_call(L, 2, 1);
+}
+
+// Reports that the recipe's steps or epochs have no effect, because the other one decides.
+void report_ignored_length(lua_State* L, int64_t steps, int64_t epochs) {
+  const RecipeContext& context = recipe_context(L);
+  const char* const used = steps > 0 ? "steps" : "epochs";
+  const char* const ignored = steps > 0 ? "epochs" : "steps";
+  const Literal* written = context.text.config.find(ignored);
+  if (written == nullptr) return;
+  const std::string origin = context.config.origin(used);
+  session_of(L).notices.add(fmt::format(
+      "{} = {}{} decides the length; {} ({}) is not used", used, steps > 0 ? steps : epochs,
+      origin == "--set" ? " (--set)" : "", ignored, literal_origin(context.text, *written)));
 }
 
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
@@ -100,14 +116,10 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   StepSource& first = loop.sources.front();
   first.plan.epochs = batch.get<int64_t>("epochs", config_whole(L, "epochs"));
   const int64_t limit = batch.get<int64_t>("steps", config_whole(L, "steps"));
-  if (limit > 0) {
-    first.plan.epochs = 0;
-    const std::string origin = recipe_context(L).config.origin("epochs");
-    if (!origin.empty() && origin != "default") {
-      session_of(L).notices.add(
-          fmt::format("steps = {} decides the length; epochs ({}) is not used", limit, origin));
-    }
+  if (!batch.has("steps") && !batch.has("epochs")) {
+    report_ignored_length(L, limit, first.plan.epochs);
   }
+  if (limit > 0) first.plan.epochs = 0;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     if (i > 0) loop.sources[i].plan.epochs = 0;  // it goes round
     const std::string which =
@@ -125,8 +137,8 @@ void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
   source.plan.units = sizes.tokens / window;
   if (sizes.tokens % window == 0) return;
   session_of(L).notices.add(fmt::format("batch.tokens = {} is {} windows of {} tokens",
-                                              count_text(sizes.tokens), source.plan.units,
-                                              count_text(window)));
+                                        count_text(sizes.tokens), source.plan.units,
+                                        count_text(window)));
 }
 
 // Reads units a step by the one of pairs, sequences, prompts and tokens that fits the rows, and

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/model/memory_limit.h"
 #include "core/model/memory_plan.h"
@@ -13,8 +13,8 @@
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/policy.h"
-#include "lua/bind/type_settings.h"
 #include "lua/bind/session.h"
+#include "lua/bind/type_settings.h"
 
 namespace xrun {
 

@@ -1,3 +1,5 @@
+// One Session a Lua state. The run's folder opens at xrun.config, before any data are read, and
+// moves into the run at xrun.run.
 #include "lua/bind/session.h"
 
 #include <ATen/Parallel.h>
@@ -26,12 +28,8 @@ std::string today() {
 }  // namespace
 
 std::shared_ptr<Console> console_on(std::FILE* file) {
-  return std::make_shared<Console>(
-      [file](std::string_view text) {
-        std::fwrite(text.data(), 1, text.size(), file);
-        std::fflush(file);
-      },
-      console_traits(fileno(file)));
+  return std::make_shared<Console>([file](std::string_view text) { write_through(file, text); },
+                                   console_traits(fileno(file)));
 }
 
 Session& session_of(lua_State* L) { return LuaState::of(L).service<Session>(); }
@@ -86,10 +84,11 @@ RunDir open_run_dir(lua_State* L) {
   const RecipeContext& context = recipe_context(L);
   const RecipeOptions& options = context.options;
   RunIdentity identity;
-  identity.recipe_name = std::filesystem::path(options.recipe).stem().string();
+  identity.recipe_name = recipe_name(options.recipe);
   identity.recipe_text = context.text.text;
   identity.config = context.config.values();
   identity.origins = context.config.to_json().at("origins");
+  identity.sets = options.sets;
   identity.machine = Json(Json::Object{{"device", options.device},
                                        {"threads", static_cast<int64_t>(at::get_num_threads())}});
   if (options.purpose == RecipePurpose::kPreview) {

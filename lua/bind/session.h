@@ -1,6 +1,6 @@
 #pragma once
-// State shared by the bindings of one recipe, split by owner: notices, inputs, models, the run's folder
-// and the run.
+// State shared by the bindings of one recipe, split by owner: notices, inputs, models, the run's
+// folder and the run.
 
 #include <cstdio>
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/folder.h"
 #include "core/base/json.h"
-#include "core/base/temporary_dir.h"
 #include "core/console/terminal/console.h"
 #include "core/data/rows/ledger.h"
 #include "core/run/run_dir.h"
@@ -21,12 +21,12 @@ namespace xrun {
 
 class RunLoop;
 
-// Lines for the report before step 0, and what is reported once or when it grows.
+// Lines for the report before step 0, and the state of notices that are printed later.
 struct SessionNotices {
   std::vector<std::string> lines;
-  int64_t largest_logits = 0;      // elements of policy:logits
+  int64_t largest_logits = 0;       // elements of policy:logits
   bool host_copy_reported = false;  // run:sample on a GPU decodes from a copy on the host
-  int64_t skipped_steps = 0;       // steps without an update; the first is reported at once
+  int64_t skipped_steps = 0;        // steps without an update; the first is reported at once
 
   void add(const std::string& line);  // each once; "" is ignored
 };

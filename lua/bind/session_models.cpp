@@ -1,3 +1,5 @@
+// Names count up from the second model of one folder: "policy tiny", "policy tiny 2". While a
+// stand-in is set, every model answers from it.
 #include "lua/bind/session_models.h"
 
 #include <fmt/core.h>
@@ -67,18 +69,17 @@ std::string SessionModels::name_of(const Reference& reference) const {
 }
 
 void SessionModels::place(Policy& policy) {
-  policy.set_stand_in(stand_in_ == nullptr
-                          ? nullptr
-                          : std::make_shared<ModelStandIn>(
-                                stand_in_, name_of(policy),
-                                [this, of = &policy] { return is_trained(*of); }));
+  policy.set_stand_in(stand_in_ == nullptr ? nullptr
+                                           : std::make_shared<ModelStandIn>(
+                                                 stand_in_, name_of(policy),
+                                                 [this, of = &policy] { return is_trained(*of); }));
 }
 
 void SessionModels::place(Reference& reference) {
-  reference.set_stand_in(stand_in_ == nullptr
-                             ? nullptr
-                             : std::make_shared<ModelStandIn>(stand_in_, name_of(reference),
-                                                              [] { return false; }));
+  reference.set_stand_in(
+      stand_in_ == nullptr
+          ? nullptr
+          : std::make_shared<ModelStandIn>(stand_in_, name_of(reference), [] { return false; }));
 }
 
 std::shared_ptr<LogprobStandIn> SessionModels::stand_in(std::shared_ptr<LogprobStandIn> values) {

@@ -13,7 +13,6 @@
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
-#include "lua/state/row_json.h"
 #include "lua/tensor/token_tensors.h"
 
 namespace xrun {

@@ -6,7 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/train/batch.h"
 #include "core/train/data_batch.h"
 #include "lua/bind/modules.h"

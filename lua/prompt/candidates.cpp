@@ -4,7 +4,7 @@
 #include <cctype>
 #include <filesystem>
 
-#include "core/config/lua_words.h"
+#include "core/config/lua_source.h"
 #include "core/console/terminal/shown_text.h"
 #include "lua/state/args.h"
 #include "lua/tensor/tensor.h"
@@ -196,8 +196,7 @@ void Candidates::add_fields(int table, bool methods, std::string_view word) {
     lua_pop(L_, 1);
     if (!fits || lua_type(L_, -1) != LUA_TSTRING) continue;
     const std::string name = lua_tostring(L_, -1);
-    const bool typed = !name.empty() && std::all_of(name.begin(), name.end(), in_lua_name);
-    if (typed && name.starts_with(word)) add(name, hint);
+    if (is_lua_name(name) && name.starts_with(word)) add(name, hint);
   }
 }
 

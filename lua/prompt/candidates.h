@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/lua_lexer.h"
+#include "core/config/lua_source.h"
 #include "core/console/terminal/line_editor.h"
+#include "lua/prompt/environment.h"
 #include "lua/state/doc.h"
 #include "lua/tensor/op_table.h"
-#include "lua/prompt/environment.h"
 
 namespace xrun {
 

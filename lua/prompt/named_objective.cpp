@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/config/lua_lexer.h"
+#include "core/config/lua_source.h"
 #include "lua/prompt/paused_run.h"
 
 namespace xrun {

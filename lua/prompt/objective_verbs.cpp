@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/plain_nan.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
 #include "core/model/memory_limit.h"

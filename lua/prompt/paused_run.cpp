@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/strings.h"
 #include "core/model/memory_limit.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"

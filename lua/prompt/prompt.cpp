@@ -10,9 +10,8 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/base/suggest.h"
-#include "core/base/trimmed.h"
-#include "core/config/prompt_chunk.h"
+#include "core/base/strings.h"
+#include "core/config/lua_source.h"
 #include "core/console/terminal/shown_text.h"
 #include "lua/prompt/environment.h"
 #include "lua/state/args.h"

@@ -5,16 +5,14 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/process_memory.h"
-#include "core/base/shell_word.h"
-#include "core/base/steady_clock.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/config/recipe_text.h"
 #include "core/console/terminal/table.h"
-#include "core/model/device_memory.h"
+#include "core/model/memory_limit.h"
 #include "core/model/ops/allocator.h"
 #include "lua/bind/recipe.h"
 #include "lua/state/args.h"

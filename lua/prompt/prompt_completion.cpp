@@ -7,11 +7,10 @@
 #include <optional>
 
 #include "core/config/config_field.h"
-#include "core/config/lua_lexer.h"
-#include "core/config/lua_words.h"
+#include "core/config/lua_source.h"
 #include "lua/prompt/candidates.h"
-#include "lua/tensor/op_table.h"
 #include "lua/prompt/prompt.h"
+#include "lua/tensor/op_table.h"
 
 namespace xrun {
 namespace {
@@ -68,25 +67,12 @@ std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end)
   return std::nullopt;
 }
 
-// The text of the string that is open at the end of the text, if one is: its first byte.
-std::optional<size_t> open_string(std::string_view text) {
-  char quote = 0;
-  size_t begin = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (c == '\n') quote = 0;
-    if (quote == 0 && c == '-' && text.substr(at).starts_with("--")) {
-      at = std::min(text.find('\n', at), text.size() - 1);
-    } else if (quote == 0 && (c == '"' || c == '\'')) {
-      quote = c;
-      begin = at + 1;
-    } else if (quote != 0 && c == '\\') {
-      ++at;
-    } else if (c == quote) {
-      quote = 0;
-    }
-  }
-  return quote != 0 ? std::optional(begin) : std::nullopt;
+// The first byte inside the quoted string that is open at the end of the text, if there is one.
+std::optional<size_t> open_string(std::string_view text, const std::vector<LuaToken>& tokens) {
+  if (tokens.size() < 2) return std::nullopt;
+  const LuaToken& last = tokens[tokens.size() - 2];
+  const bool open = last.unfinished && last.end == text.size() && text[last.begin] != '[';
+  return open ? std::optional(last.begin + 1) : std::nullopt;
 }
 
 Completions complete_command(const std::vector<PromptCommand>& commands, std::string_view text) {
@@ -146,12 +132,14 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
   const size_t blank = before.find(' ');
   if (before.starts_with(':') && blank == before.npos) return complete_command(commands_, before);
   Candidates completer(state_, environment_);
-  if (const auto string = open_string(before)) {
+  const std::vector<LuaToken> tokens = lex_lua(before);
+  if (const auto string = open_string(before, tokens)) {
     completer.files(before.substr(*string));
     return {*string, completer.take()};
   }
-  size_t begin = before.size();
-  while (begin > 0 && in_lua_name(before[begin - 1])) --begin;
+  const LuaToken* last = tokens.size() > 1 ? &tokens[tokens.size() - 2] : nullptr;
+  const bool in_word = last != nullptr && last->kind == Kind::kName && last->end == before.size();
+  const size_t begin = in_word ? last->begin : before.size();
   std::string_view chunk = before.substr(0, begin);
   const std::string_view word = before.substr(begin);
   if (before.starts_with(':')) {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/work_interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/console/terminal/history.h"
 #include "core/console/terminal/input_lines.h"
 #include "core/console/terminal/shown_text.h"
@@ -61,12 +61,6 @@ class PromptSignals {
   WorkPoll poll_before_;
 };
 
-bool can_edit() {
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && term != nullptr &&
-         *term != '\0' && std::string_view(term) != "dumb";
-}
-
 // Evaluates what `lines` gives; returns whether one failed.
 bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
                 const std::function<void(const std::string&)>& keep) {
@@ -95,31 +89,18 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
 bool run_prompt(Prompt& prompt, const std::string& greeting) {
   const PromptSignals signals(prompt.state());
   prompt.stay();
-  const auto wants_more = [&](std::string_view text) { return prompt.wants_more(text); };
   Console& console = prompt.console();
   if (!greeting.empty()) console.print(greeting);
-  if (!can_edit()) {
-    const auto ask = [](bool more) {
-      const std::string_view text = more ? kAskMore : kAsk;
-      if (::write(STDOUT_FILENO, text.data(), text.size()) < 0) {
-        // nobody sees it
-      }
-    };
-    PlainLines lines(STDIN_FILENO, wants_more, ask);
-    const bool failed = answer_all(prompt, lines, "", [](const std::string&) {});
-    if (!prompt.leaving()) console.print("");
-    return failed;
-  }
   History history(history_file());
   if (!history.problem().empty()) console.print(console.dim(shown_text(history.problem())));
-  EditedLines lines(STDIN_FILENO, STDOUT_FILENO,
-                    {.prompt = console.bold(kAsk),
-                     .more = console.dim(kAskMore),
-                     .wants_more = wants_more,
-                     .complete = [&](std::string_view text,
-                                     size_t cursor) { return prompt.complete(text, cursor); }},
-                    history);
-  return answer_all(prompt, lines, "", [&](const std::string& input) { history.add(input); });
+  const auto lines =
+      terminal_lines({.prompt = console.bold(kAsk),
+                      .more = console.dim(kAskMore),
+                      .wants_more = [&](std::string_view text) { return prompt.wants_more(text); },
+                      .complete = [&](std::string_view text,
+                                      size_t cursor) { return prompt.complete(text, cursor); }},
+                     history);
+  return answer_all(prompt, *lines, "", [&](const std::string& input) { history.add(input); });
 }
 
 bool run_script(Prompt& prompt, int fd, const std::string& name) {

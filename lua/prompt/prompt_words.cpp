@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
-#include "core/console/terminal/text_width.h"
 #include "core/console/terminal/table.h"
+#include "core/console/terminal/text_width.h"
 #include "lua/bind/api_text.h"
 #include "lua/prompt/prompt_commands.h"
 #include "lua/state/args.h"

@@ -51,7 +51,7 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
     lua_createtable(L, 0, 4);
     push(L, row.value);
     lua_setfield(L, -2, "value");
-    push(L, row.place);
+    push(L, row.location);
     lua_setfield(L, -2, "row");
     push(L, row.text);
     lua_setfield(L, -2, "text");
@@ -60,7 +60,7 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
     lua_rawseti(L, -2, ++i);
     const bool pair = !row.rejected.empty();
     const size_t from = pair ? differing_word(row.text, row.rejected) : 0;
-    table.add({format_metric(row.value), shown_text(row.place),
+    table.add({format_metric(row.value), shown_text(row.location),
                (pair ? "+ " : "") + part_shown(row.text, from)});
     if (pair) table.add({"", "", "- " + part_shown(row.rejected, from)});
   }

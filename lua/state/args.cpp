@@ -1,12 +1,12 @@
-// Reads never coerce: a string is no number and a number no string, so that a slip of the user
-// surfaces at its own line.
+// Reads never coerce a string to a number or the reverse, so that a mistake is an error at its own
+// line.
 
 #include "lua/state/args.h"
 
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 

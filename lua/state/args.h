@@ -1,5 +1,5 @@
 #pragma once
-// Arguments of bindings: typed reads with errors that say what, got, wanted; and pushes.
+// Arguments of bindings: typed reads, whose errors say what, got and wanted, and pushes.
 
 #include <cstdint>
 #include <optional>
@@ -53,12 +53,16 @@ std::optional<T> opt_arg(lua_State* L, int i, const char* what = nullptr) {
 // A value of Lua as JSON: tables with keys 1..n are arrays, an empty table is an object unless
 // `empty_array`; throws Error on functions, userdata, cycles, mixed keys, naming the path to it.
 Json to_json(lua_State* L, int i, bool empty_array = true);
-// The same for run.state at index i, and for a value that is about to stand in it under `name`:
-// errors name it ("run.state.best: got function, ...").
+// The same for run.state at index i, and for a value that is about to be assigned to its field
+// `name`: errors name the field ("run.state.best: got function, ...").
 Json state_to_json(lua_State* L, int i);
 void check_state_value(lua_State* L, int i, const std::string& name);
 // Pushes a JSON value; null is nil.
 void push(lua_State* L, const Json& value);
+// Pushes a row for functions over rows. A null in a list is the light userdata NULL, the global
+// `null` of worker states, since nil would end the list there; to_json() reads it back. A null
+// member is absent.
+void push_row(lua_State* L, const Json& row);
 void push(lua_State* L, std::string_view value);
 void push(lua_State* L, const at::Tensor& value);  // undefined: nil; counts towards the byte debt
 inline void push(lua_State* L, const char* value) { push(L, std::string_view(value)); }

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -35,7 +35,7 @@ void add_names(lua_State* L, int table, std::vector<std::string>& names) {
   }
 }
 
-// tables: the upvalues that hold the names it could be.
+// tables: the upvalues with the known names.
 [[noreturn]] void throw_no_member(lua_State* L, const char* verb,
                                   std::initializer_list<int> tables) {
   std::vector<std::string> names;
@@ -262,7 +262,7 @@ void set_class(lua_State* L, const ClassInfo* info) {
 void throw_not_a(lua_State* L, int i, const ClassInfo* wanted, const char* what) {
   const std::string name = wanted->name == nullptr ? "an object" : wanted->name;
   if (class_of(L, i) == wanted) {
-    throw Error(fmt::format("this {} is closed: what it held was freed", name));
+    throw Error(fmt::format("this {} is closed: its contents were freed", name));
   }
   throw_argument(L, i, what, (std::string_view("AEIOU").find(name[0]) < 5 ? "an " : "a ") + name);
 }

@@ -20,7 +20,7 @@
 
 namespace xrun {
 
-// Identifies a class by its address; one per C++ type.
+// A class, identified by its address; one per C++ type.
 struct ClassInfo {
   const char* name = nullptr;                             // set when the class is first registered
   std::string (*describe)(const void* object) = nullptr;  // object: the userdata's block
@@ -33,16 +33,16 @@ struct ObjectHeader {
   const ClassInfo* info;
 };
 template <class T>
-struct Object : ObjectHeader {
+struct SharedObject : ObjectHeader {
   std::shared_ptr<T> value;  // null once finalised
 };
 
-// The class of the value at index i, or nullptr if it is none of ours.
+// The class of the value at index i, or nullptr if it is not an object of ours.
 const ClassInfo* class_of(lua_State* L, int i);
-// "Policy", "nil", "number": what error messages call the value at index i.
+// The name of the type of the value at index i in error messages: "Policy", "nil", "number".
 std::string type_name(lua_State* L, int i);
 
-// The part of Class<T> that does not know T.
+// The part of Class<T> that is independent of T.
 class ClassTable {
  public:
   // Finds or makes the class in this state; its methods and properties add up.
@@ -77,12 +77,12 @@ void push_methods(lua_State* L, const ClassInfo* info);
 // Throws Error: argument i is closed, or is of another class.
 [[noreturn]] void throw_not_a(lua_State* L, int i, const ClassInfo* wanted, const char* what);
 
-// The object at index i. Throws Error "what, got, wanted" if it is another thing or closed.
+// The object at index i. Throws Error "what, got, wanted" if it is of another type or closed.
 template <class T>
 std::shared_ptr<T>& object_at(lua_State* L, int i, const char* what = nullptr) {
-  auto* object = static_cast<Object<T>*>(lua_touserdata(L, i));
+  auto* object = static_cast<SharedObject<T>*>(lua_touserdata(L, i));
   const bool ours = object != nullptr && lua_type(L, i) == LUA_TUSERDATA &&
-                    lua_objlen(L, i) == sizeof(Object<T>) && object->info == &class_info<T>;
+                    lua_objlen(L, i) == sizeof(SharedObject<T>) && object->info == &class_info<T>;
   if (!ours || !object->value) throw_not_a(L, i, &class_info<T>, what);
   return object->value;
 }
@@ -91,8 +91,8 @@ std::shared_ptr<T>& object_at(lua_State* L, int i, const char* what = nullptr) {
 template <class T>
 void push(lua_State* L, std::shared_ptr<T> value) {
   if (!value) return lua_pushnil(L);
-  void* block = lua_newuserdata(L, sizeof(Object<T>));
-  new (block) Object<T>{{&class_info<T>}, std::move(value)};
+  void* block = lua_newuserdata(L, sizeof(SharedObject<T>));
+  new (block) SharedObject<T>{{&class_info<T>}, std::move(value)};
   set_class(L, &class_info<T>);
 }
 
@@ -109,14 +109,14 @@ class Class {
   Class(lua_State* L, std::string_view name, std::string_view doc)
       : table_(L, &class_info<T>, name, doc) {
     table_.add_raw("__gc", [](lua_State* L) {
-      auto* object = static_cast<Object<T>*>(lua_touserdata(L, 1));
-      // What is destroyed may run Lua: the handle is empty by then.
+      auto* object = static_cast<SharedObject<T>*>(lua_touserdata(L, 1));
+      // The destructor may run Lua, which must find an empty handle.
       std::shared_ptr<T> last = std::move(object->value);
       return 0;
     });
     table_.add_raw("__eq", [](lua_State* L) {
-      auto* a = static_cast<Object<T>*>(lua_touserdata(L, 1));
-      auto* b = static_cast<Object<T>*>(lua_touserdata(L, 2));
+      auto* a = static_cast<SharedObject<T>*>(lua_touserdata(L, 1));
+      auto* b = static_cast<SharedObject<T>*>(lua_touserdata(L, 2));
       lua_pushboolean(L, a->info == b->info && a->value == b->value);
       return 1;
     });
@@ -147,11 +147,11 @@ class Class {
     if (set != nullptr) table_.add_setter("\1set", reinterpret_cast<void*>(set), call_fallback);
     return *this;
   }
-  // What tostring gives, and error messages beside the value's name.
+  // The text of tostring, also in error messages beside the value's name.
   Class& tostring(std::string (*text)(const T&)) {
     text_of = text;
     class_info<T>.describe = [](const void* block) {
-      const auto& value = static_cast<const Object<T>*>(block)->value;
+      const auto& value = static_cast<const SharedObject<T>*>(block)->value;
       return value ? text_of(*value) : std::string(class_info<T>.name) + " (closed)";
     };
     return *this;

@@ -68,7 +68,7 @@ const Binding* register_binding(Binding binding) {
     const Binding& known = *found->second;
     const bool calls_another = binding.invoke != nullptr && (known.invoke != binding.invoke ||
                                                              known.function != binding.function);
-    XRUN_CHECK(!calls_another, "{} is registered already, {}; give this one a name of its own",
+    XRUN_CHECK(!calls_another, "{} is registered already, {}; give this one another name",
                entry.name,
                known.invoke == nullptr ? "without a function" : "with another function");
     return &known;

@@ -1,4 +1,4 @@
-// Ways out of errors that Lua and LibTorch word without one: a piece of the message, then the hint.
+// One row per known message of Lua or LibTorch without a fix: a piece of the message, then the fix.
 
 #include <array>
 #include <utility>
@@ -17,12 +17,15 @@ constexpr std::array kHints = {
     Hint{"must match the size of tensor b",
          "shapes broadcast from the right: sizes must be equal or 1; :unsqueeze(dim) adds a 1"},
     Hint{"shapes cannot be multiplied",
-         "matmul wants [n,k] x [k,m]; :t() or :transpose(-1, -2) swaps the last two"},
+         "matmul multiplies [n,k] by [k,m]; :t() or :transpose(-1, -2) swaps the last two dims"},
     Hint{"does not require grad and does not have a grad_fn",
          "no input of it requires grad: was it made under xrun.no_grad, or by xrun.keep, which "
          "detaches?"},
     Hint{"backward through the graph a second time",
          "the first backward freed the graph; pass { retain_graph = true } to it"},
+    Hint{"modified by an inplace operation",
+         "a tensor that the backward needs was changed after its use; in the objective use the "
+         "methods without a trailing _"},
     Hint{"grad can be implicitly created only for scalar outputs",
          "reduce first (:sum(), :mean()), or pass the gradient of the output"},
     Hint{
@@ -36,9 +39,9 @@ constexpr std::array kHints = {
          "use the form without the trailing _ or wrap the change in xrun.no_grad(function() ... "
          "end)"},
     Hint{"tensors used as indices must be", "convert the index with :long() or :bool()"},
-    Hint{"near 'repeat'", "`repeat` is a word of Lua; the method is :tile(...)"},
+    Hint{"near 'repeat'", "`repeat` is a keyword of Lua; the method is :tile(...)"},
     Hint{"Dimension out of range", "dimensions count from 0, or from -1 at the end"},
-    Hint{"stack overflow", "a function calls itself without end"},
+    Hint{"stack overflow", "a function calls itself without a limit"},
 };
 
 }  // namespace

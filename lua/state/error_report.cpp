@@ -1,11 +1,14 @@
-// The report of a Lua error is made where the failing stack still stands: in the trampoline for our
-// own bindings, in the message handler of lua_pcall for Lua's errors, or after lua_resume failed.
+// The report of a Lua error is made while the failing stack exists: in the trampoline for our own
+// bindings, in the message handler of lua_pcall for Lua's errors, or after lua_resume failed.
 
 #include "lua/state/error_report.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 #include "lua/state/source_excerpt.h"
@@ -92,7 +95,7 @@ void open_error_class(lua_State* L) {
                 [](Report& self, lua_State* L) { return push(L, self.file), 1; })
       .property("line", "number", "The line in file, 0 if unknown.",
                 [](Report& self, lua_State* L) { return push(L, self.line), 1; })
-      .property("hint", "string", "The way out, or \"\".",
+      .property("hint", "string", "The fix, or \"\".",
                 [](Report& self, lua_State* L) { return push(L, self.hint), 1; })
       .property("traceback", "string", "Lua's stack at the moment of the error.",
                 [](Report& self, lua_State* L) { return push(L, self.traceback), 1; });
@@ -117,6 +120,10 @@ std::string ErrorReport::headline() const {
 }
 
 std::string ErrorReport::text() const {
+  if (data) {
+    const std::string line = source_line.empty() ? "" : ": " + std::string(trimmed(source_line));
+    return file.empty() ? message : fmt::format("{}\n  read by {}{}", message, position(), line);
+  }
   std::string text = headline();
   text += excerpt_text(source_line, line, static_cast<size_t>(mark_begin),
                        static_cast<size_t>(mark_end));
@@ -133,7 +140,8 @@ void set_message(ErrorReport& report, std::string_view message) {
     report.hint = message.substr(at + kHint.size());
     message = message.substr(0, at);
   }
-  // Of LibTorch's longer texts the first lines say it; the rest is advice about its internals.
+  // LibTorch appends advice for Python: "Hint: enable anomaly detection ... with torch.autograd...".
+  message = message.substr(0, std::min(message.find(" Hint: "), message.find(" Saved intermediate ")));
   while (!message.empty() && message.back() == '\n') message.remove_suffix(1);
   report.message = message;
   if (report.hint.empty()) report.hint = hint_for(message);
@@ -162,11 +170,57 @@ void find_tail_call(lua_State* L, int level, ErrorReport& report) {
   report.line = *line;
 }
 
+// "log_sigmoid" of "..., which is output 0 of LogSigmoidBackward0, is at version 1"; else "".
+std::string differentiated_operator(std::string_view message) {
+  constexpr std::string_view kOutput = "which is output ", kOf = " of ", kSuffix = "Backward";
+  const size_t output = message.find(kOutput);
+  const size_t of = output == message.npos ? output : message.find(kOf, output + kOutput.size());
+  const size_t end = of == message.npos ? of : message.find(kSuffix, of);
+  if (end == message.npos) return "";
+  std::string name;
+  for (const char c : message.substr(of + kOf.size(), end - of - kOf.size())) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    if (upper && !name.empty()) name += '_';
+    name += upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return name;
+}
+
+// A step runs the backward after its objective has returned, so that no frame of it is left. The
+// message of LibTorch may name an operator: the line of the objective that names it too is the line
+// of the error; without one the objective's first line is given beside the step's.
+void find_differentiated_line(lua_State* L, ErrorReport& report) {
+  const bool autograd = report.message.find("gradient computation") != std::string::npos ||
+                        report.message.find("backward through the graph") != std::string::npos;
+  const EnteredFunction& objective = LuaState::of(L).service<EnteredFunctions>().last;
+  if (!autograd || !report.operation.ends_with(":step") || !objective.source.starts_with('@')) return;
+  const std::string file = objective.source.substr(1);
+  const std::string operation = differentiated_operator(report.message);
+  report.message = "the backward pass of the objective failed: " + report.message;
+  if (report.message.find("backward through the graph") != std::string::npos) {
+    report.hint = "it uses a tensor of an earlier backward: compute it inside the objective, or "
+                  "detach it with xrun.keep";
+  }
+  std::set<int> lines;
+  for (const LuaToken& token : lua_names(source_text(L, objective.source), false)) {
+    const bool inside = token.line >= objective.first_line && token.line <= objective.last_line;
+    if (inside && token.text == operation) lines.insert(token.line);
+  }
+  if (lines.size() == 1) {
+    report.file = file;
+    report.line = *lines.begin();
+    report.operation = operation;
+  } else {
+    report.callers.push_back(fmt::format("the objective is at {}:{}", file, objective.first_line));
+  }
+}
+
 }  // namespace
 
 void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   find_tail_call(L, level, report);
+  find_differentiated_line(L, report);
   bool placed = !report.file.empty();
   if (placed) report.values = values_on_line(L, -1, "", arguments);
   lua_Debug frame{};

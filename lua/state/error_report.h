@@ -25,6 +25,7 @@ struct ErrorReport {
   std::string traceback;             // Lua's own, for --debug and log files
   int signal_number = 0;             // not 0: this is an interruption, not a failure
   bool usage = false;                // bad configuration: exit status 2
+  bool data = false;                 // a fault of the data, whose own file and line come first
 
   std::string position() const;  // "dpo.lua:22", or ""
   std::string headline() const;  // "dpo.lua:22: matmul: mat1 and mat2 ..."
@@ -46,17 +47,18 @@ class LuaError : public Error {
   std::shared_ptr<const ErrorReport> report_;
 };
 
-// The Lua functions that C++ has entered and not left, outermost first: where a call in tail
-// position, which leaves no frame, must have come from.
+// The Lua functions that C++ has entered and not left, outermost first: a call in tail position, which
+// leaves no frame, comes from one of them.
 struct EnteredFunction {
   std::string source;  // "@dpo.lua"
   int first_line = 0, last_line = 0;
 };
 struct EnteredFunctions {
   std::vector<EnteredFunction> stack;
+  EnteredFunction last = {};  // the latest that C++ has left
 };
 
-// Splits "message\nhint: the way out" as thrown by bindings into a report's message and hint.
+// Splits "message\nhint: the fix" as thrown by bindings into a report's message and hint.
 void set_message(ErrorReport& report, std::string_view message);
 
 // Fills position, excerpt, values, callers and traceback from the stack of L. The failed call is
@@ -64,8 +66,8 @@ void set_message(ErrorReport& report, std::string_view message);
 // slots from 1 that were the failed binding's operands (0: none are shown).
 void locate(lua_State* L, int level, int arguments, ErrorReport& report);
 
-// Makes a report of the error value at index i: an xrun.Error as it is, a string with its
-// "file:line:" prefix read off, anything else described. The stack of L is the failed one.
+// Makes a report of the error value at index i: an xrun.Error unchanged, a string with its
+// "file:line:" prefix parsed, anything else described. The stack of L is the failed one.
 std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i);
 
 // The report of a chunk that luaL_loadbuffer refused, whose message is at index i.
@@ -89,7 +91,7 @@ void remember_source(lua_State* L, std::string chunk_name, std::string text);
 const std::string& source_text(lua_State* L, const std::string& chunk_name);
 std::string source_line(lua_State* L, const std::string& chunk_name, int line);
 
-// The way out of an error that Lua or LibTorch words without one, or "".
+// The fix for an error of Lua or LibTorch whose message has none, or "".
 std::string hint_for(std::string_view message);
 
 // One short phrase for the value at index i: "f32[2,3] cpu", "nil", "\"text\"", "table of 3".

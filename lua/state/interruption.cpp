@@ -1,29 +1,32 @@
-// A signal arms a count hook, which raises an error at the next instruction of Lua; bindings ask
-// check_interrupt. The hook stays armed, so that a pcall cannot swallow the interruption for good.
+// A signal arms a count hook, which raises an error at the next Lua instruction; bindings call
+// check_interrupt. The hook stays armed, so that a pcall cannot swallow the interruption.
 
 #include "lua/state/interruption.h"
 
 #include <atomic>
 #include <chrono>
 
+#include "core/base/process_usage.h"
 #include "lua/state/class.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+
 
 std::atomic<int> pending_signal{0};
 std::atomic<SteadyClock::rep> pending_since{0};
 std::atomic<lua_State*> interruptible{nullptr};
 
-// The recipe's line at the last interruption.
-struct Place {
+// The line at which the last signal first stopped Lua code, and the time of that signal. The error is
+// raised again in each caller that C++ separates from the line, such as the loop around an objective.
+struct InterruptedLine {
   std::string text;
+  SteadyClock::rep since = 0;
 };
 
-// How often the hook looks: at once, and rarely while the interruption has to wait.
+// Instructions between two calls of the hook: at once, and rarely while the interruption must wait.
 constexpr int kEveryInstruction = 1;
 constexpr int kWhileWaiting = 1000;
 
@@ -34,7 +37,10 @@ void push_interruption(lua_State* L) {
   report->signal_number = pending_signal.load();
   report->message = "interrupted";
   locate(L, 0, 0, *report);
-  LuaState::of(L).service<Place>().text = report->position();
+  auto& line = LuaState::of(L).service<InterruptedLine>();
+  if (line.text.empty() || line.since != pending_since.load()) {
+    line = {report->position(), pending_since.load()};
+  }
   push_error(L, std::move(report));
 }
 
@@ -66,8 +72,8 @@ void arm_hook(lua_State* L, int count) {
   lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
 }
 
-// xpcall's handler runs while the hook that raised the error is still active, where no other hook
-// can stop it: an interruption passes by the recipe's handler.
+// xpcall's handler runs while the hook that raised the error is still active, so no other hook can
+// stop it: an interruption bypasses the recipe's handler.
 int handle_error(lua_State* L) {
   const bool ours = class_of(L, 1) == &class_info<const ErrorReport>;
   if (ours && object_at<const ErrorReport>(L, 1)->signal_number != 0) return 1;
@@ -97,7 +103,7 @@ void guard_xpcall(lua_State* L) {
   lua_setglobal(L, "xpcall");
 }
 
-std::string interrupted_at(lua_State* L) { return LuaState::of(L).service<Place>().text; }
+std::string interrupted_at(lua_State* L) { return LuaState::of(L).service<InterruptedLine>().text; }
 
 void forget_interruptible(lua_State* main) noexcept {
   if (interruptible.load() == main) interruptible.store(nullptr);
@@ -132,7 +138,7 @@ void LuaState::clear_interrupt(int signal_number) noexcept {
   lua_State* L = interruptible.load();
   if (L == nullptr) return;
   lua_sethook(L, nullptr, 0, 0);
-  if (pending_signal.load() != 0) arm_hook(L, kEveryInstruction);  // one came between the two
+  if (pending_signal.load() != 0) arm_hook(L, kEveryInstruction);  // another signal arrived between the two
 }
 
 Suspension suspension(lua_State* L) {

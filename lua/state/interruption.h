@@ -1,5 +1,5 @@
 #pragma once
-// Signals stop a recipe here: the part of LuaState that hooks and handlers need.
+// Interruption of Lua code by signals: the part of LuaState that hooks and handlers need.
 
 #include <lua.hpp>
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace xrun {
 
-// Pushes the error that stops a recipe, with the place where the signal met it.
+// Pushes the error that stops a recipe, with the line that was running.
 void push_interruption(lua_State* L);
 
-// The place of the last interruption of a state, "dpo.lua:37"; "" if there was none.
+// The innermost line that the last signal stopped, "dpo.lua:37"; "" if there was none.
 std::string interrupted_at(lua_State* L);
 
 // The effect of the pending signal on the coroutine (LuaState::may_suspend).
@@ -20,7 +20,7 @@ Suspension suspension(lua_State* L);
 // Replaces the global xpcall by one whose handlers cannot hold up an interruption.
 void guard_xpcall(lua_State* L);
 
-// Called by a state that closes: no signal may stop it any more.
+// Called by a state that closes: signals no longer reach it.
 void forget_interruptible(lua_State* main) noexcept;
 
 }  // namespace xrun

@@ -1,12 +1,15 @@
+// Calls of bindings nest: a stack of open calls charges each one's time and bytes to its line and
+// subtracts them from the call around it.
+
 #include "lua/state/line_profile.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/steady_clock.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/table.h"
 #include "core/model/ops/allocator.h"
 #include "lua/state/lua_state.h"

@@ -1,9 +1,9 @@
 #pragma once
 // Time and bytes by the recipe's line: every call of a binding is charged to the line that made it.
 //
-// A line's own time leaves out what lines called from it took: that of `adamw:step(batch, dpo)` is
-// the backward pass and the update, the forward stands at the line of dpo that asked for it. Lua
-// itself and waiting between calls are charged to no line.
+// A line's own time excludes the lines called from it: that of `adamw:step(batch, dpo)` is the
+// backward pass and the update; the forward is charged to the line of dpo that calls the model. Time
+// in Lua itself and between calls is not charged to a line.
 
 #include <atomic>
 #include <chrono>
@@ -28,8 +28,8 @@ struct ProfiledLine {
   int64_t kept = 0;       // of these, and of those called, held when the calls returned
 };
 
-// Counts from its construction to its end, the bindings of one state. At most one at a time, made
-// and ended in the state's thread.
+// Profiles the bindings of one state from construction to destruction, both in the state's thread. At
+// most one exists at a time.
 class LineProfile {
  public:
   explicit LineProfile(LuaState& state);
@@ -40,7 +40,7 @@ class LineProfile {
   // By (chunk without its mark, line): ("dpo.lua", 24).
   const std::map<std::pair<std::string, int>, ProfiledLine>& lines() const { return lines_; }
   double elapsed_s() const;
-  // A table for people, in the order of the text, and the share that no line took.
+  // A table in the order of the lines, and the time that is not charged to a line.
   std::string text(int width) const;
   // {"seconds", "lines": [{"file", "line", "text", "calls", "own_s", "total_s", "allocated_bytes",
   // "kept_bytes"}]}: profile.json of a run.

@@ -1,19 +1,18 @@
-// Lua tables as JSON values and back. A table is a list if its keys are 1..n, an object if they are
-// all strings; nothing else is JSON. Keys of objects come out sorted: Lua's order is no order.
+// A table is a list if its keys are 1..n, an object if they are all strings; any other table is an
+// error. Keys of objects are sorted, since Lua's order differs between runs.
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
 #include "lua/state/args.h"
-#include "lua/state/row_json.h"
 
 namespace xrun {
 namespace {
 
 constexpr int kDeepest = 100;
 
-struct Reader {
+struct JsonReader {
   lua_State* L;
   bool empty_array;
   std::string path;
@@ -102,17 +101,17 @@ struct Reader {
 Json to_json(lua_State* L, int i, bool empty_array) {
   const int index = i < 0 ? lua_gettop(L) + 1 + i : i;
   const StackGuard guard(L);
-  return Reader{L, empty_array, ""}.read(index, 0);
+  return JsonReader{L, empty_array, ""}.read(index, 0);
 }
 
 Json state_to_json(lua_State* L, int i) {
   const StackGuard guard(L);
-  return Reader{L, true, "run.state"}.read(i, 0);
+  return JsonReader{L, true, "run.state"}.read(i, 0);
 }
 
 void check_state_value(lua_State* L, int i, const std::string& name) {
   const StackGuard guard(L);
-  Reader{L, true, "run.state." + name}.read(i, 0);
+  JsonReader{L, true, "run.state." + name}.read(i, 0);
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // Invariant: no C++ exception leaves a binding and no Lua error unwinds through C++ code that
-// catches it. enter_binding is the only way in, protected_call the only way out. Lua errors are
+// catches it. enter_binding is the only entrance, protected_call the only exit. Lua errors are
 // foreign exceptions here, so nothing catches (...).
 
 #include "lua/state/lua_state.h"
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "core/data/rows/data_fault.h"
 #include "lua/state/class.h"
 #include "lua/state/interruption.h"
 #include "lua/state/line_profile.h"
@@ -23,11 +24,12 @@ const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
 
 // Leaves the Lua error value of a failed binding on the stack.
 [[gnu::noinline]] void push_failure(lua_State* L, const Binding& binding, int arguments,
-                                    std::string_view message, bool usage) {
+                                    std::string_view message, bool usage, bool data = false) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   auto report = std::make_shared<ErrorReport>();
   report->operation = binding.entry.name;
   report->usage = usage;
+  report->data = data;
   set_message(*report, message);
   locate(L, 0, arguments, *report);
   push_error(L, std::move(report));
@@ -157,6 +159,8 @@ int enter_binding(lua_State* L) {
     push_interruption(L);
   } catch (const UsageError& error) {
     push_failure(L, binding, arguments, error.what(), true);
+  } catch (const DataError& error) {
+    push_failure(L, binding, arguments, error.what(), false, true);
   } catch (const c10::Error& error) {
     push_failure(L, binding, arguments, error.what_without_backtrace(), false);
   } catch (const std::bad_alloc&) {
@@ -181,10 +185,10 @@ void push_function(lua_State* L, DocEntry entry, lua_CFunction function) {
 
 namespace {
 
-// Notes the function on top of the stack while it runs.
+// Records the function at the index while it runs.
 class Entered {
  public:
-  Entered(lua_State* L, int function) : stack_(LuaState::of(L).service<EnteredFunctions>().stack) {
+  Entered(lua_State* L, int function) : functions_(LuaState::of(L).service<EnteredFunctions>()) {
     EnteredFunction entered;
     if (lua_isfunction(L, function) && lua_iscfunction(L, function) == 0) {
       lua_Debug about{};
@@ -192,14 +196,17 @@ class Entered {
       lua_getinfo(L, ">S", &about);
       entered = {about.source, about.linedefined, about.lastlinedefined};
     }
-    stack_.push_back(std::move(entered));
+    functions_.stack.push_back(std::move(entered));
   }
-  ~Entered() { stack_.pop_back(); }
+  ~Entered() {
+    functions_.last = std::move(functions_.stack.back());
+    functions_.stack.pop_back();
+  }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
 
  private:
-  std::vector<EnteredFunction>& stack_;
+  EnteredFunctions& functions_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
-// A Lua state: opened, entered and left in one place.
+// A Lua state with its one entrance and its one exit.
 //
-// Every C++ function that Lua can call is entered through enter_binding, which turns C++ exceptions
-// into Lua errors after locals left scope. C++ calls Lua only through protected_call.
+// Lua calls C++ only through enter_binding, which turns C++ exceptions into Lua errors after locals
+// have left scope. C++ calls Lua only through protected_call.
 
 #include <cstddef>
 #include <functional>
@@ -18,8 +18,8 @@
 
 namespace xrun {
 
-// What an interruption of Lua code does to its coroutine: ends it, suspends it, or suspends it as
-// soon as the function of C that called the code has returned.
+// The effect of an interruption on a coroutine: ends it (kNone), suspends it now, or suspends it as
+// soon as the C function that called its Lua code has returned.
 enum class Suspension { kNone, kNow, kSoon };
 
 struct LuaOptions {
@@ -62,8 +62,8 @@ class LuaState {
   // While set and false, a pending interruption waits: the body of a step ends first.
   std::function<bool()> may_interrupt;
 
-  // While set, says whether an interruption of Lua code in the coroutine L suspends it, to go on
-  // from where it is; `suspending` takes note first and forgets the request.
+  // While set, decides if an interruption suspends the coroutine L, which can then be resumed;
+  // `suspending` is called first and clears the request.
   std::function<Suspension(lua_State* L, int signal_number)> may_suspend;
   std::function<void(lua_State* L, int signal_number)> suspending;
 
@@ -75,9 +75,9 @@ class LuaState {
   static int interrupt_pending() noexcept;
   // Seconds since then.
   static double interrupt_age_s() noexcept;
-  // Forgets the request: for tests and prompts.
+  // Clears the request, for tests and prompts.
   static void clear_interrupt() noexcept;
-  // Forgets it if this signal asked: another one that came meanwhile stays.
+  // Clears it if this signal made it; a later signal stays pending.
   static void clear_interrupt(int signal_number) noexcept;
 
  private:

@@ -1,49 +1,16 @@
-// Reads one source line roughly (strings and comments skipped): enough to name values and to mark.
+// Names on the source line are looked up in the failed frame, without calling metamethods: a getter
+// could have effects.
 
 #include "lua/state/source_excerpt.h"
 
 #include <algorithm>
-#include <cctype>
 
-#include "core/config/lua_words.h"
+#include "core/config/lua_source.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 
 namespace xrun {
 namespace {
-
-struct Span {
-  size_t begin, end;
-};
-
-// The byte ranges of names in code, with dotted ones joined: "cfg.beta". `joined` false: each part.
-std::vector<Span> names_in(std::string_view line, bool joined) {
-  std::vector<Span> found;
-  for (size_t i = 0; i < line.size();) {
-    const char c = line[i];
-    if (c == '-' && line.substr(i).starts_with("--")) break;
-    if (c == '"' || c == '\'') {
-      size_t end = i + 1;
-      while (end < line.size() && line[end] != c) end += line[end] == '\\' ? 2 : 1;
-      i = end + 1;
-    } else if (begins_lua_name(c)) {
-      size_t end = i;
-      while (end < line.size() && in_lua_name(line[end])) ++end;
-      while (joined && end + 1 < line.size() && line[end] == '.' &&
-             begins_lua_name(line[end + 1])) {
-        ++end;
-        while (end < line.size() && in_lua_name(line[end])) ++end;
-      }
-      found.push_back({i, end});
-      i = end;
-    } else {
-      i += 1;
-      while (std::isdigit(static_cast<unsigned char>(c)) && i < line.size() && in_lua_name(line[i]))
-        ++i;
-    }
-  }
-  return found;
-}
 
 // Pushes the value of a visible local or upvalue of the frame; false (nothing pushed) if none.
 bool push_variable(lua_State* L, lua_Debug& frame, std::string_view name) {
@@ -139,20 +106,13 @@ std::optional<int> tail_call_line(std::string_view text, int first, int last,
                                   std::string_view operation) {
   const std::string_view name = operation.substr(operation.find_last_of(".:") + 1);
   std::optional<int> found;
-  int line = 1;
-  for (size_t at = 0; at < text.size() && (last == 0 || line <= last); ++line) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view source = text.substr(at, end - at);
-    at = end + 1;
-    if (line < first) continue;
-    bool returns = false;
-    for (const Span& span : names_in(source, false)) {
-      const std::string_view word = source.substr(span.begin, span.end - span.begin);
-      if (word == "return") returns = true;
-      if (!returns || word != name) continue;
-      if (found && *found != line) return std::nullopt;
-      found = line;
-    }
+  int returning = 0;  // the line of the last `return`
+  for (const LuaToken& token : lua_names(text, false)) {
+    if (token.line < first || (last != 0 && token.line > last)) continue;
+    if (token.text == "return") returning = token.line;
+    if (token.line != returning || token.text != name) continue;
+    if (found && *found != token.line) return std::nullopt;
+    found = token.line;
   }
   return found;
 }
@@ -172,10 +132,10 @@ void mark_source(ErrorReport& report) {
       }
     }
   }
-  for (const Span& span : names_in(line, false)) {
-    if (line.substr(span.begin, span.end - span.begin) != name) continue;
-    report.mark_begin = static_cast<int>(span.begin);
-    report.mark_end = static_cast<int>(span.end);
+  for (const LuaToken& token : lua_names(line, false)) {
+    if (token.text != name) continue;
+    report.mark_begin = static_cast<int>(token.begin);
+    report.mark_end = static_cast<int>(token.end);
     return;
   }
   const size_t first = line.find_first_not_of(" \t");
@@ -192,8 +152,8 @@ std::vector<std::string> values_on_line(lua_State* L, int level, std::string_vie
   const int first_shown = lua_gettop(L) + 1;
   lua_Debug frame{};
   if (level >= 0 && lua_getstack(L, level, &frame) != 0) {
-    for (const Span& span : names_in(source_line, true)) {
-      const std::string path(source_line.substr(span.begin, span.end - span.begin));
+    for (const LuaToken& token : lua_names(source_line, true)) {
+      const std::string& path = token.text;
       if (values.size() == 6 || std::find(seen.begin(), seen.end(), path) != seen.end()) continue;
       seen.push_back(path);
       const int before = lua_gettop(L);

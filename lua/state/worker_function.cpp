@@ -1,3 +1,6 @@
+// A worker's result for a row may depend on the row alone, so that the bytes of a cache do not depend on
+// threads or runs: files, clocks, random numbers, addresses and the order of tables are hidden or fixed.
+
 #include "lua/state/worker_function.h"
 
 #include "core/base/error.h"
@@ -11,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int kLookEvery = 10000;  // instructions between two looks at the interrupt flag
+constexpr int kPollEvery = 10000;  // instructions between two polls of the interrupt flag
 
 int append_code(lua_State*, const void* bytes, size_t size, void* out) {
   static_cast<std::string*>(out)->append(static_cast<const char*>(bytes), size);
@@ -20,12 +23,12 @@ int append_code(lua_State*, const void* bytes, size_t size, void* out) {
 
 void stop_if_interrupted(lua_State* L, lua_Debug*) {
   if (!interrupt_requested()) return;
-  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, 1);  // again at once: a pcall cannot take it
+  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, 1);  // again at once: a pcall cannot swallow it
   luaL_error(L, "interrupted");
 }
 
-// Two functions may stand on one line: what tells them apart is their code, without the numbers of
-// its lines, so that a comment above changes no key.
+// Digest of the code without its line numbers: it tells two functions on one line apart, and a comment
+// above them does not change the key.
 std::string stripped_digest(lua_State* L, int i) {
   const StackGuard guard(L);
   lua_getglobal(L, "string");
@@ -38,8 +41,6 @@ std::string stripped_digest(lua_State* L, int i) {
   return hash_hex(std::string_view(code, size));
 }
 
-// What a row gives may depend on the row alone: no files, clocks, modules or random numbers, no
-// order of a hash table, and nothing that outlives the call.
 constexpr const char* kHidden[] = {"io",     "os",       "debug",          "package",    "require",
                                    "dofile", "loadfile", "load",           "loadstring", "jit",
                                    "module", "newproxy", "collectgarbage", "ffi",        "rawset",
@@ -167,7 +168,7 @@ std::unique_ptr<LuaState> open_worker_state() {
   lua_setglobal(L, "null");  // in the lists of a row
   XRUN_CHECK(luaL_loadstring(L, kStrict) == 0, "a worker's globals: {}", lua_tostring(L, -1));
   protected_call(L, 0, 0);
-  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, kLookEvery);
+  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, kPollEvery);
   return state;
 }
 

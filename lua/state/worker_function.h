@@ -1,5 +1,5 @@
 #pragma once
-// A recipe's function that runs on other threads: its code without the recipe's state.
+// A recipe's function for worker threads: its code without the recipe's state.
 
 #include <lua.hpp>
 #include <memory>
@@ -14,7 +14,7 @@ class LuaState;
 class WorkerFunction {
  public:
   // Takes the Lua function at index i; `what` ("map") begins messages. Throws Error that names the
-  // first upvalue if it has one, and for what is no Lua function.
+  // first upvalue if it has one, and for a value that is not a Lua function.
   WorkerFunction(lua_State* L, int i, std::string what);
 
   // The lines that define it and a digest of its code: part of cache keys.
@@ -28,9 +28,9 @@ class WorkerFunction {
 };
 
 // Opens a Lua state for one worker thread: string, table, math (without random) and the basic
-// functions; no files, no modules, no clock, and no text of a table or function, whose address it
-// would be. `print` stays, for a look at rows: it writes as threads come to it. Another global's
-// name is an error that says so. An interruption ends any loop in it.
+// functions; no files, modules or clock, and no text of a table or function, which would be its
+// address. `print` stays, to debug rows: its order depends on the threads. Any other global is an
+// error. An interruption ends any loop in it.
 std::unique_ptr<LuaState> open_worker_state();
 
 }  // namespace xrun

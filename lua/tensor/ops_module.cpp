@@ -2,7 +2,7 @@
 // plain field of its table. xrun.cat is xrun.ops.aten.cat unless xrun has its own.
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor_modules.h"

@@ -4,7 +4,7 @@
 #include "lua/tensor/tensor.h"
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/tensor/dtype_names.h"
 #include "lua/tensor/op_table.h"

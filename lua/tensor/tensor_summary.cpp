@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/table.h"
 #include "core/model/ops/tensor_statistics.h"
 #include "lua/tensor/tensor.h"
@@ -58,8 +58,8 @@ std::string in_lines(const std::vector<std::string>& parts, int width) {
 std::string statistics_text(const at::Tensor& tensor, int width) {
   const TensorStatistics found = tensor_statistics(tensor);
   std::string text;
-  if (found.looked_at < found.elements) {
-    text += fmt::format("\n  of {} of its {} values, evenly spread:", count_text(found.looked_at),
+  if (found.sampled < found.elements) {
+    text += fmt::format("\n  of {} of its {} values, evenly spread:", count_text(found.sampled),
                         count_text(found.elements));
   }
   std::vector<std::string> parts;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/plain_nan.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 namespace {

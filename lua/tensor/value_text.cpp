@@ -10,10 +10,9 @@
 #include <cmath>
 #include <vector>
 
-#include "core/base/count_text.h"
-#include "core/base/plain_nan.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
-#include "core/config/lua_words.h"
+#include "core/config/lua_source.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/text_width.h"
 #include "lua/state/args.h"

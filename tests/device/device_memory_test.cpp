@@ -1,6 +1,6 @@
 // Memory of a device other than the host: the numbers of its allocator and the code that uses them.
 
-#include "core/model/device_memory.h"
+#include "core/model/memory_limit.h"
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/model/memory_limit.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/init_model.h"
 #include "tests/device/device_train.h"

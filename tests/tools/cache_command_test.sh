@@ -18,7 +18,7 @@ dpo --steps 1 --run one >/dev/null
 is "$(grep -c '"state":"finished","row_type":"preference"' list)" 1
 key=$(sed 's/.*"key":"\([0-9a-f]*\)".*/\1/' list)
 wants 0 "${key:0:12}  finished  preference" "$xrun" cache ls
-wants 0 'whole' "$xrun" cache verify
+wants 0 'intact' "$xrun" cache verify
 wants 0 '"ok":true' "$xrun" cache verify --json "${key:0:8}"
 sidecar=$(echo store/columns/*/values.bin) # what the reference computed
 cp "$sidecar" values
@@ -26,7 +26,7 @@ printf '\377' | dd of="$sidecar" bs=1 seek=50 conv=notrunc 2>/dev/null
 wants 1 'values.bin: is damaged at byte 40' "$xrun" cache verify
 wants 1 '"name":"reference_logprobs","ok":false' "$xrun" cache verify --json
 mv values "$sidecar"
-wants 0 'values of reference_logprobs, whole' "$xrun" cache verify
+wants 0 'values of reference_logprobs, intact' "$xrun" cache verify
 shard=store/data/$key/segment_000000.bin
 printf '\377' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 100)) conv=notrunc 2>/dev/null
 wants 1 'segment_000000.bin: page 0 (bytes' "$xrun" cache verify

@@ -29,7 +29,7 @@ TEST_P(FuzzCorpus, EndsNormallyOnEveryInput) {
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus, testing::ValuesIn(kFuzzTargets),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(FuzzCorpora, BelongToATargetEach) {
+TEST(FuzzCorpora, EachBelongsToATarget) {
   std::set<std::string> targets, folders;
   for (const FuzzTarget& target : kFuzzTargets) targets.insert(target.name);
   for (const auto& entry : std::filesystem::directory_iterator(kCorpora)) {

@@ -39,13 +39,13 @@ class ModelCommands : public testing::Test {
   std::filesystem::path dir_;
 };
 
-TEST_F(ModelCommands, ImportMakesAFolderAndTellsWhatIsInIt) {
+TEST_F(ModelCommands, ImportMakesAFolderAndReportsItsContents) {
   EXPECT_EQ(xrun({"import", kTiny, (dir_ / "out").string()}).status, 0) << out();
   EXPECT_NE(out().find("20 tensors, 79104 parameters, 271 tokens"), std::string::npos) << out();
   EXPECT_TRUE(std::filesystem::exists(dir_ / "out/model.safetensors"));
 }
 
-TEST_F(ModelCommands, ATruncatedFileEndsWithStatusOneAndItsName) {
+TEST_F(ModelCommands, ATruncatedFileIsNamedWithStatusOne) {
   write_file_atomic(dir_ / "cut.gguf", read_file(kTiny).substr(0, 5000));
   EXPECT_EQ(xrun({"import", (dir_ / "cut.gguf").string(), (dir_ / "out").string()}).status, 1);
   EXPECT_NE(out().find("cut.gguf: byte "), std::string::npos) << out();
@@ -54,7 +54,7 @@ TEST_F(ModelCommands, ATruncatedFileEndsWithStatusOneAndItsName) {
 
 TEST_F(ModelCommands, ModelsAreListedWithTheirState) {
   EXPECT_EQ(xrun({"models"}).status, 0);
-  EXPECT_NE(out().find("not here: xrun models get smollm2-135m-instruct"), std::string::npos)
+  EXPECT_NE(out().find("to fetch: xrun models get smollm2-135m-instruct"), std::string::npos)
       << out();
   EXPECT_EQ(xrun({"models", "--json"}).status, 0);
   EXPECT_NE(out().find("\"fetched\":false"), std::string::npos) << out();

@@ -57,14 +57,14 @@ TEST_F(Render, WritesTextIdsAndMask) {
   EXPECT_EQ(mask.back().as_int(), 0);
 }
 
-TEST_F(Render, PrintsTheTextAloneWithoutJson) {
+TEST_F(Render, PrintsOnlyTheTextWithoutJson) {
   const std::string rows = folder_.write("rows.jsonl", kRow);
   ASSERT_EQ(xrun({rows}), 0);
   EXPECT_NE(out().find("<|im_start|>assistant\na<|im_end|>\n"), std::string::npos) << out();
   EXPECT_NE(out().find("template: the tokenizer's own"), std::string::npos) << out();
 }
 
-TEST_F(Render, TheMaskIsNullWhereTheTemplateHasNoMarks) {
+TEST_F(Render, TheMaskIsNullIfTheTemplateHasNoMarks) {
   const std::string rows = folder_.write("rows.jsonl", kRow);
   const std::string plain = folder_.write("plain.jinja", "{{ messages[0].content }}");
   ASSERT_EQ(xrun({"--json", "--template", plain, rows}), 0) << out();
@@ -96,7 +96,7 @@ TEST_F(Render, ContentMayBeAListOfParts) {
       << text;
 }
 
-TEST_F(Render, BadRowsGiveErrorsInTheirPlaceAndStatusOne) {
+TEST_F(Render, BadRowsBecomeErrorLinesAndStatusOne) {
   const std::string rows = folder_.write(
       "rows.jsonl",
       std::string("{\"messages\": []}\n{\"text\": 1}\n{\"messages\": [\n") + kRow + "\n");

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun repl in a real terminal multiplexer: the screen after editing, completing and resizing.
+# xrun repl in a real terminal multiplexer: its screen after editing, completing, resizing.
 source "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
 set -euo pipefail
 command -v tmux >/dev/null || { echo "skipped: no tmux"; exit 77; }

@@ -28,16 +28,18 @@ same_run a b
 wants 2 "--resume" dpo --run a --set save.every=3
 wants 0 "finished" dpo --run a --set save.every=3 --resume
 
-# Stopped by --steps and resumed: the same bits. A changed recipe is refused with the field.
+# Stopped by --steps and resumed without repeating a setting: the same bits. A changed recipe is
+# refused with the field, a mistyped folder with the run that is meant.
 dpo --run c --set save.every=3 --steps 4 >/dev/null
 [ "$(cat c/checkpoints/latest)" = step_0000004 ] ||
   fail "--steps 4 saved $(cat c/checkpoints/latest)"
 wants 1 "config.beta: 0.1 -> 0.5" dpo --run c --set save.every=3 --resume --set beta=0.5
-dpo --run c --set save.every=3 --resume >/dev/null
+"$xrun" "$root/recipes/dpo.lua" --run c --resume >/dev/null
 same_run a c
 
 # --force continues in another compute type with the weights of the folder.
 dpo --run half --steps 2 >/dev/null
+wants 2 'did you mean `half`?' dpo --run hlaf --resume
 wants 1 'dtype' dpo --run half --steps 4 --resume --set dtype=bf16
 wants 0 'resumed half at step 2' dpo --run half --steps 4 --resume --force --set dtype=bf16
 

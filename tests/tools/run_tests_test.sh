@@ -33,6 +33,15 @@ good='<testsuites tests="3" failures="0" disabled="0" errors="0">
 program good "$good" 0 ''
 wants 0 '2 passed, 0 failed, 2 skipped' # the program's, check_layers, no Lua files
 
+# The ten slowest of more than ten tests are listed, longest first.
+program slow "$(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+  echo "<testcase name=\"T$i\" file=\"a.cpp\" status=\"run\" time=\"$i.5\" classname=\"Slow\" />"
+done; echo '<testsuites failures="0">')" 0 ''
+wants 0 '14 passed, 0 failed, 2 skipped'
+grep -A 10 '^slowest tests' "$tree/out" | sed -n '2p;11p' >"$tree/slowest"
+printf '%8.1f  %s\n' 12.5 Slow.T12 3.5 Slow.T3 | cmp - "$tree/slowest"
+rm "$tree/build/bin/test_slow"
+
 bad='<testsuites tests="2" failures="1" disabled="0" errors="0">
 <testcase status="run" result="completed"/>
 <testcase status="run" result="completed"/>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check reports findings, wrong ones with file, line and the fix, and reads no weights.
+# xrun check reports errors with file, line and fix, and reads no weights.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 ln -s "$root/recipes" recipes
 export TMPDIR=$work/temporary
@@ -17,7 +17,7 @@ wants 0 'dpo.lua would train' check "$dpo"
 for line in 'ok +config +[0-9]+ values set' 'ok +ledger .* rows kept|ok +ledger .* kept' \
   'ok +template +these laws hold on the data: bos, eot_trained' 'ok +steps +16 steps of 2 pairs' \
   'ok +memory +[0-9.]+ [kMG]B: ' 'ok +dry step +the body of step 0 ran .*train/loss' \
-  'ok +gradient +that of [0-9]+ log-probs equals finite differences; the loss falls with the log-probs of chosen'; do
+  'ok +gradient +that of [0-9]+ log-probs equals finite differences; likelier chosen answers lower the loss'; do
   grep -qE "^$line" out.txt || { cat out.txt; fail "no line $line"; }
 done
 grep -qE 'beta +0.1 +.*dpo.lua:[0-9]+$' out.txt || { cat out.txt; fail "no origin"; }
@@ -50,12 +50,11 @@ grep -q 'some.jsonl:3 ' out.txt || { cat out.txt; fail "the bad row has no place
 head -20 "$root/tests/data/pairs.jsonl" >reasons.jsonl
 printf '{"a":1}\n{"a":1}\nnot json\n' >>reasons.jsonl
 check "$dpo" --set data.1.path=reasons.jsonl >out.txt || true
-grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23 ' out.txt ||
+grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23:' out.txt ||
   { cat out.txt; fail "a reason without a row"; }
 ! grep -q 'reasons.jsonl:22 ' out.txt || { cat out.txt; fail "a reason with two rows"; }
 wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
-grep -q -- '-> raise batch.max_tokens' out.txt || { cat out.txt; fail "no way out"; }
-[ "$(grep -c 'raise batch.max_tokens' out.txt)" = 1 ] || fail "the way out is said twice"
+[ "$(grep -c -- '--set batch.max_tokens=' out.txt)" = 1 ] || { cat out.txt; fail "no setting that helps"; }
 cp "$dpo" $'\e[32mgreen.lua'
 wants 0 'green.lua would train' check $'\e[32mgreen.lua'
 ! grep -q $'\e' out.txt || fail "a name commands the terminal"

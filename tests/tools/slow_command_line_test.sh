@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line: help, options in odd positions, numbers, paths and names in options, explain.
+# The command line: help, options in unusual positions, numbers, missing files, explain.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # Help lists every command; COMMAND --help describes that command.
@@ -56,11 +56,21 @@ done
 echo '{"ids":[1.5]}' >half
 wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny --json half
 
+# An unknown option that means a config key gives the --set.
+wants 2 '--lr is not an option; config keys are set with --set optim.lr=1e-5' dpo --lr 1e-5
+wants 2 '--set optim.lr=1e-5' dpo --learning-rate=1e-5
+wants 2 '--set batch.pairs=4' dpo --per_device_train_batch_size 4
+wants 2 '--step is not an option; did you mean --steps?' dpo --step 4
+wants 2 '--set answers=0' dpo --answers 0
+
 # explain describes a key or a name and suggests the nearest one for a typo.
+wants 0 'here it is `optim.lr`' "$xrun" explain learning_rate
+wants 0 'The learning rate after warmup.' "$xrun" explain learning_rate
+wants 0 'every step is logged' "$xrun" explain logging_steps
 wants 0 'The learning rate after warmup.' "$xrun" explain optim.lr
 wants 0 'xrun.policy(model: string, {lora?, recompute?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
 wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
 wants 2 'did you mean optim.lr?' "$xrun" explain lr
 wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
-wants 2 'there is no key or name "xylophone"; docs/lua-api.md' "$xrun" explain xylophone
+wants 2 'unknown key or name "xylophone"; docs/lua-api.md' "$xrun" explain xylophone

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# doctor: one line per requirement, the fix if it is missing, and a run with a known outcome.
+# xrun doctor prints a line for each subject, a fix for what is missing, and trains a tiny model.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 wants 0 'this machine can train' "$xrun" doctor
@@ -27,7 +27,7 @@ PYTHON
 # An unwritable cache is wrong, with the fix; a missing GPU counts only if it was requested.
 touch file
 XRUN_CACHE=$work/file/cache wants 1 'set XRUN_CACHE to a folder' "$xrun" doctor --quick
-CUDA_VISIBLE_DEVICES='' wants 1 'need a remedy' "$xrun" doctor --quick --device cuda
+CUDA_VISIBLE_DEVICES='' wants 1 'need a fix' "$xrun" doctor --quick --device cuda
 XRUN_CPU=portable wants 0 'portable kernels' "$xrun" doctor --quick
 XRUN_MEMORY_MB=x wants 1 'unset XRUN_MEMORY_MB' "$xrun" doctor --quick
 TMPDIR=$work/nowhere wants 1 'set TMPDIR to one that can be written' "$xrun" doctor

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# No command prints an escape sequence from a file's name or content to the terminal.
+# No command prints an escape sequence that a file, a name or a row contains.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 export XRUN_CACHE=$PWD/store
 escape=$'\e'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Messages of an interrupted run: by a signal before and after its first update, by a lost
-# terminal, by a full disk while it writes a checkpoint.
+# Messages of a run that is stopped: by a signal before and after its first update, by a lost
+# terminal, by a full disk during a checkpoint.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # NAME STEP: writes the shipped recipe with a body that never ends at the step.
@@ -29,7 +29,12 @@ stop INT 130 first.lua first "stopping after this step" \
   "stopped at first.lua:36 before the first update; there was nothing to save"
 endless third.lua 2
 stop HUP 129 third.lua hup "stopped at third.lua:36; saved in hup/checkpoints/step_0000002"
-stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002; --resume goes on from there"
+stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002" \
+  "to continue: xrun third.lua --run term --resume"
+# After the first update of the first body nobody knows whether another one follows.
+sed 's|^  run:log(adamw:step(batch, dpo))|&\n  if step == 0 then while true do end end|' \
+  "$root/recipes/dpo.lua" >half.lua
+stop INT 130 half.lua half "in step 0, the first one; only whole steps are saved, so nothing is saved yet"
 
 # A full disk at a checkpoint is reported once, with the lost steps. Finds the write to fail by search.
 full() { # FAULT
@@ -40,7 +45,7 @@ full() { # FAULT
 for write in $(seq 20 2 80); do
   full "write:$write" && fail "a full disk was not met before the run ended"
   grep -q "No space left" full.txt || { cat full.txt; fail "the error does not name the disk"; }
-  grep -qF "step_0000003 is not saved; --resume goes on from there" full.txt && break
+  grep -qF "step_0000003 are not saved; --resume repeats them" full.txt && break
 done
-grep -qF "step_0000003 is not saved" full.txt || fail "no fault met the second checkpoint"
+grep -qF "step_0000003 are not saved" full.txt || fail "no fault met the second checkpoint"
 [ "$(grep -c "No space left" full.txt)" = 1 ] || { cat full.txt; fail "the disk is named twice"; }

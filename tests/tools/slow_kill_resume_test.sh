@@ -7,15 +7,21 @@ began=$(date +%s%N)
 run --run whole >/dev/null
 took_ms=$((($(date +%s%N) - began) / 1000000))
 RANDOM=57
-# Starts the run and kills it at a random time; returns 1 if it had ended before.
+# Starts a run, or resumes it without repeating a setting: its folder has them.
+go() { # RUN
+  if [ -e "$1/run.json" ]; then
+    "$xrun" "$root/recipes/dpo.lua" --run "$1" --resume
+  else
+    run --run "$1"
+  fi
+}
+# Kills one start of a run at a random moment; returns 1 if it had ended before.
 kill_once() { # RUN LOG
-  "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set save.every=4 \
-    --set steps=44 --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 \
-    --run "$1" --resume >"$2" 2>&1 &
+  go "$1" >"$2" 2>&1 &
   local pid=$! status=0
   sleep "$(awk -v r=$RANDOM -v t=$took_ms \
     'BEGIN {printf "%.3f", (0.05 + 0.45 * r / 32768) * t / 1000}')"
-  kill -9 $pid 2>/dev/null || true
+  pkill -9 -P $pid 2>/dev/null || true
   wait $pid 2>/dev/null || status=$?
   [ $status = 137 ]
 }
@@ -25,7 +31,7 @@ for trial in $(seq 1 60); do
   for _ in 1 2 3; do
     [ $hits = 30 ] || ! kill_once "run$trial" "log$trial" || hits=$((hits + 1))
   done
-  run --run "run$trial" --resume >"log$trial" 2>&1 ||
+  go "run$trial" >"log$trial" 2>&1 ||
     { cat "log$trial"; fail "trial $trial does not resume"; }
   same_run whole "run$trial"
   rm -rf "run$trial"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Commands that cannot continue: an interrupted download, output that cannot be written.
+# Commands that cannot finish: an interrupted download, output that cannot be written.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # A signal ends the download of a model and leaves no files.

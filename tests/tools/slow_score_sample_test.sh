@@ -19,7 +19,7 @@ done
 init again --tokenizer "$smol" >out; cmp tiny/model.safetensors again/model.safetensors
 init other --tokenizer "$smol" --seed 1 >out
 ! cmp -s tiny/model.safetensors other/model.safetensors || fail "the seed changes nothing"
-refuses 1 'exists already and is not empty' init tiny --tokenizer "$smol"
+refuses 1 'already exists and is not empty' init tiny --tokenizer "$smol"
 refuses 2 'cannot hold them' init b --tokenizer "$smol" --vocab 10
 refuses 2 "there is no preset 'huge'" init b --preset huge
 refuses 2 'excludes' init b --tied --untied

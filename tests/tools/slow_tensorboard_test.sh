@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# TensorBoard's loader reads the values of metrics.jsonl from a run's tb/, also after a kill and a
+# TensorBoard's own loader reads the values of metrics.jsonl from a run's tb/, also after a
 # resume. Skipped unless $XRUN_TENSORBOARD_PYTHON (python3 by default) has tensorboard.
 python=${XRUN_TENSORBOARD_PYTHON:-python3}
 "$python" -c 'import tensorboard' 2>/dev/null || exit 77

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The commands of docs/tour.md in order, in one folder, as a newcomer types them.
+# Runs the commands of docs/tour.md in order in one folder, as a newcomer types them.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)

@@ -30,7 +30,7 @@ wants 1 'step 2: recipe/seen is 3 in the undisturbed run, 1 in the resumed one' 
 grep -q 'it is the resume that differs' out.txt || { cat out.txt; fail "counter"; }
 sed 's|run:log(adamw:step(batch, dpo))|run:log({ clock = os.clock() })\n  &|' \
   "$root/recipes/dpo.lua" >clock.lua
-wants 1 'two runs that nobody disturbed differ too' verify clock.lua --set answers=0
+wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
 [ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
 
 # Bad input: a step beyond the run, a recipe that fails, one that trains nothing.
@@ -40,6 +40,6 @@ echo 'print(1)' >none.lua
 wants 1 'saves nothing' "$xrun" verify-resume none.lua
 wants 2 'wanted a whole number from 2' "$xrun" verify-resume none.lua --steps 1
 echo 'error("no")' >fails.lua
-wants 1 'run the recipe by itself first' "$xrun" verify-resume fails.lua
+wants 1 'first run the recipe by itself' "$xrun" verify-resume fails.lua
 [ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
 echo ok

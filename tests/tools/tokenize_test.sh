@@ -36,7 +36,16 @@ is "$(echo hi | "$xrun" tokenize --tokenizer "$tokenizers/llama2" --specials | c
 refuses 2 'tokenizer is required' "$xrun" tokenize
 refuses 2 'did you mean tokenize?' "$xrun" tokenise
 refuses 2 'there is no command' "$xrun" xyzzy
-refuses 2 'nowhere: cannot be opened: No such file' "$xrun" tokenize --tokenizer nowhere
+refuses 2 'model "nowhere": there is no such folder' "$xrun" tokenize --tokenizer nowhere
+
+# --tokenizer takes the names of --model: a repository of the Hugging Face cache.
+snapshot=hub/models--org--tiny/snapshots/abc
+mkdir -p "$snapshot" hub/models--org--tiny/refs
+cp "$tokenizers/smol/"* "$snapshot"
+echo '{}' >"$snapshot/config.json"
+printf abc >hub/models--org--tiny/refs/main
+is "$(echo a | HF_HUB_CACHE=$PWD/hub "$xrun" tokenize --tokenizer org/tiny --count)" 1
+is "$(echo '{"messages": []}' | HF_HUB_CACHE=$PWD/hub "$xrun" render --tokenizer org/tiny --template chatml)" ""
 refuses 1 'missing: cannot be opened' tokenize missing
 [[ $("$xrun" help) == *tokenize* ]] || fail "help does not name tokenize"
 [[ $("$xrun" --version) == "xrun "[0-9]* ]] || fail "--version"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The wrapper ./xrun and its set-up, in a separate tree: it builds when necessary, never twice, and
-# rejects a LibTorch with a wrong checksum.
+# The wrapper ./xrun and its set-up, in a separate tree: builds if needed, never twice, and refuses a
+# LibTorch with a wrong checksum.
 set -euo pipefail
 root=${XRUN_ROOT:?}
 work=$(mktemp -d)

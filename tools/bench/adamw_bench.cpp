@@ -1,8 +1,8 @@
 // Times the AdamW update and the gradient norm against the same through ATen's operators, after
 // checking that both give the same weights.
 //   adamw_bench [million elements, 32 if absent]
-// Runs alternate; median (lowest to highest) and the ratio of each pair. GB/s count 28 bytes an
-// element for the update (p, g, m, v read; p, m, v written) and 4 for the norm; a copy's count 8.
+// Runs alternate. The bandwidth counts 28 bytes an element for the update (p, g, m, v read; p, m, v
+// written) and 4 for the norm; a copy's counts 8.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -65,7 +65,7 @@ int run(int64_t n) {
   update_by_operators(p, g, m, v, 1);
   const double apart = p.sub(weight->master()).abs().max().item().toDouble();
   if (!(apart < 1e-6)) {
-    fmt::print("the weights differ by {}\n", apart);
+    fmt::print(stderr, "adamw_bench: the weights differ by {}\n", apart);
     return 1;
   }
 
@@ -75,11 +75,10 @@ int run(int64_t n) {
   const Pairs copies = interleave(11, ours, [&] { copy.copy_(p); });
   std::vector<double> shares;
   for (const double ratio : copies.ratio) shares.push_back(32.0 / 8 / ratio);
-  fmt::print("{} M elements, {} threads\n", p.numel() >> 20, at::get_num_threads());
-  fmt::print("norm and update {}\n", spread_of(operators.a_ms, "ms"));
-  fmt::print("ATen operators  {}\n", spread_of(operators.b_ms, "ms"));
-  fmt::print("ratio           {}\n", spread_of(operators.ratio, "of the operators"));
-  fmt::print("bandwidth       {}\n", spread_of(shares, "of a copy's"));
+  const std::string name = fmt::format("adamw, {} M weights", p.numel() >> 20);
+  print_note("{} threads\n", at::get_num_threads());
+  print_figure({name, operators.a_ms, "ms", operators.ratio, "of the time of ATen's operators"});
+  print_figure({name + ", bandwidth", shares, "of a copy's"});
   return 0;
 }
 

@@ -117,17 +117,18 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
     }
   }
   fs::remove_all(scratch);
-  fmt::print("{}: {:.1f} MB, the same bytes with 1 and 2 workers\n", file, mb);
+  print_note("{}: {:.1f} MB, the same bytes with 1 and 2 workers\n", file, mb);
   std::vector<double> gain;
   for (size_t run = 0; run < figures[0].wall_ms.size(); ++run) {
     gain.push_back(figures[0].wall_ms[run] / figures[1].wall_ms[run]);
   }
   for (int w = 0; w < 2; ++w) {
-    fmt::print("{} worker{}: {}; {}; {}\n", w + 1, w == 0 ? " " : "s",
-               spread_of(figures[w].rows_per_s, "rows/s"), spread_of(figures[w].mb_per_s, "MB/s"),
-               spread_of(figures[w].mb_per_cpu_s, "MB a CPU second"));
+    const std::string name = fmt::format("cache, {} worker{}", w + 1, w == 0 ? "" : "s");
+    print_figure({name, figures[w].mb_per_cpu_s, "MB a CPU second"});
+    print_figure({name + ", rows", figures[w].rows_per_s, "rows/s"});
   }
-  fmt::print("2 workers over 1: {}; peak RSS {:.0f} MB\n", spread_of(gain, "x"), peak_mb());
+  print_figure({"cache, 2 workers", figures[1].mb_per_s, "MB/s", gain, "times the rate of 1"});
+  print_note("peak RSS {:.0f} MB\n", peak_mb());
 }
 
 // Pairs of 20 to 83 tokens a side, all from the row's number.
@@ -192,11 +193,12 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
     both_ms.push_back(open_ms.back() + batch_ms.back());
     if (run == 0) first_rss = resident_mb();
   }
-  fmt::print("{} rows in {}\n", rows, dir.string());
-  fmt::print("first of this process: open {:.2f} ms, batch of {} pairs {:.2f} ms, RSS {:.0f} MB\n",
+  print_note("{} rows in {}\n", rows, dir.string());
+  print_note("first of this process: open {:.2f} ms, batch of {} pairs {:.2f} ms, RSS {:.0f} MB\n",
              open_ms[0], kBatch, batch_ms[0], first_rss);
-  fmt::print("open {}\nfirst batch {}\nboth {}\n", spread_of(open_ms, "ms"),
-             spread_of(batch_ms, "ms"), spread_of(both_ms, "ms"));
+  print_figure({"opening a cache", open_ms, "ms"});
+  print_figure({"its first batch", batch_ms, "ms"});
+  print_figure({"both", both_ms, "ms"});
 }
 
 // Numbers the first content of each row, so that no row is repeated.

@@ -34,7 +34,7 @@ def run_ours(bench, tokenizer_dir, path, keep):
     """Returns MB per CPU second with one worker; `keep` receives the cache."""
     text = subprocess.run([bench, "build", tokenizer_dir, "chat", path, "1", keep],
                           check=True, capture_output=True, text=True).stdout
-    return float(re.search(r"1 worker :.*; ([0-9.]+) \([^;]*\) MB a CPU second", text)[1])
+    return float(re.search(r"cache, 1 worker: ([0-9.]+) MB a CPU second", text)[1])
 
 
 def check_rows(cache, rows, encode):

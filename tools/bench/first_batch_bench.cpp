@@ -1,7 +1,7 @@
 // Times opening a data set of preference pairs up to the packs of its first step, after checking
 // that the packs hold the tokens that the rows have.
 //   first_batch_bench TOKENIZER_DIR PAIRS.jsonl [RUNS]
-// "build" makes the cache in an empty folder; "open" opens the built one; median (lowest, highest).
+// "build" makes the cache in an empty folder; "open" opens the built one.
 
 #include <fmt/core.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_defaults.h"
+#include "core/config/config_field.h"
 #include "core/base/error.h"
 #include "core/data/packs/data_set.h"
 #include "core/data/cache/row_cache.h"
@@ -41,7 +41,7 @@ void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs)
   XRUN_CHECK(mkdtemp(scratch.data()) != nullptr, "{}: cannot be made", scratch);
   DataOptions options;
   options.sources.emplace_back().path = pairs;
-  std::vector<double> load_ms, build_ms, open_ms;
+  std::vector<double> load_ms, build_ms, open_ms, ratio;
   for (int i = 0; i < runs; ++i) {
     options.cache_root = std::filesystem::path(scratch) / std::to_string(i);
     Stopwatch watch;
@@ -52,12 +52,13 @@ void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs)
     build_ms.push_back(watch.lap_ms());
     const int64_t opened = first_step_tokens(options, *tokenizer, resolved.chat_template);
     open_ms.push_back(watch.lap_ms());
+    ratio.push_back(open_ms.back() / build_ms.back());
     XRUN_CHECK(built == opened, "{} tokens when built, {} when opened", built, opened);
   }
   std::filesystem::remove_all(scratch);
-  fmt::print("tokenizer and template {}\n", spread_of(load_ms, "ms"));
-  fmt::print("build and first batch  {}\n", spread_of(build_ms, "ms"));
-  fmt::print("open and first batch   {}\n", spread_of(open_ms, "ms"));
+  print_figure({"first batch of a built cache", open_ms, "ms", ratio, "of the time to build it"});
+  print_figure({"first batch with building", build_ms, "ms"});
+  print_figure({"loading tokenizer and template", load_ms, "ms"});
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// Times the head and a training step of a small Llama; checks the head's output before it does.
-//   model_bench [head] [step] [sample]     (default: all)
+// Times the head, a training step and sampling of a small Llama. Checked first: the head's
+// gradients are those of eager PyTorch; a packed sequence, and a sampled one, has the bits of one
+// computed alone.
+//   model_bench [head] [step] [sample] [small]     (default: all; small: without the largest head)
 // Uses OMP_NUM_THREADS threads. Runs alternate with those of a peer, eager PyTorch for the head and
-// a plain fp32 GEMM for the step; prints the median (lowest to highest) and the ratio of each pair.
+// a plain fp32 GEMM for the step.
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
@@ -20,7 +23,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "core/model/generate.h"
 #include "core/model/model.h"
@@ -49,14 +54,16 @@ class PlainGemm {
              c_ = at::empty({1024, 1024});
 };
 
-// Prints the rates of `gflop` of work, and its share of the machine's peak in each pair.
-void print_share(const Pairs& against_gemm, double gflop) {
+// Prints the rates of a work of `gflop`, in units of which one run makes `units`, and its share of
+// the machine's peak in each pair.
+void print_share(const std::string& name, const Pairs& against_gemm, double gflop, double units,
+                 const std::string& unit) {
   std::vector<double> rates, shares;
-  for (const double ms : against_gemm.a_ms) rates.push_back(gflop / ms * 1e3);
+  for (const double ms : against_gemm.a_ms) rates.push_back(units / ms * 1e3);
   for (const double ratio : against_gemm.ratio) {
     shares.push_back(gflop / PlainGemm::gflop() / ratio);
   }
-  fmt::print("  {}; of a plain GEMM's rate {}\n", spread_of(rates, "GF/s"), spread_of(shares, ""));
+  print_figure({name, rates, unit, shares, "of a plain GEMM's rate"});
 }
 
 // The peer is what a plain loop would write: one linear over the chosen rows, then cross-entropy.
@@ -117,18 +124,17 @@ void bench_head(int64_t tokens, int64_t width, int64_t vocab, double fraction) {
   const int pairs = static_cast<int>(std::clamp(600 / gflop, 9.0, 61.0));
   const Pairs eager = interleave(
       pairs, [&] { head.ours(); }, [&] { head.eager(); });
-  fmt::print(
-      "head T {} D {} V {}, {} loss rows, forward and backward\n  ours  {}\n  eager {}\n"
-      "  ratio {}\n",
-      tokens, width, vocab, rows, spread_of(eager.a_ms, "ms"), spread_of(eager.b_ms, "ms"),
-      spread_of(eager.ratio, "of eager"));
+  const std::string name =
+      fmt::format("head T {} D {} V {}, {} loss rows", tokens, width, vocab, rows);
+  print_figure({name, eager.a_ms, "ms", eager.ratio, "of eager's time"});
   const Pairs general = interleave(
       5, [&] { head.general(); }, [&] { head.ours(); });
-  fmt::print("  with lse {}\n", spread_of(general.ratio, "of targets alone"));
+  print_figure({name + ", with lse", general.a_ms, "ms", general.ratio, "of targets alone"});
   PlainGemm gemm;
-  print_share(interleave(
+  print_share(name,
+              interleave(
                   5, [&] { head.ours(); }, [&] { gemm(); }),
-              6.0 * static_cast<double>(rows * width * vocab) / 1e9);
+              gflop, gflop, "GF/s");
 }
 
 std::filesystem::path smollm_shape() {
@@ -154,11 +160,30 @@ std::vector<std::vector<int32_t>> prompts(int64_t count, int64_t length) {
   return all;
 }
 
+// The log-probs of the first `count` loss rows of a pack must have the bits of `alone`.
+void check_bits(const at::Tensor& packed, const at::Tensor& alone, const char* what) {
+  const float* ours = packed.const_data_ptr<float>();
+  const float* wanted = alone.const_data_ptr<float>();
+  if (!std::equal(wanted, wanted + alone.numel(), ours)) {
+    throw std::runtime_error(fmt::format("{} differ from those of one computed alone", what));
+  }
+}
+
+void check_step(Model& model, const std::vector<std::vector<int32_t>>& sequences,
+                const at::Tensor& index, const at::Tensor& target, int64_t trained) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor first = index.narrow(0, 0, trained), ids = target.narrow(0, 0, trained);
+  check_bits(model.token_logprob(pack_sequences(sequences), index, target),
+             model.token_logprob(pack_sequences({sequences[0]}), first, ids),
+             "log-probs of a packed sequence");
+}
+
 void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained) {
   const PackInput input = pack_sequences(prompts(sequences, length));
   const at::Tensor all = at::arange(sequences * length, at::kLong).view({sequences, length});
   const at::Tensor index = all.narrow(1, length - trained - 1, trained).reshape({-1});
   const at::Tensor target = input.tokens.index_select(0, index + 1);
+  check_step(model, prompts(sequences, length), index, target, trained);
   const at::Tensor coefficient = at::randn({index.size(0)});
   PlainGemm gemm;
   const Pairs pairs = interleave(
@@ -170,24 +195,72 @@ void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained
       [&] { gemm(); });
   const double tokens = static_cast<double>(sequences * length);
   const double body = 106.2e6, head = 28.3e6;  // weights that each token, each loss row meets
-  std::vector<double> rates;
-  for (const double ms : pairs.a_ms) rates.push_back(tokens / ms * 1e3);
-  fmt::print("forward and backward of {} x {} tokens, {} loss rows\n  {}\n", sequences, length,
-             index.size(0), spread_of(rates, "tokens/s"));
-  print_share(pairs, (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9);
+  print_share(fmt::format("forward and backward of {} x {} tokens, {} loss rows", sequences, length,
+                          index.size(0)),
+              pairs, (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9,
+              tokens, "tokens/s");
+}
+
+void check_sample(Model& model, std::vector<int32_t> sequence, const Generation& made) {
+  const at::NoGradGuard no_grad;
+  const auto prompt = static_cast<int64_t>(sequence.size());
+  const auto count = static_cast<int64_t>(made.ids.size());
+  sequence.insert(sequence.end(), made.ids.begin(), made.ids.end());
+  const PackInput input = pack_sequences({sequence});
+  const at::Tensor index = at::arange(prompt - 1, prompt - 1 + count, at::kLong);
+  at::Tensor sampled = at::empty({count});
+  std::copy(made.logprobs.begin(), made.logprobs.end(), sampled.mutable_data_ptr<float>());
+  check_bits(sampled, model.token_logprob(input, index, input.tokens.index_select(0, index + 1)),
+             "log-probs of a sampled answer");
 }
 
 void bench_sample(Model& model, int64_t batch) {
   const GenerateOptions options{.max_new_tokens = 32, .batch = batch};
+  check_sample(model, prompts(batch, 40)[0], generate(model, prompts(batch, 40), options)[0]);
   const double tokens = static_cast<double>(batch * options.max_new_tokens);
   std::vector<double> rates;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 3; ++i) {
     Stopwatch watch;
     generate(model, prompts(batch, 40), options);
-    const double ms = watch.lap_ms();
-    if (i > 0) rates.push_back(tokens / ms * 1e3);
+    rates.push_back(tokens / watch.lap_ms() * 1e3);
   }
-  fmt::print("sample batch {}, 40 + 32 tokens\n  {}\n", batch, spread_of(rates, "tokens/s"));
+  print_figure({fmt::format("sampling, batch {}, 40 + 32 tokens", batch), rates, "tokens/s"});
+}
+
+}  // namespace
+
+}  // namespace xrun
+
+namespace xrun {
+
+namespace {
+
+int run(const std::vector<std::string_view>& names) {
+  const auto given = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const auto wanted = [&](std::string_view name) { return names.empty() || given(name); };
+  tune_allocator();
+  double load = 0;
+  getloadavg(&load, 1);
+  print_note("{} threads, load {:.2f}\n", at::get_num_threads(), load);
+  if (wanted("head")) {
+    for (const double fraction : {1.0, 0.2}) {
+      bench_head(2048, 64, 8192, fraction);
+      bench_head(1024, 256, 32000, fraction);
+      if (!given("small")) bench_head(1024, 768, 50304, fraction);
+    }
+  }
+  if (!wanted("step") && !wanted("sample")) return 0;
+  const auto dir = smollm_shape();
+  const auto model = Model::load(dir, at::kFloat, true);
+  std::filesystem::remove_all(dir);
+  if (wanted("step")) bench_step(*model, 16, 60, 35);
+  if (wanted("sample")) bench_sample(*model, 30);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  print_note("peak memory {} MB\n", usage.ru_maxrss / 1024);
+  return 0;
 }
 
 }  // namespace
@@ -195,29 +268,10 @@ void bench_sample(Model& model, int64_t batch) {
 }  // namespace xrun
 
 int main(int argc, char** argv) {
-  const auto wanted = [&](const char* name) {
-    bool found = argc == 1;
-    for (int i = 1; i < argc; ++i) found |= std::strcmp(argv[i], name) == 0;
-    return found;
-  };
-  xrun::tune_allocator();
-  double load = 0;
-  getloadavg(&load, 1);
-  fmt::print("{} threads, load {:.2f}\n", at::get_num_threads(), load);
-  if (wanted("head")) {
-    for (const double fraction : {1.0, 0.2}) {
-      xrun::bench_head(2048, 64, 8192, fraction);
-      xrun::bench_head(1024, 256, 32000, fraction);
-      xrun::bench_head(1024, 768, 50304, fraction);
-    }
+  try {
+    return xrun::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "model_bench: {}\n", error.what());
+    return 1;
   }
-  if (!wanted("step") && !wanted("sample")) return 0;
-  const auto dir = xrun::smollm_shape();
-  const auto model = xrun::Model::load(dir, at::kFloat, true);
-  std::filesystem::remove_all(dir);
-  if (wanted("step")) xrun::bench_step(*model, 16, 60, 35);
-  if (wanted("sample")) xrun::bench_sample(*model, 30);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  fmt::print("peak memory {} MB\n", usage.ru_maxrss / 1024);
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -77,10 +78,8 @@ void bench_shares(const Lists& packs, const std::vector<int64_t>& lengths, int r
     share_out(costs, 64);
     ms.push_back(watch.lap_ms());
   }
-  fmt::print(
-      "{} packs over 64 ranks by tokens squared: {}; the heaviest rank has {:.4f} of the "
-      "mean\n",
-      costs.size(), spread_of(ms, "ms"), most / mean);
+  print_note("the heaviest of 64 ranks has {:.4f} of the mean\n", most / mean);
+  print_figure({fmt::format("{} packs over 64 ranks", costs.size()), ms, "ms"});
 }
 
 void bench(uint64_t count, int64_t capacity, int runs, const char* file) {
@@ -92,14 +91,17 @@ void bench(uint64_t count, int64_t capacity, int runs, const char* file) {
   }
   const Lists packs = best_fit_decreasing(lengths, capacity);
   const double fill = checked_fill(packs, lengths, capacity);
+  const Pairs pairs = interleave(
+      runs, [&] { best_fit_decreasing(lengths, capacity); },
+      [&] {
+        std::vector<int64_t> sorted = lengths;
+        std::sort(sorted.begin(), sorted.end());
+      });
   std::vector<double> rates;
-  for (int run = 0; run < runs; ++run) {
-    Stopwatch watch;
-    best_fit_decreasing(lengths, capacity);
-    rates.push_back(static_cast<double>(count) / watch.lap_ms() / 1e3);
-  }
-  fmt::print("{} sequences into {} packs of {}, {:.3f} % full: {}\n", count, packs.size(), capacity,
-             100 * fill, spread_of(rates, "M sequences/s"));
+  for (const double ms : pairs.a_ms) rates.push_back(static_cast<double>(count) / ms / 1e3);
+  print_note("{} sequences into {} packs of {}, {:.3f} % full\n", count, packs.size(), capacity,
+             100 * fill);
+  print_figure({"pack", rates, "M sequences/s", pairs.ratio, "times std::sort of the lengths"});
   bench_shares(packs, lengths, runs);
 }
 

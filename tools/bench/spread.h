@@ -1,12 +1,14 @@
 #pragma once
-// Wall-clock timing and its spread, for the benchmarks.
+// Wall-clock timing, its spread, and the one form in which benchmarks print figures.
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace xrun {
@@ -25,11 +27,51 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// "median (lowest to highest) unit, n runs"; values must not be empty.
-inline std::string spread_of(std::vector<double> values, std::string_view unit) {
-  std::sort(values.begin(), values.end());
-  return fmt::format("{:.2f} ({:.2f} to {:.2f}) {}, {} runs", values[values.size() / 2],
-                     values.front(), values.back(), unit, values.size());
+// True if figures are printed as JSON (`xrun bench --json`); nothing else may then be printed.
+inline bool prints_json() { return std::getenv("XRUN_BENCH_JSON") != nullptr; }
+
+// Median, lowest and highest of values, which must not be empty.
+struct Spread {
+  explicit Spread(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    median = values[values.size() / 2], low = values.front(), high = values.back();
+  }
+  double median, low, high;
+};
+
+// A result: `values` of the runs, and `ratio` of each to a peer or to a peak of this machine.
+struct Figure {
+  std::string name;
+  std::vector<double> values;
+  std::string unit;
+  std::vector<double> ratio = {};  // may be empty
+  std::string peer = {};           // "of eager's time"
+};
+
+// "head: 46.50 ms (40.60 to 57.90), 61 runs; 0.64 of eager's time (0.49 to 0.80)", or an object.
+inline void print_figure(const Figure& figure) {
+  const Spread value(figure.values);
+  const std::string head =
+      prints_json()
+          ? R"({{"name":"{}","value":{:.6g},"unit":"{}","low":{:.6g},"high":{:.6g},"runs":{})"
+          : "{}: {:.2f} {} ({:.2f} to {:.2f}), {} runs";
+  std::string line = fmt::format(fmt::runtime(head), figure.name, value.median, figure.unit,
+                                 value.low, value.high, figure.values.size());
+  if (!figure.ratio.empty()) {
+    const Spread ratio(figure.ratio);
+    const std::string tail =
+        prints_json() ? R"(,"ratio":{:.6g},"peer":"{}","ratio_low":{:.6g},"ratio_high":{:.6g})"
+                      : "; {:.2f} {} ({:.2f} to {:.2f})";
+    line += fmt::format(fmt::runtime(tail), ratio.median, figure.peer, ratio.low, ratio.high);
+  }
+  fmt::print("{}{}\n", line, prints_json() ? "}" : "");
+  std::fflush(stdout);
+}
+
+// Prints a line about the machine or the input, unless figures are printed as JSON.
+template <class... Values>
+void print_note(fmt::format_string<Values...> form, Values&&... values) {
+  if (!prints_json()) fmt::print(form, std::forward<Values>(values)...);
 }
 
 // Milliseconds of two works that alternate, and the ratio of each pair.

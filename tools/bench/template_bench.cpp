@@ -103,14 +103,13 @@ void bench(const std::vector<Row>& all, const std::string& family) {
       });
   XRUN_CHECK(family != "chatml" || bytes == plain_bytes, "{} bytes, wanted {}", bytes, plain_bytes);
   const double scale = 1e3 / double(rows.size());
-  std::vector<double> us, plain_us;
+  std::vector<double> us;
   for (double ms : pairs.a_ms) us.push_back(ms * scale);
-  for (double ms : pairs.b_ms) plain_us.push_back(ms * scale);
-  fmt::print("{}: {} of {} rows, {:.1f} turns and {} bytes each: {} a conversation", family,
-             rows.size(), all.size(), double(turns) / double(rows.size()), bytes / rows.size(),
-             spread_of(us, "us"));
-  if (family == "chatml") fmt::print("; plain concatenation {}", spread_of(plain_us, "us"));
-  fmt::print("\n");
+  print_note("{} of {} rows, {:.1f} turns and {} bytes each\n", rows.size(), all.size(),
+             double(turns) / double(rows.size()), bytes / rows.size());
+  Figure figure{"template " + family, us, "us a conversation"};
+  if (family == "chatml") figure.ratio = pairs.ratio, figure.peer = "times plain concatenation";
+  print_figure(figure);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // tokens decode to the text.
 //   tokenizer_bench TOKENIZER_DIR TEXT_FILE
 //   tokenizer_bench --serve TOKENIZER_DIR    for tokenizer_peer.py: reads and answers JSON lines
-// Best of several runs, in CPU time of the thread. "cold" is the first pass, with empty caches; "warm"
-// is the best later pass. The ratio compares with a plain pass that counts a letter in the same bytes.
+// CPU time of the thread. "cold" is the first pass, with empty caches; the others are later passes.
+// The ratio compares with a plain pass that counts a letter in the same bytes.
 
 #include <fmt/core.h>
 #include <time.h>
@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "tools/bench/spread.h"
 
 namespace xrun {
 namespace {
@@ -70,18 +71,23 @@ void bench(const std::string& folder, const std::string& path) {
     for (const std::string& line : lines) tokens += tokenizer->encode(line).ids.size();
   };
   const double cold_s = seconds_of(encode_all);
-  double warm_s = 1e9, plain_s = 1e9;
+  const double mb = double(bytes) / 1e6;
+  std::vector<double> mb_per_s, ratio;
   size_t ends = 0;
   for (int i = 0; i < 10; ++i) {
-    warm_s = std::min(warm_s, seconds_of(encode_all));
-    plain_s = std::min(plain_s, seconds_of([&] {
-      for (const std::string& line : lines) ends += size_t(std::count(line.begin(), line.end(), 'e'));
-    }));
+    const double warm_s = seconds_of(encode_all);
+    const double plain_s = seconds_of([&] {
+      for (const std::string& line : lines)
+        ends += size_t(std::count(line.begin(), line.end(), 'e'));
+    });
+    mb_per_s.push_back(mb / warm_s);
+    ratio.push_back(warm_s / plain_s);
   }
   XRUN_CHECK(ends > 0 || bytes == 0, "the plain pass found nothing");
-  fmt::print("load {:.2f} ms; {} bytes, {} tokens; cold {:.1f} MB/s, warm {:.1f} MB/s, {:.0f}x the "
-             "time of a plain pass\n", load_s * 1e3, bytes, tokens, double(bytes) / cold_s / 1e6,
-             double(bytes) / warm_s / 1e6, warm_s / plain_s);
+  print_note("{} bytes, {} tokens\n", bytes, tokens);
+  print_figure({"tokenizer", mb_per_s, "MB/s", ratio, "times the time of a plain pass"});
+  print_figure({"tokenizer, cold", {mb / cold_s}, "MB/s"});
+  print_figure({"loading the tokenizer, best of 20", {load_s * 1e3}, "ms"});
 }
 
 // {"texts"} sets the documents; {"ids": true} answers with their ids; {"ids": false} encodes them and

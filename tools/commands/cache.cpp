@@ -1,5 +1,5 @@
-// xrun cache ls | verify | rm: lists, checks and removes token caches and checks sidecars. (`xrun
-// cache RECIPE.lua` builds, so the engine has it.)
+// xrun cache ls | verify | rm lists, checks and removes token caches, and checks sidecars. (`xrun
+// cache RECIPE.lua` builds them: engine/recipe.cpp.)
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/cache_root.h"
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
@@ -78,7 +78,7 @@ int list(const CacheArguments& arguments) {
     return 0;
   }
   if (caches.empty()) {
-    std::printf("%s holds no caches\n", store().c_str());
+    std::printf("%s has no caches\n", store().c_str());
     return 0;
   }
   using A = Align;
@@ -112,7 +112,7 @@ fs::path folder_of(const std::string& key) {
                   key, found.size(), store().string()));
 }
 
-// Prints the result; returns true if the cache is whole.
+// Prints the result; returns true if the cache is intact.
 bool verify_one(const fs::path& dir, bool json) {
   Console console([](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); },
                   console_traits(2));
@@ -138,7 +138,8 @@ bool verify_one(const fs::path& dir, bool json) {
   if (json) {
     print_line(row);
   } else if (problem.empty()) {
-    std::printf("%s: %s rows, whole\n", shown_text(dir.string()).c_str(), count_text(rows).c_str());
+    std::printf("%s: %s rows, intact\n", shown_text(dir.string()).c_str(),
+                count_text(rows).c_str());
   } else {
     std::fprintf(stderr, "%s\n", shown_text(problem).c_str());
   }
@@ -155,7 +156,7 @@ void print_check(const SidecarCheck& check, bool json) {
     if (!check.problem.empty()) row.set("problem", check.problem);
     print_line(row);
   } else if (check.problem.empty()) {
-    std::printf("%s: %s values of %s, whole\n", shown_text(check.dir.string()).c_str(),
+    std::printf("%s: %s values of %s, intact\n", shown_text(check.dir.string()).c_str(),
                 count_text(check.entries).c_str(), shown_text(check.name).c_str());
   } else {
     std::fprintf(stderr, "%s\n", shown_text(check.problem).c_str());
@@ -228,9 +229,10 @@ int command_cache(int argc, char** argv) {
   for (CLI::App* command : {ls, check}) {
     command->add_flag("--json", arguments.json, "one object a line");
   }
-  check->add_option("DIR", arguments.keys,
-                    "folders, or keys or their beginnings; without any, all caches and sidecars");
-  rm->add_option("KEY", arguments.keys, "keys or their beginnings");
+  check->add_option(
+      "DIR", arguments.keys,
+      "folders, keys or beginnings of keys; if none is given, all caches and sidecars");
+  rm->add_option("KEY", arguments.keys, "keys or beginnings of keys");
   rm->add_flag("--unfinished", arguments.unfinished, "all interrupted builds");
   rm->add_flag("--all", arguments.all, "all caches, and the remembered digests of data files");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;

@@ -1,3 +1,5 @@
+// Bad usage ends with status 2, whatever status CLI11 gives it.
+
 #include "tools/commands/command_line.h"
 
 #include <fmt/core.h>
@@ -9,6 +11,10 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "core/config/config_field.h"
 
 namespace xrun {
 
@@ -32,11 +38,59 @@ CLI::Validator whole_number_within(int64_t lowest, int64_t highest, const std::s
       "");
 }
 
+// The engine's key that an option stands for: "optim.lr" for lr, learning-rate or optim.lr; "" if
+// there is none or there are several.
+std::string key_of_option(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (find_config_field(name) != nullptr) return name;
+  std::string path;
+  if (!foreign_name_hint(name, &path).empty() && !path.empty()) {
+    const bool table = find_config_field(path)->kind == FieldKind::kTable;
+    return table ? path + "." + config_field_names(path).front() : path;
+  }
+  std::vector<std::string> found;
+  for (const ConfigField& field : config_fields()) {
+    if (field.path.ends_with("." + name)) found.push_back(field.path);
+  }
+  return found.size() == 1 ? found[0] : "";
+}
+
+// "--lr is not an option; ..." for the first unknown option of a command that takes --set, or "".
+std::string unknown_option_text(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining();
+  const auto found = std::find_if(rest.begin(), rest.end(), [](const std::string& argument) {
+    return argument.starts_with("--") && argument.size() > 2;
+  });
+  if (found == rest.end() || app.get_option_no_throw("--set") == nullptr) return "";
+  const size_t equals = std::min(found->find('='), found->size());
+  const std::string option = found->substr(0, equals);
+  std::string key = key_of_option(option.substr(2));
+  std::vector<std::string> options;
+  for (const CLI::Option* known : app.get_options()) {
+    for (const std::string& name : known->get_lnames()) options.push_back("--" + name);
+  }
+  if (const std::string near = nearest_name(option, options); key.empty() && !near.empty()) {
+    return fmt::format("{} is not an option; did you mean {}?", option, near);
+  }
+  if (key.empty()) key = option.substr(2);  // a key of the recipe
+  const bool next = found + 1 != rest.end() && !(found + 1)->starts_with("--");
+  const std::string value = equals < found->size() ? found->substr(equals + 1)
+                            : next                 ? *(found + 1)
+                                                   : "VALUE";
+  return fmt::format("{} is not an option; config keys are set with --set {}={}", option, key,
+                     shell_word(value));
+}
+
 }  // namespace
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    const std::string text = unknown_option_text(app);
+    if (text.empty()) return app.exit(error) == 0 ? 0 : 2;
+    fmt::print(stderr, "xrun: {}\nRun with --help for more information.\n", text);
+    return 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -62,7 +116,7 @@ CLI::Validator existing_folder() {
         std::error_code code;
         if (std::filesystem::is_directory(path, code)) return std::string();
         return fmt::format("{}: {}", path,
-                           code ? "cannot be opened: " + code.message() : "is no folder");
+                           code ? "cannot be opened: " + code.message() : "is not a folder");
       },
       "");
 }

@@ -15,7 +15,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int kSame = 0, kDiffer = 1;  // 2, trouble, is that of a UsageError
+constexpr int kSame = 0, kDiffer = 1;  // an error is a UsageError: 2
 
 int diff(const std::vector<std::string>& dirs, bool json) {
   const std::vector<RunFiles> runs = read_runs(dirs);
@@ -24,8 +24,7 @@ int diff(const std::vector<std::string>& dirs, bool json) {
   if (json) {
     std::printf("%s\n", dump_json(comparison_json(comparison)).c_str());
   } else {
-    Console console([](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); },
-                    console_traits(1));
+    Console console([](std::string_view text) { write_through(stdout, text); }, console_traits(1));
     console.print(comparison_text(comparison, console));
   }
   return comparison.same() ? kSame : kDiffer;
@@ -35,8 +34,8 @@ int diff(const std::vector<std::string>& dirs, bool json) {
 
 int command_diff(int argc, char** argv) {
   CLI::App app(
-      "Shows what differs between two runs in settings, code, data and results. Exit status: 0 no "
-      "difference that has an effect, 1 there is one, 2 trouble.",
+      "Shows the differences between two runs in settings, code, data and results. Exit status: 0 "
+      "no difference has an effect, 1 some have, 2 an error.",
       "xrun diff");
   std::vector<std::string> dirs;
   bool json = false;
@@ -48,7 +47,7 @@ int command_diff(int argc, char** argv) {
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    throw UsageError(error.what());  // status 1 says that they differ
+    throw UsageError(error.what());  // status 1 would mean that they differ
   }
 }
 

@@ -63,7 +63,7 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
   try {
     tokens = render_row(row, tokenizer, chat_template);
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", rows.place(), error.what()));
+    throw Error(fmt::format("{}: {}", rows.location(), error.what()));
   }
   if (!json) return tokens.rendering.text;
   Json out = Json::object();
@@ -75,7 +75,7 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
 
 // Returns the exit status: 1 if a row was bad; its error is reported instead of its output.
 int render_rows(const RenderArguments& arguments) {
-  const auto tokenizer = Tokenizer::load(arguments.tokenizer);
+  const auto tokenizer = Tokenizer::load(tokenizer_folder(arguments.tokenizer));
   if (!tokenizer->notice().empty())
     std::fprintf(stderr, "%s\n", shown_text(tokenizer->notice()).c_str());
   const ResolvedTemplate resolved = resolve_template(
@@ -110,11 +110,10 @@ int command_render(int argc, char** argv) {
       "add_generation_prompt, ...) as an argument of the template",
       "xrun render");
   RenderArguments arguments;
-  app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")
-      ->required()
-      ->check(existing_folder());
+  app.add_option("--tokenizer", arguments.tokenizer, "its folder, or a name that --model takes")
+      ->required();
   app.add_option("--template", arguments.chat_template,
-                 "a template file, or a built-in name; the tokenizer's own if not given");
+                 "a template file or the name of a built-in one; by default the tokenizer's own");
   app.add_option("FILE", arguments.file, "rows; standard input if not given or -");
   app.add_option("--date", arguments.date,
                  "the date of strftime_now, as 2024-07-26; now if not given");

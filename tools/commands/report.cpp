@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/cache_root.h"
-#include "core/base/count_text.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
+#include "core/base/strings.h"
 #include "core/run/record/run_files.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"

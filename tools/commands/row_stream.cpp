@@ -1,3 +1,5 @@
+// Output goes through write(2): a closed pipe ends the command quietly, other failures are errors.
+
 #include "tools/commands/row_stream.h"
 
 #include <unistd.h>
@@ -41,7 +43,7 @@ bool RowReader::next(std::string& line) {
   return true;
 }
 
-std::string RowReader::place() const { return fmt::format("{}:{}", name_, line_); }
+std::string RowReader::location() const { return fmt::format("{}:{}", name_, line_); }
 
 void RowWriter::write(std::string_view line) {
   buffer_.append(line);

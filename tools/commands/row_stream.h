@@ -21,7 +21,7 @@ class RowReader {
   bool next(std::string& line);
   const std::string& name() const { return name_; }
   int64_t line() const { return line_; }  // the number of the last line, 1-based
-  std::string place() const;              // "name:line"
+  std::string location() const;           // "name:line"
 
  private:
   std::string name_;

@@ -1,3 +1,5 @@
+// Names and contents of run folders are foreign text: shown_text keeps them from the terminal.
+
 #include "tools/commands/run_notices.h"
 
 #include <cstdio>

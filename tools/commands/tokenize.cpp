@@ -61,25 +61,25 @@ Json field_of(const std::string& line, const RowReader& rows, const char* name) 
   const Json row = parse_json(line, rows.name(), rows.line());
   const Json* field = row.find(name);
   XRUN_CHECK(row.is_object() && field != nullptr, "{}: wanted an object with the field \"{}\"",
-             rows.place(), name);
+             rows.location(), name);
   return *field;
 }
 
 std::string text_of(const std::string& line, const RowReader& rows) {
   const Json text = field_of(line, rows, "text");
   XRUN_CHECK(text.is_string(), "{}: the field \"text\" is of kind {}, wanted a string",
-             rows.place(), text.kind_name());
+             rows.location(), text.kind_name());
   return text.as_string();
 }
 
 std::vector<int32_t> ids_of(const std::string& line, const RowReader& rows) {
   const Json field = field_of(line, rows, "ids");
-  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" is of kind {}, wanted an array", rows.place(),
+  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" is of kind {}, wanted an array", rows.location(),
              field.kind_name());
   std::vector<int32_t> ids;
   for (const Json& id : field.as_array()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= INT32_MAX,
-               "{}: \"ids\"[{}] is {}, wanted an id", rows.place(), ids.size(), dump_json(id));
+               "{}: \"ids\"[{}] is {}, wanted an id", rows.location(), ids.size(), dump_json(id));
     ids.push_back(int32_t(id.as_int()));
   }
   return ids;
@@ -105,7 +105,7 @@ Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
 
 // Returns the exit status: 1 if a row was bad; its error is in its place in the output.
 int tokenize_rows(const TokenizeArguments& arguments) {
-  const auto tokenizer = Tokenizer::load(arguments.tokenizer);
+  const auto tokenizer = Tokenizer::load(tokenizer_folder(arguments.tokenizer));
   if (!tokenizer->notice().empty())
     std::fprintf(stderr, "%s\n", shown_text(tokenizer->notice()).c_str());
   RowReader rows(arguments.file);
@@ -143,22 +143,22 @@ int tokenize_rows(const TokenizeArguments& arguments) {
 }  // namespace
 
 int command_tokenize(int argc, char** argv) {
-  CLI::App app("Writes the token ids of each line, with the bytes that each token stands for",
+  CLI::App app("Writes the token ids of each line, and the bytes that each token covers",
                "xrun tokenize");
   TokenizeArguments arguments;
-  app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")
-      ->required()
-      ->check(existing_folder());
-  app.add_option("FILE", arguments.file, "text, a line a row; standard input if not given or -");
+  app.add_option("--tokenizer", arguments.tokenizer, "its folder, or a name that --model takes")
+      ->required();
+  app.add_option("FILE", arguments.file,
+                 "text, one row per line; standard input if not given or -");
   app.add_flag("--json", arguments.json, "rows are objects with a field \"text\"");
   app.add_flag(
       "--specials", arguments.specials,
       "add the tokens of the post-processor (BOS, EOS); with --decode show special tokens");
   app.add_flag(
       "--decode", arguments.decode,
-      "the other way: rows are objects with a field \"ids\", and become {\"text\"}; special "
-      "tokens are left out unless --specials is given");
-  app.add_flag("--count", arguments.count, "write the number of tokens alone");
+      "decode instead: rows are objects with a field \"ids\" and become {\"text\"}, without "
+      "special tokens unless --specials is given");
+  app.add_flag("--count", arguments.count, "write only the number of tokens");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return tokenize_rows(arguments);
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Fuzz targets: functions over bytes that others may have written. Each returns normally whatever
-// it is given; an exception that is no xrun::Error, a crash, a leak or a hang is a defect.
+// it is given; an exception other than xrun::Error, a crash, a leak or a hang is a defect.
 // tools/fuzz/run runs one under libFuzzer; the corpora are replayed by the ordinary tests.
 
 #include <stdexcept>

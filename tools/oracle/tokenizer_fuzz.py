@@ -45,7 +45,7 @@ class Draw(random.Random):
         return {"Regex": self.choice(REGEXES)}
 
     def normalizer(self):
-        kind = self.choice(["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt",
+        kind = self.choice(["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents",
                             "ByteLevel", "Strip", "Replace", "Prepend", "BertNormalizer"])
         options = {
             "Strip": {"strip_left": self.flag(), "strip_right": self.flag()},
@@ -57,14 +57,12 @@ class Draw(random.Random):
         return {"type": kind, **options.get(kind, {})}
 
     def pre_tokenizer(self):
-        kind = self.choice(["Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts",
-                            "Punctuation", "CharDelimiterSplit", "Digits", "FixedLength", "Split",
+        kind = self.choice(["Whitespace", "WhitespaceSplit", "BertPreTokenizer",
+                            "Punctuation", "Digits", "Split",
                             "ByteLevel", "Metaspace"])
         options = {
             "Punctuation": {"behavior": self.choice(BEHAVIORS)},
-            "CharDelimiterSplit": {"delimiter": self.choice("e é")},
             "Digits": {"individual_digits": self.flag()},
-            "FixedLength": {"length": self.randrange(1, 7)},
             "Split": {"pattern": self.pattern(), "behavior": self.choice(BEHAVIORS),
                       "invert": self.flag()},
             "ByteLevel": {"add_prefix_space": self.flag(), "trim_offsets": True,
@@ -84,7 +82,6 @@ class Draw(random.Random):
             None, {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True},
             {"type": "WordPiece", "prefix": "##", "cleanup": self.flag()},
             {"type": "BPEDecoder", "suffix": "</w>"},
-            {"type": "CTC", "pad_token": "a", "word_delimiter_token": "|", "cleanup": self.flag()},
             {"type": "Metaspace", "replacement": "▁", "split": True,
              "prepend_scheme": self.choice(["first", "never", "always"])},
             {"type": "Sequence", "decoders": [

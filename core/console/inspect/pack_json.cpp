@@ -1,3 +1,5 @@
+// A pack as the JSON object of `xrun inspect --json` (design.md 4), segments end to end.
+
 #include "core/console/inspect/inspected_pack.h"
 
 namespace xrun {

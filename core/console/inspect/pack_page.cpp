@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/base/counted.h"
+#include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/page/html_page.h"
 #include "core/console/terminal/palette.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/counted.h"
+#include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/inspect/token_lines.h"
 #include "core/console/terminal/palette.h"
@@ -109,10 +109,10 @@ class StepWriter {
   }
 
   void block_head(const InspectedSegment& segment) {
-    const std::string place =
+    const std::string location =
         fmt::format("{}:{}", shown_text(segment.file, Blanks::kBreaksMarked), segment.line);
-    facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : place,
-           segment.pair >= 0 ? place : size_text(segment),
+    facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : location,
+           segment.pair >= 0 ? location : size_text(segment),
            segment.weight == 1 ? "" : fmt::format("weight {:g}", segment.weight)},
           "1;36", 2);
   }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/base/counted.h"
+#include "core/base/strings.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot.h"
 #include "core/console/page/plot_axis.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot.h"
 #include "core/console/page/plot_axis.h"
@@ -34,12 +34,20 @@ constexpr TopicTitle kTopics[] = {{Topic::kResult, "Losses and results"},
                                   {Topic::kPair, "Reward margins and lengths over time"},
                                   {Topic::kUpdate, "The update and its speed"}};
 
-// The parts of a metric's name: "valid/mt/length_chosen" is "length", "valid mt", "chosen".
+// The parts of a metric's name: "valid/mt/length_chosen" is "length", "valid mt", "chosen", and
+// "valid/loss/chats", the loss of one source, is "loss by source", "valid chats".
 struct MetricName {
   std::string topic, split, side;
 };
 
-MetricName parts_of(const std::string& name, bool join_sides) {
+MetricName parts_of(const RunMetrics& metrics, const std::string& name, bool join_sides) {
+  const std::string whole = name.substr(0, name.rfind('/'));
+  if (whole != name && metrics.find(whole) != nullptr) {  // the metric of one source
+    MetricName parts = parts_of(metrics, whole, false);
+    parts.topic += " by source";
+    parts.split += " " + name.substr(whole.size() + 1);
+    return parts;
+  }
   MetricName parts{name, "", ""};
   if (name.starts_with("train/")) {
     parts = {name.substr(6), "train", ""};
@@ -99,7 +107,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
   size_t lines = 0;
   for (size_t run = 0; run < runs.size(); ++run) {
     for (const MetricSeries& series : runs[run].metrics.series) {
-      const MetricName name = parts_of(series.name, runs.size() == 1);
+      const MetricName name = parts_of(runs[run].metrics, series.name, runs.size() == 1);
       auto found = index.find(name.topic);
       if (found == index.end()) {
         if (charts.size() >= kMostCharts || lines >= kMostLines) {

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/count_text.h"
-#include "core/base/counted.h"
 #include "core/base/error.h"
-#include "core/base/json_member.h"
+#include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot.h"
@@ -182,7 +181,7 @@ std::string source_html(const SourceSample& source) {
     for (const std::string& name : source.streams) {
       if (source.streams.size() > 1) names += (names.empty() ? ": " : ", ") + html_escape(name);
     }
-    out += "<div class=\"dim\">" + html_escape(row.place) + names + "</div><div class=\"sides\">";
+    out += "<div class=\"dim\">" + html_escape(row.location) + names + "</div><div class=\"sides\">";
     for (const auto& pieces : row.streams) out += side_html(pieces);
     out += "</div>\n";
   }

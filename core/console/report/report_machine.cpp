@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot_axis.h"
 #include "core/console/report/report_sections.h"

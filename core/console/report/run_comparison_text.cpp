@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/console/report/report.h"
 #include "core/console/terminal/shown_text.h"

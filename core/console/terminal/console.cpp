@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -50,6 +51,20 @@ ColorDepth terminal_colors() {
   const bool many = term.find("256color") != std::string::npos ||
                     term.find("direct") != std::string::npos || !environment("COLORTERM").empty();
   return many ? ColorDepth::k256 : ColorDepth::k16;
+}
+
+void write_through(std::FILE* stream, std::string_view text) {
+  std::fflush(stream);
+  while (!text.empty()) {
+    const ssize_t written = ::write(fileno(stream), text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      std::fwrite(text.data(), 1, text.size(), stream);  // fails in the same way, with the flag
+      std::fflush(stream);
+      return;
+    }
+  }
 }
 
 void Console::print(std::string_view text) {

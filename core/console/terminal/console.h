@@ -1,6 +1,7 @@
 #pragma once
 // Output for people: lines that stay, and one status line that is redrawn.
 
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ ConsoleTraits console_traits(int fd);
 
 // Returns the colours that TERM and COLORTERM promise: at least 16.
 ColorDepth terminal_colors();
+
+// Writes all of `text` to a stream, past its buffer. A signal does not cut the write: through stdio
+// an EINTR would set the stream's error flag and lose the buffer. Any other failure sets the flag.
+void write_through(std::FILE* stream, std::string_view text);
 
 // Lines above, the status below. All output goes through `sink`. Not thread-safe.
 class Console {

@@ -1,3 +1,6 @@
+// Offsets are bytes; every motion goes by whole characters, combining marks included. An undo
+// restores the text from before the last edit, or from before a run of typed characters.
+
 #include "core/console/terminal/edit_buffer.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Verdict, subject and text in columns; the fix follows an arrow on a line below.
+
 #include "core/console/terminal/finding.h"
 
 #include <fmt/core.h>

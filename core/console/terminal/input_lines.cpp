@@ -1,3 +1,6 @@
+// A signal may arrive on another thread and end no wait here, so reads poll and look at the
+// interrupt flag in between.
+
 #include "core/console/terminal/input_lines.h"
 
 #include <poll.h>
@@ -6,14 +9,23 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 #include "core/base/interrupt.h"
+#include "core/console/terminal/console.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+
+// Whether standard input and output are a terminal that obeys cursor movements.
+bool can_edit() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && term != nullptr &&
+         *term != '\0' && std::string_view(term) != "dumb";
+}
 
 // Returns whether a signal that ends the process is pending; a Ctrl-C is cleared and ignored.
 bool stopped() {
@@ -154,12 +166,25 @@ InputLines::Outcome PlainLines::next(std::string& input) {
       begun = false;
       continue;
     }
-    if (got == Line::kEnd) return begun ? Outcome::kInput : Outcome::kEnd;
+    if (got == Line::kEnd) {
+      if (ask_) write_through(stdout, "\n");  // the cursor is behind the prompt
+      return begun ? Outcome::kInput : Outcome::kEnd;
+    }
     if (!begun) first_line_ = lines_;
     input += (begun ? "\n" : "") + line;
     begun = true;
     if (!wants_more_ || !wants_more_(input)) return Outcome::kInput;
   }
+}
+
+std::unique_ptr<InputLines> terminal_lines(EditorSettings settings, History& history) {
+  if (can_edit()) {
+    return std::make_unique<EditedLines>(STDIN_FILENO, STDOUT_FILENO, std::move(settings), history);
+  }
+  const auto ask = [prompt = settings.prompt, further = settings.more](bool more) {
+    write_through(stdout, more ? further : prompt);
+  };
+  return std::make_unique<PlainLines>(STDIN_FILENO, std::move(settings.wants_more), ask);
 }
 
 }  // namespace xrun

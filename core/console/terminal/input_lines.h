@@ -66,4 +66,8 @@ class PlainLines : public InputLines {
   int lines_ = 0, first_line_ = 0;
 };
 
+// Returns the inputs of standard input, a terminal: edited if it can move its cursor, else plain
+// with `settings`' prompts. `history` outlives them.
+std::unique_ptr<InputLines> terminal_lines(EditorSettings settings, History& history);
+
 }  // namespace xrun

@@ -1,3 +1,6 @@
+// A key goes to the history search, then to completion, then to editing. A mode that does not use
+// the key ends and passes it on.
+
 #include "core/console/terminal/line_editor.h"
 
 #include <fmt/core.h>
@@ -5,8 +8,9 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/trimmed.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
+#include "core/config/lua_source.h"
 #include "core/console/terminal/text_width.h"
 
 namespace xrun {
@@ -19,16 +23,6 @@ constexpr std::string_view kIndent = "  ";
 
 std::string_view indent_of(std::string_view line) {
   return line.substr(0, std::min(line.find_first_not_of(" \t"), line.size()));
-}
-
-// Returns whether the lines that follow are indented further.
-bool opens(std::string_view line) {
-  line = trimmed(line);
-  for (const std::string_view end : {"then", "do", "else", "repeat", "{", "("}) {
-    if (line.ends_with(end)) return true;
-  }
-  const size_t function = line.rfind("function");
-  return function != line.npos && line.ends_with(')') && line.find("end", function) == line.npos;
 }
 
 bool closes(std::string_view word) {
@@ -130,7 +124,7 @@ void LineEditor::begin_line() {
   const std::string_view line =
       std::string_view(buffer_.text()).substr(begin, buffer_.cursor() - begin);
   std::string next = "\n" + std::string(indent_of(line));
-  if (opens(line)) next += kIndent;
+  if (opens_block(line)) next += kIndent;
   buffer_.insert(next);
 }
 
@@ -145,7 +139,7 @@ void LineEditor::pull_left_closing_word() {
   const size_t above = buffer_.line_begin(begin - 1);
   const std::string_view line_above = std::string_view(text).substr(above, begin - 1 - above);
   const std::string_view indent = indent_of(line);
-  const size_t expected = indent_of(line_above).size() + (opens(line_above) ? kIndent.size() : 0);
+  const size_t expected = indent_of(line_above).size() + (opens_block(line_above) ? kIndent.size() : 0);
   if (indent.size() != expected || indent.size() < kIndent.size()) return;
   buffer_.replace_before(begin, std::string(indent.substr(kIndent.size())) + std::string(word));
 }

@@ -29,8 +29,8 @@ struct Completions {
 
 struct EditorSettings {
   std::string prompt = "> ", more = ". ";
-  std::function<bool(std::string_view)> wants_more;               // empty: never
-  std::function<Completions(std::string_view, size_t)> complete;  // empty: none
+  std::function<bool(std::string_view)> wants_more = {};               // empty: never
+  std::function<Completions(std::string_view, size_t)> complete = {};  // empty: none
 };
 
 // Requests from a key to the owner of the editor.

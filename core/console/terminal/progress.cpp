@@ -1,3 +1,7 @@
+// Rates are exponential means of the last steps. A terminal is redrawn at most ten times a second;
+// other outputs get a line every 30 s. Printing a line clears the status line; the next step that
+// prints no line draws it again.
+
 #include "core/console/terminal/progress.h"
 
 #include <fmt/core.h>
@@ -6,7 +10,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/data/rows/ledger.h"
 
@@ -15,7 +19,8 @@ namespace xrun {
 namespace {
 
 constexpr double kMeanWeight = 0.1;  // of the newest step
-constexpr double kPlainLineS = 30;   // between lines without a terminal
+constexpr double kLineS = 1;         // between lines that stay on a terminal
+constexpr double kPlainLineS = 30;   // between lines elsewhere
 constexpr double kShowTaskAfterS = 2;
 constexpr double kRedrawS = 0.1;
 
@@ -37,6 +42,13 @@ std::string format_duration(double seconds) {
   return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
 }
 
+std::string format_epochs(double epochs) {
+  if (epochs < 1) return fmt::format("{:.2g}", epochs);
+  std::string text = fmt::format("{:.{}f}", epochs, epochs < 100 ? 1 : 0);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text;
+}
+
 std::string format_metric(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf");
   const double size = std::fabs(value);
@@ -53,7 +65,7 @@ RunProgress::~RunProgress() { finish(); }
 
 void RunProgress::start() {
   last_ = last_printed_ = clock_();
-  body_s_ = update_s_ = tokens_ = 0;
+  body_s_ = update_s_ = tokens_ = flops_ = 0;
   steps_ = 0;
   printed_done_ = -1;
 }
@@ -61,10 +73,18 @@ void RunProgress::start() {
 std::string RunProgress::line(const StepProgress& progress) const {
   std::string text = progress.total > 0 ? fmt::format("step {}/{}", progress.done, progress.total)
                                         : fmt::format("step {}", progress.done);
+  if (format_epochs(progress.epochs) != "1" && progress.epochs > 1) {
+    text +=
+        fmt::format("  epoch {}/{}", format_epochs(progress.epoch), format_epochs(progress.epochs));
+  }
   if (progress.loss) text += "  loss " + format_metric(*progress.loss);
   if (progress.accuracy) text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
   if (update_s_ > 0 && tokens_ > 0) {
     text += fmt::format("  {} tokens/s", count_text(std::llround(tokens_ / update_s_)));
+    if (progress.peak_flops > 0 && flops_ > 0) {
+      const double percent = 100 * flops_ / update_s_ / progress.peak_flops;
+      text += fmt::format(" ({:.{}f}% of peak)", percent, percent < 10 ? 1 : 0);
+    }
   }
   if (progress.total > progress.done) {
     const auto left = static_cast<double>(progress.total - progress.done);
@@ -73,25 +93,30 @@ std::string RunProgress::line(const StepProgress& progress) const {
   return text;
 }
 
-void RunProgress::step(const StepProgress& progress) {
+std::string RunProgress::step(const StepProgress& progress) {
   const double now = clock_();
   const double body_s = now - last_;
   const bool first = ++steps_ == 1;
   move_mean(body_s_, body_s, std::max<int64_t>(steps_ - 1, 1));
   move_mean(update_s_, progress.update_s > 0 ? progress.update_s : body_s, steps_);
   move_mean(tokens_, static_cast<double>(progress.tokens), steps_);
+  move_mean(flops_, progress.flops, steps_);
   last_ = now;
-  if (console_.traits().terminal) {
-    console_.set_status(line(progress));
-    return;
-  }
+  const bool terminal = console_.traits().terminal;
   const bool last = progress.total > 0 && progress.done >= progress.total;
   const bool tenth = progress.total > 0 &&
                      (progress.done - printed_done_) * 10 >= std::max<int64_t>(progress.total, 10);
-  if (!first && !last && !tenth && now - last_printed_ < kPlainLineS) return;
+  const bool late = now - last_printed_ >= (terminal ? kLineS : kPlainLineS);
+  std::string text = line(progress);
+  if (!first && !last && !tenth && !late) {
+    console_.set_status(text);  // nothing unless on a terminal
+    return "";
+  }
   last_printed_ = now;
   printed_done_ = progress.done;
-  console_.print(line(progress));
+  console_.set_status("");
+  console_.print(text);
+  return text;
 }
 
 void RunProgress::finish() { console_.set_status(""); }

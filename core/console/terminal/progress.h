@@ -18,17 +18,21 @@ double steady_seconds();
 struct StepProgress {
   int64_t done = 0;   // bodies done, this one included
   int64_t total = 0;  // of the phase; 0: unknown
-  std::optional<double> loss;
-  std::optional<double> accuracy;
-  int64_t tokens = 0;   // of this step
-  double update_s = 0;  // of its update; 0: as long as the body
+  double epoch = 0;   // done so far, this body included
+  double epochs = 0;  // of the phase; shown if there is more than one
+  std::optional<double> loss = {};
+  std::optional<double> accuracy = {};
+  int64_t tokens = 0;     // of this step
+  double update_s = 0;    // of its update; 0: as long as the body
+  double flops = 0;       // of its update
+  double peak_flops = 0;  // a second, of this machine; 0: unknown
 };
 
-// "step 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s counts
-// the updates; the time left counts whole bodies, the first only until there is a second, because
-// it often includes preparation. Both are exponential means, weight 0.1. On a terminal every step
-// redraws the line; elsewhere a line is printed for the first and the last step, and whenever 30 s
-// or a tenth of the total have passed.
+// "step 57/120  epoch 1.4/3  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s
+// counts the updates; the time left counts whole bodies, the first only until there is a second,
+// because it often includes preparation. Both are exponential means, weight 0.1. A line stays for
+// the first and the last step, for every tenth of the total, and once a second (every 30 s if the
+// output is not a terminal). On a terminal the steps between redraw one line below.
 class RunProgress {
  public:
   explicit RunProgress(Console& console, Clock clock = steady_seconds);
@@ -36,7 +40,8 @@ class RunProgress {
 
   // Call before the first body of a loop, so that the first step has a duration.
   void start();
-  void step(const StepProgress& progress);
+  // Returns the line if it stays, else "".
+  std::string step(const StepProgress& progress);
   void finish();
 
  private:
@@ -45,7 +50,7 @@ class RunProgress {
   Console& console_;
   Clock clock_;
   double last_ = 0, last_printed_ = 0;
-  double body_s_ = 0, update_s_ = 0, tokens_ = 0;  // means
+  double body_s_ = 0, update_s_ = 0, tokens_ = 0, flops_ = 0;  // means
   int64_t steps_ = 0, printed_done_ = -1;
 };
 
@@ -66,6 +71,8 @@ class TaskProgress {
   double began_, shown_;
 };
 
+// "0.033", "3", "27.8", "444": at most one decimal from 1 on, none from 100 on.
+std::string format_epochs(double epochs);
 // "45s", "2m 10s", "3h 05m"; rounds up.
 std::string format_duration(double seconds);
 // "0.6931", "12.3", "1.2e-05": four significant digits.

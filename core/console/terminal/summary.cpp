@@ -1,3 +1,5 @@
+// Texts at the beginning and the end of a run: dim names in one column, values wrapped beside them.
+
 #include "core/console/terminal/summary.h"
 
 #include <fmt/core.h>
@@ -5,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
@@ -90,7 +92,7 @@ std::string step_text(const RunSummary& summary) {
   std::string text = count_text(summary.steps);
   if (summary.total_steps > summary.steps) text += " of " + count_text(summary.total_steps);
   if (summary.first_step > 0) {
-    text += fmt::format(", from {} on after a resume", count_text(summary.first_step));
+    text += fmt::format(" (resumed at step {})", count_text(summary.first_step));
   }
   return text;
 }
@@ -186,12 +188,13 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
                           count_text(summary.skipped), summary.skipped == 1 ? "" : "s"));
   }
   facts.add("run", summary.dir.string());
-  for (const std::filesystem::path& exported : summary.exported) {
-    const bool last = exported.filename() == "hf";
-    facts.add(last ? "model" : exported.filename().string(), exported.string());
+  for (const auto& [path, dtype] : summary.exported) {
+    const std::string name = path.filename() == "hf" ? "model" : path.filename().string();
+    facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
-    facts.add("go on", "the same command with --resume and more --steps, or none");
+    facts.add("to continue",
+              fmt::format("xrun {} --run {} --resume", summary.recipe, summary.dir.string()));
   }
   return facts.text();
 }

@@ -1,3 +1,6 @@
+// A folder belongs to the cache only if it holds nothing but the files of a build; any other folder
+// is left alone. A lock that somebody holds marks a build in progress.
+
 #include "core/data/cache/cache_folder.h"
 
 #include <algorithm>
@@ -5,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/shard_file.h"

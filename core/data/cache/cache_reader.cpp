@@ -39,7 +39,7 @@ void CacheReader::open_shard(const ShardEntry& entry) {
   XRUN_CHECK(header.key == manifest_.key && header.index == shards_.size() &&
                  header.rows == static_cast<uint64_t>(entry.rows) &&
                  header.first_row == static_cast<uint64_t>(entry.first_row),
-             "{}: is shard {} of cache {} with rows {} to {}; the manifest wants another",
+             "{}: is shard {} of cache {} with rows {} to {}; the manifest names another",
              shard->name(), header.index, header.key, header.first_row,
              header.first_row + header.rows);
   for (size_t c = 0; c < header.columns.size(); ++c) {

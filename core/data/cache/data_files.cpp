@@ -1,3 +1,7 @@
+// A file is known by its name first and by its content where the name says nothing or something
+// false: rows of another form only need another name, binary files are refused before a row is
+// read.
+
 #include "core/data/cache/data_files.h"
 
 #include <glob.h>
@@ -10,9 +14,9 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
-#include "core/base/lfs_pointer.h"
-#include "core/base/shell_word.h"
+#include "core/base/strings.h"
 #include "core/data/rows/byte_stream.h"
+#include "core/data/rows/data_fault.h"
 
 namespace xrun {
 
@@ -36,10 +40,11 @@ constexpr Conversion kConversions[] = {
 };
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
-// A shorter file is padded with zeros.
 std::string beginning_of(const std::string& path) {
   std::string beginning(4096, '\0');
-  std::ifstream(path).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  std::ifstream file(path);
+  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<size_t>(file.gcount()));
   return beginning;
 }
 
@@ -59,6 +64,38 @@ std::string conversion_of(const std::string& path) {
   return beginning[first] == '['   ? command(kRename, ".json")
          : beginning[first] == '{' ? command(kRename, ".jsonl")
                                    : "";
+}
+
+// Binary files that are often given instead of rows, by their first bytes.
+struct BinaryKind {
+  std::string_view magic;
+  const char* name;
+  const char* fix;
+};
+constexpr BinaryKind kBinaryKinds[] = {
+    {"PK\3\4", "a zip archive", "unpack it and name the file inside"},
+    {"PAR1", "a Parquet file",
+     "rename it to .parquet: the next run prints the command that converts it"},
+    {"ARROW1", "an Arrow file",
+     "convert it in Python: datasets.Dataset.from_file(FILE).to_json(\"rows.jsonl\")"},
+    {"SQLite format 3", "an SQLite database", "export its rows as JSON Lines"},
+};
+
+// Pickles run code when they are opened, so none is ever read.
+bool is_pickle(std::string_view bytes) {
+  return bytes.size() > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+}
+
+void refuse_binary(const std::string& bytes, const std::string& path) {
+  XRUN_CHECK(!is_pickle(bytes),
+             "{}: is a Python pickle, not rows of text; xrun opens no pickle, since one can run "
+             "code: write the rows in Python with json.dumps, one a line",
+             path);
+  for (const BinaryKind& kind : kBinaryKinds) {
+    // A text might begin like the magic, but it has no zero bytes.
+    const bool is_this = bytes.starts_with(kind.magic) && bytes.find('\0') != std::string::npos;
+    XRUN_CHECK(!is_this, "{}: is {}, not rows of text; {}", path, kind.name, kind.fix);
+  }
 }
 
 void refuse_other_kinds(const std::string& path) {
@@ -99,7 +136,10 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   XRUN_CHECK(!fs::is_directory(path, code), "{0}: is a folder; name its files, say {0}/*.jsonl",
              path);
   XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);
-  refuse_lfs_pointer(beginning_of(path), path);
+  const std::string beginning = beginning_of(path);
+  refuse_lfs_pointer(beginning, path);
+  const bool named_otherwise = path.ends_with(".parquet") || path.ends_with(".csv");
+  if (!named_otherwise) refuse_binary(beginning, path);
   refuse_other_kinds(path);
   const uint64_t bytes = fs::file_size(path, code);
   XRUN_CHECK(!code, "{}: cannot be examined: {}", path, code.message());
@@ -110,23 +150,27 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   return {path, bytes, digests.digest(path, each)};
 }
 
-}  // namespace
-
-std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress,
-                                      const FileDigests& digests) {
-  XRUN_CHECK(!path.empty(), "a data source has an empty path");
-  std::vector<DataFile> files;
+std::vector<DataFile> matching_files(const std::string& path, const HashProgress& progress,
+                                     const FileDigests& digests) {
   std::error_code code;
   if (path.find_first_of("*?[") == std::string::npos || fs::exists(path, code)) {
-    files.push_back(read_data_file(path, progress, digests));
-    return files;
+    return {read_data_file(path, progress, digests)};
   }
+  std::vector<DataFile> files;
   for (const std::string& match : expand_glob(path)) {
     files.push_back(read_data_file(match, progress, digests));
   }
   XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {})", path,
              current_folder());
   return files;
+}
+
+}  // namespace
+
+std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress,
+                                      const FileDigests& digests) {
+  XRUN_CHECK(!path.empty(), "a data source has an empty path");
+  return as_data_errors([&] { return matching_files(path, progress, digests); });
 }
 
 Json data_files_json(const std::vector<DataFile>& files) {

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/data/cache/cache_folder.h"
@@ -118,6 +118,7 @@ std::string FileDigests::digest(const fs::path& path,
   }
   const std::string digest = hash_file_pieces(path, each);
   const std::optional<FileState> after = state_of(path);
+  // A file changed a moment ago may change again within one tick of the file system's clock.
   const bool settled = before && after && before->document == after->document &&
                        start - before->changed_ns >= min_age_.count();
   if (settled) write_record(record, before->document, digest);

@@ -19,6 +19,7 @@ static_assert(std::endian::native == std::endian::little, "caches are mapped lit
 
 namespace {
 
+// A shard was called a segment when the format was fixed.
 constexpr char kMagic[8] = {'X', 'R', 'U', 'N', 'S', 'E', 'G', '\0'};
 constexpr size_t kNameBytes = 32;
 
@@ -82,6 +83,7 @@ void check_column(const FileColumn& got, std::span<const Column> columns, size_t
                  got.type == static_cast<uint32_t>(want.type) && got.offsets == want.offsets,
              "{}: column {} is not \"{}\" of type {}, as the manifest says", name, c, want.name,
              column_type_name(want.type));
+  // The bound on elements comes before column_bytes, which would overflow on a hostile number.
   const uint64_t end = header.file_bytes;
   XRUN_CHECK(got.begin % kShardAlignment == 0 && got.begin >= header.head_bytes() &&
                  got.begin <= end && got.elements <= end * 8 &&
@@ -210,6 +212,7 @@ void ShardData::push_elements(size_t column, std::string_view bytes) {
 }
 
 void ShardData::push_bits(size_t column, std::span<const uint64_t> words, size_t count) {
+  // Rows are not padded to bytes: this one continues inside the last byte of the row before it.
   ColumnData& data = columns_[column];
   const size_t shift = data.elements % 8;
   size_t at = data.elements / 8;

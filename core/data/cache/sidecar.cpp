@@ -13,10 +13,9 @@
 #include <bit>
 #include <cerrno>
 
-#include "core/base/cache_root.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/cache_folder.h"
@@ -205,6 +204,7 @@ void Sidecar::flush() {
   read_records();
   std::error_code failed;
   const uint64_t size = fs::file_size(path, failed);
+  // A killed writer left part of a record: what is appended behind it could never be read.
   if (!failed && size > end_) fs::resize_file(path, end_);
   FileWriter out(path, FileWriter::Mode::kAppend);
   std::string record;

@@ -1,3 +1,6 @@
+// Ids are little-endian, of 16 bits where the vocabulary allows it; flag i is bit i % 64 of word
+// i / 64.
+
 #include "core/data/cache/stored_row.h"
 
 #include <algorithm>

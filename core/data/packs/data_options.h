@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/config/config_defaults.h"
+#include "core/config/config_field.h"
 #include "core/data/cache/cache_build.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/rows/data_settings.h"

@@ -2,6 +2,8 @@
 
 #include "core/data/packs/data_set.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "core/base/error.h"
@@ -11,8 +13,24 @@
 #include "core/data/packs/mixture.h"
 #include "core/data/packs/row_stream.h"
 #include "core/data/packs/split.h"
+#include "core/data/rows/byte_stream.h"
 
 namespace xrun {
+
+namespace {
+
+// The name of a source in metrics; that of an earlier source or of a glob gets its number.
+std::string metric_name(const DataSource& source, const std::vector<std::string>& earlier) {
+  std::string name = source.name;
+  if (name.empty()) name = std::filesystem::path(content_name(source.path)).stem().string();
+  std::replace(name.begin(), name.end(), '/', '_');
+  const bool is_plain = !name.empty() && name.find_first_of("*?[") == std::string::npos;
+  if (!is_plain) name = "source";
+  const bool is_new = std::find(earlier.begin(), earlier.end(), name) == earlier.end();
+  return is_plain && is_new ? name : fmt::format("{}_{}", name, earlier.size() + 1);
+}
+
+}  // namespace
 
 DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
                       const std::shared_ptr<const ChatTemplate>& chat_template) {
@@ -31,6 +49,7 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
     const auto cache = open_data_source(options, s, tokenizer, chat_template);
     state->sources.push_back(
         {cache, state->rows, weight, row_encoding(options, s, chat_template), {}});
+    state->source_names.push_back(metric_name(options.sources[s], state->source_names));
     state->rows += cache->size();
     state->ledger.sources.push_back(cache->ledger());
     selection->parts.push_back({0, weight > 0 ? cache->size() : 0, {}, false});
@@ -70,6 +89,7 @@ int64_t DataSet::unit(int64_t index) const {
 }
 
 int64_t DataSet::total_rows() const { return state_->rows; }
+const std::vector<std::string>& DataSet::source_names() const { return state_->source_names; }
 const Ledger& DataSet::ledger() const { return state_->ledger; }
 const std::string& DataSet::fingerprint() const { return state_->fingerprint; }
 

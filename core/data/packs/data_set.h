@@ -48,6 +48,9 @@ class DataSet {
   int64_t unit(int64_t index) const;  // the id of the index-th unit of this split, in file order
   int64_t total_rows() const;         // rows of the whole set; ids are 0 to total_rows() - 1
   const Ledger& ledger() const;       // of the whole set
+  // Names of the sources in metrics, in their order: data.N.name, else the stem of the file's name;
+  // all different and without '/'.
+  const std::vector<std::string>& source_names() const;
   // A hash of the whole set's tokens, masks, weights and order; equal for equal caches in any
   // folder.
   const std::string& fingerprint() const;
@@ -100,7 +103,7 @@ class DataSet {
   std::string location(int64_t row) const;  // "pairs.jsonl:17"
   // Returns one trace per row, read again from its file and encoded as for the cache. Rows of kinds
   // without a template have no streams. `failure` says why a row has no trace: its file is missing
-  // or changed, or the row lies more than 256 MB into it.
+  // or changed, or the row is more than 256 MB into it.
   std::vector<RowTrace> trace(const std::vector<int64_t>& rows, const Tokenizer& tokenizer) const;
   // Tokens that over_length = "cut" removed from the row if the ledger lists it, else 0.
   int64_t cut_tokens(int64_t row) const;

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/data/packs/data_set_state.h"
 #include "core/data/packs/pack.h"
 #include "core/data/packs/split.h"
+#include "core/data/rows/data_fault.h"
 
 namespace xrun {
 
@@ -23,17 +24,24 @@ bool has_target(const TokenStream& tokens, float weight) {
 }  // namespace
 
 void DataSet::fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const {
+  const State::SourceRow at = state_->find(row);
   std::string sides;
   if (kind() == RowKind::kPreference) {
-    const State::SourceRow at = state_->find(row);
     sides = fmt::format(" ({} chosen, {} rejected)",
                         count_text(at.source.cache->length(at.row, kChosen)),
                         count_text(at.source.cache->length(at.row, kRejected)));
   }
-  throw Error(fmt::format(
-      "{}: the {} has {} tokens{}, batch.max_tokens is {}; raise batch.max_tokens, or lower "
-      "max_length with over_length = \"drop\" or \"cut\"",
-      location(row), unit_name(), count_text(tokens), sides, count_text(max_tokens)));
+  const SourceLine line = at.source.cache->at(at.row);
+  const std::vector<std::string>& files = at.source.cache->ledger().files;
+  // Half of max_tokens for each side of a pair is certain to fit.
+  const int64_t length = kind() == RowKind::kPreference ? max_tokens / 2 : max_tokens;
+  throw data_error(
+      fmt::format("{}: the {} has {} tokens{}, batch.max_tokens is {}", location(row), unit_name(),
+                  count_text(tokens), sides, count_text(max_tokens)),
+      line_of_file(files.at(static_cast<size_t>(line.file)), line.line),
+      {{fmt::format("batch.max_tokens={}", tokens), "one micro-batch holds it; needs more memory"},
+       {fmt::format("max_length={} --set over_length=drop", length), "leave longer rows out"},
+       {fmt::format("max_length={} --set over_length=cut", length), "cut longer rows"}});
 }
 
 void DataSet::check_fits(int64_t max_tokens) const {

@@ -1,5 +1,5 @@
 #pragma once
-// The state of a DataSet: its open sources and windows, and where ids lie in them.
+// The state of a DataSet: its open sources and windows, and the ids of each.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,6 +26,7 @@ struct DataSet::State {
   };
   RowKind kind = RowKind::kPreference;
   std::vector<Source> sources;
+  std::vector<std::string> source_names;
   int64_t rows = 0;
   Ledger ledger;
   std::string fingerprint;

@@ -86,7 +86,8 @@ class DataSet::RowReader {
       }
       if (block.behind.offset <= kMostBytes) continue;
       for (auto& [line, one] : wanted) {
-        one.trace->failure = "it lies more than 256 MB into its file, and only so much is read";
+        one.trace->failure =
+            "it is more than 256 MB into its file, and no more is read for display";
       }
       return;
     }

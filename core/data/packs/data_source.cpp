@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/cache_root.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/data_files.h"
+#include "core/data/rows/data_fault.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_parse.h"
@@ -118,21 +119,23 @@ void check_template(const DataOptions& options, const RowEncoding& encoding,
   const std::unique_ptr<RowEncoder> encoder = make_row_encoder(encoding);
   const std::vector<LawSample> samples = sample_rows(*encoder, files);
   std::string text;
+  std::string setting;
   for (const LawBreach& breach :
        check_laws(*encoding.tokenizer, chat_template, samples, options.disabled_laws)) {
+    setting += fmt::format("{}laws.{}=false", setting.empty() ? "" : " --set ", breach.law);
     text += fmt::format("{}: the chat template \"{}\" breaks the law \"{}\" in {} of {} rows: {}\n",
                         breach.where, chat_template.name(), breach.law, breach.samples,
                         samples.size(), breach.message);
   }
   if (text.empty()) return;
   text.pop_back();
-  throw Error(text);
+  throw data_error(text, "", {{setting, "train although the template breaks this law"}});
 }
 
 void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
   const RowCache::Extreme largest = cache.max_token_id();
   if (vocab_limit <= 0 || largest.value < vocab_limit) return;
-  throw Error(fmt::format(
+  throw DataError(fmt::format(
       "{}: has the token id {}, the model's vocabulary has {} ids; the tokenizer belongs to "
       "another model",
       cache.ledger().location(cache.at(largest.row)), largest.value, vocab_limit));

@@ -1,4 +1,4 @@
-// Row i lies in stage g, there in block b at position p. Within a block the order is a bijection of
+// Row i is in stage g, block b, at position p. Within a block the order is a bijection of
 // its slots; slots [begin[d], begin[d + 1]) belong to source d. Without shuffle the j-th of n slots
 // of a source is placed at (j + 1/2) / n. The order decides only the source: its j-th position in
 // block b is draw base[d] + b * count_d + j, so that a source's draws are consecutive and a small
@@ -34,6 +34,8 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
     left -= count;
     if (weights[d] > 0) remainders.emplace_back(std::floor(exact) - exact, d);
   }
+  // Equal remainders go to the lower index. Rounding may leave a row more than there are
+  // remainders.
   std::sort(remainders.begin(), remainders.end());
   for (size_t i = 0; left > 0; ++i, --left) ++begin[remainders[i % remainders.size()].second + 1];
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
@@ -59,6 +61,7 @@ std::vector<int32_t> interleaved(const std::vector<int64_t>& begin) {
       slots.push_back({2 * j + 1, count, static_cast<int32_t>(d)});
     }
   }
+  // (2j + 1) / 2n compared in integers: rounded quotients would decide ties.
   std::stable_sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
     return a.halves * b.count < b.halves * a.count;
   });
@@ -174,6 +177,7 @@ Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
 }
 
 std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block) const {
+  // Neighbouring rows ask for the same block. Threads may replace it: it is a cache, not a state.
   std::shared_ptr<const BlockDraws> last = std::atomic_load(&last_);
   if (last && last->number == block.number) return last;
   auto known = std::make_shared<BlockDraws>();

@@ -98,6 +98,7 @@ class RoomTable {
     return a;
   }
   int32_t merge_children(int32_t pack) {
+    // Two passes: merging children one by one would cost O(n) for each removal.
     int32_t pairs = -1;  // merged two by two, linked backwards
     for (int32_t at = child_[static_cast<size_t>(pack)]; at >= 0;) {
       const int32_t other = std::exchange(sibling_[static_cast<size_t>(at)], -1);
@@ -140,6 +141,7 @@ class RoomSet {
 // Item indices, larger sizes first, equal ones in order.
 std::vector<int32_t> by_falling_size(std::span<const int64_t> sizes, int64_t largest) {
   std::vector<int32_t> order(sizes.size());
+  // A table of counts would be larger than the items: sort by comparing.
   if (largest > 64 * static_cast<int64_t>(sizes.size()) + 4096) {
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -217,6 +219,7 @@ std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> s
   }
   const std::vector<int32_t> order = by_falling_size(sizes, largest);
   std::vector<int32_t> pack_of(sizes.size());
+  // Both structures choose the same packs; the table costs a bit per possible room.
   const bool few_rooms = capacity / 64 <= static_cast<int64_t>(sizes.size());
   const size_t packs =
       few_rooms ? place_items(sizes, order, capacity, RoomTable(capacity, sizes.size()), pack_of)
@@ -240,6 +243,7 @@ std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int6
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return costs[a] > costs[b]; });
+  // Ranks step together, so the number of packs counts before their cost.
   const int64_t each = std::ssize(costs) / ranks;
   int64_t one_more = std::ssize(costs) % ranks;  // ranks that may still exceed `each`
   std::vector<std::vector<int64_t>> shares(static_cast<size_t>(ranks));

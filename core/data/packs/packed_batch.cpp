@@ -150,7 +150,7 @@ SegmentTokens PackedBatch::segment_tokens(int64_t s) const {
   SegmentTokens out;
   out.ids.assign(tokens.begin() + begin, tokens.begin() + end);
   out.trained.assign(out.ids.size(), 0);
-  // Loss rows lie in the order of their slots, so those of a segment are adjacent.
+  // Loss rows are in the order of their slots, so those of a segment are adjacent.
   const auto [first, last] = std::equal_range(rows.segment.begin(), rows.segment.end(), s);
   for (auto r = first - rows.segment.begin(); r < last - rows.segment.begin(); ++r) {
     out.trained[static_cast<size_t>(rows.hidden[static_cast<size_t>(r)] - begin) + 1] = 1;

@@ -1,3 +1,6 @@
+// Draw i of the stream = (source s, draw d of s) by the mixture, then epoch d / rows and row
+// order(d % rows) of the source: a pure function of (plan, i).
+
 #include "core/data/packs/row_stream.h"
 
 #include <algorithm>
@@ -42,7 +45,7 @@ std::vector<int32_t> RowStream::live_sources() const {
 }
 
 void RowStream::make_mixture(const std::vector<int32_t>& live) {
-  // Of sources that are not live no draw may come, whatever their weight.
+  // A source that is not live is never drawn, whatever its weight.
   const auto live_alone = [&](const auto& weight_of) {
     std::vector<double> weights(plan_.sources.size(), 0);
     for (const int32_t s : live)
@@ -59,7 +62,7 @@ void RowStream::make_mixture(const std::vector<int32_t>& live) {
     MixtureStage& stage = plan_.stages[i];
     stage.weights = live_alone([&](size_t s) { return stage.weights[s]; });
     XRUN_CHECK(*std::max_element(stage.weights.begin(), stage.weights.end()) > 0,
-               "mixture.stages[{}] has a weight above 0 for sources without rows alone", i + 1);
+               "mixture.stages[{}] gives weights above 0 only to sources without rows", i + 1);
   }
   mixture_.emplace(plan_.stages, plan_.step_rows, plan_.seed, shuffle, plan_.mixture_block);
 }

@@ -49,7 +49,7 @@ uint64_t Shuffle::operator()(uint64_t index) const {
   return value;
 }
 
-// BlockShuffle: index i of the whole blocks lies in window i / (window * block); the window's own
+// BlockShuffle: index i of the whole blocks is in window i / (window * block); the window's own
 // bijection turns it into position p of the permuted blocks, which is row p % block of block
 // blocks_(p / block). Both steps are bijections, so the whole is one.
 

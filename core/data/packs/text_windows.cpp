@@ -1,3 +1,6 @@
+// Window w covers tokens [w (n - 1), w (n - 1) + n): neighbours share one token, so each token but
+// the first of a row is a target exactly once.
+
 #include "core/data/packs/text_windows.h"
 
 #include <algorithm>

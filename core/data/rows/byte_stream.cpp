@@ -1,3 +1,6 @@
+// Members of gzip and frames of zstd follow one another to the end of the file; a gzip file may be
+// padded with zeros. Any other bytes are an error.
+
 #include "core/data/rows/byte_stream.h"
 
 #include <fcntl.h>
@@ -17,8 +20,8 @@ namespace xrun {
 
 namespace {
 
-// Throws Error unless compressed data may begin like this. Fewer bytes than the magic has are no
-// fault here: the file is cut short.
+// Throws Error unless `beginning` is that of compressed data. A file that ends inside the magic
+// passes: it is reported as truncated later.
 void check_magic(std::string_view beginning, std::string_view magic, const std::string& name) {
   if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
   const bool gzip = beginning.starts_with(kGzipMagic);

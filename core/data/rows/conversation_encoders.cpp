@@ -26,12 +26,11 @@ ConversationStyle style_of(const RowEncoding& encoding) {
 }
 
 // The end of every encoder: `row` gives its extras and its notes.
-void finish_row(const RowEncoding& encoding, const std::string& location,
-                std::initializer_list<std::string_view> names, const Json& messages,
-                const Json& kwargs, RowExtras& row, EncodedRow& out) {
+void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
+                const Json& messages, const Json& kwargs, RowExtras& row, EncodedRow& out) {
   note_unrendered_tools(messages, kwargs, *encoding.chat_template, row.notes);
   static_cast<RowExtras&>(out) = std::move(row);
-  fit_length(encoding, location, names, out);
+  fit_length(encoding, names, out);
 }
 
 class PreferenceEncoder : public RowEncoder {
@@ -39,8 +38,7 @@ class PreferenceEncoder : public RowEncoder {
   explicit PreferenceEncoder(const RowEncoding& encoding)
       : RowEncoder(encoding), reader_(encoding.settings), style_(style_of(encoding_)) {}
 
-  void encode_value(const Json& value, const std::string& location,
-                    EncodedRow& out) const override {
+  void encode_value(const Json& value, const std::string&, EncodedRow& out) const override {
     PreferenceRow row = reader_.read(value);
     const Json* sides[2] = {&row.chosen, &row.rejected};
     for (size_t s = 0; s < 2; ++s) {
@@ -52,8 +50,8 @@ class PreferenceEncoder : public RowEncoder {
       throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained",
                                                  s == 0 ? "chosen" : "rejected"));
     }
-    finish_row(encoding_, location, {"the chosen side", "the rejected side"}, row.chosen,
-               row.kwargs, row, out);
+    finish_row(encoding_, {"the chosen side", "the rejected side"}, row.chosen, row.kwargs, row,
+               out);
   }
 
   LawSample law_sample(const Json& value) const override {
@@ -73,7 +71,7 @@ class ChatEncoder : public RowEncoder {
         reader_(RowKind::kChat, encoding.settings),
         style_(style_of(encoding_)) {}
 
-  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow chat = read_chat(row);
     out.streams[0] =
         encode_conversation(chat.messages, chat.kwargs, chat.given, style_, out.straddlers);
@@ -81,7 +79,7 @@ class ChatEncoder : public RowEncoder {
       throw RowRefusal("empty_mask", "no token of the conversation is trained");
     }
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
-    finish_row(encoding_, location, {"the conversation"}, chat.messages, chat.kwargs, chat, out);
+    finish_row(encoding_, {"the conversation"}, chat.messages, chat.kwargs, chat, out);
   }
 
   LawSample law_sample(const Json& row) const override {
@@ -126,7 +124,7 @@ class FeedbackEncoder : public RowEncoder {
         reader_(RowKind::kFeedback, encoding.settings, {"label"}),
         style_(style_of(encoding_)) {}
 
-  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow answer = read_answer(row);
     out.label = label_of(row);
     out.streams[0] =
@@ -135,8 +133,8 @@ class FeedbackEncoder : public RowEncoder {
       throw RowRefusal("empty_mask", "no token of the answer is trained");
     }
     answer.prompt_hash = hash_messages(answer.messages, answer.given);
-    finish_row(encoding_, location, {"the answer with its prompt"}, answer.messages, answer.kwargs,
-               answer, out);
+    finish_row(encoding_, {"the answer with its prompt"}, answer.messages, answer.kwargs, answer,
+               out);
   }
 
   LawSample law_sample(const Json& row) const override {
@@ -156,7 +154,7 @@ class FeedbackEncoder : public RowEncoder {
     }
     if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");
     if (answer.given == 0) answer.given = answer.messages.size() - 1;
-    if (answer.given == 0) throw RowRefusal("no_prompt", "no turn stands before the answer");
+    if (answer.given == 0) throw RowRefusal("no_prompt", "no turn comes before the answer");
     require_user_texts(answer.messages);
     return answer;
   }
@@ -173,7 +171,9 @@ class FeedbackEncoder : public RowEncoder {
       return static_cast<int8_t>(label->as_double());
     }
     throw RowRefusal("bad_label",
-                     fmt::format("\"{}\" is {}, wanted true or false", name, dump_json(*label)));
+                     fmt::format("\"{0}\" is {1}, wanted true or false; turn it into one by a map: "
+                                 "row.{0} = row.{0} == {1}",
+                                 name, dump_json(*label)));
   }
 
   ConversationReader reader_;
@@ -194,13 +194,13 @@ class PromptsEncoder : public RowEncoder {
     }
   }
 
-  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow prompt = read_prompt(row);
     prompt.kwargs.set("add_generation_prompt", true);
     out.streams[0] = encode_conversation(prompt.messages, prompt.kwargs, 0, style_, out.straddlers);
     out.streams[0].trained.assign(out.streams[0].ids.size(), 0);
     prompt.prompt_hash = hash_messages(prompt.messages, prompt.messages.size());
-    finish_row(encoding_, location, {"the prompt"}, prompt.messages, prompt.kwargs, prompt, out);
+    finish_row(encoding_, {"the prompt"}, prompt.messages, prompt.kwargs, prompt, out);
   }
 
  private:
@@ -220,7 +220,7 @@ class PromptsEncoder : public RowEncoder {
     if (turns.size() < before) prompt.notes.push_back("the answer is left out of the prompt");
     // Nothing is trained, so the turns' flags have no effect.
     for (Json& turn : turns) turn = without_flags(turn);
-    if (turns.empty()) throw RowRefusal("no_prompt", "no turn stands before the answer");
+    if (turns.empty()) throw RowRefusal("no_prompt", "no turn comes before the answer");
     require_user_texts(prompt.messages);
     return prompt;
   }

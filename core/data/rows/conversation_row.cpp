@@ -1,3 +1,6 @@
+// Each spelling of a row is turned into one list of messages; columns that lose against others are
+// noted, columns that contradict each other are refused.
+
 #include "core/data/rows/conversation_row.h"
 
 #include "core/base/hash.h"
@@ -87,6 +90,7 @@ void ConversationReader::read_instruction(const Json& row, ConversationRow& out)
   }
   std::string question = fields_.text(row, "instruction");
   const std::string input = fields_.text(row, "input");
+  // Alpaca's prompt puts the input below the instruction.
   if (!input.empty()) question += (question.empty() ? "" : "\n") + input;
   out.messages.push_back(make_message("user", std::move(question)));
   if (fields_.find(row, "output") == nullptr) return;

@@ -1,11 +1,14 @@
+// Flags say which messages are trained; the template reports generation blocks. A message is mapped
+// to its block by the template's own report, else by role, else by rendering prefixes.
+
 #include "core/data/rows/conversation_tokens.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/strings.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_length.h"
 #include "core/data/rows/tool_calls.h"

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 

@@ -34,6 +34,8 @@ class RowRefusal : public Error {
 constexpr const char* kFilteredReason = "filter";
 // Rows above max_length or above what can be read, rendered or tokenised at once.
 constexpr const char* kTooLongReason = "too_long";
+// Rows that over_length = "cut" cannot shorten: their prompt alone has max_length tokens.
+constexpr const char* kNoAnswerLeftReason = "no_answer_left";
 
 struct BadRow {
   SourceLine at;
@@ -105,7 +107,7 @@ struct Ledger {
   int64_t dropped() const;
   // Throws Error unless rows = kept + dropped in every source.
   void check_sums() const;
-  // {"sources": [...], "rows", "kept", "dropped"}; stands in run and cache as ledger.json.
+  // {"sources": [...], "rows", "kept", "dropped"}; stored as ledger.json in runs and caches.
   Json to_json() const;
   // Throws Error that names the field if the value does not have the form of to_json().
   static Ledger from_json(const Json& value);

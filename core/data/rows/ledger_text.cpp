@@ -2,10 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <map>
+#include <set>
 
-#include "core/base/count_text.h"
-#include "core/base/counted.h"
+#include "core/base/strings.h"
+#include "core/data/rows/data_fault.h"
 #include "core/data/rows/ledger.h"
 #include "core/text/chat/text_difference.h"
 
@@ -27,15 +29,16 @@ std::vector<std::string> first_lines(const std::vector<Row>& rows, size_t count,
 
 void append_source_text(std::string& out, const SourceLedger& source, size_t listed) {
   for (const auto& [reason, count] : source.dropped) {
-    out += fmt::format("  dropped {:>10}  {}\n", count_text(count), reason);
+    out += fmt::format("  dropped {}: {}\n", counted(count, "row"), reason);
   }
-  const auto note = [&](int64_t count, const std::string& text) {
-    if (count > 0) out += fmt::format("  note    {:>10}  {}\n", count_text(count), text);
+  const auto note = [&](const std::string& text, int64_t count, const char* unit) {
+    if (count > 0) out += fmt::format("  note: {} ({})\n", text, counted(count, unit));
   };
-  for (const auto& [text, count] : source.notes) note(count, text);
-  note(source.more_notes, "notes of other kinds, not listed");
-  note(source.zero_weight, "rows of weight 0, not trained");
-  note(source.straddlers, "tokens half inside a generation span, trained whole");
+  for (const auto& [text, count] : source.notes) note(text, count, "row");
+  note("further notes, not listed", source.more_notes, "row");
+  note("rows of weight 0 are not trained", source.zero_weight, "row");
+  note("tokens that reach across the border of a generation span are trained", source.straddlers,
+       "token");
   const auto list = [&](const std::vector<std::string>& lines, int64_t total,
                         const std::string& all) {
     for (const std::string& line : lines) out += fmt::format("  {}\n", line);
@@ -55,6 +58,18 @@ void append_lines(std::string& text, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) text += "\n  " + line;
 }
 
+// True for rows that over_length leaves out.
+bool is_about_length(const std::string& reason) {
+  return reason == kTooLongReason || reason == kNoAnswerLeftReason;
+}
+
+std::string first_bad_row(const SourceLedger& ledger) {
+  if (ledger.bad.empty()) return "";
+  const SourceLine& at = ledger.bad.front().at;
+  if (at.file < 0 || static_cast<size_t>(at.file) >= ledger.files.size()) return "";
+  return line_of_file(ledger.files[static_cast<size_t>(at.file)], at.line);
+}
+
 std::string bad_rows_text(const SourceLedger& ledger) {
   std::string text;
   append_lines(text, ledger.bad_lines(kShownRows));
@@ -65,11 +80,20 @@ std::string bad_rows_text(const SourceLedger& ledger) {
 
 std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
   std::vector<std::string> lines;
-  std::map<std::string, size_t> of_reason;
+  std::map<std::string, std::set<std::string>> of_reason;  // the details shown
   for (const BadRow& row : bad) {
     if (lines.size() == count) break;
-    if (++of_reason[row.reason] > kListedOfReason) continue;
-    lines.push_back(fmt::format("{}  {}: {}", location(row.at), row.reason, row.detail));
+    const std::string at = location(row.at);
+    // An error of the JSON reader has the row's location in front, with the column.
+    const bool located = row.detail.starts_with(at + ":");
+    const size_t colon = located ? row.detail.find(": ", at.size()) : std::string::npos;
+    const std::string detail =
+        colon == std::string::npos ? row.detail : row.detail.substr(colon + 2);
+    std::set<std::string>& shown = of_reason[row.reason];
+    if (shown.size() == kListedOfReason || !shown.insert(detail).second) continue;
+    lines.push_back(fmt::format("{}  {}: {}",
+                                colon == std::string::npos ? at : row.detail.substr(0, colon),
+                                row.reason, detail));
   }
   return lines;
 }
@@ -118,30 +142,41 @@ void check_strict(const SourceLedger& ledger, bool building) {
   std::string rows = bad_rows_text(ledger);
   append_lines(rows, ledger.cut_lines(kShownRows));
   append_lines(rows, ledger.repaired_lines(kShownRows));
-  throw Error(
+  throw data_error(
       fmt::format("{}: of {}{} rows {} would be dropped, {} cut, {} repaired, and strict = "
                   "true{}{}",
                   ledger.name, building ? "the first " : "", count_text(ledger.rows),
                   count_text(bad), count_text(ledger.cut), count_text(ledger.repaired),
-                  building ? "; no further row is read" : "", rows));
+                  building ? "; no further row is read" : "", rows),
+      first_bad_row(ledger),
+      {{"strict=false", "drop, cut or repair such rows; the ledger counts them"}});
 }
 
 void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint) {
-  XRUN_CHECK(ledger.rows > 0, "{}: has no rows", ledger.name);
-  XRUN_CHECK(ledger.kept > 0, "{}: none of its {} rows can be used{}{}", ledger.name,
-             count_text(ledger.rows), hint, bad_rows_text(ledger));
-  const auto too_long = ledger.dropped.find("too_long");
-  const int64_t bad =
-      ledger.bad_total() - (too_long == ledger.dropped.end() ? 0 : too_long->second);
+  if (ledger.rows == 0) {
+    throw data_error(fmt::format("{}: has no rows{}", ledger.name,
+                                 ledger.lines > 0 ? ": every line is blank" : ": it is empty"),
+                     "", {});
+  }
+  if (ledger.kept == 0) {
+    throw data_error(fmt::format("{}: none of its {} can be used{}{}", ledger.name,
+                                 counted(ledger.rows, "row"), hint, bad_rows_text(ledger)),
+                     first_bad_row(ledger), {});
+  }
+  // Rows that over_length leaves out are no sign that the columns are read wrongly.
+  int64_t bad = ledger.bad_total();
+  for (const auto& [reason, count] : ledger.dropped) bad -= is_about_length(reason) ? count : 0;
   const double share = static_cast<double>(bad) / static_cast<double>(ledger.kept + bad);
   if (share <= max_bad) return;
   SourceLedger counted = ledger;
-  std::erase_if(counted.bad, [](const BadRow& row) { return row.reason == "too_long"; });
-  throw Error(fmt::format(
-      "{}: {} of {} rows that are not too long ({:.3g} %) would be dropped, max_bad allows "
-      "{:.3g} %; fix the rows or name their columns in `fields`, or raise max_bad{}",
-      ledger.name, count_text(bad), count_text(ledger.kept + bad), 100 * share, 100 * max_bad,
-      bad_rows_text(counted)));
+  std::erase_if(counted.bad, [](const BadRow& row) { return is_about_length(row.reason); });
+  throw data_error(
+      fmt::format("{}: {} of {} rows that are not too long ({:.3g} %) would be dropped, max_bad "
+                  "allows {:.3g} %; fix the rows or name their columns in `fields`{}",
+                  ledger.name, count_text(bad), count_text(ledger.kept + bad), 100 * share,
+                  100 * max_bad, bad_rows_text(counted)),
+      first_bad_row(counted),
+      {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100), "train on the other rows"}});
 }
 
 }  // namespace xrun

@@ -19,6 +19,7 @@ namespace xrun {
 
 namespace {
 
+// ShareGPT says human and gpt, OpenAssistant prompter, GLM observation, Gemma model.
 constexpr std::pair<const char*, const char*> kSpeakers[] = {
     {"system", "system"},     {"user", "user"},           {"human", "user"},
     {"prompter", "user"},     {"assistant", "assistant"}, {"gpt", "assistant"},

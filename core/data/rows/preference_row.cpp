@@ -1,3 +1,6 @@
+// Invariant of a pair: both sides begin with the same `shared` messages and end with different
+// answers of the assistant.
+
 #include "core/data/rows/preference_row.h"
 
 #include <algorithm>
@@ -67,7 +70,7 @@ bool is_transcript(std::string_view text) {
 }
 
 void check_prompt(const PreferenceRow& row) {
-  if (row.shared == 0) throw RowRefusal("no_prompt", "no turn stands before the answers");
+  if (row.shared == 0) throw RowRefusal("no_prompt", "no turn comes before the answers");
   for (const Json* side : {&row.chosen, &row.rejected}) require_user_texts(*side);
 }
 

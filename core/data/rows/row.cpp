@@ -1,3 +1,5 @@
+// The names of row kinds are stored in manifests: they never change.
+
 #include "core/data/rows/row.h"
 
 namespace xrun {

@@ -1,5 +1,10 @@
+// A row is parsed, changed by the recipe's functions, then encoded by its kind. A refusal ends the
+// build only if it is about length and over_length is "raise".
+
 #include "core/data/rows/row_encoder.h"
 
+#include "core/data/rows/data_fault.h"
+#include "core/data/rows/row_length.h"
 #include "core/data/rows/row_parse.h"
 
 namespace xrun {
@@ -28,8 +33,16 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
     const bool raises =
         refusal.reason() == kTooLongReason && encoding_.settings.over_length == OverLength::kRaise;
     if (!raises) throw;
-    throw Error(fmt::format("{}: {}; shorten the row or set over_length = \"drop\"", location,
-                            refusal.what()));
+    std::vector<PastedSetting> settings = {
+        {"over_length=drop", "leave such rows out; the ledger counts them"}};
+    if (const auto* above = dynamic_cast<const AboveMaxLength*>(&refusal)) {
+      if (encoding_.kind != RowKind::kPrompts) {
+        settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
+      }
+      settings.push_back({fmt::format("max_length={}", above->tokens()),
+                          "train on the whole row, if the model and the memory allow it"});
+    }
+    throw data_error(fmt::format("{}: {}", location, refusal.what()), row.text, settings);
   }
 }
 

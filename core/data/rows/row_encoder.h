@@ -36,14 +36,15 @@ class RowEncoder {
 
   // The whole way: parses the row, runs the recipe's functions and encodes. Fills `out`, whose old
   // content is dropped. `location` is "pairs.jsonl:17". Throws RowRefusal for a row to drop: its
-  // own reasons are malformed_json, too_long, template_error, empty_mask and "filter". Any other
-  // Error begins with `location` and ends the build: so does a row that is too long for any
-  // encoding under over_length = "raise".
+  // own reasons are malformed_json, too_long, no_answer_left, template_error, empty_mask and
+  // "filter". Any other Error begins with `location` and ends the build: under over_length =
+  // "raise" a row that is too long is a DataError with the settings that let the run continue.
   void encode(const RawRow& row, const std::string& location, EncodedRow& out);
   // Returns the parsed row after the recipe's functions and adds what was repaired. Throws as
   // encode does.
   Json read(const RawRow& row, const std::string& location, int64_t& repairs);
-  // Encodes a parsed row into `out`, which is empty.
+  // Encodes a parsed row into `out`, which is empty. A row that is too long is refused even under
+  // over_length = "raise".
   virtual void encode_value(const Json& row, const std::string& location,
                             EncodedRow& out) const = 0;
   // Returns what the template's laws are tried on; messages null for kinds without a template.

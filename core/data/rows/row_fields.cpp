@@ -8,10 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
-#include "core/data/rows/row_fields.h"
 
 namespace xrun {
 
@@ -123,9 +122,9 @@ const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& co
   return *nearest;
 }
 
-// The largest format of another kind that the columns have whole; nullptr without one. One column
-// says little: many rows have a "text" or a "prompt" beside what they are about, so such a format
-// counts only if the row has nothing else.
+// The format of another kind with the most columns, all of them in the row; nullptr without one. A
+// single column proves little, since rows of any kind may have a "text" or a "prompt": such a
+// format counts only if the row has no other column.
 const RowFormat* other_format(RowKind kind, const std::vector<std::string>& columns) {
   const RowFormat* largest = nullptr;
   for (const RowFormat& format : known_row_formats()) {
@@ -262,7 +261,7 @@ std::string RowFields::other_columns(const Json& row, const std::string& ours) c
   }
   if (names.empty()) return "";
   return fmt::format(
-      "; columns that are not read: {}; name the right one, say fields = {{ {} = \"{}\" }}",
+      "; columns that are not used: {}; name the right one, say fields = {{ {} = \"{}\" }}",
       name_list(names), ours, names[0]);
 }
 
@@ -324,7 +323,7 @@ void RowFields::finish_notes(const Json& row, RowExtras& out) const {
   // Last: their number has no bound, and a ledger's notes do.
   for (const Json::Member& member : row.as_object()) {
     if (!is_unread(member.first)) continue;
-    out.notes.push_back(fmt::format("column \"{}\" is not read", member.first));
+    out.notes.push_back(fmt::format("the column \"{}\" is not used", member.first));
   }
 }
 

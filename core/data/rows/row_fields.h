@@ -36,7 +36,7 @@ class RowFields {
   // lacks, the columns of the nearest format of this kind, and the reader of another kind whose
   // format the row has.
   [[noreturn]] void refuse_format(const Json& row) const;
-  // Returns the end of a message about a missing column: "; columns that are not read: question,
+  // Returns the end of a message about a missing column: "; columns that are not used: question,
   // good; name the right one, say fields = { prompt = "question" }". "" if every column is read.
   std::string other_columns(const Json& row, const std::string& ours) const;
 
@@ -48,7 +48,7 @@ class RowFields {
 
   // Sets extra columns and the loss weight. Throws RowRefusal: kept_column, bad_weight.
   void read_extra(const Json& row, RowExtras& out) const;
-  // Ends a row's notes: sorts them, removes duplicates and adds the columns that are not read.
+  // Ends a row's notes: sorts them, removes duplicates and adds the columns that are not used.
   void finish_notes(const Json& row, RowExtras& out) const;
 
  private:

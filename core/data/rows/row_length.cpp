@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/data/rows/conversation_tokens.h"
 
 namespace xrun {
@@ -61,29 +61,24 @@ std::string lengths_text(const EncodedRow& row, std::initializer_list<std::strin
 
 }  // namespace
 
-void fit_length(const RowEncoding& encoding, const std::string& location,
-                std::initializer_list<std::string_view> names, EncodedRow& out) {
+void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
+                EncodedRow& out) {
   const RowSettings& settings = encoding.settings;
-  const auto is_longer = [&](const TokenStream& stream) {
-    return length_of(stream) > settings.max_length;
-  };
-  if (settings.max_length <= 0 ||
-      std::none_of(out.streams.begin(), out.streams.begin() + names.size(), is_longer)) {
-    return;
+  int64_t longest = 0;
+  for (size_t s = 0; s < names.size(); ++s) longest = std::max(longest, length_of(out.streams[s]));
+  if (settings.max_length <= 0 || longest <= settings.max_length) return;
+  if (settings.over_length != OverLength::kCut) {
+    throw AboveMaxLength(lengths_text(out, names, settings.max_length), longest);
   }
-  const std::string lengths = lengths_text(out, names, settings.max_length);
-  if (settings.over_length == OverLength::kDrop) throw RowRefusal(kTooLongReason, lengths);
-  XRUN_CHECK(settings.over_length == OverLength::kCut,
-             "{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"", location,
-             lengths);
   for (size_t s = 0; s < names.size(); ++s) {
     TokenStream& stream = out.streams[s];
     const bool trained = is_trained(stream);
     cut_stream(*encoding.tokenizer, settings.max_length, stream, out);
-    XRUN_CHECK(!trained || is_trained(stream),
-               "{}: cut to max_length = {}, {} has no trained token left: its prompt alone is as "
-               "long; raise max_length or set over_length = \"drop\"",
-               location, count_text(settings.max_length), names.begin()[s]);
+    if (!trained || is_trained(stream)) continue;
+    throw RowRefusal(kNoAnswerLeftReason,
+                     fmt::format("the prompt of {} fills max_length = {}, so a cut would leave "
+                                 "nothing of the answer to train",
+                                 names.begin()[s], count_text(settings.max_length)));
   }
 }
 

@@ -1,22 +1,35 @@
 #pragma once
 // Limits on the length of a row: max_length in tokens, and the text that a tokenizer takes at once.
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
+#include "core/data/rows/ledger.h"
 #include "core/data/rows/row_encoder.h"
 
 namespace xrun {
 
-// Fits the row to max_length if one of its streams is longer. kRaise: throws Error that begins with
-// `location`. kDrop: throws RowRefusal "too_long". kCut: removes the end of each stream, which
-// keeps the prompt and the head of the answer, counts the tokens and shows the first cut in `out`;
-// throws Error if no trained token is left where there was one. `names` are the streams' names in
-// messages:
-// {"the chosen side", "the rejected side"}.
-void fit_length(const RowEncoding& encoding, const std::string& location,
-                std::initializer_list<std::string_view> names, EncodedRow& out);
+// The refusal "too_long" of a row that is above max_length; rows beyond what can be read, rendered
+// or tokenised have a plain RowRefusal of this reason.
+class AboveMaxLength : public RowRefusal {
+ public:
+  AboveMaxLength(const std::string& detail, int64_t tokens)
+      : RowRefusal(kTooLongReason, detail), tokens_(tokens) {}
+  int64_t tokens() const { return tokens_; }  // of the longest stream
+
+ private:
+  int64_t tokens_;
+};
+
+// Fits the row to max_length if one of its streams is longer. kRaise and kDrop: throws
+// AboveMaxLength. kCut: removes the end of each stream, which keeps the prompt and the beginning of
+// the answer, counts the tokens and shows the first cut in `out`; throws RowRefusal
+// "no_answer_left" if a stream with trained tokens would lose all of them. `names` are the streams'
+// names in messages: {"the chosen side", "the rejected side"}.
+void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
+                EncodedRow& out);
 
 // Throws RowRefusal "too_long" if more than tokenizer.max_stretch() bytes of the text (valid UTF-8)
 // have no point at which the tokenizer can cut it (Tokenizer::safe_splits).

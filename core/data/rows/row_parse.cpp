@@ -1,10 +1,17 @@
+// Invalid text never ends a build: bytes that are not UTF-8 and halves of surrogate pairs become
+// U+FFFD and are counted as repairs, anything else that is not JSON is a bad row.
+
 #include "core/data/rows/row_parse.h"
 
-#include "core/base/count_text.h"
+#include <algorithm>
+#include <cctype>
+
 #include "core/base/error.h"
-#include "core/base/json_fault.h"
+#include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/data/rows/byte_stream.h"
+#include "core/data/rows/data_fault.h"
 
 namespace xrun {
 
@@ -27,7 +34,8 @@ std::string with_plain_line_ends(std::string_view text) {
   return out;
 }
 
-// An upper bound on a row's values: one, and one for each comma and opening bracket.
+// An upper bound on a row's values, counted before the row becomes a tree that may not fit into
+// memory: one, and one for each comma and opening bracket.
 size_t count_values(std::string_view text) {
   size_t count = 1;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -53,7 +61,12 @@ Json parse_text(std::string_view text, const RawRow& row, const std::string& loc
   }
 }
 
-constexpr size_t kHintBytes = 1 << 16;  // of the content's beginning
+// "prompt,chosen,rejected": words and commas alone.
+bool is_csv_header(std::string_view line) {
+  return std::all_of(line.begin(), line.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == ',' || c == ' ' || c == '"';
+  });
+}
 
 bool is_json(std::string_view line) {
   try {
@@ -61,19 +74,6 @@ bool is_json(std::string_view line) {
     return true;
   } catch (const Error&) {
     return false;
-  }
-}
-
-// The beginning of the content; "" if it cannot be read: the hint only ends another message.
-std::string beginning_of(const std::string& path) {
-  try {
-    std::string text(kHintBytes, '\0');
-    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
-    return text;
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const Error&) {
-    return "";
   }
 }
 
@@ -127,20 +127,29 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
 
 std::string row_form_hint(const std::string& path) {
   if (!content_name(path).ends_with(".jsonl")) return "";
-  const std::string text = beginning_of(path);
+  const std::string text = beginning_of_content(path);
   if (text.starts_with(kGzipMagic)) return fmt::format("; it is compressed: name it {}.gz", path);
   if (text.starts_with(kZstdMagic)) return fmt::format("; it is compressed: name it {}.zst", path);
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return "";
   const size_t line_end = text.find('\n', first);
   const bool goes_on = line_end != std::string::npos;
-  const std::string_view line = std::string_view(text).substr(first, line_end - first);
+  const std::string_view line = trimmed(std::string_view(text).substr(first, line_end - first));
+  if (line.starts_with("{'")) {
+    return "; its rows are Python dicts, not JSON: write each with json.dumps";
+  }
+  if (line.find(',') != std::string_view::npos && is_csv_header(line)) {
+    return fmt::format(
+        "; its first line looks like the header of a CSV file: name it {}.csv, and "
+        "the next run prints the command that converts it",
+        content_name(path).substr(0, content_name(path).size() - 6));
+  }
   if (text[first] == '[' && (goes_on ? !is_json(line) : true)) {
     return fmt::format("; the file is one array of rows: name it {}.json{}",
                        content_name(path).substr(0, content_name(path).size() - 6),
                        path.substr(content_name(path).size()));
   }
-  if (text[first] != '{' || !goes_on || is_json(line)) return "";
+  if (text[first] != '{' || !goes_on || line.ends_with('}') || is_json(line)) return "";
   return "; its objects run over several lines, and a row is one line: rewrite it with jq -c .";
 }
 

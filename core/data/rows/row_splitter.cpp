@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/utf8.h"
+#include "core/data/rows/data_fault.h"
 
 namespace xrun {
 
@@ -87,6 +88,7 @@ constexpr std::string_view kSpace = " \t\r\n";
 size_t string_end(std::string_view text, size_t at) {
   for (size_t quote = text.find('"', at + 1); quote != kUnknown;
        quote = text.find('"', quote + 1)) {
+    // A quote behind an odd number of backslashes belongs to the string.
     size_t escapes = quote;
     while (text[escapes - 1] == '\\') --escapes;
     if ((quote - escapes) % 2 == 0) return quote + 1;
@@ -211,12 +213,14 @@ std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::s
 
 std::unique_ptr<RowSplitter> RowSplitter::open(const std::string& path, const std::string& name,
                                                const ContentCursor& from) {
-  std::unique_ptr<RowSplitter> splitter = make_splitter(path, name);
-  splitter->name_ = name;
-  splitter->stream_ = open_byte_stream(path, name);
-  splitter->read_prefix(from.offset);
-  splitter->cursor_ = from;
-  return splitter;
+  return as_data_errors([&] {
+    std::unique_ptr<RowSplitter> splitter = make_splitter(path, name);
+    splitter->name_ = name;
+    splitter->stream_ = open_byte_stream(path, name);
+    splitter->read_prefix(from.offset);
+    splitter->cursor_ = from;
+    return splitter;
+  });
 }
 
 void RowSplitter::read_prefix(uint64_t bytes) {
@@ -243,6 +247,10 @@ void RowSplitter::split_block(RowBlock& block) {
 }
 
 bool RowSplitter::next(RowBlock& block, size_t target) {
+  return as_data_errors([&] { return read_block(block, target); });
+}
+
+bool RowSplitter::read_block(RowBlock& block, size_t target) {
   if (fault_) std::rethrow_exception(fault_);
   block.rows.clear();
   block.from = cursor_;

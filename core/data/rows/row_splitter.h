@@ -85,6 +85,7 @@ class RowSplitter {
 
  private:
   void read_prefix(uint64_t bytes);
+  bool read_block(RowBlock& block, size_t target);
   void split_block(RowBlock& block);
   void check_beginning(std::string_view content) const;
 

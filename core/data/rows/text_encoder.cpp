@@ -1,7 +1,7 @@
 // Text rows: a document with the tokens that the tokenizer's encoding adds, ended by EOS.
 
-#include "core/base/count_text.h"
 #include "core/base/hash.h"
+#include "core/base/strings.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_fields.h"
@@ -23,7 +23,7 @@ class TextEncoder : public RowEncoder {
     }
   }
 
-  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     const std::string& text = text_of(row);
     if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
       throw RowRefusal("empty_text", "the text is empty");
@@ -46,7 +46,7 @@ class TextEncoder : public RowEncoder {
       fields_.read_extra(Json::object(), out);
     }
     out.prompt_hash = hash_u64(text);
-    fit_length(encoding_, location, {"the text"}, out);
+    fit_length(encoding_, {"the text"}, out);
   }
 
  private:

@@ -31,7 +31,7 @@ class TokensEncoder : public RowEncoder {
                  "attention_mask"},
                 encoding.settings) {}
 
-  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     RowFields::require_object(row);
     TokenStream& stream = out.streams[0];
     stream.ids = ids_of(row, out);
@@ -47,7 +47,7 @@ class TokensEncoder : public RowEncoder {
     fields_.finish_notes(row, out);
     out.prompt_hash = hash_u64(std::string_view(reinterpret_cast<const char*>(stream.ids.data()),
                                                 stream.ids.size() * sizeof(int32_t)));
-    fit_length(encoding_, location, {"the row"}, out);
+    fit_length(encoding_, {"the row"}, out);
   }
 
  private:

@@ -1,3 +1,6 @@
+// A lost call is found by counting: the rendering must hold the name of a tool at least as often as
+// the messages call it.
+
 #include "core/data/rows/tool_calls.h"
 
 #include <algorithm>
@@ -69,8 +72,8 @@ std::vector<Call> calls_of(const Json& message) {
   const bool is_old = std::string_view(key) == kOldCall;
   throw RowRefusal(
       "lost_tool_calls",
-      fmt::format("turn {} calls a tool{}{}, and the template leaves the call out; {}, or accept "
-                  "it: laws = {{ {} = false }}",
+      fmt::format("turn {} calls a tool{}{}, and the template leaves the call out; {}, or train "
+                  "without the call: --set laws.{}=false",
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
                   is_old ? " by \"function_call\"" : "",
                   is_old && knows_calls ? "the template knows \"tool_calls\": rename it so by map"

@@ -1,4 +1,4 @@
-// The gradient of the log-sum-exp needs no kernel of its own. With its gradient g and the softmax
+// The gradient of the log-sum-exp needs no separate kernel. With its gradient g and the softmax
 // p,
 //   dq_i += g_i scale sum_j p_ij k_j,   dk_j += scale sum_i p_ij g_i q_i:
 // the first is the attention's output with k in place of v, the second the dv of the gradient g q.
@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/work_interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/model/ops/attention_op.h"
 
 namespace xrun {
@@ -149,6 +149,13 @@ void attention_saves(SavedTensors& saved, double heads, double kv_heads, double 
   saved.add("v", kv_heads * head_dim);
   saved.add("attention_out", heads * head_dim);
   saved.add_bytes("attention_lse", 4 * heads);
+}
+
+Temporaries attention_temporaries(double heads, double kv_heads, double head_dim) {
+  // forward: q, k, v and out. Backward: the gradients of those, and dq, dk, dv before RoPE's
+  // backward beside theirs after it.
+  return {.forward = (2 * heads + 2 * kv_heads) * head_dim,
+          .backward = (4 * heads + 4 * kv_heads) * head_dim};
 }
 
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

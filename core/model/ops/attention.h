@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/model/ops/saved_tensors.h"
+#include "core/model/ops/op_memory.h"
 
 namespace xrun {
 
@@ -35,5 +35,7 @@ AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, c
 
 // Its backward saves q, k, v, out and lse of a token.
 void attention_saves(SavedTensors& saved, double heads, double kv_heads, double head_dim);
+// From the inputs of q, k and v's projections to the output of attention, and back.
+Temporaries attention_temporaries(double heads, double kv_heads, double head_dim);
 
 }  // namespace xrun

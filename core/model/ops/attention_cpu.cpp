@@ -60,7 +60,7 @@ struct AttentionTile {
   std::optional<at::Tensor> mask;  // [queries, keys] additive; none: causal, queries = keys
 };
 
-// Query i stands at key i + offset and sees the last `window` keys up to there.
+// Query i is at key i + offset and sees the last `window` keys up to that one.
 at::Tensor window_mask(int64_t queries, int64_t keys, int64_t offset, int64_t window,
                        at::ScalarType type) {
   const at::Tensor never =

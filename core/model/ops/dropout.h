@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/model/ops/saved_tensors.h"
+#include "core/model/ops/op_memory.h"
 
 namespace xrun {
 

@@ -20,7 +20,7 @@ int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
 struct LogitChunk {
   at::Tensor z;   // [n, V]
   int64_t begin;  // its first row
-  bool kept;      // z lies in `kept`; else the next chunk overwrites it
+  bool kept;      // z is in `kept`; else the next chunk overwrites it
 };
 
 // Calls f with the logits of rows [from, R) of x [R, D] under w [V, D], fp32, in order. Those of

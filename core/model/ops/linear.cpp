@@ -8,9 +8,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/model/ops/matrix_product.h"
 #include "core/model/ops/op.h"
+#include "core/model/ops/scratch.h"
 
 namespace xrun {
 
@@ -20,7 +23,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 // dx, dweight, dbias; a gradient that is not wanted is undefined.
 using LinearBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Returns whether there is a bias.
+// Throws Error for operands that do not fit; returns whether there is a bias.
 bool check_linear(const at::Tensor& x, const at::Tensor& weight,
                   const OptionalTensor& bias = std::nullopt) {
   check_floating("linear", "x", x, x.device());
@@ -46,6 +49,7 @@ at::Tensor linear_cpu(const at::Tensor& x, const at::Tensor& weight, const Optio
   at::Tensor y = scratch_matrix(x.size(0), weight.size(0));
   at::mm_out(y, upcast(x), upcast(weight).t());
   if (has_bias) y.add_(*bias);
+  // A copy even of fp32, since y is scratch memory.
   return y.to(x.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
 }
 
@@ -164,6 +168,12 @@ at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& 
 void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained,
                   GemmType gemm) {
   if (trained || gemm == GemmType::kFloat) saved.add(x, width);
+}
+
+double linear_scratch(double tokens, double in, double out, c10::ScalarType dtype, GemmType gemm) {
+  if (gemm != GemmType::kFloat || dtype == at::kFloat) return 0;
+  // x of one map is as wide as y of the next, so both buffers grow to the wider of the two.
+  return 2 * scratch_bytes(tokens * std::max(in, out)) + scratch_bytes(in * out);
 }
 
 const char* gemm_name(GemmType gemm) { return gemm == GemmType::kStorage ? "storage" : "fp32"; }

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/model/ops/saved_tensors.h"
+#include "core/model/ops/op_memory.h"
 
 namespace xrun {
 
@@ -31,5 +31,9 @@ at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& 
 // saves it for the gradient of a trained weight only, xrun::linear always.
 void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained,
                   GemmType gemm);
+
+// Returns the bytes of scratch memory that maps between widths `in` and `out` hold, in either
+// direction: x, W and y in fp32. 0 unless operands of `dtype` are upcast.
+double linear_scratch(double tokens, double in, double out, c10::ScalarType dtype, GemmType gemm);
 
 }  // namespace xrun

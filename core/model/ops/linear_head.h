@@ -47,4 +47,18 @@ struct HeadResult {
 HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                        const at::Tensor& target, const HeadOptions& options = {});
 
+// The memory of a head on the CPU, in bytes.
+struct HeadMemory {
+  double scratch = 0;    // kept softmax rows and one chunk of others; reused from step to step
+  double saved = 0;      // the gathered rows x, for the backward
+  double backward = 0;   // temporaries of the backward, without dweight
+  double weight = 0;     // dweight, [V, D] in fp32
+};
+
+// Returns it for log-probs of one target a row.
+//   rows        with a gradient
+//   other_rows  of heads without one, evaluated while the softmax rows wait for their backward
+HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,
+                       int64_t width, int64_t head_mb, c10::ScalarType dtype);
+
 }  // namespace xrun

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "core/model/ops/head_chunk.h"
+#include "core/model/ops/linear_head.h"
 #include "core/model/ops/linear_head_op.h"
 #include "core/model/ops/scratch.h"
 
@@ -150,7 +151,8 @@ void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
   check_sizes("linear_head", "entropy", entropy, {rows});
 }
 
-// The backward of targets alone: dz = -a (p - e_y), whose factor -a goes into the small operands.
+// The backward of targets alone: dz = -a (p - e_y). The factor -a multiplies the small operands, dx
+// and x, which saves a pass over [R, V].
 void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& w,
                            const at::Tensor& target, const at::Tensor& lse, const at::Tensor& kept,
                            HeadGradients& gradients) {
@@ -162,8 +164,8 @@ void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at
   });
 }
 
-// A chunk of dz at a time stands beside the kept logits, so that kept rows and recomputed ones meet
-// the same operations.
+// dz of a chunk is written beside the kept logits and not over them: kept rows and recomputed rows
+// go through the same operations, and so have the same bits.
 void add_row_gradients(const HeadRowGradients& rows, const at::Tensor& x, const at::Tensor& w,
                        const at::Tensor& kept, HeadGradients& gradients) {
   const int64_t vocab = w.size(0), kept_rows = kept.size(0);
@@ -211,6 +213,23 @@ static_assert(std::is_same_v<decltype(linear_head_forward_cpu), LinearHeadForwar
 static_assert(std::is_same_v<decltype(linear_head_backward_cpu), LinearHeadBackward>);
 
 }  // namespace
+
+HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,
+                       int64_t width, int64_t head_mb, c10::ScalarType dtype) {
+  const auto wide = static_cast<double>(width), columns = static_cast<double>(vocab);
+  const int64_t kept = head_rows_within(head_mb, rows, vocab);
+  const int64_t spare =
+      std::max(std::min(rows - kept, kHeadChunkRows), std::min(other_rows, kHeadChunkRows));
+  HeadMemory memory;
+  memory.scratch = scratch_bytes(static_cast<double>(kept) * columns) +
+                   scratch_bytes(static_cast<double>(spare) * columns);
+  memory.saved = 4 * static_cast<double>(rows) * wide;
+  memory.weight = 4 * columns * wide;
+  // dx, x times its row's factor, and dhidden; below fp32 the weight as well, upcast
+  memory.backward = 2 * memory.saved + 4 * static_cast<double>(tokens) * wide;
+  if (dtype != at::kFloat) memory.backward += memory.weight;
+  return memory;
+}
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
   m.impl("linear_head_forward", linear_head_forward_cpu);

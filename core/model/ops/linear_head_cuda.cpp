@@ -57,7 +57,7 @@ class ChunkGradients {
   // x [R, D] and weight [V, D] of one type.
   ChunkGradients(const at::Tensor& x, const at::Tensor& weight, bool want_hidden, bool want_weight);
 
-  // Takes the rows [begin, begin + n) of dz fp32 [n, V]. With `scale` [R, 1] row r of dz stands for
+  // Takes the rows [begin, begin + n) of dz fp32 [n, V]. With `scale` [R, 1] row r of dz represents
   // scale[r] times it.
   void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
 

@@ -34,7 +34,7 @@ using LinearHeadBackward = std::tuple<at::Tensor, at::Tensor>(
 bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, bool lse);
 
-// The arguments of a head. All tensors of a call lie on the device of the weight.
+// The arguments of a head. All tensors of a call are on the device of the weight.
 struct HeadInputs {
   const at::Tensor& weight;  // [V, D] floating, neither of them 0
   const at::Tensor& index;   // [R] int64 below the number of hidden rows

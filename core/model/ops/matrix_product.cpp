@@ -24,7 +24,7 @@ namespace xrun {
 
 namespace {
 
-// LibTorch wants a processor with bf16 instructions for fp32 operands, too; only a try shows it.
+// LibTorch requires bf16 instructions for fp32 operands too, and only an attempt tells.
 bool onednn_multiplies() {
   static const bool yes = [] {
     if (!at::globalContext().hasMKLDNN()) return false;

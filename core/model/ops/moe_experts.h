@@ -4,9 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <vector>
-
 #include "core/model/ops/linear.h"
 
 namespace xrun {
@@ -27,23 +24,7 @@ at::Tensor moe_experts(const at::Tensor& x, const at::Tensor& index, const at::T
 // experts.
 void moe_experts_saves(SavedTensors& saved, const std::string& x, double width, double inner,
                        double top_k);
-
-// The rows of a mixture, one for each token and expert of it: its T k slots sorted by expert and,
-// within one, by token.
-struct ExpertRows {
-  std::vector<int64_t> begin;  // [E+1]; the rows of expert e are [begin[e], begin[e + 1])
-  at::Tensor slot;             // [T k] int64, the slot t k + j of each row
-  at::Tensor token;            // [T k] int64, the token of each row
-  at::Tensor of_token;         // [T, k] int64, the rows of each token, ascending
-};
-
-// Sorts the slots; a function of the index only.
-//   index  [T, k] int64; the caller checks that it lies in [0, experts)
-ExpertRows expert_rows(const at::Tensor& index, int64_t experts);
-
-// Returns the sum of each token's rows, by rising expert in fp32, [T, D] in the type of x.
-//   x       [T k, D] fp32, bf16 or fp16, contiguous, by row
-//   weight  [T k] by row, in the type of x; undefined: 1
-at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows);
+// width D, inner I, for each of the top_k rows of a token.
+Temporaries moe_experts_temporaries(double width, double inner, double top_k);
 
 }  // namespace xrun

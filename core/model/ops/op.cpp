@@ -1,3 +1,5 @@
+// A check reads only the sizes, type and device of a tensor, never its values.
+
 #include "core/model/ops/op.h"
 
 #include <ATen/core/grad_mode.h>

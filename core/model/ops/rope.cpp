@@ -1,4 +1,6 @@
-// (a, b) -> (a c - b s, b c + a s) over the pairs (i, i + K/2) of each head.
+// (a, b) -> (a c - b s, b c + a s) over the pairs (i, i + K/2) of each head (Su et al. 2021; the
+// halves as in transformers). A rotation's gradient is the rotation back, so nothing but the angles
+// is saved.
 
 #include "core/model/ops/rope.h"
 
@@ -72,7 +74,7 @@ at::Tensor rope_rotate(const at::Tensor& x, const at::Tensor& cos, const at::Ten
   return op.call(x, cos, sin, inverse);
 }
 
-// Saves the angles only, which the layers of a forward share.
+// The layers of a forward share the angles that it saves.
 class RopeFunction : public torch::autograd::Function<RopeFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
@@ -132,12 +134,14 @@ RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tenso
     for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
       const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
       if (n == 0) continue;
+      // The length that a segment has reached decides its frequencies, as in a forward of it alone.
       const int64_t length = position_ids[begin + n - 1].item<int64_t>() + 1;
       angle.narrow(0, begin, n).copy_(at::outer(position.narrow(0, begin, n), frequencies(length)));
     }
   } else {
     angle = at::outer(position, frequencies(0));
   }
+  // transformers rounds cos and sin to the activation type before it rotates
   const auto rounded = [&](const at::Tensor& x) {
     return x.mul(rope.attention_factor).to(type).to(at::kFloat);
   };

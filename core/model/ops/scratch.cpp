@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kHugePage = kScratchPage;
+constexpr int64_t kHugePage = 2 << 20;  // bytes
 
 struct ScratchPool {
   std::mutex mutex;
@@ -56,6 +57,8 @@ at::Tensor scratch_floats(int64_t n) {
   }
   return best->narrow(0, 0, n);
 }
+
+double scratch_bytes(double n) { return std::ceil(4 * n / kHugePage) * kHugePage; }
 
 void free_scratch() {
   ScratchPool& p = scratch_pool();

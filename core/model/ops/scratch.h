@@ -12,8 +12,8 @@ namespace xrun {
 // Thread-safe.
 at::Tensor scratch_floats(int64_t n);
 
-// Buffers take whole pages of this size, in bytes.
-constexpr int64_t kScratchPage = 2 << 20;
+// Returns the bytes of the buffer that holds n floats: whole huge pages.
+double scratch_bytes(double n);
 
 // Releases the free buffers, for callers that will not need them again soon.
 void free_scratch();

@@ -1,4 +1,5 @@
-// With s the logistic of g: silu(g) = g s, silu'(g) = s (1 + g (1 - s)).
+// y = silu(g) u. With s the logistic of g: silu(g) = g s, silu'(g) = s (1 + g (1 - s)), so
+//   dg = dy u s (1 + g (1 - s)),  du = dy g s.
 
 #include "core/model/ops/swiglu.h"
 
@@ -135,6 +136,12 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
 void swiglu_saves(SavedTensors& saved, double width) {
   saved.add("gate", width);
   saved.add("up", width);
+}
+
+// forward: gate and up, since the product's memory is freed with up's. Backward: dgate and dup; the
+// gradient of the product is freed as they are made.
+Temporaries swiglu_temporaries(double width) {
+  return {.forward = 2 * width, .backward = 2 * width};
 }
 
 }  // namespace xrun

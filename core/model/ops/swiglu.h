@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/model/ops/saved_tensors.h"
+#include "core/model/ops/op_memory.h"
 
 namespace xrun {
 
@@ -13,5 +13,6 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
 // Its backward saves gate and up, `width` elements a token each.
 void swiglu_saves(SavedTensors& saved, double width);
+Temporaries swiglu_temporaries(double width);
 
 }  // namespace xrun

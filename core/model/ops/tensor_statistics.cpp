@@ -60,7 +60,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
   const bool sampled =
       static_cast<int64_t>(tensor.nbytes()) > sample_above && out.elements > kSample;
   const at::Tensor flat = sampled ? evenly_spread(tensor.detach()) : tensor.detach().reshape({-1});
-  out.looked_at = flat.numel();
+  out.sampled = flat.numel();
   double sum = 0;
   out.min = std::numeric_limits<double>::infinity();
   out.max = -out.min;

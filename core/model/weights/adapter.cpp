@@ -1,4 +1,5 @@
-// A module is adapted if one of the targets is its role or "all".
+// W x + scale B A x, scale = alpha / rank, or alpha / sqrt(rank) with by_root (Hu et al. 2021;
+// Kalajdzievski 2023). A module is adapted if one of the targets is its role or "all".
 
 #include "core/model/weights/adapter.h"
 
@@ -12,7 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/weight_layout.h"
 
@@ -46,7 +47,7 @@ void check_targets(const std::vector<std::string>& targets,
   }
 }
 
-// Uniform in (-bound, bound).
+// Uniform in (-bound, bound), element by element from its counter: the same values in any order.
 at::Tensor uniform_tensor(std::vector<int64_t> shape, double bound, uint64_t seed,
                           uint64_t tensor) {
   at::Tensor x = at::empty(shape, at::kFloat);
@@ -91,6 +92,16 @@ bool is_adapter_target(const AdapterOptions& options, const LinearModule& module
   return std::any_of(
       options.targets.begin(), options.targets.end(),
       [&](const std::string& target) { return target == kAllTargets || target == name; });
+}
+
+double adapter_elements(const AdapterOptions& options, const ModelConfig& config) {
+  double sum = 0;
+  for (const LinearModule& module : linear_modules(config)) {
+    if (!is_adapter_target(options, module)) continue;
+    sum += static_cast<double>(options.rank) *
+           (static_cast<double>(module.in) + static_cast<double>(module.out));
+  }
+  return sum;
 }
 
 std::string factor_a_name(const std::string& module) { return module + ".lora_A.weight"; }

@@ -40,6 +40,10 @@ std::string module_role(const std::string& module);
 // True if the options adapt this linear map.
 bool is_adapter_target(const AdapterOptions& options, const LinearModule& module);
 
+// Returns the elements of an adapter's factors, as a double: a hostile config's product must not
+// wrap.
+double adapter_elements(const AdapterOptions& options, const ModelConfig& config);
+
 // The factors of one linear map.
 struct AdapterFactors {
   std::string module;

@@ -79,7 +79,7 @@ void refuse_unsupported(const ConfigReader& reader) {
       reader.fail(fmt::format("{} is {}, which is not supported", key, dump_json(value)));
     }
   }
-  // These change the base weights, and the file has only the difference.
+  // Other starts (PiSSA, OLoRA, LoftQ) change the base weights, which the file does not hold.
   const Json* start = reader.json().find("init_lora_weights");
   if (start == nullptr || !start->is_string()) return;
   const std::string& name = start->as_string();

@@ -1,11 +1,13 @@
-// config.json, generation_config.json, the tokenizer files and model.safetensors of a folder.
+// A folder is written beside its final name and renamed when it is whole (new_folder.h):
+// config.json as loaded but for the type, generation_config.json, the tokenizer files and
+// model.safetensors.
 
 #include "core/model/weights/export.h"
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
-#include "core/base/named_templates.h"
 #include "core/model/weights/families.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/new_folder.h"
@@ -28,6 +30,7 @@ constexpr const char* kTokenizerFiles[] = {
 // config.json as loaded, except for the type that the weights are saved in.
 Json config_of(const ModelConfig& config, c10::ScalarType dtype) {
   Json json = config.source;
+  // transformers 4 reads torch_dtype, 5 both: the spelling of the source is kept.
   const bool four = json.find("torch_dtype") != nullptr && json.find("dtype") == nullptr;
   json.set(four ? "torch_dtype" : "dtype", dtype_name(dtype));
   if (json.find("architectures") == nullptr) {

@@ -63,7 +63,8 @@ void check_decoder(const ConfigReader& reader, const ModelConfig& config) {
     if (size < 1 || size >= kMaxSize)
       reader.fail(fmt::format("a size of {} is out of range", size));
   }
-  // A name is made for each layer and expert before any weight is looked for.
+  // A name is made for each layer and expert before any weight is looked up, so their number is
+  // limited first.
   constexpr int64_t kMaxParts = 1 << 16;
   const int64_t experts = config.moe.experts;
   if (std::max(config.layers, experts) > kMaxParts || config.layers * experts > 16 * kMaxParts) {
@@ -83,7 +84,7 @@ void check_decoder(const ConfigReader& reader, const ModelConfig& config) {
   }
 }
 
-// Reads what Llama and its relatives spell alike: sizes, norm, rope, activation.
+// Reads the keys that Llama and its relatives share: sizes, norm, rope, activation.
 //   head_dim  where the file has none; 0: hidden / heads
 void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t head_dim = 0) {
   config.layers = reader.integer("num_hidden_layers");
@@ -130,7 +131,7 @@ void read_windows(const ConfigReader& reader, ModelConfig& config) {
     if (listed && slides && !asked) {
       reader.fail(
           "layer_types has sliding_attention, but use_sliding_window or sliding_window "
-          "says that there is none");
+          "turns it off");
     }
     windows.push_back(slides ? window : 0);
   }
@@ -138,7 +139,6 @@ void read_windows(const ConfigReader& reader, ModelConfig& config) {
 }
 
 // Llama 1 to 3.2 and models of the same architecture (SmolLM2, TinyLlama).
-
 void read_llama(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config);
   config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
@@ -146,7 +146,6 @@ void read_llama(const ConfigReader& reader, ModelConfig& config) {
 }
 
 // Qwen2 and Qwen2.5: Llama with biases on q, k and v, which no key announces.
-
 void read_qwen2(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config);
   read_windows(reader, config);
@@ -154,7 +153,6 @@ void read_qwen2(const ConfigReader& reader, ModelConfig& config) {
 }
 
 // Qwen3, dense: RMSNorm of q and k per head, and a head size of 128 by default.
-
 void read_qwen3(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config, /*head_dim=*/128);
   read_windows(reader, config);

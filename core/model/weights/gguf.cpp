@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/lfs_pointer.h"
+#include "core/base/file.h"
 #include "core/base/utf8.h"
 #include "core/model/weights/gguf_blocks.h"
 
@@ -159,14 +159,14 @@ int64_t read_version(GgufCursor& in, std::string_view bytes, const std::string& 
   if (version == 2u << 24 || version == 3u << 24) {
     in.fail("the file is big-endian; only little-endian GGUF is read");
   }
-  in.fail(fmt::format("GGUF version {}; versions 2 and 3 are read", version));
+  in.fail(fmt::format("GGUF version {} is not supported; supported are 2 and 3", version));
 }
 
 // Returns the bytes of `shape`, checking every product.
 uint64_t tensor_bytes(GgufCursor& in, const GgufTensor& tensor) {
   const BlockFormat* format = find_block_format(tensor.format);
   if (format == nullptr) {
-    in.fail(fmt::format("tensor {} is {}, which is not read; take a file of {}", tensor.name,
+    in.fail(fmt::format("tensor {} is {}, which is not supported; use a file of {}", tensor.name,
                         block_format_name(tensor.format), block_format_list()));
   }
   const int64_t row = tensor.shape.back();

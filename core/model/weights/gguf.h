@@ -25,7 +25,7 @@ struct GgufTensor {
 };
 
 // One open file. Opening checks the whole header: counts and lengths against the bytes of the file,
-// types, names, alignment, and that every tensor's range lies inside the file and overlaps no
+// types, names, alignment, and that every tensor's range is inside the file and overlaps no
 // other. A truncated or altered file throws Error "FILE: byte N: ..." that names the problem.
 // Reading is thread-safe.
 class GgufFile {

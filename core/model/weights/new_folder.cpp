@@ -26,7 +26,7 @@ NewFolder::NewFolder(std::filesystem::path target, bool replace)
     : target_(std::filesystem::absolute(target).lexically_normal()) {
   if (target_.filename().empty()) target_ = target_.parent_path();  // "dir/" is dir
   XRUN_CHECK(replace || !is_filled(target_),
-             "{}: exists already and is not empty; name another folder or remove it",
+             "{}: already exists and is not empty; name another folder or remove it",
              target.string());
   make_dirs(target_.parent_path());
   work_ = target_.parent_path() / fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());

@@ -39,7 +39,8 @@ void read_llama3(const ConfigReader& nested, RopeConfig& rope) {
   }
 }
 
-// Peng et al. 2023, YaRN; a beta of 0 counts as absent.
+// Peng et al. 2023, YaRN: attention is scaled by 0.1 ln(factor) + 1 unless the file says otherwise.
+// transformers treats a beta of 0 as absent.
 void read_yarn(const ConfigReader& nested, RopeConfig& rope) {
   const auto beta = [&](const char* key, double otherwise) {
     const double value = nested.number(key, 0);
@@ -60,7 +61,8 @@ void read_yarn(const ConfigReader& nested, RopeConfig& rope) {
       "attention_factor", both ? magnitude(scale) / magnitude(scale_all) : magnitude(1));
 }
 
-// Ding et al. 2024, LongRoPE: one divisor a pair of dimensions, for short and for long sequences.
+// Ding et al. 2024, LongRoPE: one divisor per pair of dimensions, for short and for long sequences;
+// attention is scaled by sqrt(1 + ln(factor) / ln(original length)).
 void read_longrope(const ConfigReader& nested, int64_t head_dim, RopeConfig& rope) {
   rope.short_factor = nested.numbers("short_factor");
   rope.long_factor = nested.numbers("long_factor");

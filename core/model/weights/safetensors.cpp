@@ -1,4 +1,6 @@
-// u64 LE header length, JSON header {name: {dtype, shape, data_offsets}}, then the data.
+// u64 LE header length, JSON header {name: {dtype, shape, data_offsets}}, then the data. Nothing of
+// a file is trusted: lengths are compared with the file's size before anything is allocated or
+// read.
 
 #include "core/model/weights/safetensors.h"
 
@@ -9,15 +11,15 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/lfs_pointer.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference reader
 constexpr uint64_t kMaxDimensions = 32;
 
 struct SafetensorsDtype {
@@ -81,7 +83,7 @@ class SafetensorsEntryParser {
       if (value.as_string() == d.name) return d.dtype;
       known += fmt::format("{}{}", known.empty() ? "" : ", ", d.name);
     }
-    throw Error(fmt::format("{}: tensor '{}' has the dtype {}, which is not read; known are {}",
+    throw Error(fmt::format("{}: tensor '{}' has the dtype {}, which is not supported; supported are {}",
                             path_.string(), name_, value.as_string(), known));
   }
 
@@ -106,7 +108,8 @@ class SafetensorsEntryParser {
   const Json& json_;
 };
 
-// Ranges must tile the data: no gap, no overlap, no rest.
+// Ranges must tile the data: no gap, no overlap, no rest. A gap could hide bytes, an overlap would
+// tie two weights.
 void check_tiling(const std::filesystem::path& path, const std::vector<SafetensorsEntry>& entries,
                   uint64_t data_bytes) {
   uint64_t at = 0;
@@ -188,7 +191,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   const std::filesystem::path index = dir / "model.safetensors.index.json";
   if (std::filesystem::exists(single)) {
     files_.emplace_back(single);
-    for (const SafetensorsEntry& e : files_[0].entries()) place_[e.name] = 0;
+    for (const SafetensorsEntry& e : files_[0].entries()) file_of_[e.name] = 0;
     return;
   }
   XRUN_CHECK(std::filesystem::exists(index),
@@ -214,11 +217,11 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
     if (added) files_.emplace_back(dir / shard);
     XRUN_CHECK(files_[at->second].has(name), "{}: weight_map places '{}' in {}, which lacks it",
                index.string(), name, shard);
-    place_[name] = at->second;
+    file_of_[name] = at->second;
   }
   for (const SafetensorsFile& file : files_) {
     for (const SafetensorsEntry& e : file.entries()) {
-      XRUN_CHECK(place_.find(e.name) != place_.end(), "{}: holds '{}', which {} does not list",
+      XRUN_CHECK(file_of_.find(e.name) != file_of_.end(), "{}: holds '{}', which {} does not list",
                  file.path().string(), e.name, index.string());
     }
   }
@@ -226,19 +229,19 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
 
 std::vector<std::string> SafetensorsFolder::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, file] : place_) names.push_back(name);
+  for (const auto& [name, file] : file_of_) names.push_back(name);
   return names;
 }
 
 const SafetensorsEntry& SafetensorsFolder::entry(std::string_view name) const {
-  const auto found = place_.find(name);
-  XRUN_CHECK(found != place_.end(), "the model's files have no tensor '{}'", name);
+  const auto found = file_of_.find(name);
+  XRUN_CHECK(found != file_of_.end(), "the model's files have no tensor '{}'", name);
   return files_[found->second].entry(name);
 }
 
 at::Tensor SafetensorsFolder::read(std::string_view name) const {
-  const auto found = place_.find(name);
-  XRUN_CHECK(found != place_.end(), "the model's files have no tensor '{}'", name);
+  const auto found = file_of_.find(name);
+  XRUN_CHECK(found != file_of_.end(), "the model's files have no tensor '{}'", name);
   return files_[found->second].read(name);
 }
 
@@ -280,7 +283,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     at += bytes;
   }
   std::string text = dump_json(header);
-  text.append((8 - text.size() % 8) % 8, ' ');
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that the data are aligned
   const uint64_t header_bytes = text.size();
   FileWriter writer(path);
   writer.write(&header_bytes, 8);

@@ -61,13 +61,13 @@ class SafetensorsFolder {
   explicit SafetensorsFolder(const std::filesystem::path& dir);
 
   std::vector<std::string> names() const;  // sorted
-  bool has(std::string_view name) const { return place_.find(name) != place_.end(); }
+  bool has(std::string_view name) const { return file_of_.find(name) != file_of_.end(); }
   const SafetensorsEntry& entry(std::string_view name) const;
   at::Tensor read(std::string_view name) const;
 
  private:
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, size_t, std::less<>> place_;
+  std::map<std::string, size_t, std::less<>> file_of_;
 };
 
 // Writes one file: header padded to 8 bytes, larger element types first, then by name, as the

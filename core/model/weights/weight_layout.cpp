@@ -100,6 +100,16 @@ std::vector<WeightSpec> weight_specs(const ModelConfig& c) {
   return list.take();
 }
 
+double weight_elements(const ModelConfig& config) {
+  double sum = 0;
+  for (const WeightSpec& spec : weight_specs(config)) {
+    double elements = 1;
+    for (const int64_t size : spec.shape) elements *= static_cast<double>(size);
+    sum += elements;
+  }
+  return sum;
+}
+
 FileForm file_form(const SafetensorsFolder& files, const ModelConfig& config,
                    const std::string& where) {
   FileForm form{config.names.prefix};

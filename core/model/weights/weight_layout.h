@@ -25,6 +25,8 @@ struct WeightSpec {
 
 // Returns the weights that a config asks for, in order of use.
 std::vector<WeightSpec> weight_specs(const ModelConfig& config);
+// Returns their elements, as a double: a hostile config's product must not wrap.
+double weight_elements(const ModelConfig& config);
 
 // Variants of a family's folders.
 struct FileForm {

@@ -1,4 +1,4 @@
-// Invariant: of any file, the whole lines of ascending steps are read.
+// Invariant: the whole lines of ascending steps are read, whatever else the file holds.
 #include "core/run/record/metrics_file.h"
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <limits>
 #include <unordered_map>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -83,8 +83,8 @@ void MetricsReader::line(std::string_view text, bool last_and_torn) {
   ++lines_;
   if (last_and_torn) {
     metrics_.notices.push_back(
-        fmt::format("{}:{}: ends in the middle of a line, as after a kill or while a run goes on; "
-                    "that line is left out",
+        fmt::format("{}:{}: ends in the middle of a line, as after a kill or while the run is "
+                    "writing; that line is left out",
                     name_, lines_));
     return;
   }

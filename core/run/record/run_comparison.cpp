@@ -1,5 +1,5 @@
-// A difference counts if it changes what is computed: a path that leads to the same bytes, a
-// comment in the recipe, and the machine do not.
+// A difference counts if it can change a result. Two paths to the same bytes, comments in the
+// recipe, and the machine do not count.
 #include "core/run/record/run_comparison.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/config/lua_lexer.h"
+#include "core/config/lua_source.h"
 #include "core/run/record/difference.h"
 #include "core/run/record/metrics_file.h"
 #include "core/run/record/run_record.h"
@@ -41,7 +41,7 @@ void add_differences(const Json& a, const Json& b, const std::string& name,
 
 // ---- data
 
-// "xxh3 xxh3": what the files behind a cache key hold.
+// "xxh3 xxh3": the digests of the files behind a cache key.
 std::string file_digests(const Json& key) {
   const Json* files = key.find("files");
   std::string out;
@@ -63,7 +63,7 @@ Json content_of(const Json& key) {
   Json out = Json::object();
   if (!key.is_object()) return out;
   for (const auto& [name, value] : key.as_object()) {
-    if (name == "name" || name == "template") continue;  // template_digest stands for its text
+    if (name == "name" || name == "template") continue;  // template_digest covers its text
     out.set(name, name == "files" ? Json(file_digests(key)) : value);
   }
   return out;
@@ -188,12 +188,11 @@ void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
                   out.program);
   add_differences(object_at(a.record, {"inputs", "modules"}),
                   object_at(b.record, {"inputs", "modules"}), "modules", out.program);
-  // What was typed is in neither recipe, even if both runs had a prompt.
+  // Both may have had a prompt and differ: what was typed is in neither recipe.
   const bool prompt_a = is_interactive(a.record), prompt_b = is_interactive(b.record);
   if (prompt_a || prompt_b) {
-    out.program.push_back(
-        {"a prompt was opened", prompt_a ? "yes, see log.txt" : "no",
-         prompt_b ? "yes, see log.txt" : "no"});
+    out.program.push_back({"a prompt was opened", prompt_a ? "yes, see log.txt" : "no",
+                           prompt_b ? "yes, see log.txt" : "no"});
   }
 }
 
@@ -275,8 +274,8 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b) {
   add_differences(data_contents(a), data_contents(b), "data", out.data);
   add_differences(loops_of(a), loops_of(b), "loop", out.data);
   add_differences(row_counts(a), row_counts(b), "rows", out.data);
-  for (const char* part : {"machine", "environment"}) {
-    add_differences(object_at(a.record, {part}), object_at(b.record, {part}), part, out.machine);
+  for (const char* name : {"machine", "environment"}) {
+    add_differences(object_at(a.record, {name}), object_at(b.record, {name}), name, out.machine);
   }
   compare_results(a, b, out);
   return out;

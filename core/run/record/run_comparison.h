@@ -21,7 +21,7 @@ struct SettingDifference {
   std::string key;
   std::string a, b;  // "absent" for a side that lacks the key
   std::string origin_a, origin_b;
-  std::string excuse;  // the reason that it has no effect ("the same bytes"); "" if it has one
+  std::string excuse;  // the reason that it changes nothing ("the same bytes"), else ""
 };
 
 // A metric that both logged, with different last values.
@@ -45,7 +45,7 @@ struct RunComparison {
   int64_t common_lines = 0;                 // of the two metrics.jsonl
   int64_t first_apart = -1;                 // the first common step with other values; -1: none
   std::vector<FactDifference> apart;        // metrics that differ there
-  std::vector<std::string> only_a, only_b;  // metrics that one side alone logged
+  std::vector<std::string> only_a, only_b;  // metrics that only one run logged
   std::vector<FinalDifference> finals;
   std::vector<FactDifference> weights;  // files of the newest checkpoints, by digest
 

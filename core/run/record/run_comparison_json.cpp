@@ -1,3 +1,4 @@
+// The fields of `xrun diff --json`. Fields may be added, never renamed.
 #include "core/run/record/run_comparison.h"
 
 namespace xrun {

@@ -1,3 +1,5 @@
+// run.json must be readable. Any other file may be missing, torn or damaged: the run may have been
+// killed, or may still be writing.
 #include "core/run/record/run_files.h"
 
 #include <algorithm>
@@ -43,15 +45,15 @@ void check_is_run(const fs::path& dir) {
   std::error_code code;
   if (!fs::exists(dir, code)) {
     throw UsageError(
-        fmt::format("{}: there is no such folder; wanted the folder of a run", dir.string()));
+        fmt::format("{}: this folder does not exist; wanted the folder of a run", dir.string()));
   }
   throw UsageError(
       fmt::format("{}: is not a run: it has no run.json{}", dir.string(), runs_below(dir)));
 }
 
-// Reads an optional file by `read`; what is wrong with it is a notice.
+// Reads an optional file by `read`. A missing or damaged file becomes a notice.
 template <class Read>
-void read_part(RunFiles& run, const char* name, const char* without, Read read) {
+void read_optional(RunFiles& run, const char* name, const char* without, Read read) {
   const fs::path path = run.dir / name;
   try {
     if (path_exists(path)) {
@@ -133,14 +135,15 @@ void read_checkpoint(RunFiles& run) {
   try {
     std::string name = read_file(dir / "latest", 4096);
     while (!name.empty() && name.back() == '\n') name.pop_back();
-    XRUN_CHECK(!name.empty() && name.find('/') == std::string::npos, "latest names no folder");
+    XRUN_CHECK(!name.empty() && name.find('/') == std::string::npos,
+               "`latest` does not name a folder");
     run.checkpoint = read_object(dir / name / "manifest.json");
   } catch (const Error& error) {
     run.notices.push_back(fmt::format("the newest checkpoint cannot be read: {}", error.what()));
   }
 }
 
-// The last part of a path, also of "runs/a/".
+// The last component of a path, of "runs/a/" too.
 std::string own_name(const fs::path& dir) {
   std::error_code code;
   const fs::path whole = fs::weakly_canonical(dir, code);
@@ -154,9 +157,8 @@ Json read_run_record(const fs::path& dir) {
   try {
     return read_object(dir / "run.json");
   } catch (const Error& error) {
-    throw Error(fmt::format(
-        "{}; put back a copy of the file, or leave this run out (--run DIR starts another)",
-        error.what()));
+    throw Error(fmt::format("{}; put back a copy of the file, or start another run (--run DIR)",
+                            error.what()));
   }
 }
 
@@ -169,8 +171,7 @@ void check_run_format(const Json& record, const fs::path& dir) {
   if (format->as_int() <= kRunFormat) return;
   throw UsageError(
       fmt::format("{}: is a run of format {}, this xrun reads formats up to {}; use the xrun that "
-                  "made it, or a "
-                  "newer one",
+                  "made it, or a newer one",
                   dir.string(), format->as_int(), kRunFormat));
 }
 
@@ -187,18 +188,18 @@ RunFiles read_run_files(const fs::path& dir) {
   run.record = read_run_record(dir);
   check_run_format(run.record, dir);
   run.config = run.origins = Json::object();
-  read_part(run, "config.json", "the settings are not known", [&](const fs::path& path) {
+  read_optional(run, "config.json", "the settings are unknown", [&](const fs::path& path) {
     const Json whole = read_object(path);
     run.config = object_member(whole, "config");
     run.origins = object_member(whole, "origins");
   });
-  read_part(run, "recipe.lua", "the recipe's text is not known",
-            [&](const fs::path& path) { run.recipe = read_file(path, kMostRecipeBytes); });
-  read_part(run, "ledger.json", "nothing is known of the rows",
-            [&](const fs::path& path) { run.ledger = read_object(path); });
-  read_part(run, "profile.json", "",
-            [&](const fs::path& path) { run.profile = read_object(path); });
-  read_part(run, "metrics.jsonl", "nothing was logged", [&](const fs::path& path) {
+  read_optional(run, "recipe.lua", "the recipe's text is unknown",
+                [&](const fs::path& path) { run.recipe = read_file(path, kMostRecipeBytes); });
+  read_optional(run, "ledger.json", "the counts of rows are unknown",
+                [&](const fs::path& path) { run.ledger = read_object(path); });
+  read_optional(run, "profile.json", "",
+                [&](const fs::path& path) { run.profile = read_object(path); });
+  read_optional(run, "metrics.jsonl", "nothing was logged", [&](const fs::path& path) {
     run.metrics = read_metrics(path);
     run.notices.insert(run.notices.end(), run.metrics.notices.begin(), run.metrics.notices.end());
   });

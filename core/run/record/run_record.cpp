@@ -1,4 +1,5 @@
-// run.json: {"interactive": true} once a prompt was opened in the run.
+// config.json is walked depth first; a list of plain values is one setting. Profiles add up by
+// (file, line, text), so an edited line starts from 0.
 
 #include "core/run/record/run_record.h"
 
@@ -12,7 +13,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "core/base/json_member.h"
+#include "core/base/json.h"
 
 namespace xrun {
 
@@ -20,7 +21,7 @@ namespace {
 
 bool is_plain(const Json& value) { return !value.is_object() && !value.is_array(); }
 
-// A value that is written in one piece.
+// A value that is shown as one setting.
 bool is_leaf(const Json& value) {
   if (is_plain(value) || value.size() == 0) return true;
   if (!value.is_array()) return false;

@@ -1,6 +1,6 @@
 #pragma once
-// Parts of a run's folder, decoded: its settings one by one, what was changed at a prompt, and the
-// sum of its profiles.
+// A run's files, decoded: its settings one by one, whether a prompt was opened, the sum of its
+// profiles.
 
 #include <string>
 #include <vector>
@@ -20,8 +20,8 @@ struct Setting {
 // of the nearest key above.
 std::vector<Setting> flat_settings(const Json& config, const Json& origins);
 
-// Returns whether a prompt was opened in a run, by its run.json: what was typed, which log.txt has,
-// is in no recipe.
+// Returns true if run.json says that a prompt was opened. What was typed there is in log.txt and
+// not in the recipe.
 bool is_interactive(const Json& record);
 
 // Returns the sum of two profiles, objects as LineProfile::to_json makes them, in the order of

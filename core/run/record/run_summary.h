@@ -11,9 +11,16 @@
 
 namespace xrun {
 
+// A folder that a model was exported to, and the type of its weights: "bfloat16".
+struct ExportedFolder {
+  std::filesystem::path path;
+  std::string dtype;
+};
+
 struct RunSummary {
+  std::string recipe;  // the file, as the user gave it
   std::filesystem::path dir;
-  std::vector<std::filesystem::path> exported;  // folders of models, the latest last
+  std::vector<ExportedFolder> exported;         // the latest last
   int64_t steps = 0;                            // bodies done, earlier processes included
   int64_t total_steps = 0;                      // of the phases begun so far, whatever --steps says
   int64_t first_step = 0;                       // where this process began

@@ -1,10 +1,12 @@
+// A source's cache is the folder that the hash of its recorded key names; token ids become text by
+// the tokenizer whose digest the key has.
 #include "core/run/record/source_sample.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/base/json_member.h"
+#include "core/base/json.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/cache/row_columns.h"
@@ -43,7 +45,7 @@ class RunTokenizer {
       try {
         tokenizer_ = Tokenizer::load(folder);
       } catch (const Error&) {
-        continue;  // the next one may do
+        continue;  // the next folder may hold it
       }
       if (tokenizer_->digest() != digest) tokenizer_ = nullptr;
     }
@@ -62,7 +64,7 @@ RowKind kind_of(const std::string& name) {
                              RowKind::kPrompts, RowKind::kTokens, RowKind::kFeedback}) {
     if (name == row_kind_name(kind)) return kind;
   }
-  throw Error(fmt::format("its rows are of a kind that this xrun does not know: {}", name));
+  throw Error(fmt::format("this xrun does not know its kind of rows: {}", name));
 }
 
 std::vector<RowPiece> pieces_of(const TokenStream& stream, bool whole, const Tokenizer& tokenizer) {

@@ -1,3 +1,5 @@
+// A template made of others decides at each rendering which one applies; its digest covers all.
+
 #include "core/text/chat/combined_templates.h"
 
 #include <utility>

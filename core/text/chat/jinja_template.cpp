@@ -67,7 +67,7 @@ Rendering rendering_of(const jinja::Text& text, const std::vector<int64_t>& mess
   out.text = text.bytes;
   uint32_t begin = 0;
   uint32_t turn = 0;
-  for (const jinja::Run& run : text.runs) {
+  for (const jinja::MarkedRun& run : text.runs) {
     const bool generation = run.mark.turn != 0;
     if (!out.spans.empty() && out.spans.back().origin == run.mark.origin &&
         out.spans.back().generation == generation) {

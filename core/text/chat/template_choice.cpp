@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/combined_templates.h"
 #include "core/text/chat/template_families.h"

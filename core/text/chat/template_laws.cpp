@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/text/chat/chat_tokens.h"
 #include "core/text/chat/message_ranges.h"
 #include "core/text/chat/text_difference.h"

@@ -70,7 +70,7 @@ struct Argument {
   NodePtr value;
 };
 
-struct Parameter {
+struct MacroParameter {
   int symbol;
   std::string name;
   NodePtr default_value;  // or null
@@ -89,7 +89,7 @@ struct Node {
   std::vector<std::string> names;
   std::vector<Body> bodies;
   std::vector<Argument> arguments;
-  std::vector<Parameter> parameters;
+  std::vector<MacroParameter> parameters;
 };
 
 // A parsed template. `symbols` holds the names that it reads or writes; Node::symbol indexes them.

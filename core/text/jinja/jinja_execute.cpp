@@ -263,7 +263,7 @@ struct Macro : Function {
     }
     if (wanted != "arguments") return false;
     std::vector<Value> names;
-    for (const Parameter& parameter : node->parameters) {
+    for (const MacroParameter& parameter : node->parameters) {
       names.push_back(Value::text(parameter.name));
     }
     out = Value::list(std::move(names), ListStyle::kTuple);
@@ -307,7 +307,7 @@ Value Interpreter::call_macro(const Node& macro, Scope* scope, Arguments& argume
 void Interpreter::bind_parameters(const Node& macro, Scope& scope, Arguments& arguments) {
   std::vector<bool> used(arguments.named.size());
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
-    const Parameter& parameter = macro.parameters[i];
+    const MacroParameter& parameter = macro.parameters[i];
     const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
     for (size_t j = 0; j < used.size() && given == nullptr; ++j) {
       if (arguments.named[j].first != parameter.name) continue;

@@ -69,9 +69,9 @@ Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments)
   const bool first = reader.boolean("first", false);
   const bool blank = reader.boolean("blank", false);
   reader.finish();
-  XRUN_JINJA_CHECK(input.is_text(), "indent() wants a str, not {}", type_name(input));
+  XRUN_JINJA_CHECK(input.is_text(), "indent() takes a str, got {}", type_name(input));
   XRUN_JINJA_CHECK(width == nullptr || width->is_text() || width->is_integral(),
-                   "indent() wants a number or a str");
+                   "indent() takes a number or a str as its width");
   const int64_t spaces = width != nullptr && width->is_integral() ? width->as_int() : 4;
   XRUN_JINJA_CHECK(spaces <= 10'000, "indent() takes at most 10,000 spaces");
   const TextPtr margin =

@@ -87,9 +87,9 @@ std::string unescape_literal(std::string_view literal, int line) {
   return out;
 }
 
-class Lexer {
+class TemplateLexer {
  public:
-  explicit Lexer(std::string_view source) : source_(normalise(source)) {}
+  explicit TemplateLexer(std::string_view source) : source_(normalise(source)) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) data();
@@ -341,7 +341,7 @@ class Lexer {
 
 std::vector<Token> tokenize_template(std::string_view source) {
   if (source.size() > kMaxSourceBytes) throw SyntaxFault("the template is larger than 4 MiB", 1);
-  return Lexer(source).run();
+  return TemplateLexer(source).run();
 }
 
 }  // namespace xrun::jinja

@@ -87,7 +87,7 @@ Value replace_method(Interpreter& interpreter, const Value& self, Arguments& arg
   const TextPtr to = reader.text("new");
   const int64_t most = reader.integer("count", -1);
   reader.finish();
-  XRUN_JINJA_CHECK(from != nullptr && to != nullptr, "replace() wants two strs");
+  XRUN_JINJA_CHECK(from != nullptr && to != nullptr, "replace() takes two strs");
   return like(self, replace_text(self.text(), *from, *to, most, interpreter.budget()));
 }
 

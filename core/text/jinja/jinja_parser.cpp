@@ -109,7 +109,7 @@ NodePtr Parser::finish(NodePtr node) const {
   for (const NodePtr& item : node->items) see(item);
   for (const Body& part : node->bodies) std::for_each(part.begin(), part.end(), see);
   for (const Argument& argument : node->arguments) see(argument.value);
-  for (const Parameter& parameter : node->parameters) see(parameter.default_value);
+  for (const MacroParameter& parameter : node->parameters) see(parameter.default_value);
   node->depth = depth + 1;
   if (node->depth > kMaxTreeDepth) fail("the template nests too deeply");
   return node;
@@ -229,12 +229,12 @@ NodePtr Parser::set_statement() {
   return node;
 }
 
-std::vector<Parameter> Parser::signature() {
-  std::vector<Parameter> parameters;
+std::vector<MacroParameter> Parser::signature() {
+  std::vector<MacroParameter> parameters;
   expect_operator("(");
   while (!is_operator(")")) {
     if (!parameters.empty()) expect_operator(",");
-    Parameter parameter;
+    MacroParameter parameter;
     parameter.name = expect_name();
     parameter.symbol = symbol(parameter.name);
     if (skip_operator("=")) {

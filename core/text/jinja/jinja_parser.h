@@ -53,7 +53,7 @@ class Parser {
   NodePtr with_statement();
   NodePtr generation_statement();
   NodePtr loop_control(NodeKind kind);
-  std::vector<Parameter> signature();
+  std::vector<MacroParameter> signature();
   NodePtr target(bool with_namespace, Words ends);
   NodePtr single_target(bool with_namespace);
   void end_block(std::string_view word);

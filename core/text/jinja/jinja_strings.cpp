@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "core/base/utf8.h"
 #include "core/text/unicode/letter_case.h"
@@ -193,7 +194,7 @@ TextPtr join_list(const Text& separator, const std::vector<TextPtr>& texts, Budg
 TextPtr map_text(const Text& text, const PointChange& change) {
   TextBuilder out;
   size_t at = 0;
-  for (const Run& run : text.runs) {
+  for (const MarkedRun& run : text.runs) {
     std::string changed;
     while (at < run.end) {
       const CodePoint point = read_utf8(text.bytes, at);
@@ -282,6 +283,15 @@ void append_lower_in(std::string& out, uint32_t point, std::string_view bytes, s
   append_lower(out, point);
 }
 
+// Appends the upper case, which is the title case too. No public template needs it beyond roles, so
+// letters whose case is irregular are refused.
+void append_upper_of(std::string& out, uint32_t point) {
+  const std::optional<uint32_t> upper = upper_case(point);
+  XRUN_JINJA_CHECK(upper.has_value(),
+                   "the upper case of U+{:04X} is not supported in chat templates", point);
+  append_utf8(out, *upper);
+}
+
 bool is_before_word(uint32_t point) {
   return is_space_point(point) ||
          (point < 0x80 && point != 0 &&
@@ -291,7 +301,8 @@ bool is_before_word(uint32_t point) {
 }  // namespace
 
 TextPtr upper_text(const Text& text) {
-  return map_text(text, [](std::string& out, uint32_t point, size_t) { append_upper(out, point); });
+  return map_text(text,
+                  [](std::string& out, uint32_t point, size_t) { append_upper_of(out, point); });
 }
 
 TextPtr lower_text(const Text& text) {
@@ -302,14 +313,14 @@ TextPtr lower_text(const Text& text) {
 
 TextPtr capitalize_text(const Text& text) {
   return map_text(text, [&](std::string& out, uint32_t point, size_t at) {
-    at == 0 ? append_title(out, point) : append_lower_in(out, point, text.bytes, at);
+    at == 0 ? append_upper_of(out, point) : append_lower_in(out, point, text.bytes, at);
   });
 }
 
 TextPtr title_text(const Text& text) {
   bool inside = false;
   return map_text(text, [&](std::string& out, uint32_t point, size_t at) {
-    inside ? append_lower_in(out, point, text.bytes, at) : append_title(out, point);
+    inside ? append_lower_in(out, point, text.bytes, at) : append_upper_of(out, point);
     inside = is_cased_point(point);
   });
 }
@@ -322,7 +333,7 @@ TextPtr title_words(const Text& text) {
   size_t end = 0;  // of the word's other letters
   return map_text(text, [&](std::string& out, uint32_t point, size_t at) {
     if (begins) {
-      append_upper(out, point);
+      append_upper_of(out, point);
       begin = end = at + read_utf8(bytes, at).size;
       while (end < bytes.size() && !is_before_word(read_utf8(bytes, end).value)) {
         end += read_utf8(bytes, end).size;

@@ -34,9 +34,9 @@ void add_run(RunList& runs, uint32_t end, Mark mark) {
 }
 
 // Returns the run that holds the byte at `at`, or the end.
-const Run* run_at(const Text& text, size_t at) {
+const MarkedRun* run_at(const Text& text, size_t at) {
   return std::upper_bound(text.runs.begin(), text.runs.end(), at,
-                          [](size_t value, const Run& run) { return value < run.end; });
+                          [](size_t value, const MarkedRun& run) { return value < run.end; });
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ void TextBuilder::append(const Text& text, uint32_t turn) {
   Text& built = this->text();
   built.ascii = built.ascii && text.ascii;
   size_t begin = 0;
-  for (const Run& run : text.runs) {
+  for (const MarkedRun& run : text.runs) {
     const Mark mark{run.mark.origin, run.mark.turn != 0 ? run.mark.turn : turn};
     add(std::string_view(text.bytes).substr(begin, run.end - begin), mark);
     begin = run.end;
@@ -75,7 +75,7 @@ void TextBuilder::add(std::string_view bytes, Mark mark) {
 }
 
 void TextBuilder::append(const Text& text, size_t begin, size_t end) {
-  for (const Run* run = run_at(text, begin); run != text.runs.end() && begin < end; ++run) {
+  for (const MarkedRun* run = run_at(text, begin); run != text.runs.end() && begin < end; ++run) {
     const size_t to = std::min<size_t>(run->end, end);
     append(std::string_view(text.bytes).substr(begin, to - begin), run->mark);
     begin = to;
@@ -84,7 +84,7 @@ void TextBuilder::append(const Text& text, size_t begin, size_t end) {
 
 size_t TextBuilder::mark_turn(size_t from, uint32_t turn) {
   RunList& runs = text().runs;
-  std::vector<Run> tail;  // last one first
+  std::vector<MarkedRun> tail;  // last one first
   for (; !runs.empty() && runs.back().end > from; runs.pop_back()) tail.push_back(runs.back());
   const size_t begin = runs.empty() ? 0 : runs.back().end;
   if (!tail.empty() && begin < from) add_run(runs, static_cast<uint32_t>(from), tail.back().mark);
@@ -134,7 +134,7 @@ void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest)
 
 Mark mark_at(const Text& text, size_t at) {
   if (text.runs.empty()) return {};
-  const Run* run = run_at(text, at);
+  const MarkedRun* run = run_at(text, at);
   return run == text.runs.end() ? text.runs.back().mark : run->mark;
 }
 

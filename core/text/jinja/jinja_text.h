@@ -48,7 +48,7 @@ struct Mark {
 };
 
 // The bytes up to `end` carry `mark`.
-struct Run {
+struct MarkedRun {
   uint32_t end;
   Mark mark;
 };
@@ -65,7 +65,7 @@ class RunList {
     many_ = std::move(other.many_);
     return *this;
   }
-  void push_back(Run run) {
+  void push_back(MarkedRun run) {
     if (many_.empty() && size_ < 2) {
       few_[size_++] = run;
       return;
@@ -79,24 +79,24 @@ class RunList {
     if (!many_.empty()) many_.pop_back();
   }
   bool empty() const { return size_ == 0; }
-  const Run* begin() const { return many_.empty() ? few_ : many_.data(); }
-  const Run* end() const { return begin() + size_; }
-  Run& back() { return many_.empty() ? few_[size_ - 1] : many_.back(); }
-  const Run& back() const { return *(end() - 1); }
+  const MarkedRun* begin() const { return many_.empty() ? few_ : many_.data(); }
+  const MarkedRun* end() const { return begin() + size_; }
+  MarkedRun& back() { return many_.empty() ? few_[size_ - 1] : many_.back(); }
+  const MarkedRun& back() const { return *(end() - 1); }
 
  private:
-  Run few_[2] = {};
+  MarkedRun few_[2] = {};
   size_t size_ = 0;
-  std::vector<Run> many_;
+  std::vector<MarkedRun> many_;
 };
 
 // Base of everything that values share.
-struct Object {
-  virtual ~Object() = default;
+struct SharedValue {
+  virtual ~SharedValue() = default;
 };
 
 // An immutable UTF-8 text. Runs tile it in order; an empty text has none.
-struct Text : Object {
+struct Text : SharedValue {
   std::string bytes;
   RunList runs;
   bool ascii = true;  // then code points are bytes

@@ -11,7 +11,7 @@ namespace xrun::jinja {
 namespace {
 
 // A message, or the owner and name of a missing attribute.
-struct UndefinedReason : Object {
+struct UndefinedReason : SharedValue {
   std::string message;
   std::string_view owner;  // a string constant
   std::string name;

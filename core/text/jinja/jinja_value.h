@@ -91,7 +91,8 @@ class Value {
   const void* identity() const { return object_.get(); }
   // Returns the value without shared ownership; its object must outlive the result.
   Value borrowed() const {
-    Value out(kind_, std::shared_ptr<const Object>(std::shared_ptr<const Object>(), object_.get()));
+    Value out(kind_, std::shared_ptr<const SharedValue>(std::shared_ptr<const SharedValue>(),
+                                                        object_.get()));
     out.markup_ = markup_;
     out.integer_ = integer_;
     return out;
@@ -100,7 +101,7 @@ class Value {
 
  private:
   explicit Value(Kind kind) : kind_(kind) {}
-  Value(Kind kind, std::shared_ptr<const Object> object)
+  Value(Kind kind, std::shared_ptr<const SharedValue> object)
       : kind_(kind), object_(std::move(object)) {}
 
   Kind kind_ = Kind::kUndefined;
@@ -109,14 +110,14 @@ class Value {
     int64_t integer_ = 0;
     double number_;
   };
-  std::shared_ptr<const Object> object_;
+  std::shared_ptr<const SharedValue> object_;
 };
 
 // Containers record their nesting depth, so that recursion over them cannot exhaust the stack.
 inline constexpr int kMaxValueDepth = 600;
 inline constexpr size_t kMaxListItems = 1'000'000;
 
-struct List : Object {
+struct List : SharedValue {
   std::vector<Value> items;
   ListStyle style = ListStyle::kList;
   Origin origin = Origin::kTemplate;  // of the brackets when it is printed
@@ -126,7 +127,7 @@ struct List : Object {
 
 using Member = std::pair<Value, Value>;
 
-struct Dict : Object {
+struct Dict : SharedValue {
   std::vector<Member> members;  // in insertion order
   Origin origin = Origin::kTemplate;
   int depth = 1;
@@ -137,14 +138,14 @@ struct Dict : Object {
   void set(Value key, Value value, Budget& budget);
 };
 
-struct Namespace : Object {
+struct Namespace : SharedValue {
   std::vector<std::pair<std::string, Value>> attributes;
   const Value* find(std::string_view name) const;
   void set(std::string_view name, Value value);
 };
 
 // The `loop` variable.
-struct Loop : Object {
+struct Loop : SharedValue {
   std::vector<Value> items;
   size_t index = 0;
   int depth = 1;
@@ -159,7 +160,7 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-struct Function : Object {
+struct Function : SharedValue {
   int depth = 1;  // as List::depth; a bound method holds its object
   virtual Value call(Interpreter& interpreter, Arguments& arguments) = 0;
   virtual std::string repr() const = 0;

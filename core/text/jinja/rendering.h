@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/byte_range.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 

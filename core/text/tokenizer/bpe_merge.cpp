@@ -76,6 +76,7 @@ class MergeQueue {
     while (!queue_.empty()) {
       const QueuedMerge best = queue_.top();
       queue_.pop();
+      // Entries are not removed when a neighbour merges: stale ones are recognised here.
       const uint32_t right = next_[best.left];
       if (symbols_[best.left].id != best.left_id || right >= symbols_.size() ||
           symbols_[right].id != best.right_id) {
@@ -153,6 +154,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
     links[left].merged = merge.id;
     order[left] = uint64_t(merge.rank) << 32 | left;
   };
+  // The table is far larger than the caches: all lookups of a word are started before the first.
   for (uint32_t i = 0; i + 1 < n; ++i) merges.prefetch(symbols[i].id, symbols[i + 1].id);
   for (uint32_t i = 0; i < n; ++i) {
     links[i] = {i - 1, i + 1, -1};

@@ -157,32 +157,6 @@ class LowercaseNormalizer : public Normalizer {
   SafeSplit split_after(SafeSplit split) const override { return split; }
 };
 
-// Nmt: removes controls; separators and some invisible characters become spaces. This is
-// SentencePiece's rule "nmt".
-class NmtNormalizer : public Normalizer {
- public:
-  void apply(AlignedText& text) const override {
-    rewrite_characters(text, [](uint32_t c, std::string& out) {
-      if (!is_removed(c)) append_utf8(out, is_spaced(c) ? U' ' : c);
-    });
-  }
-  // Line feeds and U+2581 become spaces.
-  SafeSplit split_after(SafeSplit split) const override {
-    return split == SafeSplit::kSpace ? split : SafeSplit::kNone;
-  }
-
- private:
-  static bool is_removed(uint32_t c) {
-    return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
-           c == 0x8F || c == 0x9F;
-  }
-  static bool is_spaced(uint32_t c) {
-    return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
-           (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
-           c == 0xFEFF || c == 0xFFFD;
-  }
-};
-
 // The edits that replace parts of a text, from left to right.
 class Replacements {
  public:
@@ -400,7 +374,6 @@ constexpr ComponentType<Normalizer> kNormalizers[] = {
     {"NFD", make_component<Normalizer, FormNormalizer<NormalForm::kNfd>>},
     {"NFKC", make_component<Normalizer, FormNormalizer<NormalForm::kNfkc>>},
     {"NFKD", make_component<Normalizer, FormNormalizer<NormalForm::kNfkd>>},
-    {"Nmt", make_component<Normalizer, NmtNormalizer>},
     {"Precompiled", make_component<Normalizer, PrecompiledNormalizer>},
     {"Prepend", make_component<Normalizer, PrependNormalizer>},
     {"Replace", make_component<Normalizer, ReplaceNormalizer>},

@@ -18,6 +18,7 @@ PieceCache& PieceCache::of(uint64_t serial) {
     uint64_t serial = 0;  // 0: none
     std::unique_ptr<PieceCache> cache;
   };
+  // A distillation has two tokenizers; beyond four the oldest cache is dropped.
   thread_local std::array<Owned, 4> caches;
   thread_local size_t oldest = 0;
   for (Owned& owned : caches) {

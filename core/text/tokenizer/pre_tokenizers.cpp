@@ -176,19 +176,6 @@ class SpellingPreTokenizer : public PreTokenizer {
   std::unique_ptr<const PreTokenizer> inner_;
 };
 
-// CharDelimiterSplit: cuts at a character, which is removed.
-class CharDelimiterPreTokenizer : public PreTokenizer {
- public:
-  explicit CharDelimiterPreTokenizer(const ComponentSpec& spec)
-      : delimiter_(make_literal_pattern(spec.character("delimiter"))) {}
-  void apply(PieceList& list) const override {
-    split_pieces(list, *delimiter_, SplitBehavior::kRemoved);
-  }
-
- private:
-  std::unique_ptr<const TextPattern> delimiter_;
-};
-
 // Digits: separates numbers from the rest, as runs or digit by digit.
 class DigitsPreTokenizer : public PreTokenizer {
  public:
@@ -202,31 +189,6 @@ class DigitsPreTokenizer : public PreTokenizer {
  private:
   SplitBehavior behavior_;
   std::unique_ptr<const TextPattern> digit_;
-};
-
-// FixedLength: pieces of `length` characters.
-class FixedLengthPreTokenizer : public PreTokenizer {
- public:
-  explicit FixedLengthPreTokenizer(const ComponentSpec& spec)
-      : length_(spec.has("length") ? spec.integer("length") : 5) {
-    XRUN_CHECK(length_ > 0, "{}.length: got {}, wanted at least 1", spec.where(), length_);
-  }
-  void apply(PieceList& list) const override {
-    const std::string_view text = list.text.text();
-    std::vector<ByteRange> cut;
-    for (const ByteRange piece : list.pieces) {
-      for (uint32_t at = piece.begin; at < piece.end;) {
-        uint32_t end = at;
-        for (int64_t i = 0; i < length_ && end < piece.end; ++i) end += utf8_size(text[end]);
-        cut.push_back({at, end});
-        at = end;
-      }
-    }
-    list.pieces = std::move(cut);
-  }
-
- private:
-  int64_t length_;
 };
 
 // Metaspace: spaces become a visible mark, which may be put before the text and begins a piece.
@@ -356,27 +318,6 @@ class SplitPreTokenizer : public PreTokenizer {
   bool invert_;
 };
 
-// UnicodeScripts: cuts where the script changes. A character of every script stays with the text
-// before it; before the first character of one script it is dropped, as in Hugging Face.
-class ScriptsPreTokenizer : public PreTokenizer {
- public:
-  void apply(PieceList& list) const override {
-    const std::string_view text = list.text.text();
-    std::vector<ByteRange> cut;
-    for (const ByteRange piece : list.pieces) {
-      uint8_t last = kAnyScript;
-      for (uint32_t at = piece.begin; at < piece.end; at += utf8_size(text[at])) {
-        const uint8_t script = script_of(utf8_character(text, at));
-        if (script == kAnyScript || script == last) continue;
-        if (last != kAnyScript) cut.back().end = at;
-        cut.push_back({at, piece.end});
-        last = script;
-      }
-    }
-    list.pieces = std::move(cut);
-  }
-};
-
 // \w+|[^\w\s]+
 class WordPattern : public TextPattern {
  public:
@@ -426,14 +367,11 @@ class WhitespaceSplitPreTokenizer : public PreTokenizer {
 constexpr ComponentType<PreTokenizer> kPreTokenizers[] = {
     {"BertPreTokenizer", make_component<PreTokenizer, BertPreTokenizer>},
     {"ByteLevel", make_component<PreTokenizer, ByteLevelPreTokenizer>},
-    {"CharDelimiterSplit", make_component<PreTokenizer, CharDelimiterPreTokenizer>},
     {"Digits", make_component<PreTokenizer, DigitsPreTokenizer>},
-    {"FixedLength", make_component<PreTokenizer, FixedLengthPreTokenizer>},
     {"Metaspace", make_component<PreTokenizer, MetaspacePreTokenizer>},
     {"Punctuation", make_component<PreTokenizer, PunctuationPreTokenizer>},
     {"Sequence", make_component<PreTokenizer, SequencePreTokenizer>},
     {"Split", make_component<PreTokenizer, SplitPreTokenizer>},
-    {"UnicodeScripts", make_component<PreTokenizer, ScriptsPreTokenizer>},
     {"Whitespace", make_component<PreTokenizer, WhitespacePreTokenizer>},
     {"WhitespaceSplit", make_component<PreTokenizer, WhitespaceSplitPreTokenizer>},
 };

@@ -2,8 +2,6 @@
 
 #include "core/text/tokenizer/token_decoders.h"
 
-#include <optional>
-
 #include "core/base/utf8.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 #include "core/text/tokenizer/pre_tokenizers.h"
@@ -14,8 +12,8 @@ namespace xrun {
 
 namespace {
 
-// Removes the spaces before . ? ! , and English contractions, as WordPiece and CTC clean a text;
-// " do not" becomes " don't".
+// Removes the spaces before . ? ! , and English contractions, as WordPiece cleans a text; " do
+// not" becomes " don't".
 std::string without_token_spaces(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -202,60 +200,6 @@ class ByteLevelDecoder : public TokenDecoder {
   };
 };
 
-// CTC: repetitions of a token collapse into one, the padding disappears, the word delimiter becomes
-// a space.
-class CtcDecoder : public TokenDecoder {
- public:
-  explicit CtcDecoder(const ComponentSpec& spec)
-      : options_{spec.text("pad_token"), spec.text("word_delimiter_token"),
-                 spec.boolean("cleanup")} {}
-  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    return std::make_unique<CtcStage>(input, next, options_);
-  }
-
- private:
-  struct CtcOptions {
-    std::string pad;
-    std::string delimiter;
-    bool cleanup;
-  };
-
-  class CtcStage : public DecodeStage {
-   public:
-    CtcStage(DecoderInput input, DecodeStage& next, const CtcOptions& options)
-        : input_(input), next_(next), options_(options) {}
-    void push(std::string_view text) override {
-      if (input_ == DecoderInput::kFragments) {
-        last_ = last_.value_or("").append(text);
-      } else if (last_ != text) {
-        last_ = text;
-        pass_on(text);
-      }
-    }
-    void finish() override {
-      if (input_ == DecoderInput::kFragments && last_) pass_on(*last_);
-      next_.finish();
-    }
-
-   private:
-    void pass_on(std::string_view token) {
-      std::string text = replaced(token, options_.pad, "");
-      // The package replaces the delimiter only as part of the cleanup.
-      if (options_.cleanup) {
-        text = replaced(without_token_spaces(std::move(text)), options_.delimiter, " ");
-      }
-      if (!text.empty()) next_.push(text);
-    }
-
-    DecoderInput input_;
-    DecodeStage& next_;
-    const CtcOptions& options_;
-    std::optional<std::string> last_;  // the last token, or all fragments
-  };
-
-  CtcOptions options_;
-};
-
 // Fuse: all tokens become one.
 class FuseDecoder : public TokenDecoder {
  public:
@@ -425,7 +369,6 @@ constexpr ComponentType<TokenDecoder> kDecoders[] = {
     {"BPEDecoder", make_component<TokenDecoder, BpeDecoder>},
     {"ByteFallback", make_component<TokenDecoder, ByteFallbackDecoder>},
     {"ByteLevel", make_component<TokenDecoder, ByteLevelDecoder>},
-    {"CTC", make_component<TokenDecoder, CtcDecoder>},
     {"Fuse", make_component<TokenDecoder, FuseDecoder>},
     {"Metaspace", make_component<TokenDecoder, MetaspaceDecoder>},
     {"Replace", make_component<TokenDecoder, ReplaceDecoder>},

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/byte_range.h"
+#include "core/base/strings.h"
 #include "core/text/tokenizer/safe_split.h"
 
 namespace xrun {

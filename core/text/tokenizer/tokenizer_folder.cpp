@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "core/base/file.h"
-#include "core/base/named_templates.h"
+#include "core/base/folder.h"
 #include "core/text/tokenizer/tokenizer_class.h"
 #include "core/text/tokenizer/tokenizer_component.h"
 

@@ -14,7 +14,7 @@
 #include <new>
 
 #include "core/base/error.h"
-#include "core/base/lfs_pointer.h"
+#include "core/base/file.h"
 
 namespace xrun {
 
@@ -28,6 +28,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 }  // namespace
 
 ZeroedBuffer::ZeroedBuffer(size_t bytes) {
+  // Tables of vocabularies are read at random: with small pages each look-up would miss the TLB.
   if (bytes < kHugePage / 2) {
     data_ = std::aligned_alloc(kAlignment, round_up(bytes + 1, kAlignment));
     if (data_ == nullptr) throw std::bad_alloc();

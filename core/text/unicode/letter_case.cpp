@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/utf8.h"
+#include "core/text/unicode/unicode.h"
 
 namespace xrun {
 
@@ -37,47 +38,40 @@ void append(std::string& out, const SpecialCase* found, uint32_t single) {
   }
 }
 
-const SpecialCase* upper_special(uint32_t point) {
-  using namespace letter_case_data;
-  return special(kUpperSpecial, kUpperSpecialSize, point);
-}
-
 const SpecialCase* lower_special(uint32_t point) {
   using namespace letter_case_data;
   return special(kLowerSpecial, kLowerSpecialSize, point);
-}
-
-uint32_t simple_upper(uint32_t point) {
-  return mapped(letter_case_data::kUpper, letter_case_data::kUpperSize, point);
 }
 
 uint32_t simple_lower(uint32_t point) {
   return mapped(letter_case_data::kLower, letter_case_data::kLowerSize, point);
 }
 
-}  // namespace
-
-void append_upper(std::string& out, uint32_t point) {
-  append(out, upper_special(point), simple_upper(point));
+// Letters of several characters or with a title case of their own: sharp s, the Croatian digraphs,
+// the combining iota and the Greek letters that carry it.
+bool is_irregular(uint32_t point) {
+  return point == 0xDF || point == 0x345 || (point >= 0x1C4 && point <= 0x1CC) ||
+         (point >= 0x1F1 && point <= 0x1F3) || (point >= 0x1F80 && point <= 0x1FFF);
 }
+
+}  // namespace
 
 void append_lower(std::string& out, uint32_t point) {
   append(out, lower_special(point), simple_lower(point));
 }
 
-void append_title(std::string& out, uint32_t point) {
-  if (point == 0x149) return append_upper(out, point);  // "ʼN": the apostrophe is not a letter
-  if (const SpecialCase* found = upper_special(point)) {
-    append_utf8(out, found->to[0]);
-    for (uint32_t rest : {found->to[1], found->to[2]}) {
-      if (rest != 0) append_lower(out, rest);
-    }
-  } else if ((point >= 0x1C4 && point <= 0x1CC) || (point >= 0x1F1 && point <= 0x1F3)) {
-    // Each digraph has three code points: upper, title and lower case.
-    append_utf8(out, point >= 0x1F1 ? 0x1F2 : 0x1C5 + (point - 0x1C4) / 3 * 3);
-  } else {
-    append_upper(out, point);
+// The first code point with this lower case is the upper case: later ones are compatibility
+// letters, such as the Kelvin sign.
+std::optional<uint32_t> upper_case(uint32_t point) {
+  using namespace letter_case_data;
+  for (size_t i = 0; i < kLowerSize; ++i) {
+    const CaseRange& range = kLower[i];
+    const int64_t from = static_cast<int64_t>(point) - range.delta;
+    if (from < range.first || from > range.last || (from - range.first) % range.step != 0) continue;
+    return is_irregular(point) ? std::nullopt : std::optional(static_cast<uint32_t>(from));
   }
+  if (is_irregular(point) || category(point) == Category::kLl) return std::nullopt;
+  return point;
 }
 
 }  // namespace xrun

@@ -1,17 +1,18 @@
 #pragma once
-// Upper and lower case of single code points, with Python's full mappings.
+// Upper and lower case of single code points, as Python maps them.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace xrun {
 
-// Appends the upper or lower case of a code point in UTF-8, up to three code points ("ß": "SS").
-void append_upper(std::string& out, uint32_t code_point);
+// Appends the lower case of a code point in UTF-8, up to two code points.
 void append_lower(std::string& out, uint32_t code_point);
-// Appends the title case: the upper case, but "ß" gives "Ss" and "ǆ" gives "ǅ".
-void append_title(std::string& out, uint32_t code_point);
+// Returns the upper case of a code point, which is its title case too; nullopt for the letters
+// where it is not the inverse of lower case ("ß", "ǆ", "ŉ", ...).
+std::optional<uint32_t> upper_case(uint32_t code_point);
 
 namespace letter_case_data {
 
@@ -28,10 +29,6 @@ struct SpecialCase {
   uint32_t to[3];  // zero-padded
 };
 
-extern const CaseRange kUpper[];
-extern const size_t kUpperSize;
-extern const SpecialCase kUpperSpecial[];
-extern const size_t kUpperSpecialSize;
 extern const CaseRange kLower[];
 extern const size_t kLowerSize;
 extern const SpecialCase kLowerSpecial[];

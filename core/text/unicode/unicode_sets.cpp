@@ -115,11 +115,6 @@ void append_lowercase(std::string& out, uint32_t c) {
   append_lower(out, c);
 }
 
-uint8_t script_of(uint32_t c) {
-  const ValueRange* range = find_range(std::span(kScripts, kScriptsSize), c);
-  return range == nullptr ? kAnyScript : range->value;
-}
-
 size_t grapheme_end(std::string_view text, size_t at) {
   const GraphemeClass first = grapheme_class(utf8_character(text, at));
   ClusterState state{first, first == GraphemeClass::kPicture, first == GraphemeClass::kRegional};

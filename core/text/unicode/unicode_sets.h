@@ -23,10 +23,6 @@ bool is_bert_ideograph(uint32_t code_point);
 // Appends the lower case of a character as in Lowercase: one character, but two for U+0130.
 void append_lowercase(std::string& out, uint32_t code_point);
 
-// Returns an arbitrary number for the script of a character; Hiragana and Katakana count as Han.
-constexpr uint8_t kAnyScript = 0;  // spaces and characters of every script
-uint8_t script_of(uint32_t code_point);
-
 // Returns the end of the extended grapheme cluster that begins at text[at] (UAX #29, without GB9c,
 // which joins clusters of nine bytes and more: callers use clusters of at most five).
 size_t grapheme_end(std::string_view text, size_t at);

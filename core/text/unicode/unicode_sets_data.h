@@ -39,8 +39,6 @@ extern const CodeRange kPunctuation[];
 extern const size_t kPunctuationSize;
 extern const LowerDifference kLowerDifferences[];  // from letter_case.h, sorted
 extern const size_t kLowerDifferencesSize;
-extern const ValueRange kScripts[];
-extern const size_t kScriptsSize;
 extern const ValueRange kGraphemes[];  // a GraphemeClass; Hangul syllables are not in it
 extern const size_t kGraphemesSize;
 extern const CompatibilityRow

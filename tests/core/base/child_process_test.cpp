@@ -47,7 +47,7 @@ TEST_F(ChildProcess, AMissingProgramIsStatus127) {
   EXPECT_NE(result.last_lines.find("xrun-no-such-program: No such file"), std::string::npos);
 }
 
-TEST_F(ChildProcess, ASignalIsToldFromAStatus) {
+TEST_F(ChildProcess, DeathBySignalIsStatus128PlusItsNumber) {
   EXPECT_EQ(run_child({"sh", "-c", "kill -9 $$"}, output_).status, 128 + SIGKILL);
 }
 
@@ -62,7 +62,7 @@ TEST_F(ChildProcess, AnInterruptEndsTheChild) {
   later.join();
 }
 
-TEST_F(ChildProcess, IsKilledWhenItIsTime) {
+TEST_F(ChildProcess, IsKilledWhenTheCallerSaysSo) {
   const ChildResult result = run_child(
       {"sh", "-c", "trap '' TERM; echo begun; while :; do sleep 1; done"}, output_,
       [&] { return std::filesystem::exists(output_) && std::filesystem::file_size(output_) > 0; });

@@ -45,7 +45,7 @@ TEST_F(File, AnyFailureOfAnAtomicWriteLeavesTheOldBytesAndNoTemporary) {
   }
 }
 
-TEST_F(File, AFullDiskSaysWhatToDo) {
+TEST_F(File, TheErrorOfAFullDiskNamesTheFix) {
   set_file_fault("write", 1);
   try {
     write_file_atomic(dir_ / "a", "x");
@@ -89,7 +89,7 @@ TEST_F(File, ASecondLockIsNotHeld) {
   EXPECT_FALSE(second.held());
 }
 
-TEST_F(File, ALockWhoseFileWasRemovedIsNoLock) {
+TEST_F(File, ALockOnARemovedFileDoesNotCount) {
   int waits = 0;
   std::optional<FileLock> first(std::in_place, dir_ / "sub" / "lock", false);
   const FileLock second(dir_ / "sub" / "lock", true, [&] {

@@ -24,7 +24,7 @@ TEST(Json, RoundTripsEveryKindInOneLine) {
   EXPECT_EQ(dump_json(parse_json(text, "t")), R"({"a":[1,-2.5,1e+30,true,null,"x\n\"é"],"b":{}})");
 }
 
-TEST(Json, ARepeatedKeyKeepsItsPlaceAndTakesTheLastValue) {
+TEST(Json, ARepeatedKeyKeepsItsPositionAndTakesTheLastValue) {
   EXPECT_EQ(dump_json(parse_json(R"({"a":1,"b":2,"a":3})", "t")), R"({"a":3,"b":2})");
 }
 
@@ -37,7 +37,7 @@ TEST(Json, NamesLineAndColumnOfTheFirstFault) {
   EXPECT_EQ(error_of("\"ab"), "f.json:1:1: is not valid JSON: a string without its closing quote");
 }
 
-TEST(Json, NamesThePlaceOfFaultsInsideStringsAndNumbers) {
+TEST(Json, NamesThePositionOfFaultsInStringsAndNumbers) {
   const std::pair<const char*, const char*> faults[] = {
       {R"({"text":"\uZZZZ"})", "10: is not valid JSON: \\u without four hexadecimal digits"},
       {R"({"text":"\u12"})", "10: is not valid JSON: \\u without four hexadecimal digits"},
@@ -104,7 +104,7 @@ TEST(Json, LargeIntegersCompareByDigitsAndWithDoublesByValue) {
   EXPECT_FALSE(value.as_array()[0] == value.as_array()[2]);
 }
 
-TEST(Json, DigitsThatAreNoLargeIntegerAreRefused) {
+TEST(Json, RefusesBigIntegersThatFitInt64OrAreMalformed) {
   for (const char* digits : {"", "-", "12", "1844674407370955161x", "018446744073709551616"}) {
     EXPECT_THROW(Json::big_integer(digits), Error) << digits;
   }

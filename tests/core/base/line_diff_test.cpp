@@ -11,7 +11,7 @@ Texts text_of(std::string_view first, std::string_view second, size_t around = 1
   return diff_text(diff_lines(first, second), around);
 }
 
-TEST(LineDiff, EqualTextsDifferInNothing) {
+TEST(LineDiff, EqualTextsHaveNoDifferences) {
   EXPECT_TRUE(text_of("a\nb\n", "a\nb\n").empty());
   EXPECT_TRUE(text_of("", "").empty());
   EXPECT_EQ(diff_lines("a\nb\n", "a\nb\n").size(), 2u);
@@ -27,7 +27,7 @@ TEST(LineDiff, AnAddedLineLeavesTheOthersCommon) {
   EXPECT_EQ(text_of("a\nb\nc\n", "b\nc\na\n", 0), (Texts{"-   1  a", "...", "+   3  a"}));
 }
 
-TEST(LineDiff, FarChangesAreParted) {
+TEST(LineDiff, DistantChangesAreSeparated) {
   EXPECT_EQ(text_of("1\n2\n3\n4\n5\n", "x\n2\n3\n4\ny\n", 0),
             (Texts{"-   1  1", "+   1  x", "...", "-   5  5", "+   5  y"}));
 }
@@ -37,7 +37,7 @@ TEST(LineDiff, OneSideMayBeEmpty) {
   EXPECT_EQ(text_of("a", ""), (Texts{"-   1  a"}));
 }
 
-TEST(LineDiff, HugeTextsThatPartEndInBoundedTime) {
+TEST(LineDiff, HugeDifferencesTakeBoundedTime) {
   std::string first = "same\n";
   std::string second = "same\n";
   for (int i = 0; i < 50000; ++i) {

@@ -35,7 +35,7 @@ TEST(Utf8, RepairsAsPythonReplaces) {
   EXPECT_EQ(repaired, 4);
 }
 
-TEST(Utf8, ATextIsShortenedBetweenTwoCharacters) {
+TEST(Utf8, ShortensBetweenTwoCharacters) {
   EXPECT_EQ(shortened("abc", 3), "abc");
   EXPECT_EQ(shortened("abcd", 3), "abc...");
   EXPECT_EQ(shortened("ab\xE6\xBC\xA2", 5), "ab\xE6\xBC\xA2");

@@ -1,4 +1,4 @@
-// The config as read from a recipe's text. Messages are verbatim: they are what the user has.
+// The config of a recipe. Messages are verbatim: they are the interface.
 #include "core/config/config.h"
 
 #include <gtest/gtest.h>
@@ -43,12 +43,12 @@ TEST(RecipeConfig, ReadsLiteralsWithTheirLines) {
   EXPECT_EQ(c.origin("optim.schedule"), "default");
 }
 
-TEST(RecipeConfig, AnyLocalNameAndParenthesesDo) {
+TEST(RecipeConfig, AcceptsAnyLocalNameAndParentheses) {
   EXPECT_EQ(read("local c = x.config({ beta = 2 })\nprint(c.beta)").number("beta"), 2);
   EXPECT_EQ(read("print('no config at all')").text("template"), "auto");
 }
 
-TEST(RecipeConfig, RejectsWhatIsNoLiteral) {
+TEST(RecipeConfig, RejectsExpressions) {
   EXPECT_EQ(
       error(config("beta = f(1)", "print(cfg.beta)")),
       "dpo.lua:2: `beta`: config values are literals (a number, text, true, false, a table of "
@@ -58,12 +58,44 @@ TEST(RecipeConfig, RejectsWhatIsNoLiteral) {
             "dpo.lua:2: `beta`: leave a key out instead of setting it "
             "to nil");
   EXPECT_EQ(error(config("beta = 1,\nbeta = 2", "print(cfg.beta)")),
-            "dpo.lua:3: `beta`: the key stands there twice, also in line 2");
+            "dpo.lua:3: `beta`: the key is given twice; the first is in line 2");
   EXPECT_EQ(error(config("list = { 1, a = 2 }")),
             "dpo.lua:2: `list`: a table has either named keys or a list, not both");
   EXPECT_EQ(error("local a = xrun.config {}\nlocal b = xrun.config {}"),
             "dpo.lua:2: a second config; the first is in line 1");
   EXPECT_NE(error("local a = xrun.config { b = {"), "no error");
+}
+
+TEST(RecipeConfig, AMissingCommaIsNamedBehindTheValueBeforeIt) {
+  try {
+    read(config("  model = 'm'\n  beta = 0.1,", "print(cfg.beta)"));
+    FAIL();
+  } catch (const UsageError& e) {
+    EXPECT_STREQ(e.what(),
+                 "dpo.lua:2: a comma is missing after `model`\n"
+                 "     2 |   model = 'm'\n"
+                 "       |              ^");
+  }
+  EXPECT_EQ(error(config("data = { { path = 'a' } }\nbeta = 1", "print(cfg.beta)")),
+            "dpo.lua:2: a comma is missing after `data`");
+  EXPECT_EQ(error(config("data = { { path = 'a' }\n{ path = 'b' } }")),
+            "dpo.lua:2: a comma is missing after `data.1`");
+  EXPECT_EQ(error(config("list = { 1 2 }")), "dpo.lua:2: a comma is missing after `list.1`");
+  EXPECT_EQ(error(config("long = [[a\nb]]\nbeta = 1")),
+            "dpo.lua:3: a comma is missing after `long`");
+}
+
+TEST(RecipeConfig, NamesOfOtherLibrariesGiveTheKeyHere) {
+  EXPECT_EQ(error(config("learning_rate = 1e-5")),
+            "dpo.lua:2: `learning_rate` is never read: no line says `cfg.learning_rate`; here it is "
+            "`optim.lr`");
+  EXPECT_EQ(error(config("optim = { max_grad_norm = 1 }")),
+            "dpo.lua:2: there is no key `optim.max_grad_norm`; here it is `optim.clip`");
+  EXPECT_EQ(error(config("logging_steps = 10")),
+            "dpo.lua:2: `logging_steps` is never read: no line says `cfg.logging_steps`; every step "
+            "is logged");
+  EXPECT_EQ(error(config(""), {"num_train_epochs=3"}),
+            "--set num_train_epochs=3: there is no key `num_train_epochs`; here it is `epochs`");
 }
 
 TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
@@ -77,11 +109,11 @@ TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
       "name is `optim.warmup`");
 }
 
-TEST(RecipeConfig, NamesAReadThatNoKeyAnswers) {
+TEST(RecipeConfig, NamesAReadOfAMissingKey) {
   EXPECT_EQ(error(config("beta = 1", "print(cfg.beta)\nprint(cfg.bta)")),
-            "dpo.lua:5: `cfg.bta` is read, and the config has no `bta`; did you mean `cfg.beta`?");
+            "dpo.lua:5: `cfg.bta` is read, but the config has no `bta`; did you mean `cfg.beta`?");
   EXPECT_EQ(error(config("", "print(cfg.optim.lrr)")),
-            "dpo.lua:4: `cfg.optim.lrr` is read, and `optim` has no `lrr`; did you mean "
+            "dpo.lua:4: `cfg.optim.lrr` is read, but `optim` has no `lrr`; did you mean "
             "`cfg.optim.lr`?");
   EXPECT_EQ(error(config("", "-- cfg.none\nprint('cfg.none', x.cfg.none)")), "no error");
 }
@@ -124,7 +156,7 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
             "dpo.lua:2: laws: got {\"bos\":1}, wanted a table of name = true or false");
 }
 
-TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
+TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
   EXPECT_EQ(error(config("", "print(cfg.model)")),
             "dpo.lua:4: `model` has no value: A folder in Hugging Face form, or a name from `xrun "
             "models`. Add it to the config, or --set model=...");
@@ -136,14 +168,14 @@ TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
       "and tokens to it, or --set batch.pairs=...");
 }
 
-// A key that nothing honours is no key: it would be ignored in silence.
-TEST(RecipeConfig, RefusesKeysThatNothingHonours) {
+// A key without an effect would be ignored silently.
+TEST(RecipeConfig, RefusesKeysWithoutAnEffect) {
   EXPECT_EQ(error(config("mixture = { blocks = 3 }")),
             "dpo.lua:2: there is no key `mixture.blocks`");
   EXPECT_EQ(error(config("batch = { windows = 3 }")), "dpo.lua:2: there is no key `batch.windows`");
 }
 
-TEST(RecipeConfig, StagesAreTablesOfAStartAndWeights) {
+TEST(RecipeConfig, AStageIsATableWithStartAndWeights) {
   const Config c = read(config("mixture = { stages = { { start = 0, weights = { 1, 0.5 } }, "
                                "{ start = 200, weights = { 0, 1 } } } }"),
                         {"mixture.stages.2.start=300", "mixture.stages.2.weights.1=0.2"});
@@ -186,26 +218,26 @@ TEST(RecipeConfig, ShuffleIsAFlagOrBlocks) {
             "dpo.lua:2: shuffle.block: got 0, wanted a whole number of at least 1");
 }
 
-TEST(RecipeConfig, ReadsOnBehindWhatOnlyLuaJITReads) {
+TEST(RecipeConfig, NumbersOfLuaJITAreRejectedOnlyInsideTheConfig) {
   EXPECT_EQ(read(config("beta = 2", "local big, i = 1LL, 2e3i\nlocal s = '\\d'\nprint(cfg.beta)"))
                 .number("beta"),
             2);
   EXPECT_EQ(error(config("beta = 1ULL", "print(cfg.beta)")).substr(0, 22),
             "dpo.lua:2: `beta`: con");
-  EXPECT_NE(error(config("beta = 1ULL")).find("got `1ULL, which is no plain number`"),
+  EXPECT_NE(error(config("beta = 1ULL")).find("got 1ULL, which is not a plain number"),
             std::string::npos);
-  EXPECT_NE(error(config("beta = 1e400")).find("got `1e400, which is out of range`"),
+  EXPECT_NE(error(config("beta = 1e400")).find("got 1e400, which is out of range"),
             std::string::npos);
 }
 
-TEST(RecipeConfig, EscapesAreThoseOfLuaJIT) {
+TEST(RecipeConfig, StringsTakeTheEscapesOfLuaJIT) {
   EXPECT_EQ(read(config("name = 'p\\u{61}\\u{20AC}\\x41\\65\\z \n b\\\\'", "print(cfg.name)"))
                 .text("name"),
             "pa\u20acAAb\\");
   for (const char* wrong :
        {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
     EXPECT_NE(error(config(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
-                  .find("which is no escape"),
+                  .find("which is not an escape"),
               std::string::npos)
         << wrong;
   }
@@ -226,7 +258,7 @@ TEST(RecipeConfig, SetTakesLiteralsBareTextAndListElements) {
   EXPECT_EQ(c.origin("optim.lr"), "--set");
 }
 
-TEST(RecipeConfig, SetRefusesWhatIsNoKey) {
+TEST(RecipeConfig, SetRefusesUnknownKeys) {
   const std::string text = config("beta = 1", "print(cfg.beta)");
   EXPECT_EQ(error(text, {"betta=2"}),
             "--set betta=2: there is no key `betta`; did you mean `beta`?");

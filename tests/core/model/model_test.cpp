@@ -101,9 +101,9 @@ TEST_F(ModelTest, PackedLogProbsAreThoseOfOneSequenceAtATime) {
   const at::Tensor target =
       at::tensor({int64_t{6}, int64_t{11}, int64_t{21}, int64_t{44}}, at::kLong);
   const at::Tensor packed = model->token_logprob(pack_sequences(sequences), index, target);
-  const std::vector<std::pair<size_t, int64_t>> places = {{0, 0}, {0, 5}, {1, 1}, {2, 3}};
-  for (size_t i = 0; i < places.size(); ++i) {
-    const auto [sequence, t] = places[i];
+  const std::vector<std::pair<size_t, int64_t>> rows = {{0, 0}, {0, 5}, {1, 1}, {2, 3}};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto [sequence, t] = rows[i];
     const at::Tensor alone =
         model->token_logprob(pack_sequences({sequences[sequence]}), at::tensor({t}, at::kLong),
                              target.narrow(0, static_cast<int64_t>(i), 1));

@@ -1,6 +1,6 @@
 // A signal stops a pass of the model at its next poll; an unfinished backward pass rethrows.
 
-#include "core/base/work_interrupt.h"
+#include "core/base/interrupt.h"
 
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/interrupt.h"
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
 

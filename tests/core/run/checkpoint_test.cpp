@@ -170,7 +170,7 @@ TEST(Checkpoint, OtherObjectsThanTheSavedOnesAreRefused) {
   const SavedObjects renamed{{"policy", toy.weights}};
   EXPECT_EQ(message_of<Error>([&] { checkpoint->restore(renamed); }),
             (folder / "step_0000001").string() +
-                ": holds weights; the recipe gives its run policy; "
+                ": the checkpoint holds weights, the recipe gives its run policy; "
                 "give it the same objects under the same names");
   const SavedObjects reserved{{"run", toy.weights}};
   EXPECT_THROW(store.save(2, run_json(2), reserved), Error);

@@ -9,20 +9,23 @@
 namespace xrun::machine_test {
 namespace {
 
-TEST(DiskSpace, SaysWhatIsFreeAndWhatIsWanted) {
+TEST(DiskSpace, RefusesWithoutRoomForOneCheckpointAndWarnsWithoutRoomForAll) {
   const std::filesystem::path dir = std::filesystem::temp_directory_path() / "not/there/yet";
-  EXPECT_NO_THROW(check_disk_space(dir, 1));
+  constexpr int64_t kTooMuch = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(check_disk_space(dir, {1, 3, 1}), "");
   try {
-    check_disk_space(dir, std::numeric_limits<int64_t>::max());
+    check_disk_space(dir, {.checkpoint = kTooMuch});
     FAIL() << "a disk of 9.2 EB";
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_TRUE(text.starts_with(dir.string() + ": ")) << text;
-    EXPECT_NE(text.find("are free on this disk, the checkpoints of this run take "),
+    EXPECT_NE(text.find("are free on this disk, a checkpoint of this run takes "),
               std::string::npos)
         << text;
-    EXPECT_NE(text.find("save.keep"), std::string::npos) << text;
   }
+  const std::string warning = check_disk_space(dir, {1, 3, kTooMuch});
+  EXPECT_NE(warning.find("up to 3 checkpoints of 1 bytes"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("save.keep"), std::string::npos) << warning;
 }
 
 }  // namespace

@@ -32,6 +32,22 @@ TEST(RunIdentity, ALongerRunHasTheSameHashAndNoDifference) {
   EXPECT_FALSE(lengths_differ(toy_identity(1), toy_identity(1)));
 }
 
+TEST(RunIdentity, SettingsThatChangeNoResultAreFree) {
+  RunIdentity before = toy_identity(), now = toy_identity();
+  before.config.set("save", parse_json(R"({"every":3})", "save"));
+  now.config.set("save", parse_json(R"({"every":5,"keep":1})", "save"));
+  before.config.set("valid", parse_json(R"({"every":2,"fraction":0.1})", "valid"));
+  now.config.set("valid", parse_json(R"({"every":4,"fraction":0.1})", "valid"));
+  EXPECT_EQ(short_hash(before), short_hash(now));
+  EXPECT_EQ(described(before, now), "");
+  EXPECT_EQ(describe_differences(free_differences(before, now)),
+            "  config.save.every: 3 -> 5\n  config.save.keep: absent -> 1\n"
+            "  config.valid.every: 2 -> 4\n");
+  now.config.find("valid")->set("fraction", 0.2);
+  EXPECT_NE(short_hash(before), short_hash(now));
+  EXPECT_EQ(described(before, now), "  config.valid.fraction: 0.1 -> 0.2\n");
+}
+
 TEST(RunIdentity, RecipeAndConfigurationEnterTheHash) {
   RunIdentity changed = toy_identity();
   changed.config.set("beta", 0.2);
@@ -145,7 +161,8 @@ TEST(RunResume, AChangedInputIsRefusedWithItsField) {
         (folder / "run").string() +
             ": cannot resume: the data set v.jsonl has changed since the run began:\n"
             "  data.1.rows: 3 -> 4\n"
-            "--run DIR starts a new run, --force resumes with the changes");
+            "to resume with these changes, add --force; to start a new run, choose another folder "
+            "with --run DIR");
   }
   const auto run = open_run(folder / "run", true);
   run->check_input("data", "2", "the data set v.jsonl", now);
@@ -178,13 +195,15 @@ TEST(RunResume, OtherDataIsRefusedFieldByFieldBeforeAnythingIsCut) {
   RunDirOptions options{folder / "run", true, false};
   xrun::Run run(RunDir::open(toy_identity(2), options), {}, {{"weights", weights}});
   const Json other = parse_json(R"({"key":"d2","tokenizer":"t"})", "data");
-  EXPECT_EQ(message_of<Error>([&] {
-              run.begin_phase({8, other}, Json());
-            }),
-            (folder / "run").string() +
-                ": cannot resume: the data of loop 1 has changed since it was trained on:\n"
-                "  data.key: \"d1\" -> \"d2\"\n  data.tokenizer: absent -> \"t\"\n"
-                "--run DIR starts a new run, --force resumes with the changes");
+  EXPECT_EQ(
+      message_of<Error>([&] {
+        run.begin_phase({8, other}, Json());
+      }),
+      (folder / "run").string() +
+          ": cannot resume: the data of loop 1 has changed since it was trained on:\n"
+          "  data.key: \"d1\" -> \"d2\"\n  data.tokenizer: absent -> \"t\"\n"
+          "to resume with these changes, add --force; to start a new run, choose another folder "
+          "with --run DIR");
   EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), before);
 }
 

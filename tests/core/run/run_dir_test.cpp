@@ -38,8 +38,8 @@ TEST(RunDir, IsNeverReusedWithoutResume) {
   put_text(folder / "run/metrics.jsonl", "{\"step\":0}\n");
   EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "run"); }),
             (folder / "run").string() +
-                ": holds a run already; --resume continues it, --run DIR "
-                "starts in another folder");
+                ": this folder already holds a run; add --resume to continue it, or choose another "
+                "folder with --run DIR");
   EXPECT_TRUE(open_dir(folder / "run", true).resuming());
 }
 
@@ -136,10 +136,12 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
   changed.config.set("beta", 0.2);
   changed.binary.set("build", "bb");
   const std::string list = "  config.beta: 0.1 -> 0.2\n  binary.build: \"aa\" -> \"bb\"\n";
-  EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "run", true, false, changed); }),
-            (folder / "run").string() +
-                ": cannot resume: the recipe, its configuration or xrun has changed:\n" + list +
-                "--run DIR starts a new run, --force resumes with the changes");
+  EXPECT_EQ(
+      message_of<Error>([&] { open_dir(folder / "run", true, false, changed); }),
+      (folder / "run").string() +
+          ": cannot resume: the recipe, its configuration or xrun has changed:\n" + list +
+          "to resume with these changes, add --force; to start a new run, choose another folder "
+          "with --run DIR");
   RunDir forced = open_dir(folder / "run", true, true, changed);
   ASSERT_EQ(forced.notices().size(), 1u);
   EXPECT_EQ(forced.notices()[0],
@@ -181,32 +183,47 @@ TEST(RunDir, AChangedRecipeStartsOverWhereNoCheckpointStands) {
   EXPECT_NE(text_of(folder / "run/config.json").find("0.2"), std::string::npos);
 }
 
-TEST(RunDir, ResumeOfAnEditedRecipeNamesTheRunThatItMeans) {
+TEST(RunDir, MetricsOfAStartWithoutACheckpointAreKept) {
   const ScratchFolder folder;
-  const auto before = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path());
-  const std::string earlier = "runs/toy-" + short_hash(toy_identity());
-  open_dir("").begin();
-  put_checkpoint(earlier, 4);
+  const std::string logged = "{\"step\":0}\n{\"step\":1}\n";
+  open_dir(folder / "run").begin();
+  for (const char* aside : {"run/metrics.jsonl.1", "run/metrics.jsonl.2"}) {
+    put_text(folder / "run/metrics.jsonl", logged);
+    RunDir dir = open_dir(folder / "run", true);
+    ASSERT_EQ(dir.notices().size(), 1u);
+    EXPECT_EQ(dir.notices()[0], "the steps logged so far are kept in " +
+                                    std::filesystem::path(aside).filename().string());
+    dir.begin();
+    EXPECT_FALSE(std::filesystem::exists(folder / "run/metrics.jsonl"));
+    EXPECT_EQ(text_of(folder / aside), logged);
+  }
+}
+
+TEST(RunDir, AChangedRecipeStartsNoRunOverThatHasSteps) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  put_text(folder / "run/metrics.jsonl", "{\"step\":0}\n");
   RunIdentity changed = toy_identity();
   changed.config.set("beta", 0.2);
-  const std::string own = "runs/toy-" + short_hash(changed);
-  {
-    const RunDir dir = open_dir("", true, false, changed);
-    EXPECT_FALSE(dir.resuming());
-    ASSERT_EQ(dir.notices().size(), 1u);
-    EXPECT_EQ(dir.notices()[0], "nothing to resume in " + own +
-                                    ": the recipe or its configuration changed\n"
-                                    "the newest run of toy is " +
-                                    earlier +
-                                    " (step 4); it differs in config.beta\n"
-                                    "to go on with it: --run " +
-                                    earlier + " --resume --force\n");
-  }
-  EXPECT_TRUE(open_dir("", false, false, changed).notices().empty());
-  changed.recipe_name = "other";
-  EXPECT_TRUE(open_dir("", true, false, changed).notices().empty());
-  std::filesystem::current_path(before);
+  const std::string message =
+      message_of<Error>([&] { open_dir(folder / "run", true, false, changed); });
+  EXPECT_NE(message.find("config.beta: 0.1 -> 0.2"), std::string::npos) << message;
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/metrics.jsonl"));
+  open_dir(folder / "run", true, true, changed).begin();
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/metrics.jsonl.1"));
+}
+
+TEST(RunDir, ASettingThatChangesNoResultIsReportedAndNotRefused) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  put_checkpoint(folder / "run", 1);
+  RunIdentity changed = toy_identity();
+  changed.config.set("save", parse_json(R"({"every":5})", "save"));
+  const RunDir dir = open_dir(folder / "run", true, false, changed);
+  ASSERT_EQ(dir.notices().size(), 1u);
+  EXPECT_EQ(dir.notices()[0],
+            "settings that change no result are different from here on:\n"
+            "  config.save: absent -> {\"every\":5}\n");
 }
 
 TEST(RunDir, AResumeNamesTheStepsWhoseLinesAreLost) {
@@ -227,8 +244,8 @@ TEST(RunDir, ADamagedRecordNamesAWayOut) {
     put_text(folder / "run/run.json", text);
     const std::string message = message_of<Error>([&] { open_dir(folder / "run", true); });
     EXPECT_NE(message.find("run.json"), std::string::npos) << message;
-    EXPECT_TRUE(message.ends_with(
-        "; put back a copy of the file, or leave this run out (--run DIR starts another)"))
+    EXPECT_TRUE(
+        message.ends_with("; put back a copy of the file, or start another run (--run DIR)"))
         << message;
   }
 }

@@ -61,8 +61,8 @@ struct ToyLoop {
   RunSettings settings;
   int64_t updates = 1;  // per body
   bool resume = false;
-  // Called in each body at the moments "begin", "next update" (before each but the first),
-  // "updated" and "logged".
+  // Called in each body at "begin", "between updates" (after each but the last), "next update"
+  // (before each but the first), "updated" and "logged".
   std::function<void(const char* moment, int64_t step, Run& run)> at;
 };
 
@@ -84,6 +84,7 @@ inline void toy_body(const ToyLoop& loop, const LoopBody& body, ToyResult& toy) 
     if (k > 0) at("next update");
     toy.weights->update(body.step + k);
     toy.run->mark_updated();
+    if (k + 1 < loop.updates) at("between updates");
   }
   at("updated");
   const std::vector<std::pair<std::string, double>> metrics = {{"train/loss", toy.weights->first()},

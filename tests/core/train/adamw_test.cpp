@@ -1,3 +1,5 @@
+// AdamW against torch.optim.AdamW, its clipping, and its saved state.
+
 #include "core/train/adamw.h"
 
 #include <ATen/Parallel.h>

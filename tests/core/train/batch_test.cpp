@@ -1,3 +1,5 @@
+// A batch keeps the order of its stream whatever its micro-batches; fields go to the right rows.
+
 #include "core/train/batch.h"
 
 #include <ATen/ops/arange.h>

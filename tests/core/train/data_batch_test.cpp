@@ -1,3 +1,5 @@
+// A batch of a data set has its rows, weights, labels and extra columns.
+
 #include "core/train/data_batch.h"
 
 #include <ATen/ops/equal.h>

@@ -1,3 +1,5 @@
+// An evaluation is the weighted mean over the set and leaves random numbers alone.
+
 #include "core/train/evaluate.h"
 
 #include <ATen/Context.h>

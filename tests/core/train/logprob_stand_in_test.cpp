@@ -1,3 +1,5 @@
+// Stand-in log-probs are a function of model and row, not of the pack.
+
 #include "core/train/logprob_stand_in.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,13 @@
+// Metrics are means over the units that their lengths allow.
+
 #include "core/train/metric_sums.h"
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/train/batch.h"
@@ -14,10 +18,12 @@ namespace {
 struct TinySegment {
   int64_t trained;  // tokens
   float weight;
+  int32_t source = 0;
 };
 
 // One sequence per entry, one pack per list.
-Batch batch_of_segments(const std::vector<std::vector<TinySegment>>& packs) {
+Batch batch_of_segments(const std::vector<std::vector<TinySegment>>& packs,
+                        std::vector<std::string> sources = {}) {
   std::vector<PackedBatch> packed;
   int64_t sample = 0;
   for (const auto& segments : packs) {
@@ -26,6 +32,7 @@ Batch batch_of_segments(const std::vector<std::vector<TinySegment>>& packs) {
       PackedBatch::Segment segment;
       segment.row_id = segment.sample_id = sample++;
       segment.weight = one.weight;
+      segment.source = one.source;
       std::vector<uint8_t> trained(static_cast<size_t>(one.trained) + 2, 1);
       trained[0] = trained[1] = 0;
       pack.append(segment, std::vector<int32_t>(trained.size(), 5), trained);
@@ -33,6 +40,7 @@ Batch batch_of_segments(const std::vector<std::vector<TinySegment>>& packs) {
   }
   BatchInfo info;
   info.unit = Unit::kToken;
+  info.sources = std::move(sources);
   return Batch(info, std::move(packed));
 }
 
@@ -93,6 +101,43 @@ TEST(MetricSums, TermsMayUseOneNameInDifferentUnits) {
   sums.add_metrics(with_metric(one, Unit::kToken, at::ones({2})), one, 0);
   sums.add_metrics(with_metric(two, Unit::kSequence, at::zeros({2})), two, 1);
   EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 0.5);
+}
+
+Metrics source_metrics(std::vector<std::string> sources) {
+  Batch batch =
+      batch_of_segments({{{1, 1, 0}, {1, 3, 1}}, {{1, 1, 1}, {1, 0, 2}}}, std::move(sources));
+  MetricSums sums;
+  for (const auto& micro : batch.micros()) {
+    ObjectiveResult result;
+    result.losses.emplace_back(
+        Unit::kSequence, micro->index() == 0 ? at::tensor({8.f, 2.f}) : at::tensor({6.f, 7.f}));
+    result.metrics.emplace_back(
+        "accuracy", micro->index() == 0 ? at::tensor({1.f, 0.f}) : at::tensor({1.f, 1.f}));
+    result.metrics.emplace_back("scalar", at::ones({}));
+    sums.add_source_losses(result, *micro, 0, 0.5);
+    sums.add_metrics(result, *micro);
+  }
+  return sums.read(nullptr).metrics;
+}
+
+TEST(MetricSums, AMixtureHasTheWeightedMeansOfEachSource) {
+  const Metrics wanted = {
+      {"loss/chats", 0.5 * 8}, {"loss/code", 0.5 * (3 * 2 + 6) / 4}, {"accuracy", 2.0 / 5},
+      {"accuracy/chats", 1},   {"accuracy/code", 1.0 / 4},           {"scalar", 1},
+  };
+  EXPECT_EQ(source_metrics({"chats", "code", "weightless"}), wanted);
+}
+
+TEST(MetricSums, OneSourceHasNoMetricsOfItsOwn) {
+  EXPECT_EQ(source_metrics({}), (Metrics{{"accuracy", 2.0 / 5}, {"scalar", 1}}));
+}
+
+TEST(MetricSums, ANonFiniteValueStaysInItsSource) {
+  Batch batch = batch_of_segments({{{1, 1, 0}, {1, 1, 1}}}, {"a", "b"});
+  MicroBatch& micro = *batch.micros()[0];
+  MetricSums sums;
+  sums.add_metrics(with_metric(micro, Unit::kSequence, at::tensor({NAN, 2.f})), micro);
+  EXPECT_EQ(find_metric(sums.read(nullptr).metrics, "share/b"), 2.0);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// A mismatched batch joins each prompt with the answer of the sequence before it.
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

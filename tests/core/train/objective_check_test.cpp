@@ -1,3 +1,5 @@
+// The check of an objective: rows whose losses depend on each other, and gradients by differences.
+
 #include "core/train/objective_check.h"
 
 #include <ATen/TensorOperators.h>

@@ -1,3 +1,5 @@
+// Losses of a wrong shape, type or unit are refused with the shape that is wanted.
+
 #include "core/train/objective.h"
 
 #include <ATen/ops/ones.h>

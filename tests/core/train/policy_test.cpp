@@ -1,3 +1,5 @@
+// A policy: the folder that an export writes, and the states that it refuses.
+
 #include "core/train/policy.h"
 
 #include <ATen/ops/ones.h>
@@ -111,6 +113,39 @@ TEST(Policy, TheKeysOfAnExportAreTheFoldersOwn) {
     const std::filesystem::path hf = folder.path() / (lora ? "lora" : "full");
     policy->export_to(hf);
     EXPECT_EQ(weights_of(hf), weights_of(model)) << lora;
+  }
+}
+
+TEST(Policy, AnExportKeepsTheTypeOfTheModelItCameFrom) {
+  TinyFolder folder;
+  InitOptions init{.hidden = 32, .ffn = 64, .scale = 0.2, .dtype = c10::ScalarType::BFloat16};
+  const std::filesystem::path model = folder.path() / "narrow";
+  init_model(model, init);
+  for (const bool named : {true, false}) {  // named: config.json has the type, else the file alone
+    if (!named) {
+      std::string config = read_file(model / "config.json");
+      config.replace(config.find("torch_dtype"), 11, "unread");
+      write_file_atomic(model / "config.json", config);
+    }
+    for (const bool set : {false, true}) {
+      PolicyOptions options;
+      if (set) options.export_dtype = c10::ScalarType::Float;
+      const auto policy = Policy::open(model, options);
+      const auto reference = policy->reference();
+      AdamW adamw({policy}, {.lr = 1e-2});
+      train_step({{tiny_batch(tiny_pairs(2), 2).get(), dpo(policy, reference, 0.1)}}, &adamw);
+      const std::filesystem::path hf =
+          folder.path() / fmt::format("hf_{}{}", named ? "named" : "", set ? "set" : "");
+      policy->export_to(hf);
+      const c10::ScalarType wanted = set ? c10::ScalarType::Float : c10::ScalarType::BFloat16;
+      EXPECT_EQ(read_model_config(hf).dtype, wanted);
+      const SafetensorsFile file(hf / "model.safetensors");
+      for (const Parameter& parameter : policy->parameters()) {
+        const at::Tensor got = file.read(parameter.name);
+        EXPECT_EQ(got.scalar_type(), wanted) << parameter.name;
+        EXPECT_TRUE(got.equal(parameter.master.detach().to(wanted))) << "to nearest even";
+      }
+    }
   }
 }
 

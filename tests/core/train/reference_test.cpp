@@ -1,3 +1,5 @@
+// A reference equals the policy until its first update, then reads values that no batch changes.
+
 #include "core/train/reference.h"
 
 #include <ATen/Parallel.h>

@@ -1,3 +1,5 @@
+// The learning rate by step, against transformers.
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

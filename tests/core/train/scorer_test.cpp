@@ -1,3 +1,5 @@
+// A value head: scores, gradients, saved state and the exported classifier.
+
 #include "core/train/scorer.h"
 
 #include <ATen/ops/equal.h>

@@ -1,3 +1,5 @@
+// The step: loss, gradients and metrics whatever the micro-batches, and what ends one.
+
 #include "core/train/step.h"
 
 #include <ATen/ops/randn.h>
@@ -5,6 +7,7 @@
 
 #include <cmath>
 
+#include "core/model/flops.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun::step_test {
@@ -22,6 +25,22 @@ TEST_F(StepTest, DpoStartsAtLn2WithAccuracyOneHalfAndNoReward) {
   EXPECT_EQ(value(metrics, "lr"), 1e-2);
   EXPECT_EQ(policy_->update_count(), 1);
   EXPECT_EQ(metrics.front().first, "loss");
+}
+
+TEST_F(StepTest, CountsTheOperationsOfPolicyAndReference) {
+  const auto flops = [&] {
+    BatchInfo info;
+    info.data_key = "data";
+    const auto batch = tiny_batch(tiny_pairs(4), 4, info);
+    const Metrics metrics = train_step({{batch.get(), dpo_objective()}}, adamw_.get());
+    const MicroBatch& micro = *batch->micros().front();
+    const ModelConfig& config = policy_->model().config();
+    const double forward = pack_flops(config, micro.pack().cu_seqlens).forward() +
+                           head_flops(config, micro.row_count());
+    return value(metrics, "perf/flops_per_s") * value(metrics, "perf/step_s") / forward;
+  };
+  EXPECT_NEAR(flops(), 3, 1e-6);  // the policy's own forward answers for the reference
+  EXPECT_NEAR(flops(), 4, 1e-6);  // the frozen weights compute each pair, forward alone
 }
 
 TEST_F(StepTest, TheLossFallsOnTheSamePairs) {

@@ -1,3 +1,5 @@
+// Random pairs and DPO in C++, for tests of the step.
+
 #include "tests/core/train/tiny_pairs.h"
 
 #include <ATen/ops/log_sigmoid.h>

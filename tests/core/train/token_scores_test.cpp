@@ -1,3 +1,5 @@
+// Log-probs of every token of a pack.
+
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 

@@ -108,7 +108,7 @@ TEST_F(GroupStep, AGroupWeighsTheMeanOfItsSequences) {
 TEST_F(GroupStep, AGroupInTwoMicroBatchesIsRefused) {
   const auto batch = batch_of(kSequences, {{0, 1}, {3, 4}, {2, 5}});
   const auto message = message_of([&] { train_step({{batch.get(), by_group()}}, adamw_.get()); });
-  EXPECT_NE(message.find("a loss per group: the group of row 0 lies in more than one micro-batch; "
+  EXPECT_NE(message.find("a loss per group: the group of row 0 is split between micro-batches; "
                          "raise batch.max_tokens"),
             std::string::npos)
       << message;

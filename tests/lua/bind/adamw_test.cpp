@@ -33,6 +33,35 @@ TEST_F(AdamWBinding, AWrongPartIsNamed) {
   has(step("batch, dpo, { rl = 1 }"), "there is no option `rl`; options are lr");
 }
 
+// LibTorch names the operator whose result was changed; its advice for Python is left out.
+TEST_F(AdamWBinding, AFailedBackwardPointsAtTheObjective) {
+  const std::string changed = run(head() + R"(
+local function bad(p)
+  local ratio = (policy:logprob(p.chosen) - policy:logprob(p.rejected)):exp()
+  local loss = ratio * 2
+  ratio:add_(1)
+  return loss
+end
+for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
+)",
+                                  "r", true);
+  has(changed, ": exp: the backward pass of the objective failed: ");
+  has(changed, "local ratio = (policy:logprob");
+  has(changed, "called from");
+  EXPECT_EQ(changed.find("anomaly"), std::string::npos) << changed;
+  const std::string freed = run(head() + R"(
+local w = xrun.ones(1):requires_grad_(true)
+local y = w * w
+local function bad(p) return (policy:logprob(p.chosen) - policy:logprob(p.rejected)) * y end
+for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
+)",
+                                "f", true);
+  has(freed, "the backward pass of the objective failed: Trying to backward through the graph");
+  has(freed, "the objective is at ");
+  has(freed, "compute it inside the objective, or detach it with xrun.keep");
+  EXPECT_EQ(freed.find("autograd.grad"), std::string::npos) << freed;
+}
+
 TEST_F(AdamWBinding, OptionsGivenDirectlyAreChecked) {
   const auto make = [&](const std::string& optim) {
     return run(head() + "local other = xrun.adamw(policy, " + optim + ")\n", "r", true);

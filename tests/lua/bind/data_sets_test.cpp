@@ -44,12 +44,24 @@ run:export(policy)
 )";
 };
 
+TEST_F(DataSetBinding, AnErrorOfTheDataNamesItsFileBeforeTheRecipe) {
+  const std::string text = opening("chats", "sequences = 4", "max_length = 20") +
+                           "local train = xrun.chat(cfg.data, policy)\n" + kLoop;
+  const std::string error = run(text, "r");
+  EXPECT_TRUE(error.starts_with("chats.jsonl:1: the conversation has ")) << error;
+  has(error, ", max_length is 20\n  row  {\"instruction\":\"say 0\"");
+  has(error, "\n  continue with one of\n    --set over_length=drop ");
+  EXPECT_TRUE(error.ends_with("\n  read by test.lua:6: local train = xrun.chat(cfg.data, policy)"))
+      << error;
+}
+
 TEST_F(DataSetBinding, ChatTrainsByTokensAndResumes) {
   expect_same_when_resumed(
       opening("chats", "sequences = 3, max_tokens = 300") +
           "local train, valid = xrun.chat(cfg.data, policy):split { fraction = 0.2 }\n" + kLoop,
       {1, 3});
-  has(output_, "10 sequences, 3 a step, shuffled");
+  has(output_, "10 sequences, ");
+  has(output_, " steps of 3 = ");
 }
 
 TEST_F(DataSetBinding, TextTrainsInWindowsAndResumes) {
@@ -57,7 +69,7 @@ TEST_F(DataSetBinding, TextTrainsInWindowsAndResumes) {
       opening("text", "tokens = 64, max_tokens = 64", "max_length = 32") +
           "local train, valid = xrun.text(cfg.data, policy):split { fraction = 0.2 }\n" + kLoop,
       {1, 3});
-  has(output_, "windows, 2 a step, shuffled");
+  has(output_, " steps of 2 = ");
 }
 
 TEST_F(DataSetBinding, OtherPackingGivesTheSameNumbers) {

@@ -38,8 +38,8 @@ TEST_F(JointSteps, TwoSetsGiveTwoBatches) {
 )"),
                 "r"),
             "");
-  EXPECT_TRUE(has(output_, "pairs, 4 a step"));
-  EXPECT_TRUE(has(output_, "sequences, 3 a step"));
+  EXPECT_TRUE(has(output_, "pairs, 4 steps of 4 = "));
+  EXPECT_TRUE(has(output_, "sequences, 4 steps of 3 = "));
 }
 
 TEST_F(JointSteps, TheFirstSetDecidesTheLengthAndTheOthersGoRound) {

@@ -52,6 +52,28 @@ TEST_F(MixtureRun, WeightsStandInOnePlace) {
       << error;
 }
 
+TEST_F(MixtureRun, LossAndMetricsAreLoggedBySource) {
+  const std::string recipe =
+      head() +
+      "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n"
+      "run:log(run:evaluate(valid, dpo))\n";
+  EXPECT_EQ(run(recipe, "r", false, {},
+                {"data.2.path=other.jsonl", "data.1.name=first", "data.2.weight=3"}),
+            "");
+  const std::vector<std::string> lines = metrics("r");
+  const Json step = parse_json(lines.front(), "metrics"),
+             last = parse_json(lines.back(), "metrics");
+  for (const char* metric : {"loss", "accuracy"}) {
+    // Weight 1 to 3: of the four pairs of a step one is from the first source.
+    const auto value = [&](const std::string& name) {
+      return step.at("train/" + std::string(metric) + name).as_double();
+    };
+    EXPECT_NEAR(value(""), (value("/first") + 3 * value("/other")) / 4, 1e-6) << metric;
+    EXPECT_NE(last.find(std::string("valid/") + metric + "/other"), nullptr);
+  }
+  EXPECT_EQ(step.find("train/length_chosen/other"), nullptr);
+}
+
 TEST_F(MixtureRun, AShuffleByBlocksResumesToTheSameBits) {
   const std::string shuffle = "shuffle = { block = 4, window = 2 }, ";
   std::string recipe = head() + kSources + kExport;

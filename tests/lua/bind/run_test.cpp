@@ -93,7 +93,7 @@ TEST_F(RunBinding, ALoopInsideABodyIsRefused) {
   const std::string text = run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
   adamw:step(batch, dpo)
-  for inner, more in run:steps(train, cfg.batch) do adamw:step(more, dpo) end
+  for inner, more in run:steps(step == 1 and train or nil, cfg.batch) do adamw:step(more, dpo) end
 end
 )",
                                "r");

@@ -48,7 +48,8 @@ class SessionTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Runs test.lua with this text; returns "" or its error. What it prints is in output_.
+  // Runs test.lua with this text; returns "" or its error. What it prints is in output_. `resume`
+  // starts a run that `dir` does not hold.
   std::string run(const std::string& text, const std::string& dir, bool resume = false,
                   std::optional<int64_t> steps = {}, std::vector<std::string> sets = {},
                   bool force = false, int threads = 1) {
@@ -56,7 +57,7 @@ class SessionTest : public testing::Test {
     RecipeOptions options;
     options.recipe = "test.lua";
     options.run_dir = dir;
-    options.resume = resume;
+    options.resume = resume && (dir.empty() || path_exists(dir + "/lock"));
     options.force = force;
     options.steps = steps;
     options.sets = std::move(sets);

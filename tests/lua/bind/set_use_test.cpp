@@ -109,7 +109,7 @@ assert(ledger.zero_weight == 4 and ledger.kept == 10)
 )" + kLoop,
                 "r"),
             "");
-  has(output_, "rows of weight 0, not trained");
+  has(output_, "rows of weight 0 are not trained");
 }
 
 TEST_F(SetUse, TheNoticeOfAPartialBatchCountsTheStream) {

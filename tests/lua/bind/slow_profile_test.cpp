@@ -3,10 +3,10 @@
 
 #include <ctime>
 
-#include "core/base/steady_clock.h"
+#include "core/base/process_usage.h"
 #include "core/console/terminal/table.h"
-#include "lua/state/line_profile.h"
 #include "lua/prompt/preview.h"
+#include "lua/state/line_profile.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::slow_profile_test {

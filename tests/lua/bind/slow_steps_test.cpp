@@ -1,4 +1,4 @@
-// The memory of many steps: label Slow, left out of the quick suite.
+// The memory and the progress lines of many steps: label Slow, left out of the quick suite.
 
 #include "tests/lua/bind/session_fixture.h"
 
@@ -38,6 +38,7 @@ end
 )lua",
                 "r", false, {}, {"batch.pairs=1"}),
             "");
+  has(read_file("r/log.txt"), "% of peak)");
 }
 
 }  // namespace xrun::slow_steps_test

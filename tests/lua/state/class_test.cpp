@@ -1,4 +1,4 @@
-// Classes and arguments: what bindings are made of.
+// Classes and arguments of bindings.
 
 #include "tests/lua/state/lua_fixture.h"
 
@@ -66,7 +66,7 @@ TEST_F(ClassBinding, MethodsPropertiesAndFallbacksWork) {
   error_has("xrun.counter().other = 1", "Counter has no property that can be set: `other`");
 }
 
-TEST_F(ClassBinding, ArgumentsSayWhatGotWanted) {
+TEST_F(ClassBinding, ArgumentErrorsNameGotAndWanted) {
   error_has("xrun.counter():add('2')", "argument 2 (number): got \"2\", wanted a whole number");
   error_has("xrun.counter():add(1.5)", "got 1.5, wanted a whole number");
   error_has("xrun.counter():add()", "got nothing, wanted a whole number");
@@ -83,18 +83,18 @@ TEST_F(ClassBinding, AThrownErrorReachesLuaWithItsHint) {
   error_has("xrun.counter():fail()", "Counter:fail: pairs.jsonl:17: xxx");
 }
 
-TEST_F(ClassBinding, ObjectsDieWithTheirHandles) {
+TEST_F(ClassBinding, AnObjectIsFreedWithItsLastHandle) {
   EXPECT_EQ(Counter::alive, 0);
   run("local c = xrun.counter(); c = nil; collectgarbage(); collectgarbage()");
   EXPECT_EQ(Counter::alive, 0);
 }
 
-TEST_F(ClassBinding, MetatablesCannotBeTakenOrForged) {
+TEST_F(ClassBinding, MetatablesCannotBeReadOrForged) {
   EXPECT_EQ(run("return getmetatable(xrun.counter())"), "Counter");
   error_has("local x = newproxy(); xrun.sum(x)", "no form of it takes");
 }
 
-TEST_F(ClassBinding, EveryPublicNameHasItsDoc) {
+TEST_F(ClassBinding, EveryPublicNameHasADoc) {
   // Walks what a recipe can reach and demands an entry for it.
   lua_State* L = state_;
   const StackGuard guard(L);
@@ -142,7 +142,7 @@ TEST_F(ClassBinding, ANameIsNotBoundToTwoFunctions) {
   EXPECT_THROW(bind(second), Error);
 }
 
-TEST_F(ClassBinding, JsonGoesThroughLuaUnchanged) {
+TEST_F(ClassBinding, JsonRoundTripsThroughLua) {
   lua_State* L = state_;
   const Json value = parse_json(R"({"a":[1,2.5,"x",true],"b":{"c":[]}})", "test");
   push(L, value);

@@ -1,10 +1,11 @@
-// A signal stops any Lua code, and waits where a step must end first.
+// A signal stops any Lua code, but waits while a step must end first.
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
 
+#include "lua/state/interruption.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::interrupt_test {
@@ -57,10 +58,22 @@ class Interruption : public LuaTest {
   }
 };
 
-TEST_F(Interruption, StopsALoopThatNeverEndsWithin100Milliseconds) {
+TEST_F(Interruption, StopsAnEndlessLoopWithin100Milliseconds) {
   const int64_t us = stop("while true do end");
   EXPECT_GE(us, 0);
   EXPECT_LE(us, 100000);
+}
+
+TEST_F(Interruption, NamesTheLineThatSpinsNotItsCallers) {
+  EXPECT_GE(stop("local function f()\n"
+                 "  while true do end\n"
+                 "end\n"
+                 "xrun.no_grad(f)"),
+            0);
+  EXPECT_EQ(interrupted_at(state_), "test.lua:3");
+  LuaState::clear_interrupt();
+  EXPECT_GE(stop("while true do end"), 0);
+  EXPECT_EQ(interrupted_at(state_), "test.lua:2");
 }
 
 TEST_F(Interruption, CannotBeSwallowedByPcall) {
@@ -69,7 +82,7 @@ TEST_F(Interruption, CannotBeSwallowedByPcall) {
   EXPECT_GE(stop("while true do pcall(xrun.no_grad, function() while true do end end) end"), 0);
 }
 
-TEST_F(Interruption, CannotBeHeldUpByAnErrorHandler) {
+TEST_F(Interruption, CannotBeDelayedByAnErrorHandler) {
   EXPECT_GE(stop("xpcall(function() while true do end end, function() while true do end end)"), 0);
   LuaState::clear_interrupt();
   EXPECT_GE(stop("xpcall(error, function() while true do end end)"), 0);
@@ -101,7 +114,7 @@ TEST_F(Interruption, WaitsWhileABodyMustEnd) {
   EXPECT_EQ(LuaState::interrupt_pending(), SIGTERM);
 }
 
-TEST_F(Interruption, LeavesAUsableState) {
+TEST_F(Interruption, LeavesTheStateUsable) {
   LuaState::interrupt_from_signal(SIGINT);
   EXPECT_THROW(run("for i = 1, 1e5 do end"), Interrupted);
   LuaState::clear_interrupt();

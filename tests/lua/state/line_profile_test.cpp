@@ -33,7 +33,7 @@ TEST_F(LineProfiles, ChargesTimeAndBytesToTheLineThatCalled) {
   EXPECT_LE(own, profile.elapsed_s());
 }
 
-TEST_F(LineProfiles, AnInnerLinesTimeIsNotTheOuterLinesOwn) {
+TEST_F(LineProfiles, TheTimeOfAnInnerLineIsNotChargedToTheOuterOne) {
   const LineProfile profile(state_);
   run("local function heavy()\n"
       "  local a = xrun.ones(700, 700)\n"  // line 3
@@ -57,7 +57,7 @@ TEST_F(LineProfiles, AnErrorClosesTheCallsThatItEnds) {
   }
 }
 
-TEST_F(LineProfiles, ATableStandsInTheOrderOfTheText) {
+TEST_F(LineProfiles, TheTableIsInTheOrderOfTheLines) {
   const LineProfile profile(state_);
   run("local a = xrun.ones(4)\nlocal b = a + a\nreturn b:sum()");
   const std::string text = profile.text(100);
@@ -66,12 +66,12 @@ TEST_F(LineProfiles, ATableStandsInTheOrderOfTheText) {
   EXPECT_NE(text.find("of it in Lua itself"), std::string::npos) << text;
 }
 
-TEST_F(LineProfiles, ThereIsOneAtATime) {
+TEST_F(LineProfiles, ASecondProfileIsAnError) {
   const LineProfile profile(state_);
   EXPECT_THROW(LineProfile another(state_), Error);
 }
 
-// A step makes tens of calls; at a microsecond each they are lost in it.
+// A step makes tens of calls, so a microsecond each is negligible.
 TEST_F(LineProfiles, ACallCostsAboutAMicrosecond) {
   const std::string loop = "local t = xrun.ones(1) for i = 1, 40000 do local d = t:dim() end";
   const auto call_us = [&] {  // the least of several: others compute on this machine too

@@ -53,7 +53,7 @@ TEST_F(StackGuardTest, WorksOnAThreadWithItsOwnStack) {
   }).join();
 }
 
-TEST_F(StackGuardTest, GuardedFunctionsAnswerAsBefore) {
+TEST_F(StackGuardTest, GuardedFunctionsBehaveLikeLuas) {
   EXPECT_EQ(run("return ('abc'):gsub('b', function(c) return c:upper() end)"), "aBc, 1");
   EXPECT_EQ(run("local t = {3, 1, 2} table.sort(t) return table.concat(t, ' ')"), "1 2 3");
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// What a function over rows sees of Lua.
+// The Lua that functions over rows see.
 
 #include "lua/state/worker_function.h"
 
@@ -24,7 +24,7 @@ void expect_error(const std::string& code, const std::string& piece) {
       << code << " gives " << text;
 }
 
-TEST(WorkerFunction, AnAddressIsNoText) {
+TEST(WorkerFunction, AddressesAreNotText) {
   for (const char* value : {"{}", "print", "coroutine.create(print)", "function() end"}) {
     for (const char* call : {"tostring(%)", "string.format('%s', %)", "('%s'):format(%)"}) {
       std::string code = std::string("local text = ") + call + " return text";
@@ -39,7 +39,7 @@ TEST(WorkerFunction, AnAddressIsNoText) {
   expect_error("return string.format('100%% %-20p', 'a')", "\"%p\" writes an address");
 }
 
-TEST(WorkerFunction, WhatHasATextKeepsIt) {
+TEST(WorkerFunction, ValuesWithoutAnAddressKeepTheirText) {
   EXPECT_EQ(run("return tostring(1.5) .. tostring(true) .. tostring(nil) .. tostring(null)"),
             "1.5truenil" + run("return tostring(null)"));
   EXPECT_EQ(run("return string.format('%d %s %q %5.2f %%p %s', 3, true, 'a', 2, nil)"),
@@ -50,7 +50,7 @@ TEST(WorkerFunction, WhatHasATextKeepsIt) {
   expect_error("return string.format()", "bad argument #1 to 'format'");
 }
 
-TEST(WorkerFunction, KeysThatAreTablesHaveNoOrder) {
+TEST(WorkerFunction, TableKeysCannotBeSorted) {
   expect_error("for key in pairs { [{}] = 1, [{}] = 2 } do end",
                "keys of a table that are tables have no order");
   EXPECT_EQ(run("local keys = ''\n"

@@ -1,88 +1,40 @@
-// The terminal stays in line mode: it edits lines, and its Ctrl-C arrives as SIGINT, which
-// interrupts the read of a line and is polled between two tokens of an answer.
+// A message is edited with the terminal in raw mode, where Ctrl-C is a key. While an answer is
+// computed Ctrl-C is SIGINT, which is polled between two tokens.
 
 #include "tools/commands/engine/chat.h"
 
 #include <fmt/core.h>
-#include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <csignal>
 #include <cstdio>
-#include <optional>
+#include <memory>
 #include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/console/terminal/console.h"
+#include "core/console/terminal/input_lines.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/terminal_input.h"
 #include "core/model/model.h"
+#include "core/run/signals.h"
+#include "core/text/chat/chat_tokens.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr const char* kHelp =
-    "/reset         forgets the conversation, the system prompt stays\n"
-    "/system TEXT   starts over with this system prompt; without a text, with none\n"
-    "/help          this list\n"
-    "/quit          ends, as Ctrl-D does; Ctrl-C ends an answer\n"
+    "/reset         forgets the conversation but keeps the system prompt\n"
+    "/system TEXT   starts over with this system prompt, or with none if TEXT is missing\n"
+    "/help          prints this list\n"
+    "/quit          ends the program; so do exit, quit and Ctrl-D. Ctrl-C ends an answer\n"
     "//TEXT         a message that begins with a slash";
 
-void on_interrupt(int signal_number) { request_interrupt(signal_number); }
-
-// Without SA_RESTART, so that Ctrl-C interrupts a read.
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-}
-
-constexpr int kPollMs = 50;
-
-// Lines of standard input.
-class TerminalLines {
- public:
-  enum class Got { kLine, kInterrupt, kEnd };
-
-  // Sets `line` without its '\n'. Ctrl-C discards a line that was begun.
-  Got next(std::string& line) {
-    while (true) {
-      if (const size_t end = read_.find('\n'); end != std::string::npos) {
-        line = read_.substr(0, end);
-        read_.erase(0, end + 1);
-        return Got::kLine;
-      }
-      if (interrupt_requested()) {
-        clear_interrupt();
-        read_.clear();
-        return Got::kInterrupt;
-      }
-      // A Ctrl-C just before the wait, or on another thread, does not end it.
-      pollfd input{STDIN_FILENO, POLLIN, 0};
-      if (::poll(&input, 1, kPollMs) <= 0) continue;
-      char bytes[4096];
-      const ssize_t n = ::read(STDIN_FILENO, bytes, sizeof bytes);
-      if (n > 0) {
-        read_.append(bytes, static_cast<size_t>(n));
-      } else if (n == 0 || errno != EINTR) {
-        if (read_.empty()) return Got::kEnd;
-        read_ += '\n';  // the end of the input ends the last line
-      }
-    }
-  }
-
- private:
-  std::string read_;
-};
-
-void show(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
+void wake_input(int) { TerminalInput::wake(); }
 
 // Output of a model must not control the terminal: controls except newlines and tabs, and direction
 // changes, are spelled out.
@@ -109,24 +61,26 @@ class Chat {
  public:
   explicit Chat(ChatSettings settings)
       : settings_(std::move(settings)),
-        console_([](std::string_view text) { show(text); }, console_traits(STDOUT_FILENO)) {}
+        console_([](std::string_view text) { write_through(stdout, text); },
+                 console_traits(STDOUT_FILENO)) {}
 
   int run() {
-    say(fmt::format("{}; /help lists what else it takes than messages, Ctrl-D ends",
-                    settings_.name));
-    TerminalLines lines;
-    for (std::string line;;) {
-      show(console_.bold("> "));
-      const TerminalLines::Got got = lines.next(line);
-      if (got != TerminalLines::Got::kLine) show("\n");
-      if (got == TerminalLines::Got::kEnd) return 0;
-      if (got == TerminalLines::Got::kInterrupt || line.find_first_not_of(" \t\r") == line.npos)
-        continue;
-      if (line[0] != '/') {
-        answer(line);
-      } else if (line.starts_with("//")) {
-        answer(line.substr(1));
-      } else if (!obey(line)) {
+    say(fmt::format("{}; /help lists the commands, Ctrl-D ends", settings_.name));
+    History history;  // of this conversation only
+    const std::unique_ptr<InputLines> lines =
+        terminal_lines({.prompt = console_.bold("> "), .more = "  "}, history);
+    for (std::string message;;) {
+      const InputLines::Outcome got = lines->next(message);
+      if (got == InputLines::Outcome::kStopped) throw Interrupted(interrupt_signal());
+      if (got == InputLines::Outcome::kEnd) return 0;
+      if (message.find_first_not_of(" \t\r\n") == message.npos) continue;
+      history.add(message);
+      if (message == "exit" || message == "quit") return 0;
+      if (message[0] != '/') {
+        answer(message);
+      } else if (message.starts_with("//")) {
+        answer(message.substr(1));
+      } else if (!obey(message)) {
         return 0;
       }
     }
@@ -135,7 +89,7 @@ class Chat {
  private:
   void say(const std::string& text) { console_.print(console_.dim(text)); }
 
-  // Returns false if the order ends the program.
+  // Obeys a command; returns false if it ends the program.
   bool obey(const std::string& line) {
     const size_t end = line.find(' ');
     const std::string order = line.substr(0, end);
@@ -152,7 +106,7 @@ class Chat {
     } else if (order == "/help") {
       say(kHelp);
     } else {
-      say(fmt::format("there is no {}{}; /help lists what there is", order,
+      say(fmt::format("unknown command {}{}; /help lists the commands", order,
                       did_you_mean(order, {"/reset", "/system", "/help", "/quit", "/exit"})));
     }
     return true;
@@ -175,6 +129,8 @@ class Chat {
                  "the conversation has {} tokens, the model's limit is {}; /reset starts over",
                  ids.size(), limit);
       messages_.push_back(chat_message("assistant", generate_answer(ids)));
+    } catch (const Interrupted&) {
+      throw;
     } catch (const Error& error) {
       messages_.pop_back();
       console_.print(console_.red(error.what()));
@@ -187,22 +143,22 @@ class Chat {
     options.generate.prompt_names = {answers_++};
     options.on_text = [&](size_t, const std::string& piece) {
       text += piece;
-      show(harmless(piece));
+      write_through(stdout, harmless(piece));
     };
     try {
       const TextSample sample =
           sample_text(settings_.model, settings_.tokenizer, {ids}, options).front();
       if (sample.reason == "length") {
-        ending = fmt::format(
-            "(ended after {} tokens, the most that --max-new-tokens or the model "
-            "allows)",
-            sample.generation.ids.size());
+        ending =
+            fmt::format("(ended after {} tokens, the limit of --max-new-tokens or of the model)",
+                        sample.generation.ids.size());
       }
-    } catch (const Interrupted&) {
-      clear_interrupt();
+    } catch (const Interrupted& stop) {
+      if (stop.signal_number() != SIGINT) throw;
+      clear_interrupt(SIGINT);
       ending = "(ended by Ctrl-C)";
     }
-    if (text.empty() || text.back() != '\n') show("\n");
+    if (text.empty() || text.back() != '\n') write_through(stdout, "\n");
     if (!ending.empty()) say(ending);
     return text;
   }
@@ -216,8 +172,29 @@ class Chat {
 
 }  // namespace
 
+const ChatTemplate& ChatPrompt::chat_template() {
+  if (!template_) {
+    const ResolvedTemplate resolved =
+        resolve_template(*tokenizer_, setting_, "", /*allow_unmarked=*/true);
+    fmt::print(stderr, "{}\n", shown_text(resolved.notice));
+    template_ = resolved.chat_template;
+  }
+  return *template_;
+}
+
+std::vector<int32_t> ChatPrompt::ids(const Json& messages, Json kwargs) {
+  if (kwargs.find("add_generation_prompt") == nullptr) kwargs.set("add_generation_prompt", true);
+  return encode_chat(*tokenizer_, chat_template(), messages, kwargs).ids;
+}
+
+Json chat_message(const std::string& role, const std::string& content) {
+  return Json(Json::Object{{"role", role}, {"content", content}});
+}
+
 int chat_on_terminal(ChatSettings settings) {
-  catch_interrupts();
+  set_signal_manner(SignalManner::kPrompt);
+  set_signal_hook(wake_input);
+  install_signal_handlers();
   return Chat(std::move(settings)).run();
 }
 

@@ -1,4 +1,4 @@
-// xrun check: finds out in seconds whether a recipe would train, without weights or training.
+// xrun check: tests in seconds if a recipe would train, without weights or training.
 
 #include <fmt/core.h>
 
@@ -23,7 +23,7 @@ namespace xrun {
 namespace {
 
 constexpr int kCheckColumns = 10;  // "gradient 2"
-constexpr int kMostLoops = 16;       // of a recipe; more are said
+constexpr int kMostLoops = 16;     // of a recipe; the report says if there are more
 
 // Checks the loop at which the recipe is paused.
 void check_loop(Preview& preview, FindingReport& report) {
@@ -58,14 +58,15 @@ int command_check(int argc, char** argv) {
   RecipeOptions options;
   bool json = false, all = false;
   CLI::App app(
-      "Checks a recipe without training it: configuration, rows, template laws, packs, the plan of "
-      "its memory, one step on seeded stand-ins for log-probs, and the gradient of the objective "
-      "against finite differences. No weights are loaded. Exit status 0: it would train; 2: it "
-      "would not.",
+      "Checks a recipe without training it: configuration, rows, template laws, packs, memory "
+      "plan, "
+      "one step on seeded stand-ins for log-probs, and the gradient of the objective against "
+      "finite "
+      "differences. Loads no weights. Exit status 0: the recipe would train; 2: it would not.",
       "xrun check");
   add_recipe_arguments(app, options);
   app.remove_option(app.get_option("--run"));
-  app.add_flag("--all", all, "show the values at their defaults too");
+  app.add_flag("--all", all, "also show values at their defaults");
   app.add_flag("--json", json, "one object a line: verdict, subject, text, remedy, file, line");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
@@ -89,8 +90,9 @@ int command_check(int argc, char** argv) {
       check_loops(*preview, report);
     } catch (const Interrupted&) {
       const std::string at = interrupted_at(preview->state());
-      report.add({Verdict::kNote, "stopped",
-                  (at.empty() ? "" : "at " + at + ", ") + std::string("so not all was checked")});
+      report.add(
+          {Verdict::kNote, "stopped",
+           (at.empty() ? "" : "at " + at + ", ") + std::string("so some checks are missing")});
       throw;
     }
   }

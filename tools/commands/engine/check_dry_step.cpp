@@ -4,13 +4,13 @@
 #include <cmath>
 #include <optional>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/run/record/metrics_file.h"
 #include "core/train/batch.h"
 #include "core/train/objective_check.h"
-#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/preview.h"
 #include "tools/commands/engine/check_recipe.h"
 
 namespace xrun {
@@ -56,15 +56,16 @@ std::vector<Side> sides_of(MicroBatch& micro, const Leaves& leaves) {
           {"rejected", side_gradient(micro.rejected(), leaves)}};
 }
 
-// "falls with the log-probs of chosen answers (-0.05), rises with those of ..."
+// "likelier chosen answers lower the loss (-0.05), likelier rejected answers raise it (+0.04)"
 std::string sides_text(const std::vector<Side>& sides) {
   std::string out;
   for (const Side& side : sides) {
-    out += fmt::format("{}{} with the log-probs of {} ({:+.3g})", out.empty() ? "" : ", ",
-                       side.gradient < 0   ? "falls"
-                       : side.gradient > 0 ? "rises"
-                                           : "does not change",
-                       side.name == "all" ? "the answers" : side.name + " answers", side.gradient);
+    out += fmt::format("{}likelier {}answers {} {} ({:+.3g})", out.empty() ? "" : ", ",
+                       side.name == "all" ? "" : side.name + " ",
+                       side.gradient < 0   ? "lower"
+                       : side.gradient > 0 ? "raise"
+                                           : "do not change",
+                       out.empty() ? "the loss" : "it", side.gradient);
   }
   return out;
 }
@@ -92,16 +93,16 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
   }
   if (check.rows.empty()) {
     return Finding{Verdict::kWrong, subject,
-                   "the loss does not depend on the log-probs of what is trained",
+                   "the loss does not depend on the log-probs of trained tokens",
                    "the objective must use policy:logprob or policy:token_logprob of its views"};
   }
   for (const LogprobCheck::RowSlope& unit : check.rows) {
     if (check.agrees(unit)) continue;
-    const std::string place = micro.row_name(unit.row);
+    const std::string location = micro.row_name(unit.row);
     if (!std::isfinite(unit.analytic) || !std::isfinite(unit.numeric)) {
       return Finding{Verdict::kWrong, subject, "the loss or its gradient is not finite",
                      "look for a logarithm of 0, an exponential of a large number, a division by 0",
-                     place};
+                     location};
     }
     return Finding{detaches ? Verdict::kNote : Verdict::kWrong, subject,
                    fmt::format("the gradient is not that of the loss: along one direction {:.6g}, "
@@ -112,7 +113,7 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
                          "if that is what it means"
                        : "a part of the loss has no gradient (item(), tolist(), floor), or an "
                          "operator has a wrong one",
-                   place};
+                   location};
   }
   return std::nullopt;
 }
@@ -138,7 +139,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
                               count_text(values), sides_text(sides))};
   if (const std::string odd = odd_sides(sides); !odd.empty()) {
     finding.verdict = Verdict::kNote;
-    finding.remedy = odd + ": right if that is what it means, else look at the signs";
+    finding.remedy = odd + ": intended, or check the signs";
   }
   return finding;
 }

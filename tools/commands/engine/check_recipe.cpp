@@ -1,28 +1,27 @@
+// Findings: each check of `xrun check` as text with its location and fix.
+
 #include "tools/commands/engine/check_recipe.h"
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
-#include "core/config/config.h"
-#include "core/base/count_text.h"
-#include "core/base/counted.h"
 #include "core/base/error.h"
-#include "core/base/trimmed.h"
+#include "core/base/strings.h"
+#include "core/config/config.h"
 #include "core/console/terminal/table.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/text/chat/template_laws.h"
-#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/preview.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr size_t kListed = 3;  // reasons of a source's bad rows
+constexpr size_t kListed = 3;  // bad rows of a source
 
-// Splits "dpo.lua:12: what" into place and what; a message without a place stays whole.
-void split_place(Finding& finding) {
+// Splits "dpo.lua:12: text" into location and text; a message without a location is unchanged.
+void split_location(Finding& finding) {
   size_t colon = 0;
   while ((colon = finding.text.find(':', colon)) != std::string::npos) {
     size_t end = colon + 1;
@@ -30,9 +29,9 @@ void split_place(Finding& finding) {
            std::isdigit(static_cast<unsigned char>(finding.text[end]))) {
       ++end;
     }
-    const bool placed = colon > 0 && end > colon + 1 && finding.text.compare(end, 2, ": ") == 0 &&
-                        finding.text.find_first_of(" \n") > colon;
-    if (placed) {
+    const bool located = colon > 0 && end > colon + 1 && finding.text.compare(end, 2, ": ") == 0 &&
+                         finding.text.find_first_of(" \n") > colon;
+    if (located) {
       finding.location = finding.text.substr(0, end);
       finding.text.erase(0, end + 2);
       return;
@@ -41,7 +40,7 @@ void split_place(Finding& finding) {
   }
 }
 
-// "2 dropped (no_prompt 1, too_long 1), 3 cut by 120 tokens, 1 repaired"; "" of a source without.
+// "2 dropped (no_prompt 1, too_long 1), 3 cut by 120 tokens, 1 repaired"; "" if there are none.
 std::string losses_text(const SourceLedger& source) {
   std::vector<std::string> parts;
   if (source.dropped_total() > 0) {
@@ -61,26 +60,6 @@ std::string losses_text(const SourceLedger& source) {
   return out;
 }
 
-// An error of the engine says its way out after the last "; ".
-void split_remedy(Finding& finding) {
-  const size_t at = finding.text.rfind("; ");
-  if (at == std::string::npos) return;
-  finding.remedy = finding.text.substr(at + 2);
-  finding.text.erase(at);
-}
-
-// The first listed row of each reason.
-std::vector<std::string> reason_lines(const SourceLedger& source) {
-  std::vector<std::string> lines;
-  std::set<std::string> reasons;
-  for (const BadRow& row : source.bad) {
-    if (lines.size() == kListed) break;
-    if (!reasons.insert(row.reason).second) continue;
-    lines.push_back(fmt::format("{}  {}: {}", source.location(row.at), row.reason, row.detail));
-  }
-  return lines;
-}
-
 Finding source_finding(const SourceLedger& source) {
   Finding finding{Verdict::kOk, "ledger",
                   fmt::format("{}: {} of {} kept, {}, {} trained", source.name,
@@ -90,7 +69,8 @@ Finding source_finding(const SourceLedger& source) {
   if (losses.empty()) return finding;
   finding.verdict = Verdict::kNote;
   finding.text += "; " + losses;
-  for (const auto& lines : {reason_lines(source), source.cut_lines(1), source.repaired_lines(1)}) {
+  for (const auto& lines :
+       {source.bad_lines(kListed), source.cut_lines(1), source.repaired_lines(1)}) {
     for (const std::string& line : lines) finding.text += "\n" + line;
   }
   finding.remedy = source.bad_rows_file.empty()
@@ -109,8 +89,7 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
       throw;
     } catch (const Error& error) {
       Finding finding{Verdict::kWrong, "batch", error.what()};
-      split_place(finding);
-      split_remedy(finding);
+      split_location(finding);
       return finding;
     }
   }
@@ -142,9 +121,14 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
 }  // namespace
 
 Finding error_finding(const std::string& subject, const ErrorReport& report) {
+  if (report.data) {
+    Finding finding{Verdict::kWrong, "data", report.message};
+    split_location(finding);
+    return finding;
+  }
   Finding finding{Verdict::kWrong, subject, report.message, report.hint, report.position()};
   if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
-  if (finding.location.empty()) split_place(finding);
+  if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   if (finding.remedy.empty() && !report.source_line.empty()) {
     finding.remedy = "look at: " + std::string(trimmed(report.source_line));
@@ -199,8 +183,8 @@ std::vector<Finding> template_findings(Preview& preview) {
     findings.push_back({Verdict::kOk, "template", "these laws hold on the data: " + held});
   }
   if (has_template && !off.empty()) {
-    findings.push_back({Verdict::kNote, "template", "not looked at: " + off,
-                        "they are switched off by laws in the configuration"});
+    findings.push_back({Verdict::kNote, "template", "not checked: " + off,
+                        "they are switched off by `laws` in the configuration"});
   }
   for (const std::string& notice : preview.session().notices.lines) {
     findings.push_back({Verdict::kNote, "said", notice});
@@ -219,7 +203,7 @@ std::vector<Finding> loop_findings(const LoopPause& pause) {
 
 Finding memory_finding(const LoopPause& pause) {
   if (pause.run->optimizers.empty()) {
-    return {Verdict::kNote, "memory", "nothing is planned: xrun.run was given no optimizer",
+    return {Verdict::kNote, "memory", "no plan: xrun.run was given no optimizer",
             "xrun.run(cfg, { policy = policy, adamw = adamw }) saves both"};
   }
   try {
@@ -228,7 +212,7 @@ Finding memory_finding(const LoopPause& pause) {
     throw;
   } catch (const Error& error) {
     return {Verdict::kWrong, "memory", error.what(),
-            "take the change that it names, or give XRUN_MEMORY_MB if more is there"};
+            "make the change that it names, or set XRUN_MEMORY_MB if more memory is there"};
   }
 }
 

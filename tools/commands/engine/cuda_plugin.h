@@ -1,9 +1,27 @@
 #pragma once
-// The CUDA forms of our ops, in a separate library that is loaded on demand.
+// The CUDA driver of this machine, and the CUDA forms of our ops: a library that is loaded on
+// demand.
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace xrun {
+
+struct CudaDriver {
+  bool present = false;  // libcuda.so.1 is here
+  int version = 0;       // 13000 is CUDA 13.0; 0: unknown
+  int gpus = 0;
+  // Of the first GPU, which a run uses.
+  std::string name;
+  int64_t memory_bytes = 0;
+  int capability_major = 0, capability_minor = 0;
+  // Why `--device cuda` cannot run; "" if driver and GPU allow it.
+  std::string problem;
+};
+
+// Asks the driver itself; LibTorch is not touched.
+CudaDriver read_cuda_driver();
 
 // Returns the path of libxrun_cuda.so beside the executable; it need not exist.
 std::filesystem::path cuda_plugin_path();

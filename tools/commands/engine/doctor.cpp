@@ -1,11 +1,23 @@
-// xrun doctor: tests whether this machine can train, and prints the fix if not.
+// xrun doctor tests if this machine can train, and prints the fix if not. A disk is measured by
+// writing an unnamed file for about a second, syncing it, dropping it from the page cache and
+// reading it.
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string>
+#include <vector>
 
-#include "core/base/cache_root.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/folder.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/finding.h"
 #include "core/run/signals.h"
 #include "lua/bind/recipe.h"
@@ -21,12 +33,103 @@ namespace {
 
 constexpr int kDoctorColumns = 13;  // "sentencepiece"
 
-Finding cache_finding() {
-  constexpr const char* kWay = "set XRUN_CACHE to a folder on another disk";
+constexpr size_t kBlock = 4 << 20;
+constexpr int kMostBlocks = 64;  // 256 MiB
+constexpr double kMeasure_s = 1.0;
+constexpr double kSlow = 20e6;  // bytes a second: a checkpoint of 1.6 GB takes 80 s
+constexpr uint64_t kLittleSpace = 5'000'000'000;  // three checkpoints of a model of 135M
+
+// An open file that is already unlinked.
+class UnnamedFile {
+ public:
+  explicit UnnamedFile(const std::filesystem::path& folder) {
+    std::string name = folder / ".xrun-doctor-XXXXXX";
+    fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+    XRUN_CHECK(fd_ >= 0, "{}: cannot make a file: {}", folder.string(), std::strerror(errno));
+    ::unlink(name.c_str());
+  }
+  ~UnnamedFile() { ::close(fd_); }
+  UnnamedFile(const UnnamedFile&) = delete;
+  UnnamedFile& operator=(const UnnamedFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct Speed {
+  double write = 0, read = 0;  // bytes a second
+};
+
+// A full disk writes a part first and reports the reason at the next write.
+void write_block(int fd, const std::vector<char>& block, const std::filesystem::path& folder) {
+  for (size_t at = 0; at < block.size();) {
+    const ssize_t n = ::write(fd, block.data() + at, block.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    XRUN_CHECK(n > 0, "{}: cannot be written: {}", folder.string(),
+               n < 0 ? std::strerror(errno) : "no bytes were written");
+    at += static_cast<size_t>(n);
+  }
+}
+
+Speed measure(const std::filesystem::path& folder) {
+  const UnnamedFile file(folder);
+  std::vector<char> block(kBlock, 'x');
+  for (size_t i = 0; i < block.size(); i += 64) block[i] = static_cast<char>(i * 2654435761U >> 24);
+  const SteadyClock::time_point begin = SteadyClock::now();
+  int blocks = 0;
+  while (blocks < kMostBlocks && seconds_since(begin) < kMeasure_s) {
+    write_block(file.fd(), block, folder);
+    ++blocks;
+  }
+  XRUN_CHECK(::fsync(file.fd()) == 0, "{}: cannot be synced: {}", folder.string(),
+             std::strerror(errno));
+  const double bytes = static_cast<double>(kBlock) * blocks;
+  Speed speed;
+  speed.write = bytes / seconds_since(begin);
+  ::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
+  ::lseek(file.fd(), 0, SEEK_SET);
+  const SteadyClock::time_point again = SteadyClock::now();
+  while (::read(file.fd(), block.data(), kBlock) > 0) {
+  }
+  speed.read = bytes / seconds_since(again);
+  return speed;
+}
+
+// Writing and reading speed and free space of a folder. `what` names its contents ("cache"), `fix`
+// tells how to choose another folder.
+Finding disk_finding(const std::string& what, const std::filesystem::path& folder,
+                     const std::string& fix) {
+  Finding finding{Verdict::kOk, what, folder.string()};
   try {
-    return disk_finding("cache", cache_root(), kWay);
+    const std::filesystem::path there = nearest_existing(folder);
+    const Speed speed = measure(there);
+    std::error_code code;
+    const uint64_t free = std::filesystem::space(there, code).available;
+    finding.text +=
+        fmt::format(": writes {} a second, reads {}, {} free", format_bytes(speed.write),
+                    format_bytes(speed.read), format_bytes(static_cast<double>(free)));
+    if (!code && free < kLittleSpace) {
+      finding.verdict = Verdict::kNote;
+      finding.remedy = "not enough for many checkpoints (1.6 GB each for a model of 135M): " + fix;
+    } else if (speed.write < kSlow) {
+      finding.verdict = Verdict::kNote;
+      finding.remedy = "slow: a checkpoint of a model of 135M takes over a minute; " + fix;
+    }
   } catch (const Error& error) {
-    return {Verdict::kWrong, "cache", error.what(), kWay};
+    finding.verdict = Verdict::kWrong;
+    finding.text = error.what();
+    finding.remedy = fix;
+  }
+  return finding;
+}
+
+Finding cache_finding() {
+  constexpr const char* kFix = "set XRUN_CACHE to a folder on another disk";
+  try {
+    return disk_finding("cache", cache_root(), kFix);
+  } catch (const Error& error) {
+    return {Verdict::kWrong, "cache", error.what(), kFix};
   }
 }
 
@@ -38,7 +141,7 @@ void add_found(FindingReport& report, const std::string& subject, const Find& fi
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    report.add({Verdict::kWrong, subject, error.what(), "what it names has to be there"});
+    report.add({Verdict::kWrong, subject, error.what(), "install or make what the message names"});
   }
 }
 
@@ -46,16 +149,17 @@ void add_found(FindingReport& report, const std::string& subject, const Find& fi
 
 int command_doctor(int argc, char** argv) {
   CLI::App app(
-      "Looks whether this machine can train: processor, memory, LibTorch, GPU, disks, and a short "
-      "training run whose outcome is known. Each line is ok, missing or wrong, with what to do. "
-      "Exit status 1 if something that is needed is missing or wrong.",
+      "Tests if this machine can train: processor, memory, LibTorch, GPU, disks, and a short "
+      "training run of known outcome. Each line is ok, missing or wrong, with the fix. Exit status "
+      "1 if something that is needed is missing or wrong.",
       "xrun doctor");
   bool json = false, quick = false;
   std::string device = "cpu";
   int threads = 0;
   app.add_flag("--json", json, "one object a line: verdict, subject, text, remedy, needed");
-  app.add_flag("--quick", quick, "without the training run");
-  app.add_option("--device", device, "what is to train: cpu, or cuda, whose lines then count")
+  app.add_flag("--quick", quick, "skip the training run");
+  app.add_option("--device", device,
+                 "the device to train on; with cuda a missing GPU counts as wrong")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--threads", threads, "threads of the CPU (all)")->check(thread_count());
@@ -76,7 +180,7 @@ int command_doctor(int argc, char** argv) {
   }
   report.say(report.trouble() == 0
                  ? "\nthis machine can train"
-                 : fmt::format("\n{} of {} lines need a remedy", report.trouble(), report.size()));
+                 : fmt::format("\n{} of {} lines need a fix", report.trouble(), report.size()));
   return report.trouble() == 0 ? 0 : 1;
 }
 

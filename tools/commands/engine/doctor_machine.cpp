@@ -1,3 +1,5 @@
+// Each finding is made without the others, so one failure hides nothing.
+
 #include "tools/commands/engine/doctor_machine.h"
 
 #include <ATen/Parallel.h>
@@ -14,14 +16,13 @@
 #include <thread>
 
 #include "core/base/child_process.h"
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
+#include "core/base/strings.h"
 #include "core/model/memory_limit.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/machine.h"
 #include "kernels/cpu/kernels.h"
-#include "tools/commands/engine/cuda_driver.h"
 #include "tools/commands/engine/cuda_plugin.h"
 
 namespace xrun {
@@ -41,17 +42,17 @@ Finding processor_finding(const Json& environment) {
   const std::string kernels = kernels::cpu_kernels().name;
   const int threads = usable_threads();
   const int all = static_cast<int>(std::thread::hardware_concurrency());
-  Finding finding{Verdict::kOk, "processor",
-                  fmt::format("{}, {} thread{}, {} kernels",
-                              cpu == nullptr ? "of unknown name" : cpu->as_string(), threads,
-                              threads == 1 ? "" : "s", kernels)};
+  Finding finding{
+      Verdict::kOk, "processor",
+      fmt::format("{}, {} thread{}, {} kernels", cpu == nullptr ? "unknown name" : cpu->as_string(),
+                  threads, threads == 1 ? "" : "s", kernels)};
   if (std::getenv("XRUN_CPU") != nullptr) {
     finding.verdict = Verdict::kNote;
     finding.text += " (XRUN_CPU is set)";
-    finding.remedy = "unset XRUN_CPU, and the fastest kernels of this processor are used";
+    finding.remedy = "unset XRUN_CPU to use the fastest kernels of this processor";
   } else if (kernels == "portable") {
     finding.verdict = Verdict::kNote;
-    finding.remedy = "it has neither AVX2 nor AVX-512: everything runs, several times slower";
+    finding.remedy = "it has neither AVX2 nor AVX-512, so training is several times slower";
   } else if (threads > 0 && threads < all) {
     finding.text += fmt::format(" of {}", all);
   }
@@ -65,11 +66,11 @@ Finding memory_finding(const Json& environment) {
   try {
     free = available_bytes();
   } catch (const Error& error) {
-    return {Verdict::kWrong, "memory", error.what(), "unset XRUN_MEMORY_MB or give it a number"};
+    return {Verdict::kWrong, "memory", error.what(), "unset XRUN_MEMORY_MB or set it to a number"};
   }
   if (free == 0) {
     finding.verdict = Verdict::kNote;
-    finding.text = "the system does not say what is free; runs are not checked against it";
+    finding.text = "the system does not report free memory, so runs are not checked against it";
     return finding;
   }
   finding.text = fmt::format("{} free", format_bytes(static_cast<double>(free)));
@@ -79,8 +80,8 @@ Finding memory_finding(const Json& environment) {
   if (free >= kLittleMemory) return finding;
   finding.verdict = Verdict::kNote;
   finding.remedy =
-      "little for a model of 135M parameters, which holds 2.2 GB of weights, gradients and moments "
-      "beside its activations: end other programs, or set recompute = true, lora, or a smaller "
+      "tight for a model of 135M parameters, which takes 2.2 GB for weights, gradients and moments "
+      "and more for activations: end other programs, or set recompute = true, lora, or a smaller "
       "batch.max_tokens";
   return finding;
 }
@@ -108,9 +109,9 @@ Finding torch_finding() {
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
     const std::string way =
-        driver.present ? "see docs/gpu.md; until then --device cpu is what runs"
-                       : "nothing is needed for --device cpu; for a GPU install NVIDIA's driver "
-                         "580 or newer";
+        driver.present ? "see docs/gpu.md; --device cpu works without a GPU"
+                       : "--device cpu does not need one; for a GPU install NVIDIA's driver 580 "
+                         "or newer";
     return {driver.present ? Verdict::kWrong : Verdict::kMissing, "GPU", driver.problem, way};
   }
   return {
@@ -126,7 +127,7 @@ Finding plugin_finding(bool has_gpu) {
   if (std::filesystem::exists(path)) return {Verdict::kOk, "CUDA plug-in", path.string()};
   return {Verdict::kMissing, "CUDA plug-in", path.filename().string() + " was not built",
           has_gpu ? "install the CUDA 13 toolkit (nvcc) and run ./xrun, which builds it"
-                  : "it is built where the CUDA 13 toolkit (nvcc) is, and used with a GPU alone"};
+                  : "only a GPU needs it; it is built if the CUDA 13 toolkit (nvcc) is installed"};
 }
 
 // Returns its version if it can be loaded the way LibTorch does.
@@ -148,8 +149,8 @@ Finding nccl_finding() {
             fmt::format("{}.{}.{}", *version / 10000, *version / 100 % 100, *version % 100)};
   }
   return {Verdict::kMissing, "NCCL", "libnccl.so.2 was not found",
-          "only the CUDA part of LibTorch loads it; ./xrun fetches it where nvcc of CUDA 13 and a "
-          "driver are (docs/gpu.md)"};
+          "only a GPU needs it; ./xrun fetches it if nvcc of CUDA 13 and a driver are installed "
+          "(docs/gpu.md)"};
 }
 
 bool pip_runs() {
@@ -183,11 +184,11 @@ std::vector<Finding> program_findings() {
   findings.push_back(std::filesystem::exists(sentencepiece)
                          ? Finding{Verdict::kOk, "sentencepiece", sentencepiece.string()}
                          : Finding{Verdict::kMissing, "sentencepiece",
-                                   sentencepiece.string() + " is not there",
+                                   sentencepiece.string() + " is missing",
                                    "run ./xrun, which builds it; without it a tokenizer.model "
                                    "cannot be read"});
   findings.push_back(pip_runs()
-                         ? Finding{Verdict::kOk, "pip", "python3 -m pip answers"}
+                         ? Finding{Verdict::kOk, "pip", "python3 -m pip works"}
                          : Finding{Verdict::kMissing, "pip", "python3 -m pip does not run",
                                    "apt-get install python3-pip; only `xrun models get` and the "
                                    "first set-up need it"});

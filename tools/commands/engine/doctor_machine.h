@@ -18,9 +18,4 @@ std::vector<Finding> gpu_findings(bool needed);
 // The sentencepiece plug-in, Python with pip for `xrun models get`, and the demonstration's model.
 std::vector<Finding> program_findings();
 
-// Writing speed and free space of a folder. `what` names its contents ("cache"), `way_out` tells
-// how to choose another folder. The file written has no name and disappears with the process.
-Finding disk_finding(const std::string& what, const std::filesystem::path& folder,
-                     const std::string& way_out);
-
 }  // namespace xrun

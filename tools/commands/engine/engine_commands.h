@@ -9,17 +9,16 @@ int command_sample(int argc, char** argv);
 int command_init_model(int argc, char** argv);
 int command_models(int argc, char** argv);
 int command_import(int argc, char** argv);
-
-// argv[1] is the recipe. Weak: a build without the Lua layer still has the commands above.
-[[gnu::weak]] int command_recipe(int argc, char** argv);
-[[gnu::weak]] int command_cache_recipe(int argc, char** argv);
-[[gnu::weak]] int command_repl(int argc, char** argv);
-[[gnu::weak]] int command_inspect(int argc, char** argv);
-[[gnu::weak]] int command_explain(int argc, char** argv);
-[[gnu::weak]] int command_types(int argc, char** argv);
-[[gnu::weak]] int command_init(int argc, char** argv);
-[[gnu::weak]] int command_check(int argc, char** argv);
-[[gnu::weak]] int command_doctor(int argc, char** argv);
-[[gnu::weak]] int command_verify_resume(int argc, char** argv);
+// argv[1] is the recipe.
+int command_recipe(int argc, char** argv);
+int command_cache_recipe(int argc, char** argv);
+int command_repl(int argc, char** argv);
+int command_inspect(int argc, char** argv);
+int command_explain(int argc, char** argv);
+int command_types(int argc, char** argv);
+int command_init(int argc, char** argv);
+int command_check(int argc, char** argv);
+int command_doctor(int argc, char** argv);
+int command_verify_resume(int argc, char** argv);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// The engine's entry: dispatches to a command.
+// The engine's entry points: a command by its name, and the folder of a model's name.
 
 #include <c10/util/Exception.h>
 
@@ -8,6 +8,7 @@
 #include "core/model/ops/allocator.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/model_arguments.h"
 
 namespace xrun {
 
@@ -35,8 +36,7 @@ constexpr EngineCommand kCommands[] = {
     {"inspect", command_inspect},
 };
 
-int run(int (*command)(int, char**), std::string_view name, int argc, char** argv) {
-  XRUN_CHECK(command != nullptr, "this build has no `{}`", name);
+int run(int (*command)(int, char**), int argc, char** argv) {
   try {
     return command(argc, argv);
   } catch (const c10::Error& error) {
@@ -53,7 +53,11 @@ extern "C" int xrun_engine_main(int argc, char** argv) {
   xrun::install_memory_count();
   const std::string_view name = argv[1];
   for (const xrun::EngineCommand& command : xrun::kCommands) {
-    if (command.name == name) return xrun::run(command.run, name, argc - 1, argv + 1);
+    if (command.name == name) return xrun::run(command.run, argc - 1, argv + 1);
   }
-  return xrun::run(xrun::command_recipe, "xrun RECIPE.lua", argc, argv);
+  return xrun::run(xrun::command_recipe, argc, argv);
+}
+
+extern "C" void xrun_engine_model_folder(const std::string& name, std::filesystem::path& folder) {
+  folder = xrun::named_model_folder(name).base;
 }

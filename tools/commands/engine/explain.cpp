@@ -1,4 +1,4 @@
-// xrun explain: what a command, a config key, a public name of the Lua side or an operator is.
+// xrun explain prints the documentation of a command, a config key, a Lua name or an operator.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config/config_field.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/table.h"
 #include "lua/bind/api_text.h"
@@ -21,7 +21,7 @@ namespace xrun {
 
 namespace {
 
-// What follows the last dot or colon: "lr" of "optim.lr".
+// Returns the text after the last dot or colon: "lr" of "optim.lr".
 std::string last_part(const std::string& name) { return name.substr(name.find_last_of(".:") + 1); }
 
 std::vector<std::string> known_names() {
@@ -34,7 +34,7 @@ std::vector<std::string> known_names() {
   return names;
 }
 
-// The full names that end in `name`; failing that the one that is spelt nearly so.
+// Returns the full names that end in `name`, or else the name with the most similar spelling.
 std::string meant(const std::string& name) {
   const std::vector<std::string> names = known_names();
   std::string found;
@@ -51,11 +51,11 @@ std::string meant(const std::string& name) {
   return part.empty() ? "" : names[static_cast<size_t>(at - parts.begin())];
 }
 
-// What `xrun help` and --help say of a command; "" if there is none.
+// Returns the line of `xrun help` for a command, or "".
 std::string explain_command(const std::string& name) {
   const CommandName* command = find_command(name);
   return command == nullptr ? ""
-                            : fmt::format("xrun {}{}{}: {}\n  `xrun {} --help` has its options\n",
+                            : fmt::format("xrun {}{}{}: {}\n  `xrun {} --help` lists its options\n",
                                           command->name, command->arguments.empty() ? "" : " ",
                                           command->arguments, command->summary, command->name);
 }
@@ -77,9 +77,8 @@ std::string all_names() {
 
 int command_explain(int argc, char** argv) {
   CLI::App app(
-      "Says what a command (inspect), a config key (optim.lr), a name of the Lua side "
-      "(xrun.policy, Policy:logprob) or an operator (log_sigmoid) is; without a name, which there "
-      "are",
+      "Prints the documentation of a command (inspect), a config key (optim.lr), a Lua name "
+      "(xrun.policy, Policy:logprob) or an operator (log_sigmoid); without a name, lists all",
       "xrun explain");
   std::string name;
   app.add_option("NAME", name, "a command, or a key or name as a recipe writes it");
@@ -89,12 +88,17 @@ int command_explain(int argc, char** argv) {
     fmt::print("{}", all_names());
     return 0;
   }
-  const std::string text = explain_command(name) + explain(name);
+  std::string text = explain_command(name) + explain(name);
+  if (std::string path; text.empty()) {
+    if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
+      text = fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
+      if (!path.empty()) text += explain(path);
+    }
+  }
   if (text.empty()) {
     const std::string near = meant(name);
     throw UsageError(fmt::format(
-        "there is no key or name \"{}\"{}; docs/lua-api.md lists them, and a recipe's own keys are "
-        "explained by the recipe",
+        "unknown key or name \"{}\"{}; docs/lua-api.md lists them; a recipe documents its own keys",
         name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
   }
   fmt::print("{}", text);

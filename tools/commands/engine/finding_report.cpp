@@ -1,3 +1,5 @@
+// Findings are printed as they arrive, above a status line on a terminal.
+
 #include "tools/commands/engine/finding_report.h"
 
 #include <unistd.h>
@@ -10,10 +12,7 @@ namespace xrun {
 
 namespace {
 
-void write_out(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
+void write_out(std::string_view text) { write_through(stdout, text); }
 
 }  // namespace
 

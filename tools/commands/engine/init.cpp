@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "core/base/file.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/bind/editor_stubs.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
-#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/engine/starter_files.h"
 
 namespace xrun {
@@ -36,7 +36,7 @@ Files files_of(const std::string& recipe) {
   Files files = starter_files(recipe);
   if (files.empty()) {
     const std::vector<std::string> names = starter_recipes();
-    throw UsageError(fmt::format("there is no recipe \"{}\"{}; recipes: {}", recipe,
+    throw UsageError(fmt::format("unknown recipe \"{}\"{}; recipes: {}", recipe,
                                  did_you_mean(recipe, names), fmt::join(names, ", ")));
   }
   register_docs();
@@ -57,15 +57,15 @@ bool write_new(const std::filesystem::path& path, const std::string& text) {
 
 int command_init(int argc, char** argv) {
   CLI::App app(
-      "Sets up a folder to work in: a shipped recipe with its data, and for editors .luarc.json "
-      "with the definitions of every name. Files that are there already stay as they are.",
+      "Sets up a folder to work in: a shipped recipe with its data, and .luarc.json with the "
+      "definitions of every name for editors. Existing files are not changed.",
       "xrun init");
   std::string dir = ".", recipe = "dpo";
   bool types = false;
-  app.add_option("DIR", dir, "the folder, made if it is missing")->capture_default_str();
+  app.add_option("DIR", dir, "the folder; made if it is missing")->capture_default_str();
   app.add_option("--recipe", recipe, "the recipe to start from: dpo, sft, ...")
       ->capture_default_str();
-  app.add_flag("--types", types, "rewrite the definitions for editors, and nothing else");
+  app.add_flag("--types", types, "only rewrite the definitions for editors");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const std::filesystem::path folder = dir;
   if (types) {

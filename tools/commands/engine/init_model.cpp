@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
 #include "core/text/chat/bytes_tokenizer.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/command_line.h"
@@ -75,7 +75,7 @@ InitOptions options_of(const InitArguments& a, const std::filesystem::path& fold
 }  // namespace
 
 int command_init_model(int argc, char** argv) {
-  CLI::App app("Writes a model folder with random weights, a function of the options alone",
+  CLI::App app("Writes a model folder with random weights, which depend only on the options",
                "xrun init-model");
   InitArguments a;
   app.add_option("OUT", a.out, "the folder to make")->required();
@@ -85,18 +85,18 @@ int command_init_model(int argc, char** argv) {
          "moe-64 (Qwen3-MoE with as many experts); gpt2-tiny")
       ->capture_default_str();
   app.add_option("--tokenizer", a.tokenizer,
-                 "folder whose tokenizer files are copied, or `bytes`: a token a byte, with ChatML")
+                 "folder to copy the tokenizer from, or `bytes`: one token per byte, with ChatML")
       ->check(tokenizer_choice());
   app.add_option("--layers", a.layers, "number of layers")->check(whole_number(1));
   app.add_option("--hidden", a.hidden, "width")->check(whole_number(1));
   app.add_option("--heads", a.heads, "query heads")->check(whole_number(1));
   app.add_option("--kv-heads", a.kv_heads, "key and value heads")->check(whole_number(1));
   app.add_option("--ffn", a.ffn, "width of the feed-forward")->check(whole_number(1));
-  app.add_option("--vocab", a.vocab, "vocabulary; the tokenizer's size if one is given")
+  app.add_option("--vocab", a.vocab, "vocabulary size; by default the tokenizer's")
       ->check(whole_number(1));
   app.add_option("--max-length", a.max_length, "positions")->check(whole_number(1));
   app.add_flag("--tied", a.tied, "the head is the embedding (the default)");
-  app.add_flag("--untied", a.untied, "the head has weights of its own")->excludes("--tied");
+  app.add_flag("--untied", a.untied, "the head has separate weights")->excludes("--tied");
   app.add_option("--seed", a.seed, "seed of the weights")
       ->check(whole_number(0))
       ->capture_default_str();

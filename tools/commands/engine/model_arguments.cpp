@@ -1,3 +1,5 @@
+// Rows go to the model in groups of similar token counts; output keeps the order of the input.
+
 #include "tools/commands/engine/model_arguments.h"
 
 #include <ATen/Parallel.h>
@@ -33,19 +35,23 @@ std::optional<at::ScalarType> option_type(const std::string& name) {
   return from_option([&] { return dtype_from_name(name); });
 }
 
+ModelFolders named_model_folder(const std::string& name) {
+  const Notice notice = [](const std::string& line) {
+    fmt::print(stderr, "xrun: {}\n", shown_text(line));
+  };
+  const std::filesystem::path dir = resolve_model(name, notice);
+  return {dir, is_adapter(dir) ? resolve_base_model(dir, notice) : dir};
+}
+
 std::shared_ptr<Model> open_model(ModelArguments& arguments) {
   const std::optional<at::ScalarType> named = option_type(arguments.dtype);
   warn_of_threads(arguments.threads);
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-  const Notice notice = [](const std::string& line) {
-    fmt::print(stderr, "xrun: {}\n", shown_text(line));
-  };
-  const std::filesystem::path named_dir = resolve_model(arguments.model, notice);
-  const bool adapted = is_adapter(named_dir);
-  arguments.dir = adapted ? resolve_base_model(named_dir, notice) : named_dir;
+  const ModelFolders folders = named_model_folder(arguments.model);
+  arguments.dir = folders.base;
   const ModelConfig config = read_model_config(arguments.dir);
   LoadOptions options{.dtype = named ? *named : config.dtype};
-  if (adapted) options.adapter = read_adapter(named_dir, config);
+  if (folders.named != folders.base) options.adapter = read_adapter(folders.named, config);
   return Model::load(arguments.dir, options);
 }
 
@@ -74,9 +80,8 @@ std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
 }
 
 Console& error_console() {
-  static Console console(
-      [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); },
-      console_traits(STDERR_FILENO));
+  static Console console([](std::string_view text) { write_through(stderr, text); },
+                         console_traits(STDERR_FILENO));
   return console;
 }
 
@@ -112,7 +117,7 @@ int answer_rows(
       row.ids = parse(line, rows);
     } catch (const Error& error) {
       row.error = error.what();
-      if (!row.error.starts_with(rows.name())) row.error = rows.place() + ": " + row.error;
+      if (!row.error.starts_with(rows.name())) row.error = rows.location() + ": " + row.error;
       status = 1;
     }
     const auto length = static_cast<int64_t>(row.ids.size());

@@ -27,6 +27,15 @@ struct ModelArguments {
 
 void add_model_arguments(CLI::App& app, ModelArguments& arguments);
 
+// Folders of a name that --model takes: its own, and that of its weights and tokenizer, which
+// differ for an adapter.
+struct ModelFolders {
+  std::filesystem::path named, base;
+};
+
+// Finds them (model_registry.h); a fetch of a missing model is announced on standard error.
+ModelFolders named_model_folder(const std::string& name);
+
 // Returns the type that an option names; nothing for "". Throws UsageError.
 std::optional<at::ScalarType> option_type(const std::string& name);
 

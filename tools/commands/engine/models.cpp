@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/signals.h"
 #include "tools/commands/command_line.h"
@@ -42,7 +42,7 @@ void print_list(bool json) {
     } else {
       fmt::print("{:{}}  {:10}  {:10}  {:>5} MB  {}\n", model.name, width, model.parameters,
                  model.license, model.download_mb,
-                 here ? folder : "not here: xrun models get " + model.name);
+                 here ? folder : "to fetch: xrun models get " + model.name);
     }
   }
 }
@@ -58,7 +58,7 @@ void get(const std::string& name) {
     return;
   }
   const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format("there is no model \"{}\"{}; `xrun models` lists them", name,
+  throw UsageError(fmt::format("unknown model \"{}\"{}; `xrun models` lists them", name,
                                near.empty() ? "" : " (did you mean " + near + "?)"));
 }
 

@@ -1,5 +1,5 @@
-// xrun RECIPE.lua and xrun cache RECIPE.lua: run a recipe to its end, or to its xrun.run with its data
-// cached. --repl-at and SIGUSR1 open a prompt inside a run.
+// xrun RECIPE.lua runs a recipe to its end; xrun cache RECIPE.lua runs it to its xrun.run with its
+// data cached. --repl-at and SIGUSR1 open a prompt inside a run.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ void open_prompt(PauseHooks& hooks) {
   const bool typed = ::isatty(STDIN_FILENO) != 0;
   if (typed && in_background()) {
     console.print(
-        fmt::format("step {}: no prompt: xrun runs in the background; bring it to the "
+        fmt::format("step {}: cannot open a prompt in the background; bring xrun to the "
                     "foreground (fg), then send the signal again",
                     step));
     return;
@@ -50,8 +50,9 @@ void open_prompt(PauseHooks& hooks) {
   dir.record().set("interactive", true);
   dir.write_record();
   paused->note("opened");
-  const std::string where = fmt::format("{} is paused before step {}; continue() or Ctrl-D goes on",
-                                        recipe.context().options.recipe, step);
+  const std::string where =
+      fmt::format("{} is paused before step {}; continue() or Ctrl-D resumes it",
+                  recipe.context().options.recipe, step);
   if (typed) {
     run_prompt(prompt, console.dim(shown_text(where)));
   } else {
@@ -68,17 +69,18 @@ int command_recipe(int argc, char** argv) {
   std::optional<int64_t> repl_at;
   CLI::App app("Runs a recipe: data, an objective and a loop, written in Lua.", "xrun");
   add_recipe_arguments(app, options);
-  app.add_flag("--resume", options.resume, "go on from the newest checkpoint of the run's folder");
+  app.add_flag("--resume", options.resume,
+               "continue a run with its own settings: the one in --run, or the recipe's newest");
   app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
-  app.add_option("--steps", options.steps, "stop after so many steps; schedules stay as they are")
+  app.add_option("--steps", options.steps, "stop after this many steps; schedules do not change")
       ->check(whole_number(1));
-  app.add_flag("--jit", options.jit, "compile Lua; a loop of Lua can then not be interrupted");
+  app.add_flag("--jit", options.jit, "compile Lua; Ctrl-C then cannot stop a Lua loop");
   app.add_flag("--profile", options.profile,
                "write time and bytes by line of the recipe into the run's profile.json");
   app.add_option(
          "--repl-at", repl_at,
-         "open the prompt of xrun repl before this step, and go on when it is left; SIGUSR1 "
-         "opens it after the step that runs")
+         "open the prompt of xrun repl before this step, and continue when it is left; SIGUSR1 "
+         "opens it after the current step")
       ->check(whole_number(0));
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
@@ -87,7 +89,7 @@ int command_recipe(int argc, char** argv) {
       options, [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
 }
 
-// A folder a source on standard output, the ledger on standard error.
+// Prints one folder per source on standard output, the ledger on standard error.
 int command_cache_recipe(int argc, char** argv) {
   RecipeOptions options;
   options.purpose = RecipePurpose::kCache;

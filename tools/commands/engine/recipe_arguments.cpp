@@ -1,3 +1,5 @@
+// One declaration of the options that every command over a recipe takes.
+
 #include "tools/commands/engine/recipe_arguments.h"
 
 #include <fmt/core.h>

@@ -19,7 +19,7 @@ namespace xrun {
 
 namespace {
 
-// "recipes/dpo.lua stands at line 31, before step 0; its names: adamw, cfg, ..."
+// "recipes/dpo.lua is paused at line 31, before step 0; names in scope: adamw, cfg, ..."
 std::string where_text(Preview& preview, int width) {
   const std::string& recipe = preview.recipe().context().options.recipe;
   const FrameNames seen = preview.names();
@@ -31,11 +31,11 @@ std::string where_text(Preview& preview, int width) {
   } else if (preview.pause() == nullptr) {
     text = preview.no_loop_text() + "\n" + recipe + " has ended";
   } else {
-    text = fmt::format("{} stands at line {}, before step {}", recipe, seen.line(),
+    text = fmt::format("{} is paused at line {}, before step {}", recipe, seen.line(),
                        preview.pause()->step);
   }
-  text += names.empty() ? "; no name is defined yet"
-                        : fmt::format("; its names: {}", fmt::join(names, ", "));
+  text += names.empty() ? "; no name is in scope yet"
+                        : fmt::format("; names in scope: {}", fmt::join(names, ", "));
   // The last line is the long one.
   const size_t line = text.rfind('\n') + 1;
   const auto lines = broken_lines(text.substr(line), width);
@@ -47,9 +47,9 @@ std::string where_text(Preview& preview, int width) {
 int command_repl(int argc, char** argv) {
   RecipeOptions options;
   CLI::App app(
-      "Gives a prompt: Lua with tensors, models, tokenizers and data. With a recipe, which runs up "
-      "to its loop, its locals are the names at the prompt. Standard input that is no terminal is "
-      "a script; the status is 1 if one of its inputs failed.",
+      "Opens a Lua prompt with tensors, models, tokenizers and data. A recipe runs up to its loop, "
+      "and its locals are in scope at the prompt. Standard input is run as a script if it is not a "
+      "terminal; the exit status is 1 if one of its inputs failed.",
       "xrun repl");
   add_recipe_arguments(app, options);
   app.get_option("RECIPE")->required(false);

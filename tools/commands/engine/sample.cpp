@@ -3,15 +3,14 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/steady_clock.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/rollout/answer_text.h"
 #include "core/rollout/text_sampler.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/chat.h"
-#include "tools/commands/engine/chat_prompt.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
 
@@ -164,7 +163,7 @@ class SampleGroups {
     return lines;
   }
 
-  void say_rate() const {
+  void print_rate() const {
     fmt::print(stderr, "xrun: {} new tokens in {:.3f} s, {:.1f} tokens/s\n", count_text(tokens_),
                seconds_, static_cast<double>(tokens_) / std::max(seconds_, 1e-9));
   }
@@ -181,19 +180,19 @@ class SampleGroups {
 };
 
 void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
-  app.add_option("--temperature", sampling.temperature, "0: the likeliest token, greedily")
+  app.add_option("--temperature", sampling.temperature, "0: greedy, always the likeliest token")
       ->capture_default_str();
-  app.add_option("--top-k", sampling.top_k, "only the k likeliest tokens may come; 0: all")
+  app.add_option("--top-k", sampling.top_k, "sample only from the k likeliest tokens; 0: all")
       ->capture_default_str();
   app.add_option("--top-p", sampling.top_p,
-                 "only the likeliest tokens that have this probability together")
+                 "sample only from the likeliest tokens whose probabilities add up to this")
       ->capture_default_str();
   app.add_option("--min-p", sampling.min_p,
-                 "only tokens with at least this share of the likeliest one's probability")
+                 "sample only tokens with at least this share of the likeliest one's probability")
       ->capture_default_str();
-  app.add_option("--seed", sampling.seed,
-                 "of the draws; a row's answer depends on it, on the "
-                 "row's number and on nothing else in the input")
+  app.add_option(
+         "--seed", sampling.seed,
+         "seed of the draws; an answer depends on it and on the row's number, not on other rows")
       ->check(whole_number(0))
       ->capture_default_str();
 }
@@ -201,13 +200,14 @@ void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
 void add_options(CLI::App& app, SampleArguments& arguments) {
   GenerateOptions& generate = arguments.text.generate;
   add_model_arguments(app, arguments.model);
-  app.add_flag("--chat", arguments.chat,
-               "a prompt is a user's message, put through the template; on a terminal, without "
-               "FILE, a conversation");
+  app.add_flag(
+      "--chat", arguments.chat,
+      "prompts are user messages, rendered through the template; on a terminal without FILE, "
+      "a conversation");
   app.add_option("--template", arguments.chat_template,
                  "a template file or the name of a built-in one; by default the tokenizer's own");
   app.add_option("--max-new-tokens", generate.max_new_tokens,
-                 "tokens of an answer at most; 1024 on a terminal")
+                 "the most tokens of an answer; 1024 on a terminal")
       ->check(whole_number(0))
       ->capture_default_str();
   add_sampling_options(app, generate.sampling);
@@ -215,14 +215,14 @@ void add_options(CLI::App& app, SampleArguments& arguments) {
       ->check(whole_number(1))
       ->capture_default_str();
   app.add_option("--stop", arguments.text.stop,
-                 "a text that ends an answer and is left out of it; may be given several times")
+                 "a text that ends an answer and is left out of it; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--ignore-eos", arguments.ignore_eos,
-               "end-of-text and end-of-turn tokens end nothing");
+               "end-of-text and end-of-turn tokens do not end an answer");
   app.add_option("--batch", generate.batch, "answers decoded together")
       ->check(whole_number(1))
       ->capture_default_str();
-  app.add_flag("--rate", arguments.rate, "says tokens per second on standard error at the end");
+  app.add_flag("--rate", arguments.rate, "print tokens per second on standard error at the end");
 }
 
 int answer_all(const SampleArguments& arguments, Model& model,
@@ -240,7 +240,7 @@ int answer_all(const SampleArguments& arguments, Model& model,
         return ids;
       },
       [&](const std::vector<ModelRow>& group) { return groups.answer(group); });
-  if (arguments.rate) groups.say_rate();
+  if (arguments.rate) groups.print_rate();
   return status;
 }
 
@@ -248,12 +248,13 @@ int answer_all(const SampleArguments& arguments, Model& model,
 
 int command_sample(int argc, char** argv) {
   CLI::App app(
-      "Continues each row, a line of output for each. Rows are lines of text (questions with "
-      "--chat), answered in text where \\n is a newline and \\\\ a backslash; or with --json "
-      "{\"prompt\"}, {\"messages\"} or {\"ids\"} -> {\"ids\", \"text\", \"logprobs\", \"finish\"}. "
-      "With "
+      "Continues each row and writes one line per answer. Rows are lines of text (user messages "
+      "with "
+      "--chat); answers spell a newline \\n and a backslash \\\\. With --json rows are "
+      "{\"prompt\"}, "
+      "{\"messages\"} or {\"ids\"} and answers {\"ids\", \"text\", \"logprobs\", \"finish\"}. With "
       "--chat "
-      "on a terminal it is a conversation.",
+      "on a terminal: a conversation.",
       "xrun sample");
   SampleArguments arguments;
   add_options(app, arguments);

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "core/base/child_process.h"
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
-#include "core/base/steady_clock.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/model/weights/init_model.h"
 #include "core/run/record/metrics_file.h"
 #include "core/text/chat/bytes_tokenizer.h"
@@ -75,7 +75,7 @@ std::vector<double> losses_of(const std::filesystem::path& metrics) {
 
 Finding wrong(const std::string& subject, const std::string& text) {
   return {Verdict::kWrong, subject, text,
-          "run ./xrun test, whose failures say more, and report them with this page"};
+          "run ./xrun test for details, and report its failures with this output"};
 }
 
 // The results of a run that ended well.
@@ -132,7 +132,7 @@ Finding smoke_train(const std::string& device, int threads) {
   const double seconds = seconds_since(begin);
   if (seconds > kLongest_s) {
     return {Verdict::kWrong, subject,
-            fmt::format("a tiny run took more than {:.0f} s, where 5 are usual", kLongest_s),
+            fmt::format("a tiny run took more than {:.0f} s instead of about 5", kLongest_s),
             "end other programs, or give fewer --threads than the machine has"};
   }
   if (child.status != 0) {

@@ -14,12 +14,11 @@ namespace xrun {
 
 int command_types(int argc, char** argv) {
   CLI::App app(
-      "Prints a definition file for editors that speak to the Lua language server (LuaLS): every "
-      "name, config key and operator with its types and words. `xrun init` sets a folder up with "
-      "it.",
+      "Prints a definition file for editors that use the Lua language server (LuaLS): every name, "
+      "config key and operator with its types and documentation. `xrun init` puts it in a folder.",
       "xrun types");
   std::string out;
-  app.add_option("-o,--output", out, "a file to write in place of standard output");
+  app.add_option("-o,--output", out, "write to this file instead of standard output");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   register_docs();
   const std::string text = editor_stubs();

@@ -1,5 +1,5 @@
-// xrun verify-resume: a run is killed and resumed, and compared bit for bit with one that was left
-// alone. The runs are processes of their own in a folder that is removed.
+// xrun verify-resume kills a run, resumes it, and compares it bit for bit with an undisturbed one.
+// Each run is a child process in a temporary folder.
 
 #include <fmt/core.h>
 
@@ -12,8 +12,8 @@
 
 #include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/base/steady_clock.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
+#include "core/base/process_usage.h"
 #include "core/run/checkpoint.h"
 #include "core/run/first_divergence.h"
 #include "core/run/signals.h"
@@ -92,8 +92,8 @@ class Verification {
     }
     report_.add({Verdict::kWrong, what,
                  fmt::format("ended with status {}:\n{}", child.status, child.last_lines),
-                 what == "resumed" ? "a run that cannot be resumed: see what it said last"
-                                   : "run the recipe by itself first"});
+                 what == "resumed" ? "the run cannot be resumed: see its last lines"
+                                   : "first run the recipe by itself"});
     return false;
   }
 
@@ -108,15 +108,16 @@ class Verification {
 
   int64_t steps_of(const std::string& name) const {
     const std::optional<int64_t> step = newest_checkpoint(dir(name) / "checkpoints");
-    XRUN_CHECK(step.has_value(), "{} saves nothing; a recipe that trains calls xrun.run",
+    XRUN_CHECK(step.has_value(), "{} saves no checkpoint; a recipe that trains calls xrun.run",
                options_.recipe.recipe);
     return *step;
   }
 
   std::vector<int64_t> kills(int64_t steps) const {
     if (steps < 2) {
-      throw UsageError(fmt::format("{} takes {} step; wanted at least 2, so that one can be lost",
-                                   options_.recipe.recipe, steps));
+      throw UsageError(
+          fmt::format("{} takes {} step; wanted at least 2, so that a kill can lose one",
+                      options_.recipe.recipe, steps));
     }
     std::vector<int64_t> at = options_.kill_at;
     if (at.empty()) at = {std::max<int64_t>(1, steps / 3), std::max<int64_t>(1, 2 * steps / 3)};
@@ -129,12 +130,13 @@ class Verification {
     return at;
   }
 
-  // Lets the run go on until step `step` is saved, and kills it in the one after.
+  // Resumes the run and kills it once step `step` is saved.
   bool kill_after(int64_t step) {
     report_.begin(fmt::format("killing it after step {} ...", step));
     const std::filesystem::path checkpoints = dir("resumed") / "checkpoints";
-    const ChildResult child =
-        start("resumed", true, [&] { return newest_checkpoint(checkpoints).value_or(0) >= step; });
+    const bool resume = newest_checkpoint(checkpoints).has_value();  // the first one starts it
+    const ChildResult child = start(
+        "resumed", resume, [&] { return newest_checkpoint(checkpoints).value_or(0) >= step; });
     if (child.status == kKilled) {
       report_.add({Verdict::kOk, "killed",
                    fmt::format("with SIGKILL after step {}, {} saved", step,
@@ -157,14 +159,14 @@ class Verification {
 
   bool compare(const std::string& a, const std::string& b) {
     bool same = true;
-    for (const FirstDivergence& parting :
+    for (const FirstDivergence& divergence :
          first_divergences(dir(a), dir(b), "the " + a + " run", "the " + b + " one")) {
-      report_.add({parting.same ? Verdict::kOk : Verdict::kWrong, parting.what, parting.text,
-                   parting.same ? ""
-                                : "what decides a step must come from the batch, math.random or "
-                                  "run.state: clocks, files and counters in locals are not "
-                                  "restored by a resume"});
-      same = same && parting.same;
+      report_.add(
+          {divergence.same ? Verdict::kOk : Verdict::kWrong, divergence.what, divergence.text,
+           divergence.same ? ""
+                           : "a step may depend only on the batch, math.random and run.state: "
+                             "a resume does not restore clocks, files or counters in locals"});
+      same = same && divergence.same;
     }
     return same;
   }
@@ -173,17 +175,17 @@ class Verification {
   void compare_undisturbed() {
     report_.begin("the undisturbed run once more ...");
     if (!ended_well("repeated", start("repeated", false))) return;
-    for (const FirstDivergence& parting : first_divergences(dir("undisturbed"), dir("repeated"),
-                                                  "the undisturbed run", "the repeated one")) {
-      if (parting.same) continue;
+    for (const FirstDivergence& divergence : first_divergences(
+             dir("undisturbed"), dir("repeated"), "the undisturbed run", "the repeated one")) {
+      if (divergence.same) continue;
       report_.add({Verdict::kWrong, "repeated",
-                   "two runs that nobody disturbed differ too: " + parting.text,
+                   "two undisturbed runs differ too: " + divergence.text,
                    "the recipe itself does not repeat: look for clocks, pairs() over a table, or "
                    "data that changes"});
       return;
     }
-    report_.add({Verdict::kNote, "repeated",
-                 "two runs that nobody disturbed are equal: it is the resume that differs"});
+    report_.add(
+        {Verdict::kNote, "repeated", "two undisturbed runs are equal, so the resume is at fault"});
   }
 
   const VerifyOptions& options_;
@@ -198,17 +200,18 @@ int command_verify_resume(int argc, char** argv) {
   CLI::App app(
       "Runs a recipe twice, once undisturbed and once killed (SIGKILL) and resumed, and compares "
       "metrics (perf/* aside), weights and optimizer bit for bit. Exit status 0: equal; 1: not. "
-      "Both runs lie in a temporary folder (TMPDIR) and are removed; token caches stay, as of any "
-      "run. A checkpoint is taken after every step unless --set save.every=N says otherwise.",
+      "Both runs are in a temporary folder (TMPDIR) that is removed; token caches stay. Every step "
+      "is saved unless --set save.every=N is given.",
       "xrun verify-resume");
   add_recipe_arguments(app, options.recipe);
   app.remove_option(app.get_option("--run"));
-  app.add_option("--steps", options.steps, "steps of each run; schedules stay as they are")
+  app.add_option("--steps", options.steps, "steps of each run; schedules do not change")
       ->check(whole_number(2))
       ->capture_default_str();
-  app.add_option("--kill-at", options.kill_at,
-                 "kill it once this step is saved; may be given more than once (a third and two "
-                 "thirds of the steps)")
+  app.add_option(
+         "--kill-at", options.kill_at,
+         "kill the run once this step is saved; may be repeated (a third and two thirds of the "
+         "steps)")
       ->allow_extra_args(false)
       ->check(whole_number(1));
   app.add_flag("--json", options.json, "one object a line: verdict, subject, text, remedy");

@@ -29,32 +29,6 @@ def vanishing(normalizer):
     return {c for c in POINTS if normalizer.normalize_str(chr(c)) == ""}
 
 
-def scripts():
-    """Numbers of scripts as UnicodeScripts tells them apart; 0 joins any."""
-    split = pre_tokenizers.UnicodeScripts().pre_tokenize_str
-
-    def pieces(text):
-        return len(split(text))
-
-    def joins_any(c):
-        return pieces("\u044f" + c + "\u044f") == 1 and pieces("a" + c + "a") == 1
-
-    found, known = {}, []
-    previous, number = None, 0
-    for c in POINTS:
-        if joins_any(chr(c)):
-            found[c] = 0
-            continue
-        if previous is None or pieces(chr(previous) + chr(c)) > 1:
-            number = next((n for n, r in enumerate(known, 1) if pieces(r + chr(c)) == 1), 0)
-            if not number:
-                known.append(chr(c))
-                number = len(known)
-        found[c] = number
-        previous = c
-    return found
-
-
 def joined_to_a():
     """The characters that join the cluster of an A before them: the table replaces whole clusters."""
     made = io.BytesIO()
@@ -106,8 +80,6 @@ def main():
     assert all(len(s) == 1 for s in other.values())
     emit("kLowerDifferences", "LowerDifference",
          [f"{{0x{c:X}, 0x{ord(s):X}}}" for c, s in sorted(other.items())])
-    emit("kScripts", "ValueRange",
-         [f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in ranges(scripts()) if k])
     emit("kGraphemes", "ValueRange",
          [f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in ranges(graphemes())])
     pool, rows = [], []

@@ -17,7 +17,7 @@ std::string text_where(const InspectedSegment& segment, const Which& which) {
   return text;
 }
 
-TEST_F(InspectedPacks, SegmentsAreThoseThatTrain) {
+TEST_F(InspectedPacks, HaveTheSegmentsThatTrain) {
   const DataSet set = open(hard_pairs());
   const InspectedStep step = inspect(set);
   EXPECT_EQ(step.units, 3);
@@ -40,7 +40,7 @@ TEST_F(InspectedPacks, SegmentsAreThoseThatTrain) {
   EXPECT_EQ(targets, step.targets);
 }
 
-TEST_F(InspectedPacks, KnowWhoWroteWhatAndFromWhere) {
+TEST_F(InspectedPacks, KnowRolesFilesAndLines) {
   const InspectedStep step = inspect(hard_pairs());
   const InspectedSegment& segment = step.packs.at(0).segments.at(0);
   EXPECT_EQ(segment.file, "pairs.jsonl");
@@ -57,7 +57,7 @@ TEST_F(InspectedPacks, KnowWhoWroteWhatAndFromWhere) {
             "<|im_start|><|im_end|><|im_start|><|im_end|>");
 }
 
-TEST_F(InspectedPacks, FewerRowsLeaveTheRestOut) {
+TEST_F(InspectedPacks, LimitsRowsOnRequest) {
   const DataSet set = open(hard_pairs());
   const InspectedStep step = inspect(set, 400, 1);
   ASSERT_EQ(step.packs.size(), 1u);
@@ -68,7 +68,7 @@ TEST_F(InspectedPacks, FewerRowsLeaveTheRestOut) {
   EXPECT_EQ(inspect(set, 400, 0).packs.size(), 0u);
 }
 
-TEST_F(InspectedPacks, AFileThatWentLeavesTheTokensWithoutRoles) {
+TEST_F(InspectedPacks, AMissingFileLeavesTokensWithoutRoles) {
   const DataOptions asked = options(hard_pairs());
   const DataSet set = open(asked);
   std::filesystem::remove(asked.sources[0].path);
@@ -79,7 +79,7 @@ TEST_F(InspectedPacks, AFileThatWentLeavesTheTokensWithoutRoles) {
   EXPECT_TRUE(segment.remarks[0].starts_with("roles are unknown: ")) << segment.remarks[0];
 }
 
-TEST_F(InspectedPacks, JsonHasWhatThePackHas) {
+TEST_F(InspectedPacks, JsonHasThePacksTokensLabelsAndWeights) {
   const InspectedStep step = inspect(hard_pairs());
   const Json json = pack_json(step, step.packs.at(0));
   const size_t tokens = json.at("tokens").size();
@@ -100,7 +100,7 @@ TEST_F(InspectedPacks, JsonHasWhatThePackHas) {
   }
 }
 
-TEST_F(InspectedPacks, TextRowsHaveNoTurnsAndNoRemark) {
+TEST_F(InspectedPacks, TextRowsHaveNeitherTurnsNorRemarks) {
   DataOptions asked = options("One line.\n\nAnother one.\n", "notes.txt");
   asked.kind = RowKind::kText;
   const DataSet set = DataSet::open(asked, tokenizer(), nullptr);

@@ -14,14 +14,14 @@ size_t count(const std::string& text, const std::string& piece) {
   return n;
 }
 
-TEST_F(PackPage, LooksAsItIsKept) {
+TEST_F(PackPage, MatchesTheGoldenFile) {
   std::string page = pack_page({inspect(open(weighted(hard_pairs())), 200)});
   const size_t sheet = page.find("<style>");  // which all pages share
   page.erase(sheet, page.find("</style>") - sheet);
   expect_golden("inspect/page.html", page);
 }
 
-TEST_F(PackPage, EveryTokenIsThereOnceButWhatAPairShares) {
+TEST_F(PackPage, HasEveryTokenOnceExceptSharedPrompts) {
   const InspectedStep step = inspect(hard_pairs());
   size_t tokens = static_cast<size_t>(step.tokens);
   for (const InspectedPack& pack : step.packs) {
@@ -52,7 +52,7 @@ TEST_F(PackPage, ForeignTextIsNeverMarkup) {
   EXPECT_EQ(page.find('\0'), std::string::npos);
 }
 
-TEST_F(PackPage, NothingToShowIsAPageAllTheSame) {
+TEST_F(PackPage, AnEmptyStepStillGivesAPage) {
   EXPECT_NE(pack_page({}).find("</html>"), std::string::npos);
 }
 

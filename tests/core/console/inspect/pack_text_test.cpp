@@ -43,7 +43,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST_F(PackText, LooksAsItIsKept) {
+TEST_F(PackText, MatchesTheGoldenFile) {
   const InspectedStep step = hard_step();
   expect_golden("inspect/plain_80.txt", step_text(step, {ColorDepth::kNone, 80}));
   expect_golden("inspect/plain_20.txt", step_text(step, {ColorDepth::kNone, 20}));
@@ -68,7 +68,7 @@ TEST_F(PackText, NoLineIsWiderThanTheTerminal) {
   }
 }
 
-TEST_F(PackText, NothingForeignReachesTheTerminalRaw) {
+TEST_F(PackText, EscapesForeignText) {
   for (const std::string& line : lines_of(step_text(hard_step(), {ColorDepth::kNone, 80}))) {
     EXPECT_TRUE(is_valid_utf8(line));
     for (const char c : line) EXPECT_GE(static_cast<unsigned char>(c), 0x20) << line;
@@ -95,7 +95,7 @@ TEST_F(PackText, WideCharactersKeepTheColumns) {
   EXPECT_GT(seen, 8);
 }
 
-TEST_F(PackText, EveryTokenIsThereOnce) {
+TEST_F(PackText, HasEveryTokenOnce) {
   const InspectedStep step = hard_step();
   const std::string text = step_text(step, {ColorDepth::kNone, 4000});
   for (const InspectedPack& pack : step.packs) {
@@ -107,7 +107,7 @@ TEST_F(PackText, EveryTokenIsThereOnce) {
   }
 }
 
-TEST_F(PackText, WeightsOfEveryStepAreTold) {
+TEST_F(PackText, ShowsTheWeightsOfEveryStep) {
   InspectedStep step = hard_step();
   const float weights[] = {0, 0.1F, 0.4F, 0.7F, 1, 2, -0.5F, -2};
   std::vector<InspectedToken>& tokens = step.packs[0].segments[0].tokens;
@@ -119,7 +119,7 @@ TEST_F(PackText, WeightsOfEveryStepAreTold) {
   }
 }
 
-TEST_F(PackText, AStepOfNothingIsTold) {
+TEST_F(PackText, ReportsAnEmptyStep) {
   const InspectedStep step = inspect(open(hard_pairs()), 400, 0);
   const std::string text = step_text(step, {ColorDepth::kNone, 80});
   EXPECT_NE(text.find("0 shown"), std::string::npos) << text;

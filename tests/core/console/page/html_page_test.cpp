@@ -69,7 +69,7 @@ TEST(HtmlPage, RefersToNothingElsewhereAndRunsOnlyItsScript) {
   EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
 }
 
-TEST(HtmlPage, WithoutAScriptHoldsNone) {
+TEST(HtmlPage, HasNoScriptElementWithoutAScript) {
   EXPECT_EQ(html_page({.title = "t", .body = "b"}).find("<script"), std::string::npos);
 }
 

@@ -41,14 +41,14 @@ TEST(PlotAxis, AFewDecadesHaveTicksBetween) {
   EXPECT_EQ(texts(plot_axis(1, 60, 5, true)), (Texts{"1", "2", "5", "10", "20", "50"}));
 }
 
-TEST(PlotAxis, ASpanOfNothingIsWidened) {
+TEST(PlotAxis, AnEmptySpanIsWidened) {
   const PlotAxis axis = plot_axis(5, 5, 5);
   EXPECT_LT(axis.low, 5);
   EXPECT_GT(axis.high, 5);
   EXPECT_FALSE(plot_axis(0, 0, 5).ticks.empty());
 }
 
-TEST(PlotAxis, HugeAndNeighbouringValuesEnd) {
+TEST(PlotAxis, TerminatesForHugeAndForNeighbouringValues) {
   const double most = std::numeric_limits<double>::max();
   for (const auto& axis : {plot_axis(-most, most, 5), plot_axis(1e17, 1e17 + 64, 5),
                            plot_axis(0, 5e-324, 5), plot_axis(most, most, 5)}) {
@@ -58,13 +58,13 @@ TEST(PlotAxis, HugeAndNeighbouringValuesEnd) {
   }
 }
 
-TEST(PlotAxis, RefusesWhatIsNoSpan) {
+TEST(PlotAxis, RefusesAnInvertedOrNonFiniteSpan) {
   EXPECT_THROW(plot_axis(1, 0, 5), Error);
   EXPECT_THROW(plot_axis(0, NAN, 5), Error);
   EXPECT_THROW(plot_axis(0, 1, 5, true), Error);
 }
 
-TEST(PlotAxis, WantsLogOverDecades) {
+TEST(PlotAxis, ChoosesLogOverSeveralDecades) {
   EXPECT_TRUE(wants_log(0.1, 900));
   EXPECT_FALSE(wants_log(0.1, 1));
   EXPECT_FALSE(wants_log(0, 900));

@@ -28,7 +28,7 @@ TEST(Plot, DrawsAPathFromTheUpperLeftToTheLowerRight) {
   EXPECT_NE(figure.find("data-x=\"0 2\" data-y=\"0 1\""), std::string::npos);
 }
 
-TEST(Plot, ALongLineStandsRawAndFourTimesSmoothed) {
+TEST(Plot, DrawsALongLineRawAndInFourSmoothings) {
   const std::string figure = plot_figure({"t", {falling(300)}});
   EXPECT_EQ(count_of(figure, "class=\"raw\""), 1u);
   EXPECT_EQ(count_of(figure, "class=\"smooth s"), 4u);
@@ -50,12 +50,12 @@ TEST(Plot, AValueThatIsNotFiniteBreaksTheLineAndIsMarked) {
   EXPECT_NE(figure.find("class=\"broken\" d=\"M800 732v28\""), std::string::npos) << figure;
 }
 
-TEST(Plot, ManyDecadesAreLogarithmicAndSaySo) {
+TEST(Plot, UsesALabelledLogarithmicAxisOverManyDecades) {
   Plot plot{"norm", {{"a", {{0, 0.1}, {1, 900}}, 0, false, "run-0"}}};
   EXPECT_NE(plot_figure(plot).find("norm (log scale)"), std::string::npos);
 }
 
-TEST(Plot, WithoutAFiniteValueSaysSo) {
+TEST(Plot, ReportsThatNoValueIsFinite) {
   EXPECT_NE(plot_figure({"t", {{"a", {{0, NAN}}, 0, false, ""}}}).find("no finite value"),
             std::string::npos);
   EXPECT_NE(plot_figure({"t", {}}).find("no finite value"), std::string::npos);
@@ -124,7 +124,7 @@ TEST(PlotPoints, AGapStays) {
             1);
 }
 
-TEST(PlotPoints, FewComeBackAsTheyAre) {
+TEST(PlotPoints, FewPointsAreUnchanged) {
   const auto points = wave(20);
   EXPECT_EQ(reduce_points(points, 10), points);
   EXPECT_TRUE(reduce_points({}, 10).empty());
@@ -132,7 +132,7 @@ TEST(PlotPoints, FewComeBackAsTheyAre) {
       << "all at one step";
 }
 
-TEST(PlotPoints, AConstantStaysWhatItIsWhenSmoothed) {
+TEST(PlotPoints, SmoothingLeavesAConstantUnchanged) {
   std::vector<PlotPoint> points;
   for (int i = 0; i < 1000; ++i) points.push_back({static_cast<double>(i), 0.25});
   for (const PlotPoint& point : smooth_points(points, 50, 100)) {

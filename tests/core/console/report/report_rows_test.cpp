@@ -31,7 +31,7 @@ class ReportRows : public InspectFixture {
   static std::string smol() { return source_path("tests/data/tokenizers/smol"); }
 };
 
-TEST_F(ReportRows, AreTheTextsPlacesAndLengthsThatTrained) {
+TEST_F(ReportRows, HaveTheTextsLocationsAndLengthsThatTrained) {
   const DataSet set = open(hard_pairs());
   const RunFiles run = run_over(set, smol());
   ASSERT_EQ(run.sources.size(), 1U);
@@ -39,8 +39,8 @@ TEST_F(ReportRows, AreTheTextsPlacesAndLengthsThatTrained) {
   EXPECT_EQ(source.gap, "");
   EXPECT_EQ(source.streams, (std::vector<std::string>{"chosen", "rejected"}));
   ASSERT_EQ(source.rows.size(), 3U);
-  EXPECT_TRUE(source.rows[0].place.ends_with("pairs.jsonl:1")) << source.rows[0].place;
-  EXPECT_TRUE(source.rows[1].place.ends_with("pairs.jsonl:2")) << source.rows[1].place;
+  EXPECT_TRUE(source.rows[0].location.ends_with("pairs.jsonl:1")) << source.rows[0].location;
+  EXPECT_TRUE(source.rows[1].location.ends_with("pairs.jsonl:2")) << source.rows[1].location;
   const auto trained = [](const std::vector<RowPiece>& pieces) {
     std::string text;
     for (const RowPiece& piece : pieces)
@@ -64,7 +64,7 @@ TEST_F(ReportRows, AreTheTextsPlacesAndLengthsThatTrained) {
   }
 }
 
-TEST_F(ReportRows, StandOnThePageWithWhatIsTrainedMarked) {
+TEST_F(ReportRows, MarkTrainedTextOnThePage) {
   const RunFiles run = run_over(open(hard_pairs()), smol());
   const std::string page = report_page({&run, 1});
   for (const char* part :
@@ -74,7 +74,7 @@ TEST_F(ReportRows, StandOnThePageWithWhatIsTrainedMarked) {
   }
 }
 
-TEST_F(ReportRows, HaveLengthsAloneWithoutTheTokenizer) {
+TEST_F(ReportRows, HaveOnlyLengthsWithoutTheTokenizer) {
   const RunFiles run = run_over(open(hard_pairs()), source_path("tests/data/tiny_tokenizer"));
   ASSERT_EQ(run.sources.size(), 1U);
   EXPECT_TRUE(run.sources[0].rows.empty());

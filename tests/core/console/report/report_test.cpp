@@ -78,6 +78,18 @@ TEST(Report, SeveralRunsAreDrawnOverEachOther) {
   EXPECT_FALSE(has(one, "data-group=\"run"));
 }
 
+TEST(Report, TheSourcesOfAMixtureShareAChart) {
+  const RunFiles run = run_of("a",
+                              {"train/loss", "train/loss/chats", "train/loss/code", "valid/loss",
+                               "valid/loss/chats", "valid/mt/loss"},
+                              100);
+  const std::string page = report_page({&run, 1});
+  EXPECT_TRUE(has(page, "<b>loss by source</b>"));
+  EXPECT_TRUE(has(page, "data-name=\"train chats\""));
+  EXPECT_TRUE(has(page, "data-name=\"valid chats\""));
+  EXPECT_TRUE(has(page, "data-name=\"valid mt\""));
+}
+
 TEST(Report, SettingsThatDifferAreMarked) {
   RunFiles runs[] = {run_of("a", {"x"}, 2), run_of("b", {"x"}, 2)};
   runs[1].config.set("beta", 0.2);
@@ -87,7 +99,7 @@ TEST(Report, SettingsThatDifferAreMarked) {
   EXPECT_TRUE(has(page, "recipe.lua of b: identical"));
 }
 
-TEST(Report, SamplesStandByTheirStep) {
+TEST(Report, SamplesAreGroupedByStep) {
   RunFiles run = run_of("a", {"x"}, 2);
   const auto answer = [](const char* text) {
     return Json(Json::Object{{"row", 7}, {"prompt", "ask"}, {"text", text}});
@@ -129,21 +141,22 @@ TEST(Report, AProfileGivesTimeByLine) {
   EXPECT_TRUE(has(page, "width:75.0%"));
 }
 
-TEST(Report, OfAnEmptyRunSaysWhatThereIsNot) {
+TEST(Report, ReportsWhatAnEmptyRunLacks) {
   RunFiles run;
   run.name = "gone";
   run.record = run.config = run.origins = Json::object();
   run.notices = {"metrics.jsonl is missing: nothing was logged"};
   const std::string page = report_page({&run, 1});
-  for (const char* text : {"metrics.jsonl is missing: nothing was logged", "no metric was logged",
-                           "the recipe sampled no answers", "the run has no ledger.json",
-                           "run.json names no data", "no settings: config.json could not be read", "no profile.json",
-                           "run.json has no memory", "not finished: killed or still running"}) {
+  for (const char* text :
+       {"metrics.jsonl is missing: nothing was logged", "no metric was logged",
+        "the recipe sampled no answers", "the run has no ledger.json", "run.json names no data",
+        "no settings: config.json could not be read", "no profile.json", "run.json has no memory",
+        "not finished: killed or still running"}) {
     EXPECT_TRUE(has(page, text)) << text;
   }
 }
 
-TEST(Report, ARunThatStepsCutSaysSo) {
+TEST(Report, ReportsThatStepsEndedTheRun) {
   RunFiles run;
   run.record =
       parse_json(R"({"finished":false,"stopped":"","steps":2,"steps_limit":2})", "run.json");
@@ -179,7 +192,7 @@ TEST(Report, HostileNamesAndValuesStayText) {
   }
 }
 
-TEST(Report, ValuesThatAreNotFiniteEndInAPage) {
+TEST(Report, NonFiniteValuesStillGiveAPage) {
   RunFiles run = run_of("a", {}, 3);
   constexpr double kMost = std::numeric_limits<double>::max();
   run.metrics.series = {{"nan", {0, 1, 2}, {NAN, NAN, NAN}},

@@ -42,7 +42,7 @@ RunComparison different_runs() {
   return comparison;
 }
 
-TEST(RunComparisonText, ASameRunTakesALineAPart) {
+TEST(RunComparisonText, EqualRunsTakeOneLinePerSection) {
   RunComparison comparison;
   comparison.common_lines = 16;
   EXPECT_EQ(text_of(comparison),
@@ -105,7 +105,7 @@ TEST(RunComparisonText, NoLineIsWiderThanTheTerminal) {
   }
 }
 
-TEST(RunComparisonText, OnANarrowTerminalValuesStandBelowEachOther) {
+TEST(RunComparisonText, ValuesGoBelowEachOtherOnANarrowTerminal) {
   RunComparison comparison;
   comparison.name_a = "dpo-1a2b3c4d";
   comparison.name_b = "dpo-of-a-long-name-9f8e7d6c";
@@ -141,7 +141,7 @@ TEST(RunComparisonText, OnANarrowTerminalValuesStandBelowEachOther) {
 }
 
 // Two runs whose metrics differ in names alone have no last values to show.
-TEST(RunComparisonText, NoHeaderStandsWithoutRows) {
+TEST(RunComparisonText, AnEmptySectionHasNoHeader) {
   RunComparison comparison;
   comparison.name_a = "a";
   comparison.name_b = "b";

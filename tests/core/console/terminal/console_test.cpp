@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/scoped_variable.h"
 
@@ -22,7 +26,7 @@ TEST(Console, APrintedLineClearsTheStatusAndDrawsItAgain) {
   EXPECT_EQ(out, "\r\x1b[Kstep 1\r\x1b[Khello\nstep 1\r\x1b[Kbye\n");
 }
 
-TEST(Console, WhatIsSaidIsNotObeyed) {
+TEST(Console, SayingEscapesControlSequences) {
   std::string out;
   Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::k16, 80});
   console.say("\x1b[2Jrow\x9b:\u202e\n");
@@ -36,7 +40,7 @@ TEST(Console, AStatusNeverFillsTheLastColumn) {
   EXPECT_EQ(out, "\r\x1b[K012345…");
 }
 
-TEST(Console, WhatIsNoTerminalGetsNeitherStatusNorColour) {
+TEST(Console, AFileGetsNeitherStatusNorColour) {
   std::string out;
   Console console([&](std::string_view text) { out += text; }, {false, ColorDepth::kNone, 80});
   console.set_status("step 1");
@@ -44,7 +48,7 @@ TEST(Console, WhatIsNoTerminalGetsNeitherStatusNorColour) {
   EXPECT_EQ(out, "hello\n");
 }
 
-TEST(Console, PaintsOnlyWhereColoursAreShown) {
+TEST(Console, PaintsOnlyIfTheOutputHasColours) {
   const Console console([](std::string_view) {}, {true, ColorDepth::k16, 80});
   EXPECT_EQ(console.bold("a"), "\x1b[1ma\x1b[0m");
   EXPECT_EQ(console.bold(""), "");
@@ -84,14 +88,14 @@ TEST(ConsoleTraits, FollowTheTerminal) {
   EXPECT_TRUE(console_traits(terminal.fd).terminal);
 }
 
-TEST(ConsoleTraits, ADumbTerminalIsNone) {
+TEST(ConsoleTraits, ADumbTerminalCountsAsAFile) {
   const Terminal terminal(80);
   const ScopedVariable dumb("TERM", "dumb");
   EXPECT_FALSE(console_traits(terminal.fd).terminal);
   EXPECT_FALSE(console_traits(terminal.fd).color());
 }
 
-TEST(ConsoleTraits, AWidthThatCannotBeIsEighty) {
+TEST(ConsoleTraits, AnImplausibleWidthBecomesEighty) {
   EXPECT_EQ(console_traits(Terminal(0).fd).width, 80);
   EXPECT_EQ(console_traits(Terminal(60000).fd).width, 80);
   const Terminal terminal(20);
@@ -102,6 +106,44 @@ TEST(ConsoleTraits, AWidthThatCannotBeIsEighty) {
   const ScopedVariable given("COLUMNS", "33");
   EXPECT_EQ(console_traits(terminal.fd).width, 33);
   EXPECT_EQ(console_traits(-1).width, 33);
+}
+
+void ignore_signal(int) {}
+
+TEST(WriteThrough, ASignalNeitherCutsTheTextNorFailsTheStream) {
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = ignore_signal;  // without SA_RESTART: a blocked write returns EINTR
+  sigaction(SIGUSR2, &action, &before);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  std::FILE* stream = fdopen(ends[1], "w");
+  const std::string text(1 << 20, 'x');  // more than the pipe holds
+  std::string got;
+  std::thread reader([&, writer = pthread_self()] {
+    std::string piece(1 << 14, ' ');
+    while (got.size() < text.size()) {
+      usleep(1000);  // the writer waits for room
+      pthread_kill(writer, SIGUSR2);
+      const ssize_t n = read(ends[0], piece.data(), piece.size());
+      if (n <= 0) return;
+      got.append(piece, 0, static_cast<size_t>(n));
+    }
+  });
+  write_through(stream, text);
+  EXPECT_EQ(std::ferror(stream), 0);
+  std::fclose(stream);  // ends the reader's wait, whatever was written
+  reader.join();
+  EXPECT_EQ(got.size(), text.size());
+  close(ends[0]);
+  sigaction(SIGUSR2, &before, nullptr);
+}
+
+TEST(WriteThrough, AClosedStreamHasItsErrorFlagSet) {
+  std::FILE* stream = std::fopen("/dev/full", "w");
+  write_through(stream, "text");
+  EXPECT_NE(std::ferror(stream), 0);
+  std::fclose(stream);
 }
 
 }  // namespace

@@ -21,14 +21,14 @@ const Finding kMissing{Verdict::kMissing, "GPU", "no driver", "install one", "",
 
 }  // namespace
 
-TEST(Finding, HasItsRemedyBelow) {
+TEST(Finding, ShowsItsFixBelow) {
   EXPECT_EQ(finding_text({Verdict::kOk, "memory", "22 GB"}, plain(), 6),
             "ok       memory  22 GB\n");
   EXPECT_EQ(finding_text(kMissing, plain(), 6),
             "missing  GPU     no driver\n                 -> install one\n");
 }
 
-TEST(Finding, NamesItsPlace) {
+TEST(Finding, ShowsItsLocation) {
   const Finding finding{Verdict::kWrong, "config", "bad", "good", "a.lua:24"};
   EXPECT_EQ(finding_text(finding, plain(), 6),
             "wrong    config  a.lua:24: bad\n                 -> good\n");
@@ -39,7 +39,7 @@ TEST(Finding, NamesItsPlace) {
   EXPECT_EQ(finding_json({Verdict::kOk, "a", "b", "", "c:d"}).at("file").as_string(), "c:d");
 }
 
-TEST(Finding, ShowsForeignBytesAndObeysNone) {
+TEST(Finding, EscapesForeignBytes) {
   const Finding finding{Verdict::kNote, "r\x07", "a\x1b[2J", "b\xff", "x\x07.jsonl:1"};
   EXPECT_EQ(finding_text(finding, plain(), 5),
             "note     r<07>  x<07>.jsonl:1: a<1B>[2J\n                -> b<FF>\n");
@@ -62,7 +62,7 @@ TEST(Finding, WrapsToATerminal) {
             "ok       memory\n  one two three four\n  five six seven\n  eight\n");
 }
 
-TEST(Finding, IsTroubleOnlyWhereItIsNeeded) {
+TEST(Finding, IsTroubleOnlyIfNeeded) {
   EXPECT_FALSE(any_trouble({kMissing}));
   EXPECT_FALSE(any_trouble({{Verdict::kNote, "a", "b"}, {Verdict::kOk, "a", "b"}}));
   EXPECT_TRUE(any_trouble({kMissing, {Verdict::kWrong, "a", "b"}}));

@@ -59,7 +59,7 @@ TEST_F(HistoryTest, HostileBytesBecomeHarmlessText) {
             (std::vector<std::string>{"ok", "]0;evil x", "bad\uFFFD\uFFFD", "last q \\"}));
 }
 
-TEST_F(HistoryTest, AFileThatCannotBeUsedIsSaidAndNothingElseFails) {
+TEST_F(HistoryTest, AnUnusableFileIsReportedAndHistoryStaysInMemory) {
   std::filesystem::create_directories(file_);
   History history(file_);
   EXPECT_NE(history.problem().find("inputs are not saved: "), std::string::npos);
@@ -71,7 +71,7 @@ TEST_F(HistoryTest, AFileThatCannotBeUsedIsSaidAndNothingElseFails) {
   EXPECT_NE(History("/dev/null/x").problem(), "");
 }
 
-TEST_F(HistoryTest, SeveralProcessesAppendWholeLines) {
+TEST_F(HistoryTest, ConcurrentProcessesAppendCompleteLines) {
   std::vector<std::thread> writers;
   for (int w = 0; w < 4; ++w) {
     writers.emplace_back([&, w] {

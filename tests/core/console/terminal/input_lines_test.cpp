@@ -23,12 +23,12 @@ std::vector<std::pair<int, std::string>> inputs_of(std::string_view bytes) {
   return inputs;
 }
 
-TEST(PlainLines, AnInputTakesLinesUntilItWantsNoMore) {
+TEST(PlainLines, AnInputTakesLinesUntilItIsComplete) {
   EXPECT_EQ(inputs_of("a\nb +\nc\n\nd"),
             (std::vector<std::pair<int, std::string>>{{1, "a"}, {2, "b +\nc"}, {4, ""}, {5, "d"}}));
 }
 
-TEST(PlainLines, WhatTheEndCutsOffIsAnInputToo) {
+TEST(PlainLines, TheEndOfTheFileEndsTheLastInput) {
   EXPECT_EQ(inputs_of("a +\r\nb +"), (std::vector<std::pair<int, std::string>>{{1, "a +\nb +"}}));
   EXPECT_TRUE(inputs_of("").empty());
 }

@@ -47,7 +47,7 @@ TEST(KeyReader, SequencesOfTerminalsAreNamedKeys) {
   EXPECT_EQ(only("\x1b[99;99q"), Kind::kUnknown);
 }
 
-TEST(KeyReader, AnEscapeAloneIsAKeyOnceNothingFollows) {
+TEST(KeyReader, ALoneEscapeIsAKeyAfterATimeout) {
   KeyReader reader;
   reader.feed("\x1b");
   EXPECT_FALSE(reader.next());
@@ -75,7 +75,7 @@ TEST(KeyReader, APasteIsOneKeyWithoutControls) {
   EXPECT_EQ(all[1].text, "e");
 }
 
-TEST(KeyReader, APasteThatStallsStaysOne) {
+TEST(KeyReader, AStalledPasteIsStillOnePaste) {
   KeyReader reader;
   reader.feed("\x1b[200~a\nb\r");
   EXPECT_FALSE(reader.next());
@@ -91,7 +91,7 @@ TEST(KeyReader, APasteThatStallsStaysOne) {
   EXPECT_EQ(reader.next()->text, "d");
 }
 
-TEST(KeyReader, CtrlCForgetsAPasteThatHasStalled) {
+TEST(KeyReader, CtrlCDiscardsAStalledPaste) {
   KeyReader reader;
   reader.feed("\x1b[200~rm(everything)\n");
   EXPECT_FALSE(reader.next());

@@ -91,7 +91,7 @@ TEST_F(LineEditorTest, WordsAreKilledAndYanked) {
   EXPECT_EQ(text(), "|");
 }
 
-TEST_F(LineEditorTest, UndoTakesBackWhatWasTypedTogether) {
+TEST_F(LineEditorTest, UndoRemovesCharactersThatWereTypedTogether) {
   feed("abc");
   feed("\x17");
   feed("\x1f");
@@ -124,7 +124,7 @@ TEST_F(LineEditorTest, APasteKeepsItsLinesAndWaitsForEnter) {
   EXPECT_EQ(text(), "a = 1|\nb = 2");
 }
 
-TEST_F(LineEditorTest, UpShowsWhatBeginsAsTheInputDoes) {
+TEST_F(LineEditorTest, UpFindsInputsWithTheSameBeginning) {
   for (const char* input : {"step()", "x = 1", "step(2)"}) history_.add(input);
   editor_->reset();
   feed("st\x1b[A");
@@ -154,7 +154,7 @@ TEST_F(LineEditorTest, SearchFindsOlderInputsAndCanBeTakenBack) {
   EXPECT_EQ(editor_->text(), "sum(z)");
 }
 
-TEST_F(LineEditorTest, TabGoesAsFarAsAllWaysAgreeThenTriesThem) {
+TEST_F(LineEditorTest, TabInsertsTheCommonPrefixThenEachCandidate) {
   feed("x ma\t");
   EXPECT_EQ(text(), "x ma|");
   EXPECT_EQ(rows(40),
@@ -170,7 +170,7 @@ TEST_F(LineEditorTest, TabGoesAsFarAsAllWaysAgreeThenTriesThem) {
   EXPECT_EQ(text(), "sum|");
 }
 
-TEST_F(LineEditorTest, ManyWaysStandInColumnsAndSayHowManyThereAre) {
+TEST_F(LineEditorTest, ManyCandidatesAreListedInColumnsWithTheirNumber) {
   words_.clear();
   for (int i = 0; i < 300; ++i) words_.push_back("word" + std::to_string(1000 + i));
   feed("w\t");
@@ -181,7 +181,7 @@ TEST_F(LineEditorTest, ManyWaysStandInColumnsAndSayHowManyThereAre) {
   EXPECT_EQ(shown.back(), "1 to 32 of 300; Tab shows more");
 }
 
-TEST_F(LineEditorTest, TabStopsBeforeACharacterThatWaysShareInPart) {
+TEST_F(LineEditorTest, TabNeverSplitsACharacterThatCandidatesShareInPart) {
   words_ = {"rows/äa.jsonl", "rows/öb.jsonl"};
   feed("ro\t");
   EXPECT_EQ(text(), "rows/|");
@@ -192,7 +192,7 @@ TEST_F(LineEditorTest, TabAtTheBeginningOfALineIndents) {
   EXPECT_EQ(text(), "for i do\n    |");
 }
 
-TEST_F(LineEditorTest, ControlsAskTheOwner) {
+TEST_F(LineEditorTest, ControlKeysBecomeRequests) {
   EXPECT_EQ(feed("\x04"), EditorRequest::kEnd);
   EXPECT_EQ(feed("x\x03"), EditorRequest::kCancel);
   EXPECT_EQ(feed("\x1a"), EditorRequest::kSuspend);
@@ -237,7 +237,7 @@ TEST_F(LineEditorTest, ALowScreenShowsTheRowsAroundTheCursor) {
   EXPECT_EQ(rows(20, 3), (std::vector<std::string>{"> 1", ". 2", ". 3"}));
 }
 
-TEST(ScreenPainter, GoesUpToWhereTheImageBefore) {
+TEST(ScreenPainter, GoesUpToTheBeginningOfThePreviousImage) {
   ScreenPainter painter;
   const ScreenSize size{20, 24};
   EXPECT_EQ(painter.paint({{"> a"}, 0, 3}, size), "\r\x1b[J> a\r\x1b[3C");
@@ -247,12 +247,12 @@ TEST(ScreenPainter, GoesUpToWhereTheImageBefore) {
   EXPECT_EQ(painter.finish(), "\x1b[1B\r\n");
 }
 
-TEST(ScreenPainter, ALineThatOthersLeftOpenIsEnded) {
+TEST(ScreenPainter, EndsALineThatOtherOutputLeftOpen) {
   ScreenPainter painter;
   EXPECT_EQ(painter.begin_line({5, 24}), "\x1b[7m%\x1b[0m    \r");
 }
 
-TEST_F(LineEditorTest, AnyKeysLeaveItWhole) {
+TEST_F(LineEditorTest, AnyKeysLeaveValidTextAndCursor) {
   uint32_t state = 11;
   for (const char* input : {"for i do\nx\nend", "世界 = '👩‍👩‍👧'", "max"})
     history_.add(input);
@@ -278,7 +278,7 @@ TEST_F(LineEditorTest, AnyKeysLeaveItWhole) {
   }
 }
 
-TEST(ScreenPainter, ANarrowedTerminalHasBrokenTheRowsThatStoodThere) {
+TEST(ScreenPainter, CountsTheRowsThatANarrowedTerminalHasWrapped) {
   ScreenPainter painter;
   painter.paint({{std::string(18, 'a'), "bb"}, 1, 2}, {20, 24});
   // The first row now takes two.

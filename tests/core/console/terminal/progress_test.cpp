@@ -20,9 +20,36 @@ TEST(RunProgress, ShowsStepLossAccuracyRateAndTimeLeft) {
   Screen screen(true);
   RunProgress progress(screen.console, screen.clock);
   screen.now = 2;
-  progress.step({57, 120, 0.42127, 0.8125, 2480});
-  EXPECT_EQ(screen.take(),
-            "\r\x1b[Kstep 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 06s left");
+  const std::string line = progress.step({57, 120, 1.425, 3, 0.42127, 0.8125, 2480});
+  EXPECT_EQ(line,
+            "step 57/120  epoch 1.4/3  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 06s left");
+  EXPECT_EQ(screen.take(), line + "\n");
+}
+
+TEST(RunProgress, ShowsTheShareOfThePeakThatUpdatesReach) {
+  Screen screen(false);
+  RunProgress progress(screen.console, screen.clock);
+  StepProgress step{.done = 1, .tokens = 100, .update_s = 0.5, .flops = 2e9, .peak_flops = 1e10};
+  EXPECT_EQ(progress.step(step), "step 1  200 tokens/s (40% of peak)");
+  progress.start();
+  step.flops = 1e8;
+  EXPECT_EQ(progress.step(step), "step 1  200 tokens/s (2.0% of peak)");
+}
+
+// Lines a second apart stay; the steps between share one that is redrawn.
+TEST(RunProgress, StepLinesStayOnATerminal) {
+  Screen screen(true);
+  RunProgress progress(screen.console, screen.clock);
+  const auto line = [&](double now, int64_t done) {
+    screen.now = now;
+    progress.step({.done = done, .total = 100});
+    return screen.take();
+  };
+  EXPECT_EQ(line(0.25, 1), "step 1/100  25s left\n");
+  EXPECT_EQ(line(0.5, 2), "\r\x1b[Kstep 2/100  25s left");
+  EXPECT_EQ(line(0.75, 3), "\r\x1b[Kstep 3/100  25s left");
+  EXPECT_EQ(line(1.3, 4), "\r\x1b[Kstep 4/100  34s left\n");
+  EXPECT_EQ(line(1.5, 5), "\r\x1b[Kstep 5/100  30s left");
   progress.finish();
   EXPECT_EQ(screen.take(), "\r\x1b[K");
 }
@@ -32,30 +59,32 @@ TEST(RunProgress, TheTimeLeftForgetsTheFirstBody) {
   RunProgress progress(screen.console, screen.clock);
   const auto line = [&](double now, int64_t done) {
     screen.now = now;
-    progress.step({done, 11, 1, {}, 100, 0.5});
+    progress.step({.done = done, .total = 11, .loss = 1, .tokens = 100, .update_s = 0.5});
     return screen.take();
   };
-  EXPECT_EQ(line(60, 1), "\r\x1b[Kstep 1/11  loss 1.0000  200 tokens/s  10m 00s left");
-  EXPECT_EQ(line(62, 2), "\r\x1b[Kstep 2/11  loss 1.0000  200 tokens/s  18s left");
-  EXPECT_EQ(line(66, 3), "\r\x1b[Kstep 3/11  loss 1.0000  200 tokens/s  24s left");
+  EXPECT_EQ(line(60, 1), "step 1/11  loss 1.0000  200 tokens/s  10m 00s left\n");
+  EXPECT_EQ(line(62, 2), "step 2/11  loss 1.0000  200 tokens/s  18s left\n");
+  EXPECT_EQ(line(66, 3), "step 3/11  loss 1.0000  200 tokens/s  24s left\n");
 }
 
 TEST(RunProgress, RatesFollowAnExponentialMean) {
   Screen screen(true);
   RunProgress progress(screen.console, screen.clock);
-  for (int64_t step = 1; step <= 20; ++step) progress.step({step, 0, {}, {}, 100, 1});
+  for (int64_t step = 1; step <= 20; ++step) {
+    progress.step({.done = step, .tokens = 100, .update_s = 1});
+  }
   screen.take();
-  progress.step({21, 0, {}, {}, 100, 2});  // 1 + 0.1 * (2 - 1) = 1.1 s
+  progress.step({.done = 21, .tokens = 100, .update_s = 2});  // 1 + 0.1 * (2 - 1) = 1.1 s
   EXPECT_EQ(screen.take(), "\r\x1b[Kstep 21  91 tokens/s");
 }
 
-TEST(RunProgress, PrintsRareLinesWhereNothingCanBeRedrawn) {
+TEST(RunProgress, PrintsRareLinesIntoAFile) {
   Screen screen(false);
   RunProgress progress(screen.console, screen.clock);
   int lines = 0;
   for (int64_t step = 1; step <= 200; ++step) {
     screen.now += 0.1;
-    progress.step({step, 200, 0.5, {}, 10});
+    progress.step({.done = step, .total = 200, .loss = 0.5, .tokens = 10});
     const std::string text = screen.take();
     EXPECT_FALSE(text.empty() && (step == 1 || step == 200));
     lines += !text.empty();
@@ -63,7 +92,7 @@ TEST(RunProgress, PrintsRareLinesWhereNothingCanBeRedrawn) {
   EXPECT_GE(lines, 10);
   EXPECT_LE(lines, 12);
   screen.now += 31;
-  progress.step({200, 0, 0.5, {}, 10});
+  progress.step({.done = 200, .loss = 0.5, .tokens = 10});
   EXPECT_FALSE(screen.take().empty());
 }
 
@@ -89,6 +118,10 @@ TEST(Format, DurationsMetricsAndBytes) {
   EXPECT_EQ(format_duration(44.2), "45s");
   EXPECT_EQ(format_duration(130), "2m 10s");
   EXPECT_EQ(format_duration(11100), "3h 05m");
+  EXPECT_EQ(format_epochs(0.0333), "0.033");
+  EXPECT_EQ(format_epochs(3), "3");
+  EXPECT_EQ(format_epochs(27.78), "27.8");
+  EXPECT_EQ(format_epochs(444.4), "444");
   EXPECT_EQ(format_metric(0.693147), "0.6931");
   EXPECT_EQ(format_metric(12.3456), "12.35");
   EXPECT_EQ(format_metric(1), "1.0000") << "as wide as 0.5000";

@@ -14,19 +14,19 @@ TEST(ShownText, PrintableTextStays) {
   EXPECT_EQ(shown_text("\U0001F468\u200D\U0001F469"), "\U0001F468\u200D\U0001F469");
 }
 
-TEST(ShownText, ControlsAndInvalidBytesBecomeTheirNumbers) {
+TEST(ShownText, SpellsControlsAndInvalidBytesAsNumbers) {
   EXPECT_EQ(shown_text("a\x1b[31mb\0\x7f\r"sv), "a<1B>[31mb<00><7F><0D>");
   EXPECT_EQ(shown_text("\xe4\xb8"), "<E4><B8>");
   EXPECT_EQ(shown_text("\u009b"), "<U+009B>");
 }
 
-TEST(ShownText, WhatTurnsOrHidesTextIsSeen) {
+TEST(ShownText, SpellsDirectionChangesAndInvisibleCharacters) {
   EXPECT_EQ(shown_text("a\u202Eb\u2066c\u200Fd\u061C"), "a<U+202E>b<U+2066>c<U+200F>d<U+061C>");
   EXPECT_EQ(shown_text("\uFEFFa\u200Bb\u2028"), "<U+FEFF>a<U+200B>b<U+2028>");
   EXPECT_EQ(shown_text("\U000E0041\uFFFE"), "<U+E0041><U+FFFE>");
 }
 
-TEST(ShownText, AMarkThatNothingPrecedesIsNamed) {
+TEST(ShownText, SpellsACombiningMarkWithoutABase) {
   EXPECT_EQ(shown_text("\u0301a"), "<U+0301>a");
   EXPECT_EQ(shown_text("a\u0301"), "a\u0301");
   EXPECT_EQ(shown_text("\u200D\U0001F469"), "<U+200D>\U0001F469");

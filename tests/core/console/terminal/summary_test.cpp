@@ -12,10 +12,10 @@ const Console& plain() {
   return console;
 }
 
-TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
+TEST(ClosingSummary, ReportsResultsAndTheirFolders) {
   RunSummary summary;
   summary.dir = "runs/dpo-1a2b3c4d";
-  summary.exported = {"runs/dpo-1a2b3c4d/best", "runs/dpo-1a2b3c4d/hf"};
+  summary.exported = {{"runs/dpo-1a2b3c4d/best", "bfloat16"}, {"runs/dpo-1a2b3c4d/hf", "bfloat16"}};
   summary.steps = summary.total_steps = 34;
   summary.seconds = 100;
   summary.tokens = 124000;
@@ -31,12 +31,13 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
             "time         1m 40s, 1,240 tokens/s overall\n"
             "peak memory  2.1 GB\n"
             "run          runs/dpo-1a2b3c4d\n"
-            "best         runs/dpo-1a2b3c4d/best\n"
-            "model        runs/dpo-1a2b3c4d/hf\n");
+            "best         runs/dpo-1a2b3c4d/best (bfloat16)\n"
+            "model        runs/dpo-1a2b3c4d/hf (bfloat16)\n");
 }
 
-TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
+TEST(ClosingSummary, HasTheCommandThatContinuesARunEndedBySteps) {
   RunSummary summary;
+  summary.recipe = "dpo.lua";
   summary.dir = "r";
   summary.steps = 5;
   summary.first_step = 2;
@@ -44,13 +45,13 @@ TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
   summary.stopped = "--steps 5";
   summary.nonfinite = {{"train/kl", 2}, {"valid/loss", 1}};
   EXPECT_EQ(closing_summary(summary, plain()),
-            "steps        5 of 34, from 2 on after a resume\n"
+            "steps        5 of 34 (resumed at step 2)\n"
             "stopped      --steps 5\n"
             "time         0s\n"
             "peak memory  0 bytes\n"
             "not finite   2 of train/kl, 1 of valid/loss: null in metrics.jsonl\n"
             "run          r\n"
-            "go on        the same command with --resume and more --steps, or none\n");
+            "to continue  xrun dpo.lua --run r --resume\n");
 }
 
 // Names of files, of sets and of metrics are foreign.
@@ -62,7 +63,7 @@ TEST(Summaries, ForeignTextCannotActOnTheTerminal) {
   report.notices = {foreign};
   RunSummary summary;
   summary.dir = foreign;
-  summary.exported = {foreign};
+  summary.exported = {{foreign, foreign}};
   summary.stopped = foreign;
   summary.nonfinite = {{foreign, 1}};
   summary.last_valid.set("valid/" + foreign + "/loss", 0.5);

@@ -48,21 +48,21 @@ TEST(TextTable, EveryLineFitsTheWidth) {
   }
 }
 
-TEST(TextTable, AHeaderAloneIsNoTable) { EXPECT_EQ(TextTable({"a", "b"}).text(), ""); }
+TEST(TextTable, AHeaderWithoutRowsPrintsNothing) { EXPECT_EQ(TextTable({"a", "b"}).text(), ""); }
 
 TEST(TextTable, RefusesMoreCellsThanColumns) {
   TextTable table({"a"});
   EXPECT_THROW(table.add({"1", "2"}), Error);
 }
 
-TEST(WordList, MeaningsAreBrokenBesideTheirNames) {
+TEST(WordList, MeaningsWrapBesideTheirNames) {
   EXPECT_EQ(word_list({{":a", "one two three four five six seven"}, {":long", "x"}}, 40),
             ":a     one two three four five six seven\n:long  x\n");
   EXPECT_EQ(word_list({{":a", "one two three four five six seven"}, {":long", "x"}}, 37),
             ":a     one two three four five six\n       seven\n:long  x\n");
 }
 
-TEST(WordList, ANarrowScreenHasMeaningsBelow) {
+TEST(WordList, MeaningsGoBelowOnANarrowScreen) {
   EXPECT_EQ(word_list({{":name", "one two three"}}, 10), ":name\n  one two\n  three\n");
 }
 
@@ -76,7 +76,7 @@ TEST(WordList, AWordWiderThanALineIsSplitBetweenCharacters) {
   EXPECT_EQ(broken_lines("t/a_long_name", 6), (Lines{"t/a_lo", "ng_nam", "e"}));
 }
 
-TEST(Quantile, IsOfTheFiniteValues) {
+TEST(Quantile, IgnoresNonFiniteValues) {
   EXPECT_EQ(quantile({3, NAN, 1, INFINITY, 2}, 0.5), 2);
   EXPECT_EQ(quantile({3, 1, 2}, 0), 1);
   EXPECT_EQ(quantile({3, 1, 2}, 1), 3);

@@ -20,7 +20,7 @@ TEST(TextWidth, AHangulSyllableOfJamoTakesTwo) {
   EXPECT_EQ(text_width("\u1112\u1161\u11ab"), 2);
 }
 
-TEST(TextWidth, EmojiTakeTwoAlsoWhenJoinedOrTinted) {
+TEST(TextWidth, EmojiTakeTwoColumnsEvenJoinedOrTinted) {
   EXPECT_EQ(text_width("😀"), 2);
   EXPECT_EQ(text_width("\U0001F468\u200D\U0001F469\u200D\U0001F467"), 2);
   EXPECT_EQ(text_width("\U0001F44D\U0001F3FD"), 2);
@@ -39,7 +39,7 @@ TEST(TextWidth, InvalidBytesTakeOneEach) {
   EXPECT_EQ(text_width("\xed\xa0\x80"), 3);
 }
 
-TEST(TextCharacter, TakesItsMarksWithIt) {
+TEST(TextCharacter, IncludesItsCombiningMarks) {
   const std::string text = "e\u0301\u0323x";
   EXPECT_EQ(text_character(text, 0).size, 5u);
   EXPECT_EQ(text_character(text, 5).size, 1u);

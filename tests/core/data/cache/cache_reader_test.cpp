@@ -189,7 +189,7 @@ TEST(ShardHeader, ColumnsOutsideTheFileAreRefused) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string bytes = whole;
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
-      refused += !read(bytes).empty();  // never a crash, and never a place outside
+      refused += !read(bytes).empty();  // never a crash, and never a read outside
     }
   }
   EXPECT_GT(refused, 900);

@@ -50,7 +50,19 @@ TEST(DataFiles, APathThatIsNotAFileIsNamed) {
       std::string::npos);
   const std::string endless = "/" + std::string(300, 'a') + ".jsonl";
   EXPECT_EQ(error_of([&] { find_data_files(endless); }),
-            endless + ": cannot be looked at: File name too long");
+            endless + ": cannot be examined: File name too long");
+}
+
+TEST(DataFiles, BinaryFilesUnderTheNameOfRowsAreNamed) {
+  const ScratchFolder folder;
+  const auto message = [&](std::string_view bytes) {
+    return error_of([&] { find_data_files(folder.write("rows.jsonl", bytes)); });
+  };
+  using std::operator""sv;
+  EXPECT_NE(message("PK\3\4\0\0"sv).find("is a zip archive"), std::string::npos);
+  EXPECT_NE(message("PAR1\x15\0"sv).find("is a Parquet file"), std::string::npos);
+  EXPECT_NE(message("\x80\4\x95"sv).find("is a Python pickle"), std::string::npos);
+  EXPECT_EQ(message("PAR1 is four letters\n"sv), "") << "a text";
 }
 
 // The command that the message names, run in a shell.

@@ -11,7 +11,7 @@
 namespace xrun::stored_row_test {
 namespace {
 
-// Lengths around words and bytes, one behind the other, so that bits begin at every place of a
+// Lengths around words and bytes, one after the other, so that bits begin at every position of a
 // byte.
 TEST(StoredRow, BitsOfRowsFollowEachOtherInAShard) {
   ShardData shard({{"offsets", ColumnType::kI64, -1}, {"mask", ColumnType::kBits, 0}});

@@ -62,7 +62,7 @@ class ShortenedRows : public RowTransformSource {
   std::function<bool()> may_die_;
 };
 
-// Conversations; every ninth row has no answer, every eleventh is no JSON.
+// Conversations; every ninth row has no answer, every eleventh is not JSON.
 std::string conversations(int begin, int end) {
   std::string bytes;
   for (int i = begin; i < end; ++i) {
@@ -104,7 +104,7 @@ class DataSourceFaults : public testing::Test {
     return run_and_kill(patience, [&] { open(root); });
   }
 
-  // Of the source that is built below `root`; 0 before the first segment, all once it is finished.
+  // Of the source that is built below `root`; 0 before the first shard, all once it is finished.
   int64_t committed_rows(const fs::path& root) const {
     if (!fs::exists(root / "data")) return 0;
     for (const auto& entry : fs::directory_iterator(root / "data")) {
@@ -123,7 +123,7 @@ class DataSourceFaults : public testing::Test {
 };
 
 // No clock decides here: a row of a later file kills its process once more rows are committed than
-// before, and the rows of the files in front of it are more than a segment.
+// before, and the rows of the files before it are more than a shard.
 TEST_F(DataSourceFaults, AKilledOpeningContinuesAfterItsLastShard) {
   for (int file = 0; file < 5; ++file) {
     folder_.write(fmt::format("part_{}.jsonl", file), conversations(200 * file, 200 * (file + 1)));

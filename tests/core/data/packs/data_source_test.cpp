@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/data/rows/conversation_tokens.h"
+#include "core/data/rows/data_fault.h"
 #include "tests/core/data/rows/pair_fixture.h"
 #include "tests/tree.h"
 
@@ -131,7 +132,7 @@ TEST_F(DataSources, WholeNumbersAreKnownWithoutReadingRows) {
 }
 
 TEST_F(DataSources, ASetWithoutAUsableRowIsRefusedWithItsReasons) {
-  EXPECT_NE(error_of([&] { open(pair_row("q", "", "no")); }).find("none of its 1 rows can be used"),
+  EXPECT_NE(error_of([&] { open(pair_row("q", "", "no")); }).find("none of its 1 row can be used"),
             std::string::npos);
   EXPECT_NE(error_of([&] { open("\n\n"); }).find("has no rows"), std::string::npos);
 }
@@ -160,14 +161,52 @@ TEST_F(DataSources, RowsThatCannotBeRenderedRaiseOrAreDropped) {
   DataOptions some = options(pair_row("q", "yes", "no") + pair_row("q", long_answer, "no"));
   const std::string message = error_of([&] { open(some); });
   EXPECT_NE(message.find("pairs.jsonl:2: the conversation and its tools have 25,165,838 bytes of "
-                         "text, at most 25,165,824 are rendered; shorten the row or set "
-                         "over_length = \"drop\""),
+                         "text, at most 25,165,824 are rendered\n  row  {\"prompt\":\"q\""),
             std::string::npos)
+      << message;
+  EXPECT_TRUE(
+      message.ends_with("\n  continue with\n    --set over_length=drop  leave such rows out; "
+                        "the ledger counts them"))
       << message;
   some.settings.over_length = OverLength::kDrop;
   EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
   some.settings.over_length = OverLength::kCut;
   EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1) << "it cannot be cut";
+}
+
+TEST_F(DataSources, ARowWhosePromptFillsMaxLengthIsDroppedByACut) {
+  DataOptions some =
+      options(pair_row("q", "yes", "no") + pair_row(std::string(100, 'q'), "yes", "no") +
+              pair_row("q", "yes", "no, not"));
+  some.settings.max_length = 60;
+  some.settings.over_length = OverLength::kCut;
+  some.max_bad = 0;  // rows that over_length leaves out are not bad
+  const DataSet set = open(some);
+  EXPECT_EQ(set.size(), 2);
+  EXPECT_EQ(set.ledger().sources[0].dropped.at("no_answer_left"), 1);
+}
+
+TEST_F(DataSources, AnErrorOfTheDataShowsItsRowAndASettingThatHelps) {
+  DataOptions some = options(numbered_pairs(3) + pair_row("q", "", "no"));
+  some.max_bad = 0.1;
+  try {
+    open(some);
+    FAIL();
+  } catch (const DataError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("\n  row  {\"prompt\":\"q\",\"chosen\":\"\""), std::string::npos)
+        << message;
+    EXPECT_TRUE(message.ends_with("\n    --set max_bad=0.25  train on the other rows")) << message;
+  }
+}
+
+TEST_F(DataSources, RowsWithOneFaultAreListedOnce) {
+  const std::string bad = pair_row("q", "", "no");
+  const std::string message = error_of([&] { open(bad + bad + "{\n"); });
+  EXPECT_NE(message.find("pairs.jsonl:1  empty_answer"), std::string::npos) << message;
+  EXPECT_EQ(message.find("pairs.jsonl:2"), std::string::npos) << message;
+  EXPECT_NE(message.find("pairs.jsonl:3:2  malformed_json: is not valid JSON"), std::string::npos)
+      << message;
 }
 
 TEST_F(DataSources, OverLongRowsRaiseDropOrAreCut) {

@@ -136,7 +136,7 @@ TEST(RowStream, NamesAStageWhoseSourcesHaveNoRows) {
   plan.sources.push_back({0, 1});
   plan.stages = {{0, {1, 1, 1}}, {3, {0, 0, 2}}};
   EXPECT_EQ(error_of([&] { RowStream{plan}; }),
-            "mixture.stages[2] has a weight above 0 for sources without rows alone");
+            "mixture.stages[2] gives weights above 0 only to sources without rows");
 }
 
 TEST(RowStream, RefusesMoreEpochsThanCanBeCounted) {

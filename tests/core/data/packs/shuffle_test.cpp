@@ -64,7 +64,7 @@ TEST(Shuffle, IsAFunctionOfSeedAndEpoch) {
   EXPECT_NE(order_of(100, uint64_t{1} << 40, 0), order_of(100, 0, 0));  // all 64 bits count
 }
 
-// Over many seeds each row comes to each place about equally often: 6 rows, 6,000 seeds, 1,000
+// Over many seeds each row gets each position about equally often: 6 rows, 6,000 seeds, 1,000
 // expected a cell with a standard deviation of 29; 150 is five of them.
 TEST(Shuffle, PutsEveryRowInEveryPositionEquallyOften) {
   std::vector<int> counts(36, 0);
@@ -156,8 +156,8 @@ TEST(BlockShuffle, OpensOneWindowOfWholeBlocksAtATime) {
   }
 }
 
-// Over many seeds every place of one window sees every row alike: 24 rows, 4,800 seeds, 200 a cell
-// expected; chi-square over 23 x 23 degrees of freedom has mean 529 and deviation 32.5.
+// Over many seeds every position of one window gets every row equally often: 24 rows, 4,800 seeds,
+// 200 a cell expected; chi-square over 23 x 23 degrees of freedom has mean 529 and deviation 32.5.
 TEST(BlockShuffle, PutsEveryRowInEveryPositionEquallyOften) {
   std::vector<int> counts(24 * 24, 0);
   int fixed = 0;

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "core/base/philox.h"
-#include "core/data/packs/split.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun::split_test {
@@ -117,7 +116,7 @@ TEST(Split, FlagsFollowTheRowsOfEverySource) {
   EXPECT_EQ(kept.parts[1].rows, (std::vector<int64_t>{9}));
   EXPECT_EQ(held_out.parts[1].rows, (std::vector<int64_t>{7, 11}));
   EXPECT_EQ(held_out.size(), 3);
-  EXPECT_EQ(kept.parts.size(), 3u);  // a source without rows keeps its place
+  EXPECT_EQ(kept.parts.size(), 3u);  // a source without rows keeps its index
   const auto [head, tail] = held_out.split_last(0.5);
   EXPECT_EQ(head.parts[1].rows, (std::vector<int64_t>{7}));
   EXPECT_EQ(tail.parts[1].rows, (std::vector<int64_t>{11}));

@@ -11,7 +11,8 @@ namespace {
 
 class Windows : public PairFixture {
  protected:
-  // Documents of the given lengths, their ids counting on: a token's id is its place in the stream.
+  // Documents of the given lengths, their ids counting on: a token's id is its position in the
+  // stream.
   DataSet documents(const std::vector<int64_t>& lengths) {
     std::string rows;
     int64_t next = 0;

@@ -64,16 +64,17 @@ TEST_F(ChatEncoder, RowsWithOnePromptShareItsHash) {
 TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   const std::string row = R"({"prompt":"a","completion":"bbbbbbbbbb"})";
   settings_.max_length = 20;
-  EXPECT_EQ(error_of([&] { chat(row); }),
-            "rows.jsonl:17: the conversation has 32 tokens, max_length is 20; raise max_length or "
-            "set over_length = \"drop\" or \"cut\"");
+  EXPECT_TRUE(error_of([&] { chat(row); })
+                  .starts_with("rows.jsonl:17: the conversation has 32 tokens, max_length is 20\n"
+                               "  row  " +
+                               row));
   settings_.over_length = OverLength::kDrop;
   EXPECT_EQ(refusal(RowKind::kChat, row),
             "too_long: the conversation has 32 tokens, max_length is 20");
   settings_.over_length = OverLength::kCut;
-  EXPECT_EQ(error_of([&] { chat(row); }),
-            "rows.jsonl:17: cut to max_length = 20, the conversation has no trained token left: "
-            "its prompt alone is as long; raise max_length or set over_length = \"drop\"");
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            "no_answer_left: the prompt of the conversation fills max_length = 20, so a cut would "
+            "leave nothing of the answer to train");
   settings_.max_length = 24;
   const EncodedRow cut = chat(row);
   EXPECT_EQ(cut.cut_tokens, 8);
@@ -134,7 +135,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
             "rejected are read by xrun.preference"},
            {R"({"mesages":[]})",
             "unknown_format: the row has mesages, wanted messages; columns "
-            "that are not read: mesages; name the right one, say fields = { messages = "
+            "that are not used: mesages; name the right one, say fields = { messages = "
             "\"mesages\" }"},
            {R"({"text":"b"})",
             "unknown_format: the row has text, wanted messages; rows with text are read by "
@@ -264,10 +265,10 @@ TEST_F(ChatEncoder, AWeightIsANonNegativeNumberAndReadOnlyIfFieldsNameIt) {
 TEST_F(ChatEncoder, NotesWhatItIgnores) {
   const EncodedRow row = chat(R"({"prompt":"x","system":"t","id":4,"messages":[
       {"role":"system","content":"s"},)" USER("a") "," ASSISTANT("b") "," USER("c") "]}");
-  EXPECT_EQ(row.notes,
-            (std::vector<std::string>{"\"prompt\" is ignored beside \"messages\"",
-                                      "\"system\" is ignored beside a system turn",
-                                      "column \"id\" is not read", "turns after the last answer"}));
+  EXPECT_EQ(row.notes, (std::vector<std::string>{"\"prompt\" is ignored beside \"messages\"",
+                                                 "\"system\" is ignored beside a system turn",
+                                                 "the column \"id\" is not used",
+                                                 "turns after the last answer"}));
 }
 
 }  // namespace

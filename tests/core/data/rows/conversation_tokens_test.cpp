@@ -113,7 +113,7 @@ TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheL
   EXPECT_EQ(
       refusal(RowKind::kChat, row),
       "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; name "
-      "a template that renders calls, or accept it: laws = { tool_calls = false }");
+      "a template that renders calls, or train without the call: --set laws.tool_calls=false");
   settings_.lost_calls = true;
   EXPECT_EQ(chat(row).notes,
             (std::vector<std::string>{"LOST: the template does not render \"tools\"",
@@ -127,7 +127,7 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
   const std::string lost =
       "lost_tool_calls: turn 2 calls a tool \"f\" by \"function_call\", and "
       "the template leaves the call out; ";
-  const std::string law = ", or accept it: laws = { tool_calls = false }";
+  const std::string law = ", or train without the call: --set laws.tool_calls=false";
   const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":)";
   const std::string row = head + R"("","function_call":{"name":"f","arguments":"{}"}}]})";
   EXPECT_EQ(refusal(RowKind::kChat, row), lost + "name a template that renders calls" + law);
@@ -163,6 +163,7 @@ TEST_F(ConversationTokens, ATablesNullsCallNothing) {
 }
 
 TEST_F(ConversationTokens, AConversationBeyondWhatIsRenderedIsTooLong) {
+  settings_.over_length = OverLength::kDrop;
   const std::string text(kMaxConversationBytes + 1, 'a');
   const std::string refused =
       refusal(RowKind::kChat, R"({"prompt":")" + text + R"(","completion":"b"})");
@@ -172,6 +173,7 @@ TEST_F(ConversationTokens, AConversationBeyondWhatIsRenderedIsTooLong) {
 }
 
 TEST_F(ConversationTokens, ToolsCountAsTextOfTheirConversation) {
+  settings_.over_length = OverLength::kDrop;
   const std::string text(kMaxConversationBytes, 'a');
   const std::string refused = refusal(
       RowKind::kChat, R"({"prompt":"a","completion":"b","tools":[{"name":")" + text + R"("}]})");

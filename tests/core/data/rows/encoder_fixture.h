@@ -15,7 +15,7 @@ class EncoderFixture : public PairFixture {
   EncodedRow encode(RowKind kind, const std::string& row) const {
     EncodedRow out;
     make_row_encoder({kind, settings_, &tokenizer(), template_})
-        ->encode_value(parse_json(row, "row"), "rows.jsonl:17", out);
+        ->encode({.text = row, .at = {0, 17}}, "rows.jsonl:17", out);
     return out;
   }
   // "reason: detail" of a row that is refused; "" if it is read.

@@ -20,8 +20,8 @@ SourceLedger some_ledger() {
   ledger.repair({1, 5}, 1);
   ledger.drop({1, 17}, "empty_answer", "the chosen side's last turn has no content");
   ledger.drop({0, 3}, "no_prompt", "none");
-  ledger.note("column \"score\" is not read");
-  ledger.note("column \"score\" is not read");
+  ledger.note("the column \"score\" is not used");
+  ledger.note("the column \"score\" is not used");
   return ledger;
 }
 
@@ -49,9 +49,9 @@ TEST(Ledger, TheTextNamesFileLineAndReason) {
   EXPECT_EQ(ledger.text(),
             "pairs: 10 rows = 8 kept + 2 dropped; 12,345 tokens, 0 trained; 1 row cut by 77 "
             "tokens; invalid UTF-8 repaired in 2 rows\n"
-            "  dropped          1  empty_answer\n"
-            "  dropped          1  no_prompt\n"
-            "  note             2  column \"score\" is not read\n"
+            "  dropped 1 row: empty_answer\n"
+            "  dropped 1 row: no_prompt\n"
+            "  note: the column \"score\" is not used (2 rows)\n"
             "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n"
             "  a.jsonl:3  no_prompt: none\n"
             "  b.jsonl:9  cut: 77 of 5,077 tokens are taken off\n"
@@ -72,7 +72,7 @@ TEST(Ledger, TheListOfBadRowsIsBounded) {
   EXPECT_EQ(ledger.more_notes, 4900);
   Ledger one;
   one.sources = {ledger};
-  EXPECT_NE(one.text().find("     4,900  notes of other kinds, not listed\n"), std::string::npos);
+  EXPECT_NE(one.text().find("  note: further notes, not listed (4,900 rows)\n"), std::string::npos);
 }
 
 TEST(Ledger, JoinsSourcesOfAnEarlierAccountByNameAndFiles) {

@@ -1,3 +1,4 @@
+#include "core/base/utf8.h"
 #include "core/data/rows/row_encoder.h"
 #include "tests/core/data/rows/pair_fixture.h"
 
@@ -15,7 +16,7 @@ class PreferenceEncoders : public PairFixture {
     settings.train_on = train_on;
     EncodedRow out;
     make_preference_encoder({RowKind::kPreference, settings, &tokenizer(), template_})
-        ->encode_value(parse_json(row, "row"), "pairs.jsonl:17", out);
+        ->encode({.text = row, .at = {0, 17}}, "pairs.jsonl:17", out);
     return out;
   }
   static std::string trained(const TokenStream& side) {
@@ -54,9 +55,17 @@ TEST_F(PreferenceEncoders, TrainsEveryTokenButTheFirst) {
 
 TEST_F(PreferenceEncoders, RaiseNamesFileLineAndBothLengths) {
   const std::string row = pair_row("q", std::string(2000, 'y'), "no");
-  EXPECT_EQ(error_of([&] { encode(row, 1000, OverLength::kRaise, TrainOn::kAssistant); }),
-            "pairs.jsonl:17: the chosen side has 2,022 tokens and the rejected side 24, max_length "
-            "is 1,000; raise max_length or set over_length = \"drop\" or \"cut\"");
+  const std::string shown = shortened(row, 160);
+  EXPECT_EQ(
+      error_of([&] { encode(row, 1000, OverLength::kRaise, TrainOn::kAssistant); }),
+      "pairs.jsonl:17: the chosen side has 2,022 tokens and the rejected side 24, max_length "
+      "is 1,000\n  row  " +
+          shown +
+          "\n  continue with one of\n"
+          "    --set over_length=drop  leave such rows out; the ledger counts them\n"
+          "    --set over_length=cut   keep the prompt and the beginning of the answer\n"
+          "    --set max_length=2022   train on the whole row, if the model and the memory allow "
+          "it");
 }
 
 TEST_F(PreferenceEncoders, DropRefusesTheWholePair) {
@@ -80,11 +89,18 @@ TEST_F(PreferenceEncoders, CutKeepsThePromptAndTheHeadOfBothAnswers) {
             static_cast<int64_t>(whole.streams[0].ids.size() + whole.streams[1].ids.size()) - 48);
 }
 
-TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedIsAnError) {
+TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedRefusesTheRow) {
   const std::string row = pair_row(std::string(50, 'q'), "yes", "no");
-  EXPECT_EQ(error_of([&] { encode(row, 40, OverLength::kCut, TrainOn::kAssistant); }),
-            "pairs.jsonl:17: cut to max_length = 40, the chosen side has no trained token left: "
-            "its prompt alone is as long; raise max_length or set over_length = \"drop\"");
+  try {
+    encode(row, 40, OverLength::kCut, TrainOn::kAssistant);
+    FAIL();
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), "no_answer_left");
+    EXPECT_STREQ(
+        refusal.what(),
+        "the prompt of the chosen side fills max_length = 40, so a cut would leave nothing "
+        "of the answer to train");
+  }
 }
 
 TEST_F(PreferenceEncoders, WhatTheTemplateRefusesIsABadRow) {

@@ -1,4 +1,4 @@
-// A row is another's text: whatever stands in it, reading ends with a row or with an Error.
+// A row is another's text: whatever it contains, reading ends with a row or with an Error.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ constexpr const char* kPieces[] = {"null",
                                    "}",
                                    "\xff"};
 
-// One to three pieces in place of what stood between two marks of the text.
+// Replaces the text between two marks by another piece, one to three times.
 std::string spoilt(std::string text, uint64_t seed) {
   uint64_t count = 0;
   const auto below = [&](size_t n) { return philox_u64(seed, 0, count++, 0) % n; };

@@ -93,7 +93,7 @@ TEST(PreferenceRow, FieldsAreRenamed) {
            {{"prompt", "question"}, {"chosen", "good"}, {"rejected", "bad"}, {"weight", "w"}});
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(row.weight, 0.25f);
-  EXPECT_EQ(row.notes, std::vector<std::string>{"column \"chosen\" is not read"});
+  EXPECT_EQ(row.notes, std::vector<std::string>{"the column \"chosen\" is not used"});
 }
 
 TEST(PreferenceRow, UltraFeedbacksCopyOfTheChosenSideIsIgnored) {
@@ -188,7 +188,7 @@ const Refused kRefused[] = {
      "prompt is a string that spells a list of messages"},
     {"no_prompt", R"({"chosen":"yes","rejected":"no"})", "the row has no prompt"},
     {"missing_side", R"({"prompt":"hi","chosen":"a","worse":"b","bad":"b"})",
-     "has no \"rejected\"; columns that are not read: worse, bad; name the right one, say "
+     "has no \"rejected\"; columns that are not used: worse, bad; name the right one, say "
      "fields = { rejected = \"worse\" }"},
     {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
      "the row has question, good, bad, wanted prompt, chosen, rejected"},
@@ -204,11 +204,10 @@ const Refused kRefused[] = {
      "the row has text, wanted prompt, chosen, rejected; rows with text are read by xrun.text"},
     {"unknown_format", R"({"prompt":"hi","better":"a","worse":"b"})",
      "the row has prompt, better, worse, wanted prompt, chosen, rejected; columns that are not "
-     "read: "
-     "better, worse; name the right one, say fields = { chosen = \"better\" }"},
+     "used: better, worse; name the right one, say fields = { chosen = \"better\" }"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
      "fields = { prompt = \"question\" }"},
-    {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn stands before"},
+    {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn comes before"},
     {"empty_prompt", R"({"prompt":"","chosen":"yes","rejected":"no"})",
      "turn 1 is a user turn without text"},
     {"empty_prompt", R"({"prompt":" \n","chosen":"yes","rejected":"no"})", "turn 1"},

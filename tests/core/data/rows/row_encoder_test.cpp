@@ -27,17 +27,18 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {R"({"prompt":"a","completion":"b"})", "bad_label: has no \"label\""},
            {R"({"prompt":"a","completion":"b","score":1})",
-            "bad_label: has no \"label\"; columns that are not read: score; name the right one, "
+            "bad_label: has no \"label\"; columns that are not used: score; name the right one, "
             "say fields = { label = \"score\" }"},
            {R"({"prompt":"a","completion":"b","label":"good"})",
-            "bad_label: \"label\" is \"good\", wanted true or false"},
+            "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map: "
+            "row.label = row.label == \"good\""},
            {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
            {R"({"prompt":"a","label":true})",
             "no_assistant: the last turn is one of \"user\", wanted the assistant's answer"},
            {R"({"prompt":"a","completion":"","label":true})",
             "empty_answer: the answer has no content"},
            {R"({"messages":[{"role":"assistant","content":"b"}],"label":true})",
-            "no_prompt: no turn stands before the answer"}}) {
+            "no_prompt: no turn comes before the answer"}}) {
     EXPECT_TRUE(refusal(RowKind::kFeedback, row).starts_with(wanted))
         << row << ": " << refusal(RowKind::kFeedback, row);
   }
@@ -48,6 +49,7 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
 using TextRows = EncoderFixture;
 
 TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
+  settings_.over_length = OverLength::kDrop;
   const std::string stretch(12'600'000, 'x');
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"one two )" + stretch + " three\"}"),
             "too_long: bytes 7 to 12600008 of the text have no space between letters and no line "
@@ -129,7 +131,7 @@ TEST_F(PromptsEncoder, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kPrompts, R"({"prompt":" "})"),
             "empty_prompt: turn 1 is a user turn without text");
   EXPECT_EQ(refusal(RowKind::kPrompts, R"({"messages":[{"role":"assistant","content":"b"}]})"),
-            "no_prompt: no turn stands before the answer");
+            "no_prompt: no turn comes before the answer");
   settings_.max_length = 5;
   settings_.over_length = OverLength::kDrop;
   EXPECT_TRUE(refusal(RowKind::kPrompts, R"({"prompt":"a"})").starts_with("too_long: the prompt"));
@@ -164,7 +166,7 @@ TEST_F(TextEncoder, SaysWhyARowIsRefused) {
             "wrong_type: \"text\" is an integer, wanted a string");
   EXPECT_TRUE(refusal(RowKind::kText, R"({"txt":"a"})")
                   .starts_with("unknown_format: the row has txt, wanted text; columns that are not "
-                               "read: txt"));
+                               "used: txt"));
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":null})"),
             "unknown_format: the row has text (null), wanted text");
   settings_.end_of_text = false;

@@ -81,6 +81,9 @@ TEST(RowFormHint, SaysWhatTheFileIs) {
   EXPECT_EQ(hint("c.jsonl", gzip("{}\n")),
             "; it is compressed: name it " + (folder.path() / "c.jsonl.gz").string());
   EXPECT_EQ(hint("d.jsonl", "{}\n{}\n"), "");
+  EXPECT_TRUE(hint("f.jsonl", "{'a': 1}\n{'a': 2}\n").starts_with("; its rows are Python dicts"));
+  EXPECT_TRUE(hint("g.jsonl", "prompt,chosen\r\na,b\r\n").find("header of a CSV file") !=
+              std::string::npos);
   EXPECT_EQ(hint("e.txt", "[\n{},\n{}]\n"), "");
 }
 

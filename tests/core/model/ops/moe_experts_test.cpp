@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/moe.h"
+#include "core/model/ops/moe_routing.h"
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
 

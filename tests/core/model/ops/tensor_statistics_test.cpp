@@ -1,3 +1,5 @@
+// Extremes, moments, counts of odd values and the histogram, against ATen.
+
 #include "core/model/ops/tensor_statistics.h"
 
 #include <ATen/ops/arange.h>
@@ -18,7 +20,7 @@ namespace {
 TEST(TensorStatistics, AgreesWithATenOnAnOddShapeAndStrides) {
   const at::Tensor tensor = at::randn({37, 53}).t();
   const TensorStatistics found = tensor_statistics(tensor);
-  EXPECT_EQ(found.looked_at, 37 * 53);
+  EXPECT_EQ(found.sampled, 37 * 53);
   EXPECT_NEAR(found.mean, tensor.to(at::kDouble).mean().item().toDouble(), 1e-12);
   EXPECT_NEAR(found.deviation, tensor.to(at::kDouble).std(false).item().toDouble(), 1e-12);
   EXPECT_EQ(found.min, tensor.min().item().toDouble());
@@ -38,7 +40,7 @@ TEST(TensorStatistics, CountsWhatIsNotFiniteApart) {
   const TensorStatistics none = tensor_statistics(at::full({3}, tensor[0].item()));
   EXPECT_EQ(none.finite, 0);
   EXPECT_EQ(none.min, 0);
-  EXPECT_EQ(tensor_statistics(at::ones({0})).looked_at, 0);
+  EXPECT_EQ(tensor_statistics(at::ones({0})).sampled, 0);
 }
 
 TEST(TensorStatistics, ASampleIsSpreadOverRowsAndColumns) {
@@ -46,7 +48,7 @@ TEST(TensorStatistics, ASampleIsSpreadOverRowsAndColumns) {
   const at::Tensor tensor = at::arange(4096, at::kFloat).expand({4096, 4096});
   const TensorStatistics found = tensor_statistics(tensor, 1 << 20);
   EXPECT_EQ(found.elements, int64_t{4096} * 4096);
-  EXPECT_EQ(found.looked_at, 65536);
+  EXPECT_EQ(found.sampled, 65536);
   EXPECT_NEAR(found.mean, 2047.5, 30);
   for (const int64_t count : found.histogram) EXPECT_NEAR(count, 2048, 400);
 }

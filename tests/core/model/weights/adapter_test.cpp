@@ -1,3 +1,5 @@
+// Factors of an adapter: their start, targets and scale, and the merged weight.
+
 #include "core/model/weights/adapter.h"
 
 #include <ATen/TensorOperators.h>
@@ -9,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/model/moe.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/linear.h"
 #include "tests/gradient_check.h"
 #include "tests/tree.h"

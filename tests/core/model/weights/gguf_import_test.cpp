@@ -1,3 +1,5 @@
+// An imported GGUF gives the weights, config and tokenizer of its Hugging Face folder.
+
 #include "core/model/weights/gguf_import.h"
 
 #include <ATen/core/Tensor.h>

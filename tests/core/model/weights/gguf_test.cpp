@@ -1,3 +1,5 @@
+// The GGUF reader on sound, truncated and hostile files.
+
 #include "core/model/weights/gguf.h"
 
 #include <ATen/core/Tensor.h>
@@ -142,7 +144,7 @@ TEST_F(Gguf, AnyChangedByteIsReadOrRefusedButNeverCrashes) {
 
 TEST_F(Gguf, RefusesOtherFilesAndVersions) {
   expect_error(Bytes().raw("PK\x03\x04 a zip file"), "does not begin with \"GGUF\"");
-  expect_error(Bytes::header(0, 0, 1), "GGUF version 1; versions 2 and 3 are read");
+  expect_error(Bytes::header(0, 0, 1), "GGUF version 1 is not supported; supported are 2 and 3");
   expect_error(Bytes::header(0, 0, 0x03000000), "big-endian");
   EXPECT_THROW(GgufFile("/nowhere/a.gguf"), Error);
 }
@@ -180,7 +182,7 @@ TEST_F(Gguf, RefusesWrongTypesNamesAndNesting) {
 TEST_F(Gguf, RefusesTensorsThatDoNotFit) {
   const std::string data(256, '\0');
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 14, 0).raw(data),
-               "tensor a is Q6_K, which is not read; take a file of F32, F16, BF16, Q8_0");
+               "tensor a is Q6_K, which is not supported; use a file of F32, F16, BF16, Q8_0");
   expect_error(Bytes::header(1, 0).tensor("a", {33}, 8, 0).raw(data),
                "not whole Q8_0 blocks of 32");
   expect_error(Bytes::header(1, 0).tensor("a", {1ull << 40, 1ull << 40}, 0, 0).raw(data),

@@ -125,7 +125,7 @@ TEST_F(InitModelTest, RefusesShapesThatDoNotFitAndFoldersThatAreFull) {
   init_model(root_ / "a", {});
   EXPECT_EQ(init_message(root_ / "a", {}),
             (root_ / "a").string() +
-                ": exists already and is not empty; name another folder or remove it");
+                ": already exists and is not empty; name another folder or remove it");
 }
 
 TEST_F(InitModelTest, AFullDiskLeavesNothingBehind) {

@@ -1,3 +1,5 @@
+// A model name resolves to a folder, a known model or a cached repository; fetching survives kills.
+
 #include "core/model/weights/model_registry.h"
 
 #include <gtest/gtest.h>
@@ -141,7 +143,7 @@ TEST_F(ModelRegistry, ADiskTooSmallIsSaidBeforeAnythingIsFetched) {
     ADD_FAILURE();
   } catch (const Error& error) {
     const std::string message = error.what();
-    EXPECT_NE(message.find("MB are free on this disk, tiny wants 2000000001 MB"), std::string::npos)
+    EXPECT_NE(message.find("MB are free on this disk, tiny needs 2000000001 MB"), std::string::npos)
         << message;
   }
   EXPECT_EQ(calls(), "");

@@ -44,8 +44,8 @@ TEST(MetricsFile, ATornLastLineIsLeftOutAndSaid) {
   EXPECT_EQ(metrics.objects, 1);
   ASSERT_EQ(metrics.notices.size(), 1u);
   EXPECT_EQ(metrics.notices[0],
-            "metrics.jsonl:2: ends in the middle of a line, as after a kill or while a run goes "
-            "on; that line is left out");
+            "metrics.jsonl:2: ends in the middle of a line, as after a kill or while the run is "
+            "writing; that line is left out");
 }
 
 // The last line may be whole and yet lack its end: its last number may be cut.

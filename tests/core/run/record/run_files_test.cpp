@@ -43,9 +43,9 @@ TEST(RunFiles, MissingFilesAreNamed) {
   const ScratchFolder folder;
   put_text(folder / "run.json", "{}");
   const RunFiles run = read_run_files(folder.path());
-  const std::vector<std::string> wanted = {"config.json is missing: the settings are not known",
-                                           "recipe.lua is missing: the recipe's text is not known",
-                                           "ledger.json is missing: nothing is known of the rows",
+  const std::vector<std::string> wanted = {"config.json is missing: the settings are unknown",
+                                           "recipe.lua is missing: the recipe's text is unknown",
+                                           "ledger.json is missing: the counts of rows are unknown",
                                            "metrics.jsonl is missing: nothing was logged"};
   EXPECT_EQ(run.notices, wanted);
 }
@@ -132,7 +132,7 @@ TEST(RunFiles, AFolderOfRunsNamesThem) {
                 ": is not a run: it has no run.json; these below it are runs: " +
                 (folder / "one").string());
   EXPECT_EQ(message_of<UsageError>([&] { read_run_files(folder / "two"); }),
-            (folder / "two").string() + ": there is no such folder; wanted the folder of a run");
+            (folder / "two").string() + ": this folder does not exist; wanted the folder of a run");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/base/cache_root.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/text/chat/message_ranges.h"
 #include "tests/core/text/chat/template_fixture.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/cache_root.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/template_families.h"

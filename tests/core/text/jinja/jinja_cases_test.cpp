@@ -100,6 +100,15 @@ TEST(JinjaCases, UnsupportedFeaturesAreRefusedByNameTemplateAndLine) {
   EXPECT_EQ(render_text("{{ 'a'.casefold is defined }} {{ 'a'.nope is defined }}"), "True False");
 }
 
+TEST(JinjaCases, UpperCaseIsPythonsOrRefused) {
+  EXPECT_EQ(render_text("{{ 'uüя世ж'.upper() }} {{ 'éa bO'.title() }} {{ 'ÿX' | capitalize }}"),
+            "UÜЯ世Ж Éa Bo Ÿx");
+  EXPECT_NE(error_of([] {
+              render_text("{{ 'groß' | upper }}");
+            }).find("the upper case of U+00DF is not supported in chat templates"),
+            std::string::npos);
+}
+
 }  // namespace
 
 }  // namespace xrun::jinja_cases_test

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "tests/core/data/rows/scratch_folder.h"
-#include "tests/core/text/jinja/generated_strings.h"
+#include "tests/core/text/tokenizer/generated_strings.h"
 #include "tests/tree.h"
 
 namespace xrun::decode_stream_test {

@@ -7,7 +7,7 @@
 #include "core/text/tokenizer/text_pattern.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/core/data/rows/scratch_folder.h"
-#include "tests/core/text/jinja/generated_strings.h"
+#include "tests/core/text/tokenizer/generated_strings.h"
 #include "tests/tree.h"
 
 namespace xrun::text_splitters_test {

@@ -6,8 +6,8 @@
 #include "core/base/hash.h"
 #include "core/base/json.h"
 #include "tests/core/data/rows/scratch_folder.h"
-#include "tests/core/text/jinja/generated_strings.h"
 #include "tests/core/text/tokenizer/described_tokens.h"
+#include "tests/core/text/tokenizer/generated_strings.h"
 #include "tests/tree.h"
 
 namespace xrun::tokenizer_components_test {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/base/named_templates.h"
+#include "core/base/folder.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun::tokenizer_folder_test {

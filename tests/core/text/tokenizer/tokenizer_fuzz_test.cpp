@@ -117,13 +117,12 @@ Json with_all_components() {
       {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
        "strip_accents": null, "lowercase": true},
       {"type": "NFKC"}, {"type": "NFKD"}, {"type": "NFD"}, {"type": "StripAccents"},
-      {"type": "Nmt"}, {"type": "Strip", "strip_left": true, "strip_right": true},
+      {"type": "Strip", "strip_left": true, "strip_right": true},
       {"type": "Lowercase"}, {"type": "ByteLevel"}]})",
                                     "normalizer"));
   json.set("pre_tokenizer", parse_json(R"({"type": "Sequence", "pretokenizers": [
       {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"},
-      {"type": "Punctuation", "behavior": "Contiguous"}, {"type": "UnicodeScripts"},
-      {"type": "CharDelimiterSplit", "delimiter": "e"}, {"type": "FixedLength", "length": 3},
+      {"type": "Punctuation", "behavior": "Contiguous"},
       {"type": "ByteLevel", "add_prefix_space": true}, {"type": "Digits"}]})",
                                        "pre_tokenizer"));
   json.set("post_processor", parse_json(R"({"type": "RobertaProcessing", "sep": ["[SEP]", 2],
@@ -131,7 +130,6 @@ Json with_all_components() {
                                         "post_processor"));
   json.set("decoder", parse_json(R"({"type": "Sequence", "decoders": [
       {"type": "WordPiece", "prefix": "##", "cleanup": true},
-      {"type": "CTC", "pad_token": "a", "word_delimiter_token": "|", "cleanup": true},
       {"type": "BPEDecoder", "suffix": "</w>"}, {"type": "ByteLevel"},
       {"type": "Strip", "content": " ", "start": 1, "stop": 1}]})",
                                  "decoder"));

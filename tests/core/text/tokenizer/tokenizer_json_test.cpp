@@ -17,7 +17,7 @@ TEST_F(TokenizerJson, AnUnsupportedComponentIsNamedWithItsPath) {
   EXPECT_EQ(failure(),
             "DIR/tokenizer.json: normalizer.normalizers[1]: the type \"Uppercase\" is not "
             "supported; supported are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
-            "Nmt, Precompiled, Prepend, Replace, Sequence, Strip, StripAccents");
+            "Precompiled, Prepend, Replace, Sequence, Strip, StripAccents");
 }
 
 struct BadModel {

@@ -45,7 +45,7 @@ TEST_F(TokenizerLoad, AFolderWithoutATokenizerIsAnError) {
 TEST_F(TokenizerLoad, AFolderThatCannotBeReadIsNamedWithTheReason) {
   const std::string endless = folder_.path() / std::string(300, 'a');
   EXPECT_EQ(error_of([&] { Tokenizer::load(endless); }),
-            endless + "/tokenizer_config.json: cannot be looked at: File name too long");
+            endless + "/tokenizer_config.json: cannot be examined: File name too long");
 }
 
 TEST_F(TokenizerLoad, TheClassSelectsTheStagesOfVocabAndMerges) {

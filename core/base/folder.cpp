@@ -1,0 +1,196 @@
+// list_folder checks each step of the listing: a range-for over a directory_iterator hides a folder
+// that cannot be opened, and throws std::filesystem_error where the listing breaks off.
+//
+// A TemporaryDir is TMPDIR/xrun-NAME-XXXXXX, locked by its owner. Removing it takes system calls
+// alone, so that a signal handler may do it.
+
+#include "core/base/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+
+namespace xrun {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && value[0] != '\0' ? value : nullptr;
+}
+
+constexpr size_t kLongestPath = 1024;
+constexpr int kDeepest = 16;  // a run's folders are three deep
+constexpr time_t kNewS = 10;  // another process may have made it and not locked it yet
+
+struct Slot {
+  std::atomic<bool> taken{false};  // path is complete: a signal handler may read it
+  std::array<char, kLongestPath> path;
+};
+std::array<Slot, 4> slots;
+
+// The record that getdents64(2) fills.
+struct Entry {
+  uint64_t inode;
+  int64_t offset;
+  unsigned short length;
+  unsigned char type;
+  char name[];
+};
+
+void remove_folder(int parent, const char* name, int depth) noexcept;
+
+bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
+
+// Removes the entries that one read of the folder returns; false at its end.
+bool remove_some(int folder, int depth) noexcept {
+  alignas(Entry) char buffer[2048];
+  const long size = syscall(SYS_getdents64, folder, buffer, sizeof buffer);
+  for (long at = 0; at < size;) {
+    const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
+    at += entry->length;
+    if (is_dots(entry->name)) continue;
+    if (unlinkat(folder, entry->name, 0) == 0 || errno != EISDIR) continue;
+    remove_folder(folder, entry->name, depth + 1);
+  }
+  return size > 0;
+}
+
+void remove_folder(int parent, const char* name, int depth) noexcept {
+  const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return;
+  while (depth < kDeepest && remove_some(folder, depth)) {
+  }
+  close(folder);
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+// A lock on the folder itself, which ends with its owner.
+int lock_folder(const char* path) {
+  const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
+  if (folder >= 0) close(folder);
+  return -1;
+}
+
+// Removes folders of this name that no process has locked. Their owners were killed.
+void remove_left_ones(const fs::path& home, const std::string& prefix) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(home, ignored)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    const int folder = lock_folder(entry.path().c_str());
+    if (folder < 0) continue;
+    struct stat status {};
+    const bool old = fstat(folder, &status) == 0 && time(nullptr) - status.st_mtime > kNewS;
+    if (old && status.st_uid == geteuid()) remove_folder(AT_FDCWD, entry.path().c_str(), 0);
+    close(folder);
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> list_folder(const fs::path& dir, std::error_code& code) {
+  std::vector<fs::path> paths;
+  fs::directory_iterator entry(dir, code);
+  for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
+    paths.push_back(entry->path());
+  }
+  if (code == std::errc::no_such_file_or_directory) code.clear();
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<fs::path> list_folder(const fs::path& dir) {
+  std::error_code code;
+  std::vector<fs::path> paths = list_folder(dir, code);
+  if (code) {
+    throw FileError(code.value(),
+                    fmt::format("{}: cannot list the folder: {}", dir.string(), code.message()));
+  }
+  return paths;
+}
+
+fs::path nearest_existing(const fs::path& dir) {
+  std::error_code code;
+  fs::path there = fs::absolute(dir, code);
+  while (there.has_relative_path() && !fs::exists(there, code)) {
+    there = there.parent_path();
+  }
+  return there;
+}
+
+std::vector<std::string> named_template_files(const fs::path& dir) {
+  std::vector<std::string> files;
+  for (const fs::path& path : list_folder(dir / kNamedTemplateFolder)) {
+    if (path.extension() == ".jinja") files.push_back(path.filename());
+  }
+  return files;
+}
+
+fs::path cache_root() {
+  if (const char* own = variable("XRUN_CACHE")) return own;
+  if (const char* shared = variable("XDG_CACHE_HOME"))
+    return fs::path(shared) / "xrun";
+  const char* home = variable("HOME");
+  XRUN_CHECK(home != nullptr,
+             "neither XRUN_CACHE, XDG_CACHE_HOME nor HOME is set; set XRUN_CACHE "
+             "to a folder for caches");
+  return fs::path(home) / ".cache" / "xrun";
+}
+
+TemporaryDir::TemporaryDir(const std::string& name) {
+  std::error_code code;
+  const fs::path home = fs::temp_directory_path(code);
+  const char* const wanted = getenv("TMPDIR");
+  XRUN_CHECK(!code,
+             "{}: is not a folder for temporary files: {}; set TMPDIR to one that can be written",
+             wanted == nullptr ? "/tmp" : wanted, code.message());
+  const std::string prefix = fmt::format("xrun-{}-", name);
+  remove_left_ones(home, prefix);
+  std::string path = (home / (prefix + "XXXXXX")).string();
+  XRUN_CHECK(mkdtemp(path.data()) != nullptr,
+             "{}: cannot be made: {}; set TMPDIR to a folder that "
+             "can be written",
+             path, strerror(errno));
+  path_ = path;
+  lock_ = lock_folder(path.c_str());
+  for (Slot& slot : slots) {
+    if (slot.taken.load() || path.size() >= kLongestPath) continue;
+    memcpy(slot.path.data(), path.c_str(), path.size() + 1);
+    slot.taken.store(true);
+    break;
+  }
+}
+
+TemporaryDir::~TemporaryDir() {
+  for (Slot& slot : slots) {
+    if (slot.taken.load() && path_ == slot.path.data()) slot.taken.store(false);
+  }
+  remove_folder(AT_FDCWD, path_.c_str(), 0);
+  if (lock_ >= 0) close(lock_);
+}
+
+void remove_temporary_dirs() noexcept {
+  for (Slot& slot : slots) {
+    if (slot.taken.load()) remove_folder(AT_FDCWD, slot.path.data(), 0);
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,57 @@
+#pragma once
+// Folders: their entries, the user's cache folder, temporary ones.
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace xrun {
+
+// Returns the paths of the folder's entries, by name; none if there is no such folder. Throws
+// FileError if the system does not list it to the end.
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir);
+
+// The same without the exception: sets `code`, and returns the entries listed until then.
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir,
+                                               std::error_code& code);
+
+// Returns the absolute path of `dir`, or of the nearest folder above it that exists; "" if the
+// current folder is gone. A path that cannot be examined counts as missing.
+std::filesystem::path nearest_existing(const std::filesystem::path& dir);
+
+// The folder of a model's named chat templates, shared by their reader and the export.
+inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
+
+// Returns the names of the files in that folder of `dir`, in order: "tool_use.jinja"; none if there
+// is no such folder. Throws FileError if it cannot be listed: a model without its templates would
+// render differently.
+std::vector<std::string> named_template_files(const std::filesystem::path& dir);
+
+// Returns the user's folder for models, token caches and reference columns: $XRUN_CACHE, else
+// $XDG_CACHE_HOME/xrun, else ~/.cache/xrun; it need not exist. Throws Error if none of these
+// variables is set, nor HOME.
+std::filesystem::path cache_root();
+
+// Made by the constructor, removed with all its contents by the destructor. A folder that a killed
+// process left behind is removed by the next process that makes one. Not copied.
+class TemporaryDir {
+ public:
+  // `name` begins the folder's name. Throws Error if it cannot be made.
+  explicit TemporaryDir(const std::string& name);
+  ~TemporaryDir();
+  TemporaryDir(const TemporaryDir&) = delete;
+  TemporaryDir& operator=(const TemporaryDir&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+// Removes every temporary folder of this process, for an exit without destructors (_exit).
+// Async-signal-safe.
+void remove_temporary_dirs() noexcept;
+
+}  // namespace xrun

@@ -1,0 +1,27 @@
+// /proc/self/statm counts pages; getrusage's ru_maxrss counts KiB.
+
+#include "core/base/process_usage.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace xrun {
+
+int64_t resident_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  long long pages = 0, resident = 0;
+  const int read = std::fscanf(file, "%lld %lld", &pages, &resident);
+  std::fclose(file);
+  return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} << 10;
+}
+
+}  // namespace xrun

@@ -1,0 +1,98 @@
+// edit_distance is Damerau-Levenshtein by dynamic programming: cost[i][j] is the distance of the
+// first i bytes of one text to the first j bytes of the other.
+
+#include "core/base/strings.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace xrun {
+
+std::string count_text(int64_t value) {
+  std::string text = std::to_string(value);
+  const size_t first = value < 0 ? 1 : 0;
+  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
+  return text;
+}
+
+std::string counted(int64_t count, std::string_view noun, std::string_view ending) {
+  return count_text(count) + " " + std::string(noun) + std::string(count == 1 ? "" : ending);
+}
+
+std::string format_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
+  const bool whole = unit == 0 || bytes >= 9.95;
+  return whole ? fmt::format("{:.0f} {}", bytes, kUnits[unit])
+               : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+int edit_distance(std::string_view a, std::string_view b) {
+  const size_t width = b.size() + 1;
+  std::vector<int> cost((a.size() + 1) * width);
+  for (size_t i = 0; i <= a.size(); ++i) cost[i * width] = static_cast<int>(i);
+  for (size_t j = 0; j <= b.size(); ++j) cost[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int change = a[i - 1] == b[j - 1] ? 0 : 1;
+      int best = std::min({cost[(i - 1) * width + j] + 1, cost[i * width + j - 1] + 1,
+                           cost[(i - 1) * width + j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        best = std::min(best, cost[(i - 2) * width + j - 2] + 1);
+      }
+      cost[i * width + j] = best;
+    }
+  }
+  return cost.back();
+}
+
+namespace {
+
+size_t common_beginning(std::string_view a, std::string_view b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                             a.begin());
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  const int limit = std::min(2, std::max(1, static_cast<int>(name.size()) / 2));
+  int best = limit + 1;
+  std::string nearest;
+  for (const std::string& candidate : known) {
+    const int distance = edit_distance(name, candidate);
+    const bool tie = distance == best && !nearest.empty();
+    if (distance < best ||
+        (tie && common_beginning(name, candidate) > common_beginning(name, nearest))) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
+                         std::string_view prefix) {
+  const std::string near = nearest_name(name, known);
+  return near.empty() ? "" : fmt::format("; did you mean `{}{}`?", prefix, near);
+}
+
+}  // namespace xrun

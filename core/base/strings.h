@@ -1,0 +1,58 @@
+#pragma once
+// Small text functions: counts and sizes as people read them, blanks, shell words, did-you-mean.
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun {
+
+// A half-open range of bytes of a text.
+struct ByteRange {
+  uint32_t begin;
+  uint32_t end;
+  bool operator==(const ByteRange&) const = default;
+};
+
+// ---- numbers
+
+// "12,345".
+std::string count_text(int64_t value);
+// "1 pair", "1,024 tokens"; `ending` makes the plural ("2 micro-batches").
+std::string counted(int64_t count, std::string_view noun, std::string_view ending = "s");
+// "512 KB", "1.6 GB" (powers of 1000).
+std::string format_bytes(double bytes);
+
+// Clears the sign of a NaN, so that it prints as "nan", never as "-nan"; other numbers pass.
+inline double plain_nan(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
+// ---- pieces of text
+
+// Returns the view without blanks, tabs and line ends at both ends.
+constexpr std::string_view kBlanks = " \t\r\n";
+std::string_view trimmed(std::string_view text);
+
+// Quotes a text as one word of a POSIX shell, for commands that messages propose; a word that needs
+// no quotes is returned unchanged.
+std::string shell_word(std::string_view text);
+
+// ---- did you mean
+
+// Returns the Damerau-Levenshtein distance (adjacent swaps count 1), in bytes.
+int edit_distance(std::string_view a, std::string_view b);
+
+// Returns the nearest of `known` within a distance of 2 and less than half the length of `name`
+// (at least 1), or "" if none is near. Ties go to the longest common prefix with `name`, then to
+// the earlier entry.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
+
+// "; did you mean `optim.lr`?" with the nearest of `known` behind `prefix`, "" if none is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
+                         std::string_view prefix = "");
+
+}  // namespace xrun

@@ -1,0 +1,343 @@
+// The lexer follows LuaJIT: strings keep their bytes; escapes are Lua 5.1's, \xXX, \z and \u{XXX}.
+
+#include "core/config/lua_source.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/base/utf8.h"
+
+namespace xrun {
+namespace {
+
+using Kind = LuaToken::Kind;
+
+class LuaLexer {
+ public:
+  explicit LuaLexer(std::string_view text) : text_(text) {
+    if (text_.starts_with('#')) skip_line();  // #!/usr/bin/env xrun
+  }
+
+  std::vector<LuaToken> all() {
+    std::vector<LuaToken> tokens;
+    do {
+      skip_blanks();
+      const size_t begin = at_;
+      tokens.push_back(next());
+      tokens.back().begin = begin;
+      tokens.back().end = at_;
+    } while (tokens.back().kind != Kind::kEnd);
+    return tokens;
+  }
+
+ private:
+  char peek(size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
+  bool digit(size_t ahead = 0) const {
+    return std::isdigit(static_cast<unsigned char>(peek(ahead)));
+  }
+  bool name_byte() const {
+    return std::isalnum(static_cast<unsigned char>(peek())) || peek() == '_';
+  }
+  void skip_line() {
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+  }
+  LuaToken token(Kind kind, std::string text = "") const {
+    return {.kind = kind, .text = std::move(text), .line = line_};
+  }
+  static LuaToken bad(int line, std::string complaint, bool unfinished = false) {
+    return {.kind = Kind::kBad,
+            .text = std::move(complaint),
+            .line = line,
+            .unfinished = unfinished};
+  }
+
+  LuaToken next() {
+    if (at_ >= text_.size()) return token(Kind::kEnd);
+    if (digit() || (peek() == '.' && digit(1))) return number();
+    if (name_byte()) return name();
+    if (peek() == '"' || peek() == '\'') return short_string();
+    if (peek() == '[' && long_level() >= 0) {
+      LuaToken string = token(Kind::kString);
+      if (read_long(&string.text)) return string;
+      at_ = text_.size();
+      return bad(string.line, "a long string that does not end", true);
+    }
+    return sign();
+  }
+
+  void skip_blanks() {
+    while (at_ < text_.size()) {
+      if (peek() == '\n') ++line_;
+      if (std::isspace(static_cast<unsigned char>(peek()))) {
+        ++at_;
+      } else if (peek() == '-' && peek(1) == '-') {
+        at_ += 2;
+        if (peek() != '[' || long_level() < 0) {
+          skip_line();
+        } else if (!read_long(nullptr)) {
+          at_ = text_.size();
+        }
+      } else {
+        return;
+      }
+    }
+  }
+
+  // The number of = in a long bracket that opens here, or -1.
+  int long_level() const {
+    size_t ahead = 1;
+    while (peek(ahead) == '=') ++ahead;
+    return peek(ahead) == '[' ? static_cast<int>(ahead) - 1 : -1;
+  }
+
+  bool read_long(std::string* out) {
+    const std::string close = "]" + std::string(static_cast<size_t>(long_level()), '=') + "]";
+    at_ += close.size();
+    const size_t end = text_.find(close, at_);
+    if (end == std::string_view::npos) return false;
+    std::string_view body = text_.substr(at_, end - at_);
+    for (char c : body) line_ += c == '\n';
+    if (body.starts_with('\n')) body.remove_prefix(1);
+    if (out != nullptr) *out = body;
+    at_ = end + close.size();
+    return true;
+  }
+
+  LuaToken number() {
+    const std::string rest(text_.substr(at_, 64));
+    char* end = nullptr;
+    LuaToken read = token(Kind::kNumber);
+    read.number = std::strtod(rest.c_str(), &end);
+    const size_t size = static_cast<size_t>(end - rest.c_str());
+    at_ += size;
+    const size_t suffix = at_;
+    while (name_byte()) ++at_;
+    read.text = rest.substr(0, size) + std::string(text_.substr(suffix, at_ - suffix));
+    if (at_ > suffix) return bad(line_, read.text + ", which is not a plain number");  // 1LL, 2i, 3x
+    if (!std::isfinite(read.number)) return bad(line_, read.text + ", which is out of range");
+    return read;
+  }
+
+  LuaToken name() {
+    const size_t begin = at_;
+    while (name_byte()) ++at_;
+    return token(Kind::kName, std::string(text_.substr(begin, at_ - begin)));
+  }
+
+  LuaToken short_string() {
+    const char quote = text_[at_++];
+    LuaToken read = token(Kind::kString);
+    std::string wrong;
+    while (at_ < text_.size() && peek() != quote) {
+      if (peek() == '\n') break;
+      const size_t begin = at_;
+      if (peek() != '\\') {
+        read.text += text_[at_++];
+      } else if (!escape(read.text)) {
+        at_ = std::max(at_, begin + 1);
+        if (wrong.empty()) wrong = text_.substr(begin, at_ + 1 - begin);
+      }
+    }
+    if (peek() != quote) return bad(read.line, "a string that does not end", true);
+    ++at_;
+    return wrong.empty() ? read : bad(read.line, wrong + ", which is not an escape");
+  }
+
+  bool escape(std::string& out) {
+    ++at_;
+    constexpr std::string_view kFrom = "abfnrtv", kTo = "\a\b\f\n\r\t\v";
+    const char c = peek();
+    if (const size_t known = kFrom.find(c); known != std::string_view::npos && c != '\0') {
+      out += kTo[known];
+      ++at_;
+    } else if (c == 'x') {
+      const std::string hex(text_.substr(at_ + 1, 2));
+      char* end = nullptr;
+      out += static_cast<char>(std::strtol(hex.c_str(), &end, 16));
+      if (end != hex.c_str() + 2) return false;
+      at_ += 3;
+    } else if (c == 'u') {
+      return unicode_escape(out);
+    } else if (c == 'z') {
+      ++at_;
+      while (std::isspace(static_cast<unsigned char>(peek()))) line_ += text_[at_++] == '\n';
+    } else if (digit()) {
+      int value = 0;
+      for (int i = 0; i < 3 && digit(); ++i) value = value * 10 + (text_[at_++] - '0');
+      if (value > 255) return false;
+      out += static_cast<char>(value);
+    } else {
+      if (std::string_view("\\\"'\n").find(c) == std::string_view::npos || c == '\0') return false;
+      line_ += c == '\n';
+      out += c;
+      ++at_;
+    }
+    return true;
+  }
+
+  // \u{20AC}; surrogates and values beyond U+10FFFF are errors.
+  bool unicode_escape(std::string& out) {
+    const size_t close = text_.find('}', at_);
+    if (peek(1) != '{' || close == std::string_view::npos) return false;
+    const std::string_view digits = text_.substr(at_ + 2, close - at_ - 2);
+    uint32_t point = 0;
+    const auto [end, code] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), point, 16);
+    if (code != std::errc() || end != digits.data() + digits.size() || digits.empty()) return false;
+    if (point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
+    append_utf8(out, point);
+    at_ = close + 1;
+    return true;
+  }
+
+  LuaToken sign() {
+    for (std::string_view two : {"...", "..", "==", "~=", "<=", ">=", "::"}) {
+      if (!text_.substr(at_).starts_with(two)) continue;
+      at_ += two.size();
+      return token(Kind::kSign, std::string(two));
+    }
+    return token(Kind::kSign, std::string(1, text_[at_++]));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int line_ = 1;
+};
+
+bool is_name(const LuaToken& token, std::string_view name) {
+  return token.kind == Kind::kName && token.text == name;
+}
+
+// The change that a keyword makes to the depth of blocks. `for` and `while` open theirs by `do`,
+// `elseif` and `else` stay in that of `if`.
+int depth_change(const LuaToken& token) {
+  if (token.kind != Kind::kName) return 0;
+  const std::string& word = token.text;
+  if (word == "function" || word == "do" || word == "if" || word == "repeat") return 1;
+  return word == "end" || word == "until" ? -1 : 0;
+}
+
+// The last token of the names behind `local`, from tokens[at] on.
+size_t last_name(const std::vector<LuaToken>& tokens, size_t at) {
+  while (at + 2 < tokens.size() && is_sign(tokens[at + 1], ",") &&
+         tokens[at + 2].kind == Kind::kName) {
+    at += 2;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::vector<LuaToken> lex_lua(std::string_view text) { return LuaLexer(text).all(); }
+
+std::vector<LuaToken> lua_names(std::string_view text, bool dotted) {
+  const std::vector<LuaToken> tokens = lex_lua(text);
+  std::vector<LuaToken> names;
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    if (tokens[t].kind != Kind::kName) continue;
+    names.push_back(tokens[t]);
+    while (dotted && is_sign(tokens[t + 1], ".") && tokens[t + 2].kind == Kind::kName) {
+      t += 2;
+      names.back().text += "." + tokens[t].text;
+      names.back().end = tokens[t].end;
+    }
+  }
+  return names;
+}
+
+bool is_lua_name(std::string_view text) {
+  const std::vector<LuaToken> tokens = lex_lua(text);
+  return tokens.front().kind == Kind::kName && tokens.front().end == text.size() &&
+         tokens.front().begin == 0 &&
+         std::find(std::begin(kLuaKeywords), std::end(kLuaKeywords), text) == std::end(kLuaKeywords);
+}
+
+std::string with_lasting_locals(std::string_view chunk) {
+  const std::vector<LuaToken> tokens = lex_lua(chunk);
+  std::string out;
+  size_t copied = 0;
+  int depth = 0;
+  for (size_t t = 0; t + 1 < tokens.size(); ++t) {
+    const LuaToken& token = tokens[t];
+    depth += depth_change(token);
+    if (depth != 0 || !is_name(token, "local") || tokens[t + 1].kind != Kind::kName) {
+      continue;
+    }
+    out += chunk.substr(copied, token.begin - copied);
+    out.append(token.end - token.begin, ' ');
+    copied = token.end;
+    if (tokens[t + 1].text == "function") continue;
+    const size_t last = last_name(tokens, t + 1);
+    if (is_sign(tokens[last + 1], "=")) continue;
+    out += chunk.substr(copied, tokens[last].end - copied);
+    out += " = nil";
+    copied = tokens[last].end;
+    t = last;
+  }
+  return out + std::string(chunk.substr(copied));
+}
+
+bool opens_block(std::string_view line) {
+  const std::vector<LuaToken> tokens = lex_lua(line);
+  if (tokens.size() < 2) return false;
+  const LuaToken& last = tokens[tokens.size() - 2];
+  for (const std::string_view word : {"then", "do", "else", "repeat"}) {
+    if (is_name(last, word)) return true;
+  }
+  if (is_sign(last, "{") || is_sign(last, "(")) return true;
+  if (!is_sign(last, ")")) return false;
+  // The parameters of a function whose body has not ended.
+  for (size_t t = tokens.size() - 2; t-- > 0;) {
+    if (is_name(tokens[t], "end")) return false;
+    if (is_name(tokens[t], "function")) return true;
+  }
+  return false;
+}
+
+std::string_view line_of(std::string_view text, int line) {
+  if (line < 1) return "";
+  for (int at = 1; at < line; ++at) {
+    const size_t newline = text.find('\n');
+    if (newline == std::string_view::npos) return "";
+    text.remove_prefix(newline + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+std::string excerpt_text(std::string_view source_line, int line, size_t begin, size_t end) {
+  if (source_line.find_first_not_of(" \t") == std::string_view::npos) return "";
+  std::string below;
+  // Tabs are copied, so that the mark is under its word whatever their width.
+  for (size_t i = 0; i < std::min(begin, source_line.size()); ++i) {
+    below += source_line[i] == '\t' ? '\t' : ' ';
+  }
+  below.append(std::max(end, begin + 1) - begin, '^');
+  return fmt::format("\n  {:>4} | {}\n       | {}", line, source_line, below);
+}
+
+std::string excerpt_of_word(std::string_view text, int line, std::string_view word) {
+  const std::string_view source_line = line_of(text, line);
+  const size_t at = word.empty() ? std::string_view::npos : source_line.find(word);
+  if (at != std::string_view::npos) return excerpt_text(source_line, line, at, at + word.size());
+  const size_t first = source_line.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return "";
+  return excerpt_text(source_line, line, first, source_line.find_last_not_of(" \t") + 1);
+}
+
+std::string excerpt_of_byte(std::string_view text, size_t at) {
+  const std::string_view before = text.substr(0, at);
+  const int line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
+  const size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  return excerpt_text(line_of(text, line), line, at - begin, at - begin + 1);
+}
+
+}  // namespace xrun

@@ -1,0 +1,61 @@
+// The row is shown as its file spells it: the user looks for it there.
+
+#include "core/data/rows/data_fault.h"
+
+#include <algorithm>
+
+#include "core/base/utf8.h"
+#include "core/data/rows/byte_stream.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kShownRowBytes = 160;
+constexpr size_t kSearchedBytes = size_t{1} << 20;  // of a file, for one line of it
+
+}  // namespace
+
+DataError data_error(std::string fault, std::string_view row,
+                     const std::vector<PastedSetting>& settings) {
+  std::string text = std::move(fault);
+  if (!row.empty()) {
+    std::string shown = repair_utf8(row.substr(0, 2 * kShownRowBytes));
+    // A control character would act on the terminal.
+    for (char& c : shown) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    text += "\n  row  " + shortened(shown, kShownRowBytes);
+  }
+  if (!settings.empty())
+    text += settings.size() > 1 ? "\n  continue with one of" : "\n  continue with";
+  size_t width = 0;
+  for (const PastedSetting& one : settings) width = std::max(width, one.setting.size());
+  for (const PastedSetting& one : settings) {
+    text += fmt::format("\n    --set {:<{}}  {}", one.setting, width, one.effect);
+  }
+  return DataError(text);
+}
+
+std::string beginning_of_content(const std::string& path, size_t bytes) {
+  try {
+    std::string text(bytes, '\0');
+    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
+    return text;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+std::string line_of_file(const std::string& path, int64_t line) {
+  const std::string text = beginning_of_content(path, kSearchedBytes);
+  size_t begin = 0;
+  for (int64_t at = 1; at < line; ++at) {
+    begin = text.find('\n', begin);
+    if (begin == std::string::npos) return "";
+    ++begin;
+  }
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+}  // namespace xrun

@@ -1,0 +1,58 @@
+#pragma once
+// Errors of the data as the user sees them: file and line, the row, settings that help.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+
+namespace xrun {
+
+// A fault of the data rather than of the recipe. The message begins with the data's file and line;
+// reports name the recipe's line after it.
+class DataError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A setting to paste after the command, and its effect.
+struct PastedSetting {
+  std::string setting;  // "over_length=drop"
+  std::string effect;
+};
+
+// Returns the error
+//   pairs.jsonl:4: the chosen side has 5,310 tokens, max_length is 4,096
+//     row  {"prompt": "How do I ...
+//     continue with one of
+//       --set over_length=drop  leaves such rows out, counted in the ledger
+// The line of the row is left out if `row` is "", the settings if there are none.
+DataError data_error(std::string fault, std::string_view row,
+                     const std::vector<PastedSetting>& settings);
+
+// Returns a line of a data file for data_error; "" if it lies more than 1 MiB into the content or
+// cannot be read: it only adds to another message. Throws Interrupted.
+std::string line_of_file(const std::string& path, int64_t line);
+
+// Calls `read` and turns an Error that says nothing about the system into a DataError.
+template <typename Read>
+auto as_data_errors(const Read& read) {
+  try {
+    return read();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& error) {
+    throw DataError(error.what());
+  }
+}
+
+// Returns the first 64 KiB of a file's content, decompressed; "" if it cannot be read. Throws
+// Interrupted.
+std::string beginning_of_content(const std::string& path, size_t bytes = size_t{1} << 16);
+
+}  // namespace xrun

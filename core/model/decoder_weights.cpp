@@ -1,0 +1,114 @@
+// Roles are looked up by name among the parameters: a role of the config plus ".weight", ".bias" or
+// a factor's name. A copy is stale once the update count has changed.
+
+#include "core/model/decoder_weights.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <string>
+#include <unordered_map>
+
+#include "core/model/model.h"
+#include "core/model/weights/adapter.h"
+
+namespace xrun {
+
+namespace {
+
+// Forward: the existing copy, which shares no graph with the master. Backward: the gradient in the
+// master's type.
+class WeightCopyFunction : public torch::autograd::Function<WeightCopyFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& master,
+                            const at::Tensor& copy) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    ctx->saved_data["type"] = master.scalar_type();
+    return copy.detach();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    return {grads[0].to(ctx->saved_data["type"].toScalarType()), {}};
+  }
+};
+
+// Parameter numbers by name.
+class ParameterNames {
+ public:
+  explicit ParameterNames(const std::vector<Parameter>& parameters) {
+    for (const Parameter& parameter : parameters) {
+      index_.emplace(parameter.name, static_cast<int64_t>(index_.size()));
+    }
+  }
+  // `before` is the prefix of the role's name; a role without a name has no weight.
+  WeightIndex find(const std::string& before, const std::string& role) const {
+    if (role.empty()) return {};
+    const std::string module = before + role;
+    return {number(module + ".weight"), number(module + ".bias"), number(factor_a_name(module)),
+            number(factor_b_name(module))};
+  }
+  int64_t number(const std::string& name) const {
+    const auto found = index_.find(name);
+    return found == index_.end() ? -1 : found->second;
+  }
+
+ private:
+  std::unordered_map<std::string, int64_t> index_;
+};
+
+BlockIndex block_index(const ParameterNames& parameters, const std::string& at,
+                       const WeightNames& names) {
+  BlockIndex block;
+  block.input_norm = parameters.find(at, names.input_norm);
+  block.post_norm = parameters.find(at, names.post_norm);
+  block.qkv = parameters.find(at, names.qkv);
+  block.q = parameters.find(at, names.q);
+  block.k = parameters.find(at, names.k);
+  block.v = parameters.find(at, names.v);
+  block.o = parameters.find(at, names.o);
+  block.q_norm = parameters.find(at, names.q_norm);
+  block.k_norm = parameters.find(at, names.k_norm);
+  block.gate = parameters.find(at, names.gate);
+  block.up = parameters.find(at, names.up);
+  block.down = parameters.find(at, names.down);
+  block.router = parameters.find(at, names.router);
+  block.expert_gate_up = parameters.number(at + names.experts + ".gate_up_proj");
+  block.expert_down = parameters.number(at + names.experts + ".down_proj");
+  return block;
+}
+
+}  // namespace
+
+DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Parameter>& parameters) {
+  const ParameterNames names_of(parameters);
+  const WeightNames& names = config.names;
+  DecoderIndex index;
+  index.embedding = names_of.find("", names.embedding);
+  index.positions = names_of.find("", names.positions);
+  index.final_norm = names_of.find("", names.final_norm);
+  index.head = config.tied ? index.embedding : names_of.find("", names.head);
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const std::string at = fmt::format(fmt::runtime(names.layer), i);
+    index.blocks.push_back(block_index(names_of, at, names));
+  }
+  return index;
+}
+
+ComputeWeights::ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute)
+    : masters_(masters), compute_(compute), copies_(masters.size()) {}
+
+at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
+  const at::Tensor& master = masters_[index].master;
+  if (master.scalar_type() == compute_) return master;
+  WeightCopy& copy = copies_[index];
+  if (copy.update_count != update_count || !copy.tensor.defined()) {
+    // a new tensor, since a graph may still hold the old copy
+    copy.tensor = master.detach().to(compute_);
+    copy.update_count = update_count;
+  }
+  if (!at::GradMode::is_enabled() || !master.requires_grad()) return copy.tensor;
+  return WeightCopyFunction::apply(master, copy.tensor);
+}
+
+}  // namespace xrun

@@ -1,0 +1,56 @@
+#pragma once
+// The weights of a decoder: the parameters of each role, and their values in the compute type.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace xrun {
+
+struct ModelConfig;
+struct Parameter;
+
+// The parameters of a linear map or a norm; -1 where the model has none.
+struct WeightIndex {
+  int64_t weight = -1, bias = -1;
+  int64_t low_a = -1, low_b = -1;  // the factors of an adapter
+};
+
+struct BlockIndex {
+  WeightIndex input_norm, post_norm;
+  WeightIndex qkv, q, k, v, o, q_norm, k_norm;  // qkv, or q, k and v
+  WeightIndex gate, up, down;
+  WeightIndex router;                             // of a MoE layer, as are the next
+  int64_t expert_gate_up = -1, expert_down = -1;  // [E, 2 I, D], [E, D, I]
+};
+
+struct DecoderIndex {
+  WeightIndex embedding, positions, final_norm, head;  // a tied head is the embedding
+  std::vector<BlockIndex> blocks;                      // [layers]
+};
+
+// Finds the parameters that the config names. A role without a name has none.
+DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Parameter>& parameters);
+
+// The weights in the compute type: the masters, or copies that are refreshed when the update count
+// has changed. Not thread-safe.
+class ComputeWeights {
+ public:
+  ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute);
+
+  // Returns the weight of the master with this index. If it is a copy and gradients are enabled,
+  // its backward passes the gradient to the master, in the master's type.
+  at::Tensor get(size_t index, int64_t update_count);
+
+ private:
+  struct WeightCopy {
+    at::Tensor tensor;
+    int64_t update_count = -1;
+  };
+  const std::vector<Parameter>& masters_;
+  at::ScalarType compute_;
+  std::vector<WeightCopy> copies_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,65 @@
+// 6 N a token of a trained model: 2 N forward, 2 N for inputs, 2 N for weights; 2 N of a frozen
+// one.
+
+#include "core/model/flops.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "core/model/weights/adapter.h"
+#include "core/model/weights/hf_config.h"
+
+namespace xrun {
+
+namespace {
+
+std::atomic<double> flops_since_start = 0;
+
+// Keys seen by the queries of a causal segment: 1 + 2 + ... + n, each at most `window` (0: all).
+double seen_keys(double n, double window) {
+  const double rising = window > 0 ? std::min(n, window) : n;
+  return rising * (rising + 1) / 2 + (n - rising) * rising;
+}
+
+double expert_weights(const ModelConfig& config) {
+  const auto hidden = static_cast<double>(config.hidden);
+  const MoeConfig& moe = config.moe;
+  return static_cast<double>(moe.experts) * hidden +
+         static_cast<double>(moe.top_k) * 3 * static_cast<double>(moe.ffn) * hidden;
+}
+
+}  // namespace
+
+PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_seqlens,
+                     const AdapterOptions* adapter) {
+  double weights = 0, factors = 0, keys = 0;
+  for (const LinearModule& module : linear_modules(config)) {
+    const auto in = static_cast<double>(module.in), out = static_cast<double>(module.out);
+    weights += in * out;
+    if (adapter != nullptr && is_adapter_target(*adapter, module)) {
+      factors += static_cast<double>(adapter->rank) * (in + out);
+    }
+  }
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    if (config.is_moe(layer)) weights += expert_weights(config);
+    for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
+      keys +=
+          seen_keys(cu_seqlens[s + 1] - cu_seqlens[s], static_cast<double>(config.window(layer)));
+    }
+  }
+  const double tokens = cu_seqlens.empty() ? 0 : cu_seqlens.back() - cu_seqlens.front();
+  return {.base = 2 * tokens * weights,
+          .adapter = 2 * tokens * factors,
+          .attention = 4 * keys * static_cast<double>(config.heads * config.head_dim)};
+}
+
+double head_flops(const ModelConfig& config, int64_t rows) {
+  return 2 * static_cast<double>(rows) * static_cast<double>(config.vocab) *
+         static_cast<double>(config.hidden);
+}
+
+double counted_flops() { return flops_since_start.load(); }
+
+void count_flops(double flops) { flops_since_start += flops; }
+
+}  // namespace xrun

@@ -1,0 +1,46 @@
+#pragma once
+// Model FLOPs: the floating-point operations that a model's matrix products need for a pack,
+// counted from shapes. A multiply-add is two.
+
+#include <cstdint>
+#include <vector>
+
+namespace xrun {
+
+struct AdapterOptions;
+struct ModelConfig;
+
+// FLOPs of the blocks for one pack.
+struct PackFlops {
+  double base = 0;       // of the linear maps of all blocks, forward
+  double adapter = 0;    // of an adapter's factors, forward
+  double attention = 0;  // of q k^T and p v, forward
+
+  double forward() const { return base + adapter + attention; }
+  // The gradient of a product's input costs as much as the product, the gradient of a trained
+  // weight as much again; attention has two operands with gradients. Blocks computed again in the
+  // backward do not count: utilisation is measured against the operations that the model needs
+  // (Chowdhery et al. 2022, appendix B).
+  double backward(bool trains_base) const {
+    return (trains_base ? 2 : 1) * base + 2 * adapter + 2 * attention;
+  }
+};
+
+// Returns the FLOPs of the blocks, without the vocabulary projection. Per token and layer
+// 2 in out of each linear map (of a mixture of experts the router and top_k experts); per layer,
+// head and pair of a query and a key that it sees (causal, within the layer's window) 4 head_dim.
+//   cu_seqlens  [S+1] boundaries of the segments
+//   adapter     of the linear maps; null: none
+PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_seqlens,
+                     const AdapterOptions* adapter = nullptr);
+
+// Returns the FLOPs of the vocabulary projection of `rows` loss rows, 2 rows V D; its backward is
+// as large for hidden states and again for a trained weight.
+double head_flops(const ModelConfig& config, int64_t rows);
+
+// The FLOPs of every forward since the process began, with its backward where a graph was recorded,
+// over all models. Models add to it; a step reports the difference. Thread-safe.
+double counted_flops();
+void count_flops(double flops);
+
+}  // namespace xrun

@@ -1,0 +1,33 @@
+#pragma once
+// Measurements of this machine, remembered between processes under $XRUN_CACHE/measured.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+// One remembered value: $XRUN_CACHE/measured/KIND/HASH.json holds {"key", NAME: value}, where the
+// key has everything that the value depends on.
+class MeasuredValue {
+ public:
+  // `settings` joins processor, instruction sets, thread count and torch version in the key.
+  MeasuredValue(const std::string& kind, std::string name, const Json& settings);
+
+  // Returns the remembered value; none if there is no file. Throws Error for a damaged file and for
+  // one whose key differs.
+  std::optional<Json> read() const;
+  // Replaces the file. A file that cannot be written is ignored: the next process measures again.
+  void write(const Json& value) const;
+
+  const std::filesystem::path& file() const { return file_; }
+
+ private:
+  std::string name_;
+  Json key_;
+  std::filesystem::path file_;
+};
+
+}  // namespace xrun

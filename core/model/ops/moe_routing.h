@@ -1,0 +1,89 @@
+#pragma once
+// Mixture of experts: routing with a fixed tie order, the order of rows by expert, load and balance.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/model/ops/op_memory.h"
+
+namespace xrun {
+
+// The experts of each token.
+struct Routing {
+  // [T, k] int64, by descending probability; of equal ones the lowest index first
+  at::Tensor index;
+  at::Tensor weight;  // [T, k] in the logits' type, with its graph
+  at::Tensor prob;    // [T, E] fp32 softmax over all experts, with its graph
+};
+
+// Routes by raw logits as Qwen3-MoE does: softmax over all experts in fp32, top k, divided by their
+// sum if `renormalise`, rounded to the logits' type. The sampler and the trainer share it. T = 0 is
+// legal.
+//   logits  [T, E] fp32, bf16 or fp16
+// Throws Error unless 1 <= top_k <= E.
+Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise);
+
+// Its backward saves a token's probabilities, the index, and weights before and after the division.
+void route_saves(SavedTensors& saved, double experts, double top_k);
+
+// The rows of a mixture, one for each token and expert of it: its T k slots sorted by expert and,
+// within one, by token.
+struct ExpertRows {
+  std::vector<int64_t> begin;  // [E+1]; the rows of expert e are [begin[e], begin[e + 1])
+  at::Tensor slot;             // [T k] int64, the slot t k + j of each row
+  at::Tensor token;            // [T k] int64, the token of each row
+  at::Tensor of_token;         // [T, k] int64, the rows of each token, ascending
+};
+
+// Sorts the slots; a function of the index only.
+//   index  [T, k] int64; the caller checks that it lies in [0, experts)
+ExpertRows expert_rows(const at::Tensor& index, int64_t experts);
+
+// Returns the sum of each token's rows, by rising expert in fp32, [T, D] in the type of x.
+//   x       [T k, D] fp32, bf16 or fp16, contiguous, by row
+//   weight  [T k] by row, in the type of x; undefined: 1
+at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows);
+
+// Routing statistics of one forward, a layer at a time.
+struct RouterRecord {
+  struct Layer {
+    at::Tensor count;     // [E] float64, slots that chose each expert; no gradient
+    at::Tensor prob_sum;  // [E] fp32, sums of the softmax over tokens, with its graph
+  };
+  std::vector<Layer> layers;
+  int64_t tokens = 0;  // T
+  int64_t top_k = 0;
+
+  void add_layer(const Routing& routing);
+};
+
+// Sums of records over the micro-batches of a step.
+struct RouterTotals {
+  std::vector<at::Tensor> count, prob_sum;  // a layer: [E] float64
+  double tokens = 0;
+  int64_t top_k = 0;
+
+  void add(const RouterRecord& record);
+};
+
+// Returns the mean over layers of E sum_e f_e P_e, f_e = count_e / tokens, P_e = prob_sum_e /
+// tokens: the balance loss of Switch (Fedus et al. 2021, eq. 4) per layer; top_k when balanced. 0
+// without tokens or layers.
+double balance(const RouterTotals& totals);
+
+// Returns one micro-batch's share of the balance loss, a 0-dim fp32 tensor with its graph: counts
+// of the step, probabilities of the record. The shares of a step add up to balance().
+at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step);
+
+// The spread of tokens over experts, in multiples of an even share: count_e E / (tokens top_k).
+struct ExpertLoad {
+  double largest = 0, smallest = 0;  // over all layers and experts
+  double idle = 0;                   // share of the (layer, expert) pairs that no token chose
+};
+
+// All 0 without tokens or layers.
+ExpertLoad expert_load(const RouterTotals& totals);
+
+}  // namespace xrun

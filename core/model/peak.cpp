@@ -1,0 +1,101 @@
+// peak = max over products of 2 n^3 / seconds.
+
+#include "core/model/peak.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/model/measured.h"
+#include "core/model/ops/matrix_product.h"
+#include "core/model/weights/hf_config.h"
+
+namespace xrun {
+
+namespace {
+
+using PeakClock = std::chrono::steady_clock;
+
+constexpr double kProbeSeconds = 0.2;
+// A product below this length is too short for its full rate, so the next one is twice as wide. The
+// first width keeps a type without its own instructions (bf16 on an old processor) within the
+// time; the last one, 16 MB a matrix in fp32, is enough for any CPU.
+constexpr double kLongProduct = 0.01;
+constexpr int64_t kFirstWidth = 256, kLastWidth = 2048;
+constexpr double kMaxFlops = 1e18;
+
+double seconds_since(PeakClock::time_point begin) {
+  return std::chrono::duration<double>(PeakClock::now() - begin).count();
+}
+
+// Square operands and their product. Waves, since zeros would multiply faster.
+struct SquareProduct {
+  SquareProduct(int64_t n, c10::ScalarType dtype)
+      : a(at::arange(n * n, at::kFloat).mul_(0.37).sin_().view({n, n}).to(dtype)),
+        b(a.t().contiguous()),
+        out(at::empty({n, n}, dtype)) {}
+
+  double blas_seconds() {
+    const auto begin = PeakClock::now();
+    at::mm_out(out, a, b);
+    return seconds_since(begin);
+  }
+  double onednn_seconds() {
+    const auto begin = PeakClock::now();
+    multiply_into(out, a, b);
+    return seconds_since(begin);
+  }
+
+  at::Tensor a, b, out;
+};
+
+bool is_peak(double flops) { return flops > 0 && flops < kMaxFlops; }
+
+// None if the file is missing, damaged or without a rate.
+std::optional<double> remembered_peak(const MeasuredValue& stored) {
+  try {
+    const std::optional<Json> value = stored.read();
+    if (value && is_peak(value->as_double())) return value->as_double();
+  } catch (const Error&) {
+    // Measured again: the rate is displayed and decides nothing.
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+double time_peak(c10::ScalarType dtype) {
+  const at::NoGradGuard no_grad;
+  const auto begin = PeakClock::now();
+  double peak = 0;
+  for (int64_t n = kFirstWidth; seconds_since(begin) < kProbeSeconds; n *= 2) {
+    SquareProduct product(n, dtype);
+    const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
+    double seconds = 0;
+    do {
+      seconds = product.blas_seconds();
+      // bf16 goes to oneDNN in at::mm already
+      if (dtype == c10::ScalarType::Float) seconds = std::min(seconds, product.onednn_seconds());
+      peak = std::max(peak, flops / seconds);
+    } while (seconds_since(begin) < kProbeSeconds && (seconds > kLongProduct || n == kLastWidth));
+  }
+  return peak;
+}
+
+double measured_peak_flops(c10::ScalarType dtype,
+                           const std::function<double(c10::ScalarType)>& clock) {
+  const MeasuredValue stored("peak", "flops_per_s",
+                             Json(Json::Object{{"dtype", dtype_name(dtype)}}));
+  if (const auto known = remembered_peak(stored)) return *known;
+  const double peak = clock(dtype);
+  stored.write(Json(peak));
+  return peak;
+}
+
+}  // namespace xrun

@@ -1,0 +1,21 @@
+#pragma once
+// The matrix-product rate of this machine's CPU, against which a step's FLOPs are compared.
+
+#include <c10/core/ScalarType.h>
+
+#include <functional>
+
+namespace xrun {
+
+// Returns the most FLOP/s that square products of a type reach with the current thread count, the
+// better of LibTorch's BLAS and oneDNN, in about 0.2 s. Uses no random numbers.
+double time_peak(c10::ScalarType dtype);
+
+// Returns time_peak of the type that products compute in (fp32 for bf16 weights under
+// GemmType::kFloat). Remembered in $XRUN_CACHE/measured/peak under (processor, instruction sets,
+// threads, torch, type), so that a machine is measured once. A damaged file is measured again; one
+// that cannot be written is ignored.
+double measured_peak_flops(c10::ScalarType dtype,
+                           const std::function<double(c10::ScalarType)>& clock = time_peak);
+
+}  // namespace xrun

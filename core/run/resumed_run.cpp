@@ -1,0 +1,115 @@
+// A run is a folder with run.json. A folder with nothing but a lock and the files written before
+// run.json is a run that was killed while it started; it may be resumed from its beginning.
+#include "core/run/resumed_run.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/strings.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRuns = "runs";
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool was_started(const fs::path& dir) { return is_file(dir / "run.json") || is_file(dir / "lock"); }
+
+// The runs in a folder, sorted by name.
+std::vector<fs::path> runs_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code code;
+  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+    if (is_file(at->path() / "run.json")) found.push_back(at->path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// The time at which a run last wrote something.
+fs::file_time_type last_written(const fs::path& run) {
+  fs::file_time_type newest = fs::file_time_type::min();
+  for (const char* name : {"run.json", "metrics.jsonl", "checkpoints/latest"}) {
+    std::error_code code;
+    const auto time = fs::last_write_time(run / name, code);
+    if (!code) newest = std::max(newest, time);
+  }
+  return newest;
+}
+
+// True for "dpo-1a2b3c4d".
+bool is_run_of(const std::string& recipe, const fs::path& run) {
+  const std::string name = run.filename().string();
+  return name.size() == recipe.size() + 9 && name.starts_with(recipe + "-");
+}
+
+std::optional<fs::path> newest_run_of(const std::string& recipe) {
+  std::optional<fs::path> newest;
+  for (const fs::path& run : runs_in(kRuns)) {
+    if (!is_run_of(recipe, run)) continue;
+    if (!newest || last_written(run) > last_written(*newest)) newest = run;
+  }
+  return newest;
+}
+
+[[noreturn]] void throw_missing(const std::string& recipe, const fs::path& dir) {
+  fs::path folder = dir.parent_path();
+  if (folder.empty()) folder = ".";
+  std::vector<std::string> names;
+  for (const fs::path& run : runs_in(folder)) names.push_back(run.filename().string());
+  std::string hint = did_you_mean(dir.filename().string(), names);
+  const std::optional<fs::path> newest = hint.empty() ? newest_run_of(recipe) : std::nullopt;
+  if (newest) hint = fmt::format("; the newest run of {} is {}", recipe, newest->string());
+  std::error_code ignored;
+  throw UsageError(fmt::format(
+      "{}: {}, so there is nothing to resume{}", dir.string(),
+      fs::exists(dir, ignored) ? "this folder holds no run" : "this folder does not exist", hint));
+}
+
+fs::path folder_of(const std::string& recipe, const fs::path& dir, const fs::path& own) {
+  if (!dir.empty()) {
+    if (!was_started(dir)) throw_missing(recipe, dir);
+    return dir;
+  }
+  if (!own.empty() && was_started(own)) return own;
+  if (const auto newest = newest_run_of(recipe)) return *newest;
+  throw UsageError(fmt::format(
+      "there is no run of {0} in {1}/, so there is nothing to resume; leave --resume out to start "
+      "one, or name the folder of a run with --run DIR",
+      recipe, kRuns));
+}
+
+std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
+
+}  // namespace
+
+ResumedRun find_resumed_run(const std::string& recipe, const fs::path& dir, const fs::path& own) {
+  ResumedRun run{folder_of(recipe, dir, own), {}};
+  const fs::path config = run.dir / "config.json";
+  if (!is_file(run.dir / "run.json") || !is_file(config)) return run;
+  const Json saved = read_json(config.string());
+  const Json* sets = saved.find("sets");
+  if (sets == nullptr) return run;
+  for (const Json& set : sets->as_array()) run.sets.push_back(set.as_string());
+  return run;
+}
+
+std::vector<std::string> joined_sets(std::vector<std::string> of_run,
+                                     const std::vector<std::string>& given) {
+  for (const std::string& set : given) {
+    std::erase_if(of_run, [&](const std::string& old) { return key_of(old) == key_of(set); });
+    of_run.push_back(set);
+  }
+  return of_run;
+}
+
+}  // namespace xrun

@@ -1,0 +1,28 @@
+#pragma once
+// The run that --resume continues: its folder, and the settings that it began with.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+struct ResumedRun {
+  std::filesystem::path dir;
+  std::vector<std::string> sets;  // its --set, in order: "key=value"; none before its run.json
+};
+
+// Finds the run that --resume means.
+//   recipe  the recipe's name: "dpo"
+//   dir     --run; "": `own` if it exists, else the newest run of this recipe in runs/
+//   own     the default folder of the recipe with the settings given; "" if these are incomplete
+// Throws UsageError with the nearest run if there is none, Error if its config.json is damaged.
+ResumedRun find_resumed_run(const std::string& recipe, const std::filesystem::path& dir,
+                            const std::filesystem::path& own);
+
+// Returns the settings of a run followed by those given now, which replace earlier ones of the same
+// key.
+std::vector<std::string> joined_sets(std::vector<std::string> of_run,
+                                     const std::vector<std::string>& given);
+
+}  // namespace xrun

@@ -1,0 +1,18 @@
+#include "core/base/process_usage.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace xrun::process_usage_test {
+
+TEST(ProcessUsage, ResidentBytesCountTouchedPages) {
+  const int64_t before = resident_bytes();
+  EXPECT_GT(before, 1 << 20);
+  std::vector<char> touched(size_t{64} << 20, 1);
+  EXPECT_GT(resident_bytes(), before + (int64_t{60} << 20)) << touched.size();
+  // The two counts of the system lag behind each other by some pages.
+  EXPECT_GT(peak_resident_bytes(), before + (int64_t{56} << 20));
+}
+
+}  // namespace xrun::process_usage_test

@@ -1,0 +1,55 @@
+#include "core/base/strings.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun::strings_test {
+namespace {
+
+TEST(CountText, GroupsDigitsByThousands) {
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(5310), "5,310");
+  EXPECT_EQ(count_text(1234567), "1,234,567");
+  EXPECT_EQ(count_text(-1000), "-1,000");
+}
+
+TEST(FormatBytes, CountsInPowersOfAThousand) {
+  EXPECT_EQ(format_bytes(999), "999 bytes");
+  EXPECT_EQ(format_bytes(1.6e9), "1.6 GB");
+  EXPECT_EQ(format_bytes(512e3), "512 KB");
+}
+
+TEST(CountText, OneHasNoPluralEnding) {
+  EXPECT_EQ(counted(1, "pair"), "1 pair");
+  EXPECT_EQ(counted(1024, "token"), "1,024 tokens");
+  EXPECT_EQ(counted(2, "batch", "es"), "2 batches");
+}
+
+TEST(ShellWord, QuotesOnlySpecialCharacters) {
+  EXPECT_EQ(shell_word("runs/a-1.lua"), "runs/a-1.lua");
+  EXPECT_EQ(shell_word("beta=0.3"), "beta=0.3");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("two words"), "'two words'");
+  EXPECT_EQ(shell_word("it's $HOME"), R"('it'\''s $HOME')");
+}
+
+TEST(Suggest, CountsAnAdjacentSwapAsOneEdit) {
+  EXPECT_EQ(edit_distance("beta", "beat"), 1);
+  EXPECT_EQ(edit_distance("beta", "betta"), 1);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+}
+
+TEST(Suggest, OffersTheNearestNameButNoDistantOne) {
+  EXPECT_EQ(nearest_name("betta", {"beta", "batch"}), "beta");
+  EXPECT_EQ(nearest_name("learning_rate", {"lr", "beta"}), "");
+  EXPECT_EQ(nearest_name("x", {"lr"}), "");
+}
+
+TEST(Suggest, TiesGoToTheLongestCommonPrefix) {
+  EXPECT_EQ(nearest_name("summ", {"smm", "sum"}), "sum");
+  EXPECT_EQ(nearest_name("ab", {"b", "a"}), "a");
+  EXPECT_EQ(nearest_name("xa", {"ya", "za"}), "ya");
+}
+
+}  // namespace
+}  // namespace xrun::strings_test

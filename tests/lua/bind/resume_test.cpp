@@ -1,0 +1,118 @@
+// --resume: the settings of the run, those that may change, the folder that it finds.
+
+#include "tests/lua/bind/session_fixture.h"
+
+namespace xrun::resume_test {
+
+class Resume : public SessionTest {
+ protected:
+  static std::string recipe() {
+    return head() +
+           "for step, batch in run:steps(train, cfg.batch) do\n"
+           "  run:log(adamw:step(batch, dpo))\nend\n" +
+           kExport;
+  }
+};
+
+TEST_F(Resume, TakesTheSettingsFromTheRun) {
+  const std::vector<std::string> sets = {"beta=0.3", "optim.betas={0.8, 0.99}", "save.every=1"};
+  ASSERT_EQ(run(recipe(), "whole", false, {}, sets), "");
+  ASSERT_EQ(run(recipe(), "r", false, 2, sets), "");
+  has(output_, "to continue  xrun test.lua --run r --resume");
+  ASSERT_EQ(run(recipe(), "r", true, 3, {"save.every=2"}), "");
+  has(output_, "config.save.every: 1 -> 2");
+  has(run(recipe(), "r", true, {}, {"beta=0.5"}), "config.beta: 0.3 -> 0.5");
+  ASSERT_EQ(run(recipe(), "r", true), "");
+  EXPECT_EQ(metrics("r"), metrics("whole"));
+  EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
+  EXPECT_EQ(read_json("r/config.json").at("config").at("save").at("every").as_int(), 2);
+}
+
+TEST_F(Resume, WithoutAFolderFindsTheNewestRunOfTheRecipe) {
+  ASSERT_EQ(run(recipe(), "", false, 2, {"beta=0.3"}), "");
+  ASSERT_EQ(run(recipe(), "", true), "");
+  has(output_, "at step 2");
+  ASSERT_EQ(run(recipe(), "", true), "");
+  has(output_, "is finished, so there is nothing to resume");
+}
+
+TEST_F(Resume, AFolderWithoutARunIsAnError) {
+  has(run(recipe(), "", true), "there is no run of test in runs/");
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  options.run_dir = "r";
+  options.resume = true;
+  try {
+    run_session(options);
+    ADD_FAILURE() << "a run was started";
+  } catch (const UsageError& error) {
+    has(error.what(), "r: this folder does not exist, so there is nothing to resume");
+  }
+  EXPECT_FALSE(std::filesystem::exists("r"));
+}
+
+TEST_F(Resume, MoreStepsPassAndTheNewScheduleIsReported) {
+  ASSERT_EQ(run(recipe(), "r"), "");
+  ASSERT_EQ(run(recipe(), "r", true, {}, {"steps=6"}), "");
+  has(output_,
+      "loop 1 has 6 steps now and had 4; its learning rate follows the schedule of 6 steps: "
+      "0.000333 at step 4, 0 on the old schedule");
+  has(read_file("r/log.txt"), "resumed r at step 4");
+  has(run(recipe(), "r", true, {}, {"steps=3"}), "loop 1 has 3 steps and had 6");
+}
+
+TEST_F(Resume, WithoutACheckpointTheLoggedStepsAreKept) {
+  const std::string failing = head() +
+                              "for step, batch in run:steps(train, cfg.batch) do\n"
+                              "  run:log(adamw:step(batch, dpo))\nend\n";
+  ASSERT_EQ(run(failing, "r"), "");
+  std::filesystem::remove_all("r/checkpoints");
+  Json record = read_json("r/run.json");
+  record.set("finished", false);
+  write_file_atomic("r/run.json", dump_json(record));
+  const std::string logged = read_file("r/metrics.jsonl");
+  has(run(failing, "r"), "r: this folder already holds a run; add --resume to continue it");
+  ASSERT_EQ(run(failing, "r", true), "");
+  has(output_, "there is no checkpoint, so the run starts from the beginning");
+  EXPECT_EQ(read_file("r/metrics.jsonl.1"), logged);
+  EXPECT_EQ(metrics("r").size(), 4u);
+}
+
+TEST_F(Resume, AnErrorInTheFirstBodySaysThatItIsRepeated) {
+  const std::string error = run(head() +
+                                    "for step, batch in run:steps(train, cfg.batch) do\n"
+                                    "  adamw:step(batch, dpo)\n  error('here')\nend\n",
+                                "r");
+  has(error, "here");
+  has(output_, "only whole steps are saved, so nothing is saved yet");
+  EXPECT_FALSE(std::filesystem::exists("r/checkpoints/latest"));
+}
+
+TEST_F(Resume, TheLogHasStepsEvaluationsAndSaves) {
+  ASSERT_EQ(run(head() + "for step, batch in run:steps(train, cfg.batch) do\n"
+                         "  if step == 2 then run:log(run:evaluate(valid, dpo)) end\n"
+                         "  run:log(adamw:step(batch, dpo))\nend\n",
+                "r"),
+            "");
+  const std::string log = read_file("r/log.txt");
+  has(log, "  step 1/4  loss 0.6931");
+  has(log, "  step 2  valid  loss ");
+  has(output_, "step 2  valid  loss ");
+  has(log, "  step 4/4  loss ");
+}
+
+TEST_F(Resume, OfStepsAndEpochsTheOneThatIsSetDecides) {
+  ASSERT_EQ(run(recipe(), "r", false, {}, {"epochs=2"}), "");
+  has(output_, "epochs = 2 (--set) decides the length; steps (test.lua:4) is not used");
+  has(output_, " steps of 4 = 2 epochs, shuffled");
+  has(output_, "  epoch 2/2  ");
+  ASSERT_EQ(run(recipe(), "s", false, {}, {"epochs=2", "steps=1"}), "");
+  has(output_, "1 step of 4 = 0.");
+}
+
+TEST_F(Resume, AStepThatRepeatsRowsIsWarnedOf) {
+  ASSERT_EQ(run(recipe(), "r", false, {}, {"batch.pairs=100", "steps=1"}), "");
+  has(output_, "warning: a step takes 100 pairs, the data has ");
+}
+
+}  // namespace xrun::resume_test
