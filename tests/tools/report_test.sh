@@ -66,7 +66,7 @@ echo '{"format":99}' >newer/run.json
 refuses 2 'is a run of format 99, this xrun reads formats up to 1' "$xrun" report newer
 refuses 2 'is a run of format 99' "$xrun" diff a newer
 refuses 2 'is not a run: it has no run.json; these below it are runs: ' "$xrun" report .
-refuses 2 'there is no such folder' "$xrun" report gone
+refuses 2 'this folder does not exist' "$xrun" report gone
 refuses 2 'RUN' "$xrun" report
 refuses 2 'RUN' "$xrun" diff a
 echo '{"format":' >newer/run.json
