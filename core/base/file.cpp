@@ -1,5 +1,5 @@
-// Bytes go to a temporary name and to the disk first, then the file is renamed and its folder synced:
-// a name holds all of the old bytes or all of the new ones.
+// Bytes go to a temporary name and to the disk first, then the file is renamed and its folder
+// synced: a name holds all of the old bytes or all of the new ones.
 
 #include "core/base/file.h"
 
@@ -27,8 +27,8 @@ namespace {
 
 constexpr uint64_t kBufferBytes = 1 << 20;
 // Bytes per write. The page cache holds a new file in pieces as large as its writes and maps whole
-// pieces: 32 scattered rows of a mapped cache took 226 MB of memory with writes of 1 MiB, 38 MB with
-// these.
+// pieces: 32 scattered rows of a mapped cache took 226 MB of memory with writes of 1 MiB, 38 MB
+// with these.
 constexpr uint64_t kWriteBytes = 1 << 16;
 constexpr auto kLockPoll = std::chrono::milliseconds(50);
 
@@ -123,8 +123,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
     size += static_cast<uint64_t>(n);
     if (size > max_bytes) {
       ::close(fd);
-      throw Error(fmt::format("{}: is larger than the limit of {} bytes",
-                              path.string(), max_bytes));
+      throw Error(
+          fmt::format("{}: is larger than the limit of {} bytes", path.string(), max_bytes));
     }
   }
   ::close(fd);
@@ -276,8 +276,8 @@ FileLock::FileLock(const std::filesystem::path& path, bool wait,
   }
 }
 
-// Takes the lock if nobody holds it. The holder may have removed the file meanwhile: the lock counts
-// only if the path still names the locked file.
+// Takes the lock if nobody holds it. The holder may have removed the file meanwhile: the lock
+// counts only if the path still names the locked file.
 bool FileLock::try_lock(const std::filesystem::path& path) {
   if (path.has_parent_path()) make_dirs(path.parent_path());
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);

@@ -146,8 +146,7 @@ std::vector<std::string> named_template_files(const fs::path& dir) {
 
 fs::path cache_root() {
   if (const char* own = variable("XRUN_CACHE")) return own;
-  if (const char* shared = variable("XDG_CACHE_HOME"))
-    return fs::path(shared) / "xrun";
+  if (const char* shared = variable("XDG_CACHE_HOME")) return fs::path(shared) / "xrun";
   const char* home = variable("HOME");
   XRUN_CHECK(home != nullptr,
              "neither XRUN_CACHE, XDG_CACHE_HOME nor HOME is set; set XRUN_CACHE "

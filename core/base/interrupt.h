@@ -17,8 +17,8 @@ void check_interrupt();
 
 // Lowers the flag.
 void clear_interrupt();
-// Lowers the flag only if this signal raised it: a prompt that has answered a Ctrl-C must not drop a
-// SIGTERM that arrived meanwhile. Async-signal-safe.
+// Lowers the flag only if this signal raised it: a prompt that has answered a Ctrl-C must not drop
+// a SIGTERM that arrived meanwhile. Async-signal-safe.
 void clear_interrupt(int signal_number);
 
 // A second flag, raised by SIGUSR1: a loop pauses between two bodies. Async-signal-safe.
@@ -32,8 +32,8 @@ bool take_pause_request();
 // Any working thread may call it.
 using WorkPoll = void (*)();
 
-// Sets the poll and returns the previous one. nullptr, the initial value, never stops work within: a
-// run's own steps end first. The prompt sets one.
+// Sets the poll and returns the previous one. nullptr, the initial value, never stops work within:
+// a run's own steps end first. The prompt sets one.
 WorkPoll set_work_poll(WorkPoll poll);
 
 // Calls the poll if the flag is raised; costs one relaxed load otherwise. Models call it for each

@@ -195,8 +195,8 @@ class JsonGrammar {
   size_t at_ = 0;
 };
 
-// Returns the first byte that breaks the grammar, nests deeper than kMaxDepth or spells a value that
-// Json cannot hold (half a surrogate pair, a number out of range); nullopt if there is none.
+// Returns the first byte that breaks the grammar, nests deeper than kMaxDepth or spells a value
+// that Json cannot hold (half a surrogate pair, a number out of range); nullopt if there is none.
 std::optional<JsonFault> find_json_fault(std::string_view text) {
   try {
     if (is_utf16(text)) return JsonFault{0, std::string("it is ") + kUtf16Hint};
@@ -314,11 +314,11 @@ void drop_repeated(Json::Object& object) {
     drop[order[i]] = any = true;
   }
   if (!any) return;
-  Json::Object kept;
+  Json::Object unique;
   for (size_t i = 0; i < object.size(); ++i) {
-    if (!drop[i]) kept.push_back(std::move(object[i]));
+    if (!drop[i]) unique.push_back(std::move(object[i]));
   }
-  object = std::move(kept);
+  object = std::move(unique);
 }
 
 void keep_last_of_repeated_keys(Json& value) {

@@ -17,9 +17,9 @@ struct DiffLine {
   bool operator==(const DiffLine&) const = default;
 };
 
-// Returns every line of both texts in order, with the longest common subsequence of lines as common.
-// If the texts differ over more than some thousand lines, everything between their common beginning
-// and end counts as different.
+// Returns every line of both texts in order, with the longest common subsequence of lines as
+// common. If the texts differ over more than some thousand lines, everything between their common
+// beginning and end counts as different.
 std::vector<DiffLine> diff_lines(std::string_view first, std::string_view second);
 
 // The differing lines with `around` common ones beside them: "- 12  text", "+ 12  text",

@@ -1,5 +1,5 @@
-// Ten rounds of two 32x32-bit multiplications; each round adds a Weyl constant to each half of the key.
-// The constants are those of the paper, table 2.
+// Ten rounds of two 32x32-bit multiplications; each round adds a Weyl constant to each half of the
+// key. The constants are those of the paper, table 2.
 
 #include "core/base/philox.h"
 

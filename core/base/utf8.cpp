@@ -1,5 +1,5 @@
-// read_utf8 accepts exactly the well-formed sequences of the Unicode Standard, table 3-7: the lead byte
-// fixes the length and the range of the second byte.
+// read_utf8 accepts exactly the well-formed sequences of the Unicode Standard, table 3-7: the lead
+// byte fixes the length and the range of the second byte.
 
 #include "core/base/utf8.h"
 

@@ -1,6 +1,6 @@
-// Checked in this order: --set, the engine's names, types and ranges, keys that nothing reads, reads
-// without a key, missing keys. The first breach is the error. The values are the checked literals,
-// then the defaults of the keys that they leave out.
+// Checked in this order: --set, the engine's names, types and ranges, keys that nothing reads,
+// reads without a key, missing keys. The first breach is the error. The values are the checked
+// literals, then the defaults of the keys that they leave out.
 
 #include "core/config/config.h"
 
@@ -244,13 +244,13 @@ const Json* Config::find(std::string_view path) const {
   const Json* value = &values_;
   while (value != nullptr && !path.empty()) {
     const size_t dot = std::min(path.find('.'), path.size());
-    const std::string part(path.substr(0, dot));
+    const std::string key(path.substr(0, dot));
     path.remove_prefix(std::min(dot + 1, path.size()));
     if (value->is_array()) {
-      const size_t index = std::strtoul(part.c_str(), nullptr, 10);
+      const size_t index = std::strtoul(key.c_str(), nullptr, 10);
       value = index >= 1 && index <= value->size() ? &value->as_array()[index - 1] : nullptr;
     } else {
-      value = value->find(part);
+      value = value->find(key);
     }
   }
   return value;

@@ -21,11 +21,10 @@ std::string canonical(std::string_view path) {
   std::string out;
   for (size_t at = 0; at <= path.size();) {
     const size_t dot = std::min(path.find('.', at), path.size());
-    const std::string_view part = path.substr(at, dot - at);
-    const bool index = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
-      return std::isdigit(c);
-    });
-    out += index ? "[]" : (out.empty() ? "" : ".") + std::string(part);
+    const std::string_view key = path.substr(at, dot - at);
+    const bool index = !key.empty() && std::all_of(key.begin(), key.end(),
+                                                   [](unsigned char c) { return std::isdigit(c); });
+    out += index ? "[]" : (out.empty() ? "" : ".") + std::string(key);
     at = dot + 1;
   }
   constexpr std::string_view kValidData = "valid.data[]";

@@ -36,11 +36,14 @@ ConfigField at_least(double least, ConfigField field) {
 }
 
 ConfigField whole(std::string path, Json default_value, double least, std::string doc) {
-  return at_least(least, of_kind(K::kWhole, std::move(path), std::move(default_value), std::move(doc)));
+  return at_least(least,
+                  of_kind(K::kWhole, std::move(path), std::move(default_value), std::move(doc)));
 }
 
-ConfigField number(std::string path, Json default_value, double least, double most, std::string doc) {
-  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
+ConfigField number(std::string path, Json default_value, double least, double most,
+                   std::string doc) {
+  ConfigField field =
+      of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
   field.most = most;
   return at_least(least, std::move(field));
 }
@@ -52,7 +55,8 @@ ConfigField numbers(std::string path, Json default_value, double least, std::str
 }
 
 ConfigField above_zero(std::string path, Json default_value, std::string doc) {
-  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
+  ConfigField field =
+      of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
   field.above_least = true;
   return at_least(0, std::move(field));
 }
@@ -116,20 +120,21 @@ std::vector<ConfigField> of_rows() {
       foreign({"max_seq_length", "max_seq_len", "sequence_len"},
               of_data_set(whole("max_length", kNone, 1,
                                 "Most tokens of one sequence; by default the model's limit."))),
-      foreign({"truncation_mode"},
-              of_data_set(text(
-                  "over_length", "raise",
-                  "A row longer than max_length is an error (raise), is dropped and counted (drop), "
-                  "or is cut, keeping the prompt and the beginning of the response (cut).",
-                  {"raise", "drop", "cut"}))),
+      foreign(
+          {"truncation_mode"},
+          of_data_set(text(
+              "over_length", "raise",
+              "A row longer than max_length is an error (raise), is dropped and counted (drop), "
+              "or is cut, keeping the prompt and the beginning of the response (cut).",
+              {"raise", "drop", "cut"}))),
       foreign({"assistant_only_loss", "completion_only_loss", "train_on_inputs", "train_on_input"},
               of_data_set(text(
                   "train_on", kNone,
                   "The trained tokens: \"assistant\" (the default; in pairs, the assistant turns "
                   "after the shared prompt), the \"last\" turn, or \"all\".",
                   {"assistant", "last", "all"}))),
-      of_data_set(flag("end_of_text", true,
-                       "Adds the tokenizer's end-of-text token to each text row.")),
+      of_data_set(
+          flag("end_of_text", true, "Adds the tokenizer's end-of-text token to each text row.")),
   };
 }
 
@@ -159,10 +164,10 @@ std::vector<ConfigField> of_order() {
                        "One weight per source, in the order of data; 0: not drawn.")),
       foreign({"data_seed"},
               of_data_set(whole("seed", 0, 0, "Seeds every random number of the run."))),
-      of_data_set(
-          of_kind(K::kFlagOrTable, "shuffle", true,
-                  "Shuffles each epoch; false keeps the order of the files; { block = 256, window = "
-                  "512 } shuffles blocks of rows, then rows among neighbouring blocks.")),
+      of_data_set(of_kind(
+          K::kFlagOrTable, "shuffle", true,
+          "Shuffles each epoch; false keeps the order of the files; { block = 256, window = "
+          "512 } shuffles blocks of rows, then rows among neighbouring blocks.")),
       whole("shuffle.block", 256, 1, "Consecutive rows that stay close together."),
       whole("shuffle.window", 512, 1, "Blocks whose rows are mixed with each other."),
       foreign({"num_train_epochs", "num_epochs"},
@@ -196,10 +201,11 @@ std::vector<ConfigField> of_model() {
               number("moe.aux", 0, 0, kMost,
                      "Weight of the experts' balance loss (train/moe/aux_loss), added to the "
                      "objective's.")),
-      foreign({"gradient_checkpointing", "enable_activation_checkpointing"},
-              flag("recompute", false,
-                   "Each block of the model keeps only its input and computes the rest again in the "
-                   "backward: less memory, one more forward per step, the same bits.")),
+      foreign(
+          {"gradient_checkpointing", "enable_activation_checkpointing"},
+          flag("recompute", false,
+               "Each block of the model keeps only its input and computes the rest again in the "
+               "backward: less memory, one more forward per step, the same bits.")),
       foreign({"use_peft", "peft_config", "adapter"},
               of_kind(K::kTable, "lora", kNone,
                       "Trains low-rank adapters in place of the weights, which stay frozen in the "
@@ -271,16 +277,18 @@ std::vector<ConfigField> of_steps() {
           "max_bad", kMaxBadShare, 0, 1,
           "Share of bad rows above which a source is refused; rows that a filter or over_length "
           "leaves out do not count.")),
-      whole("head_mb", 1024, 1,
-            "MiB per micro-batch for softmax rows and logits that are kept for the backward; others "
-            "are computed again."),
+      whole(
+          "head_mb", 1024, 1,
+          "MiB per micro-batch for softmax rows and logits that are kept for the backward; others "
+          "are computed again."),
   };
 }
 
 // Names of TRL, Transformers and Axolotl without a key of the engine.
 constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
     {"beta", "it is a key of the recipe, as in recipes/dpo.lua"},
-    {"label_smoothing", "recipes/pair_losses.lua has it as `eps`, with loss = \"cdpo\" or \"robust\""},
+    {"label_smoothing",
+     "recipes/pair_losses.lua has it as `eps`, with loss = \"cdpo\" or \"robust\""},
     {"logging_steps", "every step is logged"},
     {"loss_type", "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=hinge"},
     {"output_dir", "the run's folder is the option --run DIR"},
@@ -298,8 +306,8 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
 const std::vector<ConfigField>& config_fields() {
   static const std::vector<ConfigField> fields = [] {
     std::vector<ConfigField> all;
-    for (auto part : {of_rows, of_order, of_model, of_optimizer, of_steps}) {
-      for (ConfigField& field : part()) all.push_back(std::move(field));
+    for (auto group : {of_rows, of_order, of_model, of_optimizer, of_steps}) {
+      for (ConfigField& field : group()) all.push_back(std::move(field));
     }
     return all;
   }();
@@ -309,7 +317,8 @@ const std::vector<ConfigField>& config_fields() {
 std::string foreign_name_hint(std::string_view name, std::string* path) {
   if (path != nullptr) path->clear();
   for (const ConfigField& field : config_fields()) {
-    if (std::find(field.foreign.begin(), field.foreign.end(), name) == field.foreign.end()) continue;
+    if (std::find(field.foreign.begin(), field.foreign.end(), name) == field.foreign.end())
+      continue;
     if (path != nullptr) *path = field.path;
     return "here it is `" + field.path + "`";
   }

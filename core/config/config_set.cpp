@@ -1,4 +1,4 @@
-// Each part of the path is a step into the literals; a step may add a key that the engine declares.
+// Each key of the path is a step into the literals; a step may add a key that the engine declares.
 
 #include "core/config/config_set.h"
 
@@ -22,27 +22,27 @@ void fill(Literal& list, const Json& default_value) {
   }
 }
 
-// Returns the entry of `table` that `part` names; adds it if the key exists.
-Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& part,
+// Returns the entry of `table` that `key` names; adds it if the key exists.
+Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& key,
               const std::string& text) {
-  if (Literal* found = table.find(part)) return *found;
+  if (Literal* found = table.find(key)) return *found;
   const std::string path = join_path(walked);
-  const std::string inner = path.empty() ? part : path + "." + part;
+  const std::string inner = path.empty() ? key : path + "." + key;
   const ConfigField* around = find_config_field(path);
   const bool list = around != nullptr && (!table.is_table || table.is_list()) &&
                     (around->kind == FieldKind::kList || around->kind == FieldKind::kTexts);
-  const bool element = list && part == std::to_string(table.entries.size() + 1);
+  const bool element = list && key == std::to_string(table.entries.size() + 1);
   const bool free = around != nullptr && takes_free_names(*around);
   const ConfigField* field = find_config_field(inner);
   if (field == nullptr && !element && !free) {
     std::vector<std::string> known = config_field_names(path);
     for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
     const std::string where = path.empty() ? "" : path + ".";
-    const std::string first = path + ".1." + part;
+    const std::string first = path + ".1." + key;
     const bool of_element = list && find_config_field(first) != nullptr;
     std::string hint = of_element ? "; elements of a list have numbers: " + first
-                                  : did_you_mean(part, known, where);
-    if (const std::string foreign = foreign_name_hint(part); hint.empty() && !foreign.empty()) {
+                                  : did_you_mean(key, known, where);
+    if (const std::string foreign = foreign_name_hint(key); hint.empty() && !foreign.empty()) {
       hint = "; " + foreign;
     }
     throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
@@ -52,7 +52,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     table.is_table = true;
     table.line = kSetLine;
   }
-  table.entries.push_back({.key = part, .element = element, .value = {}});
+  table.entries.push_back({.key = key, .element = element, .value = {}});
   Literal& made = table.entries.back().value;
   made.line = kSetLine;
   if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->default_value);
@@ -102,9 +102,9 @@ void apply_set(const RecipeText& recipe, Literal& root, const std::string& text)
   }
   Literal* target = &root;
   std::vector<std::string> walked;
-  for (const std::string& part : parts) {
-    target = &step(*target, walked, part, text);
-    walked.push_back(part);
+  for (const std::string& key : parts) {
+    target = &step(*target, walked, key, text);
+    walked.push_back(key);
   }
   *target = set_value(recipe, join_path(walked), *target, text);
   mark(*target);
@@ -120,7 +120,7 @@ std::string literal_origin(const RecipeText& recipe, const Literal& literal) {
 
 std::string join_path(const std::vector<std::string>& parts) {
   std::string path;
-  for (const std::string& part : parts) path += (path.empty() ? "" : ".") + part;
+  for (const std::string& key : parts) path += (path.empty() ? "" : ".") + key;
   return path;
 }
 

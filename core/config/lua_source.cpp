@@ -52,10 +52,8 @@ class LuaLexer {
     return {.kind = kind, .text = std::move(text), .line = line_};
   }
   static LuaToken bad(int line, std::string complaint, bool unfinished = false) {
-    return {.kind = Kind::kBad,
-            .text = std::move(complaint),
-            .line = line,
-            .unfinished = unfinished};
+    return {
+        .kind = Kind::kBad, .text = std::move(complaint), .line = line, .unfinished = unfinished};
   }
 
   LuaToken next() {
@@ -120,7 +118,8 @@ class LuaLexer {
     const size_t suffix = at_;
     while (name_byte()) ++at_;
     read.text = rest.substr(0, size) + std::string(text_.substr(suffix, at_ - suffix));
-    if (at_ > suffix) return bad(line_, read.text + ", which is not a plain number");  // 1LL, 2i, 3x
+    if (at_ > suffix)
+      return bad(line_, read.text + ", which is not a plain number");  // 1LL, 2i, 3x
     if (!std::isfinite(read.number)) return bad(line_, read.text + ", which is out of range");
     return read;
   }
@@ -256,7 +255,8 @@ bool is_lua_name(std::string_view text) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   return tokens.front().kind == Kind::kName && tokens.front().end == text.size() &&
          tokens.front().begin == 0 &&
-         std::find(std::begin(kLuaKeywords), std::end(kLuaKeywords), text) == std::end(kLuaKeywords);
+         std::find(std::begin(kLuaKeywords), std::end(kLuaKeywords), text) ==
+             std::end(kLuaKeywords);
 }
 
 std::string with_lasting_locals(std::string_view chunk) {

@@ -73,8 +73,10 @@ class RecipeScanner {
     const std::string got = now().kind == Kind::kEnd   ? "the end of the file"
                             : now().kind == Kind::kBad ? now().text
                                                        : "`" + now().text + "`";
-    fail(path, "config values are literals (a number, text, true, false, a table of them), so that "
-               "they can be read without running the recipe; got " + got);
+    fail(path,
+         "config values are literals (a number, text, true, false, a table of them), so that "
+         "they can be read without running the recipe; got " +
+             got);
   }
 
   // After a value: a separator or the end of the table. A token that could begin the next entry

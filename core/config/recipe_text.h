@@ -44,9 +44,9 @@ struct RecipeText {
   std::vector<ConfigRead> reads = {};
 };
 
-// Scans a recipe's text. Throws UsageError "file:line: ..." with an excerpt if there are two configs,
-// or one has a value that is not a literal, a key twice, a table of both kinds or no comma between
-// two entries.
+// Scans a recipe's text. Throws UsageError "file:line: ..." with an excerpt if there are two
+// configs, or one has a value that is not a literal, a key twice, a table of both kinds or no comma
+// between two entries.
 RecipeText read_recipe_text(std::string file, std::string text);
 
 // Parses one Lua literal that spans the whole of `text`; nullopt if it is not one.

@@ -2,7 +2,7 @@
 
 #include "lua/state/doc.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <deque>
 #include <map>
@@ -74,9 +74,9 @@ const Binding* register_binding(Binding binding) {
     return &known;
   }
   all.bindings.push_back(std::move(binding));
-  const Binding* kept = &all.bindings.back();
-  all.by_name.emplace(kept->entry.name, kept);
-  return kept;
+  const Binding* stored = &all.bindings.back();
+  all.by_name.emplace(stored->entry.name, stored);
+  return stored;
 }
 
 void register_doc(DocEntry entry) {

@@ -97,7 +97,7 @@ void open_error_class(lua_State* L) {
                 [](Report& self, lua_State* L) { return push(L, self.line), 1; })
       .property("hint", "string", "The fix, or \"\".",
                 [](Report& self, lua_State* L) { return push(L, self.hint), 1; })
-      .property("traceback", "string", "Lua's stack at the moment of the error.",
+      .property("traceback", "string", "Lua's stack when the error was raised.",
                 [](Report& self, lua_State* L) { return push(L, self.traceback), 1; });
   ClassTable table(L, &class_info<Report>, "Error", "-");
   table.add_raw("__tostring", error_tostring);
@@ -140,8 +140,10 @@ void set_message(ErrorReport& report, std::string_view message) {
     report.hint = message.substr(at + kHint.size());
     message = message.substr(0, at);
   }
-  // LibTorch appends advice for Python: "Hint: enable anomaly detection ... with torch.autograd...".
-  message = message.substr(0, std::min(message.find(" Hint: "), message.find(" Saved intermediate ")));
+  // LibTorch appends advice for Python: "Hint: enable anomaly detection ... with
+  // torch.autograd...".
+  message =
+      message.substr(0, std::min(message.find(" Hint: "), message.find(" Saved intermediate ")));
   while (!message.empty() && message.back() == '\n') message.remove_suffix(1);
   report.message = message;
   if (report.hint.empty()) report.hint = hint_for(message);
@@ -188,31 +190,36 @@ std::string differentiated_operator(std::string_view message) {
 
 // A step runs the backward after its objective has returned, so that no frame of it is left. The
 // message of LibTorch may name an operator: the line of the objective that names it too is the line
-// of the error; without one the objective's first line is given beside the step's.
-void find_differentiated_line(lua_State* L, ErrorReport& report) {
+// of the error; without one the objective's first line is given beside the step's. Returns true if
+// the report has such a line.
+bool find_differentiated_line(lua_State* L, ErrorReport& report) {
   const bool autograd = report.message.find("gradient computation") != std::string::npos ||
                         report.message.find("backward through the graph") != std::string::npos;
   const EnteredFunction& objective = LuaState::of(L).service<EnteredFunctions>().last;
-  if (!autograd || !report.operation.ends_with(":step") || !objective.source.starts_with('@')) return;
+  if (!autograd || !report.operation.ends_with(":step") || !objective.source.starts_with('@')) {
+    return false;
+  }
   const std::string file = objective.source.substr(1);
   const std::string operation = differentiated_operator(report.message);
   report.message = "the backward pass of the objective failed: " + report.message;
   if (report.message.find("backward through the graph") != std::string::npos) {
-    report.hint = "it uses a tensor of an earlier backward: compute it inside the objective, or "
-                  "detach it with xrun.keep";
+    report.hint =
+        "it uses a tensor of an earlier backward: compute it inside the objective, or "
+        "detach it with xrun.keep";
   }
   std::set<int> lines;
   for (const LuaToken& token : lua_names(source_text(L, objective.source), false)) {
     const bool inside = token.line >= objective.first_line && token.line <= objective.last_line;
     if (inside && token.text == operation) lines.insert(token.line);
   }
-  if (lines.size() == 1) {
-    report.file = file;
-    report.line = *lines.begin();
-    report.operation = operation;
-  } else {
+  if (lines.size() != 1) {
     report.callers.push_back(fmt::format("the objective is at {}:{}", file, objective.first_line));
+    return false;
   }
+  report.file = file;
+  report.line = *lines.begin();
+  report.operation = operation;
+  return true;
 }
 
 }  // namespace
@@ -220,7 +227,7 @@ void find_differentiated_line(lua_State* L, ErrorReport& report) {
 void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   find_tail_call(L, level, report);
-  find_differentiated_line(L, report);
+  if (find_differentiated_line(L, report)) arguments = 0;  // the operands are those of the step
   bool placed = !report.file.empty();
   if (placed) report.values = values_on_line(L, -1, "", arguments);
   lua_Debug frame{};

@@ -47,8 +47,8 @@ class LuaError : public Error {
   std::shared_ptr<const ErrorReport> report_;
 };
 
-// The Lua functions that C++ has entered and not left, outermost first: a call in tail position, which
-// leaves no frame, comes from one of them.
+// The Lua functions that C++ has entered and not left, outermost first: a call in tail position,
+// which leaves no frame, comes from one of them.
 struct EnteredFunction {
   std::string source;  // "@dpo.lua"
   int first_line = 0, last_line = 0;

@@ -13,14 +13,13 @@
 namespace xrun {
 namespace {
 
-
-
 std::atomic<int> pending_signal{0};
 std::atomic<SteadyClock::rep> pending_since{0};
 std::atomic<lua_State*> interruptible{nullptr};
 
-// The line at which the last signal first stopped Lua code, and the time of that signal. The error is
-// raised again in each caller that C++ separates from the line, such as the loop around an objective.
+// The line at which the last signal first stopped Lua code, and the time of that signal. The error
+// is raised again in each caller that C++ separates from the line, such as the loop around an
+// objective.
 struct InterruptedLine {
   std::string text;
   SteadyClock::rep since = 0;
@@ -138,7 +137,8 @@ void LuaState::clear_interrupt(int signal_number) noexcept {
   lua_State* L = interruptible.load();
   if (L == nullptr) return;
   lua_sethook(L, nullptr, 0, 0);
-  if (pending_signal.load() != 0) arm_hook(L, kEveryInstruction);  // another signal arrived between the two
+  if (pending_signal.load() != 0)
+    arm_hook(L, kEveryInstruction);  // another signal arrived between the two
 }
 
 Suspension suspension(lua_State* L) {

@@ -50,9 +50,9 @@ const LineProfile::Key* LineProfile::caller(lua_State* L) {
   for (int level = 1; lua_getstack(L, level, &frame) != 0; ++level) {
     lua_getinfo(L, "Sl", &frame);
     if (frame.source == nullptr || frame.source[0] != '@' || frame.currentline <= 0) continue;
-    place_.first = frame.source + 1;
-    place_.second = frame.currentline;
-    return &place_;
+    caller_.first = frame.source + 1;
+    caller_.second = frame.currentline;
+    return &caller_;
   }
   return nullptr;
 }
@@ -60,9 +60,9 @@ const LineProfile::Key* LineProfile::caller(lua_State* L) {
 bool LineProfile::enter(lua_State* L) {
   if (!profiled_thread) return false;
   LineProfile& profile = *active;
-  const Key* place = profile.caller(L);
-  if (place == nullptr) return false;
-  ProfiledLine& line = profile.lines_[*place];
+  const Key* key = profile.caller(L);
+  if (key == nullptr) return false;
+  ProfiledLine& line = profile.lines_[*key];
   const bool open = std::any_of(profile.open_.begin(), profile.open_.end(),
                                 [&](const Open& call) { return call.line == &line; });
   const MemoryCount memory = memory_count();

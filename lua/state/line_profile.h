@@ -2,8 +2,8 @@
 // Time and bytes by the recipe's line: every call of a binding is charged to the line that made it.
 //
 // A line's own time excludes the lines called from it: that of `adamw:step(batch, dpo)` is the
-// backward pass and the update; the forward is charged to the line of dpo that calls the model. Time
-// in Lua itself and between calls is not charged to a line.
+// backward pass and the update; the forward is charged to the line of dpo that calls the model.
+// Time in Lua itself and between calls is not charged to a line.
 
 #include <atomic>
 #include <chrono>
@@ -28,8 +28,8 @@ struct ProfiledLine {
   int64_t kept = 0;       // of these, and of those called, held when the calls returned
 };
 
-// Profiles the bindings of one state from construction to destruction, both in the state's thread. At
-// most one exists at a time.
+// Profiles the bindings of one state from construction to destruction, both in the state's thread.
+// At most one exists at a time.
 class LineProfile {
  public:
   explicit LineProfile(LuaState& state);
@@ -65,7 +65,7 @@ class LineProfile {
   LuaState& state_;
   std::chrono::steady_clock::time_point began_;
   std::map<Key, ProfiledLine> lines_;
-  Key place_;  // of the latest caller
+  Key caller_;  // the line of the latest call
   std::vector<Open> open_;
 };
 

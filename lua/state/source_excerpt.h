@@ -20,8 +20,9 @@ std::string display_name(std::string_view operation);
 std::optional<int> tail_call_line(std::string_view text, int first, int last,
                                   std::string_view operation);
 
-// Returns the values of the locals and upvalues of the frame at `level` (-1: no frame) that the line
-// names, each as "x = f32[2,3] cpu", then the operands (stack slots 1..arguments) without a name.
+// Returns the values of the locals and upvalues of the frame at `level` (-1: no frame) that the
+// line names, each as "x = f32[2,3] cpu", then the operands (stack slots 1..arguments) without a
+// name.
 std::vector<std::string> values_on_line(lua_State* L, int level, std::string_view source_line,
                                         int arguments);
 

@@ -3,7 +3,8 @@
 //
 // LuaJIT bounds its own stack, but a coroutine, a string.gsub with a function, a comparator of
 // table.sort or a binding that calls back takes a piece of the C stack at each level and checks
-// nothing. So every way from Lua into C that may call Lua again asks how much C stack is left.
+// nothing. So every call from Lua into C that may call Lua again first checks how much C stack is
+// left.
 
 #include <lua.hpp>
 

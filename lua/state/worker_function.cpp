@@ -1,5 +1,6 @@
-// A worker's result for a row may depend on the row alone, so that the bytes of a cache do not depend on
-// threads or runs: files, clocks, random numbers, addresses and the order of tables are hidden or fixed.
+// A worker's result for a row may depend on the row alone, so that the bytes of a cache do not
+// depend on threads or runs: files, clocks, random numbers, addresses and the order of tables are
+// hidden or fixed.
 
 #include "lua/state/worker_function.h"
 
@@ -23,12 +24,13 @@ int append_code(lua_State*, const void* bytes, size_t size, void* out) {
 
 void stop_if_interrupted(lua_State* L, lua_Debug*) {
   if (!interrupt_requested()) return;
-  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, 1);  // again at once: a pcall cannot swallow it
+  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT,
+              1);  // again at once: a pcall cannot swallow it
   luaL_error(L, "interrupted");
 }
 
-// Digest of the code without its line numbers: it tells two functions on one line apart, and a comment
-// above them does not change the key.
+// Digest of the code without its line numbers: it tells two functions on one line apart, and a
+// comment above them does not change the key.
 std::string stripped_digest(lua_State* L, int i) {
   const StackGuard guard(L);
   lua_getglobal(L, "string");

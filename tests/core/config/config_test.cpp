@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/config/config_field.h"
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 
 namespace xrun::config_test {
 namespace {
@@ -86,14 +86,16 @@ TEST(RecipeConfig, AMissingCommaIsNamedBehindTheValueBeforeIt) {
 }
 
 TEST(RecipeConfig, NamesOfOtherLibrariesGiveTheKeyHere) {
-  EXPECT_EQ(error(config("learning_rate = 1e-5")),
-            "dpo.lua:2: `learning_rate` is never read: no line says `cfg.learning_rate`; here it is "
-            "`optim.lr`");
+  EXPECT_EQ(
+      error(config("learning_rate = 1e-5")),
+      "dpo.lua:2: `learning_rate` is never read: no line says `cfg.learning_rate`; here it is "
+      "`optim.lr`");
   EXPECT_EQ(error(config("optim = { max_grad_norm = 1 }")),
             "dpo.lua:2: there is no key `optim.max_grad_norm`; here it is `optim.clip`");
-  EXPECT_EQ(error(config("logging_steps = 10")),
-            "dpo.lua:2: `logging_steps` is never read: no line says `cfg.logging_steps`; every step "
-            "is logged");
+  EXPECT_EQ(
+      error(config("logging_steps = 10")),
+      "dpo.lua:2: `logging_steps` is never read: no line says `cfg.logging_steps`; every step "
+      "is logged");
   EXPECT_EQ(error(config(""), {"num_train_epochs=3"}),
             "--set num_train_epochs=3: there is no key `num_train_epochs`; here it is `epochs`");
 }

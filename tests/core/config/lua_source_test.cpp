@@ -14,7 +14,8 @@ std::vector<std::string> names(std::string_view text, bool dotted) {
 TEST(LuaSource, NamesSkipStringsCommentsAndNumbers) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(names("local x = 'y' .. z2 -- w", false), (Names{"local", "x", "z2"}));
-  EXPECT_EQ(names("f(cfg.optim.lr, 0x1F, a.b:c())", true), (Names{"f", "cfg.optim.lr", "a.b", "c"}));
+  EXPECT_EQ(names("f(cfg.optim.lr, 0x1F, a.b:c())", true),
+            (Names{"f", "cfg.optim.lr", "a.b", "c"}));
   EXPECT_EQ(names("x = [[ a\nb ]] c", false), (Names{"x", "c"}));
 }
 

@@ -62,7 +62,8 @@ local r = f(xrun.ones{4, 5})
             "  cfg.beta = 0.1\n"
             "  x = f32[2,3] cpu\n"
             "  w = f32[4,5] cpu\n"
-            "  hint: matmul wants [n,k] x [k,m]; :t() or :transpose(-1, -2) swaps the last two\n"
+            "  hint: matmul multiplies [n,k] by [k,m]; :t() or :transpose(-1, -2) swaps the last two "
+            "dims\n"
             "  called from test.lua:8 in the main chunk");
 }
 

@@ -32,7 +32,8 @@ TEST_F(StackGuardTest, CallbacksOfTheLibraryEndInAnError) {
 
 TEST_F(StackGuardTest, MetamethodsEndInAnError) {
   overflows(
-      "local t = setmetatable({}, {__tostring = function(t) local s = ('%s'):format(t) return s end}) "
+      "local t = setmetatable({}, {__tostring = function(t) local s = ('%s'):format(t) return s "
+      "end}) "
       "local s = tostring(t) return s");
   overflows(
       "local t = setmetatable({}, {__tostring = function(t) print(t) return '' end}) print(t)");
