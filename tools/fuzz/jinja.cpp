@@ -35,7 +35,7 @@ void render(const std::string& source, const Json& messages) {
   interpreter.set_variable("add_generation_prompt", jinja::Value::boolean(true));
   const jinja::TextPtr text = interpreter.render();
   uint32_t end = 0;
-  for (const jinja::Run& run : text->runs) {
+  for (const jinja::MarkedRun& run : text->runs) {
     fuzz_check(run.end > end, "an empty run");
     end = run.end;
   }

@@ -39,7 +39,8 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) con
       fmt::format("{}: the {} has {} tokens{}, batch.max_tokens is {}", location(row), unit_name(),
                   count_text(tokens), sides, count_text(max_tokens)),
       line_of_file(files.at(static_cast<size_t>(line.file)), line.line),
-      {{fmt::format("batch.max_tokens={}", tokens), "one micro-batch holds it; needs more memory"},
+      {{fmt::format("batch.max_tokens={}", std::max(tokens, longest())),
+        "the longest row fits into a micro-batch; needs more memory"},
        {fmt::format("max_length={} --set over_length=drop", length), "leave longer rows out"},
        {fmt::format("max_length={} --set over_length=cut", length), "cut longer rows"}});
 }
