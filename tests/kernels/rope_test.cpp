@@ -7,7 +7,7 @@ namespace xrun::rope_test {
 class RopeTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, RopeTest, all_instruction_sets(), instruction_set_name);
 
-TEST_P(RopeTest, RotatesThePairsThatLieHalfAHeadApart) {
+TEST_P(RopeTest, RotatesPairsHalfAHeadApart) {
   for (const int64_t head_dim : {2, 6, 16, 32, 64, 80}) {
     const int64_t rows = 3, heads = 2, half = head_dim / 2;
     const auto x = random_floats(rows * heads * head_dim, 1),

@@ -56,7 +56,7 @@ TEST_F(GemmChoiceTest, FullPrecisionNeedsNone) {
   EXPECT_EQ(measured_, 0);
 }
 
-TEST_F(GemmChoiceTest, IsTheFasterOneAndStorageWhereBothAreAlike) {
+TEST_F(GemmChoiceTest, IsTheFasterOneAndStorageIfTheyAreEqual) {
   EXPECT_EQ(choose(2, 1).gemm, GemmType::kFloat);
   config_.ffn = 192;
   EXPECT_EQ(choose(1, 2).gemm, GemmType::kStorage);
@@ -77,7 +77,7 @@ TEST_F(GemmChoiceTest, IsRememberedAndNotMeasuredAgain) {
   EXPECT_EQ(measured_, 2) << "another shape is another measurement";
 }
 
-TEST_F(GemmChoiceTest, ADamagedFileIsMeasuredAgainAndSaid) {
+TEST_F(GemmChoiceTest, ADamagedFileIsMeasuredAgainAndReported) {
   choose(2, 1);
   const std::string sound = read_file(kept());
   const auto replaced = [&](const std::string& what, const std::string& by) {
@@ -104,7 +104,7 @@ TEST_F(GemmChoiceTest, ADamagedFileIsMeasuredAgainAndSaid) {
   }
 }
 
-TEST_F(GemmChoiceTest, AFullDiskOrAFolderInItsPlaceChangesNothing) {
+TEST_F(GemmChoiceTest, AFullDiskOrAFolderOfThatNameChangesNothing) {
   set_file_fault("write", 1);
   EXPECT_EQ(choose(2, 1).gemm, GemmType::kFloat);
   set_file_fault("", 0);
@@ -116,13 +116,13 @@ TEST_F(GemmChoiceTest, AFullDiskOrAFolderInItsPlaceChangesNothing) {
   EXPECT_EQ(measured_, 3);
 }
 
-TEST_F(GemmChoiceTest, BothWaysTakeTime) {
+TEST_F(GemmChoiceTest, TimesBothTypes) {
   const GemmTimes times = time_gemm({16, 32, 48}, c10::ScalarType::BFloat16);
   EXPECT_GT(times.storage_ms, 0);
   EXPECT_GT(times.float_ms, 0);
 }
 
-TEST_F(GemmChoiceTest, SaysWhatItRestsOn) {
+TEST_F(GemmChoiceTest, DescribesTheMeasurement) {
   EXPECT_EQ(describe(choose(20.14, 12.5)),
             "fp32: 12.5 ms a product with its gradients, 20.1 in bf16, measured now");
   EXPECT_EQ(describe(choose(1, 2)),

@@ -74,7 +74,7 @@ TEST_F(GenerateTest, TheBatchDoesNotChangeASequence) {
   for (size_t s = 0; s < kPrompts.size(); ++s) EXPECT_EQ(together[s].ids, alone[s].ids);
 }
 
-TEST_F(GenerateTest, WhatASequenceDrawsDoesNotDependOnTheBatch) {
+TEST_F(GenerateTest, ASequenceDrawsTheSameTokensInAnyBatch) {
   std::vector<std::vector<int32_t>> prompts;
   for (int32_t i = 0; i < 9; ++i) {
     std::vector<int32_t>& prompt = prompts.emplace_back(kPrompts[static_cast<size_t>(i) % 3]);
@@ -216,7 +216,7 @@ TEST_F(GenerateTest, RefusesOptionsOutOfRange) {
   EXPECT_THROW(generate(*model_, kPrompts, {.prompt_names = {1}}), Error);
 }
 
-TEST_F(GenerateTest, Bf16AndFp16DecodeAsTheirOwnForwardSays) {
+TEST_F(GenerateTest, Bf16AndFp16DecodeTheTokensOfTheirForward) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const auto model = Model::load(dir_, type, false);
     const std::vector<Generation> got = generate(*model, kPrompts, {.max_new_tokens = 6});
@@ -235,7 +235,7 @@ TEST_F(GenerateTest, Bf16AndFp16DecodeAsTheirOwnForwardSays) {
   }
 }
 
-TEST_F(GenerateTest, ALongropeSequenceIsRefilledWhereItCrosses) {
+TEST_F(GenerateTest, ALongropeSequenceIsRefilledAtTheOriginalLength) {
   Json config = read_json((dir_ / "config.json").string());
   config.set("rope_parameters", parse_json(R"({"rope_type":"longrope","rope_theta":10000.0,
     "original_max_position_embeddings":8,"short_factor":[1,1,1,1],"long_factor":[2,3,5,9]})",

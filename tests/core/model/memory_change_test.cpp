@@ -50,7 +50,7 @@ class SmallestChange : public testing::Test {
   MemoryShape shape_;
 };
 
-TEST_F(SmallestChange, WhatFitsIsNotRefused) {
+TEST_F(SmallestChange, ARunThatFitsIsNotRefused) {
   EXPECT_EQ(error(need(shape_)), "");
   EXPECT_EQ(error(need(shape_) - 1000, 1000), "") << "what is held already is not needed again";
   EXPECT_EQ(error(0), "") << "unknown";
@@ -64,7 +64,7 @@ TEST_F(SmallestChange, KindsAndBothTotalsAreNamed) {
   expect_has(text, " are available; ");
 }
 
-TEST_F(SmallestChange, GoesFromWhatCostsALittleTimeToWhatTrainsSomethingElse) {
+TEST_F(SmallestChange, PrefersASlowerRunToTrainingSomethingElse) {
   MemoryShape less = shape_;
   less.head_mb = 64;
   ASSERT_LT(need(less), need(shape_));
@@ -95,7 +95,7 @@ TEST_F(SmallestChange, NoMicroBatchIsProposedBelowTheLongestSequence) {
   EXPECT_GT(seen, 0);
 }
 
-TEST_F(SmallestChange, WhatIsSetAlreadyIsNotProposed) {
+TEST_F(SmallestChange, ASettingThatIsSetAlreadyIsNotProposed) {
   shape_.head_mb = 16;
   shape_.recompute = true;
   shape_.dtype = c10::ScalarType::BFloat16;

@@ -66,7 +66,7 @@ class MemoryLimit : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(MemoryLimit, IsWhatTheSystemCanGive) {
+TEST_F(MemoryLimit, IsTheMemoryThatTheSystemCanGive) {
   system(900);
   EXPECT_EQ(system_bytes(folder_), 900 * kMiB);
   std::filesystem::remove_all(folder_ / "proc");
@@ -101,7 +101,7 @@ TEST_F(MemoryLimit, VersionOneAndADamagedFileAreRead) {
   }
 }
 
-TEST_F(MemoryLimit, AVariableStandsInItsPlaceAndIsChecked) {
+TEST_F(MemoryLimit, AVariableReplacesItAndIsChecked) {
   setenv("XRUN_MEMORY_MB", "32", 1);
   EXPECT_EQ(available_bytes(), 32'000'000 - memory_count().held);
   for (const char* bad : {"0", "-1", "lots", "99999999999999"}) {
@@ -110,7 +110,7 @@ TEST_F(MemoryLimit, AVariableStandsInItsPlaceAndIsChecked) {
   }
 }
 
-TEST_F(MemoryLimit, WhatTensorsHoldIsTakenOffAVariable) {
+TEST_F(MemoryLimit, TheVariableCountsBytesThatTensorsHold) {
   install_memory_count();
   setenv("XRUN_MEMORY_MB", "100", 1);
   const at::Tensor tensor = at::zeros({16 * kMiB}, at::kByte);
@@ -122,7 +122,7 @@ TEST_F(MemoryLimit, WhatTensorsHoldIsTakenOffAVariable) {
 
 // As between two phases of a run: the system counts the heap as used. In a process of its own, since
 // the heap of this one holds what earlier tests left free.
-TEST_F(MemoryLimit, WhatTheHeapHasFreeIsThereForASecondPlan) {
+TEST_F(MemoryLimit, TheFreeHeapIsAvailableToASecondPlan) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto gains = [this] {
     tune_allocator();

@@ -227,7 +227,7 @@ TEST_F(ModelTest, ATruncatedFileIsNamed) {
   EXPECT_EQ(load_message(), dir_.string() + ": there is no such model folder");
 }
 
-TEST_F(ModelTest, Bf16CopiesFollowTheMastersOnceTheyAreCounted) {
+TEST_F(ModelTest, Bf16CopiesFollowTheMastersAfterAnUpdateIsCounted) {
   const auto model = Model::load(dir_, at::kBFloat16, true);
   const PackInput input = pack_sequences({{1, 2, 3}});
   EXPECT_EQ(model->parameters()[0].master.scalar_type(), at::kFloat);

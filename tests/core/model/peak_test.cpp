@@ -51,7 +51,7 @@ TEST_F(Peak, IsRememberedForEachType) {
   EXPECT_EQ(measurements_, 2);
 }
 
-TEST_F(Peak, IsMeasuredAgainWhereTheFileIsDamagedOrHasNoRate) {
+TEST_F(Peak, IsMeasuredAgainIfTheFileIsDamagedOrHasNoRate) {
   measured(1e10);
   const std::string sound = read_file(file());
   for (const std::string& bad :

@@ -53,7 +53,7 @@ std::string message(const SamplingOptions& options, const char* name = "") {
 
 }  // namespace
 
-TEST(Sampling, KeepsWhatTransformersKeeps) {
+TEST(Sampling, KeepsTheTokensThatTransformersKeeps) {
   const Json golden = read_json(source_path("tests/golden/sampling.json"));
   ASSERT_GE(golden.at("cases").as_array().size(), 440u);
   for (const Json& one : golden.at("cases").as_array()) {

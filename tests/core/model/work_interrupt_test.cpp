@@ -30,7 +30,7 @@ class WorkInterrupt : public testing::Test {
   std::filesystem::path dir_;
 };
 
-TEST_F(WorkInterrupt, StopsAPassOnlyWhereAPollSaysSo) {
+TEST_F(WorkInterrupt, StopsAPassOnlyIfThePollInterrupts) {
   const auto model = Model::load(dir_, at::kFloat, true);
   const at::AutoGradMode gradients_on(true);
   const PackInput input = pack_sequences({{1, 2, 3, 4}});

@@ -37,7 +37,7 @@ TEST(HoldsAnswer, NumbersStandAlone) {
   EXPECT_TRUE(holds_answer("答案是42。", "42"));
 }
 
-TEST(HoldsAnswer, AnEdgeThatIsNoLetterMayTouchAWord) {
+TEST(HoldsAnswer, AnEdgeThatIsNotALetterMayBeNextToAWord) {
   EXPECT_TRUE(holds_answer("x-5", "-5"));
   EXPECT_TRUE(holds_answer("C++20", "C++"));
   EXPECT_FALSE(holds_answer("a%w+", "[a-z]")) << "an answer is no pattern";
@@ -68,7 +68,7 @@ TEST(StopText, PiecesDoNotChangeARandomText) {
   }
 }
 
-TEST(StopText, HoldsBackWhatMayBeginAStop) {
+TEST(StopText, HoldsBackTextThatMayBeginAStop) {
   const std::vector<std::string> stops = {"\nUser:"};
   StopText scan(stops);
   EXPECT_EQ(scan.push("yes\n"), "yes");

@@ -83,7 +83,7 @@ TEST_F(TextSampler, AStopStringOverThreeTokensTrimsTextAndKeepsIds) {
   EXPECT_EQ(ids.size(), got.generation.logprobs.size());
 }
 
-TEST_F(TextSampler, StreamedPiecesAreTheTextAndNoneSplitsACharacter) {
+TEST_F(TextSampler, StreamedPiecesJoinToTheTextAndSplitNoCharacter) {
   std::vector<std::string> streamed(6);
   int pieces = 0, characters = 0;
   options_.generate.batch = 3;
@@ -152,7 +152,7 @@ TEST_F(TextSampler, ATurnEndsWithTheTokenThatTheTemplateWritesBehindIt) {
   EXPECT_EQ(end_of("{{ raise_exception('a system message is wanted') }}"), std::nullopt);
 }
 
-TEST_F(TextSampler, AnswersEndWithWhatModelAndTokenizerName) {
+TEST_F(TextSampler, AnswersEndWithTheStopIdsOfModelAndTokenizer) {
   EXPECT_EQ(stop_ids_of(*model_, *tokenizer_),
             std::vector<int32_t>({*tokenizer_->id_of("<|im_end|>")}));
 }

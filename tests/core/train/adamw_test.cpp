@@ -87,7 +87,7 @@ TEST(AdamW, UpdatesAsTorchDoesWithDecayAndClipping) {
   }
 }
 
-TEST(AdamW, SkipsAWeightWithoutGradientWhole) {
+TEST(AdamW, LeavesAWeightWithoutGradientUnchanged) {
   auto weights = std::make_shared<StubTrainable>();
   weights->add("a", {1, 2, 3, 4}, {2, 2});
   weights->add("b", {1, 2, 3, 4}, {2, 2});
@@ -149,7 +149,7 @@ TEST(AdamW, StateHasTwoMomentsAWeightAndNothingElse) {
   EXPECT_EQ(bytes, 2 * 4 * (15 + 7 + 4));
 }
 
-TEST(AdamW, RestoredItGoesOnWithTheSameBits) {
+TEST(AdamW, ComputesTheSameBitsAfterARestore) {
   const Json all = golden();
   const Json& run = all.at("runs").as_array()[1];
   const auto weights = weights_of(all, run);

@@ -98,7 +98,7 @@ TEST_F(AdapterPolicyTest, DropoutDiffersBetweenSidesAndNeverInTheReference) {
   EXPECT_TRUE(at::equal(t.reference->token_logprob(micro.all()), reference));
 }
 
-TEST_F(AdapterPolicyTest, GoesOnFromWhatItSaved) {
+TEST_F(AdapterPolicyTest, ContinuesFromItsSavedState) {
   const auto losses = [&](int64_t saved_at) {
     Trained t = open(lora(0.3));
     std::vector<double> all;
@@ -139,7 +139,7 @@ TEST_F(AdapterPolicyTest, AnExportIsMergedAndHasTheAdapterByItself) {
   EXPECT_TRUE(at::equal(chosen(*trained_on->reference()), want));
 }
 
-TEST_F(AdapterPolicyTest, WhatDoesNotFitIsRefusedBeforeWeightsLoad) {
+TEST_F(AdapterPolicyTest, AnAdapterThatDoesNotFitIsRefusedBeforeWeightsLoad) {
   PolicyOptions options = lora();
   options.lora->targets = {"c_attn"};
   EXPECT_THROW(Policy::open(folder_.model(), options), UsageError);

@@ -24,7 +24,7 @@ std::string message_of(F f) {
   return "";
 }
 
-TEST(Batch, FieldsAreInStreamOrderWhateverThePacking) {
+TEST(Batch, FieldsAreInStreamOrderInAnyPacking) {
   const std::vector<TinyPair> pairs = tiny_pairs(7);
   const auto whole = tiny_batch(pairs, 7);
   Batch pieces({}, tiny_packs(pairs, 3, /*reversed=*/true));
@@ -98,7 +98,7 @@ Batch uneven_batch() {
   return Batch(info, uneven_packs());
 }
 
-TEST(Batch, AFieldWhoseUnitCannotBeToldIsRefused) {
+TEST(Batch, AFieldOfAnAmbiguousUnitIsRefused) {
   Batch batch = uneven_batch();
   EXPECT_EQ(message_of([&] { batch.set_field("old", at::arange(4, at::kFloat)); }),
             "batch.old has 4 values, and this batch has 4 sequences and 4 trained tokens: write "
@@ -149,14 +149,14 @@ TEST(Batch, OneTrainedTokenPerSequenceReadsTheSameEitherWay) {
   EXPECT_TRUE(at::equal(batch.micros()[0]->all().field("x"), at::tensor({1.f, 2.f})));
 }
 
-TEST(Batch, RefusesAPairThatStandsInTwoPacks) {
+TEST(Batch, RefusesAPairInTwoPacks) {
   std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(2), 2);
   packs.push_back(packs[0]);
   EXPECT_NE(message_of([&] { Batch batch({}, packs); }).find("must be unique in a step"),
             std::string::npos);
 }
 
-TEST(View, SidesArePairedAndTheirRowsAreTheirOwn) {
+TEST(View, SidesArePairedAndHaveOnlyTheirRows) {
   const std::vector<TinyPair> pairs = tiny_pairs(6);
   Batch batch({}, tiny_packs(pairs, 6, /*reversed=*/true));
   const View chosen = batch.micros()[0]->chosen(), rejected = batch.micros()[0]->rejected();

@@ -46,7 +46,7 @@ class DataBatchTest : public testing::Test {
   std::shared_ptr<Reference> reference_;
 };
 
-TEST_F(DataBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
+TEST_F(DataBatchTest, KeepsTheOrderOfTheRowsInAnyPacks) {
   const DataSet set = golden_pairs();
   const std::vector<int64_t> rows = {11, 3, 70, 4, 29};
   const auto one = data_batch(set, rows, 8192), many = data_batch(set, rows, 256);

@@ -50,7 +50,7 @@ TEST_F(EvaluateTest, BeforeTrainingItIsLn2AndOneHalf) {
   EXPECT_EQ(policy_->update_count(), 0);
 }
 
-TEST_F(EvaluateTest, EveryPairCountsOnceHoweverTheyComeTogether) {
+TEST_F(EvaluateTest, EveryPairCountsOnceInAnyBatches) {
   AdamWOptions options;
   options.lr = 1e-2;
   AdamW adamw({policy_}, options);
@@ -89,7 +89,7 @@ TEST_F(EvaluateTest, NothingToEvaluateGivesNoMetrics) {
   EXPECT_NEAR(value(evaluate(stream(pairs, 3, 2), objective), "loss"), std::log(2.0), 1e-6);
 }
 
-TEST_F(EvaluateTest, WhatAnObjectiveDrawsIsTheSameEachTimeAndLeavesNoTrace) {
+TEST_F(EvaluateTest, AnObjectiveDrawsTheSameNumbersEachTimeAndRestoresTheGenerator) {
   const Objective draws = [&](MicroBatch& p) {
     ObjectiveResult result;
     result.losses.emplace_back(Unit::kPair, at::rand({p.pair_count()}));

@@ -28,7 +28,7 @@ class MemoryPlan : public testing::TestWithParam<MemoryCase> {
   TinyFolder folder_;
 };
 
-TEST_P(MemoryPlan, IsWithinTenPercentOfWhatIsMeasured) {
+TEST_P(MemoryPlan, IsWithinTenPercentOfTheMeasurement) {
   if (GetParam().column == ReferenceColumn::kWarm) run_before(folder_, GetParam());
   Steps steps(folder_, GetParam());
   steps.step();

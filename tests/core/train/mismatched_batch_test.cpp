@@ -77,7 +77,7 @@ TEST(MismatchedBatch, PackingDoesNotChangeIt) {
   for (const auto& micro : batch->micros()) EXPECT_LE(micro->token_count(), 10);
 }
 
-TEST(MismatchedBatch, AnAnswerIsCutWhereTheDataAllowNoMore) {
+TEST(MismatchedBatch, AnAnswerIsCutAtTheLimitOfTheData) {
   BatchInfo info;
   info.max_tokens = 100;
   info.max_length = 5;

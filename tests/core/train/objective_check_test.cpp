@@ -49,14 +49,14 @@ class NonSeparableRow : public testing::Test {
   std::unique_ptr<Batch> batch_;
 };
 
-TEST_F(NonSeparableRow, IsNoneOfASumOverUnits) {
+TEST_F(NonSeparableRow, ASumOverUnitsHasNone) {
   EXPECT_EQ(row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); }), "");
   EXPECT_EQ(row([&](MicroBatch& m) { return stand_in_.token_logprob(m.all(), "policy", true); },
                 Unit::kToken),
             "");
 }
 
-TEST_F(NonSeparableRow, IsTheFirstWhoseLossLeansOnAnother) {
+TEST_F(NonSeparableRow, IsTheFirstRowWhoseLossDependsOnAnother) {
   EXPECT_EQ(row([&](MicroBatch& m) {
               const at::Tensor h = margin(m);
               return -at::log_sigmoid(h - 0.5 * h.mean());
@@ -64,7 +64,7 @@ TEST_F(NonSeparableRow, IsTheFirstWhoseLossLeansOnAnother) {
             "pairs.jsonl:10");
 }
 
-TEST_F(NonSeparableRow, LeavesTheLogprobsAsTheyWere) {
+TEST_F(NonSeparableRow, RestoresTheLogprobs) {
   MicroBatch& micro = *batch_->micros().front();
   const at::Tensor before = margin(micro).detach().clone();
   row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); });
@@ -78,7 +78,7 @@ TEST_F(NonSeparableRow, LeavesTheLogprobsAsTheyWere) {
   EXPECT_TRUE(before.allclose(margin(micro).detach(), 1e-12, 1e-12));
 }
 
-TEST(LogprobCheck, AllowsMoreErrorWhereTheLossIsNarrow) {
+TEST(LogprobCheck, AllowsMoreErrorInAFloat32Loss) {
   LogprobCheck check;
   EXPECT_TRUE(check.agrees({.error = 1e-6}));
   EXPECT_FALSE(check.agrees({.error = 1e-4}));

@@ -39,7 +39,7 @@ TEST(Objective, AWrongShapeIsPrinted) {
             "the loss has shape [8, 1], wanted [8] (one per pair of this micro-batch)");
 }
 
-TEST(Objective, SeveralLossesAreToldApart) {
+TEST(Objective, AnErrorNamesWhichOfSeveralLosses) {
   EXPECT_EQ(breach({{Unit::kPair, at::ones({8})}, {Unit::kSequence, at::ones({8})}}),
             "the sequence loss has 8 elements, wanted 16 (one per sequence of this micro-batch)");
   EXPECT_EQ(breach({{Unit::kPair, at::ones({8})}, {Unit::kPair, at::ones({8})}}),

@@ -87,7 +87,7 @@ TEST_F(PolicyHeadTest, PlainLogProbsAreTokenLogProbs) {
   }
 }
 
-TEST_F(PolicyHeadTest, AViewHasItsOwnRowsAndNoOthers) {
+TEST_F(PolicyHeadTest, AViewHasOnlyItsRows) {
   const auto batch = tiny_batch(tiny_pairs(5), 5);
   MicroBatch& micro = *batch->micros()[0];
   const HeadResult all = policy_head(*policy_, micro.all(), everything());
@@ -206,7 +206,7 @@ TEST_F(PolicyHeadTest, TheReferenceSharesThePolicysForwardAndItsGraph) {
   EXPECT_FALSE(reference_->loaded());
 }
 
-TEST_F(PolicyHeadTest, TheReferenceStaysWhatThePolicyWas) {
+TEST_F(PolicyHeadTest, TheReferenceKeepsThePolicysFirstValues) {
   const std::vector<TinyPair> pairs = tiny_pairs(4);
   const auto batch = tiny_batch(pairs, 4);
   const View view = batch->micros()[0]->rejected();

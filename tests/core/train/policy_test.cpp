@@ -98,7 +98,7 @@ std::map<std::string, std::vector<int64_t>> weights_of(const std::filesystem::pa
   return shapes;
 }
 
-TEST(Policy, TheKeysOfAnExportAreTheFoldersOwn) {
+TEST(Policy, AnExportHasTheKeysOfItsFolder) {
   TinyFolder folder;
   const std::filesystem::path model = folder.model();
   for (const bool lora : {false, true}) {
@@ -183,7 +183,7 @@ TEST(Policy, ATokenizerWithMoreIdsThanTheEmbeddingIsRefused) {
 
 TEST(Policy, NeedsAModelFolder) { EXPECT_THROW(Policy::open("/nonexistent/model"), Error); }
 
-TEST(Policy, LoadsNothingUntilItIsAsked) {
+TEST(Policy, LoadsNothingBeforeTheFirstForward) {
   TinyFolder folder;
   const auto policy = Policy::open(folder.model());
   AdamWOptions options;
@@ -195,7 +195,7 @@ TEST(Policy, LoadsNothingUntilItIsAsked) {
   EXPECT_TRUE(policy->loaded());
 }
 
-TEST(Policy, ATokenizerThatIsMissingIsNamedWhenAskedFor) {
+TEST(Policy, AMissingTokenizerIsNamedAtFirstUse) {
   TinyFolder folder;
   const auto policy = Policy::open(folder.model());
   EXPECT_THROW(policy->tokenizer(), Error);

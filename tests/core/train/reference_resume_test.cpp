@@ -14,7 +14,7 @@ namespace {
 
 using ReferenceResume = ReferenceTest;
 
-TEST_F(ReferenceResume, AResumedRunGoesOnWithTheSameBitsFromTheColumn) {
+TEST_F(ReferenceResume, AResumedRunReadsTheSameBitsFromTheColumn) {
   const auto one_step = [&](Trained& t) {
     train_step({{batch(tiny_pairs(6), 3).get(), dpo(t.policy, t.reference, 0.1)}}, t.adamw.get());
   };
@@ -54,7 +54,7 @@ TEST_F(ReferenceResume, ResumingWithAnotherFolderIsRefused) {
   }
 }
 
-TEST_F(ReferenceResume, ResumingInAnotherComputeTypeTakesTheDigestsAgain) {
+TEST_F(ReferenceResume, ResumingInAnotherComputeTypeComputesTheDigestsAgain) {
   Trained t = open();
   t.policy->set_snapshot_dir(folder_.path() / "references");
   step(t);

@@ -74,7 +74,7 @@ TEST_F(ScorerTest, TheHeadAndTheBodyLearn) {
   EXPECT_NE(policy_->digest(), before);
 }
 
-TEST_F(ScorerTest, AScoreIsThatOfTheLastTokenWhateverThePacking) {
+TEST_F(ScorerTest, AScoreIsThatOfTheLastTokenInAnyPacking) {
   train(3);
   const std::vector<TinyPair> pairs = tiny_pairs(5);
   const at::Tensor whole = scorer_->score(*tiny_batch(pairs, 5));
@@ -121,7 +121,7 @@ TEST_F(ScorerTest, RestoresToTheSameScores) {
 }
 
 // Folders, heads and scores by transformers (tests/golden/make/scores.py).
-TEST_F(ScorerTest, AgreesWithTransformersAndExportsWhatItWouldWrite) {
+TEST_F(ScorerTest, AgreesWithTransformersAndExportsItsFolder) {
   const Json golden = read_json((kGolden / "scores.json").string());
   for (const auto& [name, wanted] : golden.at("models").as_object()) {
     SCOPED_TRACE(name);

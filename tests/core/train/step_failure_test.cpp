@@ -43,7 +43,7 @@ TEST_F(StepTest, ANonFiniteLossNamesItsRowAndChangesNothing) {
   EXPECT_TRUE(adamw_->gradients().empty());
 }
 
-TEST_F(StepTest, ANonFiniteGradientIsNoUpdateEither) {
+TEST_F(StepTest, ANonFiniteGradientUpdatesNothing) {
   const auto batch = tiny_batch(tiny_pairs(2), 2);
   const Objective bad = [&](MicroBatch& p) {
     // sqrt has an infinite slope at 0: 0 * inf is nan.

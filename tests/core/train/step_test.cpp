@@ -55,7 +55,7 @@ TEST_F(StepTest, TheLossFallsOnTheSamePairs) {
   EXPECT_LT(loss, 0.3);
 }
 
-TEST_F(StepTest, WithoutAWeightNothingIsUpdatedAndItSaysSo) {
+TEST_F(StepTest, AStepOfWeightZeroUpdatesNothingAndReportsIt) {
   std::vector<TinyPair> pairs = tiny_pairs(3);
   for (TinyPair& pair : pairs) pair.weight = 0;
   AdamWOptions decaying;

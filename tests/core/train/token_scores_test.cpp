@@ -13,7 +13,7 @@
 namespace xrun::token_scores_test {
 namespace {
 
-TEST(TokenScores, AreThoseThatTrainingSeesWhateverTheOrderOfTheSegments) {
+TEST(TokenScores, AreThoseOfTrainingInAnyOrderOfSegments) {
   const TinyFolder folder;
   const auto policy = Policy::open(folder.model());
   for (const bool reversed : {false, true}) {
@@ -41,7 +41,7 @@ TEST(TokenScores, AnEmptyPackHasNone) {
   EXPECT_TRUE(token_scores(*Policy::open(folder.model()), PackedBatch(), {}).empty());
 }
 
-TEST(TokenScores, AReferenceThatIsThePolicyScoresAlike) {
+TEST(TokenScores, AReferenceEqualToThePolicyGivesTheSameScores) {
   const TinyFolder folder;
   const auto policy = Policy::open(folder.model());
   const auto reference = policy->reference();

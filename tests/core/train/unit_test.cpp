@@ -117,7 +117,7 @@ TEST_F(GroupStep, AGroupInTwoMicroBatchesIsRefused) {
   EXPECT_EQ(batch->micros()[0]->unit_count(Unit::kSequence), 2);
 }
 
-TEST_F(GroupStep, ABatchWithoutGroupsOrChunksSaysWhatItHas) {
+TEST_F(GroupStep, ABatchWithoutGroupsOrChunksListsItsUnits) {
   std::vector<TinySequence> alone = kSequences;
   for (TinySequence& sequence : alone) sequence.group = -1;
   const auto batch = batch_of(alone, {{0, 1, 2}});
@@ -170,7 +170,7 @@ TEST_F(ChunkStep, AChunkWeighsItsTokens) {
   EXPECT_NEAR(loss, -(one + 2 * two + 1.5 * three) / 4.5, 1e-4);
 }
 
-TEST_F(ChunkStep, AChunkLiesInOneSegment) {
+TEST_F(ChunkStep, AChunkIsWithinOneSegment) {
   PackedBatch wrong = pack();
   wrong.chunk[4] = 0;
   EXPECT_EQ(message_of([&] { wrong.validate(250); }),

@@ -149,7 +149,7 @@ TEST(VarlenAttention, SegmentsNeverSeeEachOther) {
   }
 }
 
-TEST(VarlenAttention, AWindowAsLongAsTheSegmentIsNoWindow) {
+TEST(VarlenAttention, AWindowAsLongAsTheSegmentChangesNothing) {
   const at::NoGradGuard no_grad;
   const at::Tensor q = random_tensor({90, 2, 8}, 1), k = random_tensor({90, 1, 8}, 2);
   EXPECT_TRUE(varlen_attention(q, k, k, {0, 80, 90}, 0.4, 80)
@@ -172,7 +172,7 @@ TEST(VarlenAttention, AgreesWithFiniteDifferences) {
       {random_tensor({10, 4, 6}, 1), random_tensor({10, 2, 6}, 2), random_tensor({10, 2, 6}, 3)});
 }
 
-TEST(VarlenAttention, LongSegmentsBesideShortOnesGiveTheSameAsAlone) {
+TEST(VarlenAttention, ALongSegmentHasTheSameBitsAloneAndBesideShortOnes) {
   const at::NoGradGuard no_grad;
   const at::Tensor q = random_tensor({700, 2, 8}, 1), k = random_tensor({700, 1, 8}, 2);
   const at::Tensor both = varlen_attention(q, k, k, {0, 600, 650, 700}, 0.4);

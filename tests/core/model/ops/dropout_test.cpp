@@ -34,7 +34,7 @@ TEST(DropoutMask, IsAFunctionOfKeyAndPlaceAlone) {
   }
 }
 
-TEST(DropoutMask, RefusesWhatIsNoRateAndNoNumber) {
+TEST(DropoutMask, RefusesARateOutOfRangeAndATypeWithoutFractions) {
   for (const double rate : {-0.1, 1.0, std::nan("")}) {
     EXPECT_THROW(dropout_mask(at::zeros({3}), 5, rate), Error) << rate;
   }

@@ -130,7 +130,7 @@ TEST(TargetsAlone, NoRowsGiveAnEmptyResultAndZeroGradients) {
   EXPECT_EQ(g.weight.abs().sum().item<double>(), 0);
 }
 
-TEST(TargetsAlone, OnlyWhatNeedsAGradientGetsOne) {
+TEST(TargetsAlone, OnlyInputsThatNeedAGradientGetOne) {
   const Problem p = make_problem(6, 5, 11, 4);
   const at::Tensor h = p.hidden.clone().set_requires_grad(true);
   linear_head(h, p.weight, p.index, p.target).logprob.sum().backward();

@@ -50,7 +50,7 @@ TEST(Linear, StorageTypeIsAtensLinear) {
   EXPECT_TRUE(linear(in.x, in.weight, {}, GemmType::kFloat).equal(at::linear(in.x, in.weight)));
 }
 
-TEST(Linear, WidenedProductsRoundOnce) {
+TEST(Linear, UpcastProductsRoundOnce) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     for (const int64_t T : {0, 1, 130}) {
       const Operands in = some(T, type), wide = in.to(at::kDouble);

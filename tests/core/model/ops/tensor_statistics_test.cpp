@@ -28,7 +28,7 @@ TEST(TensorStatistics, AgreesWithATenOnAnOddShapeAndStrides) {
   EXPECT_EQ(std::accumulate(found.histogram.begin(), found.histogram.end(), int64_t{0}), 37 * 53);
 }
 
-TEST(TensorStatistics, CountsWhatIsNotFiniteApart) {
+TEST(TensorStatistics, CountsNonFiniteValuesSeparately) {
   at::Tensor tensor = at::ones({10});
   tensor[0] = std::numeric_limits<float>::quiet_NaN();
   tensor[1] = -std::numeric_limits<float>::infinity();
@@ -61,7 +61,7 @@ TEST(TensorStatistics, TheSpanOfExtremesMayOverflow) {
   EXPECT_EQ(found.histogram.back(), 1);
 }
 
-TEST(TensorStatistics, TakesEveryTypeOfNumber) {
+TEST(TensorStatistics, ReadsEveryTypeOfNumber) {
   for (const at::ScalarType type : {at::kBool, at::kByte, at::kLong, at::kHalf, at::kBFloat16}) {
     EXPECT_EQ(tensor_statistics(at::ones({100}, type)).mean, 1) << type;
   }

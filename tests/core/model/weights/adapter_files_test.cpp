@@ -98,7 +98,7 @@ TEST_P(AdapterGoldenTest, AWrittenFolderIsTheSameAdapter) {
 }
 
 // A map of one layer only: its role would match the map in every layer.
-TEST(AdapterFiles, TargetsAreWholeNamesWherePartsWouldMeanMore) {
+TEST(AdapterFiles, TargetsAreFullNamesIfRolesWouldMatchMoreModules) {
   const ScratchFolder scratch;
   const ModelConfig config = read_model_config(kGolden / "models/tied_gqa");
   write_adapter(*read_adapter(kGolden / "adapters/one_layer", config), config, "b",
@@ -129,7 +129,7 @@ class BadAdapterTest : public testing::Test {
   fs::path dir_;
 };
 
-TEST_F(BadAdapterTest, WhatItAsksForAndWeLackIsNamed) {
+TEST_F(BadAdapterTest, AnUnsupportedKeyIsNamed) {
   EXPECT_EQ(error_with("peft_type", "IA3"), "peft_type is 'IA3', only LORA adapters are supported");
   EXPECT_EQ(error_with("use_dora", true), "use_dora is true, which is not supported");
   EXPECT_EQ(error_with("bias", "all"), "bias is \"all\", which is not supported");

@@ -193,7 +193,7 @@ TEST(Recompute, HasTheBitsOfAPlainRun) {
   }
 }
 
-TEST(Recompute, WhatRoutersSawKeepsItsGraph) {
+TEST(Recompute, RouterStatisticsKeepTheirGraph) {
   const auto gradient = [](bool recompute) {
     const auto model =
         Model::load(model_dir("qwen3_moe"), {.trainable = true, .recompute = recompute});

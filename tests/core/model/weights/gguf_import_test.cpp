@@ -129,7 +129,7 @@ TEST_F(GgufImportTest, LogProbsAreThoseOfTransformersOnTheSameFile) {
   }
 }
 
-TEST_F(GgufImportTest, ConfigSaysWhatTheFileSays) {
+TEST_F(GgufImportTest, TheConfigHasTheSizesOfTheFile) {
   import_gguf(kGolden / "tiny.gguf", dir_ / "out/");
   const Json config = read_json((dir_ / "out/config.json").string());
   EXPECT_EQ(config.at("rms_norm_eps").as_double(), 1e-5);  // not the float32's 9.99...e-06
@@ -162,7 +162,7 @@ TEST_F(GgufImportTest, TokensAreThoseOfTheTokenizersLibrary) {
   EXPECT_FALSE(tokenizer->is_special(270));
 }
 
-TEST_F(GgufImportTest, NamedChatTemplatesAreImportedBesideTheDefault) {
+TEST_F(GgufImportTest, NamedChatTemplatesAreImportedToo) {
   import_gguf(with_text("tokenizer.chat_template.tool_use", "{{ tools }}"), dir_ / "out");
   const auto tokenizer = Tokenizer::load(dir_ / "out");
   ASSERT_EQ(tokenizer->chat_templates().size(), 2u);
@@ -172,7 +172,7 @@ TEST_F(GgufImportTest, NamedChatTemplatesAreImportedBesideTheDefault) {
   EXPECT_NE(tokenizer->chat_template().find("<|im_start|>"), std::string::npos);
 }
 
-TEST_F(GgufImportTest, RefusesByNameWhatItDoesNotImport) {
+TEST_F(GgufImportTest, NamesAnUnsupportedFeature) {
   expect_refusal(changed("llama", "falco"), "general.architecture is \"falco\"");
   expect_refusal(changed("gpt2", "bert"), "tokenizer.ggml.model is \"bert\"");
   expect_refusal(changed("smollm", "falcon"), "tokenizer.ggml.pre is \"falcon\"");

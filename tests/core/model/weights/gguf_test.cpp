@@ -89,7 +89,7 @@ class Gguf : public testing::Test {
   std::filesystem::path path_;
 };
 
-TEST_F(Gguf, TellsMetadataAndShapes) {
+TEST_F(Gguf, ReadsMetadataAndShapes) {
   const GgufFile file(kTiny);
   EXPECT_EQ(file.version(), 3);
   EXPECT_EQ(file.find("llama.block_count")->as_int(), 2);
@@ -107,7 +107,7 @@ TEST_F(Gguf, VersionTwoReadsAsVersionThree) {
   EXPECT_EQ(GgufFile(path_).version(), 2);
 }
 
-TEST_F(Gguf, TensorsOwnAlignedStorage) {
+TEST_F(Gguf, TensorsHaveAlignedStorage) {
   write(read_file(kTiny));
   const GgufFile file(path_);
   const at::Tensor values = file.read(*file.find_tensor("blk.0.attn_q.weight"));
@@ -203,7 +203,7 @@ TEST_F(Gguf, RefusesTensorsThatDoNotFit) {
       "general.alignment is 24, wanted a power of two");
 }
 
-TEST(BlockFormat, NamesWhatItDoesNotDecode) {
+TEST(BlockFormat, NamesAnUnsupportedFormat) {
   EXPECT_EQ(block_format_name(14), "Q6_K");
   EXPECT_EQ(block_format_name(30), "BF16");
   EXPECT_EQ(block_format_name(4000), "type 4000");

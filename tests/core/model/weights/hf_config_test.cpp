@@ -82,7 +82,7 @@ TEST(HfConfig, ReadsBothDtypeKeysAndBothEosForms) {
             (std::vector<int32_t>{1, 2}));
 }
 
-TEST(HfConfig, NamesFileKeyAndValueOfWhatIsWrong) {
+TEST(HfConfig, AnErrorNamesFileKeyAndValue) {
   EXPECT_EQ(message(with("hidden_size", "\"64\"")),
             "config.json: hidden_size is \"64\", it must be a positive integer");
   EXPECT_EQ(message(with("vocab_size", "0")),
@@ -126,7 +126,7 @@ TEST(HfConfig, AnUnknownRopeTypeIsRefusedByName) {
             "config.json: partial_rotary_factor is not supported; it must be 1");
 }
 
-TEST(HfConfig, QwenFamiliesDifferWhereTheirPagesSayTheyDo) {
+TEST(HfConfig, QwenFamiliesHaveTheirDocumentedDefaults) {
   Json two = with("model_type", "\"qwen2\"");
   EXPECT_TRUE(parse(two).qkv_bias);
   EXPECT_FALSE(parse(two).out_bias);
@@ -183,7 +183,7 @@ TEST(HfConfig, AnUnknownActivationIsNamed) {
   EXPECT_EQ(parse(with("hidden_act", "\"gelu_pytorch_tanh\"")).activation, Activation::kGeluTanh);
 }
 
-TEST(HfConfig, AClassifierIsNoLanguageModel) {
+TEST(HfConfig, RefusesAClassifier) {
   EXPECT_EQ(
       message(with("architectures", R"(["LlamaForSequenceClassification"])")),
       "config.json: architectures is [\"LlamaForSequenceClassification\"], which is not a causal "
@@ -214,7 +214,7 @@ TEST(HfConfig, DropoutThatIsIgnoredIsNoted) {
                                 "trained without dropout"}));
 }
 
-TEST(HfConfig, ReadsGpt2InItsOwnKeys) {
+TEST(HfConfig, ReadsTheKeysOfGpt2) {
   Json config = parse_json(R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_embd":48,
     "n_layer":3,"n_head":4,"n_positions":32,"vocab_size":100,"scale_attn_weights":false,
     "scale_attn_by_inverse_layer_idx":true,"activation_function":"gelu_new"})",

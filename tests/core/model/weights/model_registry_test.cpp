@@ -91,7 +91,7 @@ class ModelRegistry : public testing::Test {
   std::optional<ScopedVariable> path_, cache_, hub_;
 };
 
-TEST_F(ModelRegistry, FetchesOnceWithACheckedHashAndSaysSoFirst) {
+TEST_F(ModelRegistry, AnnouncesThenFetchesOnceWithACheckedHash) {
   std::vector<std::string> said;
   EXPECT_FALSE(is_fetched(tiny_));
   const fs::path folder = fetch_model(tiny_, [&](const std::string& line) {
@@ -116,7 +116,7 @@ TEST_F(ModelRegistry, FetchesOnceWithACheckedHashAndSaysSoFirst) {
   EXPECT_EQ(calls(), before);
 }
 
-TEST_F(ModelRegistry, AFailedDownloadTellsWhyAndWhatToRunByHand) {
+TEST_F(ModelRegistry, AFailedDownloadReportsTheCauseAndTheCommandsToRun) {
   play_python("echo noise; echo 'ERROR: no network' >&2; exit 1");
   try {
     fetch_model(tiny_);
@@ -135,7 +135,7 @@ TEST_F(ModelRegistry, AFailedDownloadTellsWhyAndWhatToRunByHand) {
   EXPECT_EQ(fetch_model(tiny_), dir_ / "cache/models/tiny");
 }
 
-TEST_F(ModelRegistry, ADiskTooSmallIsSaidBeforeAnythingIsFetched) {
+TEST_F(ModelRegistry, AFullDiskIsReportedBeforeAnythingIsFetched) {
   KnownModel large = tiny_;
   large.disk_mb = 2'000'000'000;
   try {
@@ -157,7 +157,7 @@ TEST_F(ModelRegistry, ASignalEndsTheDownload) {
   EXPECT_TRUE(models().empty());
 }
 
-TEST_F(ModelRegistry, AFolderThatMayNotBeEnteredIsNoMissingOne) {
+TEST_F(ModelRegistry, AFolderWithoutPermissionIsNotReportedAsMissing) {
   make_dirs(dir_ / "shut/model");
   fs::permissions(dir_ / "shut", fs::perms::none);
   const bool root = ::geteuid() == 0;  // whom nothing is denied
@@ -207,7 +207,7 @@ TEST_F(ModelRegistry, ARepositoryOfTheHuggingFaceCacheIsFound) {
   EXPECT_NE(error_of("org/small-1.5"), "");
 }
 
-TEST_F(ModelRegistry, AnUnknownNameTellsTheNearestAndTheWays) {
+TEST_F(ModelRegistry, AnUnknownNameSuggestsTheNearestAndTheAlternatives) {
   const std::string typo = error_of("smollm2-135m-instrcut");
   EXPECT_NE(typo.find("did you mean smollm2-135m-instruct?"), std::string::npos) << typo;
   EXPECT_NE(error_of("../../no-such-folder").find("no such folder"), std::string::npos);

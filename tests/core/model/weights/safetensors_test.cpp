@@ -60,7 +60,7 @@ std::vector<NamedTensor> some_tensors() {
 
 }  // namespace
 
-TEST_F(SafetensorsTest, ReadsBackWhatItWrote) {
+TEST_F(SafetensorsTest, AWrittenFileReadsBackEqual) {
   write_safetensors(path(), some_tensors(), {{"format", "pt"}});
   const SafetensorsFile file(path());
   EXPECT_EQ(file.metadata().at("format"), "pt");
@@ -99,7 +99,7 @@ TEST_F(SafetensorsTest, ATensorThatWasReadSurvivesTheFile) {
   EXPECT_TRUE(read.equal(at::arange(4, at::kFloat)));
 }
 
-TEST_F(SafetensorsTest, ATransposedTensorIsWrittenInItsOwnOrder) {
+TEST_F(SafetensorsTest, ATransposedTensorIsWrittenInLogicalOrder) {
   write_safetensors(path(), {{"t", at::arange(6, at::kFloat).view({2, 3}).t()}});
   EXPECT_TRUE(SafetensorsFile(path()).read("t").equal(at::arange(6, at::kFloat).view({2, 3}).t()));
 }
