@@ -3,7 +3,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 export XRUN_CACHE=$PWD/store
-wants 0 'holds no caches' "$xrun" cache ls
+wants 0 'has no caches' "$xrun" cache ls
 "$xrun" cache rm --all # of a store that is not there
 cache_dpo() { "$xrun" cache "$root/recipes/dpo.lua" --set model=tiny --set data.1.path="$root/tests/data/pairs.jsonl" "$@"; }
 (ulimit -f 1; wants 1 'File too large' cache_dpo) # 1 KiB
@@ -40,7 +40,7 @@ rm "store/data/$key/mine"
 [ -d "store/data/$key" ] || fail "--unfinished removed a finished cache"
 wants 0 "/$key" "$xrun" cache rm "${key:0:6}"
 [ ! -e "store/data/$key" ] || fail "it is still there"
-wants 0 'holds no caches' "$xrun" cache ls
+wants 0 'has no caches' "$xrun" cache ls
 mkdir -p store/file_digests
 touch store/file_digests/{"$key.json","$key.json.tmp7"} store/file_digests/mine
 wants 0 'forgot the digests of data files in' "$xrun" cache rm --all

@@ -21,13 +21,13 @@ done
 # Two phases, killed in both; --json.
 wants 0 '"verdict":"ok"' verify "$root/recipes/sft_dpo.lua" --steps 10 --kill-at 4 --kill-at 9 --json
 
-# A counter in a local is not restored: the first divergence is named and attributed to the resume. A
-# recipe that reads the clock is distinguished from it.
+# A counter in a local is not restored: the first step that differs is named, and the
+# resume as its cause. A clock makes undisturbed runs differ.
 sed 's|^for step, batch in.*|local seen = 0\n&\n  seen = seen + 1|; s|run:log(adamw:step(batch, dpo))|adamw:step(batch, dpo) run:log({ seen = seen })|' \
   "$root/recipes/dpo.lua" >counter.lua
 wants 1 'step 2: recipe/seen is 3 in the undisturbed run, 1 in the resumed one' \
   verify counter.lua --set answers=0 --kill-at 2
-grep -q 'it is the resume that differs' out.txt || { cat out.txt; fail "counter"; }
+grep -q 'so the resume is at fault' out.txt || { cat out.txt; fail "counter"; }
 sed 's|run:log(adamw:step(batch, dpo))|run:log({ clock = os.clock() })\n  &|' \
   "$root/recipes/dpo.lua" >clock.lua
 wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
@@ -37,7 +37,7 @@ wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
 wants 2 '--kill-at 6: the run takes 6 steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 6
 wants 2 'there is no key `betta`' verify "$root/recipes/dpo.lua" --set betta=1
 echo 'print(1)' >none.lua
-wants 1 'saves nothing' "$xrun" verify-resume none.lua
+wants 1 'saves no checkpoint' "$xrun" verify-resume none.lua
 wants 2 'wanted a whole number from 2' "$xrun" verify-resume none.lua --steps 1
 echo 'error("no")' >fails.lua
 wants 1 'first run the recipe by itself' "$xrun" verify-resume fails.lua

@@ -135,7 +135,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
             row};
   }
   Finding finding{Verdict::kOk, subject,
-                  fmt::format("that of {} log-probs equals finite differences; the loss {}",
+                  fmt::format("that of {} log-probs equals finite differences; {}",
                               count_text(values), sides_text(sides))};
   if (const std::string odd = odd_sides(sides); !odd.empty()) {
     finding.verdict = Verdict::kNote;
