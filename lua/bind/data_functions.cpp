@@ -1,11 +1,11 @@
+// filter, map and template: read from a recipe's options, and run on rows by worker states.
+
 #include "lua/bind/data_functions.h"
 
 #include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "lua/bind/template.h"
-#include "lua/bind/restored_row.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
 #include "lua/state/row_json.h"
@@ -22,12 +22,12 @@ class RowFunctions : public RowTransform {
     if (map != nullptr) map_ = load(*map);
   }
 
-  bool apply(Json& row, const std::string& place) override {
+  bool apply(Json& row, const std::string& location) override {
     try {
       return run(row);
     } catch (const Error& error) {
       check_interrupt();
-      throw Error(fmt::format("{}\n  at the row {}", error.what(), place));
+      throw Error(fmt::format("{}\n  at the row {}", error.what(), location));
     }
   }
 

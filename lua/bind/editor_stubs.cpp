@@ -1,6 +1,6 @@
 // Classes with their fields and methods, then the functions of xrun, then ATen's operators.
 
-#include "lua/bind/editor_stubs.h"
+#include "lua/bind/api_text.h"
 
 #include <fmt/format.h>
 

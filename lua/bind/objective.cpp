@@ -1,3 +1,6 @@
+// Calls a Lua objective and reads what it returned; a wrong return value is reported at the
+// objective's own line, not at the step that called it.
+
 #include "lua/bind/objective.h"
 
 #include <ATen/core/Tensor.h>

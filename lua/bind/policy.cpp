@@ -1,4 +1,5 @@
-// xrun.policy and its frozen twin: log-probs and heads of views and of whole batches.
+// xrun.policy, its frozen twin and xrun.scorer: log-probs, heads and scores of views and of whole
+// batches.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/matmul.h>
@@ -13,11 +14,12 @@
 #include "core/train/policy.h"
 #include "core/train/policy_head.h"
 #include "core/train/reference.h"
+#include "core/train/scorer.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
 #include "lua/bind/session.h"
 #include "lua/bind/type_settings.h"
-#include "lua/bind/view.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -164,6 +166,20 @@ int push_logits(Policy& policy, lua_State* L) {
   return 1;
 }
 
+// A batch is scored whole and without gradient; a view in the step's forward.
+int push_score(Scorer& scorer, lua_State* L) {
+  if (class_of(L, 2) == &class_info<Batch>) {
+    push(L, scorer.score(arg<Batch&>(L, 2, "batch")));
+  } else {
+    push(L, scorer.score(read_view(L, 2)));
+  }
+  return 1;
+}
+
+std::string describe_scorer(const Scorer& scorer) {
+  return "Scorer of " + scorer.policy()->dir().filename().string();
+}
+
 std::string describe_policy(const Policy& policy) {
   return "Policy " + policy.dir().filename().string();
 }
@@ -256,6 +272,29 @@ void open_policy(LuaState& state) {
                  "the local Hugging Face cache, or the folder of a PEFT adapter, which is trained "
                  "on. The options stand in place of the config's keys.",
                  open_policy);
+}
+
+void open_scorer(LuaState& state) {
+  Class<Scorer>(state, "Scorer",
+                "A value head over a policy: a number a sequence from the hidden state of its last "
+                "token. The head is zero at the start, so every score is.")
+      .method(
+          "score", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
+          "The score of each sequence. Of a view: in the micro-batch's one forward; of a batch: "
+          "all micro-batches, without gradient, in batch order.",
+          push_score)
+      .property("policy", "Policy", "The policy whose hidden states it reads.",
+                [](Scorer& self, lua_State* L) {
+                  push(L, self.policy());
+                  return 1;
+                })
+      .tostring(describe_scorer);
+  state.function("scorer", {{"policy", "Policy"}}, {"Scorer"},
+                 "Puts a value head on a policy; xrun.adamw over it trains both.",
+                 [](lua_State* L) {
+                   push(L, std::make_shared<Scorer>(arg<std::shared_ptr<Policy>>(L, 1, "policy")));
+                   return 1;
+                 });
 }
 
 }  // namespace xrun

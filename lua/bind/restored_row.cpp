@@ -1,14 +1,13 @@
 // Lua has doubles alone, no order of keys, no null member and one empty table: two values are the
 // same here if Lua cannot tell them apart.
 
-#include "lua/bind/restored_row.h"
-
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <span>
 
 #include "core/base/hash.h"
+#include "lua/bind/data_functions.h"
 
 namespace xrun {
 

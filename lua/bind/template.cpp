@@ -1,7 +1,5 @@
 // Chat templates as Lua functions, and xrun.template: messages to text and tokens, alone.
 
-#include "lua/bind/template.h"
-
 #include <atomic>
 #include <unordered_map>
 
@@ -10,6 +8,7 @@
 #include "core/base/interrupt.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/chat_tokens.h"
+#include "lua/bind/data_functions.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"

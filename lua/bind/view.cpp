@@ -1,8 +1,6 @@
 // Batches, micro-batches and views as recipes see them: fields by name, and the sums between tokens
 // [R] and sequences [n].
 
-#include "lua/bind/view.h"
-
 #include <ATen/core/Tensor.h>
 
 #include "core/base/error.h"
@@ -10,6 +8,7 @@
 #include "core/train/batch.h"
 #include "core/train/data_batch.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
 #include "lua/state/args.h"
 
 namespace xrun {

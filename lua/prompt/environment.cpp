@@ -12,10 +12,6 @@
 namespace xrun {
 namespace {
 
-int call_plain(lua_State* L, void* function) {
-  return reinterpret_cast<lua_CFunction>(function)(L);
-}
-
 // Pushes table[name] and returns true; false, with nothing pushed, if it is nil.
 bool push_field(lua_State* L, const LuaRef& table, const std::string& name) {
   table.push(L);
@@ -64,12 +60,12 @@ int write_name(lua_State* L) {
 }
 
 void add_access(lua_State* L, const char* event, const char* doc, lua_CFunction function) {
-  push_binding(L, register_binding({.entry = {.name = std::string("repl.") + event,
-                                              .kind = DocKind::kMetamethod,
-                                              .parameters = {{"name", "string"}},
-                                              .doc = doc},
-                                    .function = reinterpret_cast<void*>(function),
-                                    .invoke = call_plain}));
+  push_function(L,
+                {.name = std::string("repl.") + event,
+                 .kind = DocKind::kMetamethod,
+                 .parameters = {{"name", "string"}},
+                 .doc = doc},
+                function);
   lua_setfield(L, -2, event);
 }
 

@@ -135,5 +135,18 @@ class Prompt {
 // The commands that every prompt has: help, doc, ops, type, time, prof, mem, src, save, quit, and
 // those that want a recipe (set, batch, reload), which say so without one.
 void add_prompt_commands(Prompt& prompt);
+void add_word_commands(Prompt& prompt);  // of these help, doc, ops, type, src
+
+// Reads standard input until the prompt is left or the input ends, printing answers through the
+// prompt's console. On a terminal an editor with the history of history_file() asks for each input
+// behind `greeting`; elsewhere (a pipe, TERM=dumb, output to a file) plain lines are read.
+// Ctrl-C stops what an input computes, or forgets an input, and the prompt stays; the signals'
+// manner is that of a prompt in here and what it was before afterwards. Returns whether an input
+// failed. Throws Interrupted when SIGTERM or SIGHUP came.
+bool run_prompt(Prompt& prompt, const std::string& greeting);
+
+// `xrun repl < FILE`: the same for a descriptor that no one types into; positions in errors are
+// lines of `name`.
+bool run_script(Prompt& prompt, int fd, const std::string& name);
 
 }  // namespace xrun

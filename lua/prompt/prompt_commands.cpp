@@ -1,6 +1,6 @@
 // Colon commands: time, prof, mem, set, save, quit, and those that need a paused recipe.
 
-#include "lua/prompt/prompt_commands.h"
+#include "lua/prompt/prompt.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -70,8 +70,6 @@ std::string memory(Prompt& prompt, std::string_view) {
   return text;
 }
 
-}  // namespace
-
 void add_measure_commands(Prompt& prompt) {
   prompt.add({"time", "CHUNK", "Time and allocations of a chunk.", time_chunk, true});
   prompt.add(
@@ -81,8 +79,6 @@ void add_measure_commands(Prompt& prompt) {
        profile_chunk, true});
   prompt.add({"mem", "", "Memory held by Lua, tensors and the process, and what is free.", memory});
 }
-
-namespace {
 
 // Pushes the table that holds the last part of a path of the recipe's config; returns that part.
 std::string push_config_home(Prompt& prompt, const std::string& config, const std::string& path) {

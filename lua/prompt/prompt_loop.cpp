@@ -1,4 +1,4 @@
-#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt.h"
 
 #include <unistd.h>
 

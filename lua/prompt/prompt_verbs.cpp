@@ -9,8 +9,6 @@
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
-#include "lua/prompt/named_objective.h"
-#include "lua/prompt/objective_verbs.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -144,6 +142,7 @@ const PromptVerb kVerbs[] = {
 const std::vector<PromptVerb>& verbs() {
   static const std::vector<PromptVerb> all = [] {
     std::vector<PromptVerb> list(std::begin(kVerbs), std::end(kVerbs));
+    list.push_back(rows_verb());
     for (const PromptVerb& verb : objective_verbs()) list.push_back(verb);
     return list;
   }();

@@ -5,6 +5,9 @@
 #include <functional>
 #include <lua.hpp>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/paused_run.h"
@@ -28,5 +31,25 @@ struct PromptVerb {
 //   reload  begins the recipe again from its file and pauses at the same step; empty: it cannot
 void add_step_verbs(Prompt& prompt, const std::shared_ptr<PausedRun>& paused,
                     std::function<std::string()> reload = {});
+
+// compare and gradcheck (objective_verbs.cpp), and rows (rows_verb.cpp).
+std::span<const PromptVerb> objective_verbs();
+PromptVerb rows_verb();
+
+// Makes `text` the printed form of the table on top of the stack.
+void show_as(lua_State* L, std::string text);
+
+// The name that a recipe's text gives its optimizer's step first from a line on, as in
+// `adamw:step(batch, dpo)` or, of the first set, `adamw:step({ { prefs, dpo }, { chats, nll } })`;
+// "" if it gives none. Comments and strings do not count.
+std::string objective_name(std::string_view recipe_text, int from_line = 1);
+
+// Pushes the objective of the paused loop's last step or, before the first step, the one that the
+// recipe's text names after the loop's line. A named objective is the function that the name holds
+// now. `name` gets the name. Throws Error if there is neither.
+void push_objective(lua_State* L, PausedRun& paused, std::string* name);
+
+// The paused run of a state. Throws Error if no recipe is paused at a prompt.
+PausedRun& paused_run_of(lua_State* L);
 
 }  // namespace xrun

@@ -9,7 +9,7 @@
 #include "core/console/terminal/text_width.h"
 #include "core/console/terminal/table.h"
 #include "lua/bind/api_text.h"
-#include "lua/prompt/prompt_commands.h"
+#include "lua/prompt/prompt.h"
 #include "lua/state/args.h"
 #include "lua/state/source_excerpt.h"
 #include "lua/tensor/op_table.h"

@@ -10,7 +10,6 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
-#include "lua/tensor/op_cache.h"
 
 namespace xrun {
 namespace {

@@ -3,9 +3,12 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lua/state/doc.h"
@@ -42,8 +45,12 @@ struct OpPacket {
   bool number_as_tensor = false;
   Binding as_method, as_function;  // "Tensor:add", "xrun.add"
 
-  struct Cache;
-  std::shared_ptr<Cache> cache;  // argument kinds -> overload
+  // The overload that arguments of these kinds chose last time: no scoring on the hot path.
+  struct Cache {
+    std::mutex mutex;
+    std::unordered_map<uint64_t, const OpOverload*> chosen;  // key: hash of the kinds, in order
+  };
+  std::shared_ptr<Cache> cache;
 };
 
 // The packet of namespace::name, compiled at first use; nullptr if there is none that Lua can call:

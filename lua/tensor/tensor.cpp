@@ -8,8 +8,7 @@
 #include "lua/state/args.h"
 #include "lua/tensor/dtype_names.h"
 #include "lua/tensor/op_table.h"
-#include "lua/tensor/tensor_entry.h"
-#include "lua/tensor/tensor_modules.h"
+#include "lua/tensor/tensor_class.h"
 
 namespace xrun {
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lua/state/class.h"
+#include "lua/tensor/tensor_text.h"
 
 namespace xrun {
 
@@ -67,11 +68,6 @@ class TensorScope {
 
 // The tensor at index i, or nullptr if it is no tensor or closed.
 const at::Tensor* tensor_if(lua_State* L, int i);
-
-// "f32[4,8] cpu grad", and "closed Tensor".
-std::string describe_tensor(const at::Tensor& tensor);
-// The same with values below it, long dimensions cut in the middle.
-std::string tensor_text(const at::Tensor& tensor);
 
 // t[i], t[{...}], t[mask] with 0-based indices: pushes the result.
 void index_tensor(lua_State* L, const at::Tensor& tensor, int key);

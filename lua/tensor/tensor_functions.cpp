@@ -9,7 +9,7 @@
 #include "lua/tensor/dtype_names.h"
 #include "lua/tensor/op_value.h"
 #include "lua/tensor/tensor.h"
-#include "lua/tensor/tensor_modules.h"
+#include "lua/tensor/tensor_class.h"
 
 namespace xrun {
 namespace {

@@ -5,7 +5,7 @@
 #include "lua/state/args.h"
 #include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor.h"
-#include "lua/tensor/tensor_entry.h"
+#include "lua/tensor/tensor_class.h"
 
 namespace xrun {
 namespace {

@@ -18,7 +18,6 @@
 #include "core/console/terminal/text_width.h"
 #include "lua/state/args.h"
 #include "lua/tensor/tensor.h"
-#include "lua/tensor/tensor_summary.h"
 
 namespace xrun {
 namespace {
@@ -39,9 +38,9 @@ struct Shown {
   std::vector<std::pair<std::string, Shown>> members = {};  // "x = " or "" and the value
 };
 
-class Reader {
+class ValueReader {
  public:
-  Reader(lua_State* L, const ValueTextOptions& options) : L_(L), options_(options) {}
+  ValueReader(lua_State* L, const ValueTextOptions& options) : L_(L), options_(options) {}
 
   Shown read(int i, int depth) {
     ++values_;
@@ -283,7 +282,7 @@ std::string value_text(lua_State* L, int i, const ValueTextOptions& options) {
   const StackGuard guard(L);
   const int index = i < 0 && i > LUA_REGISTRYINDEX ? lua_gettop(L) + 1 + i : i;
   std::string out;
-  append(out, Reader(L, options).read(index, 0), 0, 0, options.width);
+  append(out, ValueReader(L, options).read(index, 0), 0, 0, options.width);
   return out;
 }
 

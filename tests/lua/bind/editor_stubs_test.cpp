@@ -1,6 +1,6 @@
 // What editors are told, read as they read it.
 
-#include "lua/bind/editor_stubs.h"
+#include "lua/bind/api_text.h"
 
 #include <set>
 

@@ -1,4 +1,4 @@
-#include "lua/bind/restored_row.h"
+#include "lua/bind/data_functions.h"
 
 #include <gtest/gtest.h>
 

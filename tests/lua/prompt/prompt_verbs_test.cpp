@@ -2,7 +2,6 @@
 
 #include "lua/prompt/prompt_verbs.h"
 
-#include "lua/prompt/named_objective.h"
 #include "tests/lua/prompt/verbs_fixture.h"
 
 namespace xrun::prompt_verbs_test {

@@ -170,6 +170,10 @@ TEST_F(OpCall, AGeneratedNamespaceReachesLibrariesOfOurOwn) {
   error_has("return xrun.ops.xrun.no_such_operator", "there is no operator xrun::no_such_operator");
 }
 
+TEST_F(OpCall, ARenamedOperatorIsNamedByItsNewName) {
+  error_has("xrun.ops.xrun.linear_logprob(1)", "hint: it is now xrun.ops.xrun.linear_head(");
+}
+
 TEST_F(OpCall, RandomFactoriesFollowTheSeed) {
   EXPECT_EQ(run("xrun.manual_seed(3); local a = xrun.randn{4}\n"
                 "xrun.manual_seed(3); return xrun.equal(a, xrun.randn{4})"),

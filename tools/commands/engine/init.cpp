@@ -11,7 +11,7 @@
 
 #include "core/base/file.h"
 #include "core/base/suggest.h"
-#include "lua/bind/editor_stubs.h"
+#include "lua/bind/api_text.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "lua/prompt/prompt_verbs.h"

@@ -11,7 +11,7 @@
 #include "core/console/terminal/shown_text.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_session.h"
-#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"

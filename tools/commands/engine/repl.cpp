@@ -8,7 +8,7 @@
 
 #include "core/console/terminal/table.h"
 #include "lua/prompt/preview.h"
-#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
