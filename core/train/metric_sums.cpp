@@ -82,10 +82,17 @@ MetricSums::Metric& MetricSums::metric(const std::string& name) {
   return metrics_.emplace_back(Metric{name});
 }
 
-void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& weights) {
-  const at::Tensor device_weights = on_device(weights.to(at::kDouble), value.device());
+void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& unit_weights,
+                                  const at::Tensor& own) {
+  at::Tensor device_weights = on_device(unit_weights.to(at::kDouble), value.device());
+  if (own.defined()) {
+    // Their sum stays on the device until read(): no host sync inside a step.
+    device_weights = device_weights.mul(own.detach().to(at::kDouble));
+    weights.push_back(device_weights.sum());
+  } else {
+    weight += total(unit_weights);
+  }
   sums.push_back(value.detach().to(at::kDouble).mul(device_weights).sum());
-  weight += total(weights);
 }
 
 std::vector<const MetricSums::WeightedSum*> MetricSums::Metric::chosen() const {
@@ -107,10 +114,17 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
       own.plain.weight += weight;
       continue;
     }
+    const auto given = result.metric_weights.find(name);
+    const at::Tensor weights = given == result.metric_weights.end() ? at::Tensor() : given->second;
+    if (weights.defined() && weights.sizes() != value.sizes()) {
+      throw Error(
+          fmt::format("the weights of the metric \"{}\" have shape [{}], wanted [{}] as its values",
+                      name, fmt::join(weights.sizes(), ", "), fmt::join(value.sizes(), ", ")));
+    }
     Metric::OfTerm& of_term = own.by_term[term];
     of_term.unit.narrow(name, value, first, micro);
     for (const Unit unit : of_term.unit.candidates()) {
-      of_term.by_unit[unit].add(value, micro.unit_weight(unit));
+      of_term.by_unit[unit].add(value, micro.unit_weight(unit), weights);
     }
   }
 }
@@ -137,6 +151,7 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
   for (const Metric& one : metrics_) {
     for (const WeightedSum* sum : one.chosen()) {
       all.insert(all.end(), sum->sums.begin(), sum->sums.end());
+      all.insert(all.end(), sum->weights.begin(), sum->weights.end());
     }
   }
   if (extra.defined()) all.push_back(extra);
@@ -154,6 +169,7 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     double sum = 0, weight = 0;
     for (const WeightedSum* given : one.chosen()) {
       for (size_t i = 0; i < given->sums.size(); ++i) sum += *value++;
+      for (size_t i = 0; i < given->weights.size(); ++i) weight += *value++;
       weight += given->weight;
     }
     sums.push_back(sum);

@@ -65,7 +65,8 @@ class MetricSums {
   struct WeightedSum {
     std::vector<at::Tensor> sums;  // 0-dim float64
     double weight = 0;
-    void add(const at::Tensor& value, const at::Tensor& weights);
+    std::vector<at::Tensor> weights;  // 0-dim float64, more of them, of metrics with own weights
+    void add(const at::Tensor& value, const at::Tensor& unit_weights, const at::Tensor& own = {});
   };
   struct Metric {
     std::string name;
