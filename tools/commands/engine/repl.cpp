@@ -19,7 +19,7 @@ namespace xrun {
 
 namespace {
 
-// "recipes/dpo.lua stands at line 31, before step 0; its names: adamw, cfg, ..."
+// "recipes/dpo.lua is paused at line 31, before step 0. Names you can use: adamw, cfg, ..."
 std::string where_text(Preview& preview, int width) {
   const std::string& recipe = preview.recipe().context().options.recipe;
   const FrameNames seen = preview.names();
@@ -31,11 +31,11 @@ std::string where_text(Preview& preview, int width) {
   } else if (preview.pause() == nullptr) {
     text = preview.no_loop_text() + "\n" + recipe + " has ended";
   } else {
-    text = fmt::format("{} stands at line {}, before step {}", recipe, seen.line(),
+    text = fmt::format("{} is paused at line {}, before step {}", recipe, seen.line(),
                        preview.pause()->step);
   }
-  text += names.empty() ? "; no name is defined yet"
-                        : fmt::format("; its names: {}", fmt::join(names, ", "));
+  text += names.empty() ? ". No names are defined yet."
+                        : fmt::format(". Names you can use: {}", fmt::join(names, ", "));
   // The last line is the long one.
   const size_t line = text.rfind('\n') + 1;
   const auto lines = broken_lines(text.substr(line), width);
