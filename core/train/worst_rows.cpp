@@ -47,8 +47,8 @@ std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& 
   return tokenizer.decode(ids, /*skip_special=*/true);
 }
 
-// The text of the last tokens before the first one that a segment trains, its begin-of-text and turn
-// markers left out.
+// The text of the last tokens before the first one that a segment trains, its begin-of-text and
+// turn markers left out.
 std::string prompt_of(const MicroBatch& micro, size_t segment, const Tokenizer& tokenizer) {
   const PackedBatch& pack = micro.pack();
   const auto first =

@@ -94,8 +94,8 @@ namespace {
 
 constexpr const char* kFunctionOptions[] = {"filter", "map", "template"};
 
-// Returns true if the option on top of the stack holds functions: any filter or map, or a template that
-// is not a name.
+// Returns true if the option on top of the stack holds functions: any filter or map, or a template
+// that is not a name.
 bool holds_functions(lua_State* L, std::string_view option) {
   return option == "template" ? lua_isfunction(L, -1) || lua_istable(L, -1) : !lua_isnil(L, -1);
 }
@@ -112,7 +112,7 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     const double key = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
     XRUN_CHECK(key >= 1 && key < 9e15 && std::floor(key) == key,
-               "{}: the key {} is no number of a source; sources count from 1", option,
+               "{}: the key {} is not the number of a source; sources count from 1", option,
                describe_value(L, lua_gettop(L) - 1));
     const int64_t number = static_cast<int64_t>(key);
     result.of[number] = std::make_shared<const WorkerFunction>(

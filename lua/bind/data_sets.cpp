@@ -1,4 +1,5 @@
-// xrun.preference, xrun.chat, ...: opens rows through template, tokenizer and cache, and splits them.
+// xrun.preference, xrun.chat, ...: opens rows through template, tokenizer and cache, and splits
+// them.
 
 #include <fmt/format.h>
 
@@ -28,7 +29,8 @@ namespace {
 // A resume compares the content of the caches and the settings that made them.
 SessionInputs::Input identity_of(const Session& session, const DataHandle& data) {
   size_t number = 1;
-  for (const SessionInputs::Input& input : session.data.inputs) number += input.kind == "data" ? 1 : 0;
+  for (const SessionInputs::Input& input : session.data.inputs)
+    number += input.kind == "data" ? 1 : 0;
   Json identity(Json::Object{
       {"name", data.name}, {"digest", data.set.fingerprint()}, {"keys", data.set.key_documents()}});
   return {"data", std::to_string(number), fmt::format("data set {} ({})", number, data.name),
@@ -68,7 +70,7 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
 std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, Policy& policy,
                                                     const Json& options,
                                                     const DataFunctions& functions) {
-  // A function of the recipe's stands in for every source; an export cannot carry it.
+  // With a function for every source no template is resolved; an export cannot contain a function.
   if (!uses_template(kind) || functions.chat_template.all) return nullptr;
   Session& session = session_of(L);
   const Json setting = option_or_config(options, L, "template");
@@ -76,14 +78,15 @@ std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, 
   const ResolvedTemplate chosen =
       resolve_template(*policy.tokenizer(), setting.is_string() ? setting.as_string() : "auto",
                        template_date(session), allow_unmarked);
-  policy.use_template(chosen.chat_template);  // an export carries it
+  policy.use_template(chosen.chat_template);  // an export contains it
   session.notices.add(chosen.notice);
   return chosen.chat_template;
 }
 
 void add_ledger(Session& session, const DataSet& set) {
   session.data.ledger_text += set.ledger().text();
-  for (const SourceLedger& source : set.ledger().sources) session.data.ledger.sources.push_back(source);
+  for (const SourceLedger& source : set.ledger().sources)
+    session.data.ledger.sources.push_back(source);
   for (const std::filesystem::path& dir : set.cache_dirs()) session.data.cache_dirs.push_back(dir);
 }
 
@@ -129,9 +132,10 @@ void refuse_source_options(lua_State* L, int i) {
     const StackGuard guard(L);
     lua_getfield(L, i, name);
     if (lua_isnil(L, -1)) continue;
-    throw UsageError(fmt::format(
-        "`{0}` is no option, but set for each source: data = {{ {{ path = ..., {0} = ... }} }}",
-        name));
+    throw UsageError(
+        fmt::format("`{0}` is not an option but a field of each source: data = {{ {{ path = ..., "
+                    "{0} = ... }} }}",
+                    name));
   }
 }
 
@@ -155,8 +159,8 @@ std::shared_ptr<DataHandle> with_rows(const DataHandle& whole, DataSet rows) {
   return std::make_shared<DataHandle>(std::move(handle));
 }
 
-// Opens another set with the settings of this one. Its mixture is ignored: an evaluation takes every
-// row once.
+// Opens another set with the settings of this one. Its mixture is ignored: an evaluation takes
+// every row once.
 std::shared_ptr<DataHandle> open_valid(const DataHandle& self, lua_State* L, const Json& data) {
   Json options = self.options;
   options.set("mixture", Json::object());
@@ -183,8 +187,8 @@ int split_set(DataHandle& self, lua_State* L) {
   if (fraction > 0 && valid_set.size() == 0) {
     session_of(L).notices.add(fmt::format(
         "valid.fraction = {} holds out nothing: {} has 1 row, which is trained (rows of a .txt "
-        "file "
-        "are parted by blank lines); valid.data = {{ {{ path = ... }} }} takes other files",
+        "file are separated by blank lines); valid.data = {{ {{ path = ... }} }} takes other "
+        "files",
         fraction, self.name));
   }
   push(L, with_rows(self, std::move(train)));
@@ -211,7 +215,7 @@ int verify_caches(DataHandle& self, lua_State*) {
   return 0;
 }
 
-int row_place(DataHandle& self, lua_State* L) {
+int row_location(DataHandle& self, lua_State* L) {
   push(L, self.set.location(self.set.unit(arg<int64_t>(L, 2, "i"))));
   return 1;
 }
@@ -238,11 +242,11 @@ int row_of(DataHandle& self, lua_State* L) {
 
 std::string options_doc() {
   return fmt::format(
-      "The third argument of xrun.chat and its like. {} stand in place of the configuration's. "
+      "The third argument of xrun.chat and its like. {} override the configuration. "
       "template_kwargs = {{ enable_thinking = false }} gives the template arguments for every row, "
       "below the row's own. filter = function(row) -> boolean, map = function(row) -> row and "
-      "template = function(t, messages, kwargs) run on worker threads and see their arguments "
-      "alone; a table gives one a source: map = {{ [2] = f }}.",
+      "template = function(t, messages, kwargs) run on worker threads and see only their "
+      "arguments; a table gives functions for single sources: map = {{ [2] = f }}.",
       fmt::join(data_set_field_names(), ", "));
 }
 
@@ -271,7 +275,7 @@ void add_class(LuaState& state) {
           "options, every row once.",
           split_set)
       .method("place", {{"i", "integer"}}, {"string"},
-              "File and line of the i-th row of this split, counted from 0.", row_place)
+              "File and line of the i-th row of this split, counted from 0.", row_location)
       .method("row", {{"i", "integer"}}, {"table"},
               "The i-th row of this split, counted from 0: place, weight, ids, mask and text (for "
               "pairs chosen_ids, rejected_ids, ...).",

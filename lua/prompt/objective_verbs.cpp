@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -66,7 +67,7 @@ void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
   if (trained == nullptr) {
     const std::string& text = paused.recipe().context().text.text;
     *name = objective_name(text, frame.line());
-    // A step in a function stands before the loop that calls it.
+    // A step in a function is written before the loop that calls it.
     if (name->empty()) *name = objective_name(text);
   }
   if (!name->empty() && frame.push(L, *name)) {
@@ -75,8 +76,8 @@ void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
   }
   name->clear();
   XRUN_CHECK(trained != nullptr,
-             "which objective? no line reads adamw:step(batch, NAME), and no step of this loop has "
-             "run here; name it");
+             "which objective? no line of the recipe has adamw:step(batch, NAME), and no step of "
+             "this loop has run here; pass the objective as an argument");
   trained->push(L);
 }
 
@@ -121,7 +122,7 @@ AdamW& optimizer_of(PausedRun& paused) {
   return *all.front();
 }
 
-// Two copies of the gradients lie on the host.
+// Two copies of the gradients are held on the host.
 void check_room(AdamW& adamw) {
   int64_t bytes = 0;
   for (const auto& trainable : adamw.trainables()) {
@@ -187,7 +188,7 @@ int compare_verb(lua_State* L) {
   return 1;
 }
 
-// Another stand-in for a session's models, for a while; null: none.
+// Replaces the stand-in of a session's models during its lifetime; null: the models themselves.
 class StandInScope {
  public:
   StandInScope(Session& session, std::shared_ptr<LogprobStandIn> stand_in)
@@ -244,10 +245,10 @@ std::string gradcheck_text(const std::vector<CheckedRow>& units, const LogprobCh
         fmt::format("; {} row{} no gradient", all.without, all.without == 1 ? " has" : "s have");
   }
   if (all.unsure > 0) {
-    text += fmt::format("\n{} row{} a slope so small that rounding hides whether it is right",
-                        all.unsure, all.unsure == 1 ? " has" : "s have");
+    text += fmt::format("\n{} row{} a slope too small to tell from rounding", all.unsure,
+                        all.unsure == 1 ? " has" : "s have");
   }
-  if (all.narrow) text += "\nthe loss is not of float64, so digits beyond the third say nothing";
+  if (all.narrow) text += "\nthe loss is not float64, so only three digits are meaningful";
   if (wrong == 0) return text;
   TextTable table({"row", "gradient", "difference", "error"},
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
@@ -304,16 +305,16 @@ const PromptVerb kObjectiveVerbs[] = {
     {"compare",
      {{"f", "function"}, {"g?", "function"}},
      {"table"},
-     "Losses, metrics and gradients of two objectives on the current batch, side by side, without an "
-     "update: cosine and ratio of norms, over all weights and by kind of weight. One objective alone "
-     "is compared with the recipe's own.",
+     "Losses, metrics and gradients of two objectives on the current batch, side by side, "
+     "without an update: cosine and ratio of norms, over all weights and by kind of weight. One "
+     "objective alone is compared with the recipe's own.",
      compare_verb},
     {"gradcheck",
      {{"f?", "function"}},
      {"table"},
-     "Compares the gradient of an objective (by default the recipe's own) with central differences, "
-     "in float64, of the log-probs that it receives, row by row of the current batch; names the "
-     "worst row.",
+     "Compares the gradient of an objective (by default the recipe's own) with central "
+     "differences, in float64, of the log-probs that it receives, row by row of the current "
+     "batch; names the worst row.",
      gradcheck_verb},
 };
 

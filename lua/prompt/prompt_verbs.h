@@ -1,6 +1,6 @@
 #pragma once
-// The verbs of a prompt over a paused recipe: step, again, batch, continue, compare, gradcheck, rows;
-// and :batch and :reload.
+// The verbs of a prompt over a paused recipe: step, again, batch, continue, rows, compare,
+// gradcheck; and the commands :batch and :reload.
 
 #include <functional>
 #include <lua.hpp>
@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "lua/prompt/prompt.h"
 #include "lua/prompt/paused_run.h"
+#include "lua/prompt/prompt.h"
 
 namespace xrun {
 
@@ -25,10 +25,9 @@ struct PromptVerb {
   lua_CFunction function;
 };
 
-// Adds them to a prompt over the recipe of a paused run, makes the names of its pause those of the prompt
-// and keeps the run's log of inputs and of names that change. A verb that is called after the
-// paused's end is an error.
-//   reload  begins the recipe again from its file and pauses at the same step; empty: it cannot
+// Adds the verbs to a prompt over a paused run, makes the names of the paused frame visible there,
+// and writes inputs into the run's log. Calling a verb after the paused run is gone is an error.
+//   reload  begins the recipe again from its file and pauses at the same step; empty: no :reload
 void add_step_verbs(Prompt& prompt, const std::shared_ptr<PausedRun>& paused,
                     std::function<std::string()> reload = {});
 

@@ -25,8 +25,8 @@ namespace {
 constexpr size_t kMostLines = 3;  // of a prompt or an answer
 constexpr int kLabelWidth = 10;   // "rejected" and two blanks
 
-// The start of the first word in which two answers differ; 0 if a reader sees the difference anyway,
-// because it is on the first line, or if there is none.
+// The start of the first word in which two answers differ; 0 if a reader sees the difference
+// anyway, because it is on the first line, or if there is none.
 size_t differing_word(const std::string& a, const std::string& b, size_t line) {
   const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   const size_t same = static_cast<size_t>(end - a.begin());
@@ -83,9 +83,9 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
     lua_createtable(L, 0, 5);
     push(L, row.value);
     lua_setfield(L, -2, "value");
-    for (const auto& [name, value] : {std::pair("row", &row.row), std::pair("prompt", &row.prompt),
-                                      std::pair("text", &row.text),
-                                      std::pair("rejected", &row.rejected)}) {
+    for (const auto& [name, value] :
+         {std::pair("row", &row.row), std::pair("prompt", &row.prompt),
+          std::pair("text", &row.text), std::pair("rejected", &row.rejected)}) {
       push(L, *value);
       lua_setfield(L, -2, name);
     }
@@ -145,14 +145,15 @@ int show_rows(lua_State* L) {
 }  // namespace
 
 PromptVerb rows_verb() {
-  return {"rows",
-          {{"options?", "table", {"by", "n", "of", "objective", "highest"}}},
-          {"table"},
-          "The n (10) rows of the current batch, or of the set `of`, with the lowest value of `by`, a "
-          "metric of the objective, or with the highest loss (the default). `highest` reverses the "
-          "order. Each is { value, row, prompt, text, rejected }: file and line, the end of the "
-          "prompt, the first trained tokens of the answer or of both.",
-          show_rows};
+  return {
+      "rows",
+      {{"options?", "table", {"by", "n", "of", "objective", "highest"}}},
+      {"table"},
+      "The n (10) rows of the current batch, or of the set `of`, with the lowest value of `by`, a "
+      "metric of the objective, or with the highest loss (the default). `highest` reverses the "
+      "order. Each is { value, row, prompt, text, rejected }: file and line, the end of the "
+      "prompt, the first trained tokens of the answer or of both.",
+      show_rows};
 }
 
 }  // namespace xrun

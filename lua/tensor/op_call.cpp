@@ -149,8 +149,8 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
   Matcher matcher{packet, overload, values, explain, {}};
   matcher.match.cost = 0;
   matcher.match.value.resize(overload.arguments.size(), nullptr);
-  const bool callable =
-      !as_method || overload.self >= 0 || matcher.fail([] { return std::string("is no method"); });
+  const bool callable = !as_method || overload.self >= 0 ||
+                        matcher.fail([] { return std::string("is not a method"); });
   if (callable && matcher.positional(as_method) && matcher.named()) matcher.defaults();
   return std::move(matcher.match);
 }
@@ -166,7 +166,7 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
     if (std::find(keywords.begin(), keywords.end(), value.name) != keywords.end()) continue;
     const std::string near = nearest_name(value.name, keywords);
     throw Error(fmt::format(
-        "there is no keyword argument `{}`; the forms are\n{}{}", value.name,
+        "there is no keyword argument `{}`; the overloads are\n{}{}", value.name,
         [&] {
           std::string forms;
           for (size_t i = 0; i < packet.overloads.size() && i < 3; ++i) {
@@ -206,6 +206,7 @@ uint64_t key_of(const OpValues& values, bool as_method) {
   for (const OpValue& value : values.positional)
     hash = mix(hash, static_cast<uint64_t>(value.kind));
   uint64_t named = 0;
+  // Sums, because Lua gives the keys of a table in no fixed order.
   for (const OpValue& value : values.named) {
     uint64_t one = 0xcbf29ce484222325ULL;
     for (const char* c = value.name; *c != 0; ++c) one = mix(one, static_cast<uint8_t>(*c));
@@ -214,7 +215,7 @@ uint64_t key_of(const OpValues& values, bool as_method) {
   return mix(hash, 0xff) ^ named;
 }
 
-// Leaves keyword arguments' values on the stack, so that each has an index.
+// Leaves the values of keyword arguments on the stack, so that each has an index.
 OpValues read_values(lua_State* L) {
   OpValues values;
   int top = lua_gettop(L);
@@ -229,7 +230,7 @@ OpValues read_values(lua_State* L) {
       luaL_checkstack(L, 64, "too many keyword arguments");
       lua_pushnil(L);
       while (lua_next(L, top) != 0) {
-        // the value stays where it is, the key goes on top for the next step
+        // lua_next needs the key on top; the value stays below it
         XRUN_CHECK(lua_gettop(L) - top < 32, "more than 32 keyword arguments");
         const char* name = lua_tostring(L, -2);
         values.named.push_back({lua_gettop(L) - 1, value_kind(L, lua_gettop(L)), name});
@@ -242,7 +243,7 @@ OpValues read_values(lua_State* L) {
   return values;
 }
 
-// requires_grad is no argument of any schema; factories take it all the same.
+// No schema has requires_grad, but factories take it, as in PyTorch.
 bool take_requires_grad(lua_State* L, const OpPacket& packet, OpValues& values) {
   const bool factory = std::any_of(packet.overloads.begin(), packet.overloads.end(),
                                    [](const OpOverload& overload) { return overload.factory; });
@@ -322,7 +323,7 @@ int push_results(lua_State* L, const OpOverload& overload, const torch::jit::Sta
   for (size_t r = 0; r < stack.size(); ++r) {
     if (stack[r].isTensor()) {
       const at::Tensor& tensor = stack[r].toTensor();
-      int same = 0;  // an operator in place gives back the handle it was given
+      int same = 0;  // an in-place operator returns the handle that it was given
       for (size_t i = 0; i < overload.arguments.size() && same == 0; ++i) {
         if (!overload.arguments[i].writes || match.value[i] == nullptr) continue;
         const at::Tensor* operand = tensor_if(L, match.value[i]->index);
@@ -350,7 +351,8 @@ int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   const bool requires_grad = take_requires_grad(L, packet, values);
   const OpOverload& overload = choose(L, packet, values, as_method);
   const OpMatch match = match_overload(packet, overload, values, as_method);
-  if (match.cost < 0) throw_no_overload(L, packet, values, as_method);  // two keys collided
+  if (match.cost < 0)
+    throw_no_overload(L, packet, values, as_method);  // the hashes of two different calls collided
   torch::jit::Stack stack = make_stack(L, overload, values, match);
   overload.handle.callBoxed(stack);
   return push_results(L, overload, stack, match, requires_grad);

@@ -22,7 +22,8 @@ int cache_function(lua_State* L, const OpPacket& packet) {
 // Operators of ours by their old names.
 std::string renamed_hint(const std::string& home, const std::string& name) {
   if (home == "xrun" && name == "linear_logprob") {
-    return "\nhint: it is now xrun.ops.xrun.linear_head(hidden, weight, index, target), whose first "
+    return "\nhint: it is now xrun.ops.xrun.linear_head(hidden, weight, index, target), whose "
+           "first "
            "result is the log-probs";
   }
   return "";
@@ -34,7 +35,7 @@ int index_namespace(lua_State* L) {
   const OpPacket* packet = find_op(home, name);
   XRUN_CHECK(packet != nullptr, "there is no operator {}::{}{}", home, name, [&]() -> std::string {
     if (has_op(home, name)) {
-      return " for recipes: it trusts its arguments, and wrong ones would crash the process";
+      return " for recipes: it does not check its arguments, so wrong ones could crash the process";
     }
     if (home != "aten") return renamed_hint(home, name);
     const std::string near = nearest_name(name, public_op_names());

@@ -1,5 +1,5 @@
-// A tensor as text: "f32[4,8] cpu grad", then its values as nested lists, long dimensions cut in the
-// middle, then statistics where values are left out.
+// A tensor as text: "f32[4,8] cpu grad", then its values as nested lists, long dimensions cut in
+// the middle, then statistics where values are left out.
 
 #include "lua/tensor/tensor_text.h"
 
@@ -26,7 +26,7 @@ namespace {
 struct ValueLayout {
   int64_t longest = 8;  // a dimension beyond shows `edge` values at each end
   int64_t edge = 3;
-  bool aligned = false;  // numbers of all lists stand in columns
+  bool aligned = false;  // numbers of all lists are aligned in columns
 };
 
 std::string element_text(const at::Tensor& element) {
@@ -53,7 +53,7 @@ class Lists {
   }
 
  private:
-  // The indices of a dimension that are shown; -1 stands for the gap.
+  // The indices of a dimension that are shown; -1 is the gap.
   std::vector<int64_t> shown(int64_t size) const {
     std::vector<int64_t> indices;
     for (int64_t i = 0; i < size; ++i) {
@@ -118,16 +118,17 @@ bool is_cut(const at::Tensor& tensor, const ValueLayout& layout) {
                                            [&](int64_t size) { return size > layout.longest; });
 }
 
-// The values as nested lists; further lines are indented by `indent` blanks. A tensor of no dimensions
-// is its value. Reads element by element, which only the few that are shown can afford.
-std::string tensor_values(const at::Tensor& tensor, const ValueLayout& layout = {}, int indent = 1) {
+// The values as nested lists; further lines are indented by `indent` blanks. A tensor of no
+// dimensions is its value. Reads element by element, which only the few that are shown can afford.
+std::string tensor_values(const at::Tensor& tensor, const ValueLayout& layout = {},
+                          int indent = 1) {
   return Lists(layout, indent).text(tensor.detach());
 }
 
 // ---- statistics
 
 constexpr int64_t kMostRows = 24;  // lines of values; fewer from each end beyond
-constexpr int64_t kTooMany = 100;  // lines that nobody reads: none is shown
+constexpr int64_t kTooMany = 100;  // more lines than anyone reads: no values are shown
 constexpr int64_t kCellWidth = 9;  // "-0.12345, " is seldom exceeded
 
 // Lines that the values take.
@@ -155,14 +156,14 @@ ValueLayout layout_for(const at::Tensor& tensor, int width) {
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
-// Parts two blanks apart, in as many lines as they need.
-std::string in_lines(const std::vector<std::string>& parts, int width) {
+// Phrases two blanks apart, in as many lines as they need.
+std::string in_lines(const std::vector<std::string>& phrases, int width) {
   std::string out;
   size_t column = 0;
-  for (const std::string& part : parts) {
-    const bool fits = column > 0 && column + 2 + part.size() <= static_cast<size_t>(width);
-    out += (fits ? "  " : "\n  ") + part;
-    column = (fits ? column : 0) + 2 + part.size();
+  for (const std::string& phrase : phrases) {
+    const bool fits = column > 0 && column + 2 + phrase.size() <= static_cast<size_t>(width);
+    out += (fits ? "  " : "\n  ") + phrase;
+    column = (fits ? column : 0) + 2 + phrase.size();
   }
   return out;
 }
@@ -171,24 +172,24 @@ std::string statistics_text(const at::Tensor& tensor, int width) {
   const TensorStatistics found = tensor_statistics(tensor);
   std::string text;
   if (found.looked_at < found.elements) {
-    text += fmt::format("\n  of {} of its {} values, evenly spread:", count_text(found.looked_at),
+    text += fmt::format("\n  of an even sample, {} of its {} values:", count_text(found.looked_at),
                         count_text(found.elements));
   }
-  std::vector<std::string> parts;
+  std::vector<std::string> phrases;
   if (found.finite == 0) {
-    parts.push_back("no finite value");
+    phrases.push_back("no finite value");
   } else {
-    parts = {"min " + number(found.min), "mean " + number(found.mean), "max " + number(found.max),
-             "std " + number(found.deviation)};
+    phrases = {"min " + number(found.min), "mean " + number(found.mean), "max " + number(found.max),
+               "std " + number(found.deviation)};
   }
   if (at::isFloatingType(tensor.scalar_type())) {
-    parts.push_back("nan " + count_text(found.nans));
-    if (found.infinities > 0) parts.push_back("inf " + count_text(found.infinities));
+    phrases.push_back("nan " + count_text(found.nans));
+    if (found.infinities > 0) phrases.push_back("inf " + count_text(found.infinities));
   }
-  text += in_lines(parts, width);
+  text += in_lines(phrases, width);
   if (found.finite > 0 && found.max > found.min) {
     constexpr size_t kBins = TensorStatistics::kBins;
-    // Neighbours are put together where the line would not fit.
+    // Two neighbouring bins share a character where the line would not fit.
     const size_t together = width < 60 ? 2 : 1;
     std::array<int64_t, kBins> counts{};
     for (size_t bin = 0; bin < kBins; ++bin) counts[bin / together] += found.histogram[bin];

@@ -6,7 +6,7 @@ namespace xrun::adamw_test {
 
 using AdamWBinding = SessionTest;
 
-TEST_F(AdamWBinding, PartsAddWithTheirWeights) {
+TEST_F(AdamWBinding, TermsAddWithTheirWeights) {
   expect_same_when_resumed(head() + R"(
 local function nll(p) return { token = -policy:token_logprob(p.all) } end
 for step, batch in run:steps(train, cfg.batch) do
@@ -19,7 +19,7 @@ end
                            {1, 3});
 }
 
-TEST_F(AdamWBinding, AWrongPartIsNamed) {
+TEST_F(AdamWBinding, AWrongTermIsNamed) {
   const auto step = [&](const std::string& parts) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do adamw:step(" + parts +
                    ") end\n",

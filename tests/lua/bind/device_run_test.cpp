@@ -45,13 +45,13 @@ TEST_F(DeviceRun, GivesTheLossesOfTheCpu) {
   }
 }
 
-TEST_F(DeviceRun, KeepsTheTypeThatItBeganInOnAnotherDevice) {
+TEST_F(DeviceRun, KeepsItsFirstDtypeOnAnotherDevice) {
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", false, 1), "");
   device_ = "pretend";
   for (const int64_t stop : {2, 3}) {
     ASSERT_EQ(run(recipe(), "a", true, stop), "");
-    has(output_, "dtype stays float32, in which the run began");
+    has(output_, "dtype is float32, as when the run began");
     EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "float32");
   }
   device_ = "cpu";
@@ -68,7 +68,7 @@ TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
 }
 
 // Runs of a version that kept no type.
-TEST_F(DeviceRun, WithoutATypeOnRecordItsDeviceTells) {
+TEST_F(DeviceRun, WithoutARecordedDtypeTheDeviceDecides) {
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", false, 1), "");
   Json record = read_json("a/run.json"), older = Json::object();
@@ -87,7 +87,7 @@ TEST_F(DeviceRun, WithoutATypeOnRecordItsDeviceTells) {
   has(error, "set dtype");
 }
 
-TEST_F(DeviceRun, SaysAndChecksTheMemoryOfItsDevice) {
+TEST_F(DeviceRun, ReportsAndChecksTheMemoryOfItsDevice) {
   ASSERT_EQ(run(recipe(), "a"), "");
   const Json memory = read_json("a/run.json").at("memory");
   const int64_t planned = memory.at("planned").at("total").as_int();
@@ -102,7 +102,7 @@ TEST_F(DeviceRun, SaysAndChecksTheMemoryOfItsDevice) {
   EXPECT_FALSE(std::filesystem::exists("c")) << "refused before it loads";
 }
 
-TEST_F(DeviceRun, DecodesThroughACopyThatIsSaidOnce) {
+TEST_F(DeviceRun, DecodesThroughACopyThatIsReportedOnce) {
   const std::string text = recipe("  run:sample(policy, valid, 1, { max_tokens = 2 })\n");
   ASSERT_EQ(run(text, "a", false, 2), "");
   const size_t said = output_.find("decodes on the CPU, from a copy");

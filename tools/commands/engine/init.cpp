@@ -12,9 +12,9 @@
 #include "core/base/file.h"
 #include "core/base/suggest.h"
 #include "lua/bind/api_text.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
-#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/engine/starter_files.h"
 
 namespace xrun {

@@ -1,5 +1,5 @@
-// xrun RECIPE.lua and xrun cache RECIPE.lua: run a recipe to its end, or to its xrun.run with its data
-// cached. --repl-at and SIGUSR1 open a prompt inside a run.
+// xrun RECIPE.lua and xrun cache RECIPE.lua: run a recipe to its end, or to its xrun.run with its
+// data cached. --repl-at and SIGUSR1 open a prompt inside a run.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -83,8 +83,8 @@ int command_recipe(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
-  return run_session(
-      options, [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
+  return run_session(options,
+                     [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
 }
 
 // A folder a source on standard output, the ledger on standard error.

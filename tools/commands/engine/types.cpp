@@ -6,8 +6,8 @@
 
 #include "core/base/file.h"
 #include "lua/bind/api_text.h"
-#include "tools/commands/command_line.h"
 #include "lua/prompt/prompt_verbs.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {
