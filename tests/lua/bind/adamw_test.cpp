@@ -26,10 +26,10 @@ TEST_F(AdamWBinding, AWrongTermIsNamed) {
                "r", true);
   };
   has(step("{ { batch, dpo }, { batch } }"),
-      "part 2 of the step: objective: got nil, wanted a function");
+      "entry 2 of the step: objective: got nil, wanted a function");
   has(step("{ { batch, dpo, weight = 'a' } }"),
-      "part 1 of the step: weight: got \"a\", wanted a number");
-  has(step("{ { valid, dpo } }"), "part 1 of the step: batch: got DataSet");
+      "entry 1 of the step: weight: got \"a\", wanted a number");
+  has(step("{ { valid, dpo } }"), "entry 1 of the step: batch: got DataSet");
   has(step("batch, dpo, { rl = 1 }"), "there is no option `rl`; options are lr");
 }
 

@@ -56,7 +56,7 @@ TEST_F(DeviceRun, KeepsItsFirstDtypeOnAnotherDevice) {
   }
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", true), "");
-  EXPECT_EQ(output_.find("dtype stays"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("as when the run began"), std::string::npos) << output_;
 }
 
 TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
@@ -64,7 +64,7 @@ TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
   EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "bfloat16");
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", true), "");
-  has(output_, "dtype stays bfloat16");
+  has(output_, "dtype is bfloat16, as when the run began");
 }
 
 // Runs of a version that kept no type.
@@ -78,7 +78,7 @@ TEST_F(DeviceRun, WithoutARecordedDtypeTheDeviceDecides) {
   write_file_atomic("a/run.json", dump_json(older));
   device_ = "pretend";
   ASSERT_EQ(run(recipe(), "a", true, 2), "");
-  has(output_, "dtype stays float32");
+  has(output_, "dtype is float32, as when the run began");
   record = read_json("a/run.json");
   record.set("dtype", "wide");
   write_file_atomic("a/run.json", dump_json(record));
