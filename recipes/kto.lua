@@ -24,7 +24,12 @@ local function kto(f)                                        -- one loss per ans
   local r      = policy:logprob(f) - reference:logprob(f)
   local value  = (cfg.beta * (2 * f.label - 1) * (r - (run.state.z or 0))):sigmoid()
   local lambda = f.label * cfg.good + (1 - f.label) * cfg.bad
-  return { sequence = lambda * (1 - value) }, { value = value, reward = cfg.beta * r }
+  local reward = cfg.beta * r
+  return { sequence = lambda * (1 - value) }, {
+    value = value, reward = reward,
+    reward_desirable   = { reward, f.label },                -- the mean over good answers alone
+    reward_undesirable = { reward, 1 - f.label },
+  }
 end
 
 for step, batch in run:steps(train, cfg.batch) do
@@ -34,7 +39,12 @@ for step, batch in run:steps(train, cfg.batch) do
     local r     = policy:logprob(other) - reference:logprob(other)
     run.state.z = math.max(0, run:mean(r:mean()):item())
   end
-  run:log(adamw:step(batch, kto))
+  local good, all = (batch.label * batch.weight):sum():item(), batch.weight:sum():item()
+  local logged = adamw:step(batch, kto)
+  run:log(logged); run:log { ["train/kl"] = run.state.z or 0 }
+  if good > 0 and good < all then                            -- both labels are in this batch
+    run:log { ["train/margin"] = logged.reward_desirable - logged.reward_undesirable }
+  end
 end
 run:log(run:evaluate(valid, kto))
 run:export(policy)

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/stack.h>
 #include <fmt/core.h>
 
@@ -19,7 +20,8 @@ namespace xrun {
 
 namespace {
 
-constexpr double kLowest = -4;  // a plausible range for the log-prob of a token
+constexpr double kLowest = -4;        // a plausible range for the log-prob of a token
+constexpr int64_t kLogitColumns = 4;  // few, so that only the logits themselves are [r, vocab]
 
 }  // namespace
 
@@ -140,6 +142,23 @@ HeadResult ModelStandIn::head(const View& view, const HeadOptions& options,
   result.top_logprob = at::stack(best, 1);
   result.top_id = at::stack(ids, 1);
   return result;
+}
+
+at::Tensor ModelStandIn::logits(const View& view, int64_t vocab) {
+  const at::Tensor logprob = values(view, "");
+  std::vector<at::Tensor> columns;
+  for (int64_t k = 0; k < kLogitColumns; ++k) {
+    columns.push_back(values(view, fmt::format(" logits {}", k)));
+  }
+  at::Tensor weight = at::empty({kLogitColumns, vocab}, at::kDouble);
+  double* const w = weight.mutable_data_ptr<double>();
+  // Small, so that the target's own logit decides in which direction a loss moves.
+  for (int64_t i = 0; i < weight.numel(); ++i) {
+    w[i] = 0.5 * philox_unit(0, kStreamStandIn, 2, static_cast<uint64_t>(i)) - 0.25;
+  }
+  const at::Tensor target = view.select_rows(view.micro().row_target()).unsqueeze(1);
+  return at::matmul(at::stack(columns, 1), weight.to(logprob.device(), logprob.scalar_type()))
+      .scatter_add(1, target, logprob.unsqueeze(1));
 }
 
 at::Tensor ModelStandIn::score(const View& view) { return view.mean(values(view, " score")); }

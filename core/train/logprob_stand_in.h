@@ -79,6 +79,9 @@ class ModelStandIn : public LogprobSource {
   // Values in the shapes of linear_head's outputs, each output with separate leaves.
   HeadResult head(const View& view, const HeadOptions& options, const at::Tensor& target);
   at::Tensor score(const View& view);  // [n]
+  // Logits of every trained token, [r, vocab]: a few seeded columns per row times a fixed random
+  // matrix, plus the row's log-prob at its target, so that a check of gradients reaches them too.
+  at::Tensor logits(const View& view, int64_t vocab);
 
  private:
   at::Tensor values(const View& view, const std::string& what);  // [R]

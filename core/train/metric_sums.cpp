@@ -101,10 +101,17 @@ MetricSums::Metric& MetricSums::metric(const std::string& name) {
   return metrics_.emplace_back(Metric{name});
 }
 
-void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& weights) {
-  const at::Tensor device_weights = on_device(weights.to(at::kDouble), value.device());
+void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& unit_weights,
+                                  const at::Tensor& own) {
+  at::Tensor device_weights = on_device(unit_weights.to(at::kDouble), value.device());
+  if (own.defined()) {
+    // Their sum stays on the device until read(): no host sync inside a step.
+    device_weights = device_weights.mul(own.detach().to(at::kDouble));
+    weights.push_back(device_weights.sum());
+  } else {
+    weight += total(unit_weights);
+  }
   sums.push_back(value.detach().to(at::kDouble).mul(device_weights).sum());
-  weight += total(weights);
 }
 
 // One row of weights per source: the values of other sources are masked, since 0 x NaN is NaN.
@@ -171,13 +178,21 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
       own.plain.weight += weight;
       continue;
     }
+    const auto given = result.metric_weights.find(name);
+    const at::Tensor weights = given == result.metric_weights.end() ? at::Tensor() : given->second;
+    if (weights.defined() && weights.sizes() != value.sizes()) {
+      throw Error(
+          fmt::format("the weights of the metric \"{}\" have shape [{}], wanted [{}] as its values",
+                      name, fmt::join(weights.sizes(), ", "), fmt::join(value.sizes(), ", ")));
+    }
     Metric::OfTerm& of_term = own.by_term[term];
     of_term.unit.narrow(name, value, first, micro);
     // Later micro-batches may rule units out, so every candidate is summed.
     for (const Unit unit : of_term.unit.candidates()) {
       WeightedSum& sum = of_term.by_unit[unit];
-      sum.add(value, micro.unit_weight(unit));
-      add_by_source(sum, value, unit, micro, term);
+      sum.add(value, micro.unit_weight(unit), weights);
+      // A metric with weights of its own is a mean over some rows alone: no means by source.
+      if (!weights.defined()) add_by_source(sum, value, unit, micro, term);
     }
   }
 }
@@ -203,6 +218,7 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
   std::vector<at::Tensor> all = losses_;
   const auto give = [&](const WeightedSum& sum) {
     all.insert(all.end(), sum.sums.begin(), sum.sums.end());
+    all.insert(all.end(), sum.weights.begin(), sum.weights.end());
     all.insert(all.end(), sum.source_sums.begin(), sum.source_sums.end());
   };
   for (const SourceLoss& one : source_losses_) give(one.sum);
@@ -233,6 +249,7 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     sums.insert(sums.end(), 2, 0.0);
     for (const auto& [term, given] : one.chosen()) {
       for (size_t i = 0; i < given->sums.size(); ++i) sums[at] += *value++;
+      for (size_t i = 0; i < given->weights.size(); ++i) sums[at + 1] += *value++;
       sums[at + 1] += given->weight;
       take_sources(*given);
     }

@@ -73,9 +73,10 @@ class MetricSums {
   struct WeightedSum {
     std::vector<at::Tensor> sums;  // 0-dim float64
     double weight = 0;
+    std::vector<at::Tensor> weights;  // 0-dim float64, beside `weight`: of metrics with own weights
     std::vector<at::Tensor> source_sums;  // [sources] float64; empty: not summed by source
     std::vector<double> source_weights;   // [sources]
-    void add(const at::Tensor& value, const at::Tensor& weights);
+    void add(const at::Tensor& value, const at::Tensor& unit_weights, const at::Tensor& own = {});
     // Adds the values of units by the source of each, out of `sources`.
     void add_by_source(const at::Tensor& value, const at::Tensor& weights,
                        const std::vector<int64_t>& source, size_t sources);

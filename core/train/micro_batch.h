@@ -19,6 +19,10 @@ namespace xrun {
 
 class LogprobSource;
 
+// The field that an error of a missing field is about ("advantage"); "" for any other message, and
+// for a name that is probably a slip of another one.
+std::string missing_field(const std::string& message);
+
 // Step and data, shared by all micro-batches of a batch.
 struct BatchInfo {
   int64_t step = 0;         // loop bodies of the run done before this one; enters the seeds

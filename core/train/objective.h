@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ struct ObjectiveResult {
   // Each a scalar or one value per unit: of the first loss, or pair, sequence or token. The order
   // is kept; gradients are ignored.
   std::vector<std::pair<std::string, at::Tensor>> metrics;
+  // Weights of a metric's values, >= 0 and of its shape, for a mean over some rows only (the good
+  // answers, say). They multiply the weights of the unit. A metric that is not here has weight 1.
+  std::map<std::string, at::Tensor> metric_weights = {};
 };
 
 // Called once per micro-batch, with gradients in a step and without in an evaluation. Exceptions

@@ -1,4 +1,5 @@
-// ranked_ holds the `most` worst units so far, in order; a unit is inserted by binary search.
+// ranked_ holds the `most` worst units so far, in order; a unit is inserted by binary search. Texts
+// are decoded only for those that remain.
 
 #include "core/train/worst_rows.h"
 
@@ -16,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kShownTokens = 24;  // of an answer
+constexpr int64_t kShownTokens = 96;  // of a prompt and of an answer: about three lines of text
 
 // Returns the values of a metric or of the first loss, float64 on the host.
 at::Tensor values_by(const ObjectiveResult& result, const std::string& by) {
@@ -47,6 +48,20 @@ std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& 
   return tokenizer.decode(ids, /*skip_special=*/true);
 }
 
+// The text of the last tokens before the first one that a segment trains, its begin-of-text and
+// turn markers left out.
+std::string prompt_of(const MicroBatch& micro, size_t segment, const Tokenizer& tokenizer) {
+  const PackedBatch& pack = micro.pack();
+  const auto first =
+      std::find(pack.rows.segment.begin(), pack.rows.segment.end(), static_cast<int32_t>(segment));
+  if (first == pack.rows.segment.end()) return "";
+  // The hidden state that predicts the first trained token is that of the prompt's last token.
+  const auto end = pack.rows.hidden[static_cast<size_t>(first - pack.rows.segment.begin())] + 1;
+  const auto begin = std::max<int64_t>(pack.cu_seqlens[segment], end - kShownTokens);
+  const std::vector<int32_t> ids(pack.tokens.begin() + begin, pack.tokens.begin() + end);
+  return tokenizer.decode(ids, /*skip_special=*/true);
+}
+
 }  // namespace
 
 WorstRows::WorstRows(std::string by, int64_t most, bool highest, const Tokenizer* tokenizer)
@@ -59,6 +74,7 @@ void WorstRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, WorstRo
     const std::vector<int32_t> id = {pack.rows.target[static_cast<size_t>(i)]};
     row.text = tokenizer_->decode(id);
   } else if (unit == Unit::kSequence) {
+    row.prompt = prompt_of(micro, static_cast<size_t>(i), *tokenizer_);
     row.text = answer_of(micro, static_cast<size_t>(i), *tokenizer_);
   } else {
     const int64_t id = micro.unit_row(unit, i);
@@ -66,6 +82,7 @@ void WorstRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, WorstRo
       if (pack.row_id[s] != id) continue;
       const bool second = !pack.side.empty() && pack.side[s] < 0;
       (second ? row.rejected : row.text) = answer_of(micro, s, *tokenizer_);
+      if (!second) row.prompt = prompt_of(micro, s, *tokenizer_);
     }
   }
 }
@@ -95,7 +112,7 @@ std::vector<WorstRow> WorstRows::rows() const {
   for (const auto& [value, micro, index] : ranked_) {
     const Unit unit = unit_.candidates().front();
     WorstRow& row =
-        out.emplace_back(WorstRow{value, micro->row_name(micro->unit_row(unit, index)), ""});
+        out.emplace_back(WorstRow{value, micro->row_name(micro->unit_row(unit, index))});
     set_texts(*micro, unit, index, row);
   }
   return out;

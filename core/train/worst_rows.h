@@ -16,8 +16,9 @@ class Tokenizer;
 // One unit of the data and its value.
 struct WorstRow {
   double value = 0;
-  std::string location;       // "pairs.jsonl:17"
-  std::string text;           // the first trained tokens (of a pair: its chosen side); any bytes
+  std::string row;            // "pairs.jsonl:17"
+  std::string prompt = {};    // the last tokens before the answer; any bytes, as in the texts below
+  std::string text = {};      // the first trained tokens (of a pair: its chosen side)
   std::string rejected = {};  // those of a pair's rejected side
 };
 

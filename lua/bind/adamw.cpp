@@ -54,12 +54,12 @@ int make_adamw(lua_State* L) {
 }
 
 // step(batch, f) or step({ { batch, f, weight = 1 }, ... }).
-std::vector<StepTerm> read_parts(lua_State* L, int* next) {
-  std::vector<StepTerm> parts;
+std::vector<StepTerm> read_terms(lua_State* L, int* next) {
+  std::vector<StepTerm> terms;
   if (class_of(L, 2) == &class_info<Batch>) {
-    parts.push_back({&arg<Batch&>(L, 2, "batch"), lua_objective(L, 3)});
+    terms.push_back({&arg<Batch&>(L, 2, "batch"), lua_objective(L, 3)});
     *next = 4;
-    return parts;
+    return terms;
   }
   if (lua_type(L, 2) != LUA_TTABLE)
     throw_argument(L, 2, "batch", "a Batch, or a list of { batch, objective, weight = 1 }");
@@ -68,31 +68,31 @@ std::vector<StepTerm> read_parts(lua_State* L, int* next) {
   for (int k = 1; k <= count; ++k) {
     lua_rawgeti(L, 2, k);
     const int entry = lua_gettop(L);
-    XRUN_CHECK(lua_istable(L, entry), "part {} of the step is {}, wanted {{ batch, objective }}", k,
-               type_name(L, entry));
+    XRUN_CHECK(lua_istable(L, entry), "entry {} of the step is {}, wanted {{ batch, objective }}",
+               k, type_name(L, entry));
     lua_rawgeti(L, entry, 1);
     lua_rawgeti(L, entry, 2);
-    const std::string name = fmt::format("part {} of the step: ", k);
-    StepTerm part{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
+    const std::string name = fmt::format("entry {} of the step: ", k);
+    StepTerm term{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
                   lua_objective(L, entry + 2, (name + "objective").c_str())};
     lua_getfield(L, entry, "weight");
     if (!lua_isnil(L, -1)) {
-      part.weight = arg<double>(L, lua_gettop(L), (name + "weight").c_str());
+      term.weight = arg<double>(L, lua_gettop(L), (name + "weight").c_str());
     }
-    parts.push_back(std::move(part));
+    terms.push_back(std::move(term));
     // The batch stays alive in the caller's table.
     lua_settop(L, entry - 1);
   }
-  XRUN_CHECK(!parts.empty(), "the step has no parts; wanted {{ {{ batch, objective }}, ... }}");
-  return parts;
+  XRUN_CHECK(!terms.empty(), "the step has no entries; wanted {{ {{ batch, objective }}, ... }}");
+  return terms;
 }
 
 // Saves the batch of a non-finite loss and reports the file.
 [[noreturn]] void save_and_rethrow(lua_State* L, const NonFiniteLoss& error,
-                                   const std::vector<StepTerm>& parts) {
+                                   const std::vector<StepTerm>& terms) {
   const auto& run = session_of(L).run;
   if (run == nullptr) throw Error(error.what());
-  const Batch& batch = *parts.at(static_cast<size_t>(error.term())).batch;
+  const Batch& batch = *terms.at(static_cast<size_t>(error.term())).batch;
   std::vector<const PackedBatch*> packs;
   for (const auto& micro : batch.micros()) packs.push_back(&micro->pack());
   run->throw_with_batch(error, packs, batch.info().row_name);
@@ -106,35 +106,36 @@ bool was_skipped(const Metrics& metrics) {
 void say_skipped(Session& session, const Batch& batch) {
   if (session.notices.skipped_steps++ > 0 || session.console == nullptr) return;
   session.console->print(fmt::format(
-      "step {}: no update, as the weights of its trained tokens add up to 0; further ones are "
-      "counted at the end",
+      "step {}: no update, because the weights of its trained tokens add up to 0; further such "
+      "steps are counted at the end",
       batch.step()));
 }
 
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
-  const std::vector<StepTerm> parts = read_parts(L, &next);
+  const std::vector<StepTerm> terms = read_terms(L, &next);
   const Options table(L, next);
   RunHooks* const hooks = run_hooks(L);
-  if (auto taken = hooks == nullptr ? std::nullopt : hooks->before_step(L, parts)) {
+  if (auto taken = hooks == nullptr ? std::nullopt : hooks->before_step(L, terms)) {
     push(L, std::make_shared<MetricTable>(with_prefix(std::move(*taken), "train/")));
     return 1;
   }
   StepOptions options;
   options.lr = table.find<double>("lr");
   options.poll = [L] { check_interrupt(L); };
+  // From here on an error leaves the body half done; the run then restores its beginning.
   if (const auto& run = session_of(L).run) run->run().begin_update();
   Metrics values;
   try {
-    values = train_step(parts, &adamw, options);
+    values = train_step(terms, &adamw, options);
   } catch (const NonFiniteLoss& error) {
-    save_and_rethrow(L, error, parts);
+    save_and_rethrow(L, error, terms);
   }
   if (was_skipped(values)) {
-    say_skipped(session_of(L), *parts.front().batch);
+    say_skipped(session_of(L), *terms.front().batch);
   } else if (const auto& run = session_of(L).run) {
     int64_t tokens = 0;
-    for (const StepTerm& part : parts) tokens += part.batch->token_count();
+    for (const StepTerm& term : terms) tokens += term.batch->token_count();
     run->note_update(tokens);
   }
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));

@@ -122,7 +122,7 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
       "fails when it is stale. Beside what is listed, every operator of ATen is a method of Tensor "
       "and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and indices "
       "from 0 and keyword arguments in a last table.\n\n## Config keys\n\n"
-      "| key | default | wants | meaning |\n|---|---|---|---|\n";
+      "| key | default | value | meaning |\n|---|---|---|---|\n";
   for (const ConfigField& field : config_fields()) out += field_row(field);
   std::map<std::string, std::string> sections, heads;
   for (const DocEntry& entry : sorted(std::move(entries))) {
@@ -152,7 +152,7 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
 
 std::string explain(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
-    return fmt::format("{}: {}\n  wants {}; default {}\n", field->path, field->doc,
+    return fmt::format("{}: {}\n  value: {}; default {}\n", field->path, field->doc,
                        wanted_text(*field),
                        field->default_value.is_null() ? "none" : dump_json(field->default_value));
   }

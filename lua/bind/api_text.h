@@ -1,5 +1,5 @@
 #pragma once
-// The text of docs/lua-api.md and of `xrun explain`, from doc entries and config fields.
+// docs/lua-api.md, `xrun explain` and the editors' stubs, from doc entries and config fields.
 
 #include <string>
 #include <vector>
@@ -13,5 +13,9 @@ std::string lua_api_markdown(std::vector<DocEntry> entries = doc_entries());
 
 // The text of `xrun explain KEY` for a config key, a public name or an operator; "" if unknown.
 std::string explain(const std::string& name);
+
+// A definition file for editors that speak LuaLS (---@meta xrun): the config's keys as a class, the
+// classes, the functions of `xrun`, and the public operators of ATen with their schemas.
+std::string editor_stubs(std::vector<DocEntry> entries = doc_entries());
 
 }  // namespace xrun

@@ -11,17 +11,14 @@
 namespace xrun {
 namespace {
 
-int call_plain(lua_State* L, void* function) {
-  return reinterpret_cast<lua_CFunction>(function)(L);
-}
-
-const Binding* access(const char* name, lua_CFunction function) {
-  return register_binding({.entry = {.name = name,
-                                     .kind = DocKind::kMetamethod,
-                                     .parameters = {{"name", "string"}},
-                                     .doc = "Guards the config's names."},
-                           .function = reinterpret_cast<void*>(function),
-                           .invoke = call_plain});
+// A metamethod of a table of the config; n upvalues are on the stack.
+void push_guard(lua_State* L, const char* name, lua_CFunction function, int n = 0) {
+  push_function(L,
+                {.name = name,
+                 .kind = DocKind::kMetamethod,
+                 .parameters = {{"name", "string"}},
+                 .doc = "Guards the config's names."},
+                function, n);
 }
 
 // upvalue 2: the path of the table ("" for the config itself)
@@ -67,9 +64,9 @@ void push_config(lua_State* L, const Json& value, const std::string& path) {
   }
   lua_newtable(L);
   push(L, path);
-  push_binding(L, access("xrun.config.__index", missing_key), 1);
+  push_guard(L, "xrun.config.__index", missing_key, 1);
   lua_setfield(L, -2, "__index");
-  push_binding(L, access("xrun.config.__newindex", new_key));
+  push_guard(L, "xrun.config.__newindex", new_key);
   lua_setfield(L, -2, "__newindex");
   push(L, "config");
   lua_setfield(L, -2, "__metatable");

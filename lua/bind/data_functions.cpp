@@ -1,11 +1,11 @@
+// filter, map and template: read from a recipe's options, and run on rows by worker states.
+
 #include "lua/bind/data_functions.h"
 
 #include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "lua/bind/restored_row.h"
-#include "lua/bind/template.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
 
@@ -21,12 +21,12 @@ class RowFunctions : public RowTransform {
     if (map != nullptr) map_ = load(*map);
   }
 
-  bool apply(Json& row, const std::string& place) override {
+  bool apply(Json& row, const std::string& location) override {
     try {
       return run(row);
     } catch (const Error& error) {
       check_interrupt();
-      throw Error(fmt::format("{}\n  at the row {}", error.what(), place));
+      throw Error(fmt::format("{}\n  at the row {}", error.what(), location));
     }
   }
 
@@ -93,8 +93,8 @@ namespace {
 
 constexpr const char* kFunctionOptions[] = {"filter", "map", "template"};
 
-// Returns true if the option on top of the stack holds functions: any filter or map, or a template that
-// is not a name.
+// Returns true if the option on top of the stack holds functions: any filter or map, or a template
+// that is not a name.
 bool holds_functions(lua_State* L, std::string_view option) {
   return option == "template" ? lua_isfunction(L, -1) || lua_istable(L, -1) : !lua_isnil(L, -1);
 }
@@ -111,7 +111,7 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     const double key = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
     XRUN_CHECK(key >= 1 && key < 9e15 && std::floor(key) == key,
-               "{}: the key {} is no number of a source; sources count from 1", option,
+               "{}: the key {} is not the number of a source; sources count from 1", option,
                describe_value(L, lua_gettop(L) - 1));
     const int64_t number = static_cast<int64_t>(key);
     result.of[number] = std::make_shared<const WorkerFunction>(

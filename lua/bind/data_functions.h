@@ -1,6 +1,5 @@
 #pragma once
-// The functions that a recipe gives beside its data: filter, map and template, for all sources or
-// by a source's number.
+// filter, map and template functions of a recipe, for all sources or for single ones by number.
 
 #include <lua.hpp>
 #include <map>
@@ -47,9 +46,26 @@ DataFunctions read_data_functions(lua_State* L, int i);
 Json plain_options(lua_State* L, int i);
 
 // filter(row) -> true or false, then map(row) -> row; either may be null. Rows are plain tables:
-// JSON's null is nil, inside lists the global `null`. What map leaves as it was keeps its order of
-// keys and its numbers' form (restored_row.h).
+// JSON's null is nil, inside lists the global `null`. Unchanged parts of a row keep the order of
+// their keys and the form of their numbers.
 std::shared_ptr<const RowTransformSource> make_row_functions(
     std::shared_ptr<const WorkerFunction> filter, std::shared_ptr<const WorkerFunction> map);
+
+// Undoes the effects of a round trip through Lua on the unchanged parts of a row
+// (restored_row.cpp). Returns `value`, which came out of Lua, with every part that equals a part of
+// `original` replaced by the original: the order of keys, 1.0 for 1, null for a missing member, {}
+// for []. The part at the same position is tried first, in lists the one that the neighbouring
+// elements suggest; a list or object that was moved is found anywhere in the row.
+Json restored_row(Json value, const Json& original);
+
+// A chat template as a Lua function, template(t, messages, kwargs), which calls in order
+//   t:special(text)        the template's own text, which may become special tokens
+//   t:text(text)           data, which never does
+//   t:train(text)          data that is trained
+//   t:train_special(text)  the template's own text that is trained: the end of a turn
+// Trained pieces that follow each other are one turn. Any number of threads may render at once;
+// each has a state of its own. render() throws Error with the recipe's file and line.
+std::shared_ptr<const ChatTemplate> make_lua_template(
+    std::shared_ptr<const WorkerFunction> function);
 
 }  // namespace xrun

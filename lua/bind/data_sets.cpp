@@ -1,22 +1,129 @@
-// xrun.preference, xrun.chat, ...: rows through template, tokenizer and cache, and their splits.
+// xrun.preference, xrun.chat, ...: opens rows through template, tokenizer and cache, and splits
+// them.
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
+#include "core/console/terminal/progress.h"
 #include "core/data/cache/row_columns.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/model/weights/hf_config.h"
+#include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "core/train/data_batch.h"
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
+#include "lua/bind/data_settings.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
-#include "lua/bind/set_opening.h"
 #include "lua/state/args.h"
 #include "lua/state/doc.h"
 
 namespace xrun {
 
 namespace {
+
+// ---- opening
+
+// A resume compares the content of the caches and the settings that made them.
+SessionInputs::Input identity_of(const Session& session, const DataHandle& data) {
+  size_t number = 1;
+  for (const SessionInputs::Input& input : session.data.inputs)
+    number += input.kind == "data" ? 1 : 0;
+  Json identity(Json::Object{
+      {"name", data.name}, {"digest", data.set.fingerprint()}, {"keys", data.set.key_documents()}});
+  return {"data", std::to_string(number), fmt::format("data set {} ({})", number, data.name),
+          std::move(identity)};
+}
+
+// Progress of an opened set: its files are hashed, then cached where they are not.
+struct BuildLines {
+  TaskProgress hashing;
+  TaskProgress caching;
+};
+
+// The options of a set besides its rows.
+DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const Json& data,
+                        const Json& options, const DataFunctions& functions, BuildLines& lines) {
+  DataOptions result = read_data_options(L, kind, options, data);
+  functions.apply_to(result);
+  const ModelConfig model = read_model_config(policy.dir());
+  int64_t& max_length = result.settings.max_length;
+  max_length = max_length == kNoLimit ? 0 : max_length == 0 ? model.max_length : max_length;
+  result.vocab_limit = model.vocab;
+  result.workers = recipe_context(L).options.threads;
+  result.notice = [L](const std::string& line) { session_of(L).console->say(line); };
+  result.progress = [L, &lines](const BuildProgress& now) {
+    // The total is not known before the file is read; the share of its bytes stands for it.
+    const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
+    if (now.hashing) {
+      lines.hashing.update(static_cast<int64_t>(100 * now.fraction), 100);
+    } else {
+      lines.caching.update(now.rows, static_cast<int64_t>(total));
+    }
+    check_interrupt(L);
+  };
+  return result;
+}
+
+std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, Policy& policy,
+                                                    const Json& options,
+                                                    const DataFunctions& functions) {
+  // With a function for every source no template is resolved; an export cannot contain a function.
+  if (!uses_template(kind) || functions.chat_template.all) return nullptr;
+  Session& session = session_of(L);
+  const Json setting = option_or_config(options, L, "template");
+  const bool allow_unmarked = kind == RowKind::kPrompts;  // nothing of a prompt is trained
+  const ResolvedTemplate chosen =
+      resolve_template(*policy.tokenizer(), setting.is_string() ? setting.as_string() : "auto",
+                       template_date(session), allow_unmarked);
+  policy.use_template(chosen.chat_template);  // an export contains it
+  session.notices.add(chosen.notice);
+  return chosen.chat_template;
+}
+
+void add_ledger(Session& session, const DataSet& set) {
+  session.data.ledger_text += set.ledger().text();
+  for (const SourceLedger& source : set.ledger().sources)
+    session.data.ledger.sources.push_back(source);
+  for (const std::filesystem::path& dir : set.cache_dirs()) session.data.cache_dirs.push_back(dir);
+}
+
+// Opens rows of a kind for a policy's tokenizer, with progress. `data` is the value of cfg.data;
+// `options` replace the configuration's keys. The set joins the session's ledger and inputs.
+std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
+                                     const std::shared_ptr<Policy>& policy, const Json& data,
+                                     const Json& options, const DataFunctions& functions) {
+  Session& session = session_of(L);
+  const std::vector<DataSource> sources = read_data_sources(data);
+  const std::string name = sources.size() == 1
+                               ? sources[0].path
+                               : fmt::format("{} and {} more", sources[0].path, sources.size() - 1);
+  const auto chat_template = choose_template(L, kind, *policy, options, functions);
+  session.notices.add(policy->tokenizer()->notice());
+  BuildLines lines{{*session.console, "reading " + name, "%"},
+                   {*session.console, "caching " + name, "rows"}};
+  auto result = std::make_shared<DataHandle>(
+      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, functions, lines),
+                               *policy->tokenizer(), chat_template),
+                 policy, name});
+  result->options = options;
+  result->functions = functions;
+  result->extra = std::make_shared<const ExtraColumns>(result->set);
+  if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
+    result->seed = static_cast<uint64_t>(seed.as_int());
+  }
+  const Json max_length = option_or_config(options, L, "max_length");
+  result->max_length =
+      max_length.is_null() ? read_model_config(policy->dir()).max_length : max_length.as_int();
+  result->order = read_order(option_or_config(options, L, "shuffle"));
+  add_ledger(session, result->set);
+  note_input(session, identity_of(session, *result));
+  return result;
+}
+
+// ---- class DataSet
 
 // Settings of a source are not options of the set.
 void refuse_source_options(lua_State* L, int i) {
@@ -25,9 +132,10 @@ void refuse_source_options(lua_State* L, int i) {
     const StackGuard guard(L);
     lua_getfield(L, i, name);
     if (lua_isnil(L, -1)) continue;
-    throw UsageError(fmt::format(
-        "`{0}` is no option, but set for each source: data = {{ {{ path = ..., {0} = ... }} }}",
-        name));
+    throw UsageError(
+        fmt::format("`{0}` is not an option but a field of each source: data = {{ {{ path = ..., "
+                    "{0} = ... }} }}",
+                    name));
   }
 }
 
@@ -44,14 +152,15 @@ int open_rows(lua_State* L) {
   return 1;
 }
 
-std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set) {
-  DataHandle part = whole;
-  part.set = std::move(set);
-  return std::make_shared<DataHandle>(std::move(part));
+// The same handle over other rows of its set.
+std::shared_ptr<DataHandle> with_rows(const DataHandle& whole, DataSet rows) {
+  DataHandle handle = whole;
+  handle.set = std::move(rows);
+  return std::make_shared<DataHandle>(std::move(handle));
 }
 
-// Opens another set with the settings of this one. Its mixture is ignored: an evaluation takes every
-// row once.
+// Opens another set with the settings of this one. Its mixture is ignored: an evaluation takes
+// every row once.
 std::shared_ptr<DataHandle> open_valid(const DataHandle& self, lua_State* L, const Json& data) {
   Json options = self.options;
   options.set("mixture", Json::object());
@@ -68,7 +177,7 @@ int split_set(DataHandle& self, lua_State* L) {
   if (data != nullptr && data->size() > 0) {
     XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
                "valid has both fraction and data; give one of them");
-    push(L, part_of(self, self.set));
+    push(L, with_rows(self, self.set));
     push(L, open_valid(self, L, *data));
     return 2;
   }
@@ -78,12 +187,12 @@ int split_set(DataHandle& self, lua_State* L) {
   if (fraction > 0 && valid_set.size() == 0) {
     session_of(L).notices.add(fmt::format(
         "valid.fraction = {} holds out nothing: {} has 1 row, which is trained (rows of a .txt "
-        "file "
-        "are parted by blank lines); valid.data = {{ {{ path = ... }} }} takes other files",
+        "file are separated by blank lines); valid.data = {{ {{ path = ... }} }} takes other "
+        "files",
         fraction, self.name));
   }
-  push(L, part_of(self, std::move(train)));
-  push(L, part_of(self, std::move(valid_set)));
+  push(L, with_rows(self, std::move(train)));
+  push(L, with_rows(self, std::move(valid_set)));
   return 2;
 }
 
@@ -106,7 +215,7 @@ int verify_caches(DataHandle& self, lua_State*) {
   return 0;
 }
 
-int row_place(DataHandle& self, lua_State* L) {
+int row_location(DataHandle& self, lua_State* L) {
   push(L, self.set.location(self.set.unit(arg<int64_t>(L, 2, "i"))));
   return 1;
 }
@@ -133,11 +242,11 @@ int row_of(DataHandle& self, lua_State* L) {
 
 std::string options_doc() {
   return fmt::format(
-      "The third argument of xrun.chat and its like. {} stand in place of the configuration's. "
+      "The third argument of xrun.chat and its like. {} override the configuration. "
       "template_kwargs = {{ enable_thinking = false }} gives the template arguments for every row, "
       "below the row's own. filter = function(row) -> boolean, map = function(row) -> row and "
-      "template = function(t, messages, kwargs) run on worker threads and see their arguments "
-      "alone; a table gives one a source: map = {{ [2] = f }}.",
+      "template = function(t, messages, kwargs) run on worker threads and see only their "
+      "arguments; a table gives functions for single sources: map = {{ [2] = f }}.",
       fmt::join(data_set_field_names(), ", "));
 }
 
@@ -166,7 +275,7 @@ void add_class(LuaState& state) {
           "options, every row once.",
           split_set)
       .method("place", {{"i", "integer"}}, {"string"},
-              "File and line of the i-th row of this split, counted from 0.", row_place)
+              "File and line of the i-th row of this split, counted from 0.", row_location)
       .method("row", {{"i", "integer"}}, {"table"},
               "The i-th row of this split, counted from 0: place, weight, ids, mask and text (for "
               "pairs chosen_ids, rejected_ids, ...).",

@@ -1,3 +1,6 @@
+// Reads the data, mixture, shuffle and batch settings; an option of a set overrides the
+// configuration.
+
 #include "lua/bind/data_settings.h"
 
 #include <algorithm>

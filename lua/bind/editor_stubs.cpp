@@ -1,7 +1,5 @@
 // Classes with their fields and methods, then the functions of xrun, then ATen's operators.
 
-#include "lua/bind/editor_stubs.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/config/config_field.h"
 #include "core/config/lua_source.h"
+#include "lua/bind/api_text.h"
 #include "lua/tensor/op_table.h"
 
 namespace xrun {

@@ -1,3 +1,6 @@
+// Plans the memory of a loop: sizes of its largest micro-batch, found by the lengths of rows, times
+// what each model of the run holds (memory_plan.h).
+
 #include "lua/bind/memory_report.h"
 
 #include <algorithm>
@@ -55,7 +58,7 @@ StepLengths lengths_of(const StepLoop& loop, int64_t step) {
     lengths.micros += std::ssize(packs);
     for (const std::vector<int64_t>& pack : packs) {
       int64_t sum = 0;
-      for (const int64_t place : pack) sum += tokens[static_cast<size_t>(place)];
+      for (const int64_t unit : pack) sum += tokens[static_cast<size_t>(unit)];
       lengths.largest = std::max(lengths.largest, sum);
     }
   }
@@ -101,8 +104,8 @@ Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
 
 // The optimizers of one policy.
 struct Training {
-  int64_t turn = -1;            // place of the first optimizer that has it; -1: none
-  int64_t made = 0, to_be = 0;  // optimizers with moments of it, and without yet
+  int64_t turn = -1;            // index of the first optimizer that trains it; -1: none
+  int64_t made = 0, to_be = 0;  // optimizers that have moments of it, and that will
   bool scores = false;
 };
 
@@ -177,16 +180,15 @@ bool has_steps(const Sidecar& column, const StepLoop& loop, const StepSource& so
   return true;
 }
 
-// True if no step of a loop will load a reference's twin: each set has all of its values in the column,
-// or none (the objective does not ask for them), and at least one set has them.
+// True if no step of a loop will load a reference's twin: each set has all of its values in the
+// column, or none (the objective does not ask for them), and at least one set has them.
 bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   const int64_t first = reference.shares() ? 1 : 0;
   if (reference.loaded() || loop.steps <= first) return false;
   if (!reference.policy()->loaded()) return false;  // what names its column is not known yet
   int64_t known = 0;
   for (const StepSource& source : loop.sources) {
-    const Sidecar* column =
-        reference.known_column(source.data->set.fingerprint(), loop.max_tokens);
+    const Sidecar* column = reference.known_column(source.data->set.fingerprint(), loop.max_tokens);
     if (column == nullptr) continue;
     if (!has_steps(*column, loop, source, first)) return false;
     ++known;

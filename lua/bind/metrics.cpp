@@ -1,3 +1,5 @@
+// Metrics as a Lua object: reads one by its whole name or by the part after the last slash.
+
 #include "lua/bind/metrics.h"
 
 #include <algorithm>
@@ -11,9 +13,8 @@ namespace xrun {
 
 namespace {
 
-// `loss` finds "train/loss" as well: the last part of a name is enough where it is unique. Throws
-// Error if it is not.
-std::optional<double> find_by_part(const Metrics& values, const std::string& name) {
+// `loss` finds "train/loss" too if no other name ends in "/loss". Throws Error if several do.
+std::optional<double> find_by_ending(const Metrics& values, const std::string& name) {
   if (const auto whole = find_metric(values, name)) return whole;
   const std::pair<std::string, double>* found = nullptr;
   for (const auto& one : values) {
@@ -26,7 +27,7 @@ std::optional<double> find_by_part(const Metrics& values, const std::string& nam
 }
 
 int push_metric(MetricTable& self, const std::string& name, lua_State* L) {
-  if (const auto value = find_by_part(self.values, name)) {
+  if (const auto value = find_by_ending(self.values, name)) {
     push(L, *value);
     return 1;
   }
@@ -89,11 +90,10 @@ Metrics read_metrics(lua_State* L, int i) {
 void open_metrics(LuaState& state) {
   Class<MetricTable>(
       state, "Metrics",
-      "Values to log, in their order. m[\"train/loss\"] reads one, m.loss the one whose "
-      "name ends so: of a body that logs train/loss and valid/loss it raises and "
-      "names both. A name that is not there raises, but is nil of an empty set (#m == "
-      "0) and of a step without an update (m.skipped).")
-      .metamethod("__len", {}, {"integer"}, "How many there are.",
+      "Values to log, in order. m[\"train/loss\"] reads one by its full name, m.loss by the end "
+      "of its name; if several names end so, it raises and lists them. A missing name raises "
+      "too, but is nil for an empty set (#m == 0) and for a step without an update (m.skipped).")
+      .metamethod("__len", {}, {"integer"}, "The number of metrics.",
                   [](MetricTable& self, lua_State* L) {
                     push(L, self.values.size());
                     return 1;

@@ -1,3 +1,5 @@
+// The list of modules, and globals that raise on names that nobody defined.
+
 #include "lua/bind/modules.h"
 
 #include "core/base/error.h"
@@ -16,10 +18,6 @@ const std::vector<OpenModule>& engine_modules() {
 }
 
 namespace {
-
-int call_plain_function(lua_State* L, void* function) {
-  return reinterpret_cast<lua_CFunction>(function)(L);
-}
 
 std::string near_global(lua_State* L, const std::string& name) {
   std::vector<std::string> known;
@@ -55,12 +53,12 @@ void open_strict_globals(LuaState& state) {
   lua_pushvalue(L, LUA_GLOBALSINDEX);
   lua_newtable(L);
   const auto add = [&](const char* event, lua_CFunction function) {
-    push_binding(L, register_binding({.entry = {.name = std::string("_G.") + event,
-                                                .kind = DocKind::kMetamethod,
-                                                .parameters = {{"name", "string"}},
-                                                .doc = "Raises on names that are not defined."},
-                                      .function = reinterpret_cast<void*>(function),
-                                      .invoke = call_plain_function}));
+    push_function(L,
+                  {.name = std::string("_G.") + event,
+                   .kind = DocKind::kMetamethod,
+                   .parameters = {{"name", "string"}},
+                   .doc = "Raises on names that are not defined."},
+                  function);
     lua_setfield(L, -2, event);
   };
   add("__index", read_undefined);

@@ -1,5 +1,5 @@
 #pragma once
-// Everything that `require "xrun"` holds, by the file that adds it.
+// The functions that fill the module of `require "xrun"`, with the files that define them.
 
 #include <vector>
 
@@ -12,7 +12,7 @@ void open_config(LuaState& state);          // config_binding.cpp
 void open_metrics(LuaState& state);         // metrics.cpp
 void open_view(LuaState& state);            // view.cpp
 void open_policy(LuaState& state);          // policy.cpp
-void open_scorer(LuaState& state);          // scorer.cpp
+void open_scorer(LuaState& state);          // policy.cpp
 void open_data_sets(LuaState& state);       // data_sets.cpp
 void open_tokenizer(LuaState& state);       // tokenizer.cpp
 void open_template(LuaState& state);        // template.cpp

@@ -1,9 +1,13 @@
+// Calls a Lua objective and reads what it returned; a wrong return value is reported at the
+// objective's own line, not at the step that called it.
+
 #include "lua/bind/objective.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
@@ -19,10 +23,11 @@ namespace {
   throw Error(fmt::format("the objective's {} is {}, wanted {}", which, type_name(L, i), wanted));
 }
 
-// Every string key of the table at index i with its value as a tensor, by name: the order of a Lua
-// table must not reach an output.
-std::vector<std::pair<std::string, at::Tensor>> named_tensors(lua_State* L, int i,
-                                                              const char* which) {
+// Every string key of the table at index i with its value as a tensor, sorted by name, because the
+// order of a Lua table must not reach an output. With `weights`, a value may be { tensor, weights
+// }.
+std::vector<std::pair<std::string, at::Tensor>> named_tensors(
+    lua_State* L, int i, const char* which, std::map<std::string, at::Tensor>* weights = nullptr) {
   std::vector<std::pair<std::string, at::Tensor>> named;
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) {
@@ -33,6 +38,12 @@ std::vector<std::pair<std::string, at::Tensor>> named_tensors(lua_State* L, int 
     const int value = lua_gettop(L);
     if (lua_type(L, value) == LUA_TNUMBER) {
       named.emplace_back(name, at::scalar_tensor(lua_tonumber(L, value), at::kDouble));
+    } else if (weights != nullptr && lua_istable(L, value) && lua_objlen(L, value) == 2) {
+      lua_rawgeti(L, value, 1);
+      lua_rawgeti(L, value, 2);
+      named.emplace_back(name, arg<at::Tensor>(L, value + 1, fmt::format("`{}`[1]", name).c_str()));
+      (*weights)[name] = arg<at::Tensor>(L, value + 2, fmt::format("`{}`[2]", name).c_str());
+      lua_settop(L, value);
     } else {
       named.emplace_back(
           name, arg<at::Tensor>(L, value, fmt::format("the {}'s `{}`", which, name).c_str()));
@@ -55,7 +66,7 @@ ObjectiveResult read_result(lua_State* L, int first, const MicroBatch& micro) {
     wrong_return(L, first, "first value", "a tensor of losses or a table of them by unit");
   }
   if (lua_type(L, first + 1) == LUA_TTABLE) {
-    result.metrics = named_tensors(L, first + 1, "table of metrics");
+    result.metrics = named_tensors(L, first + 1, "table of metrics", &result.metric_weights);
   } else if (!lua_isnil(L, first + 1)) {
     wrong_return(L, first + 1, "second value", "a table of metrics");
   }
@@ -75,8 +86,8 @@ FunctionText text_of(lua_State* L, int i) {
   return {about.source, about.linedefined, about.lastlinedefined};
 }
 
-// The line of the function that begins with `return` if it is the only one that has the word, else
-// its first: which of several was taken is not known.
+// The line of the function's only `return`, else the function's first line: with several, the one
+// that was executed is not known.
 int return_line(lua_State* L, const FunctionText& function) {
   int found = function.first;
   for (const LuaToken& token : lua_names(source_text(L, function.chunk), false)) {
@@ -89,7 +100,7 @@ int return_line(lua_State* L, const FunctionText& function) {
   return found;
 }
 
-// The user looks for a wrong loss in the objective, not in the step that met it.
+// Users look for a wrong loss in the objective, not in the call of adamw:step.
 [[noreturn]] void throw_at_return(lua_State* L, const FunctionText& function,
                                   const std::string& message) {
   if (!function.chunk.starts_with('@')) throw Error(message);

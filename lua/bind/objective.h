@@ -1,16 +1,21 @@
 #pragma once
-// A Lua function as an objective of the step.
+// Views and objectives as arguments of other types' methods.
 
 #include "core/train/objective.h"
+#include "core/train/view.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {
 
-// Wraps the function at index i, which errors call `what`: called with the micro-batch, it returns
-// unreduced losses (a tensor in the batch's unit, or a table keyed by unit) and, if it likes, a
-// table of metrics (tensors or numbers, taken in the order of their names). Tensors made inside are
-// closed when it returns. The objective must not outlive L's state. What the function raises passes
-// as LuaError; a wrong return is one at the function's last line with `return`.
+// Returns the view at index i; of a micro-batch, the view of all its sequences. Throws Error if the
+// argument is neither.
+View read_view(lua_State* L, int i);
+
+// Wraps the Lua function at index i; error messages call it `what`. The function is called with the
+// micro-batch and returns unreduced losses (a tensor in the batch's unit, or a table keyed by unit)
+// and optionally a table of metrics (tensors or numbers, read in the order of their names). Tensors
+// made inside are closed when it returns. The objective must not outlive L's state. Errors that the
+// function raises pass as LuaError; a wrong return value is reported at its line with `return`.
 Objective lua_objective(lua_State* L, int i, const char* what = "objective");
 
 }  // namespace xrun

@@ -1,4 +1,7 @@
-// xrun.policy and its frozen twin: log-probs and heads of views and of whole batches.
+// xrun.policy, its frozen twin and xrun.scorer: log-probs, heads and scores of views and of whole
+// batches.
+
+#include "core/train/policy.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/matmul.h>
@@ -10,14 +13,14 @@
 #include "core/model/weights/weight_check.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
-#include "core/train/policy.h"
 #include "core/train/policy_head.h"
 #include "core/train/reference.h"
+#include "core/train/scorer.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
 #include "lua/bind/session.h"
 #include "lua/bind/type_settings.h"
-#include "lua/bind/view.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -122,9 +125,10 @@ int open_policy(lua_State* L) {
   push(L, policy);
   session_of(L).models.add(policy);
   const ModelConfig config = read_model_config(policy->dir());
+  // Measured only now, because the choice depends on the model's shapes.
   policy->use_gemm(read_gemm(L, config, options.dtype, options.device));
   if (options.moe_aux > 0 && config.moe.experts == 0) {
-    throw UsageError(fmt::format("moe.aux is {}, but {} is no mixture of experts; leave it out",
+    throw UsageError(fmt::format("moe.aux is {}, but {} is not a mixture of experts; leave it out",
                                  options.moe_aux, name));
   }
   for (const std::string& notice : config.notices) {
@@ -152,6 +156,9 @@ int score(Source& source, lua_State* L, bool by_token) {
 // For prototyping: every logit of the view's loss rows. The memory is reported whenever it grows.
 int push_logits(Policy& policy, lua_State* L) {
   const View view = read_view(L, 2);
+  if (policy.stand_in() != nullptr) {  // no weights are loaded
+    return push(L, policy.stand_in()->logits(view, read_model_config(policy.dir()).vocab)), 1;
+  }
   Model& model = policy.model();
   const at::Tensor hidden = model.forward(view.micro().input())
                                 .index_select(0, view.select_rows(view.micro().row_hidden()));
@@ -166,6 +173,20 @@ int push_logits(Policy& policy, lua_State* L) {
   }
   push(L, logits);
   return 1;
+}
+
+// A batch is scored whole and without gradient; a view in the step's forward.
+int push_score(Scorer& scorer, lua_State* L) {
+  if (class_of(L, 2) == &class_info<Batch>) {
+    push(L, scorer.score(arg<Batch&>(L, 2, "batch")));
+  } else {
+    push(L, scorer.score(read_view(L, 2)));
+  }
+  return 1;
+}
+
+std::string describe_scorer(const Scorer& scorer) {
+  return "Scorer of " + scorer.policy()->dir().filename().string();
 }
 
 std::string describe_policy(const Policy& policy) {
@@ -192,13 +213,12 @@ void open_policy(LuaState& state) {
           {{"view", "View|Batch"},
            {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}}},
           {"table"},
-          "The vocabulary's distribution at each trained token, from one product: "
-          "logprob [R], and entropy [R] (nats), lse [R] (log-sum-exp of the logits), "
-          "top_logprob and top_id [R, top_k] (ids from 0) as they are asked for, all but "
-          "top_id with gradients. Logits are divided by temperature (1); only the first "
-          "`columns` of them "
-          "count (all); targets, i64 [R] or [R, M], stand in place of the trained tokens. Of a "
-          "batch: without gradient and targets, in batch order.",
+          "The vocabulary's distribution at each trained token, from one product: logprob [R], "
+          "and entropy [R] (nats), lse [R] (log-sum-exp of the logits), top_logprob and top_id "
+          "[R, top_k] (ids from 0) as they are asked for, all but top_id with gradients. Logits "
+          "are divided by temperature (1); only the first `columns` of them count (all); "
+          "targets, i64 [R] or [R, M], replace the trained tokens. Of a batch: without gradient "
+          "and targets, in batch order.",
           push_policy_head)
       .method("logits", {{"view", "View"}}, {{"Tensor", "[R, V]"}},
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
@@ -258,8 +278,32 @@ void open_policy(LuaState& state) {
                  {"Policy"},
                  "Opens the model to train: a folder, a name from `xrun models`, a repository in "
                  "the local Hugging Face cache, or the folder of a PEFT adapter, which is trained "
-                 "on. The options stand in place of the config's keys.",
+                 "on. The options override the config's keys.",
                  open_policy);
+}
+
+void open_scorer(LuaState& state) {
+  Class<Scorer>(
+      state, "Scorer",
+      "A value head over a policy: one number per sequence, from the hidden state of its last "
+      "token. The head starts at zero, so every score does.")
+      .method(
+          "score", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
+          "The score of each sequence. Of a view: in the micro-batch's one forward; of a batch: "
+          "all micro-batches, without gradient, in batch order.",
+          push_score)
+      .property("policy", "Policy", "The policy whose hidden states it reads.",
+                [](Scorer& self, lua_State* L) {
+                  push(L, self.policy());
+                  return 1;
+                })
+      .tostring(describe_scorer);
+  state.function("scorer", {{"policy", "Policy"}}, {"Scorer"},
+                 "Puts a value head on a policy; xrun.adamw over it trains both.",
+                 [](lua_State* L) {
+                   push(L, std::make_shared<Scorer>(arg<std::shared_ptr<Policy>>(L, 1, "policy")));
+                   return 1;
+                 });
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// A recipe runs as a coroutine, so that it can be paused between steps. An error leaves the stack of
-// the coroutine intact; the report is made from it.
+// A recipe runs as a coroutine, so that it can be paused between steps. An error leaves the stack
+// of the coroutine intact; the report is made from it.
 
 #include "lua/bind/recipe.h"
 
@@ -26,8 +26,8 @@ struct ContextSlot {
   throw LuaError(std::move(report));
 }
 
-// Appended to the text of a preview, which pauses once more at its end so that its names can be read.
-// Not valid after a `return`.
+// Appended to the text of a preview, which pauses once more at its end so that its names can be
+// read. Not valid after a `return`.
 constexpr const char* kAtEnd = "\ndo (...)() end";
 
 int wait_at_end(lua_State* L) {
@@ -62,10 +62,11 @@ RecipeContext& recipe_context(lua_State* L) {
 
 int end_recipe(lua_State* L) {
   RecipeContext& context = recipe_context(L);
-  XRUN_CHECK(L == context.thread && lua_isyieldable(L) != 0,
-             "{}: nothing is left to do, and xrun.run was called in a coroutine of the recipe's "
-             "own, which cannot end the recipe; call it in the recipe itself",
-             context.options.recipe);
+  XRUN_CHECK(
+      L == context.thread && lua_isyieldable(L) != 0,
+      "{}: nothing is left to do, but xrun.run was called in a coroutine, which cannot end the "
+      "recipe; call it in the recipe's main chunk",
+      context.options.recipe);
   context.nothing_left = true;
   return lua_yield(L, 0);
 }
@@ -140,9 +141,9 @@ bool Recipe::nothing_left() { return context().nothing_left; }
 
 bool Recipe::resume() {
   RecipeContext& context = this->context();
-  XRUN_CHECK(!done_, "{} is done; nothing is left to go on with", context.options.recipe);
+  XRUN_CHECK(!done_, "{} has ended and cannot be resumed", context.options.recipe);
   XRUN_CHECK(!started_ || lua_status(thread_) == LUA_YIELD,
-             "{} is running; this waits until it is paused", context.options.recipe);
+             "{} is running; it can only be resumed while it is paused", context.options.recipe);
   context.at_end = false;
   const int status = lua_resume(thread_, started_ ? 0 : 3);
   started_ = true;
@@ -191,20 +192,20 @@ double config_number(lua_State* L, const char* path) {
   return number.is_null() ? 0 : number.as_double();
 }
 
-void seed_recipe(LuaState& state, uint64_t seed, int64_t moment, int64_t part) {
-  at::manual_seed(
-      philox_u64(seed, kStreamBody, static_cast<uint64_t>(moment), static_cast<uint64_t>(part)));
-  seed_lua_random(state, seed, moment, part);
+void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream) {
+  at::manual_seed(philox_u64(seed, kStreamBody, static_cast<uint64_t>(position),
+                             static_cast<uint64_t>(stream)));
+  seed_lua_random(state, seed, position, stream);
 }
 
-void seed_lua_random(LuaState& state, uint64_t seed, int64_t moment, int64_t part) {
+void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream) {
   lua_State* L = state;
   const StackGuard guard(L);
   lua_getglobal(L, "math");
   lua_getfield(L, -1, "randomseed");
-  // 53 bits: what a Lua number holds.
+  // 53 bits: the precision of a Lua number.
   const uint64_t bits =
-      philox_u64(seed, kStreamLua, static_cast<uint64_t>(moment), static_cast<uint64_t>(part));
+      philox_u64(seed, kStreamLua, static_cast<uint64_t>(position), static_cast<uint64_t>(stream));
   push(L, static_cast<double>(bits >> 11));
   protected_call(L, 1, 0);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A recipe from its file to its end: state, modules, config, coroutine.
+// A recipe as a coroutine in a Lua state of its own, with its text, config and modules.
 
 #include <c10/core/Device.h>
 
@@ -16,13 +16,13 @@
 
 namespace xrun {
 
-// A recipe runs to its end; to its xrun.run, with its data cached; or under the control of a prompt or
-// command, with its run in a temporary folder (lua/prompt/preview.h).
+// kTrain: the recipe runs to its end. kCache: it runs to xrun.run, which caches its data. kPreview:
+// a prompt or command controls it, and its run is in a temporary folder (lua/prompt/preview.h).
 enum class RecipePurpose { kTrain, kCache, kPreview };
 
 inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 
-// The name of a recipe for a prompt without one.
+// The recipe's name in a prompt without a recipe.
 inline constexpr const char* kNoRecipe = "(prompt)";
 
 // The command line.
@@ -37,8 +37,8 @@ struct RecipeOptions {
   int threads = 0;  // 0: LibTorch's choice
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
-  bool json = false;               // of a purpose that prints
-  bool profile = false;            // --profile: the run gets a profile.json
+  bool json = false;                 // of a purpose that prints
+  bool profile = false;              // --profile: the run gets a profile.json
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
 };
 
@@ -56,15 +56,16 @@ struct RecipeContext {
   Config config;
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
-  bool at_end = false;         // suspended behind its last line
-  bool nothing_left = false;   // ended at xrun.run: its run is finished, or only caches were wanted
+  bool at_end = false;          // suspended after its last line
+  bool nothing_left =
+      false;  // ended at xrun.run, because the run is finished or only caches were asked for
 };
 
 // The context of a state. Throws Error if no recipe runs in it.
 RecipeContext& recipe_context(lua_State* L);
 
-// Ends the recipe at the call of a binding, without an error; the binding returns this value. Throws
-// Error in another coroutine than the recipe's own.
+// Ends the recipe at the call of a binding, without an error; the binding returns this value.
+// Throws Error in another coroutine than the recipe's own.
 int end_recipe(lua_State* L);
 
 // Adds bindings to a state; see modules.h.
@@ -76,14 +77,14 @@ class Recipe {
  public:
   // Throws UsageError (config), Error (file), LuaError (syntax).
   Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules);
-  // The same of a text that is at hand; options.recipe names it.
+  // The same for a text that was already read; options.recipe names it.
   Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
          const std::string& text);
   ~Recipe();
 
-  // Begins again, in the same state, with another text: the next resume() runs its first line, and
-  // what it requires is read again. Throws as the constructor does, with nothing changed. The
-  // caller clears the session.
+  // Begins again in the same state with another text: the next resume() runs its first line, and
+  // modules are read again. Throws as the constructor does, with nothing changed. The caller clears
+  // the session.
   void restart(const std::string& text);
 
   // Runs on until the recipe ends (false) or yields (true). Throws LuaError, UsageError (a LuaError
@@ -92,9 +93,9 @@ class Recipe {
   bool done() const { return done_; }  // it has ended, by itself or by an error
   // The error that ended it, or null.
   const std::exception_ptr& failure() const { return failure_; }
-  // Whether a preview is suspended behind its last line, where its names can still be read.
+  // True for a preview that is suspended after its last line, where its names can still be read.
   bool at_end();
-  // Whether it ended at xrun.run (end_recipe).
+  // True if it ended at xrun.run (end_recipe).
   bool nothing_left();
 
   LuaState& state() { return *state_; }
@@ -112,8 +113,8 @@ class Recipe {
   std::exception_ptr failure_;
 };
 
-// Threads and determinism as every command that computes wants them: deterministic algorithms,
-// without filling uninitialised memory. threads 0 leaves LibTorch's choice.
+// Sets LibTorch's threads (0: its default) and deterministic algorithms, without filling
+// uninitialised memory. Every command that computes calls it.
 void set_up_torch(int threads);
 
 // The device that the command line names, the first of its kind.
@@ -125,10 +126,10 @@ int64_t config_whole(lua_State* L, const char* path);
 // The same for a number ("save.minutes").
 double config_number(lua_State* L, const char* path);
 
-// Seeds what a recipe draws itself, ATen's generator and math.random, from (seed, moment, part).
-// Moment 0 is the recipe's first line.
-void seed_recipe(LuaState& state, uint64_t seed, int64_t moment, int64_t part);
+// Seeds the generators that a recipe draws from itself, ATen's and math.random, from (seed,
+// position, stream). Position 0 is the recipe's first line.
+void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
 // math.random alone.
-void seed_lua_random(LuaState& state, uint64_t seed, int64_t moment, int64_t part);
+void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
-// require: "xrun" and "xrun.NAME" are built in; "./name" is beside the requiring file; any other
-// name is NAME.lua in the recipe's folder, then in the folders of $XRUN_PATH, dots being folders.
-// Each file is loaded once and recorded with its hash.
+// require: "xrun" and "xrun.NAME" are built in; "./name" is a file beside the requiring one; any
+// other name is searched as NAME.lua in the recipe's folder, then in the folders of $XRUN_PATH,
+// with dots for slashes. Each file is loaded once and recorded with its hash.
 
 #include <cstdlib>
 #include <filesystem>
@@ -74,14 +74,14 @@ std::vector<fs::path> candidates(lua_State* L, const std::string& name) {
 int load(lua_State* L, const std::string& key, const std::string& name) {
   const int chunk = lua_gettop(L);
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
-  push(L, true);  // a loop of requires sees this
+  push(L, true);  // seen by a module that requires itself in a circle
   lua_setfield(L, chunk + 1, key.c_str());
   lua_pushvalue(L, chunk);
   push(L, name);
   try {
     protected_call(L, 1, 1);
   } catch (const Error&) {
-    lua_pushnil(L);
+    lua_pushnil(L);  // so that a corrected file can be required again
     lua_setfield(L, chunk + 1, key.c_str());
     throw;
   }
@@ -154,12 +154,13 @@ void open_sorted_pairs(LuaState& state) {
   lua_State* L = state;
   const StackGuard guard(L);
   const std::string name = std::string("xrun.") + kSortedPairs;
-  register_doc({.name = name,
-                .kind = DocKind::kFunction,
-                .parameters = {{"table", "table"}},
-                .results = {"fun(): any, any"},
-                .doc = "Goes through a table in the order of its keys, numbers before text: the "
-                       "order of pairs differs from run to run, so no result may depend on it."});
+  register_doc(
+      {.name = name,
+       .kind = DocKind::kFunction,
+       .parameters = {{"table", "table"}},
+       .results = {"fun(): any, any"},
+       .doc = "Iterates over a table in the order of its keys, numbers before text. The order "
+              "of pairs differs from run to run, so no result may depend on it."});
   // A chunk name with = is not a file of the user's: errors point at the recipe's line instead.
   luaL_loadbuffer(L, kSortedPairsText.data(), kSortedPairsText.size(), ("=" + name).c_str());
   protected_call(L, 0, 1);

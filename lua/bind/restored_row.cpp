@@ -1,7 +1,5 @@
-// Lua has doubles alone, no order of keys, no null member and one empty table: two values are the
-// same here if Lua cannot tell them apart.
-
-#include "lua/bind/restored_row.h"
+// Lua has only doubles, no order of keys, no null members and one kind of empty table. Two values
+// are the same here if Lua cannot tell them apart.
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +7,7 @@
 #include <span>
 
 #include "core/base/hash.h"
+#include "lua/bind/data_functions.h"
 
 namespace xrun {
 
@@ -46,6 +45,7 @@ uint64_t mix(uint64_t a, uint64_t b) { return (std::rotl(a, 23) ^ b) * 0x9e3779b
 // The same for values that are the same.
 uint64_t hash_of(const Json& value) {
   if (value.is_string()) return hash_u64(value.as_string());
+  // + 0.0 makes 0.0 of -0.0, which equals it.
   if (value.is_number()) return mix(1, std::bit_cast<uint64_t>(value.as_double() + 0.0));
   if (value.is_bool()) return value.as_bool() ? 2 : 3;
   if (value.is_null() || is_empty(value)) return value.is_null() ? 4 : 5;
@@ -54,6 +54,7 @@ uint64_t hash_of(const Json& value) {
     for (const Json& element : value.as_array()) hash = mix(hash, hash_of(element));
     return hash;
   }
+  // A sum, because Lua keeps no order of members.
   for (const Json::Member& member : value.as_object()) {
     if (!member.second.is_null()) hash += mix(hash_u64(member.first), hash_of(member.second));
   }
@@ -64,7 +65,7 @@ class Restorer {
  public:
   explicit Restorer(const Json& original) : original_(original) {}
 
-  // near: what probably became `value`; may be null.
+  // near: the original that `value` probably came from; may be null.
   Json restore(Json value, const Json* near) {
     if (near != nullptr && is_same(value, *near)) return *near;
     if (!is_table(value)) return value;
@@ -74,7 +75,7 @@ class Restorer {
   }
 
  private:
-  // The part of the row that is the same as this table, or null.
+  // A table inside the row that is the same as this one, or null.
   const Json* find(const Json& table) {
     if (is_empty(table)) return nullptr;
     if (!indexed_) index(original_);
@@ -86,13 +87,13 @@ class Restorer {
     return nullptr;
   }
 
-  void index(const Json& part) {
-    if (!is_table(part) || is_empty(part)) return;
-    tables_.emplace(hash_of(part), &part);
-    if (part.is_array()) {
-      for (const Json& element : part.as_array()) index(element);
+  void index(const Json& value) {
+    if (!is_table(value) || is_empty(value)) return;
+    tables_.emplace(hash_of(value), &value);
+    if (value.is_array()) {
+      for (const Json& element : value.as_array()) index(element);
     } else {
-      for (const Json::Member& member : part.as_object()) index(member.second);
+      for (const Json::Member& member : value.as_object()) index(member.second);
     }
   }
 
@@ -115,7 +116,7 @@ class Restorer {
     return result;
   }
 
-  // Elements that are the same from either end belong together; those between by their likeness.
+  // Equal elements are paired from both ends, those in between by the number of equal members.
   Json list(Json value, const Json* near) {
     Json::Array& now = value.as_array();
     static const Json::Array kNone;
@@ -137,8 +138,8 @@ class Restorer {
     return value;
   }
 
-  // Of elements not far from place `at`, the first with the most members that are the same; with
-  // none, the one at that place.
+  // Of the elements near position `at`, the first one with the most equal members; if none has any,
+  // the one at that position.
   static const Json* most_alike(const Json& value, std::span<const Json> elements, size_t at) {
     constexpr size_t kFar = 32;
     const Json* best = at < elements.size() ? &elements[at] : nullptr;

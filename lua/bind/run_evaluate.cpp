@@ -61,7 +61,7 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
 
 // The argument of run:sample's score function.
 void push_sample(lua_State* L, const Sample& sample) {
-  Json table = sample.kept;
+  Json table = sample.extra;
   table.set("prompt_text", sample.prompt);
   table.set("text", sample.text);
   table.set("length", sample.length);
@@ -88,7 +88,7 @@ struct SampleSettings {
 };
 
 std::string column_text(const Sample& sample, const std::string& column) {
-  const Json* value = sample.kept.find(column);
+  const Json* value = sample.extra.find(column);
   if (value == nullptr || value->is_null()) return "";
   return value->is_string() ? value->as_string() : dump_json(*value);
 }
@@ -98,16 +98,16 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
   return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
 }
 
-// True if the set has the extra column. Without it the prompts are answered but not scored, which
-// is reported.
-bool keeps(RunLoop& run, const DataHandle& data, const std::string& column) {
-  std::vector<std::string> kept;
-  for (const ExtraColumn& one : data.set.extra_columns()) kept.push_back(one.name);
-  if (std::find(kept.begin(), kept.end(), column) != kept.end()) return true;
+// True if the set has the extra column. Without it the prompts are answered but not scored, which is
+// reported.
+bool has_column(RunLoop& run, const DataHandle& data, const std::string& column) {
+  std::vector<std::string> names;
+  for (const ExtraColumn& one : data.set.extra_columns()) names.push_back(one.name);
+  if (std::find(names.begin(), names.end(), column) != names.end()) return true;
   run.session().console->say(fmt::format(
       "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "
       "the data does not name it{}",
-      data.name, column, did_you_mean(column, kept)));
+      data.name, column, did_you_mean(column, names)));
   return false;
 }
 
@@ -148,8 +148,10 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
   if (!options.has("score")) return settings;
   if (is_text(L, options, "score")) {
     const std::string column = options.get<std::string>("score");
-    if (settings.text.generate.max_new_tokens > 0 && keeps(run, data, column))
+    if (settings.text.generate.max_new_tokens > 0 &&
+        has_column(run, data, column)) {
       settings.column = column;
+    }
   } else {
     settings.function = options.get<LuaRef>("score");
   }
@@ -181,7 +183,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
   }
   Metrics metrics = {{"sample/length", length / count}};
   if (settings.scores()) metrics.emplace_back("sample/score", score / count);
-  std::string shown = keep_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
+  std::string shown = save_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
                                     static_cast<size_t>(settings.shown));
   shown += fmt::format("  {} {} answer{} at step {}: {:.1f} tokens on average", samples.size(),
                        text.generate.sampling.temperature == 0 ? "greedy" : "sampled",

@@ -1,3 +1,6 @@
+// Answers are files of the run, samples/step_0000034.jsonl, one object per prompt. The earliest
+// file is the one that later answers are compared with on the console.
+
 #include "lua/bind/samples.h"
 
 #include <algorithm>
@@ -23,12 +26,12 @@ namespace {
 constexpr size_t kShownBytes = 300;  // of one answer; the file has all of it
 
 Json extra_columns(const DataSet& set, int64_t row) {
-  Json kept = Json::object();
+  Json extra = Json::object();
   for (const ExtraColumn& column : set.extra_columns()) {
-    kept.set(column.name, column.is_number ? Json(set.extra_number(row, column.name))
-                                           : Json(set.extra_string(row, column.name)));
+    extra.set(column.name, column.is_number ? Json(set.extra_number(row, column.name))
+                                            : Json(set.extra_string(row, column.name)));
   }
-  return kept;
+  return extra;
 }
 
 std::string one_line(std::string text) {
@@ -39,9 +42,10 @@ std::string one_line(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// The question: the row's `prompt` column if it is an extra column, else the end of the prompt's text.
+// The question: the row's `prompt` column if it is an extra column, else the end of the prompt's
+// text.
 std::string question(const Sample& sample) {
-  if (const Json* prompt = sample.kept.find("prompt"); prompt && prompt->is_string()) {
+  if (const Json* prompt = sample.extra.find("prompt"); prompt && prompt->is_string()) {
     return one_line(prompt->as_string());
   }
   const std::string& text = sample.prompt;
@@ -93,7 +97,7 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   return samples;
 }
 
-std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
+std::string save_and_show(const std::filesystem::path& dir, int64_t step,
                           const std::vector<Sample>& samples, size_t count) {
   make_dirs(dir);
   std::string lines;
@@ -103,7 +107,7 @@ std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
                                          {"text", sample.text},
                                          {"length", sample.length},
                                          {"finish", sample.finish},
-                                         {"kept", sample.kept}})) +
+                                         {"kept", sample.extra}})) +
              "\n";
   }
   const auto [first_step, before] = read_earliest(dir);
@@ -141,9 +145,9 @@ std::shared_ptr<Model> host_model(lua_State* L, Policy& policy) {
   const size_t notices = session.notices.lines.size();
   if (!session.notices.host_copy_reported) {
     session.notices.add(
-               fmt::format("run:sample decodes on the CPU, from a copy of the weights "
-                           "({} of the host's memory) that each call makes",
-                           format_bytes(static_cast<double>(weight_bytes(model.config(), dtype)))));
+        fmt::format("run:sample decodes on the CPU, from a copy of the weights "
+                    "({} of the host's memory) that each call makes",
+                    format_bytes(static_cast<double>(weight_bytes(model.config(), dtype)))));
     session.notices.host_copy_reported = true;
   }
   const GemmType gemm = read_gemm(L, model.config(), dtype, c10::kCPU);

@@ -15,6 +15,7 @@
 namespace xrun {
 
 class Model;
+class Policy;
 class Tokenizer;
 
 // One answer.
@@ -24,26 +25,23 @@ struct Sample {
   std::string text;    // the answer, special tokens left out
   int64_t length = 0;  // its tokens, the stop token included
   std::string finish;  // "stop", "stop_string" or "length"
-  Json kept;           // the row's extra columns, an object
+  Json extra;          // the row's extra columns, an object
 };
 
-// Answers every prompt of the set, in its order, one sample each. The row keys the random numbers, so
-// an answer depends on its row and the seed only. Stop ids are the model's.
+// Answers every prompt of the set, in its order, one sample each. The row keys the random numbers,
+// so an answer depends on its row and the seed only. Stop ids are the model's.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options);
 
 // Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`
 // of them, each beside the answer of the earliest file there, if that is another step's.
-std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
+std::string save_and_show(const std::filesystem::path& dir, int64_t step,
                           const std::vector<Sample>& samples, size_t count);
 
-class Model;
-class Policy;
-
 // Returns a frozen copy on the host of a policy that is on another device, with an adapter merged;
-// null for a policy on the CPU, whose own model decodes. Its products compute as `gemm` says for the
-// CPU (type_settings.h). The first copy of a session is reported with its size. Throws Error if the
-// host lacks the memory.
+// null for a policy on the CPU, whose own model decodes. Its products compute as `gemm` says for
+// the CPU (type_settings.h). The first copy of a session is reported with its size. Throws Error if
+// the host lacks the memory.
 std::shared_ptr<Model> host_model(lua_State* L, Policy& policy);
 
 }  // namespace xrun

@@ -1,11 +1,11 @@
-// xrun.shuffle, xrun.mixture, xrun.pack, xrun.share_out: steps of the data stream on plain lists.
+// xrun.shuffle, xrun.mixture and xrun.pack: the stages of the data stream, on plain lists.
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/packs/pack.h"
-#include "core/data/packs/shuffle.h"
 #include "core/data/packs/row_stream.h"
+#include "core/data/packs/shuffle.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
@@ -48,13 +48,13 @@ void open_shuffle(LuaState& state) {
       .metamethod("__call", {{"i", "integer"}}, {"integer"},
                   "The row of the i-th draw, both from 0.", push_row)
       .metamethod("__len", {}, {"integer"}, "How many rows there are.", push_size);
-  state.function("shuffle",
-                 {{"n", "integer"}, {"options?", "table", {"seed", "epoch", "block", "window"}}},
-                 {"Shuffle"},
-                 "The order in which an epoch visits n rows, a pure function of seed and epoch "
-                 "(both 0). With block (256) or window (512) blocks of that many rows move whole, "
-                 "then rows move inside a window of that many blocks.",
-                 make_shuffle);
+  state.function(
+      "shuffle", {{"n", "integer"}, {"options?", "table", {"seed", "epoch", "block", "window"}}},
+      {"Shuffle"},
+      "The order in which an epoch visits n rows, a pure function of seed and epoch "
+      "(both 0 by default). With block (256) or window (512) blocks of that many rows move whole, "
+      "then rows move inside a window of that many blocks.",
+      make_shuffle);
 }
 
 namespace {
@@ -146,11 +146,10 @@ int push_length(LuaMixture& self, lua_State* L) {
 
 void open_mixture(LuaState& state) {
   Class<LuaMixture>(state, "Mixture", "Weighted sources as one stream that needs no state.")
-      .metamethod(
-          "__call", {{"i", "integer"}}, {{"integer", "source"}, {"integer", "draw"}},
-          "The source of row i of the stream (i from 0, sources from 1, as in the list of "
-          "weights), and the row of that source, counted from 0 without end.",
-          push_draw)
+      .metamethod("__call", {{"i", "integer"}}, {{"integer", "source"}, {"integer", "draw"}},
+                  "The source of row i of the stream (i from 0, sources from 1, as in the list of "
+                  "weights), and the row of that source, counted from 0 without end.",
+                  push_draw)
       .property("length", "integer|nil",
                 "Rows of the stream by `stop` and `sizes`; nil: without end.", push_length);
   state.function("mixture",
@@ -162,7 +161,7 @@ void open_mixture(LuaState& state) {
                  "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
                  "shuffle (true), block (2048); sizes (rows of each source), epochs (1) and stop "
                  "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "
-                 "weights = {...} }, ... } in place of the weights (then nil), with start in steps "
+                 "weights = {...} }, ... } instead of weights (then nil), with start in steps "
                  "of batch (1) rows.",
                  make_mixture);
 }
@@ -183,20 +182,6 @@ int pack_lengths(lua_State* L) {
   return 1;
 }
 
-int cost_of_pack(lua_State* L) {
-  const std::string by = opt_arg<std::string>(L, 2, "by").value_or("tokens");
-  XRUN_CHECK(by == "tokens" || by == "tokens_squared",
-             "argument 2 (by): got \"{}\", wanted \"tokens\" or \"tokens_squared\"", by);
-  push(L, pack_cost(by == "tokens" ? PackCost::kTokens : PackCost::kTokensSquared,
-                    read_whole_numbers(L, 1, "lengths")));
-  return 1;
-}
-
-int share_costs(lua_State* L) {
-  push_lists(L, share_out(read_whole_numbers(L, 1, "costs"), arg<int64_t>(L, 2, "ranks")));
-  return 1;
-}
-
 }  // namespace
 
 void open_pack(LuaState& state) {
@@ -205,15 +190,6 @@ void open_pack(LuaState& state) {
                  "Best-fit-decreasing packs of at most `capacity`: lists of indices from 0 into "
                  "`lengths`, a list or a tensor [n]. Always the same for the same lengths.",
                  pack_lengths);
-  state.function("pack_cost", {{"lengths", "integer[]|Tensor"}, {"by?", "string"}}, {"number"},
-                 "The cost of a pack of sequences of these lengths: \"tokens\" (the default), their "
-                 "sum, or \"tokens_squared\", the sum of their squares, which attention takes.",
-                 cost_of_pack);
-  state.function("share_out", {{"costs", "number[]|Tensor"}, {"ranks", "integer"}}, {"integer[][]"},
-                 "Gives each rank its packs, indices from 0 into `costs`, so that ranks cost about "
-                 "the same and have equally many packs, or some one more. Always the same for the "
-                 "same costs, so every rank can work it out alone.",
-                 share_costs);
 }
 
 }  // namespace xrun

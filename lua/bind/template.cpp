@@ -1,7 +1,5 @@
 // Chat templates as Lua functions, and xrun.template: messages to text and tokens, alone.
 
-#include "lua/bind/template.h"
-
 #include <atomic>
 #include <unordered_map>
 
@@ -10,6 +8,7 @@
 #include "core/base/interrupt.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/chat_tokens.h"
+#include "lua/bind/data_functions.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
@@ -65,7 +64,8 @@ void push_speller(lua_State* L) {
   method("train", "Data that is trained.", add_text<Origin::kMessage, true>);
   method("train_special", "The template's own text that is trained: the end of a turn.",
          add_text<Origin::kTemplate, true>);
-  // No state may pass from one row to the next: the function gets an empty table that reads this one.
+  // No state may pass from one row to the next: the function gets an empty table that reads this
+  // one.
   lua_newtable(L);
   lua_newtable(L);
   lua_pushvalue(L, -3);
@@ -102,6 +102,7 @@ class FunctionTemplate : public ChatTemplate {
  public:
   explicit FunctionTemplate(std::shared_ptr<const WorkerFunction> function)
       : function_(std::move(function)) {
+    // A number, not `this`: a later template may have the address of an earlier one.
     static std::atomic<uint64_t> next{0};
     serial_ = next++;
   }
@@ -235,8 +236,8 @@ void open_template(LuaState& state) {
                   {"options?", "table", {"date", "unmarked"}}},
                  {"Template"},
                  "A chat template by the configuration's `template` setting (\"auto\"). Options: "
-                 "date (of strftime_now; today), unmarked (true: one without generation marks is "
-                 "no error, and trains nothing).",
+                 "date (of strftime_now; today), unmarked (true: a template without generation "
+                 "marks is accepted; it trains nothing).",
                  make_template);
 }
 

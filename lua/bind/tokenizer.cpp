@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "core/model/weights/model_registry.h"
-#include "core/text/tokenizer/decode_stream.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/tensor/token_tensors.h"
@@ -12,14 +11,6 @@
 namespace xrun {
 
 namespace {
-
-struct LuaStream {
-  LuaStream(std::shared_ptr<const Tokenizer> of, bool skip_special)
-      : tokenizer(std::move(of)), stream(*tokenizer, skip_special) {}
-  std::shared_ptr<const Tokenizer> tokenizer;
-  DecodeStream stream;
-  bool finished = false;
-};
 
 int make_tokenizer(lua_State* L) {
   const auto tokenizer = Tokenizer::load(resolve_model(arg<std::string>(L, 1, "dir")));
@@ -43,28 +34,6 @@ int decode(LuaTokenizer& self, lua_State* L) {
   const Options options(L, 3);
   const std::vector<int32_t> ids = read_ids(L, 2, "ids");
   push(L, self->decode(ids, !options.get<bool>("specials", true)));
-  return 1;
-}
-
-int open_stream(LuaTokenizer& self, lua_State* L) {
-  const Options options(L, 2);
-  push(L, std::make_shared<LuaStream>(self.tokenizer, !options.get<bool>("specials", true)));
-  return 1;
-}
-
-int push_id(LuaStream& self, lua_State* L) {
-  XRUN_CHECK(!self.finished, "this stream is finished; open a new one for a new text");
-  const int64_t id = arg<int64_t>(L, 2, "id");
-  XRUN_CHECK(id >= 0 && id < self.tokenizer->vocab_size(),
-             "argument 1 (id): got {}, wanted 0 to {}", id, self.tokenizer->vocab_size() - 1);
-  push(L, self.stream.push(static_cast<int32_t>(id)));
-  return 1;
-}
-
-int finish_stream(LuaStream& self, lua_State* L) {
-  XRUN_CHECK(!self.finished, "this stream is finished; open a new one for a new text");
-  self.finished = true;
-  push(L, self.stream.finish());
   return 1;
 }
 
@@ -114,12 +83,10 @@ void open_tokenizer(LuaState& state) {
               "The text of ids, a list or a tensor [T]; { specials = false } leaves special "
               "tokens out.",
               decode)
-      .method("stream", {{"options?", "table", {"specials"}}}, {"DecodeStream"},
-              "Decodes id by id; { specials = false } leaves special tokens out.", open_stream)
       .method("id_of", {{"piece", "string"}}, {"integer|nil"},
               "The id of a piece as the vocabulary spells it.", id_of)
-      .method("piece", {{"id", "integer"}}, {"string"}, "The piece of an id, as the vocabulary spells it.",
-              piece_of)
+      .method("piece", {{"id", "integer"}}, {"string"},
+              "The piece of an id, as the vocabulary spells it.", piece_of)
       .property("bos_id", "integer|nil", "The token that begins a text.",
                 push_special<&Tokenizer::bos_id>)
       .property("eos_id", "integer|nil", "The token that ends a text.",
@@ -127,11 +94,6 @@ void open_tokenizer(LuaState& state) {
       .property("pad_id", "integer|nil", "The token that fills up a batch.",
                 push_special<&Tokenizer::pad_id>)
       .metamethod("__len", {}, {"integer"}, "The largest id + 1.", push_vocab_size);
-  Class<LuaStream>(state, "DecodeStream", "Decodes one text, id by id.")
-      .method("push", {{"id", "integer"}}, {"string"},
-              "The text that this id completes, often \"\"; never part of a character.",
-              push_id)
-      .method("finish", {}, {"string"}, "The text still held back; ends the stream.", finish_stream);
   state.function("tokenizer", {{"dir", "string"}}, {"Tokenizer"},
                  "Loads the tokenizer of a model folder, or of a model by name.", make_tokenizer);
 }

@@ -37,7 +37,7 @@ std::optional<c10::ScalarType> type_of_run(const RunDir* dir) {
   const Json& record = dir->record();
   if (record.find(kDtype) == nullptr && record.find("machine") == nullptr) return std::nullopt;
   try {
-    if (const Json* kept = record.find(kDtype)) return dtype_from_name(kept->as_string());
+    if (const Json* dtype = record.find(kDtype)) return dtype_from_name(dtype->as_string());
     return default_type(record.at("machine").at("device").as_string());
   } catch (const Error& error) {
     throw Error(fmt::format("{}: the type that the run began in cannot be read: {}; set dtype",
@@ -83,10 +83,10 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   const Json* measured = dir->record().find("measured");
   const Json* all = measured == nullptr ? nullptr : measured->find(kGemm);
   if (all == nullptr || !all->is_object()) {
-    session.notices.add(fmt::format("{}: measured.gemm is {}; products are measured again, so the "
-                                    "last digits may differ",
-                                    dir->file("run.json").string(),
-                                    all == nullptr ? "missing" : "no object"));
+    session.notices.add(
+        fmt::format("{}: measured.gemm is {}; products are measured again, so the "
+                    "last digits may differ",
+                    dir->file("run.json").string(), all == nullptr ? "missing" : "not an object"));
     return std::nullopt;
   }
   const Json* choice = all->find(shape);
@@ -94,9 +94,10 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   try {
     return gemm_from_json(*choice);
   } catch (const Error& error) {
-    session.notices.add(fmt::format("{}: measured.gemm cannot be used: {}; it is measured again, so "
-                           "the last digits may differ",
-                           dir->file("run.json").string(), error.what()));
+    session.notices.add(
+        fmt::format("{}: measured.gemm cannot be used: {}; it is measured again, so "
+                    "the last digits may differ",
+                    dir->file("run.json").string(), error.what()));
     return std::nullopt;
   }
 }
@@ -109,7 +110,8 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
   const bool resumed = choice.has_value();
   if (!choice) choice = choose_gemm(config, dtype);
   session.notices.add(choice->notice);
-  session.notices.add(fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
+  session.notices.add(
+      fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
   set_choice(measured_of(L), shape, to_json(*choice));
   if (session.run != nullptr) {
     RunDir& dir = session.run->run().dir();
@@ -127,9 +129,10 @@ c10::ScalarType read_dtype(lua_State* L) {
   const std::string& device = recipe_context(L).options.device;
   const c10::ScalarType type = type_without_setting(L, run_dir_of(session));
   if (type != default_type(device)) {
-    session.notices.add(fmt::format("dtype stays {}, in which the run began; one that begins on {} "
-                                    "without the setting takes {}",
-                                    dtype_name(type), device, dtype_name(default_type(device))));
+    session.notices.add(
+        fmt::format("dtype is {}, as when the run began; a new run on {} without the "
+                    "setting would use {}",
+                    dtype_name(type), device, dtype_name(default_type(device))));
   }
   return type;
 }

@@ -1,8 +1,6 @@
 // Batches, micro-batches and views as recipes see them: fields by name, and the sums between tokens
 // [R] and sequences [n].
 
-#include "lua/bind/view.h"
-
 #include <ATen/core/Tensor.h>
 
 #include "core/base/error.h"
@@ -10,14 +8,15 @@
 #include "core/train/batch.h"
 #include "core/train/data_batch.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
 #include "lua/state/args.h"
 
 namespace xrun {
 
 namespace {
 
-// The view that stands for a micro-batch: for pairs the chosen side, whose fields (row, weight, extra
-// columns) are the pair's.
+// The view whose fields (row, weight, extra columns) are those of a micro-batch: for pairs the
+// chosen side.
 View unit_view(MicroBatch& micro) {
   return micro.unit() == Unit::kPair ? micro.chosen() : micro.all();
 }
@@ -35,7 +34,7 @@ int push_field(const Fields& fields, const std::string& name, lua_State* L) {
 
 int push_micro_field(MicroBatch& micro, const std::string& name, lua_State* L) {
   const View view = unit_view(micro);
-  // "choosen" is a slip of a view's name rather than a field that nobody assigned.
+  // "choosen" is a misspelt view rather than a field that nobody assigned.
   const bool slip = !nearest_name(name, {"chosen", "rejected", "all"}).empty();
   return slip && !view.has_field(name) ? 0 : push_field(view, name, L);
 }
@@ -179,15 +178,16 @@ void open_view(LuaState& state) {
                 push(L, mismatched_batch(self));
                 return 1;
               })
-      .method("set_field", {{"name", "string"}, {"x", "Tensor"}, {"unit?", "string"}}, {},
-              "batch.name = x, with the unit of its values: \"pair\", \"sequence\" or \"token\". It is "
-              "needed only where the length of x fits two of them.",
-              [](Batch& self, lua_State* L) {
-                const auto unit = opt_arg<std::string>(L, 4, "unit");
-                self.set_field(arg<std::string>(L, 2, "name"), arg<at::Tensor>(L, 3, "x"),
-                               unit ? std::optional(unit_of(*unit)) : std::nullopt);
-                return 0;
-              })
+      .method(
+          "set_field", {{"name", "string"}, {"x", "Tensor"}, {"unit?", "string"}}, {},
+          "batch.name = x, with the unit of its values: \"pair\", \"sequence\" or \"token\". It is "
+          "needed only where the length of x fits two of them.",
+          [](Batch& self, lua_State* L) {
+            const auto unit = opt_arg<std::string>(L, 4, "unit");
+            self.set_field(arg<std::string>(L, 2, "name"), arg<at::Tensor>(L, 3, "x"),
+                           unit ? std::optional(unit_of(*unit)) : std::nullopt);
+            return 0;
+          })
       .method("close", {}, {}, "Frees everything computed on the batch.",
               [](Batch& self, lua_State*) {
                 self.close();

@@ -1,3 +1,6 @@
+// Finds the meaning of a chain of names from left to right without calling anything, then lists the
+// fields, methods, operators or options that its last word may become.
+
 #include "lua/prompt/candidates.h"
 
 #include <algorithm>
@@ -15,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = LuaToken::Kind;
 
-constexpr size_t kMostFiles = 1000;
+constexpr size_t kMostFiles = 1000;  // of a folder: completion must answer at once
 
 // The type of a property or of the first result of a call; of "Tensor|nil" it is "Tensor".
 std::string result_type(const DocEntry& entry) {
@@ -49,9 +52,8 @@ void Candidates::names(std::string_view word) {
   }
 }
 
-// Fields (or with `methods` methods) of what tokens [begin, end) stand for.
 void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
-                             bool methods, std::string_view word) {
+                         bool methods, std::string_view word) {
   const StackGuard guard(L_);
   const std::optional<Meaning> meaning = mean(tokens, begin, end);
   if (!meaning) return;
@@ -74,9 +76,8 @@ void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size
   }
 }
 
-// Keyword arguments of the operator or function that tokens [begin, end) name.
 void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
-                              std::string_view word) {
+                          std::string_view word) {
   const StackGuard guard(L_);
   const std::string& name = tokens[end - 1].text;
   if (end - begin >= 3) {
@@ -93,7 +94,6 @@ void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, siz
   }
 }
 
-// Files whose path begins so.
 void Candidates::files(std::string_view path) {
   const size_t slash = path.rfind('/');
   const std::string folder(slash == path.npos ? "" : path.substr(0, slash + 1));
@@ -113,13 +113,13 @@ void Candidates::files(std::string_view path) {
 }
 
 void Candidates::add(std::string text, std::string hint) {
-  if (seen_.insert(text).second) ways_.push_back({std::move(text), std::move(hint)});
+  if (seen_.insert(text).second) found_.push_back({std::move(text), std::move(hint)});
 }
 
 std::vector<Completion> Candidates::take() {
-  std::sort(ways_.begin(), ways_.end(),
+  std::sort(found_.begin(), found_.end(),
             [](const Completion& a, const Completion& b) { return a.text < b.text; });
-  return std::move(ways_);
+  return std::move(found_);
 }
 
 std::string Candidates::kind_of_top() {
@@ -129,7 +129,7 @@ std::string Candidates::kind_of_top() {
 
 // Walks name (.name | :name | (...) | [...])* from left to right.
 std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>& tokens,
-                                                            size_t begin, size_t end) {
+                                                    size_t begin, size_t end) {
   if (begin >= end || tokens[begin].kind != Kind::kName) return std::nullopt;
   Meaning meaning;
   if (!push_environment_name(L_, environment_, tokens[begin].text)) return std::nullopt;
@@ -144,7 +144,7 @@ std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>&
       t += called ? 3 : 2;
       if (called && tokens[t - 1].kind == Kind::kSign) t = behind_bracket(tokens, t - 1, end);
     } else {
-      return std::nullopt;  // calls of values, indices: nobody knows what they give
+      return std::nullopt;  // calls of values and indices have no known type
     }
   }
   return meaning;
@@ -216,15 +216,16 @@ void Candidates::add_module(std::string_view word) {
     const bool own = name.find_first_of(".:") == std::string::npos;
     if (own && name.starts_with(word)) add(name, signature_text(entry));
   }
-  // A thousand operators beside them help nobody: those come with the first letter.
+  // A thousand operators would hide them, so operators are listed from the first letter on.
   if (!word.empty()) add_operators(public_op_names(), "aten", word, false);
 }
 
 void Candidates::add_operators(const std::vector<std::string>& names, const std::string& home,
-                                   std::string_view word, bool as_method) {
+                               std::string_view word, bool as_method) {
   for (const std::string& name : names) {
     if (!name.starts_with(word)) continue;
-    // Few are left once a word has begun: only then are schemas read.
+    // Reading a schema is slow, so it is done only once a word of two letters leaves few
+    // candidates.
     const OpPacket* packet = word.size() > 1 ? find_op(home, name) : nullptr;
     if (packet != nullptr && as_method && packet->overloads.front().self < 0) continue;
     add(name, packet == nullptr ? "" : overload_text(packet->overloads.front()));

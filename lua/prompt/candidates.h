@@ -16,16 +16,16 @@
 
 namespace xrun {
 
-// Calls nothing: types are found through values where they are there, through doc strings
-// ("(view) -> Tensor [n]") where they would have to be made. Tokens [begin, end) are a chain as
-// `x.y:z(...)`; `word` is what was begun behind it.
+// Calls nothing: a type is found through the value if it exists, through doc strings ("(view) ->
+// Tensor [n]") where a call would make it. Tokens [begin, end) are a chain such as `x.y:z(...)`;
+// `word` is the beginning of the word after it.
 class Candidates {
  public:
   Candidates(lua_State* L, PromptEnvironment& environment) : L_(L), environment_(environment) {}
 
   // Names of the prompt and words of Lua.
   void names(std::string_view word);
-  // Fields (or with `methods` methods) of what a chain stands for.
+  // Fields, or with `methods` methods, of the value of a chain.
   void members(const std::vector<LuaToken>& tokens, size_t begin, size_t end, bool methods,
                std::string_view word);
   // Keyword arguments of the operator or function that a chain names.
@@ -58,7 +58,7 @@ class Candidates {
 
   lua_State* L_;
   PromptEnvironment& environment_;
-  std::vector<Completion> ways_;
+  std::vector<Completion> found_;
   std::set<std::string> seen_;
 };
 

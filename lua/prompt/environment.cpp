@@ -1,5 +1,6 @@
-// The environment is an empty table whose metatable asks the frame, the prompt's own names, the
-// verbs and the globals, in this order; but a verb hides the frame's name, for writes too.
+// The environment is an empty table. Its metatable looks a name up in the frame, the prompt's own
+// names, the verbs and the globals, in this order; but a verb hides the frame's name, for writes
+// too.
 
 #include "lua/prompt/environment.h"
 
@@ -11,10 +12,6 @@
 
 namespace xrun {
 namespace {
-
-int call_plain(lua_State* L, void* function) {
-  return reinterpret_cast<lua_CFunction>(function)(L);
-}
 
 // Pushes table[name] and returns true; false, with nothing pushed, if it is nil.
 bool push_field(lua_State* L, const LuaRef& table, const std::string& name) {
@@ -64,12 +61,12 @@ int write_name(lua_State* L) {
 }
 
 void add_access(lua_State* L, const char* event, const char* doc, lua_CFunction function) {
-  push_binding(L, register_binding({.entry = {.name = std::string("repl.") + event,
-                                              .kind = DocKind::kMetamethod,
-                                              .parameters = {{"name", "string"}},
-                                              .doc = doc},
-                                    .function = reinterpret_cast<void*>(function),
-                                    .invoke = call_plain}));
+  push_function(L,
+                {.name = std::string("repl.") + event,
+                 .kind = DocKind::kMetamethod,
+                 .parameters = {{"name", "string"}},
+                 .doc = doc},
+                function);
   lua_setfield(L, -2, event);
 }
 
@@ -102,7 +99,7 @@ PromptEnvironment& prompt_environment(LuaState& state) {
   environment.environment = new_table(L);
   environment.environment.push(L);
   lua_newtable(L);
-  add_access(L, "__index", "Finds what a name of the prompt stands for.", read_name);
+  add_access(L, "__index", "Finds the value of a name at the prompt.", read_name);
   add_access(L, "__newindex", "Sets a name of the suspended frame or of the prompt.", write_name);
   lua_setmetatable(L, -2);
   return environment;
@@ -111,19 +108,23 @@ PromptEnvironment& prompt_environment(LuaState& state) {
 bool push_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name) {
   luaL_checkstack(L, 4, "no room for a name");
   // Inside a body the frame has its own `step` and `batch`; the verbs keep their names.
-  if (!is_verb(L, environment, name) && environment.names != nullptr && environment.names->read(L, name)) return true;
-  return push_field(L, environment.own, name) || push_field(L, environment.verbs, name) || push_global(L, name);
+  if (!is_verb(L, environment, name) && environment.names != nullptr &&
+      environment.names->read(L, name))
+    return true;
+  return push_field(L, environment.own, name) || push_field(L, environment.verbs, name) ||
+         push_global(L, name);
 }
 
-void assign_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name) {
+void assign_environment_name(lua_State* L, PromptEnvironment& environment,
+                             const std::string& name) {
   if (environment.names != nullptr) {
     if (!is_verb(L, environment, name)) {
       if (environment.names->write(L, name)) return;
     } else if (environment.names->read(L, name)) {
       lua_pop(L, 2);
       throw Error(
-          fmt::format("`{}` is a verb of the prompt; the recipe's local of that name is "
-                      "left alone\nhint: give the value another name",
+          fmt::format("`{}` is a verb of the prompt and cannot be assigned; the recipe's "
+                      "local of that name is unchanged\nhint: use another name",
                       name));
     }
   }

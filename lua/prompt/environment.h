@@ -26,7 +26,7 @@ bool push_environment_name(lua_State* L, PromptEnvironment& environment, const s
 // Sets the frame's name, else the prompt's own, to the value on top; pops it. Throws Error, with
 // the value popped, if the frame has the name and a verb hides it.
 void assign_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name);
-// Every name that stands for something, sorted, each once.
+// Every name that has a value, sorted, each once.
 std::vector<std::string> environment_names(lua_State* L, PromptEnvironment& environment);
 
 }  // namespace xrun

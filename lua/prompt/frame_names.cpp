@@ -1,3 +1,6 @@
+// Finds the paused frame by the `for` that walks over the loop. An error unwinds the frames, so its
+// message handler copies the names of the main chunk into the registry first.
+
 #include "lua/prompt/frame_names.h"
 
 #include <algorithm>
@@ -11,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-const char kKeptKey = 0;  // registry[&kKeptKey] = { name = value } of a main chunk that failed
+const char kSavedKey = 0;  // registry[&kSavedKey] = { name = value } of a main chunk that failed
 
 bool is_of_file(lua_State* L, lua_Debug& frame) {
   lua_getinfo(L, "S", &frame);
@@ -46,20 +49,20 @@ int find_level(lua_State* L, const StepLoop* loop) {
   return chunk >= 0 ? chunk : first;
 }
 
-// Pushes the table of kept names; nil if there is none.
-void push_kept(lua_State* L) {
-  lua_pushlightuserdata(L, const_cast<char*>(&kKeptKey));
+// Pushes the table of saved names; nil if there is none.
+void push_saved(lua_State* L) {
+  lua_pushlightuserdata(L, const_cast<char*>(&kSavedKey));
   lua_rawget(L, LUA_REGISTRYINDEX);
 }
 
-void keep_frame_names(lua_State* L, const std::string& source) {
-  luaL_checkstack(L, LUA_MINSTACK, "no room to keep names");
+void save_frame_names(lua_State* L, const std::string& source) {
+  luaL_checkstack(L, LUA_MINSTACK, "no room to save names");
   const StackGuard guard(L);
   lua_Debug frame{};
   for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
     lua_getinfo(L, "S", &frame);
     if (source != frame.source || std::string_view(frame.what) != "main") continue;
-    lua_pushlightuserdata(L, const_cast<char*>(&kKeptKey));
+    lua_pushlightuserdata(L, const_cast<char*>(&kSavedKey));
     lua_newtable(L);
     for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {
       if (is_name(name) && !lua_isnil(L, -1)) {
@@ -99,14 +102,14 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
   }
 }
 
-FrameNames FrameNames::kept(lua_State* L) {
+FrameNames FrameNames::saved(lua_State* L) {
   FrameNames names;
   const StackGuard guard(L);
-  push_kept(L);
+  push_saved(L);
   if (!lua_istable(L, -1)) return names;
   names.thread_ = L;
   for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
-    names.names_.push_back({lua_tostring(L, -2), FrameName::Kind::kKept, 0});
+    names.names_.push_back({lua_tostring(L, -2), FrameName::Kind::kSaved, 0});
   }
   std::sort(names.names_.begin(), names.names_.end(),
             [](const FrameName& a, const FrameName& b) { return a.name < b.name; });
@@ -134,8 +137,8 @@ bool FrameNames::push(lua_State* L, const std::string& name) const {
       lua_getupvalue(thread_, -1, found->index);
       lua_remove(thread_, -2);
       break;
-    case FrameName::Kind::kKept:
-      push_kept(thread_);
+    case FrameName::Kind::kSaved:
+      push_saved(thread_);
       lua_getfield(thread_, -1, name.c_str());
       lua_remove(thread_, -2);
       break;
@@ -164,8 +167,8 @@ bool FrameNames::set(lua_State* L, const std::string& name) const {
       lua_setupvalue(thread_, -2, found->index);
       lua_pop(thread_, 1);
       break;
-    case FrameName::Kind::kKept:
-      push_kept(thread_);
+    case FrameName::Kind::kSaved:
+      push_saved(thread_);
       lua_insert(thread_, -2);
       lua_setfield(thread_, -2, name.c_str());
       lua_pop(thread_, 1);
@@ -174,8 +177,8 @@ bool FrameNames::set(lua_State* L, const std::string& name) const {
   return true;
 }
 
-int keep_names_and_report(lua_State* L) {
-  keep_frame_names(L, "@" + recipe_context(L).options.recipe);
+int save_names_and_report(lua_State* L) {
+  save_frame_names(L, "@" + recipe_context(L).options.recipe);
   return message_handler(L);
 }
 

@@ -12,10 +12,10 @@ struct StepLoop;
 
 // One name; an inner local hides an outer one.
 struct FrameName {
-  enum class Kind { kLocal, kUpvalue, kKept };  // kept: of a frame that an error has ended
+  enum class Kind { kLocal, kUpvalue, kSaved };  // saved: of a frame that an error has ended
   std::string name;
   Kind kind;
-  int index;  // as lua_getlocal and lua_getupvalue count; 0 of a kept one
+  int index;  // as lua_getlocal and lua_getupvalue count; 0 of a saved one
 };
 
 // The names of one frame of a coroutine that is suspended (or that runs the caller). Valid until
@@ -27,13 +27,13 @@ class FrameNames {
   // The frame whose `for` walks over `loop`; with null, or if none does, the main chunk, or else
   // the first frame of a file.
   FrameNames(lua_State* thread, const StepLoop* loop);
-  // The names that keep_names_and_report kept; none if no error did.
-  static FrameNames kept(lua_State* L);
+  // The names that save_names_and_report saved; none without an error.
+  static FrameNames saved(lua_State* L);
 
   bool empty() const { return names_.empty(); }
   // In the order of their declaration, locals first.
   const std::vector<FrameName>& names() const { return names_; }
-  int line() const { return line_; }  // that the frame stands at; 0 without a frame
+  int line() const { return line_; }  // the current line of the frame; 0 without a frame
 
   // Pushes the value of a name onto L, a coroutine of the same state; false (and nothing pushed) if
   // there is no such name.
@@ -50,8 +50,8 @@ class FrameNames {
   std::vector<FrameName> names_;
 };
 
-// A message handler that keeps the names and values of the recipe's main chunk, which an error is
+// A message handler that saves the names and values of the recipe's main chunk, which an error is
 // about to end.
-int keep_names_and_report(lua_State* L);
+int save_names_and_report(lua_State* L);
 
 }  // namespace xrun

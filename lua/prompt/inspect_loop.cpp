@@ -1,3 +1,5 @@
+// A step of a paused loop as packs, for xrun inspect, :batch N and :batch.
+
 #include "lua/prompt/inspect_loop.h"
 
 #include <charconv>
@@ -17,8 +19,8 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
                                         int64_t step, int64_t rows) {
   const StepLoop& loop = *pause.loop;
   const int64_t end = loop.first_step + loop.steps;
-  XRUN_CHECK(step >= loop.first_step && step < end, "step {} is not of this loop: it has {} to {}",
-             step, loop.first_step, end - 1);
+  XRUN_CHECK(step >= loop.first_step && step < end,
+             "this loop has no step {}; its steps are {} to {}", step, loop.first_step, end - 1);
   std::vector<InspectedStep> sets;
   int64_t pairs = 0;
   for (const StepSource& source : loop.sources) {

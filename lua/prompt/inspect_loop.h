@@ -1,5 +1,5 @@
 #pragma once
-// The step of a paused loop, as values and as text.
+// A step of a paused loop, as values and as text.
 
 #include <cstdint>
 #include <string>

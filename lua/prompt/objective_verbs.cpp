@@ -1,82 +1,107 @@
-// compare, gradcheck and rows: objectives on the batch in hand.
-
-#include "lua/prompt/objective_verbs.h"
+// The verbs compare and gradcheck: objectives on the current batch; and the recipe's own objective,
+// found by the function that its last step got, or by the name that its text passes to adamw:step.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/config/lua_source.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
 #include "core/model/memory_limit.h"
-#include "core/text/tokenizer/tokenizer.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
-#include "core/train/evaluate.h"
 #include "core/train/objective_check.h"
 #include "core/train/objective_gradient.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
-#include "core/train/worst_rows.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
-#include "lua/prompt/named_objective.h"
 #include "lua/prompt/paused_run.h"
-#include "lua/prompt/shown_table.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "lua/state/args.h"
 
 namespace xrun {
 
+// ---- the recipe's own objective
+
 namespace {
 
-// rows{ by = "margin", n = 10, of = valid, objective = dpo, highest = false }
-int rows_verb(lua_State* L) {
-  PausedRun& paused = paused_run_of(L);
-  const Options options(L, 1);
-  const std::string by = options.get<std::string>("by", "loss");
-  const int64_t most = options.get<int64_t>("n", 10);
-  XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
-  paused.begin_loop();
-  const LoopPause& at = paused.pause();
-  std::string name;
-  options.has("objective") ? options.push_value("objective") : push_objective(L, paused, &name);
-  const Objective objective = lua_objective(L, lua_gettop(L), "objective");
-  auto data = at.loop->sources.front().data;
-  if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
-  const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
-  // High losses are suspicious, and low margins and rewards.
-  WorstRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
-  const Objective listing = [&](MicroBatch& micro) {
-    ObjectiveResult result = objective(micro);
-    check_result(result, micro);
-    rows.add(result, micro);
-    return result;
-  };
-  TaskProgress progress(*paused.session().console, "looking at rows", "rows");
-  EvaluateOptions evaluation;
-  evaluation.poll = [&] {
-    check_interrupt(L);
-    progress.update(rows.seen(), options.has("of") ? data->set.size() : 0);
-  };
-  evaluation.seed = at.run->seed();
-  evaluation.step = at.step;
-  evaluation.device = at.run->device();
-  if (options.has("of")) {
-    evaluation.extra = data->extra.get();
-    data->set.check_fits(at.loop->max_tokens);
-    evaluate(data->set, at.loop->max_tokens, listing, evaluation);
-  } else {
-    std::shared_ptr<Batch> batch = paused.batch();
-    evaluate([&] { return std::exchange(batch, nullptr); }, listing, evaluation);
+using Kind = LuaToken::Kind;
+
+// The second of two names behind the bracket or brackets at `at`: of `(batch, dpo)`, `({ { a, f }`.
+std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
+  if (is_sign(tokens[at], "(")) ++at;
+  const bool parts = is_sign(tokens[at], "{");
+  if (parts && (at + 1 >= tokens.size() || !is_sign(tokens[at + 1], "{"))) return "";
+  if (parts) at += 2;
+  if (at + 3 >= tokens.size() || tokens[at].kind != Kind::kName) return "";
+  if (!is_sign(tokens[at + 1], ",") || tokens[at + 2].kind != Kind::kName) return "";
+  const LuaToken& next = tokens[at + 3];
+  const bool closed = is_sign(next, parts ? "}" : ")") || is_sign(next, ",");
+  return closed ? tokens[at + 2].text : "";
+}
+
+}  // namespace
+
+std::string objective_name(std::string_view text, int from_line) {
+  const std::vector<LuaToken> tokens = lex_lua(text);
+  for (size_t i = 0; i + 2 < tokens.size(); ++i) {
+    if (tokens[i].line < from_line || !is_sign(tokens[i], ":")) continue;
+    if (tokens[i + 1].kind != Kind::kName || tokens[i + 1].text != "step") continue;
+    std::string name = second_name(tokens, i + 2);
+    if (!name.empty()) return name;
   }
-  push_rows(L, rows.rows(),
-            fmt::format("{}{} of {} rows", by, name.empty() ? "" : " of " + name, rows.seen()));
+  return "";
+}
+
+void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
+  *name = "";
+  const FrameNames frame = paused.names();
+  const std::shared_ptr<LuaRef> trained = paused.objective(name);
+  if (trained == nullptr) {
+    const std::string& text = paused.recipe().context().text.text;
+    *name = objective_name(text, frame.line());
+    // A step in a function is written before the loop that calls it.
+    if (name->empty()) *name = objective_name(text);
+  }
+  if (!name->empty() && frame.push(L, *name)) {
+    if (lua_isfunction(L, -1)) return;
+    lua_pop(L, 1);
+  }
+  name->clear();
+  XRUN_CHECK(trained != nullptr,
+             "which objective? no line of the recipe has adamw:step(batch, NAME), and no step of "
+             "this loop has run here; pass the objective as an argument");
+  trained->push(L);
+}
+
+// ---- compare and gradcheck
+
+namespace {
+
+int push_shown(lua_State* L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
   return 1;
 }
+
+}  // namespace
+
+void show_as(lua_State* L, std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  lua_newtable(L);
+  push(L, text);
+  lua_pushcclosure(L, push_shown, 1);
+  lua_setfield(L, -2, "__tostring");
+  lua_setmetatable(L, -2);
+}
+
+namespace {
 
 // The objective at index i, or the recipe's own; `name` is what it is called in tables.
 Objective objective_at(lua_State* L, PausedRun& paused, int i, const char* which,
@@ -97,7 +122,7 @@ AdamW& optimizer_of(PausedRun& paused) {
   return *all.front();
 }
 
-// Two copies of the gradients lie on the host.
+// Two copies of the gradients are held on the host.
 void check_room(AdamW& adamw) {
   int64_t bytes = 0;
   for (const auto& trainable : adamw.trainables()) {
@@ -163,7 +188,7 @@ int compare_verb(lua_State* L) {
   return 1;
 }
 
-// Another stand-in for a session's models, for a while; null: none.
+// Replaces the stand-in of a session's models during its lifetime; null: the models themselves.
 class StandInScope {
  public:
   StandInScope(Session& session, std::shared_ptr<LogprobStandIn> stand_in)
@@ -198,15 +223,15 @@ LogprobStandIn::Source true_values(PausedRun& paused) {
   };
 }
 
-struct PlacedUnit {
+struct CheckedRow {
   LogprobCheck::RowSlope unit;
-  std::string place;
+  std::string name;  // "pairs.jsonl:17"
 };
 
-std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCheck& all,
+std::string gradcheck_text(const std::vector<CheckedRow>& units, const LogprobCheck& all,
                            int width) {
   const auto wrong = std::count_if(units.begin(), units.end(),
-                                   [&](const PlacedUnit& one) { return !all.agrees(one.unit); });
+                                   [&](const CheckedRow& one) { return !all.agrees(one.unit); });
   std::string text =
       units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
                                      : "no row's loss depends on its log-probs"
@@ -214,22 +239,22 @@ std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCh
                           "{} of {} row{} agree with finite differences; the largest "
                           "relative error is {:.1e}, at {}",
                           std::ssize(units) - wrong, units.size(), units.size() == 1 ? "" : "s",
-                          plain_nan(units.front().unit.error), units.front().place);
+                          plain_nan(units.front().unit.error), units.front().name);
   if (all.without > 0) {
     text +=
         fmt::format("; {} row{} no gradient", all.without, all.without == 1 ? " has" : "s have");
   }
   if (all.unsure > 0) {
-    text += fmt::format("\n{} row{} a slope so small that rounding hides whether it is right",
-                        all.unsure, all.unsure == 1 ? " has" : "s have");
+    text += fmt::format("\n{} row{} a slope too small to tell from rounding", all.unsure,
+                        all.unsure == 1 ? " has" : "s have");
   }
-  if (all.narrow) text += "\nthe loss is not of float64, so digits beyond the third say nothing";
+  if (all.narrow) text += "\nthe loss is not float64, so only three digits are meaningful";
   if (wrong == 0) return text;
   TextTable table({"row", "gradient", "difference", "error"},
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
   for (int64_t i = 0; i < std::min<int64_t>(wrong, 10); ++i) {
-    const PlacedUnit& one = units[static_cast<size_t>(i)];
-    table.add({one.place, fmt::format("{:.6g}", plain_nan(one.unit.analytic)),
+    const CheckedRow& one = units[static_cast<size_t>(i)];
+    table.add({one.name, fmt::format("{:.6g}", plain_nan(one.unit.analytic)),
                fmt::format("{:.6g}", plain_nan(one.unit.numeric)),
                fmt::format("{:.1e}", plain_nan(one.unit.error))});
   }
@@ -246,7 +271,7 @@ int gradcheck_verb(lua_State* L) {
   const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);
   const StandInScope scope(paused.session(), stand_in);
   const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
-  std::vector<PlacedUnit> units;
+  std::vector<CheckedRow> units;
   LogprobCheck all;  // of every micro-batch, but for its units
   for (const auto& micro : batch->micros()) {
     check_interrupt(L);
@@ -259,7 +284,7 @@ int gradcheck_verb(lua_State* L) {
       units.push_back({unit, micro->row_name(unit.row)});
     }
   }
-  std::stable_sort(units.begin(), units.end(), [](const PlacedUnit& a, const PlacedUnit& b) {
+  std::stable_sort(units.begin(), units.end(), [](const CheckedRow& a, const CheckedRow& b) {
     return larger_error(a.unit, b.unit);
   });
   lua_createtable(L, 0, 4);
@@ -267,7 +292,7 @@ int gradcheck_verb(lua_State* L) {
   lua_setfield(L, -2, "unsure");
   push(L, units.empty() ? 0.0 : units.front().unit.error);
   lua_setfield(L, -2, "worst");
-  push(L, units.empty() ? std::string() : units.front().place);
+  push(L, units.empty() ? std::string() : units.front().name);
   lua_setfield(L, -2, "row");
   push(L, std::ssize(units));
   lua_setfield(L, -2, "rows");
@@ -276,34 +301,25 @@ int gradcheck_verb(lua_State* L) {
   return 1;
 }
 
-const PromptVerb kVerbs[] = {
-    {
-    "rows",
-    {{"options?", "table", {"by", "n", "of", "objective", "highest"}}},
-    {"table"},
-    "The n (10) rows of the batch in hand, or of the set `of`, that lie furthest out by a metric "
-    "of the objective or its loss: the lowest, of a loss the highest. Each is { value, row, "
-    "text, rejected }: file and line, and the first tokens that are trained.",
-    rows_verb},
+const PromptVerb kObjectiveVerbs[] = {
     {"compare",
      {{"f", "function"}, {"g?", "function"}},
      {"table"},
-     "Losses, metrics and gradients of two objectives on the batch in hand, side by side, without "
-     "an update: cosine and ratio of norms, whole and by kind of weight. One alone is compared "
-     "with "
-     "the recipe's own.",
+     "Losses, metrics and gradients of two objectives on the current batch, side by side, "
+     "without an update: cosine and ratio of norms, over all weights and by kind of weight. One "
+     "objective alone is compared with the recipe's own.",
      compare_verb},
     {"gradcheck",
      {{"f?", "function"}},
      {"table"},
-     "Compares the gradient of an objective, the recipe's own if it is left out, with central "
-     "differences in float64 of the log-probs that it receives, row by row of the batch in hand; "
-     "names the worst row.",
+     "Compares the gradient of an objective (by default the recipe's own) with central "
+     "differences, in float64, of the log-probs that it receives, row by row of the current "
+     "batch; names the worst row.",
      gradcheck_verb},
 };
 
 }  // namespace
 
-std::span<const PromptVerb> objective_verbs() { return kVerbs; }
+std::span<const PromptVerb> objective_verbs() { return kObjectiveVerbs; }
 
 }  // namespace xrun

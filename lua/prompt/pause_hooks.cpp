@@ -52,14 +52,14 @@ std::vector<std::shared_ptr<LuaRef>> objectives_on(lua_State* L) {
 bool LoopPause::in_body() const { return failure != nullptr && run->run().in_body(); }
 
 std::string LoopPause::wait_text() const {
-  const std::string place = failure->position();
+  const std::string position = failure->position();
   return fmt::format("where {}{}",
                      failure->signal_number != 0 ? "it was interrupted" : "a call failed",
-                     place.empty() ? "" : ", at " + place);
+                     position.empty() ? "" : ", at " + position);
 }
 
 FrameNames recipe_names(Recipe& recipe) {
-  if (recipe.done()) return FrameNames::kept(recipe.state());
+  if (recipe.done()) return FrameNames::saved(recipe.state());
   const auto& run = session_of(recipe.state()).run;
   return FrameNames(recipe.thread(), run == nullptr ? nullptr : run->walking.get());
 }
@@ -144,12 +144,12 @@ bool PauseHooks::take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop,
   const bool upcoming = run->upcoming(*loop).has_value();
   // A preview pauses at a loop of no steps too.
   if (!is_due(ended_body, upcoming || (previews() && !loop->begun), step)) return false;
-  // A step that was named and is yet to come stays named.
+  // A pause before a later step stays planned.
   plan = {.before_step = plan.before_step > step ? plan.before_step : -1};
   if (L != recipe_.thread()) {
     const std::string cause =
-        "this loop runs in a coroutine of the recipe's own, which cannot be paused between bodies";
-    XRUN_CHECK(!previews(), "{}; write the loop in the recipe itself", cause);
+        "this loop runs in a coroutine, which cannot be paused between bodies";
+    XRUN_CHECK(!previews(), "{}; write the loop in the recipe's main chunk", cause);
     session().console->print(fmt::format("step {}: no prompt: {}", step, cause));
     return false;
   }
@@ -157,16 +157,15 @@ bool PauseHooks::take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop,
   return true;
 }
 
-std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<StepTerm>& parts) {
+std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<StepTerm>& terms) {
   if (in_charge_) {
-    last_step_ = {objectives_on(L), parts.front().batch->step(),
-                  arg<std::shared_ptr<AdamW>>(L, 1)};
+    last_step_ = {objectives_on(L), terms.front().batch->step(), arg<std::shared_ptr<AdamW>>(L, 1)};
   }
   if (session().models.stand_in() == nullptr) return std::nullopt;
-  if (on_dry_step) on_dry_step(parts);
+  if (on_dry_step) on_dry_step(terms);
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
-  return train_step(parts, nullptr, options);
+  return train_step(terms, nullptr, options);
 }
 
 bool PauseHooks::can_wait(lua_State* L) const {

@@ -18,9 +18,9 @@ namespace xrun {
 class Batch;
 class RunLoop;
 
-// A pause of a recipe in its loop, after a body has ended and before the next one begins; at the end of
-// the loop too. In a preview the first pause is before the loop begins
-// (StepLoop::begun), so that no weights are loaded.
+// A pause of a recipe in its loop, after a body has ended and before the next one begins; at the
+// end of the loop too. In a preview the first pause is before the loop begins (StepLoop::begun), so
+// that no weights are loaded.
 struct LoopPause {
   std::shared_ptr<StepLoop> loop;
   std::shared_ptr<RunLoop> run;
@@ -33,15 +33,15 @@ struct LoopPause {
   std::string wait_text() const;  // "where a call failed, at dpo.lua:17"
 };
 
-// The next pause that is wanted.
+// The next pause.
 struct PausePlan {
-  bool at_once = false;      // at the next place where a recipe can pause
+  bool at_once = false;      // at the next point where a recipe can pause
   int64_t before_step = -1;  // before the body of this step of the run; -1: none
   int64_t bodies = -1;       // once so many bodies have ended; -1: none
 };
 
-// The names of a recipe's frame whose loop is paused, while it runs too; after an error the names that
-// its main chunk had defined.
+// The names of a recipe's frame whose loop is paused, while it runs too; after an error the names
+// that its main chunk had defined.
 FrameNames recipe_names(Recipe& recipe);
 
 // Attached to a recipe from construction to destruction; the recipe outlives it.
@@ -79,11 +79,11 @@ class PauseHooks : public RunHooks {
   std::shared_ptr<Batch> trained(size_t source) const;
   void forget_trained() { trained_.clear(); }
 
-  // Called with the parts of each step that is taken on stand-ins (SessionModels::stand_in).
+  // Called with the terms of each step that is taken on stand-ins (SessionModels::stand_in).
   std::function<void(const std::vector<StepTerm>&)> on_dry_step;
 
   bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) override;
-  std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& parts) override;
+  std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& terms) override;
   bool waits(lua_State* L, std::shared_ptr<const ErrorReport> failure) override;
 
  private:

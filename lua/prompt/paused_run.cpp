@@ -1,3 +1,6 @@
+// again() works because step() first copies weights and optimizer to the host: it restores the
+// copy, takes the run back by one body and runs that body again.
+
 #include "lua/prompt/paused_run.h"
 
 #include <algorithm>
@@ -43,22 +46,22 @@ const LoopPause& PausedRun::pause() {
   const LoopPause* at = hooks_.pause();
   if (at != nullptr) return *at;
   const std::string& name = recipe().context().options.recipe;
-  const char* way =
-      !hooks_.previews() ? "leave the prompt, and what it has is saved" : ":reload begins it again";
-  if (recipe().failure()) throw Error(fmt::format("{} was ended by an error; {}", name, way));
-  throw Error(fmt::format("{} has no further loop; {}", name, way));
+  const char* remedy =
+      !hooks_.previews() ? "leave the prompt to save the run" : ":reload begins it again";
+  if (recipe().failure()) throw Error(fmt::format("{} was ended by an error; {}", name, remedy));
+  throw Error(fmt::format("{} has no further loop; {}", name, remedy));
 }
 
-// The prompt goes on without its log.
+// A full disk must not end the session.
 void PausedRun::note(const std::string& text) {
   const auto& run = session().run;
   if (run == nullptr) return;
   try {
     run->run().dir().log_line(fmt::format("prompt at step {}: {}", run->run().step(), text));
   } catch (const Error& error) {
-    if (std::exchange(log_failure_said_, true)) return;
+    if (std::exchange(log_failure_reported_, true)) return;
     session().console->say(
-        fmt::format("what is done at the prompt is not in the run's log: {}", error.what()));
+        fmt::format("inputs of the prompt cannot be written to the run's log: {}", error.what()));
   }
 }
 
@@ -85,31 +88,32 @@ SavedObjects PausedRun::changed_objects() {
   return all;
 }
 
-void PausedRun::keep_for_again() {
+void PausedRun::copy_for_again() {
   const LoopPause& at = pause();
   if (at.failure != nullptr) return;
   const SavedObjects saved = changed_objects();
-  const int64_t more = StateCopy::bytes_of(saved) - kept_.bytes();
+  const int64_t more = StateCopy::bytes_of(saved) - copy_.bytes();
   const int64_t available = available_bytes();
   Console& console = *session().console;
-  kept_step_ = -1;
+  copied_step_ = -1;
   if (available > 0 && more > available) {
-    kept_.forget();
-    if (!room_said_) {
-      console.print(fmt::format("no copy for again(): it takes {}, and {} are free",
-                                bytes_text(StateCopy::bytes_of(saved)), bytes_text(available)));
+    copy_.forget();
+    if (!room_reported_) {
+      console.print(
+          fmt::format("again() will not work: a copy of the state takes {}, and {} are free",
+                      bytes_text(StateCopy::bytes_of(saved)), bytes_text(available)));
     }
-    room_said_ = true;
+    room_reported_ = true;
     return;
   }
-  kept_.keep(saved);
-  kept_objects_ = saved;
-  kept_step_ = at.run->run().step();
+  copy_.keep(saved);
+  copied_objects_ = saved;
+  copied_step_ = at.run->run().step();
   skipped_before_ = session().notices.skipped_steps;
   if (more > 0) {
     console.print(console.dim(fmt::format(
         "a copy of {} for again() takes {} of the host's memory",
-        saved.size() == 1 ? saved[0].first : "weights and optimizer", bytes_text(kept_.bytes()))));
+        saved.size() == 1 ? saved[0].first : "weights and optimizer", bytes_text(copy_.bytes()))));
   }
 }
 
@@ -118,7 +122,7 @@ MetricTable PausedRun::logged() {
   return run == nullptr ? MetricTable() : table_of(run->run().last_metrics());
 }
 
-// Goes on until n bodies have ended, the recipe waits at a failed call, or is done.
+// Runs until n bodies have ended, the recipe waits at a failed call, or is done.
 MetricTable PausedRun::run_bodies(int64_t n) {
   const std::shared_ptr<RunLoop> run = pause().run;
   const int64_t before = run->run().step();
@@ -140,7 +144,7 @@ MetricTable PausedRun::run_bodies(int64_t n) {
 
 MetricTable PausedRun::step() {
   begin_loop();
-  keep_for_again();
+  copy_for_again();
   pause().run->quiet = true;
   const int64_t step = pause().step;
   MetricTable table = run_bodies(1);
@@ -156,22 +160,23 @@ MetricTable PausedRun::step() {
 MetricTable PausedRun::again(MetricTable* first) {
   const LoopPause& at = pause();
   Run& run = at.run->run();
-  XRUN_CHECK(!at.in_body(), "the body of step {} waits {}; step() goes on from there", at.step,
+  XRUN_CHECK(!at.in_body(), "the body of step {} waits {}; step() continues from there", at.step,
              at.wait_text());
   XRUN_CHECK(at.failure == nullptr,
-             "no body can be run again now: the recipe has left its loop and waits {}; step() "
-             "goes on from there",
+             "again() cannot run a body now: the recipe has left its loop and waits {}; step() "
+             "continues from there",
              at.wait_text());
   // A loop that is yet to begin has no body to take back.
-  const bool here = run.can_take_back() && at.loop->begun && kept_step_ == run.step() - 1;
-  XRUN_CHECK(here && !kept_.empty(),
-             "there is no step to go back to: again() runs the last body that step() or "
-             "continue(n) ran here from its beginning");
+  const bool here = run.can_take_back() && at.loop->begun && copied_step_ == run.step() - 1;
+  XRUN_CHECK(
+      here && !copy_.empty(),
+      "there is no step to repeat: again() repeats the last body that step() or continue(n) ran "
+      "here from its beginning");
   const MetricTable before = logged();
   if (first != nullptr) *first = before;
   at.run->take_back();
   hooks_.forget_trained();
-  kept_.restore(kept_objects_);
+  copy_.restore(copied_objects_);
   session().notices.skipped_steps = skipped_before_;
   note(fmt::format("again() ran step {} again", run.step()));
   at.run->quiet = true;
@@ -188,7 +193,7 @@ MetricTable PausedRun::go_on(int64_t n) {
   // The copy is of the state before the last one.
   if (n > 1) table = run_bodies(n - 1);
   if (hooks_.pause() != nullptr && !stopped_) {
-    keep_for_again();
+    copy_for_again();
     table = run_bodies(1);
   }
   note(fmt::format("continue({}) from step {}", n, from));
@@ -232,10 +237,11 @@ int64_t PausedRun::batch_step() {
   if (at.in_body()) return at.step;
   if (trained_step_ == at.step - 1 && trained_step_ >= at.loop->first_step) return trained_step_;
   const auto body = at.run->upcoming(*at.loop);
-  XRUN_CHECK(body.has_value(), "the loop is at its end; its last batch was not kept{}",
-             at.failure == nullptr
-                 ? ""
-                 : fmt::format("; the recipe waits {}; step() goes on from there", at.wait_text()));
+  XRUN_CHECK(
+      body.has_value(), "the loop has ended, and its last batch is gone{}",
+      at.failure == nullptr
+          ? ""
+          : fmt::format("; the recipe waits {}; step() continues from there", at.wait_text()));
   return body->step;
 }
 

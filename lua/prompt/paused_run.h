@@ -1,5 +1,5 @@
 #pragma once
-// A paused recipe in the hands of a prompt: one body at a time, back, and again.
+// A paused recipe under the control of a prompt: runs one body, runs it again, or runs to the end.
 
 #include <cstdint>
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace xrun {
 
-// A paused recipe in the hands of a prompt; the hooks outlive it. While it lives, steps and
-// evaluations that fail or are interrupted pause the recipe where they are. What the prompt does is
-// written into the run's log. Not thread-safe.
+// The hooks outlive it. During its lifetime, steps and evaluations that fail or are interrupted
+// pause the recipe at the call. The verbs that were used are written into the run's log. Not
+// thread-safe.
 class PausedRun {
  public:
   explicit PausedRun(PauseHooks& hooks);
@@ -34,8 +34,8 @@ class PausedRun {
 
   // Runs the recipe's own next body, or the one that waits at a failed call; returns what it
   // logged. Before it, a copy of weights and optimizer is taken on the host for again(), where
-  // there is room. Throws what the recipe threw: where the error came of a step or an evaluation
-  // the recipe waits there, any other one has ended it.
+  // there is room. Throws what the recipe threw: after an error in a step or an evaluation the
+  // recipe waits there; any other error has ended it.
   MetricTable step();
   // Puts weights, optimizer, run.state and metrics back to before the last body and runs that body
   // again, on the same rows with the same random numbers. `first` gets what it logged before.
@@ -47,15 +47,16 @@ class PausedRun {
 
   // Reads the recipe's file and modules again and begins it again, with weights, optimizer and
   // run.state as they are and paused at the same step if its configuration is the same; says what
-  // it did. Previews only. Throws, with nothing changed, if its text or configuration is rejected; also
-  // throws an error of the recipe before its loop, after which the next reload continues from there.
+  // it did. Previews only. Throws, with nothing changed, if its text or configuration is rejected;
+  // also throws an error of the recipe before its loop, after which the next reload continues from
+  // there.
   std::string reload();
 
   // Runs on to the recipe's end, or until it waits at a failed call; progress is shown.
   void finish();
 
-  // The batch in hand: of the last body that ran here, with the fields that it assigned, else of
-  // the next one. `source` counts the sets of the loop from 0.
+  // The current batch: that of the last body that ran here, with the fields assigned to it, else
+  // that of the next body. `source` counts the sets of the loop from 0.
   std::shared_ptr<Batch> batch(size_t source = 0);
   int64_t batch_step();  // its step
 
@@ -78,21 +79,21 @@ class PausedRun {
   std::string go_on_from(const Carried& carried);
   MetricTable run_bodies(int64_t n);
   bool go_to(int64_t step);
-  void keep_for_again();
+  void copy_for_again();
   MetricTable logged();
   void name_objective();
   SavedObjects changed_objects();
 
   PauseHooks& hooks_;
 
-  StateCopy kept_;
-  SavedObjects kept_objects_;        // those that kept_ is a copy of
-  int64_t kept_step_ = -1;           // the body that kept_ stands before
+  StateCopy copy_;                   // for again(): the state before the last body
+  SavedObjects copied_objects_;      // those in copy_
+  int64_t copied_step_ = -1;         // the body that copy_ was taken before
   int64_t trained_step_ = -1;        // of the last body that ran here
   std::shared_ptr<Batch> upcoming_;  // made here, of the next body
   bool stopped_ = false;             // the last run ended by a signal, before its bodies had
-  bool room_said_ = false;
-  bool log_failure_said_ = false;
+  bool room_reported_ = false;
+  bool log_failure_reported_ = false;
   int64_t skipped_before_ = 0;
   std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ is of
   std::string objective_name_;

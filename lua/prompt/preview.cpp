@@ -1,3 +1,5 @@
+// Runs a recipe to its first loop in a temporary run folder, and turns its errors into reports.
+
 #include "lua/prompt/preview.h"
 
 #include <algorithm>
@@ -5,9 +7,9 @@
 #include "core/base/error.h"
 #include "core/run/signals.h"
 #include "core/train/policy.h"
-#include "lua/state/class.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
+#include "lua/state/class.h"
 
 namespace xrun {
 
@@ -15,7 +17,7 @@ namespace {
 
 std::shared_ptr<const ErrorReport> report_with(const std::string& text, bool usage) {
   auto report = std::make_shared<ErrorReport>();
-  report->message = text;  // a whole one, with its place
+  report->message = text;  // the whole message, with its position
   report->usage = usage;
   return report;
 }
@@ -58,7 +60,7 @@ Session& Preview::session() { return session_of(state()); }
 
 void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   options.purpose = RecipePurpose::kPreview;
-  options.on_error = keep_names_and_report;
+  options.on_error = save_names_and_report;
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
@@ -108,13 +110,13 @@ std::string Preview::no_loop_text() {
   const auto lines = std::count(text.begin(), text.end(), '\n');
   const bool whole = text.empty() || text.back() == '\n';
   return fmt::format(
-      "{}:{}: the recipe ends without a loop, so there is no step to look at; write `for step, "
+      "{}:{}: the recipe ends without a loop, so it has no step to show; write `for step, "
       "batch in run:steps(data, cfg.batch) do ... end`",
       recipe, std::max<int64_t>(lines + (whole ? 0 : 1), 1));
 }
 
 FrameNames Preview::names() {
-  if (recipe_->done()) return FrameNames::kept(state());
+  if (recipe_->done()) return FrameNames::saved(state());
   const LoopPause* at = pause();
   if (at == nullptr && !recipe_->at_end()) return {};
   return FrameNames(recipe_->thread(), at == nullptr ? nullptr : at->loop.get());

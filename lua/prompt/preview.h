@@ -13,8 +13,8 @@ namespace xrun {
 
 class Tokenizer;
 
-// A recipe under control. Nothing of the user's is written: its run lies in a folder that goes with
-// the session. Weights load at the first forward. Not thread-safe.
+// A recipe under control. Nothing of the user's is written: its run is in a temporary folder, which
+// is removed with the session. Weights load at the first forward. Not thread-safe.
 class Preview {
  public:
   ~Preview();
@@ -35,10 +35,10 @@ class Preview {
   // The reason why there is no loop, with file and line; "" if the recipe is paused at one.
   std::string no_loop_text();
 
-  // Goes on. True if the recipe pauses again; false if it is done or failed (error()).
+  // Resumes the recipe. True if it pauses again; false if it is done or failed (error()).
   bool resume();
-  // Skips the bodies of the loop and runs to the next one: a later phase with its data, not with the
-  // weights that it would begin with. False if there is none.
+  // Skips the bodies of the loop and runs to the next one: a later phase with its data, not with
+  // the weights that it would begin with. False if there is none.
   bool next_loop();
 
   // The names at the pause or at the recipe's end; after an error those that its main chunk had

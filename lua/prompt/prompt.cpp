@@ -46,7 +46,7 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   return false;
 }
 
-// The nil keeps a call out of tail position, where errors have no line.
+// The nil keeps a call out of tail position, where errors have no line number.
 std::string as_expression(std::string_view input) {
   if (input.starts_with('=')) input.remove_prefix(1);
   return "return nil, " + std::string(input);
@@ -65,11 +65,13 @@ Prompt::~Prompt() {
 
 Prompt& Prompt::of(lua_State* L) {
   PromptEnvironment& environment = prompt_environment(LuaState::of(L));
-  XRUN_CHECK(environment.open != nullptr, "this works at the prompt of xrun repl alone");
+  XRUN_CHECK(environment.open != nullptr, "this works only at the prompt of xrun repl");
   return *environment.open;
 }
 
-void Prompt::set_names(std::shared_ptr<PromptNames> names) { environment_.names = std::move(names); }
+void Prompt::set_names(std::shared_ptr<PromptNames> names) {
+  environment_.names = std::move(names);
+}
 
 void Prompt::add(PromptCommand command) {
   XRUN_CHECK(!command.doc.empty(), ":{} has no doc string", command.name);
@@ -100,9 +102,13 @@ void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> paramet
   verb_names_.push_back(name);
 }
 
-bool Prompt::push_name(const std::string& name) { return push_environment_name(state_, environment_, name); }
+bool Prompt::push_name(const std::string& name) {
+  return push_environment_name(state_, environment_, name);
+}
 
-void Prompt::assign(const std::string& name) { assign_environment_name(state_, environment_, name); }
+void Prompt::assign(const std::string& name) {
+  assign_environment_name(state_, environment_, name);
+}
 
 std::vector<std::string> Prompt::names() { return environment_names(state_, environment_); }
 
@@ -124,7 +130,7 @@ bool Prompt::wants_more(std::string_view input) {
 
 void Prompt::run_chunk(std::string_view input, const std::string& chunk, int first_line) {
   lua_State* L = state_;
-  XRUN_CHECK(!trimmed(input).starts_with("\x1bLJ"), "this is bytecode; what is typed is text");
+  XRUN_CHECK(!trimmed(input).starts_with("\x1bLJ"), "this is bytecode; inputs are text");
   bool unfinished = false;
   const std::string expression = as_expression(trimmed(input));
   const bool is_expression = is_chunk(L, expression, &unfinished);
@@ -185,8 +191,8 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
     if (stop.signal_number() != SIGINT) throw;
     LuaState::clear_interrupt(SIGINT);
     clear_interrupt(SIGINT);
-    const std::string place = interrupted_at(state_);
-    fail(place.empty() ? "interrupted" : "interrupted at " + place);
+    const std::string position = interrupted_at(state_);
+    fail(position.empty() ? "interrupted" : "interrupted at " + position);
     answer.interrupted = true;
   } catch (const c10::Error& error) {
     fail(error.what_without_backtrace());
@@ -208,9 +214,19 @@ PromptAnswer Prompt::evaluate(std::string_view input) {
 PromptAnswer Prompt::evaluate(std::string_view input, const std::string& chunk, int first_line) {
   const std::string_view text = trimmed(input);
   if (text.empty()) return {};
-  const PromptAnswer answer = text[0] == ':' ? obey(text) : run_input(input, chunk, first_line);
+  const bool command = text[0] == ':';
+  const PromptAnswer answer = command             ? obey(text)
+                              : is_farewell(text) ? obey(":quit")
+                                                  : run_input(input, chunk, first_line);
   if (on_input) on_input(text, answer.failed);
   return answer;
+}
+
+bool Prompt::is_farewell(std::string_view text) {
+  if (text.ends_with("()")) text.remove_suffix(2);
+  if (text != "exit" && text != "quit") return false;
+  const StackGuard guard(state_);
+  return !push_name(std::string(text));
 }
 
 PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk, int first_line) {
@@ -228,7 +244,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
     const int first = lua_gettop(state_) + 1;
     run_chunk(input, chunk, first_line);
     const std::string shown = show_results(first);
-    kept_inputs_.emplace_back(input);
+    script_inputs_.emplace_back(input);
     return shown;
   });
 }
@@ -241,10 +257,10 @@ PromptAnswer Prompt::obey(std::string_view input) {
       known.push_back(":" + command.name);
       if (command.name != name) continue;
       std::string said = command.run(*this, rest);
-      if (command.kept) kept_inputs_.emplace_back(input);
+      if (command.in_script) script_inputs_.emplace_back(input);
       return said;
     }
-    throw Error(fmt::format("there is no :{}{}; :help lists what there is", name,
+    throw Error(fmt::format("there is no :{}{}; :help lists the commands", name,
                             did_you_mean(":" + name, known)));
   });
 }

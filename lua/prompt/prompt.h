@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/console/terminal/line_editor.h"
 #include "core/console/terminal/console.h"
+#include "core/console/terminal/line_editor.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {
@@ -29,9 +29,9 @@ struct PromptEnvironment;
 struct PromptCommand {
   std::string name, arguments, doc;
   std::function<std::string(Prompt&, std::string_view rest)> run;
-  bool takes_chunk = false;  // its argument is Lua, of as many lines as Lua wants
-  bool kept = false;         // one of the kept inputs: it changes what later ones see
-  bool of_recipe = false;  // it is about a recipe that is paused; stays where one replaces another
+  bool takes_chunk = false;  // its argument is Lua and may have several lines
+  bool in_script = false;    // :save writes it too, because later inputs depend on it
+  bool of_recipe = false;    // needs a paused recipe; stays set where one command replaces another
 };
 
 // Names that live outside the prompt: the locals and upvalues of a suspended frame. They are asked
@@ -74,7 +74,7 @@ class Prompt {
   // Adds a colon command, or replaces the one of that name.
   void add(PromptCommand command);
   const std::vector<PromptCommand>& commands() const { return commands_; }
-  // Adds a verb: a documented function that every input sees as `name`. The entry is kept as
+  // Adds a verb: a documented function that every input sees as `name`. It is registered as
   // "repl.name", of kind function.
   void add_verb(const std::string& name, std::vector<LuaParameter> parameters,
                 std::vector<LuaResult> results, const std::string& doc, lua_CFunction function);
@@ -82,7 +82,7 @@ class Prompt {
 
   // Evaluates one input: a colon command, an expression, or statements. Never throws what the input
   // did wrong. A pending interruption is taken and forgotten. `first_line` and `chunk` say where a
-  // script's input stands ("@file.lua", line 12); by default it is "input N".
+  // script's input is ("@file.lua", line 12); by default it is "input N".
   PromptAnswer evaluate(std::string_view input);
   PromptAnswer evaluate(std::string_view input, const std::string& chunk, int first_line);
   // True if an input needs more lines: Lua's parser expects more at its end.
@@ -105,13 +105,15 @@ class Prompt {
   bool leaving() const { return leaving_; }
   void stay() { leaving_ = false; }  // a prompt that is opened again
 
-  // Inputs that were evaluated without an error, in order; of the colon commands those that are
-  // kept.
-  const std::vector<std::string>& kept_inputs() const { return kept_inputs_; }
+  // Inputs that were evaluated without an error, in order; of the colon commands those with
+  // `in_script`.
+  const std::vector<std::string>& script_inputs() const { return script_inputs_; }
   // Called after each input with whether it failed; may be empty.
   std::function<void(std::string_view input, bool failed)> on_input;
 
  private:
+  // True for `exit` and `quit`, with or without (), unless something has that name.
+  bool is_farewell(std::string_view text);
   PromptAnswer obey(std::string_view input);
   PromptAnswer run_input(std::string_view input, const std::string& chunk, int first_line);
   // Calls an input as an expression or as statements; leaves its values on the stack. Throws
@@ -129,11 +131,24 @@ class Prompt {
   std::string script_;  // what a script has given so far, for excerpts
   int64_t inputs_ = 0;
   bool leaving_ = false;
-  std::vector<std::string> kept_inputs_;
+  std::vector<std::string> script_inputs_;
 };
 
-// The commands that every prompt has: help, doc, ops, type, time, prof, mem, src, save, quit, and
-// those that want a recipe (set, batch, reload), which say so without one.
+// Adds the commands of every prompt: help, doc, ops, type, time, prof, mem, src, save, quit, and
+// set, batch and reload, which are errors without a recipe.
 void add_prompt_commands(Prompt& prompt);
+void add_word_commands(Prompt& prompt);  // of these help, doc, ops, type, src
+
+// Reads standard input until the prompt is left or the input ends, printing answers through the
+// prompt's console. On a terminal an editor with the history of history_file() asks for each input
+// behind `greeting`; elsewhere (a pipe, TERM=dumb, output to a file) plain lines are read.
+// Ctrl-C stops what an input computes, or forgets an input, and the prompt stays; the signals'
+// manner is that of a prompt in here and what it was before afterwards. Returns whether an input
+// failed. Throws Interrupted when SIGTERM or SIGHUP came.
+bool run_prompt(Prompt& prompt, const std::string& greeting);
+
+// `xrun repl < FILE`: the same for a descriptor that no one types into; positions in errors are
+// lines of `name`.
+bool run_script(Prompt& prompt, int fd, const std::string& name);
 
 }  // namespace xrun

@@ -1,7 +1,5 @@
 // Colon commands: time, prof, mem, set, save, quit, and those that need a paused recipe.
 
-#include "lua/prompt/prompt_commands.h"
-
 #include <cstdio>
 #include <filesystem>
 
@@ -15,6 +13,7 @@
 #include "core/model/memory_limit.h"
 #include "core/model/ops/allocator.h"
 #include "lua/bind/recipe.h"
+#include "lua/prompt/prompt.h"
 #include "lua/state/args.h"
 #include "lua/state/line_profile.h"
 #include "lua/tensor/tensor.h"
@@ -33,7 +32,7 @@ std::string time_chunk(Prompt& prompt, std::string_view rest) {
   prompt.call_chunk(rest);
   const double taken = seconds_since(began);
   const MemoryCount after = memory_count();
-  return fmt::format("{:.6g} s; tensors on the CPU: {} allocated, {} kept", taken,
+  return fmt::format("{:.6g} s; tensors on the CPU: {} allocated, {} still held", taken,
                      bytes(after.allocated - before.allocated), bytes(after.held - before.held));
 }
 
@@ -50,25 +49,23 @@ std::string memory(Prompt& prompt, std::string_view) {
   const MemoryCount count = memory_count();
   TextTable table({"memory", "bytes"}, {Align::kLeft, Align::kRight});
   table.add({"Lua's heap", bytes(int64_t{lua_gc(L, LUA_GCCOUNT, 0)} * 1024)});
-  table.add(
-      {count_text(ledger.live_tensors()) + " tensors that Lua names", bytes(ledger.live_bytes())});
+  table.add({count_text(ledger.live_tensors()) + " tensors with a Lua handle",
+             bytes(ledger.live_bytes())});
   table.add({"all tensors on the CPU", bytes(count.held)});
-  table.add({"most so far", bytes(count.peak)});
+  table.add({"peak so far", bytes(count.peak)});
   table.add({"free in the process's heap", bytes(free_heap_bytes())});
-  table.add({"the process, as the system counts", bytes(resident_bytes())});
+  table.add({"the process (resident)", bytes(resident_bytes())});
   const c10::Device device = recipe_device(recipe_context(L).options);
   const DeviceMemory of_device = device_memory(device);
   if (device.type() != c10::kCPU) {
     table.add({"tensors on " + device.str(), bytes(of_device.held)});
-    table.add({"most so far", bytes(of_device.peak)});
+    table.add({"peak so far", bytes(of_device.peak)});
   }
-  table.add({"still to be had on " + device.str(), bytes(of_device.available)});
+  table.add({"available on " + device.str(), bytes(of_device.available)});
   std::string text = table.text(prompt.console().traits().width);
   text.pop_back();
   return text;
 }
-
-}  // namespace
 
 void add_measure_commands(Prompt& prompt) {
   prompt.add({"time", "CHUNK", "Time and allocations of a chunk.", time_chunk, true});
@@ -80,21 +77,19 @@ void add_measure_commands(Prompt& prompt) {
   prompt.add({"mem", "", "Memory held by Lua, tensors and the process, and what is free.", memory});
 }
 
-namespace {
-
-// Pushes the table that holds the last part of a path of the recipe's config; returns that part.
+// Pushes the table of the recipe's config that holds the last key of a path; returns that key.
 std::string push_config_home(Prompt& prompt, const std::string& config, const std::string& path) {
   lua_State* L = prompt.lua();
   XRUN_CHECK(prompt.push_name(config) && lua_istable(L, -1),
-             "`{}` is not there yet: the recipe stopped before its line", config);
+             "`{}` is not defined yet: the recipe stopped before its line", config);
   size_t at = 0;
   for (size_t dot; (dot = path.find('.', at)) != std::string::npos; at = dot + 1) {
-    const std::string part = path.substr(at, dot - at);
-    const bool index = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+    const std::string key = path.substr(at, dot - at);
+    const bool index = !key.empty() && key.find_first_not_of("0123456789") == key.npos;
     if (index) {
-      push(L, std::stod(part));
+      push(L, std::stod(key));
     } else {
-      push(L, part);
+      push(L, key);
     }
     lua_rawget(L, -2);
     XRUN_CHECK(lua_istable(L, -1), "the config has no table `{}`", path.substr(0, dot));
@@ -119,7 +114,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   lua_rawget(L, -2);
   const int before = lua_type(L, -1);
   XRUN_CHECK(before != LUA_TNIL || find_config_field(path) != nullptr,
-             "the config has no `{}`; :set changes what is there", path);
+             "the config has no `{}`; :set changes existing keys", path);
   const std::string old = value_text(L, -1, {.width = 60});
   lua_pop(L, 1);
   const auto literal = parse_literal(text);
@@ -133,8 +128,8 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   std::string said = fmt::format("{}.{} = {}  (was {})", config, path, now, old);
   if (find_config_field(path) != nullptr) {
     said += fmt::format(
-        "\nthe engine has read its own keys; only lines that read {}.{} from now on see this "
-        "(--set {}={} begins with it)",
+        "\nthe engine has already read its own keys; only lines that read {}.{} from now on see "
+        "the new value (--set {}={} applies it from the beginning)",
         config, path, path, text);
   }
   return said;
@@ -153,14 +148,13 @@ std::string command_of(const RecipeOptions& options, const std::string& file) {
 std::string save(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(!rest.empty(), "wanted :save FILE");
   const std::filesystem::path file(rest);
-  XRUN_CHECK(!std::filesystem::exists(file), "{} is there already; choose another name",
-             file.string());
+  XRUN_CHECK(!std::filesystem::exists(file), "{} exists; choose another name", file.string());
   const RecipeOptions& options = recipe_context(prompt.state()).options;
   std::string text =
       "-- Inputs of a prompt; " + command_of(options, file.filename().string()) + "\n";
-  for (const std::string& input : prompt.kept_inputs()) text += input + "\n";
+  for (const std::string& input : prompt.script_inputs()) text += input + "\n";
   write_file_atomic(file, text);
-  return fmt::format("{} inputs in {}", prompt.kept_inputs().size(), file.string());
+  return fmt::format("{} inputs in {}", prompt.script_inputs().size(), file.string());
 }
 
 std::string quit(Prompt& prompt, std::string_view) {
@@ -168,7 +162,7 @@ std::string quit(Prompt& prompt, std::string_view) {
   return "";
 }
 
-std::string wants_paused_recipe(Prompt&, std::string_view) {
+std::string needs_paused_recipe(Prompt&, std::string_view) {
   throw Error("this needs a recipe paused at its loop: xrun repl RECIPE.lua");
 }
 
@@ -181,24 +175,23 @@ void add_prompt_commands(Prompt& prompt) {
               .arguments = "KEY VALUE",
               .doc = "Changes a value of the recipe's config for lines that read it later.",
               .run = set_key,
-              .kept = true,
+              .in_script = true,
               .of_recipe = true});
   prompt.add({.name = "batch",
               .arguments = "",
               .doc = "Shows the current batch as packs and segments.",
-              .run = wants_paused_recipe,
+              .run = needs_paused_recipe,
               .of_recipe = true});
   prompt.add({.name = "reload",
               .arguments = "",
               .doc = "Reads the recipe's file again and goes back to its loop.",
-              .run = wants_paused_recipe,
+              .run = needs_paused_recipe,
               .of_recipe = true});
-  prompt.add(
-      {"save", "FILE",
-       "Writes the inputs so far, each :set too, those that failed left out, as a script for "
-       "`xrun repl`.",
-       save});
-  prompt.add({"quit", "", "Ends the prompt, as Ctrl-D does.", quit});
+  prompt.add({"save", "FILE",
+              "Writes the inputs so far, :set commands too but not failed ones, as a script for "
+              "`xrun repl`.",
+              save});
+  prompt.add({"quit", "", "Leaves the prompt, as Ctrl-D, exit and quit do.", quit});
 }
 
 }  // namespace xrun

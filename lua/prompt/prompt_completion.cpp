@@ -1,6 +1,6 @@
-// What stands before the cursor is read backwards: a word, and the chain of fields, methods and
-// calls that it continues. The chain's type is found without running anything: through values where
-// they are there, through doc strings ("(view) -> Tensor [n]") where they would have to be made.
+// Completion: the text before the cursor is read backwards, as a word and the chain of fields,
+// methods and calls that it continues. The type of the chain is found without running anything
+// (candidates.h).
 
 #include <algorithm>
 #include <cctype>
@@ -21,24 +21,25 @@ using Kind = LuaToken::Kind;
 size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
   size_t at = end;
   while (at > 0) {
-    size_t part = at - 1;
-    while (part > 0 && (is_sign(tokens[part], ")") || is_sign(tokens[part], "}") ||
-                        tokens[part].kind == Kind::kString)) {
-      if (tokens[part].kind == Kind::kString) {
-        --part;
+    size_t piece = at - 1;
+    while (piece > 0 && (is_sign(tokens[piece], ")") || is_sign(tokens[piece], "}") ||
+                         tokens[piece].kind == Kind::kString)) {
+      if (tokens[piece].kind == Kind::kString) {
+        --piece;
         continue;
       }
       int depth = 0;
-      while (part > 0) {
-        const std::string& sign = tokens[part].text;
-        if (tokens[part].kind == Kind::kSign && (sign == ")" || sign == "}")) ++depth;
-        if (tokens[part].kind == Kind::kSign && (sign == "(" || sign == "{") && --depth == 0) break;
-        --part;
+      while (piece > 0) {
+        const std::string& sign = tokens[piece].text;
+        if (tokens[piece].kind == Kind::kSign && (sign == ")" || sign == "}")) ++depth;
+        if (tokens[piece].kind == Kind::kSign && (sign == "(" || sign == "{") && --depth == 0)
+          break;
+        --piece;
       }
-      if (part > 0) --part;
+      if (piece > 0) --piece;
     }
-    if (tokens[part].kind != Kind::kName) return at;
-    at = part;
+    if (tokens[piece].kind != Kind::kName) return at;
+    at = piece;
     if (at == 0 || !(is_sign(tokens[at - 1], ".") || is_sign(tokens[at - 1], ":"))) return at;
     --at;
   }
@@ -88,7 +89,7 @@ Completions complete_command(const std::vector<PromptCommand>& commands, std::st
   return found;
 }
 
-// Names that ":doc" and ":set" take and that are no Lua.
+// Names that ":doc" and ":set" take besides Lua names.
 void add_words(Candidates& completer, std::string_view command, std::string_view word) {
   if (command == ":doc" || command == ":help" || command == ":set") {
     for (const ConfigField& field : config_fields()) {
@@ -113,9 +114,9 @@ Completions complete_word(Candidates& completer, std::string_view chunk, std::st
                       word);
     return {begin, completer.take()};
   }
-  const bool key_place =
+  const bool expects_key =
       end > 0 && (is_sign(tokens[end - 1], "{") || is_sign(tokens[end - 1], ","));
-  const std::optional<size_t> call = key_place ? open_call(tokens, end) : std::nullopt;
+  const std::optional<size_t> call = expects_key ? open_call(tokens, end) : std::nullopt;
   if (call) completer.keywords(tokens, chain_begin(tokens, *call), *call, word);
   Completions found{begin, completer.take()};
   if (!found.candidates.empty()) return found;

@@ -1,4 +1,5 @@
-#include "lua/prompt/prompt_loop.h"
+// Reads inputs from an editor on a terminal, from plain lines elsewhere; Ctrl-C stops what an input
+// computes, not the program.
 
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "core/console/terminal/input_lines.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/run/signals.h"
+#include "lua/prompt/prompt.h"
 
 namespace xrun {
 namespace {
@@ -36,7 +38,7 @@ void poll_work() {
   }
 }
 
-// Signals as a prompt wants them, and its state as the one they stop, within long work too.
+// Signals during a prompt: they stop what its state computes, long kernels included.
 class PromptSignals {
  public:
   explicit PromptSignals(LuaState& state)
@@ -70,7 +72,7 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
     const InputLines::Outcome got = lines.next(input);
     if (got == InputLines::Outcome::kStopped) throw Interrupted(interrupt_signal());
     if (got == InputLines::Outcome::kEnd) break;
-    // A Ctrl-C that came between two inputs was for neither.
+    // A Ctrl-C between two inputs is for neither.
     if (!interrupt_requested()) LuaState::clear_interrupt(SIGINT);
     keep(input);
     const PromptAnswer answer = lines.first_line() > 0

@@ -1,4 +1,4 @@
-// Each verb uses the paused run of its state; results other than numbers are tables that print as text.
+// The verbs step, again, batch and continue. Each uses the paused run of its state.
 
 #include "lua/prompt/prompt_verbs.h"
 
@@ -9,16 +9,14 @@
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
-#include "lua/prompt/named_objective.h"
-#include "lua/prompt/objective_verbs.h"
 #include "lua/state/args.h"
 
 namespace xrun {
 
 namespace {
 
-// Asks `now` for the frame at each use, since names are valid until the recipe goes on; what `now`
-// reads outlives this.
+// Asks `now` for the frame at each use, because names are valid only until the recipe resumes.
+// `now` must not refer to anything that ends before this.
 class FramePromptNames : public PromptNames {
  public:
   explicit FramePromptNames(std::function<FrameNames()> now) : now_(std::move(now)) {}
@@ -55,7 +53,7 @@ void push_metrics(lua_State* L, MetricTable table) {
 }
 
 // Reports a stop or the end of the recipe after a verb.
-void say_where(PausedRun& paused) {
+void report_position(PausedRun& paused) {
   Console& console = *paused.session().console;
   if (paused.stopped()) console.print(fmt::format("stopped before step {}", paused.pause().step));
   if (!paused.done()) return;
@@ -65,7 +63,7 @@ void say_where(PausedRun& paused) {
 int step_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   MetricTable table = paused.step();
-  say_where(paused);
+  report_position(paused);
   if (table.values.empty()) return 0;
   push_metrics(L, std::move(table));
   return 1;
@@ -97,7 +95,7 @@ int continue_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   const auto n = opt_arg<int64_t>(L, 1, "n");
   if (!n && !paused.hooks().previews()) {
-    Prompt::of(L).leave();  // the run goes on by itself
+    Prompt::of(L).leave();  // the run continues by itself
     return 0;
   }
   MetricTable table;
@@ -106,7 +104,7 @@ int continue_verb(lua_State* L) {
   } else {
     paused.finish();
   }
-  say_where(paused);
+  report_position(paused);
   if (table.values.empty()) return 0;
   push_metrics(L, std::move(table));
   return 1;
@@ -116,27 +114,26 @@ const PromptVerb kVerbs[] = {
     {"step",
      {},
      {"Metrics"},
-     "Runs the recipe's own next body and shows what it logged. An objective that fails leaves the "
-     "recipe waiting in that body: mend it, and step() tries again.",
+     "Runs the next body of the recipe's loop and shows what it logged. If the objective fails, "
+     "the recipe waits in that body: correct the objective, and step() tries again.",
      step_verb},
     {"again",
      {},
      {"Metrics"},
-     "Puts weights, optimizer, run.state and metrics back to before the last body and runs it "
-     "again "
-     "on the same rows: the same loss bit for bit if nothing changed. The recipe's own locals stay "
-     "as they are.",
+     "Restores weights, optimizer, run.state and metrics to their values before the last body "
+     "and runs it again on the same rows: the same loss bit for bit if nothing changed. The "
+     "recipe's own locals are not restored.",
      again_verb},
     {"batch",
      {{"set?", "integer"}},
      {"Batch"},
-     "The batch in hand: of the last step, before the first one that of the next. `set` counts the "
-     "sets of a loop over several.",
+     "The current batch: that of the last step or, before the first step, that of the next one. "
+     "`set` chooses one of the sets of the loop (1).",
      batch_verb},
     {"continue",
      {{"n?", "integer"}},
      {"Metrics"},
-     "Goes on for n steps; without n to the end, which of a running recipe leaves the prompt.",
+     "Runs n steps, or without n to the end. Without n, the prompt of a real run closes first.",
      continue_verb},
 };
 
@@ -144,6 +141,7 @@ const PromptVerb kVerbs[] = {
 const std::vector<PromptVerb>& verbs() {
   static const std::vector<PromptVerb> all = [] {
     std::vector<PromptVerb> list(std::begin(kVerbs), std::end(kVerbs));
+    list.push_back(rows_verb());
     for (const PromptVerb& verb : objective_verbs()) list.push_back(verb);
     return list;
   }();
@@ -162,8 +160,7 @@ DocEntry doc_of(const PromptVerb& verb) {
 
 PausedRun& paused_run_of(lua_State* L) {
   const auto paused = LuaState::of(L).service<PausedRunSlot>().paused.lock();
-  XRUN_CHECK(paused != nullptr,
-             "this needs a recipe paused at its loop: xrun repl RECIPE.lua");
+  XRUN_CHECK(paused != nullptr, "this needs a recipe paused at its loop: xrun repl RECIPE.lua");
   return *paused;
 }
 
@@ -187,8 +184,8 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<PausedRun>& paused,
                     std::function<std::string()> reload) {
   prompt.state().service<PausedRunSlot>().paused = paused;
   // Functions that were typed may read the names for as long as the recipe's state lives.
-  prompt.set_names(
-      std::make_shared<FramePromptNames>([recipe = &paused->recipe()] { return recipe_names(*recipe); }));
+  prompt.set_names(std::make_shared<FramePromptNames>(
+      [recipe = &paused->recipe()] { return recipe_names(*recipe); }));
   prompt.on_input = [log = std::weak_ptr(paused)](std::string_view input, bool failed) {
     const auto run = log.lock();
     if (run != nullptr) run->note(fmt::format("{}{}", input, failed ? "  (failed)" : ""));
@@ -196,21 +193,21 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<PausedRun>& paused,
   for (const PromptVerb& verb : verbs()) {
     prompt.add_verb(verb.name, verb.parameters, verb.results, verb.doc, verb.function);
   }
-  prompt.add({"batch", "[N]",
-              "Shows the batch in hand: packs, segments, rows; with N its first N rows token by "
-              "token, as xrun inspect does.",
-              [](Prompt& at, std::string_view rest) {
-                PausedRun& paused = paused_run_of(at.lua());
-                if (rest.empty()) return batch_text(paused);
-                return loop_text(paused.pause(), paused.recipe().context().options.recipe,
-                                 paused.batch_step(), batch_rows(rest), at.console().traits());
-              }});
-  if (!reload) return;
   prompt.add(
-      {"reload", "",
-       "Reads the recipe's file and modules again and pauses at the same step, with weights, "
-       "optimizer and run.state as they are if its config is the same.",
-       [reload = std::move(reload)](Prompt&, std::string_view) { return reload(); }});
+      {"batch", "[N]",
+       "Shows the current batch: packs, segments, rows; with N its first N rows token by token, as "
+       "xrun inspect does.",
+       [](Prompt& at, std::string_view rest) {
+         PausedRun& paused = paused_run_of(at.lua());
+         if (rest.empty()) return batch_text(paused);
+         return loop_text(paused.pause(), paused.recipe().context().options.recipe,
+                          paused.batch_step(), batch_rows(rest), at.console().traits());
+       }});
+  if (!reload) return;
+  prompt.add({"reload", "",
+              "Reads the recipe's file and modules again and pauses at the same step; weights, "
+              "optimizer and run.state are carried over if the config is unchanged.",
+              [reload = std::move(reload)](Prompt&, std::string_view) { return reload(); }});
 }
 
 }  // namespace xrun

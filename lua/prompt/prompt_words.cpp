@@ -1,5 +1,5 @@
-// help, doc, ops, type, src: what things are, from the doc strings beside bindings and config
-// fields and the schemas of operators.
+// The colon commands help, doc, ops, type and src, which explain names by the doc strings of
+// bindings and config fields and by the schemas of operators.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 #include "core/console/terminal/table.h"
 #include "core/console/terminal/text_width.h"
 #include "lua/bind/api_text.h"
-#include "lua/prompt/prompt_commands.h"
+#include "lua/prompt/prompt.h"
 #include "lua/state/args.h"
 #include "lua/state/source_excerpt.h"
 #include "lua/tensor/op_table.h"
@@ -20,9 +20,11 @@ namespace xrun {
 namespace {
 
 constexpr const char* kKeys[] = {
-    "An expression prints its value and sets _ to it; names persist, top-level locals too.",
-    "Tab completes. Up and Down walk the history of inputs that begin alike; Ctrl-R searches it.",
-    "Ctrl-C stops a computation or forgets an input; Ctrl-D leaves; Alt-Enter begins another line.",
+    "An expression prints its value and sets _ to it. Names persist, including top-level locals.",
+    "Tab completes. Up and Down go through earlier inputs with the same beginning; Ctrl-R searches "
+    "them.",
+    "Ctrl-C stops a computation or clears an input; Ctrl-D, exit and quit leave; Alt-Enter starts "
+    "a new line.",
 };
 
 std::string without_newline(std::string text) {
@@ -48,7 +50,7 @@ std::string help(Prompt& prompt, std::string_view) {
   text += verbs.empty() ? word_list(others, width) + "\n" + word_list(of_recipe, width)
                         : word_list(of_recipe, width) + "\n" + word_list(others, width);
   for (const char* line : kKeys) {
-    for (const std::string& part : broken_lines(line, width)) text += "\n" + part;
+    for (const std::string& broken : broken_lines(line, width)) text += "\n" + broken;
   }
   return text;
 }
@@ -93,7 +95,8 @@ std::string value_words(Prompt& prompt, const std::string& name) {
          "\n" + owner;
 }
 
-// The nearest meaning comes first: a command, a verb, a name of the prompt, then what everyone has.
+// The most specific meaning comes first: a command, a verb, a name of the prompt, then public
+// names.
 std::string words_on(Prompt& prompt, const std::string& name) {
   if (name.starts_with(':')) return command_text(prompt, name);
   if (std::string text = explain("repl." + name); !text.empty()) return text;
@@ -111,13 +114,13 @@ std::string doc(Prompt& prompt, std::string_view rest) {
   if (std::string text = words_on(prompt, name); !text.empty()) return without_newline(text);
   std::vector<std::string> known = public_op_names();
   for (const DocEntry& entry : doc_entries()) known.push_back(entry.name);
-  throw Error(fmt::format("nothing is called {}{}; :ops finds operators by a part of their name",
+  throw Error(fmt::format("nothing is called {}{}; :ops finds operators by a piece of their name",
                           name, did_you_mean(name, known)));
 }
 
 // ---- :ops
 
-// True if a name matches a pattern; * stands for any text.
+// True if a name matches a pattern, where * matches any text.
 bool matches(std::string_view name, std::string_view pattern) {
   size_t at = 0, star = pattern.npos, again = 0, p = 0;
   while (at < name.size()) {
@@ -225,9 +228,10 @@ void add_word_commands(Prompt& prompt) {
        "Explains a config key, a function, a method, an operator or a command: :doc optim.lr, "
        ":doc policy:logprob, :doc sum.",
        doc});
-  prompt.add({"ops", "PATTERN", "Operators whose name contains a text; * stands for any.", ops});
-  prompt.add({"type", "EXPRESSION", "The type of an expression's value.", type, true});
-  prompt.add({"src", "FUNCTION", "The source of a function.", source, true});
+  prompt.add(
+      {"ops", "PATTERN", "Lists operators whose name contains PATTERN; * matches any text.", ops});
+  prompt.add({"type", "EXPRESSION", "Shows the type of an expression's value.", type, true});
+  prompt.add({"src", "FUNCTION", "Shows the source of a function.", source, true});
 }
 
 }  // namespace xrun

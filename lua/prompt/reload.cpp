@@ -1,4 +1,4 @@
-// A recipe begun again from its file, in the same state, and taken to where it was.
+// Begins a recipe again from its file, in the same Lua state, and brings it to the step it was at.
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -29,7 +29,7 @@ bool PausedRun::go_to(int64_t step) {
 std::string PausedRun::go_on_from(const Carried& carried) {
   const std::string& file = recipe().context().options.recipe;
   if (!go_to(carried.step)) {
-    return fmt::format("{} was read again; it has no step {} any more", file, carried.step);
+    return fmt::format("{} was read again; it no longer has a step {}", file, carried.step);
   }
   const bool trained = !carried.objects.empty();
   if (trained) {
@@ -48,7 +48,7 @@ std::string PausedRun::reload() {
   const std::string& file = recipe().context().options.recipe;
   XRUN_CHECK(
       hooks_.previews(),
-      "a running recipe is not read again; stop it (Ctrl-C) and go on with --resume --force");
+      "a run of yours cannot be reloaded; stop it (Ctrl-C) and continue with --resume --force");
   const std::string text = read_file(file, 16 << 20);
   const std::shared_ptr<RunLoop> old = session().run;
   // A recipe that has ended leaves nothing to continue.
@@ -61,9 +61,9 @@ std::string PausedRun::reload() {
     if (StateCopy::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
   }
   hooks_.restart(text);
-  kept_.forget();
-  kept_objects_.clear();
-  kept_step_ = trained_step_ = -1;
+  copy_.forget();
+  copied_objects_.clear();
+  copied_step_ = trained_step_ = -1;
   upcoming_ = nullptr;
   clear_session(session());
   hooks_.plan = {.at_once = true};

@@ -177,10 +177,11 @@ void push_binding(lua_State* L, const Binding* binding, int n) {
   lua_pushcclosure(L, enter_binding, n + 1);
 }
 
-void push_function(lua_State* L, DocEntry entry, lua_CFunction function) {
-  push_binding(L, register_binding({.entry = std::move(entry),
-                                    .function = reinterpret_cast<void*>(function),
-                                    .invoke = call_plain}));
+void push_function(lua_State* L, DocEntry entry, lua_CFunction function, int n) {
+  const Binding* binding = register_binding({.entry = std::move(entry),
+                                             .function = reinterpret_cast<void*>(function),
+                                             .invoke = call_plain});
+  push_binding(L, binding, n);
 }
 
 namespace {

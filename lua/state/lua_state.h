@@ -98,8 +98,8 @@ int enter_binding(lua_State* L);
 // Pushes a closure over a binding. n more upvalues are taken from the stack (indices 2...).
 void push_binding(lua_State* L, const Binding* binding, int n = 0);
 
-// Pushes a documented free function.
-void push_function(lua_State* L, DocEntry entry, lua_CFunction function);
+// Pushes a documented free function; n upvalues as of push_binding.
+void push_function(lua_State* L, DocEntry entry, lua_CFunction function, int n = 0);
 
 // Throws Interrupted if a signal asked to stop and the state may be interrupted now. Every binding
 // entry asks it; long loops in bindings may ask it too.

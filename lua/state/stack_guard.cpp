@@ -42,18 +42,14 @@ constexpr LibraryFunction kCallBack[] = {{"string", "gsub"}, {"string", "format"
                                          {"table", "sort"},  {"", "load"},
                                          {"", "dofile"},     {"", "collectgarbage"}};
 
-int call_plain_function(lua_State* L, void* function) {
-  return reinterpret_cast<lua_CFunction>(function)(L);
-}
-
 void push_guarded(lua_State* L, const std::string& name, lua_CFunction function) {
-  push_binding(L, register_binding({.entry = {.name = name,
-                                              .kind = DocKind::kMetamethod,
-                                              .parameters = {{"...", "any"}},
-                                              .results = {{"any", "..."}},
-                                              .doc = "Lua's own function."},
-                                    .function = reinterpret_cast<void*>(function),
-                                    .invoke = call_plain_function}));
+  push_function(L,
+                {.name = name,
+                 .kind = DocKind::kMetamethod,
+                 .parameters = {{"...", "any"}},
+                 .results = {{"any", "..."}},
+                 .doc = "Lua's own function."},
+                function);
 }
 
 // As the library's, which finds tostring by an upvalue.

@@ -1,16 +1,203 @@
-// A call: read the kinds of the Lua values, choose the overload of least cost (cached by the
-// kinds), fill the schema's arguments, run, push the results.
+// Calls an operator: read the kinds of the Lua values, choose the overload of least cost (cached by
+// the kinds), fill the schema's arguments, run it, push the results.
+//
+// Matching: positional values fill arguments in order (a method's object goes where the schema says
+// `self`), named ones by name; every argument left over needs a default. The cost of a match is the
+// sum of its conversions' costs.
 
 #include <ATen/core/stack.h>
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
-#include "lua/tensor/op_cache.h"
-#include "lua/tensor/op_match.h"
+#include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor.h"
 
 namespace xrun {
 namespace {
+
+// ---- matching
+
+struct OpValue {
+  int index;  // on the Lua stack
+  ValueKind kind;
+  const char* name;  // of a keyword argument, else nullptr
+};
+
+struct OpValues {
+  c10::SmallVector<OpValue, 8> positional;
+  c10::SmallVector<OpValue, 8> named;
+};
+
+struct OpMatch {
+  int cost = -1;                               // -1: it does not fit
+  c10::SmallVector<const OpValue*, 12> value;  // by argument; nullptr: its default
+  int ints_from = -1;                          // first of the ints that form one list
+  int fitted = 0;                              // arguments that fitted, to rank failures
+  std::string failure;                         // filled by explain only
+};
+
+constexpr int kIntsCost = 3;  // x:view(2, 3): after every form that takes the ints one by one
+
+struct Matcher {
+  const OpPacket& packet;
+  const OpOverload& overload;
+  const OpValues& values;
+  lua_State* explain;
+  OpMatch match;
+
+  bool fail(auto&& text) {
+    match.cost = -1;
+    if (explain != nullptr) match.failure = text();
+    return false;
+  }
+
+  bool take(int at, const OpValue& value) {
+    const OpArgument& argument = overload.arguments[at];
+    int cost = 0;
+    if (value.kind == ValueKind::kNil) {
+      cost = argument.optional || argument.has_default ? 0 : -1;
+    } else {
+      cost = conversion_cost(argument.kind, value.kind, argument.optional, argument.count > 0,
+                             packet.number_as_tensor);
+    }
+    if (cost < 0) {
+      return fail([&] {
+        return fmt::format("argument `{}` got {}, wanted {}", argument.name,
+                           describe_value(explain, value.index),
+                           overload.schema().arguments()[at].real_type()->str());
+      });
+    }
+    match.cost += cost;
+    match.fitted += 1;
+    match.value[at] = &value;
+    return true;
+  }
+
+  // The argument that positional value k goes to.
+  int target(size_t k, bool as_method) const {
+    const int at = static_cast<int>(k);
+    if (!as_method || overload.self <= 0) return at;
+    if (at == 0) return overload.self;
+    return at <= overload.self ? at - 1 : at;
+  }
+
+  bool all_ints(size_t from) const {
+    if (overload.ints_from < 0 || from >= values.positional.size()) return false;
+    return std::all_of(values.positional.begin() + static_cast<ptrdiff_t>(from),
+                       values.positional.end(), [](const OpValue& value) {
+                         return value.kind == ValueKind::kInt || value.kind == ValueKind::kInt64;
+                       });
+  }
+
+  bool positional(bool as_method) {
+    const size_t ints = static_cast<size_t>(std::max(overload.ints_from, 0));
+    const bool list = all_ints(ints) &&
+                      (values.positional.size() > ints + 1 || overload.arguments[ints].count == 0);
+    for (size_t k = 0; k < values.positional.size(); ++k) {
+      if (list && k == ints) {
+        match.ints_from = static_cast<int>(ints);
+        match.cost += kIntsCost;
+        return true;
+      }
+      if (static_cast<int>(k) >= overload.positional) {
+        return fail([&] {
+          return fmt::format("takes at most {} arguments in order, got {}", overload.positional,
+                             values.positional.size());
+        });
+      }
+      if (!take(target(k, as_method), values.positional[k])) return false;
+    }
+    return true;
+  }
+
+  bool named() {
+    for (const OpValue& value : values.named) {
+      const auto found =
+          std::find_if(overload.arguments.begin(), overload.arguments.end(),
+                       [&](const OpArgument& argument) { return argument.name == value.name; });
+      const int at = static_cast<int>(found - overload.arguments.begin());
+      const bool list = match.ints_from >= 0 && at == overload.ints_from;
+      if (found == overload.arguments.end()) {
+        return fail([&] { return fmt::format("has no argument `{}`", value.name); });
+      }
+      if (match.value[at] != nullptr || list) {
+        return fail([&] { return fmt::format("argument `{}` is given twice", value.name); });
+      }
+      if (!take(at, value)) return false;
+    }
+    return true;
+  }
+
+  bool defaults() {
+    for (size_t i = 0; i < overload.arguments.size(); ++i) {
+      const OpArgument& argument = overload.arguments[i];
+      const bool list = match.ints_from >= 0 && static_cast<int>(i) == overload.ints_from;
+      if (match.value[i] != nullptr || list || argument.has_default) continue;
+      return fail([&] { return fmt::format("argument `{}` is missing", argument.name); });
+    }
+    return true;
+  }
+};
+
+// With `explain`, L says in `failure` why the overload does not fit.
+OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const OpValues& values,
+                       bool as_method, lua_State* explain = nullptr) {
+  Matcher matcher{packet, overload, values, explain, {}};
+  matcher.match.cost = 0;
+  matcher.match.value.resize(overload.arguments.size(), nullptr);
+  const bool callable = !as_method || overload.self >= 0 ||
+                        matcher.fail([] { return std::string("is not a method"); });
+  if (callable && matcher.positional(as_method) && matcher.named()) matcher.defaults();
+  return std::move(matcher.match);
+}
+
+// Throws Error with the three best candidates and the argument that each failed on.
+[[noreturn]] void throw_no_overload(lua_State* L, const OpPacket& packet, const OpValues& values,
+                                    bool as_method) {
+  std::vector<std::string> keywords;
+  for (const OpOverload& overload : packet.overloads) {
+    for (const OpArgument& argument : overload.arguments) keywords.push_back(argument.name);
+  }
+  for (const OpValue& value : values.named) {
+    if (std::find(keywords.begin(), keywords.end(), value.name) != keywords.end()) continue;
+    const std::string near = nearest_name(value.name, keywords);
+    throw Error(fmt::format(
+        "there is no keyword argument `{}`; the overloads are\n{}{}", value.name,
+        [&] {
+          std::string forms;
+          for (size_t i = 0; i < packet.overloads.size() && i < 3; ++i) {
+            forms += (i > 0 ? "\n  " : "  ") + overload_text(packet.overloads[i]);
+          }
+          return forms;
+        }(),
+        near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+  }
+  std::vector<std::pair<OpMatch, const OpOverload*>> tried;
+  for (const OpOverload& overload : packet.overloads) {
+    tried.emplace_back(match_overload(packet, overload, values, as_method, L), &overload);
+  }
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](const auto& a, const auto& b) { return a.first.fitted > b.first.fitted; });
+  std::string got;
+  for (const OpValue& value : values.positional) {
+    got += (got.empty() ? "" : ", ") + describe_value(L, value.index);
+  }
+  for (const OpValue& value : values.named) {
+    got += fmt::format("{}{} = {}", got.empty() ? "" : ", ", value.name,
+                       describe_value(L, value.index));
+  }
+  std::string text = fmt::format("no form of it takes ({})", got);
+  for (size_t i = 0; i < tried.size() && i < 3; ++i) {
+    text += fmt::format("\n  {}: {}", overload_text(*tried[i].second), tried[i].first.failure);
+  }
+  throw Error(text);
+}
+
+// ---- calling
 
 // FNV-1a over the kinds and the names of keyword arguments; the latter in any order.
 uint64_t key_of(const OpValues& values, bool as_method) {
@@ -19,6 +206,7 @@ uint64_t key_of(const OpValues& values, bool as_method) {
   for (const OpValue& value : values.positional)
     hash = mix(hash, static_cast<uint64_t>(value.kind));
   uint64_t named = 0;
+  // Sums, because Lua gives the keys of a table in no fixed order.
   for (const OpValue& value : values.named) {
     uint64_t one = 0xcbf29ce484222325ULL;
     for (const char* c = value.name; *c != 0; ++c) one = mix(one, static_cast<uint8_t>(*c));
@@ -27,7 +215,7 @@ uint64_t key_of(const OpValues& values, bool as_method) {
   return mix(hash, 0xff) ^ named;
 }
 
-// Leaves keyword arguments' values on the stack, so that each has an index.
+// Leaves the values of keyword arguments on the stack, so that each has an index.
 OpValues read_values(lua_State* L) {
   OpValues values;
   int top = lua_gettop(L);
@@ -42,7 +230,7 @@ OpValues read_values(lua_State* L) {
       luaL_checkstack(L, 64, "too many keyword arguments");
       lua_pushnil(L);
       while (lua_next(L, top) != 0) {
-        // the value stays where it is, the key goes on top for the next step
+        // lua_next needs the key on top; the value stays below it
         XRUN_CHECK(lua_gettop(L) - top < 32, "more than 32 keyword arguments");
         const char* name = lua_tostring(L, -2);
         values.named.push_back({lua_gettop(L) - 1, value_kind(L, lua_gettop(L)), name});
@@ -55,7 +243,7 @@ OpValues read_values(lua_State* L) {
   return values;
 }
 
-// requires_grad is no argument of any schema; factories take it all the same.
+// No schema has requires_grad, but factories take it, as in PyTorch.
 bool take_requires_grad(lua_State* L, const OpPacket& packet, OpValues& values) {
   const bool factory = std::any_of(packet.overloads.begin(), packet.overloads.end(),
                                    [](const OpOverload& overload) { return overload.factory; });
@@ -135,7 +323,7 @@ int push_results(lua_State* L, const OpOverload& overload, const torch::jit::Sta
   for (size_t r = 0; r < stack.size(); ++r) {
     if (stack[r].isTensor()) {
       const at::Tensor& tensor = stack[r].toTensor();
-      int same = 0;  // an operator in place gives back the handle it was given
+      int same = 0;  // an in-place operator returns the handle that it was given
       for (size_t i = 0; i < overload.arguments.size() && same == 0; ++i) {
         if (!overload.arguments[i].writes || match.value[i] == nullptr) continue;
         const at::Tensor* operand = tensor_if(L, match.value[i]->index);
@@ -163,7 +351,8 @@ int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   const bool requires_grad = take_requires_grad(L, packet, values);
   const OpOverload& overload = choose(L, packet, values, as_method);
   const OpMatch match = match_overload(packet, overload, values, as_method);
-  if (match.cost < 0) throw_no_overload(L, packet, values, as_method);  // two keys collided
+  if (match.cost < 0)
+    throw_no_overload(L, packet, values, as_method);  // the hashes of two different calls collided
   torch::jit::Stack stack = make_stack(L, overload, values, match);
   overload.handle.callBoxed(stack);
   return push_results(L, overload, stack, match, requires_grad);

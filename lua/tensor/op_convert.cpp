@@ -1,5 +1,6 @@
-// From Lua to IValue, once the overload is chosen, and back. 2 is 2.0 in Lua: a whole double goes
-// to Scalar as an int, so that integer tensors stay integer, and to float as a double.
+// Converts Lua values to IValue, once the overload is chosen, and results back. 2 is 2.0 in Lua: a
+// whole double becomes an int where the schema takes a Scalar, so that integer tensors stay
+// integer.
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/jit_type.h>
@@ -31,10 +32,9 @@ at::Scalar scalar(lua_State* L, int i, ValueKind kind) {
     case ValueKind::kInt64: return integer(L, i);
     case ValueKind::kBool: return lua_toboolean(L, i) != 0;
     case ValueKind::kTensor:
-      XRUN_CHECK(
-          !tensor_if(L, i)->requires_grad(),
-          "a number is wanted and {} would lose its gradient\nhint: :item() says that it may",
-          describe_tensor(*tensor_if(L, i)));
+      XRUN_CHECK(!tensor_if(L, i)->requires_grad(),
+                 "wanted a number; {} would lose its gradient\nhint: :item() drops it on purpose",
+                 describe_tensor(*tensor_if(L, i)));
       return tensor_if(L, i)->item();
     default: return real(L, i);
   }

@@ -1,5 +1,6 @@
-// Left out: out= overloads, Dimname overloads (their arguments look like str and would steal
-// strings; only the overload's name tells), and as methods whatever replaces a tensor's storage.
+// An index of the dispatcher's operators. Left out are out= overloads, Dimname overloads (their
+// arguments have the type str, so they would match strings; only the overload's name tells), and,
+// as methods, operators that replace a tensor's storage.
 
 #include "lua/tensor/op_table.h"
 
@@ -10,13 +11,12 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
-#include "lua/tensor/op_cache.h"
 
 namespace xrun {
 namespace {
 
-// PyTorch's should_allow_numbers_as_tensors, which only the Python library has; without `to`, where
-// a bare number would be taken for a tensor whose type is meant.
+// PyTorch's should_allow_numbers_as_tensors, which only the Python library has. `to` is missing
+// here because to(5) would otherwise mean "to the type of the tensor 5".
 constexpr std::array kNumbersAsTensors = {
     "add",         "add_",         "div",       "div_", "divide",       "divide_",      "mul",
     "mul_",        "multiply",     "multiply_", "sub",  "sub_",         "subtract",     "subtract_",
@@ -49,13 +49,14 @@ bool in(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// ATen's operators that trust their arguments: heads of those that take another library's packed
-// weights as tensors, and names.
-constexpr std::array kUnchecked = {"from_file"};  // maps and may grow a file by its name
+// Operators of ATen that do not check their arguments: by name, and by prefix those that take
+// another library's packed weights as tensors.
+constexpr std::array kUnchecked = {"from_file"};  // maps a file by its name and may enlarge it
 constexpr std::array kUncheckedHeads = {"cudnn_", "fbgemm_", "miopen_", "mkldnn_", "quantized_"};
 
-// Operators that trust their caller: of ours the halves that autograd calls and parts of other
-// operators, of ATen names with an underscore in front, backward halves and kUnchecked.
+// Operators that do not check their arguments, where a wrong one would be a segmentation fault:
+// ours that autograd or other operators call, and ATen's with a leading underscore, its backward
+// operators and those of kUnchecked.
 bool is_internal(std::string_view op_namespace, std::string_view name) {
   if (op_namespace == "xrun") {
     return name.ends_with("_forward") || name.ends_with("_backward") || name == "rope_rotate" ||
@@ -79,18 +80,19 @@ bool has_dimnames(const std::string& overload_name) {
 
 struct Index {
   std::mutex mutex;
-  size_t operators = 0;  // how many the dispatcher had when names was filled
+  size_t operators = 0;  // of the dispatcher when `names` was filled
   std::unordered_map<std::string, std::vector<c10::OperatorName>> names;
   std::map<std::string, std::unique_ptr<OpPacket>, std::less<>> packets;
   std::vector<std::string> public_names;
 };
 
+// Never destroyed: bindings of Lua states that outlive main() point into it.
 Index& op_index() {
   static Index* const instance = new Index;
   return *instance;
 }
 
-// Reads the dispatcher's names again if a library registered more.
+// Reads the dispatcher's names again if a library has registered more since. Returns true if so.
 bool refresh(Index& index) {
   std::vector<c10::OperatorName> all = c10::Dispatcher::singleton().getAllOpNames();
   if (all.size() == index.operators) return false;
@@ -146,7 +148,7 @@ std::optional<OpOverload> read_overload(const c10::OperatorHandle& handle) {
   return overload;
 }
 
-// Fewer arguments first, then by name: the order in which equal costs are settled.
+// Fewer arguments first, then by name: of overloads with equal costs the first one is chosen.
 bool tried_before(const OpOverload& a, const OpOverload& b) {
   if (a.arguments.size() != b.arguments.size()) return a.arguments.size() < b.arguments.size();
   return a.schema().overload_name() < b.schema().overload_name();
@@ -202,6 +204,7 @@ const OpPacket* find_op(std::string_view op_namespace, std::string_view name) {
     overloads = index.names.find(full);
     if (overloads == index.names.end()) return nullptr;
   }
+  // Packets are never removed, so callers use them without the lock.
   auto packet = read_packet(full, overloads->second);
   return index.packets.emplace(full, std::move(packet)).first->second.get();
 }

@@ -1,11 +1,15 @@
 #pragma once
-// Every operator that is registered with the dispatcher, indexed by name and read off its schema.
+// Every operator registered with the dispatcher, by name, with its arguments as its schema declares
+// them.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lua/state/doc.h"
@@ -20,38 +24,43 @@ struct OpArgument {
   bool has_default = false;
   bool keyword_only = false;
   bool writes = false;  // the operator changes it in place
-  int count = 0;        // N of int[N]: one int stands for all
+  int count = 0;        // N of int[N], where one int means N equal ones
 };
 
 struct OpOverload {
   c10::OperatorHandle handle;
   std::vector<OpArgument> arguments;
   int positional = 0;    // arguments that are not keyword-only
-  int self = -1;         // where the object before the colon goes; -1: no method
-  bool factory = false;  // makes a tensor of no other: takes requires_grad as well
+  int self = -1;         // the argument that receives the object before the colon; -1: not a method
+  bool factory = false;  // makes a tensor from no other tensor; takes requires_grad as well
   // The only positional argument (besides self) is a list of ints: x:view(2, 3) is x:view({2, 3}).
   int ints_from = -1;  // its index, or -1
 
   const c10::FunctionSchema& schema() const { return handle.schema(); }
 };
 
-// The overloads of one name, best tried first.
+// The overloads of one name, in the order in which they are tried.
 struct OpPacket {
   std::string name;  // "aten::add"
   std::vector<OpOverload> overloads;
   bool number_as_tensor = false;
   Binding as_method, as_function;  // "Tensor:add", "xrun.add"
 
-  struct Cache;
-  std::shared_ptr<Cache> cache;  // argument kinds -> overload
+  // The overload that arguments of these kinds chose last time: no scoring on the hot path.
+  struct Cache {
+    std::mutex mutex;
+    std::unordered_map<uint64_t, const OpOverload*> chosen;  // key: hash of the kinds, in order
+  };
+  std::shared_ptr<Cache> cache;
 };
 
-// The packet of namespace::name, compiled at first use; nullptr if there is none that Lua can call:
-// another namespace than aten and xrun, only out= or Dimname overloads, or an operator that trusts
-// its caller (a segmentation fault otherwise). Lives as long as the process. Thread-safe.
+// Returns the packet of namespace::name, built at first use; nullptr if Lua cannot call it: it is
+// in another namespace than aten and xrun, has only out= or Dimname overloads, or does not check
+// its arguments. Lives as long as the process. Thread-safe.
 const OpPacket* find_op(std::string_view op_namespace, std::string_view name);
 
-// The same for what recipes may call as a method or as xrun.name: no set_ or resize.
+// The same for operators that recipes may call as a method or as xrun.name; without set_ and
+// resize.
 const OpPacket* find_public_op(std::string_view name);
 
 // True if the dispatcher has the operator, whether Lua may call it or not.

@@ -1,5 +1,5 @@
-// What a Lua value is and what it can be: 2 is 2.0, so a whole double is an int that may serve as a
-// float. A dtype is a name ("bf16"), never a number.
+// Kinds of Lua values and the cost of converting them. Lua has only doubles (2 is 2.0), so a whole
+// double is an int that may serve as a float. A dtype is a name ("bf16"), never a number.
 
 #include "lua/tensor/op_value.h"
 
@@ -37,7 +37,7 @@ ValueKind string_kind(std::string_view text) {
   return ValueKind::kString;
 }
 
-// The kind of a list that holds a `list` so far and then a `next`.
+// The kind of a list of kind `list` once an element of kind `next` is appended.
 ValueKind join(ValueKind list, ValueKind next, bool first) {
   using K = ValueKind;
   const bool whole = next == K::kInt || next == K::kInt64;
@@ -70,7 +70,7 @@ ValueKind table_kind(lua_State* L, int i) {
     ++(lua_type(L, -1) == LUA_TNUMBER ? counted : named);
   }
   if (named > 0) return counted > 0 ? ValueKind::kMixedTable : ValueKind::kNamedTable;
-  if (counted != length) return ValueKind::kOther;  // gaps: nil cannot live in a list
+  if (counted != length) return ValueKind::kOther;  // a list with gaps
   ValueKind kind = ValueKind::kEmptyList;
   for (size_t k = 1; k <= length && kind != ValueKind::kOther; ++k) {
     lua_rawgeti(L, i, static_cast<int>(k));
@@ -163,6 +163,7 @@ int conversion_cost(ArgumentKind wanted, ValueKind got, bool optional, bool broa
   switch (wanted) {
     case ArgumentKind::kTensor:
       if (got == K::kTensor) return 0;
+      // 8: after the overloads that take a Scalar.
       return number_as_tensor && (number || got == K::kBool) ? 8 : -1;
     case ArgumentKind::kScalar:
       // A 0-dim tensor becomes a number, as in PyTorch, if nothing fits better.
@@ -202,7 +203,7 @@ void open_values(LuaState& state) {
   state.value(
       "none", "None",
       "An absent value where nil cannot stand: in a list of tensors, as a slice's open end, "
-      "for a keyword argument that is to be None.");
+      "for a keyword argument whose value is None.");
   Class<ForcedFloat>(L, "Float", "A number that stays a float: see xrun.f.")
       .tostring([](const ForcedFloat& self) { return fmt::format("xrun.f({})", self.value); });
   state.function("f", {{"number", "number"}}, {"Float"},

@@ -1,6 +1,6 @@
 #pragma once
-// Lua values as arguments of operators: their kind, what kind of argument each can be, and the
-// conversion. A kind is enough to choose an overload; conversion happens once, after the choice.
+// Lua values as arguments of operators. The kind of a value is enough to choose an overload; it is
+// converted once, after the choice.
 
 #include <ATen/core/ivalue.h>
 
@@ -26,7 +26,7 @@ enum class ValueKind : uint8_t {
   kInt64,        // 1LL
   kTensor,
   kClosedTensor,
-  kString,  // no name of the four below
+  kString,  // any but the four below
   kDTypeName,
   kLayoutName,
   kMemoryFormatName,
@@ -43,7 +43,7 @@ enum class ValueKind : uint8_t {
   kOther,
 };
 
-// What an operator's schema wants; read off real_type(), as type() shows int for half of them.
+// The kind of an argument of a schema, from real_type(): type() shows int for half of them.
 enum class ArgumentKind : uint8_t {
   kTensor,
   kTensorList,
@@ -67,9 +67,9 @@ enum class ArgumentKind : uint8_t {
 ValueKind value_kind(lua_State* L, int i);
 
 constexpr int kLuaCData = 10;  // LuaJIT's type tag of FFI values
-// Reads an int64 or uint64 cdata (1LL); false if it is another one.
+// Reads an int64 or uint64 cdata (1LL); false for any other cdata.
 bool read_cdata(lua_State* L, int i, int64_t* value);
-// The number of an xrun.f(1).
+// Returns the number of an xrun.f(1).
 double read_forced_float(lua_State* L, int i);
 
 // The kind of a schema argument; sets `optional` if it may be None.

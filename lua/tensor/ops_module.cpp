@@ -5,7 +5,7 @@
 #include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/tensor/op_table.h"
-#include "lua/tensor/tensor_modules.h"
+#include "lua/tensor/tensor_class.h"
 
 namespace xrun {
 namespace {
@@ -19,32 +19,39 @@ int cache_function(lua_State* L, const OpPacket& packet) {
   return 1;
 }
 
+// Operators of ours by their old names.
+std::string renamed_hint(const std::string& home, const std::string& name) {
+  if (home == "xrun" && name == "linear_logprob") {
+    return "\nhint: it is now xrun.ops.xrun.linear_head(hidden, weight, index, target), whose "
+           "first "
+           "result is the log-probs";
+  }
+  return "";
+}
+
 int index_namespace(lua_State* L) {
   const std::string home = read_string(L, lua_upvalueindex(2), nullptr);
   const std::string name = read_string(L, 2, "operator");
   const OpPacket* packet = find_op(home, name);
   XRUN_CHECK(packet != nullptr, "there is no operator {}::{}{}", home, name, [&]() -> std::string {
     if (has_op(home, name)) {
-      return " for recipes: it trusts its arguments, and wrong ones would crash the process";
+      return " for recipes: it does not check its arguments, so wrong ones could crash the process";
     }
-    if (home != "aten") return "";
+    if (home != "aten") return renamed_hint(home, name);
     const std::string near = nearest_name(name, public_op_names());
     return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
   }());
   return cache_function(L, *packet);
 }
 
-int call_plain(lua_State* L, void* function) {
-  return reinterpret_cast<lua_CFunction>(function)(L);
-}
-
-const Binding* internal_binding(const char* name, lua_CFunction function) {
-  return register_binding({.entry = {.name = name,
-                                     .kind = DocKind::kMetamethod,
-                                     .parameters = {{"name", "string"}},
-                                     .doc = "Finds an operator by name."},
-                           .function = reinterpret_cast<void*>(function),
-                           .invoke = call_plain});
+// A metamethod that finds names; n upvalues are on the stack.
+void push_finder(lua_State* L, const char* name, lua_CFunction function, int n = 0) {
+  push_function(L,
+                {.name = name,
+                 .kind = DocKind::kMetamethod,
+                 .parameters = {{"name", "string"}},
+                 .doc = "Finds an operator by name."},
+                function, n);
 }
 
 int index_ops(lua_State* L) {
@@ -54,7 +61,7 @@ int index_ops(lua_State* L) {
   lua_newtable(L);
   lua_newtable(L);
   push(L, home);
-  push_binding(L, internal_binding("xrun.ops.namespace.__index", index_namespace), 1);
+  push_finder(L, "xrun.ops.namespace.__index", index_namespace, 1);
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
@@ -89,7 +96,7 @@ void open_ops(LuaState& state) {
   const StackGuard guard(L);
   lua_newtable(L);
   lua_newtable(L);
-  push_binding(L, internal_binding("xrun.ops.__index", index_ops));
+  push_finder(L, "xrun.ops.__index", index_ops);
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
   state.value("ops", "table",
@@ -97,9 +104,9 @@ void open_ops(LuaState& state) {
               "xrun.ops.xrun.linear_head(...).");
   state.push_module(L);
   lua_newtable(L);
-  push_binding(L, internal_binding("xrun.__index", index_module));
+  push_finder(L, "xrun.__index", index_module);
   lua_setfield(L, -2, "__index");
-  push_binding(L, internal_binding("xrun.__newindex", newindex_module));
+  push_finder(L, "xrun.__newindex", newindex_module);
   lua_setfield(L, -2, "__newindex");
   lua_setmetatable(L, -2);
 }

@@ -1,5 +1,5 @@
-// Class Tensor: what the schema table does not give. Every other method is an operator of ATen,
-// found at its first use and then a plain field of the method table.
+// Class Tensor: the members that are not operators. Every other method is an operator of ATen,
+// found at its first use and then cached in the method table.
 
 #include "lua/tensor/tensor.h"
 
@@ -8,8 +8,7 @@
 #include "lua/state/args.h"
 #include "lua/tensor/dtype_names.h"
 #include "lua/tensor/op_table.h"
-#include "lua/tensor/tensor_entry.h"
-#include "lua/tensor/tensor_modules.h"
+#include "lua/tensor/tensor_class.h"
 
 namespace xrun {
 namespace {
@@ -82,7 +81,7 @@ void push_number(lua_State* L, const at::Scalar& value) {
   if (value.isBoolean()) {
     push(L, value.toBool());
   } else {
-    XRUN_CHECK(!value.isComplex(), "a complex number has no Lua form; take its .real and .imag");
+    XRUN_CHECK(!value.isComplex(), "Lua has no complex numbers; take its .real and .imag");
     push(L, value.toDouble());
   }
 }
@@ -190,20 +189,21 @@ void add_members(TensorMembers tensor) {
                              "The element type: \"f32\", \"bf16\", \"i64\", ...");
   tensor.property<get_device>("device", "string", "\"cpu\", \"cuda:0\", ...");
   tensor.property<get_layout>("layout", "string", "\"strided\" for dense tensors.");
-  tensor.property<get_ndim>("ndim", "number", "How many dimensions it has.");
+  tensor.property<get_ndim>("ndim", "number", "The number of dimensions.");
   tensor.property<get_transposed>("T", "Tensor", "A matrix transposed.");
   tensor.property<get_requires_grad>("requires_grad", "boolean",
-                                     "Whether gradients flow to it; a leaf's can be set.");
+                                     "True if gradients flow to it; can be set for a leaf.");
   tensor.property<get_is_leaf>("is_leaf", "boolean",
-                               "Whether no operator recorded how it was made.");
-  tensor.property<get_grad>("grad", "Tensor|nil", "What backward accumulated; may be set to nil.");
+                               "True if it was made without a recorded operator.");
+  tensor.property<get_grad>("grad", "Tensor|nil",
+                            "The gradient that backward accumulated; may be set to nil.");
   tensor.method<size>("size", {{"dim?", "integer"}}, {"integer|integer[]"},
                       "One size, or all of them.");
-  tensor.method<dim>("dim", {}, {"integer"}, "How many dimensions it has.");
-  tensor.method<numel>("numel", {}, {"integer"}, "How many elements it has.");
+  tensor.method<dim>("dim", {}, {"integer"}, "The number of dimensions.");
+  tensor.method<numel>("numel", {}, {"integer"}, "The number of elements.");
   tensor.method<stride>("stride", {}, {"integer[]"}, "Elements between neighbours, by dimension.");
   tensor.method<is_contiguous>("is_contiguous", {}, {"boolean"},
-                               "Whether elements lie in order, no gaps.");
+                               "True if the elements are in order and without gaps.");
   tensor.method<element_size>("element_size", {}, {"integer"}, "Bytes of one element.");
   tensor.method<item>("item", {}, {"number|boolean"},
                       "The value of a tensor of one element. Waits for the device.");
@@ -212,7 +212,7 @@ void add_members(TensorMembers tensor) {
   tensor.method<backward>(
       "backward",
       {{"gradient?", "Tensor"}, {"options?", "table", {"retain_graph", "create_graph", "inputs"}}},
-      {}, "Accumulates gradients into every leaf that it depends on (or only into inputs).");
+      {}, "Accumulates gradients into every leaf that it depends on, or only into `inputs`.");
   tensor.method<requires_grad_in_place>("requires_grad_", {{"wanted?", "boolean"}}, {"Tensor"},
                                         "Sets requires_grad of a leaf and returns it.");
   tensor.method<close>(
@@ -224,7 +224,8 @@ void add_members(TensorMembers tensor) {
   tensor.method<convert<at::kBFloat16>>("bfloat16", {}, {"Tensor"}, "As bf16.");
   tensor.method<convert<at::kLong>>("long", {}, {"Tensor"}, "As i64.");
   tensor.method<convert<at::kInt>>("int", {}, {"Tensor"}, "As i32.");
-  tensor.method<convert<at::kBool>>("bool", {}, {"Tensor"}, "As bool: whether elements are not 0.");
+  tensor.method<convert<at::kBool>>("bool", {}, {"Tensor"},
+                                    "As bool: true for elements that are not 0.");
   tensor.method<to_cpu>("cpu", {}, {"Tensor"}, "On the CPU.");
 }
 

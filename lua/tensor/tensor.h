@@ -1,6 +1,6 @@
 #pragma once
-// Tensors as Lua values (class Tensor). Lua's collector does not see a tensor's bytes, so each
-// handle is on a ledger: a byte debt that triggers collection, and scopes that close their tensors.
+// Tensors as Lua values (class Tensor). Lua's collector does not see the bytes of a tensor, so a
+// ledger counts them, triggers collections, and closes the tensors of a scope when it ends.
 
 #include <ATen/core/Tensor.h>
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lua/state/class.h"
+#include "lua/tensor/tensor_text.h"
 
 namespace xrun {
 
@@ -22,20 +23,21 @@ struct TensorLink {
 // The userdata of a tensor. Undefined `tensor` means closed.
 struct TensorBox : ObjectHeader, TensorLink {
   at::Tensor tensor;
-  int64_t bytes = 0;  // what it added to the ledger
+  int64_t bytes = 0;  // that it added to the ledger
 };
 
-// The handles of one state: who is alive, in which scope, how many bytes were pushed since the last
-// full collection.
+// The tensor handles of one state: the scope of each, and the bytes pushed since the last full
+// collection.
 class TensorLedger {
  public:
   TensorLedger();
-  // Books a tensor that is about to be pushed; runs a full collection if the debt is above the soft
-  // limit, which grows by 1.4 while more than 80 % of it is live (Torch7's rule).
+  // Counts a tensor that is about to be pushed; runs a full collection if the bytes pushed since
+  // the last one exceed the soft limit, which grows by 1.4 while more than 80 % of it is live
+  // (Torch7's rule).
   void before_push(lua_State* L, int64_t bytes);
   void add(TensorBox& box);
   void move_to_root(TensorBox& box);    // outlives every scope
-  void close(TensorBox& box) noexcept;  // drops the tensor and its bytes; twice is harmless
+  void close(TensorBox& box) noexcept;  // frees the tensor; may be called twice
 
   int64_t live_bytes() const { return live_bytes_; }
   int64_t live_tensors() const { return live_tensors_; }
@@ -49,8 +51,8 @@ class TensorLedger {
   int64_t soft_limit_ = int64_t{64} << 20;
 };
 
-// While it lives, tensors pushed to its state belong to it; its end closes all but the kept ones,
-// which move to the scope around. One a micro-batch. Scopes end in reverse order.
+// Owns the tensors pushed to its state during its lifetime. Its destructor closes them, except
+// those that keep() moved to the enclosing scope. One per micro-batch; scopes end in reverse order.
 class TensorScope {
  public:
   explicit TensorScope(lua_State* L);
@@ -65,13 +67,8 @@ class TensorScope {
   TensorLedger& ledger_;
 };
 
-// The tensor at index i, or nullptr if it is no tensor or closed.
+// Returns the tensor at index i; nullptr if the value is not a tensor or is closed.
 const at::Tensor* tensor_if(lua_State* L, int i);
-
-// "f32[4,8] cpu grad", and "closed Tensor".
-std::string describe_tensor(const at::Tensor& tensor);
-// The same with values below it, long dimensions cut in the middle.
-std::string tensor_text(const at::Tensor& tensor);
 
 // t[i], t[{...}], t[mask] with 0-based indices: pushes the result.
 void index_tensor(lua_State* L, const at::Tensor& tensor, int key);

@@ -1,4 +1,4 @@
-// Functions over tensors that no schema gives: making them from lists, scopes, gradient mode.
+// Functions over tensors that are not operators: tensors from lists, scopes, gradient mode.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -9,7 +9,7 @@
 #include "lua/tensor/dtype_names.h"
 #include "lua/tensor/op_value.h"
 #include "lua/tensor/tensor.h"
-#include "lua/tensor/tensor_modules.h"
+#include "lua/tensor/tensor_class.h"
 
 namespace xrun {
 namespace {
@@ -21,12 +21,13 @@ struct ListShape {
   bool all_whole = true, all_bool = true, any_bool = false;
 };
 
-// Every element of a nested list, in order, to `leaf`; checks that lists of a level are as long.
+// Passes every element of a nested list to `leaf`, in order; checks that the lists of a level have
+// equal lengths.
 template <class Leaf>
 void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const Leaf& leaf) {
   if (lua_type(L, i) != LUA_TTABLE) {
-    if (first) XRUN_CHECK(depth == shape.sizes.size(), "a number beside a list");
-    XRUN_CHECK(depth == shape.sizes.size(), "a number stands where a list of {} is wanted",
+    if (first) XRUN_CHECK(depth == shape.sizes.size(), "got a number beside a list");
+    XRUN_CHECK(depth == shape.sizes.size(), "got a number, wanted a list of {}",
                shape.sizes[std::min(depth, shape.sizes.size() - 1)]);
     return leaf(i);
   }
@@ -36,7 +37,7 @@ void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const
     XRUN_CHECK(depth < 64, "a list nested deeper than 64");
     shape.sizes.push_back(length);
   }
-  XRUN_CHECK(depth < shape.sizes.size(), "a list stands where a number is wanted");
+  XRUN_CHECK(depth < shape.sizes.size(), "got a list, wanted a number");
   XRUN_CHECK(shape.sizes[depth] == length, "lists of {} and of {} elements in dimension {}",
              shape.sizes[depth], length, depth);
   for (int64_t k = 1; k <= length; ++k) {
@@ -60,8 +61,8 @@ double element(lua_State* L, int i, ListShape& shape) {
   return to_ivalue(L, i, kind, ArgumentKind::kFloat, 0).toDouble();
 }
 
-// A nested list of numbers as a tensor: of `dtype` if there is one, else all whole makes i64,
-// others f32, booleans bool.
+// Makes a tensor of a nested list: of `dtype` if given, else i64 if all numbers are whole, f32 for
+// other numbers, bool for booleans.
 at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> dtype) {
   ListShape shape;
   std::vector<double> values;
@@ -73,7 +74,7 @@ at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> d
   XRUN_CHECK(shape.all_bool || !shape.any_bool, "a list mixes numbers and booleans");
   at::Tensor made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kDouble));
   if (type == at::kLong) {
-    // By way of int64: a double would round what 1LL literals are for.
+    // A double would round 1LL literals above 2^53.
     made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kLong));
     auto* out = made.mutable_data_ptr<int64_t>();
     walk(L, i, 0, shape, true,
@@ -81,7 +82,7 @@ at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> d
     return made.to(dtype.value_or(type));
   }
   std::copy(values.begin(), values.end(), made.mutable_data_ptr<double>());
-  return made.to(dtype.value_or(type));  // f64 is not rounded by way of f32
+  return made.to(dtype.value_or(type));  // straight to f64, not through f32
 }
 
 int make_tensor(lua_State* L) {
@@ -90,7 +91,7 @@ int make_tensor(lua_State* L) {
     const auto name = options.find<std::string>(key);
     if (!name) return decltype(read(*name)){};
     const auto value = read(*name);
-    XRUN_CHECK(value.has_value(), "option `{}`: got \"{}\", which is none", key, *name);
+    XRUN_CHECK(value.has_value(), "option `{}`: got \"{}\", which is not one", key, *name);
     return value;
   };
   const auto type = options_of("dtype", dtype_of);
@@ -128,8 +129,7 @@ int scope(lua_State* L) {
 }
 
 int keep(lua_State* L) {
-  const at::Tensor kept = read_tensor(L, 1, "tensor").detach();
-  push(L, kept);
+  push(L, read_tensor(L, 1, "tensor").detach());
   LuaState::of(L).service<TensorLedger>().move_to_root(
       *static_cast<TensorBox*>(lua_touserdata(L, -1)));
   return 1;
@@ -138,13 +138,14 @@ int keep(lua_State* L) {
 }  // namespace
 
 void open_tensor_functions(LuaState& state) {
-  state.function("tensor",
-                 {{"values", "table|number|boolean"},
-                  {"options?", "table", {"dtype", "device", "requires_grad"}}},
-                 {"Tensor"},
-                 "Makes a tensor of a nested list. All whole numbers make i64 (2 is 2.0 in Lua), "
-                 "others f32, booleans bool; dtype = \"f32\" or xrun.f(1) decide otherwise.",
-                 make_tensor);
+  state.function(
+      "tensor",
+      {{"values", "table|number|boolean"},
+       {"options?", "table", {"dtype", "device", "requires_grad"}}},
+      {"Tensor"},
+      "Makes a tensor of a nested list: i64 if all numbers are whole (2 is 2.0 in Lua), else "
+      "f32; booleans make bool. dtype = \"f32\" or xrun.f(1) override that.",
+      make_tensor);
   state.function(
       "no_grad", {{"f", "function"}, {"...", "any"}}, {{"any", "..."}},
       "Calls the function with the arguments, recording no gradients; returns its results.",
@@ -155,10 +156,9 @@ void open_tensor_functions(LuaState& state) {
       "(also in returned tables).",
       scope);
   state.function("keep", {{"tensor", "Tensor"}}, {"Tensor"},
-                 "A detached tensor that outlives the step or scope it was made in.", keep);
+                 "Returns a detached tensor that outlives the current step or scope.", keep);
   state.function("manual_seed", {{"seed", "integer"}}, {},
-                 "Seeds LibTorch's generator of the CPU. A run seeds it by itself, for every "
-                 "micro-batch.",
+                 "Seeds LibTorch's CPU generator. A run seeds it before every micro-batch anyway.",
                  [](lua_State* L) {
                    at::Generator generator = at::detail::getDefaultCPUGenerator();
                    generator.set_current_seed(static_cast<uint64_t>(arg<int64_t>(L, 1, "seed")));

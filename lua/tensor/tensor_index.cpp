@@ -1,6 +1,6 @@
 // t[i] selects; t[{ a, b, ... }] takes one entry a dimension:
 //   number        that index; counts from 0, negative from the end
-//   { a, b, c }   elements a up to but without b, step c; xrun.none leaves an end open
+//   { a, b, c }   elements a to b, b excluded, step c; xrun.none leaves an end open
 //   {} or ":"     the whole dimension
 //   Tensor        advanced indexing, as PyTorch's (i64 indices or a bool mask)
 // t[tensor] is t[{ tensor }].

@@ -1,5 +1,5 @@
-// Each handle is in exactly one scope's list. A collection's finalisers and close() both end in
-// TensorLedger::close, so bytes are given back once.
+// Each handle is in exactly one scope's list. Finalisers and close() both call TensorLedger::close,
+// which subtracts a tensor's bytes once.
 
 #include "core/base/error.h"
 #include "lua/state/args.h"
@@ -88,8 +88,8 @@ void TensorScope::keep_in(lua_State* L, int i, int depth) {
 void push(lua_State* L, const at::Tensor& value) {
   if (!value.defined()) return lua_pushnil(L);
   auto& ledger = LuaState::of(L).service<TensorLedger>();
-  // A view costs nothing of its own; other handles of a storage count again, which only collects
-  // a little earlier.
+  // A view has no bytes of its own. Other handles of one storage are counted twice, which only
+  // makes collections a little more frequent.
   const bool counts = value.layout() == at::kStrided && value.has_storage() && !value.is_view();
   const auto bytes = counts ? static_cast<int64_t>(value.nbytes()) : int64_t{0};
   ledger.before_push(L, bytes);

@@ -1,11 +1,11 @@
-// Lua's operators on tensors. Arithmetic makes tensors; comparison can only give one boolean, since
-// Lua converts its result, so it is an error where that would mislead.
+// Lua's operators on tensors. Arithmetic makes tensors. A comparison can only give one boolean,
+// because Lua converts its result, so it is an error for tensors of several elements.
 
 #include "core/base/error.h"
 #include "lua/state/args.h"
 #include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor.h"
-#include "lua/tensor/tensor_entry.h"
+#include "lua/tensor/tensor_class.h"
 
 namespace xrun {
 namespace {

@@ -1,3 +1,5 @@
+// Copies token ids, masks and offsets into tensors, and reads lists or tensors back as numbers.
+
 #include "lua/tensor/token_tensors.h"
 
 #include <ATen/ops/empty.h>
@@ -48,7 +50,7 @@ std::vector<int32_t> read_ids(lua_State* L, int i, const char* what) {
   std::vector<int32_t> ids;
   for (const int64_t id : read_whole_numbers(L, i, what)) {
     XRUN_CHECK(id >= 0 && id <= std::numeric_limits<int32_t>::max(),
-               "argument {} ({}): {} is no token id", i, what, id);
+               "argument {} ({}): {} is not a token id", i, what, id);
     ids.push_back(static_cast<int32_t>(id));
   }
   return ids;

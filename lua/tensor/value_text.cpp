@@ -1,6 +1,6 @@
-// Values are read into a tree first, within the limits, and then laid out: what fits stands on one
-// line. Tables are read raw; nothing of the recipe's runs but __tostring, and that only where it
-// may.
+// Values are read into a tree first, within the limits, and then laid out; a table that fits is on
+// one line. Tables are read raw, so that only __tostring runs code of the recipe, and only if
+// allowed.
 
 #include "lua/tensor/value_text.h"
 
@@ -17,7 +17,6 @@
 #include "core/console/terminal/text_width.h"
 #include "lua/state/args.h"
 #include "lua/tensor/tensor.h"
-#include "lua/tensor/tensor_summary.h"
 
 namespace xrun {
 namespace {
@@ -38,9 +37,9 @@ struct Shown {
   std::vector<std::pair<std::string, Shown>> members = {};  // "x = " or "" and the value
 };
 
-class Reader {
+class ValueReader {
  public:
-  Reader(lua_State* L, const ValueTextOptions& options) : L_(L), options_(options) {}
+  ValueReader(lua_State* L, const ValueTextOptions& options) : L_(L), options_(options) {}
 
   Shown read(int i, int depth) {
     ++values_;
@@ -67,7 +66,7 @@ class Reader {
   }
 
  private:
-  // What Lua's tostring gives: an FFI value, or a table with a __tostring of its own.
+  // The result of Lua's tostring: for FFI values, and tables with a __tostring.
   Shown read_other(int i) {
     const StackGuard guard(L_);
     luaL_checkstack(L_, 8, "no room to print");
@@ -131,29 +130,29 @@ class Reader {
     double number = 0;
     std::string bytes;  // a text key's
     std::string text;   // as it is shown
-    int place = 0;      // of another key: which one lua_next gives
+    int position = 0;   // of any other key: its number in the order of lua_next
   };
 
   std::vector<Key> keys_of(int i) {
     std::vector<Key> keys;
-    int place = 0;
+    int position = 0;
     lua_pushnil(L_);
     while (lua_next(L_, i) != 0) {
       lua_pop(L_, 1);
-      ++place;
+      ++position;
       if (lua_type(L_, -1) == LUA_TNUMBER) {
         const double number = lua_tonumber(L_, -1);
-        keys.push_back({0, number, "", "[" + number_text(number) + "]", place});
+        keys.push_back({0, number, "", "[" + number_text(number) + "]", position});
       } else if (lua_type(L_, -1) == LUA_TSTRING) {
         size_t size = 0;
         const char* bytes = lua_tolstring(L_, -1, &size);
         std::string key(bytes, size);
         std::string text = is_lua_name(key) ? key : "[" + quoted_text(key, kLongestWithin) + "]";
-        keys.push_back({1, 0, std::move(key), std::move(text), place});
+        keys.push_back({1, 0, std::move(key), std::move(text), position});
       } else {
         const bool table = lua_type(L_, -1) == LUA_TTABLE;
         keys.push_back(
-            {2, 0, "", "[" + (table ? "table" : read(lua_gettop(L_), 1).text) + "]", place});
+            {2, 0, "", "[" + (table ? "table" : read(lua_gettop(L_), 1).text) + "]", position});
       }
     }
     std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
@@ -164,7 +163,7 @@ class Reader {
     return keys;
   }
 
-  // Pushes the value of a key; one that is neither number nor text is found by its place.
+  // Pushes the value of a key; other keys are found by their position.
   void push_key(int i, const Key& key) {
     if (key.kind == 0) {
       lua_pushnumber(L_, key.number);
@@ -176,7 +175,7 @@ class Reader {
     }
     lua_pushnil(L_);
     for (int at = 1; lua_next(L_, i) != 0; ++at) {
-      if (at == key.place) {
+      if (at == key.position) {
         lua_remove(L_, -2);
         return;
       }
@@ -211,7 +210,7 @@ void append(std::string& out, const Shown& shown, int indent, int column, int wi
   int filled = 0;  // columns of a line of elements
   for (const auto& [key, value] : shown.members) {
     const int member_width = text_width(flat(value)) + 2;
-    // Plain elements share lines; everything named has one of its own.
+    // Plain elements share lines; each named member has its own.
     const bool shares = key.empty() && !value.table;
     if (shares && filled > 0 && filled + member_width <= width) {
       out.back() = ' ';
@@ -242,7 +241,7 @@ std::string quoted_text(std::string_view bytes, size_t most) {
       out += '\\';
       out += shown[at];
     } else if (byte < 0x20 || byte == 0x7f || !point.valid) {
-      // Three digits where a digit follows: it would be read as part of the number.
+      // Three digits if a digit follows, which would otherwise be read as one more.
       out += std::isdigit(static_cast<unsigned char>(after)) != 0 ? fmt::format("\\{:03}", byte)
                                                                   : fmt::format("\\{}", byte);
     } else if (byte >= 0x80 && !is_shown(point.value)) {
@@ -282,7 +281,7 @@ std::string value_text(lua_State* L, int i, const ValueTextOptions& options) {
   const StackGuard guard(L);
   const int index = i < 0 && i > LUA_REGISTRYINDEX ? lua_gettop(L) + 1 + i : i;
   std::string out;
-  append(out, Reader(L, options).read(index, 0), 0, 0, options.width);
+  append(out, ValueReader(L, options).read(index, 0), 0, 0, options.width);
   return out;
 }
 

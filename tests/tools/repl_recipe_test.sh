@@ -23,7 +23,7 @@ local function dpo(p) return p.chosen end
 train
 reference
 LUA
-says err.txt "before step 0; names:"
+says err.txt "is paused at line 35, before step 0."
 says err.txt "policy, reference, train"
 [ "$(sed -n 1p out.txt)" = 0.1 ] || fail "cfg.beta: $(cat out.txt)"
 says out.txt "cfg.beta = 0.25  (was 0.1)"
@@ -44,7 +44,7 @@ sets=()
 script 1 broken.lua <<<'before'
 says err.txt "broken.lua:4: "
 says err.txt "4 | t.missing.field = 1"
-says err.txt "names: before, t, xrun"
+says err.txt "before, t, xrun"
 says out.txt 12
 printf 'local x = 1\nlocal y = = 2\n' >syntax.lua
 script 1 syntax.lua <<<'1 + 1'
@@ -61,7 +61,7 @@ import sys
 from terminal import Terminal
 
 t = Terminal(sys.argv[1:])
-t.until("names:")
+t.until("before step 0.")
 t.until("xrun> ")
 t.send("polic\t:token_lo\t(\x1b[200~train\x1b[201~)\r")
 t.until("policy:token_logprob(train)")

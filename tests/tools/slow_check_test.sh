@@ -17,7 +17,7 @@ wants 0 'dpo.lua would train' check "$dpo"
 for line in 'ok +config +[0-9]+ values set' 'ok +ledger .* rows kept|ok +ledger .* kept' \
   'ok +template +these laws hold on the data: bos, eot_trained' 'ok +steps +16 steps of 2 pairs' \
   'ok +memory +[0-9.]+ [kMG]B: ' 'ok +dry step +the body of step 0 ran .*train/loss' \
-  'ok +gradient +that of [0-9]+ log-probs equals finite differences; likelier chosen answers lower the loss'; do
+  'ok +gradient +the gradient at [0-9]+ log-probs equals finite differences; the loss decreases when chosen'; do
   grep -qE "^$line" out.txt || { cat out.txt; fail "no line $line"; }
 done
 grep -qE 'beta +0.1 +.*dpo.lua:[0-9]+$' out.txt || { cat out.txt; fail "no origin"; }
@@ -79,7 +79,18 @@ changed infinite.lua 's/return -margin:log_sigmoid()/return (margin - margin):lo
 wants 2 'is -inf' check infinite.lua
 ! grep -q 'is saved in' out.txt || { cat out.txt; fail "it names a file that is gone"; }
 
-# --json; two loops.
+# An objective over policy:logits gets seeded logits; its gradient is checked like any other.
+changed logits.lua 's/return -margin:log_sigmoid()/return of(p.rejected) - of(p.chosen)/'
+sed -i 's/^local function dpo(p).*/local function of(view)\n  local logits = policy:logits(view)\n  return view:mean((logits:softmax(-1) * logits:log_softmax(-1)):sum(-1))\nend\n\n&/' logits.lua
+wants 0 'logits.lua would train' check logits.lua
+grep -qE '^(ok|note) +gradient +the gradient at' out.txt || { cat out.txt; fail "logits are not checked"; }
+# A field that nothing has made yet: not a verdict on the recipe.
+changed field.lua 's/return -margin:log_sigmoid()/return -(margin * p.gap):log_sigmoid()/'
+wants 0 'could not be checked: field gap is made by the recipe at run time' check field.lua
+changed slip.lua 's/return -margin:log_sigmoid()/return -(margin * p.weigth):log_sigmoid()/'
+wants 2 'did you mean "weight"' check slip.lua
+
+# Objects for programs; two loops.
 check "$dpo" --json >lines
 python3 - <<'PYTHON' || fail "json"
 import json

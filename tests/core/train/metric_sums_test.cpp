@@ -79,6 +79,28 @@ TEST(MetricSums, TheUnitOfTheLossIsPreferredWhileSeveralFit) {
   }
 }
 
+TEST(MetricSums, AMetricWithWeightsIsTheMeanOverItsOwnRows) {
+  Batch batch = batch_of_segments({{{2, 1}, {2, 1}}, {{2, 1}}});
+  MetricSums sums;
+  for (const auto& micro : batch.micros()) {
+    const bool first = micro->index() == 0;
+    ObjectiveResult result = with_metric(*micro, Unit::kSequence,
+                                         first ? at::tensor({2.f, 8.f}) : at::tensor({4.f}));
+    result.metric_weights["share"] = first ? at::tensor({1.f, 0.f}) : at::tensor({1.f});
+    sums.add_metrics(result, *micro);
+  }
+  EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 3.0);
+}
+
+TEST(MetricSums, AMetricWhoseWeightsAreAllZeroIsLeftOut) {
+  Batch batch = batch_of_segments({{{2, 1}}});
+  MetricSums sums;
+  ObjectiveResult result = with_metric(*batch.micros()[0], Unit::kSequence, at::ones({1}));
+  result.metric_weights["share"] = at::zeros({1});
+  sums.add_metrics(result, *batch.micros()[0]);
+  EXPECT_FALSE(find_metric(sums.read(nullptr).metrics, "share"));
+}
+
 TEST(MetricSums, RefusesAMetricThatChangesItsUnit) {
   Batch batch = batch_of_segments({{{2, 1}}, {{3, 1}, {1, 1}}});
   MetricSums sums;

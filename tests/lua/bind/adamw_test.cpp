@@ -6,7 +6,7 @@ namespace xrun::adamw_test {
 
 using AdamWBinding = SessionTest;
 
-TEST_F(AdamWBinding, PartsAddWithTheirWeights) {
+TEST_F(AdamWBinding, TermsAddWithTheirWeights) {
   expect_same_when_resumed(head() + R"(
 local function nll(p) return { token = -policy:token_logprob(p.all) } end
 for step, batch in run:steps(train, cfg.batch) do
@@ -19,17 +19,17 @@ end
                            {1, 3});
 }
 
-TEST_F(AdamWBinding, AWrongPartIsNamed) {
+TEST_F(AdamWBinding, AWrongTermIsNamed) {
   const auto step = [&](const std::string& parts) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do adamw:step(" + parts +
                    ") end\n",
                "r", true);
   };
   has(step("{ { batch, dpo }, { batch } }"),
-      "part 2 of the step: objective: got nil, wanted a function");
+      "entry 2 of the step: objective: got nil, wanted a function");
   has(step("{ { batch, dpo, weight = 'a' } }"),
-      "part 1 of the step: weight: got \"a\", wanted a number");
-  has(step("{ { valid, dpo } }"), "part 1 of the step: batch: got DataSet");
+      "entry 1 of the step: weight: got \"a\", wanted a number");
+  has(step("{ { valid, dpo } }"), "entry 1 of the step: batch: got DataSet");
   has(step("batch, dpo, { rl = 1 }"), "there is no option `rl`; options are lr");
 }
 

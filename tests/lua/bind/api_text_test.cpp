@@ -8,8 +8,8 @@
 #include "core/base/file.h"
 #include "core/config/config_field.h"
 #include "lua/bind/modules.h"
-#include "tests/lua/bind/recipe_fixture.h"
 #include "lua/prompt/prompt_verbs.h"
+#include "tests/lua/bind/recipe_fixture.h"
 #include "tests/tree.h"
 
 namespace xrun::api_text_test {
@@ -45,7 +45,7 @@ TEST_F(LuaApi, EveryNameOfTheModuleHasADoc) {
   }
 }
 
-TEST_F(LuaApi, ThePageInDocsIsTheOneThatTheDocStringsWrite) {
+TEST_F(LuaApi, ThePageInDocsIsGeneratedFromTheDocStrings) {
   std::vector<DocEntry> entries = doc_entries();  // the process's: other tests add to them
   std::erase_if(entries, [](const DocEntry& entry) {
     return entry.name.starts_with("Counter") || entry.name == "xrun.counter" ||
@@ -61,7 +61,7 @@ TEST_F(LuaApi, ThePageInDocsIsTheOneThatTheDocStringsWrite) {
 
 TEST_F(LuaApi, ExplainsKeysAndNames) {
   has(explain("optim.lr"),
-      "The learning rate after warmup.\n  wants a number above 0; default none");
+      "The learning rate after warmup.\n  value: a number above 0; default none");
   has(explain("data.1.weight"), "share of rows");
   has(explain("tensor"), "xrun.tensor(values: table|number|boolean, {dtype?, ");
   has(explain("Tensor:item"), "Tensor:item() -> number|boolean: The value");

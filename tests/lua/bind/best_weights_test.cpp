@@ -105,7 +105,7 @@ end
   }
 }
 
-TEST_F(BestWeights, AnExportHasAFolderOfItsOwn) {
+TEST_F(BestWeights, EachExportHasItsOwnFolder) {
   const auto named = [&](const std::string& name) {
     return run(head() + "run:export(policy, \"" + name + "\")\n", "r", true, {}, {}, true);
   };

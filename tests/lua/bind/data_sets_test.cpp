@@ -92,11 +92,11 @@ TEST_F(DataSetBinding, OtherPackingGivesTheSameNumbers) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(one[i], many[i], 1e-5);
 }
 
-TEST_F(DataSetBinding, WhatIsSetForEachSourceIsNoOption) {
+TEST_F(DataSetBinding, FieldsOfASourceAreRefusedAsOptions) {
   has(run(opening("chats", "sequences = 4") +
               "xrun.chat(cfg.data, policy, { keep = { \"score\" } })",
           "r"),
-      "`keep` is no option, but set for each source: data = { { path = ..., keep = ... } }");
+      "`keep` is not an option but a field of each source: data = { { path = ..., keep = ... } }");
 }
 
 TEST_F(DataSetBinding, FeedbackHasItsLabel) {
@@ -235,7 +235,7 @@ assert(trained == #"it is 3" + 1, trained)
             "");
 }
 
-TEST_F(DataSetBinding, WhatAMapGivesFollowsFromTheRowAlone) {
+TEST_F(DataSetBinding, TheResultOfAMapDependsOnlyOnTheRow) {
   EXPECT_EQ(run(opening("chats", "sequences = 3") + R"(
 local chats = xrun.chat(cfg.data, policy, {
   map = function(row)
@@ -268,7 +268,7 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
   has(open("map = function(r) return nil end"), "map: returned nil, wanted the row");
   has(open("map = function(r) return nil end"), "chats.jsonl:1");
   has(open("map = { [1.5] = function(r) return r end }"),
-      "map: the key 1.5 is no number of a source");
+      "map: the key 1.5 is not the number of a source");
   has(open("filter = function(r) return r.n end"),
       "filter: returned 0, wanted true (keep) or false");
   has(open("filter = function(r) return os.time() > 0 end"), "there is no `os` here");

@@ -45,18 +45,18 @@ TEST_F(DeviceRun, GivesTheLossesOfTheCpu) {
   }
 }
 
-TEST_F(DeviceRun, KeepsTheTypeThatItBeganInOnAnotherDevice) {
+TEST_F(DeviceRun, KeepsItsFirstDtypeOnAnotherDevice) {
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", false, 1), "");
   device_ = "pretend";
   for (const int64_t stop : {2, 3}) {
     ASSERT_EQ(run(recipe(), "a", true, stop), "");
-    has(output_, "dtype stays float32, in which the run began");
+    has(output_, "dtype is float32, as when the run began");
     EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "float32");
   }
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", true), "");
-  EXPECT_EQ(output_.find("dtype stays"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("as when the run began"), std::string::npos) << output_;
 }
 
 TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
@@ -64,11 +64,11 @@ TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
   EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "bfloat16");
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", true), "");
-  has(output_, "dtype stays bfloat16");
+  has(output_, "dtype is bfloat16, as when the run began");
 }
 
 // Runs of a version that kept no type.
-TEST_F(DeviceRun, WithoutATypeOnRecordItsDeviceTells) {
+TEST_F(DeviceRun, WithoutARecordedDtypeTheDeviceDecides) {
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", false, 1), "");
   Json record = read_json("a/run.json"), older = Json::object();
@@ -78,7 +78,7 @@ TEST_F(DeviceRun, WithoutATypeOnRecordItsDeviceTells) {
   write_file_atomic("a/run.json", dump_json(older));
   device_ = "pretend";
   ASSERT_EQ(run(recipe(), "a", true, 2), "");
-  has(output_, "dtype stays float32");
+  has(output_, "dtype is float32, as when the run began");
   record = read_json("a/run.json");
   record.set("dtype", "wide");
   write_file_atomic("a/run.json", dump_json(record));
@@ -87,7 +87,7 @@ TEST_F(DeviceRun, WithoutATypeOnRecordItsDeviceTells) {
   has(error, "set dtype");
 }
 
-TEST_F(DeviceRun, SaysAndChecksTheMemoryOfItsDevice) {
+TEST_F(DeviceRun, ReportsAndChecksTheMemoryOfItsDevice) {
   ASSERT_EQ(run(recipe(), "a"), "");
   const Json memory = read_json("a/run.json").at("memory");
   const int64_t planned = memory.at("planned").at("total").as_int();
@@ -102,7 +102,7 @@ TEST_F(DeviceRun, SaysAndChecksTheMemoryOfItsDevice) {
   EXPECT_FALSE(std::filesystem::exists("c")) << "refused before it loads";
 }
 
-TEST_F(DeviceRun, DecodesThroughACopyThatIsSaidOnce) {
+TEST_F(DeviceRun, DecodesThroughACopyThatIsReportedOnce) {
   const std::string text = recipe("  run:sample(policy, valid, 1, { max_tokens = 2 })\n");
   ASSERT_EQ(run(text, "a", false, 2), "");
   const size_t said = output_.find("decodes on the CPU, from a copy");

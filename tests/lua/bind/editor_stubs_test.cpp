@@ -1,10 +1,9 @@
 // What editors are told, read as they read it.
 
-#include "lua/bind/editor_stubs.h"
-
 #include <set>
 
 #include "core/config/config_field.h"
+#include "lua/bind/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tests/lua/state/lua_fixture.h"
 
@@ -54,7 +53,7 @@ TEST_F(EditorStubs, KnowEveryConfigKeyAndItsChoices) {
 }
 
 // Else an editor objects to cfg.valid.every and to xrun.adamw(policy, cfg.optim).
-TEST_F(EditorStubs, KnowWhatAResolvedConfigAlwaysHas) {
+TEST_F(EditorStubs, KnowTheFieldsThatAResolvedConfigAlwaysHas) {
   EXPECT_TRUE(holds("---@class xrun.Resolved.valid : xrun.Config.valid\n"));
   EXPECT_TRUE(holds("---@field valid xrun.Resolved.valid "));
   EXPECT_TRUE(holds("---@field optim xrun.Resolved.optim "));
@@ -68,7 +67,7 @@ TEST_F(EditorStubs, KnowOperatorsAsMethodsAndFunctions) {
   EXPECT_TRUE(holds("function xrun.cat(...) end\n"));
 }
 
-TEST_F(EditorStubs, NameNothingTwice) {
+TEST_F(EditorStubs, DefineNoNameTwice) {
   std::set<std::string> names;
   for (size_t at = 0; (at = text_.find("\nfunction ", at)) != std::string::npos; ++at) {
     const std::string name = text_.substr(at + 10, text_.find('(', at) - at - 10);

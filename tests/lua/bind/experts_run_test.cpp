@@ -52,7 +52,7 @@ TEST_F(ExpertsRun, TheBalanceTermMovesTheWeights) {
 
 TEST_F(ExpertsRun, ABalanceTermOfADenseModelIsRefused) {
   has(run(recipe("tiny", "0.01"), "r"),
-      "moe.aux is 0.01, but tiny is no mixture of experts; leave it out");
+      "moe.aux is 0.01, but tiny is not a mixture of experts; leave it out");
   EXPECT_EQ(run(recipe("tiny", "0"), "s"), "");
 }
 

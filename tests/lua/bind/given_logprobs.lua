@@ -26,7 +26,10 @@ local function nothing() return {} end
 
 local stepped, evaluated = nil, {}               -- objectives
 local run = { state = {}, log = nothing, sample = nothing, export = nothing }
-local batch = { size = 2, mismatched = function() return view(given.mismatched) end }
+local batch = {
+  size = 2, label = xrun.zeros(1), weight = xrun.ones(1),
+  mismatched = function() return view(given.mismatched) end,
+}
 function run.evaluate(_, _, objective) evaluated[objective] = true; return {} end
 function run.mean(_, x) return x end
 function run.steps()                             -- one body

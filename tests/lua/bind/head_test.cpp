@@ -6,7 +6,7 @@ namespace xrun::head_test {
 
 using HeadBinding = SessionTest;
 
-TEST_F(HeadBinding, GivesWhatTheLogitsSay) {
+TEST_F(HeadBinding, AgreesWithTheLogits) {
   EXPECT_EQ(run(head() + R"(
 local function check(p)
   local view = p.rejected

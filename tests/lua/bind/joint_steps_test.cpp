@@ -42,7 +42,7 @@ TEST_F(JointSteps, TwoSetsGiveTwoBatches) {
   EXPECT_TRUE(has(output_, "sequences, 4 steps of 3 = "));
 }
 
-TEST_F(JointSteps, TheFirstSetDecidesTheLengthAndTheOthersGoRound) {
+TEST_F(JointSteps, TheFirstSetDecidesTheLengthAndTheOthersRepeat) {
   // One epoch of the 16 pairs left by head()'s split is 4 steps of 4 at most; 5 chats go round.
   std::string text = joint(R"(
   rows[#rows + 1] = talk.row
@@ -84,7 +84,7 @@ TEST_F(JointSteps, AChangeInAnySetIsRefused) {
   EXPECT_TRUE(has(run(other, "r", true, {}, {}, /*force=*/true) + output_, "set 2.units_a_step"));
 }
 
-TEST_F(JointSteps, WhatDoesNotFitIsOneErrorEach) {
+TEST_F(JointSteps, EachMismatchIsItsOwnError) {
   const auto steps = [&](const std::string& sets, const std::string& batch) {
     std::string text = joint("", batch);
     return run(text.replace(text.find("{ train, chats }"), 16, sets), "r", true);

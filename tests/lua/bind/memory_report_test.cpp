@@ -38,7 +38,7 @@ class MemoryOfRuns : public SessionTest {
   }
 };
 
-TEST_F(MemoryOfRuns, ThePlanIsSaidBeforeStepZeroAndKeptBesideWhatWasMeasured) {
+TEST_F(MemoryOfRuns, ThePlanIsReportedBeforeStepZeroAndStoredWithTheMeasurement) {
   ASSERT_EQ(run(recipe(), "a"), "");
   const size_t said = output_.find("memory ");
   ASSERT_NE(said, std::string::npos) << output_;
@@ -135,7 +135,7 @@ TEST_F(MemoryOfRuns, OneLongRowAnywhereIsPlannedFor) {
   EXPECT_EQ(total("many.jsonl", "a"), total("long.jsonl", "b"));
 }
 
-TEST_F(MemoryOfRuns, WhatWasMeasuredIsWrittenOnceItIs) {
+TEST_F(MemoryOfRuns, TheMeasurementIsWrittenAsSoonAsItIsTaken) {
   std::string text = recipe();
   const std::string mark = "  run:log(adamw";
   text.insert(text.find(mark),

@@ -43,7 +43,7 @@ TEST_F(MixtureRun, AllNeedsStepsWhereASourceNeverEnds) {
   EXPECT_NE(error.find("set steps"), std::string::npos) << error;
 }
 
-TEST_F(MixtureRun, WeightsStandInOnePlace) {
+TEST_F(MixtureRun, WeightsAreGivenInOnePlaceOnly) {
   const std::string error = run(head() + kSources, "r", false, {},
                                 {"data.2.path=other.jsonl", "data.2.weight=3",
                                  "mixture.stages={ { start = 0, weights = { 1, 1 } } }"});

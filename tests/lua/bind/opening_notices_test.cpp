@@ -14,7 +14,7 @@ class OpeningNotices : public SessionTest {
   }
 };
 
-TEST_F(OpeningNotices, AHeadBesideTheEmbeddingThatItIsTiedToIsSaid) {
+TEST_F(OpeningNotices, AHeadStoredBesideItsTiedEmbeddingIsReported) {
   const std::filesystem::path file = "tiny/model.safetensors";
   std::vector<NamedTensor> tensors;
   const SafetensorsFile old(file);

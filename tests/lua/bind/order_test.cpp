@@ -1,4 +1,4 @@
-// xrun.shuffle, xrun.mixture, xrun.pack and xrun.share_out.
+// xrun.shuffle, xrun.mixture and xrun.pack.
 
 #include "lua/bind/modules.h"
 #include "tests/lua/state/lua_fixture.h"
@@ -32,7 +32,7 @@ TEST_F(LuaOrder, AShuffleByBlocksLeavesThePartialBlockLast) {
   EXPECT_EQ(run("return #xrun.shuffle(0)"), "0");
 }
 
-TEST_F(LuaOrder, AShuffleRefusesWhatIsNoRowOrOption) {
+TEST_F(LuaOrder, AShuffleRefusesUnknownRowsAndOptions) {
   error_has("return xrun.shuffle(10)(10)", "an order of 10 rows has no index 10");
   error_has("return xrun.shuffle(-1)", "a shuffle of -1 rows, wanted at least 0");
   error_has("return xrun.shuffle(10, { blocks = 3 })", "did you mean `block`?");
@@ -48,13 +48,6 @@ TEST_F(LuaOrder, AMixtureGivesSourceAndDraw) {
             "23, 3, 4, nil");
 }
 
-TEST_F(LuaOrder, APackCostsItsTokensOrTheirSquares) {
-  EXPECT_EQ(run("return xrun.pack_cost({ 3, 4 }), xrun.pack_cost({ 3, 4 }, 'tokens_squared')"),
-            "7, 25");
-  error_has("return xrun.pack_cost({ 3 }, 'squares')",
-            "got \"squares\", wanted \"tokens\" or \"tokens_squared\"");
-}
-
 TEST_F(LuaOrder, AMixtureChangesItsWeightsByStages) {
   EXPECT_EQ(run("local mix = xrun.mixture(nil, { batch = 10, shuffle = false, stages = {\n"
                 "  { start = 0, weights = { 1, 0 } }, { start = 5, weights = { 0, 1 } } } })\n"
@@ -65,7 +58,7 @@ TEST_F(LuaOrder, AMixtureChangesItsWeightsByStages) {
             "5");
 }
 
-TEST_F(LuaOrder, AMixtureRefusesWhatIsNoWeightStageOrSize) {
+TEST_F(LuaOrder, AMixtureRefusesBadWeightsStagesAndSizes) {
   error_has("return xrun.mixture({})", "argument 1 (weights): got ");
   error_has("return xrun.mixture({ 1, 'a' })", "wanted a list of numbers");
   error_has("return xrun.mixture({ 1 }, { stages = {} })", "not both");
@@ -87,15 +80,12 @@ TEST_F(LuaOrder, PacksAreListsOfIndicesFromZero) {
   EXPECT_EQ(run(std::string("local packs = xrun.pack({ 3, 7, 4, 6 }, 10)\n") + text), "0 1; 2 3");
   EXPECT_EQ(run(std::string("local packs = xrun.pack(xrun.tensor({ 3, 7, 4, 6 }), 10)\n") + text),
             "0 1; 2 3");
-  EXPECT_EQ(run(std::string("local packs = xrun.share_out({ 1, 9, 5, 4 }, 3)\n") + text),
-            "1; 2; 0 3");
 }
 
-TEST_F(LuaOrder, PackingRefusesWhatDoesNotFit) {
+TEST_F(LuaOrder, PackingRefusesItemsThatDoNotFit) {
   error_has("return xrun.pack({ 3, 11 }, 10)", "packing: item 1 has size 11, the capacity is 10");
   error_has("return xrun.pack({ 3, 1.5 }, 10)", "element 2 of lengths");
   error_has("return xrun.pack(xrun.ones(3), 10)", "argument 1 (lengths): got f32[3]");
-  error_has("return xrun.share_out({ 1 }, 0)", "0 ranks, wanted at least 1");
 }
 
 }  // namespace xrun::order_test

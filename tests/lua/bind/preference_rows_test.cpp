@@ -53,7 +53,8 @@ TEST_F(PreferenceBinding, AChangedModuleIsRefusedOnAResume) {
   const std::string text = head() + "local scale = require './scale'\n" + kLoop;
   ASSERT_EQ(run(text, "r", false, 2), "");
   write_file_atomic("scale.lua", "return 99");
-  has(run(text, "r", true), "cannot resume: the module scale.lua has changed since the run began:\n  digest: ");
+  has(run(text, "r", true),
+      "cannot resume: the module scale.lua has changed since the run began:\n  digest: ");
   write_file_atomic("scale.lua", "return 1");
   EXPECT_EQ(run(text, "r", true), "");
 }
@@ -69,7 +70,7 @@ TEST_F(PreferenceBinding, TheLedgerListsEverySource) {
   EXPECT_EQ(ledger.at("sources").as_array()[2].at("rows").as_int(), 5);
 }
 
-TEST_F(PreferenceBinding, TheDateThatTemplatesSeeIsThatOfTheBeginning) {
+TEST_F(PreferenceBinding, TemplatesSeeTheDateOnWhichTheRunBegan) {
   write_file_atomic("dated.jinja",
                     "{{ strftime_now('%Y-%m-%d') }} {% for m in messages %}{% if m.role == "
                     "'assistant' %}{% generation %}{{ m.content + eos_token }}{% endgeneration %}"

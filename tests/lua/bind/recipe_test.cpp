@@ -67,7 +67,7 @@ local r = f(xrun.ones{4, 5})
             "  called from test.lua:8 in the main chunk");
 }
 
-TEST_F(RecipeRun, AnErrorOfLuaItselfIsShownAlike) {
+TEST_F(RecipeRun, AnErrorOfLuaItselfIsShownTheSameWay) {
   EXPECT_EQ(run(std::string(kHead) + "local p = { chosen = xrun.ones(2) }\n"
                                      "local m = p.chosn + 1\n"),
             "test.lua:3: attempt to perform arithmetic on field 'chosn' (a nil value)\n"
@@ -112,7 +112,7 @@ assert(("x" .. e):find("xtest.lua:3"))
             "");
 }
 
-TEST_F(RecipeRun, AnErrorInsideACoroutineKeepsItsPlace) {
+TEST_F(RecipeRun, AnErrorInsideACoroutineKeepsItsLine) {
   has(run("local f = coroutine.wrap(function()\n  local a = nil + 1\nend)\nf()\n"),
       "test.lua:2: attempt to perform arithmetic on a nil value\n     2 |   local a = nil + 1");
 }

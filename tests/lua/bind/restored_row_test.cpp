@@ -1,6 +1,6 @@
-#include "lua/bind/restored_row.h"
-
 #include <gtest/gtest.h>
+
+#include "lua/bind/data_functions.h"
 
 namespace xrun::restored_row_test {
 namespace {
@@ -14,7 +14,7 @@ struct Change {
 
 class RestoredRow : public testing::TestWithParam<Change> {};
 
-TEST_P(RestoredRow, HasWhatWasLeftAloneAsItWas) {
+TEST_P(RestoredRow, KeepsUnchangedPartsAsTheyWere) {
   const Json original = parse_json(GetParam().original, "original");
   const Json value = parse_json(GetParam().value, "value");
   EXPECT_EQ(dump_json(restored_row(value, original)), GetParam().wanted);

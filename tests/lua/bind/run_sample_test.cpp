@@ -6,7 +6,7 @@ namespace xrun::run_sample_test {
 
 using RunSample = SessionTest;
 
-TEST_F(RunSample, OptionsDecideWhatIsDrawn) {
+TEST_F(RunSample, OptionsDecideTheSamples) {
   EXPECT_EQ(run(head() + R"(
 local function texts(options)
   local all = {}
@@ -53,7 +53,7 @@ assert(none.length and not pcall(function() return none.score end), "no row has 
             "");
 }
 
-TEST_F(RunSample, NoTokensMakeNoAnswersAndNoMetrics) {
+TEST_F(RunSample, ZeroTokensGiveNoAnswersAndNoMetrics) {
   EXPECT_EQ(run(head() + R"(
 local none = run:sample(policy, valid, 3, { max_tokens = 0, score = "topic" })
 assert(#none == 0)
@@ -65,7 +65,7 @@ run:log(none)
 }
 
 // Rows are anybody's: what they hold is shown, never obeyed.
-TEST_F(RunSample, WhatRowsHoldCannotCommandATerminal) {
+TEST_F(RunSample, ControlsInRowsDoNotReachTheTerminal) {
   std::string rows = read_file("pairs.jsonl");
   const std::string question = "What is ";
   for (size_t at = 0; (at = rows.find(question, at)) != std::string::npos; ++at) {

@@ -7,7 +7,7 @@ namespace xrun::run_test {
 
 using RunBinding = SessionTest;
 
-TEST_F(RunBinding, WhatARecipeDrawsIsTheSameInEveryRunAndResumed) {
+TEST_F(RunBinding, RandomNumbersOfARecipeAreTheSameInEveryRunAndResumed) {
   expect_same_when_resumed(head() + R"(
 local first = xrun.rand({1}):item() + math.random()
 local function noisy(p)
@@ -49,7 +49,7 @@ end
                            {2, 4, 6});
 }
 
-TEST_F(RunBinding, AnEmptySetGivesMetricsThatMayBeAsked) {
+TEST_F(RunBinding, MetricsOfAnEmptySetReadAsNil) {
   EXPECT_EQ(run(head("fraction = 0") + R"(
 local none = run:evaluate(valid, dpo)
 assert(none.loss == nil and #none == 0)
@@ -137,7 +137,7 @@ end
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
 
-TEST_F(RunBinding, WhatFollowsABreakResumesToTheSame) {
+TEST_F(RunBinding, CodeAfterABreakResumesToTheSame) {
   expect_same_when_resumed(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
   run:log(adamw:step(batch, dpo))
@@ -171,7 +171,7 @@ assert(run.step == 4)
             "");
 }
 
-TEST_F(RunBinding, StopEndsTheRunAndSaysWhy) {
+TEST_F(RunBinding, StopEndsTheRunAndPrintsTheReason) {
   EXPECT_EQ(run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
   adamw:step(batch, dpo)
@@ -202,7 +202,7 @@ assert(run.state.worst == -math.huge)
                            {1, 3});
 }
 
-TEST_F(RunBinding, AValueThatStateCannotHoldLosesNothing) {
+TEST_F(RunBinding, AValueThatStateCannotHoldIsRefusedWithoutLoss) {
   // A new name is refused at its own line.
   const std::string loop = R"(
 for step, batch in run:steps(train, cfg.batch) do

@@ -43,7 +43,7 @@ TEST_F(ScorerBinding, MayBeSavedBesideItsPolicy) {
   expect_same_when_resumed(reward(kLoop, "policy = policy, scorer = scorer"), {2});
 }
 
-TEST_F(ScorerBinding, WantsAPolicyAndAView) {
+TEST_F(ScorerBinding, RefusesArgumentsThatAreNotAPolicyOrAView) {
   has(run(reward("xrun.scorer(adamw)\n"), "a"), "(policy): got AdamW, wanted a Policy");
   has(run(reward("scorer:score(3)\n"), "b"), "(view): got 3, wanted a View");
   has(run(reward("xrun.run(cfg, { x = train })\n"), "c"),

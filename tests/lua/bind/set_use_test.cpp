@@ -62,7 +62,7 @@ assert(longest.trained == 5 and longest.measured == 5, longest.trained .. " " ..
             "");
 }
 
-TEST_F(SetUse, AStepWithoutATrainedTokenMakesNoUpdateAndSaysSo) {
+TEST_F(SetUse, AStepWithoutATrainedTokenReportsThatItMadeNoUpdate) {
   EXPECT_EQ(run(opening("tokens = 20", "max_length = 20, shuffle = false, epochs = 1") + R"(
 local train = xrun.tokens({ { path = "tokens.jsonl" } }, policy)
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
@@ -76,13 +76,13 @@ assert(skipped == 5 and adamw.update_count == 1, skipped)
 )",
                 "r"),
             "");
-  has(output_, "step 0: no update, as the weights of its trained tokens add up to 0");
+  has(output_, "step 0: no update, because the weights of its trained tokens add up to 0");
   EXPECT_EQ(output_.find("step 1: no update"), std::string::npos);
   has(output_, "in 5 steps, whose trained tokens all weigh 0");
   EXPECT_EQ(metrics("r").front(), R"({"step":0,"train/skipped":1.0,"train/lr":0.001})");
 }
 
-TEST_F(SetUse, ASetWithoutATrainedTokenIsSaidToBeUnmeasured) {
+TEST_F(SetUse, ASetWithoutATrainedTokenIsReportedAsUnmeasured) {
   const std::string recipe = opening("sequences = 5") + R"(
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 local light = xrun.chat({ { path = "other.jsonl", fields = { weight = "w" } } }, policy)
@@ -156,7 +156,7 @@ end
   has(run(recipe, "broken", true), "delete the file to go on without the sources that it lists");
 }
 
-TEST_F(SetUse, ValidationFilesKnowNoStagesAndNoFunctionsOfSingleSources) {
+TEST_F(SetUse, ValidationFilesIgnoreStagesAndRefuseFunctionsOfSingleSources) {
   const std::string staged =
       "mixture = { stages = { { start = 0, weights = { 1, 1 } }, { start = 1, weights = { 1, 2 } "
       "} } }, valid = { data = { { path = 'other.jsonl' } } }";
@@ -177,7 +177,7 @@ TEST_F(SetUse, ValidationFilesKnowNoStagesAndNoFunctionsOfSingleSources) {
   EXPECT_EQ(open("cfg.data"), "");
 }
 
-TEST_F(SetUse, ASplitThatHoldsOutNothingSaysSo) {
+TEST_F(SetUse, ASplitThatHoldsOutNothingIsReported) {
   write_file_atomic("one.txt", "a text\nof two lines\n");
   const std::string open = "local train, valid = xrun.text({ { path = '";
   const std::string split = "' } }, policy):split { fraction = 0.1 }\n";
@@ -188,7 +188,7 @@ TEST_F(SetUse, ASplitThatHoldsOutNothingSaysSo) {
   EXPECT_EQ(output_.find("holds out nothing"), std::string::npos);
 }
 
-TEST_F(SetUse, AMapThatTouchesNothingKeepsNullsInLists) {
+TEST_F(SetUse, AMapThatChangesNothingKeepsNullsInLists) {
   EXPECT_EQ(run(opening("sequences = 4") + R"(
 local same = xrun.chat(cfg.data, policy, { map = function(row) return row end })
 assert(#same == 10)

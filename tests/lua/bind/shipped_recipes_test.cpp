@@ -1,6 +1,6 @@
-// The recipes over pairs and labelled answers, run from recipes/ on a tiny model: each starts at the
-// loss that its equation gives where policy and reference are equal (a reward model: where its head
-// is zero), learns, and resumes to the same bits.
+// The recipes over pairs and labelled answers, run from recipes/ on a tiny model: each starts at
+// the loss that its equation gives where policy and reference are equal (a reward model: where its
+// head is zero), learns, and resumes to the same bits.
 
 #include <algorithm>
 #include <cmath>
@@ -137,7 +137,8 @@ TEST_P(MarginsApart, AreLoggedForPolicyAndReference) {
     return values("r", "train/" + name).at(step);
   };
   for (const size_t step : {0, 1}) {
-    const double policy = metric("margin_policy", step), reference = metric("margin_reference", step);
+    const double policy = metric("margin_policy", step),
+                 reference = metric("margin_reference", step);
     EXPECT_NEAR(policy, metric("logprob_chosen", step) - metric("logprob_rejected", step), 1e-4);
     EXPECT_NEAR(0.1 * (policy - reference),
                 metric("reward_chosen", step) - metric("reward_rejected", step), 1e-4);
@@ -146,6 +147,29 @@ TEST_P(MarginsApart, AreLoggedForPolicyAndReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, MarginsApart, testing::Values(kStarts[0], pair_loss("hinge", 1)),
+                         [](const auto& info) { return name_of(info.param); });
+
+class LabelledRewards : public ShippedRecipes {};
+
+// reward = (g d + (n - g) u) / n of g good answers with mean reward d and n - g bad ones with u.
+TEST_P(LabelledRewards, AreMeansOverTheirOwnRows) {
+  ASSERT_EQ(run(text(), "r", false, 3, sets({"optim.lr=0.003", "optim.warmup=0"})), "");
+  const std::vector<double> good = values("r", "train/reward_desirable");
+  const std::vector<double> bad = values("r", "train/reward_undesirable");
+  const std::vector<double> all = values("r", "train/reward"), margin = values("r", "train/margin");
+  EXPECT_EQ(values("r", "train/kl").size(), 3u);
+  ASSERT_EQ(margin.size(), 3u);  // both labels are in each of these batches
+  EXPECT_EQ(margin[0], 0);
+  for (const size_t step : {1, 2}) {
+    EXPECT_NEAR(margin[step], good[step] - bad[step], 1e-9);
+    const double count = 16 * (all[step] - bad[step]) / margin[step];
+    EXPECT_NEAR(count, std::round(count), 1e-3);
+    EXPECT_GT(std::round(count), 0);
+    EXPECT_LT(std::round(count), 16);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LabelledRewards, testing::Values(Start{.recipe = "kto", .loss = 0.5}),
                          [](const auto& info) { return name_of(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipes, testing::ValuesIn(kStarts),

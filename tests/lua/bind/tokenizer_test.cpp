@@ -25,19 +25,6 @@ TEST_F(LuaText, TextComesBackFromItsTokens) {
             "caf\u00e9 <s>, true, 2, c");
 }
 
-TEST_F(LuaText, AStreamNeverSplitsACharacter) {
-  EXPECT_EQ(
-      run_with("local ids = tok:encode('a\\195\\169b')\n"
-               "local stream, parts = tok:stream(), {}\n"
-               "for i = 0, ids:size(0) - 1 do parts[#parts + 1] = stream:push(ids[i]:item()) end\n"
-               "parts[#parts + 1] = stream:finish()\n"
-               "return table.concat(parts, '|')"),
-      "a||\u00e9|b|");
-  EXPECT_NE(error(kOpen + "local s = tok:stream(); s:finish(); return s:push(1)")
-                .find("this stream is finished"),
-            std::string::npos);
-}
-
 TEST_F(LuaText, PiecesAndIdsNameEachOther) {
   EXPECT_EQ(run_with("local id = tok:id_of('a')\n"
                      "return tok:piece(id), tok:id_of('no such piece'), #tok > id"),
@@ -45,7 +32,7 @@ TEST_F(LuaText, PiecesAndIdsNameEachOther) {
 }
 
 TEST_F(LuaText, IdsOutsideTheVocabularyAreRefused) {
-  EXPECT_NE(error(kOpen + "return tok:decode({ -1 })").find("-1 is no token id"),
+  EXPECT_NE(error(kOpen + "return tok:decode({ -1 })").find("-1 is not a token id"),
             std::string::npos);
   EXPECT_NE(error(kOpen + "return tok:piece(99999)").find("got 99999, wanted 0 to"),
             std::string::npos);
@@ -74,7 +61,7 @@ TEST_F(LuaText, ATemplateRendersWithSpansAndMasks) {
             "assistant/, 1");
 }
 
-TEST_F(LuaText, ATemplateRefusesWhatIsNoConversation) {
+TEST_F(LuaText, ATemplateRefusesValuesThatAreNotConversations) {
   const std::string open = kOpen + "local chat = xrun.template(tok, 'chatml')\n";
   EXPECT_NE(error(open + "return chat:render({})").find("the conversation is empty"),
             std::string::npos);

@@ -36,7 +36,7 @@ class GemmSetting : public SessionTest {
   }
 };
 
-TEST_F(GemmSetting, IsMeasuredSaidAndKeptInTheRecord) {
+TEST_F(GemmSetting, IsMeasuredReportedAndStoredInTheRecord) {
   ASSERT_EQ(run(recipe("dtype = 'bf16'"), "a"), "");
   has(output_, "ms a product with its gradients");
   has(output_, "measured now");
@@ -61,7 +61,7 @@ TEST_F(GemmSetting, AResumeTakesTheRunsOwnWhateverTheMachineRemembers) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
 }
 
-TEST_F(GemmSetting, ADamagedRecordIsChosenAnewAndSaid) {
+TEST_F(GemmSetting, ADamagedRecordIsReportedAndMeasuredAgain) {
   const std::string text = recipe("dtype = 'bf16'");
   ASSERT_EQ(run(text, "a", false, 2), "");
   Json all = record("a");
@@ -73,7 +73,7 @@ TEST_F(GemmSetting, ADamagedRecordIsChosenAnewAndSaid) {
   EXPECT_TRUE(choice("a").is_object());
 }
 
-TEST_F(GemmSetting, ARecordWithoutAnyChoiceIsSaidToo) {
+TEST_F(GemmSetting, ARecordWithoutAChoiceIsReported) {
   const std::string text = recipe("dtype = 'bf16'");
   for (const char* measured : {R"({"gemm":"fp32"})", "5", "{}", "null"}) {
     const std::string dir = "run_" + std::to_string(std::string(measured).size());

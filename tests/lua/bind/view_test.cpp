@@ -30,7 +30,7 @@ end
             "");
 }
 
-TEST_F(ViewBinding, AWrongFieldSaysWhatItCouldBe) {
+TEST_F(ViewBinding, AWrongFieldNameGetsASuggestion) {
   const auto assign = [&](const std::string& line) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do " + line + " end\n", "r",
                true);
@@ -41,7 +41,7 @@ TEST_F(ViewBinding, AWrongFieldSaysWhatItCouldBe) {
   has(assign("batch.row = xrun.rand{8}"), "batch.row belongs to the data");
 }
 
-TEST_F(ViewBinding, AColumnIsNotKeptUnderANameThatBatchesHave) {
+TEST_F(ViewBinding, AnExtraColumnMayNotHaveTheNameOfABatchField) {
   run(head(), "r");  // documents the classes
   int names = 0;
   for (const DocEntry& entry : doc_entries()) {
@@ -59,7 +59,7 @@ TEST_F(ViewBinding, AColumnIsNotKeptUnderANameThatBatchesHave) {
   EXPECT_GE(names, 15);
 }
 
-TEST_F(ViewBinding, KeptStringsAreLists) {
+TEST_F(ViewBinding, StringsOfExtraColumnsAreLists) {
   EXPECT_EQ(run(head() + R"(
 local function look(p)
   assert(#p.topic == p.size and type(p.topic[1]) == "string" and p.chosen.topic[1] == p.topic[1])
@@ -74,7 +74,7 @@ end
             "");
 }
 
-TEST_F(ViewBinding, ASlipOfASidesNameFindsTheSide) {
+TEST_F(ViewBinding, AMisspeltSideIsSuggested) {
   const std::string text = run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
   adamw:step(batch, function(p) return policy:logprob(p.choosen) end)

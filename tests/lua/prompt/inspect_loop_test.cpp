@@ -3,10 +3,10 @@
 #include "lua/prompt/inspect_loop.h"
 
 #include "core/train/policy.h"
+#include "lua/bind/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
-#include "lua/bind/run_loop.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::inspect_loop_test {
@@ -48,17 +48,17 @@ TEST_F(InspectLoop, ShowsThePacksThatTrainWithoutWeights) {
   EXPECT_FALSE(session->policy()->loaded());
 }
 
-TEST_F(InspectLoop, AStepOfNoLoopIsRefused) {
+TEST_F(InspectLoop, AStepOutsideTheLoopIsRefused) {
   const auto session = open(head() + loop_);
   try {
     inspect_loop(*session->pause(), "test.lua", 4);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "step 4 is not of this loop: it has 0 to 3");
+    EXPECT_STREQ(error.what(), "this loop has no step 4; its steps are 0 to 3");
   }
 }
 
-TEST_F(InspectLoop, ThePromptShowsRowsOfTheBatchInHand) {
+TEST_F(InspectLoop, ThePromptShowsRowsOfTheCurrentBatch) {
   const auto session = open(head() + loop_);
   const auto paused = std::make_shared<PausedRun>(session->hooks());
   Prompt prompt(session->state(), console_);

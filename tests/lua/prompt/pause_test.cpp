@@ -4,8 +4,8 @@
 
 #include "core/base/interrupt.h"
 #include "core/run/signals.h"
-#include "lua/prompt/pause_hooks.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/pause_hooks.h"
 #include "tests/lua/bind/two_phases.h"
 
 namespace xrun::pause_test {
@@ -66,7 +66,7 @@ TEST_F(Pause, TheStepOfALaterLoopIsPausedAtThere) {
   EXPECT_TRUE(knows_later);
 }
 
-TEST_F(Pause, AStepThatNeverComesIsSaid) {
+TEST_F(Pause, AStepThatIsNeverReachedIsReported) {
   ASSERT_EQ(run_with(head() + loop_, "r", 4), "");
   EXPECT_TRUE(pauses_.empty());
   EXPECT_TRUE(has(output_, "--repl-at 4: no body of this step began; the run has 4 bodies"));
@@ -82,7 +82,7 @@ TEST_F(Pause, ASignalPausesAfterTheBody) {
   EXPECT_EQ(pauses_, (std::vector<int64_t>{1, 1}));
 }
 
-TEST_F(Pause, ASignalUnderAnOpenPromptIsForNothing) {
+TEST_F(Pause, ASignalUnderAnOpenPromptIsIgnored) {
   const auto visit = [](PauseHooks&) {
     const SignalManner before = set_signal_manner(SignalManner::kPrompt);
     raise(SIGUSR1);

@@ -5,8 +5,8 @@
 #include <csignal>
 
 #include "core/train/policy.h"
-#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::paused_run_test {
@@ -95,7 +95,7 @@ class Steps : public SessionTest {
       "  run:log(adamw:step(batch, dpo))\nend\n";
 };
 
-TEST_F(Steps, AStepGivesWhatARunLogs) {
+TEST_F(Steps, AStepReturnsTheMetricsThatARunLogs) {
   ASSERT_EQ(run(head() + loop_, "r"), "");
   const auto lines = metrics("r");
   open(head() + loop_);
@@ -134,7 +134,7 @@ TEST_F(Steps, AnotherObjectiveAppliesFromTheNextBodyOn) {
 }
 
 // A recipe need not give its run the optimizer.
-TEST_F(Steps, AgainPutsBackAnOptimizerThatIsNotSaved) {
+TEST_F(Steps, AgainRestoresAnOptimizerThatIsNotSaved) {
   std::string text = head();
   const std::string given = ", adamw = adamw";
   ASSERT_NE(text.find(given), std::string::npos);
@@ -153,7 +153,7 @@ TEST_F(Steps, AgainPutsBackAnOptimizerThatIsNotSaved) {
   EXPECT_EQ(sure(paused_->step()), fourth);
 }
 
-TEST_F(Steps, TheRunsStateIsPutBack) {
+TEST_F(Steps, AgainRestoresTheRunsState) {
   open(head() + loop_);
   paused_->step();
   paused_->again();
@@ -162,7 +162,7 @@ TEST_F(Steps, TheRunsStateIsPutBack) {
 }
 
 // The call is made again with the same objective, which reads the recipe's names as they are then.
-TEST_F(Steps, AnObjectiveThatFailsWaitsToBeMended) {
+TEST_F(Steps, AfterAFailedObjectiveTheRecipeWaits) {
   open(head() + R"(
 local side = "chosen"
 local function nll(p) return -(policy:logprob(p[side])) * 0 + 5 end
@@ -238,7 +238,7 @@ TEST_F(Steps, AnErrorOfTheBodysOwnEndsTheRecipeAndKeepsNames) {
   lua_pop(session_->state(), 1);
 }
 
-TEST_F(Steps, ACallAfterTheLoopWaitsOutsideOfBodies) {
+TEST_F(Steps, AFailedCallAfterTheLoopWaitsOutsideBodies) {
   open(head() + "local side = 'chosen'\n" + loop_ +
        "run:log(run:evaluate(valid, function(p) return policy:logprob(p[side]) end))\n");
   paused_->go_on(4);
@@ -253,7 +253,7 @@ TEST_F(Steps, ACallAfterTheLoopWaitsOutsideOfBodies) {
   } catch (const Error& error) {
     EXPECT_TRUE(has(error.what(),
                     "has left its loop and waits where a call failed, at test.lua:22; "
-                    "step() goes on from there"));
+                    "step() continues from there"));
   }
   assign("side", "'chosen'");
   EXPECT_EQ(paused_->step().values.size(), 0u);
@@ -267,7 +267,7 @@ TEST_F(Steps, ContinueRunsSeveralAndAgainTheLast) {
   EXPECT_EQ(sure(paused_->again()), third);
 }
 
-TEST_F(Steps, TheBatchInHandIsTheNextThenTheLast) {
+TEST_F(Steps, TheCurrentBatchIsTheNextThenTheLast) {
   open(head() +
        "for step, batch in run:steps(train, cfg.batch) do\n"
        "  batch.marked = batch.row * 0 + 7\n  run:log(adamw:step(batch, dpo))\nend\n");

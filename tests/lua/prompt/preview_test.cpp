@@ -100,7 +100,7 @@ TEST_F(PreviewTest, AStepBeyondTheDataIsNamed) {
   }
 }
 
-TEST_F(PreviewTest, WhatIsAssignedTheNextBodySees) {
+TEST_F(PreviewTest, TheNextBodySeesAssignments) {
   const auto session = open(head() +
                             "local seen = 'nothing'\nfor step, batch in run:steps(train, "
                             "cfg.batch) do seen = seen .. ' ' .. tostring(dpo) end\n");
@@ -124,7 +124,7 @@ TEST_F(PreviewTest, AnObjectiveThatIsAnUpvalueCanBeAssigned) {
   EXPECT_EQ(value(*session, "seen"), "7");
 }
 
-TEST_F(PreviewTest, GoesOnToTheEndAndShowsTheNamesThere) {
+TEST_F(PreviewTest, RunsToTheEndAndShowsTheNamesThere) {
   const auto session = open(head() + loop_ + "local last = 'here'");
   ASSERT_NE(session->pause(), nullptr);
   EXPECT_FALSE(session->resume());
@@ -134,7 +134,7 @@ TEST_F(PreviewTest, GoesOnToTheEndAndShowsTheNamesThere) {
   EXPECT_TRUE(session->policy()->loaded());
 }
 
-TEST_F(PreviewTest, ARecipeWithoutALoopSaysSo) {
+TEST_F(PreviewTest, ARecipeWithoutALoopIsReported) {
   const auto session = open(head());
   EXPECT_EQ(session->pause(), nullptr);
   EXPECT_EQ(session->error(), nullptr);
@@ -162,7 +162,7 @@ TEST_F(PreviewTest, ASyntaxErrorOrABadConfigLeavesAState) {
   EXPECT_TRUE(config->error()->usage);
 }
 
-TEST_F(PreviewTest, WithoutARecipeThereIsAState) {
+TEST_F(PreviewTest, WithoutARecipeThereIsABareState) {
   const auto session = open_preview({}, console_);
   EXPECT_EQ(session->error(), nullptr);
   EXPECT_EQ(session->pause(), nullptr);
@@ -184,7 +184,7 @@ TEST_F(PreviewTest, ALoopInACoroutineOfTheRecipesOwnIsAnError) {
   const auto session = open(head() + "coroutine.wrap(function()\n" + loop_ + "end)()\n");
   ASSERT_NE(session->error(), nullptr);
   EXPECT_TRUE(has(session->error()->text(), "test.lua:18: "));
-  EXPECT_TRUE(has(session->error()->text(), "coroutine of the recipe's own"));
+  EXPECT_TRUE(has(session->error()->text(), "runs in a coroutine"));
 }
 
 }  // namespace

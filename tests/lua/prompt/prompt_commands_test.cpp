@@ -7,7 +7,7 @@
 namespace xrun::prompt_commands_test {
 namespace {
 
-TEST_F(PromptTest, HelpListsEveryCommandWithWords) {
+TEST_F(PromptTest, HelpListsEveryCommandWithADescription) {
   const std::string text = say(":help");
   for (const PromptCommand& command : prompt_->commands()) {
     EXPECT_NE(text.find(":" + command.name), std::string::npos) << command.name;
@@ -20,7 +20,7 @@ TEST_F(PromptTest, HelpListsEveryCommandWithWords) {
 }
 
 // With the verbs of a recipe at hand; at a prompt alone its commands come last.
-TEST_F(PromptTest, HelpBeginsWithWhatIsAboutTheRecipe) {
+TEST_F(PromptTest, HelpBeginsWithTheCommandsOfTheRecipe) {
   std::string text = say(":help");
   EXPECT_LT(text.find(":time CHUNK"), text.find(":reload"));
   prompt_->add_verb("leap", {}, {}, "One body.", [](lua_State*) { return 0; });
@@ -32,7 +32,7 @@ TEST_F(PromptTest, HelpBeginsWithWhatIsAboutTheRecipe) {
 
 TEST_F(PromptTest, AnUnknownCommandNamesTheNearest) {
   EXPECT_EQ(say(":tme x"),
-            "failed: there is no :tme; did you mean `:time`?; :help lists what there is");
+            "failed: there is no :tme; did you mean `:time`?; :help lists the commands");
 }
 
 TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
@@ -49,7 +49,7 @@ TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
   EXPECT_TRUE(says(":doc nothing_like_it", "failed: nothing is called nothing_like_it"));
 }
 
-TEST_F(PromptTest, OpsTakesAPartOfANameOrAPattern) {
+TEST_F(PromptTest, OpsTakesAPieceOfANameOrAPattern) {
   EXPECT_TRUE(says(":ops logsumexp", "logsumexp"));
   EXPECT_TRUE(says(":ops inear_hea*", "failed: no operator matches"));
   EXPECT_TRUE(says(":ops *linear_hea*", "xrun.ops.xrun.linear_head\n1 operators"));
@@ -68,15 +68,15 @@ TEST_F(PromptTest, SrcShowsAFunctionAsItWasTyped) {
   EXPECT_TRUE(says(":src 1", "1 is not a function"));
 }
 
-TEST_F(PromptTest, TimeSaysSecondsAndBytes) {
+TEST_F(PromptTest, TimePrintsSecondsAndBytes) {
   EXPECT_TRUE(says(":time xrun.ones(1000, 1000)", " s; tensors on the CPU: "));
   EXPECT_TRUE(says(":time error 'no'", "failed: "));
   EXPECT_TRUE(says(":time", "wanted :time CHUNK"));
 }
 
-TEST_F(PromptTest, MemListsWhatIsHeld) {
+TEST_F(PromptTest, MemListsTheMemoryInUse) {
   EXPECT_TRUE(says(":mem", "Lua's heap"));
-  EXPECT_TRUE(says(":mem", "tensors that Lua names"));
+  EXPECT_TRUE(says(":mem", "tensors with a Lua handle"));
 }
 
 TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
@@ -89,10 +89,10 @@ TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
   EXPECT_TRUE(says(":save " + file.string(), "2 inputs in "));
   EXPECT_EQ(read_file(file),
             "-- Inputs of a prompt; xrun repl < xrun_prompt_save.lua\nx = 1\nx + 1\n");
-  EXPECT_TRUE(says(":save " + file.string(), "is there already"));
+  EXPECT_TRUE(says(":save " + file.string(), " exists; choose another name"));
 }
 
-TEST_F(PromptTest, WhatWantsARecipeSaysSo) {
+TEST_F(PromptTest, CommandsThatNeedARecipeFailWithoutOne) {
   EXPECT_TRUE(says(":batch", "failed: this needs a recipe paused at its loop"));
   EXPECT_TRUE(says(":reload", "failed: this needs a recipe paused at its loop"));
   EXPECT_TRUE(says(":set beta 1", "failed: there is no config"));
@@ -118,7 +118,7 @@ TEST_F(PromptTest, CompletesNamesFieldsAndMethods) {
   EXPECT_EQ(ways("repea"), "0: repeat");
 }
 
-TEST_F(PromptTest, CompletesThroughCallsByTheirWords) {
+TEST_F(PromptTest, CompletesThroughCallsByTheirDocStrings) {
   EXPECT_EQ(ways("xrun.tensor({1, 2}):cumsu"), "20: cumsum cumsum_");
   EXPECT_EQ(ways("xrun.ones(3):sum():tolis"), "19: tolist");
   EXPECT_EQ(ways("xrun.policy('x'):token_lo"), "17: token_logprob");

@@ -29,6 +29,18 @@ TEST_F(PromptTest, TheLastValueIsAName) {
   EXPECT_EQ(say("_"), "43");
 }
 
+TEST_F(PromptTest, ExitAndQuitLeaveUnlessTheyAreNames) {
+  for (const char* word : {"exit", "quit", " quit() ", "exit()"}) {
+    prompt_->stay();
+    EXPECT_EQ(say(word), "");
+    EXPECT_TRUE(prompt_->leaving()) << word;
+  }
+  prompt_->stay();
+  say("quit = 7");
+  EXPECT_EQ(say("quit"), "7");
+  EXPECT_FALSE(prompt_->leaving());
+}
+
 TEST_F(PromptTest, TopLevelLocalsPersistAndFunctionsSeeThem) {
   EXPECT_EQ(say("local n = 1"), "");
   EXPECT_EQ(say("local function next_n() n = n + 1; return n end"), "");
@@ -69,7 +81,7 @@ TEST_F(PromptTest, BytecodeIsAnErrorOfItsInputAlone) {
     EXPECT_FALSE(prompt_->wants_more(code));
     EXPECT_TRUE(prompt_->evaluate(code).failed);
   }
-  EXPECT_TRUE(says("\x1bLJabc", "this is bytecode; what is typed is text"));
+  EXPECT_TRUE(says("\x1bLJabc", "this is bytecode; inputs are text"));
   EXPECT_EQ(say("2 + 2"), "4");
 }
 
@@ -140,7 +152,7 @@ TEST_F(PromptTest, AFramesNamesComeFirstAndAreAssignedInPlace) {
   EXPECT_EQ(say("beta"), "1");
 }
 
-TEST_F(PromptTest, AVerbComesBeforeWhatTheFrameCannotCall) {
+TEST_F(PromptTest, AVerbHidesTheFramesName) {
   prompt_->set_names(std::make_shared<TwoNames>(0.5));
   prompt_->add_verb("beta", {}, {"integer"}, "Gives twelve.", [](lua_State* L) {
     lua_pushnumber(L, 12);
@@ -160,7 +172,7 @@ TEST_F(PromptTest, AFunctionTypedHereOutlivesThePrompt) {
   EXPECT_EQ(lua_tonumber(L, -1), 6.0);
 }
 
-TEST_F(PromptTest, VerbsAreNamesWithWords) {
+TEST_F(PromptTest, VerbsAreDocumentedNames) {
   prompt_->add_verb("count_up", {{"n", "integer"}}, {"integer"}, "Counts one up.",
                     [](lua_State* L) {
                       lua_pushnumber(L, lua_tonumber(L, 1) + 1);
@@ -171,9 +183,7 @@ TEST_F(PromptTest, VerbsAreNamesWithWords) {
   EXPECT_TRUE(says(":doc count_up", "Counts one up."));
 }
 
-TEST_F(PromptTest, APromptsVerbsWorkAtAPromptAlone) {
-  EXPECT_THROW(Prompt::of(prompt_->lua()), Error);
-}
+TEST_F(PromptTest, VerbsWorkOnlyAtAPrompt) { EXPECT_THROW(Prompt::of(prompt_->lua()), Error); }
 
 // ---- interruption
 

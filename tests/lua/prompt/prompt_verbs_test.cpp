@@ -2,7 +2,6 @@
 
 #include "lua/prompt/prompt_verbs.h"
 
-#include "lua/prompt/named_objective.h"
 #include "tests/lua/prompt/verbs_fixture.h"
 
 namespace xrun::prompt_verbs_test {
@@ -19,7 +18,7 @@ TEST_F(Verbs, StepShowsWhatWasLoggedAndAgainTheSame) {
   EXPECT_EQ(say("batch().step"), "1");
 }
 
-TEST_F(Verbs, AnObjectiveTypedAnewIsWhatTheNextBodyTrains) {
+TEST_F(Verbs, TheNextBodyTrainsARedefinedObjective) {
   open(head() + loop_);
   say("step()");
   EXPECT_EQ(say("dpo = function(p) return 0 * policy:logprob(p.chosen) + 2 end"), "");
@@ -32,7 +31,7 @@ TEST_F(Verbs, AnObjectiveTypedAnewIsWhatTheNextBodyTrains) {
   EXPECT_TRUE(has(log, "function dpo(p) return 0 * policy:logprob(p.chosen) + 3 end"));
 }
 
-TEST_F(Verbs, AValueThatCannotBeShownIsAssignedAllTheSame) {
+TEST_F(Verbs, AValueThatCannotBeShownIsStillAssigned) {
   open(head() + "local best = 1\n" + loop_);
   say("step()");
   EXPECT_EQ(say("best = setmetatable({ n = 7 }, { __tostring = function() error 'no' end })"), "");
@@ -86,8 +85,9 @@ end
 )");
   say("broken = true");
   EXPECT_TRUE(says("step()", "no"));
-  EXPECT_TRUE(says("batch = 5", "`batch` is a verb of the prompt; the recipe's local of that name "
-                                "is left alone"));
+  EXPECT_TRUE(says("batch = 5",
+                   "`batch` is a verb of the prompt and cannot be assigned; the recipe's local of "
+                   "that name is unchanged"));
   EXPECT_EQ(say("batch().step"), "0");
   say("broken = false");
   say("step()");
@@ -95,26 +95,39 @@ end
 }
 
 // Neither a folder in its place nor a full disk ends the session.
-TEST_F(Verbs, ALogThatCannotBeWrittenIsSaidOnce) {
+TEST_F(Verbs, ALogThatCannotBeWrittenIsReportedOnce) {
   open(head() + loop_);
   const auto log = session_->session().run->run().dir().path() / "log.txt";
   std::filesystem::create_symlink("/dev/full", log);
   EXPECT_EQ(say("1 + 1"), "2");
-  EXPECT_TRUE(has(said_, "what is done at the prompt is not in the run's log"));
+  EXPECT_TRUE(has(said_, "inputs of the prompt cannot be written to the run's log"));
   said_.clear();
   EXPECT_EQ(say("2 + 2"), "4");
   EXPECT_EQ(said_, "");
 }
 
-TEST_F(Verbs, RowsComeWithTheirPlaces) {
+TEST_F(Verbs, RowsComeWithFileAndLine) {
   open(head() + loop_);
   say("step()");
   EXPECT_TRUE(says("rows{ by = 'margin', n = 2 }", "margin of dpo of 4 rows"));
   EXPECT_EQ(say("#_"), "2");
   EXPECT_TRUE(says("rows{ by = 'margin', n = 3, of = valid }[1].row", "pairs.jsonl:"));
   EXPECT_TRUE(says("rows{ by = 'margn' }", "did you mean"));
+  EXPECT_TRUE(says("rows{ n = 1 }", "4 rows, the highest first"));
+  EXPECT_TRUE(says("rows{ n = 1, highest = false }", "4 rows, the lowest first"));
   EXPECT_TRUE(
       says("local r = rows{ by = 'loss', n = 4 }; return r[1].value >= r[4].value", "true"));
+}
+
+// A row of pairs.jsonl has a prompt and two answers; none is cut to a column of a table.
+TEST_F(Verbs, RowsShowPromptAndAnswersOnLinesOfTheirOwn) {
+  open(head() + loop_);
+  const std::string text = say("rows{ n = 1 }");
+  for (const char* label : {"\n  prompt    ", "\n  chosen    ", "\n  rejected  "}) {
+    EXPECT_TRUE(has(text, label)) << text;
+  }
+  EXPECT_EQ(say("local r = rows{ n = 1 }[1]; return r.prompt ~= '' and r.text ~= r.rejected"),
+            "true");
 }
 
 TEST_F(Verbs, TwoObjectivesAreCompared) {
@@ -140,7 +153,7 @@ TEST_F(Verbs, AnObjectivesGradientIsChecked) {
   EXPECT_TRUE(says("gradcheck(wrong)", "pairs.jsonl:"));
 }
 
-TEST_F(Verbs, TheRowWhoseGradientIsNoNumberIsNamed) {
+TEST_F(Verbs, TheRowWithANanGradientIsNamed) {
   open(head() + loop_);
   say("step()");
   say("function broken(at) return function(p) local by = { 1, 1 }; by[at] = 0 / 0; "
@@ -154,14 +167,14 @@ TEST_F(Verbs, TheRowWhoseGradientIsNoNumberIsNamed) {
 }
 
 // A wrong gradient is wrong at any scale, or too small to be told; never right.
-TEST_F(Verbs, ASmallWrongGradientIsNotSaidToAgree) {
+TEST_F(Verbs, ASmallWrongGradientDoesNotPass) {
   open(head() + loop_);
   say("function scaled(by) return function(p) local x = policy:logprob(p.chosen) "
       "return x * x:detach() * by end end");
   EXPECT_TRUE(says("gradcheck(scaled(1e-8))", "0 of 4 rows agree"));
   EXPECT_TRUE(says("gradcheck(scaled(1e-8)).worst > 0.49", "true"));
   EXPECT_TRUE(says("gradcheck(scaled(1e-18))", "no row's slope is large enough"));
-  EXPECT_TRUE(says("gradcheck(scaled(1e-18))", "4 rows have a slope so small"));
+  EXPECT_TRUE(says("gradcheck(scaled(1e-18))", "4 rows have a slope too small"));
   EXPECT_TRUE(says("gradcheck(scaled(1e-18)).unsure", "4"));
 }
 
@@ -171,8 +184,9 @@ TEST_F(Verbs, SaveWritesTheSettingsToo) {
   say(":set betta 1");
   say("cfg.beta * 2");
   EXPECT_TRUE(says(":save saved.lua", "2 inputs in saved.lua"));
-  EXPECT_EQ(read_file("saved.lua"),
-            "-- Inputs of a prompt; xrun repl test.lua < saved.lua\n:set beta 0.25\ncfg.beta * 2\n");
+  EXPECT_EQ(
+      read_file("saved.lua"),
+      "-- Inputs of a prompt; xrun repl test.lua < saved.lua\n:set beta 0.25\ncfg.beta * 2\n");
 }
 
 TEST_F(Verbs, TheBatchIsListed) {
@@ -182,7 +196,7 @@ TEST_F(Verbs, TheBatchIsListed) {
   EXPECT_TRUE(says(":batch", "pairs.jsonl:"));
 }
 
-TEST_F(Verbs, ContinueGoesOnAndThenToTheEnd) {
+TEST_F(Verbs, ContinueRunsStepsAndThenToTheEnd) {
   open(head() + loop_);
   say("continue(2)");
   EXPECT_EQ(paused_->pause().step, 2);

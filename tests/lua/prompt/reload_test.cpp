@@ -7,7 +7,7 @@ namespace {
 
 class Reload : public Verbs {};
 
-TEST_F(Reload, GoesOnFromTheSameStepWithTheSameWeights) {
+TEST_F(Reload, ContinuesFromTheSameStepWithTheSameWeights) {
   open(head() + loop_);
   say("step()");
   const std::string second = say("step()");

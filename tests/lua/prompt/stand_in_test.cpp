@@ -2,10 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "core/model/weights/hf_config.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
-#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::stand_in_test {
@@ -112,24 +113,29 @@ for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, distil) end
   for (const auto& [of, leaf] : stand_in_->leaves()) EXPECT_EQ(of.first, "policy tiny");
 }
 
-TEST_F(StandIn, HeadsAnswerAndLogitsAreRefused) {
+TEST_F(StandIn, GivesHeadsAndLogitsWithGradients) {
   const auto session = open(head() + R"(
-local ok, why
+local vocab, graph, finite
 local function entropic(p)
   local h = policy:head(p.chosen, { entropy = true, lse = true, top_k = 3 })
   local falls = (h.top_logprob:narrow(1, 0, 2) - h.top_logprob:narrow(1, 1, 2)):min():item()
   assert(falls > 0 and h.top_id:size(1) == 3)
-  ok, why = pcall(policy.logits, policy, p.chosen)
-  return p.chosen:sum(h.entropy + h.lse + h.logprob)
+  local logits = policy:logits(p.chosen)
+  vocab, graph = logits:size(1), logits.requires_grad
+  finite = logits:isfinite():all():item()
+  return p.chosen:sum(h.entropy + h.lse + h.logprob - logits:log_softmax(-1):amax(-1))
 end
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, entropic) end
 )");
   session->hooks().plan.bodies = 1;
   ASSERT_TRUE(session->resume()) << session->error()->text();
+  EXPECT_EQ(number(*session, "vocab"), read_model_config("tiny").vocab);
   lua_State* L = session->state();
-  ASSERT_TRUE(session->names().push(L, "why"));
-  EXPECT_TRUE(has(report_of(L, -1)->text(), "needs the model"));
-  lua_pop(L, 1);
+  for (const char* name : {"graph", "finite"}) {
+    ASSERT_TRUE(session->names().push(L, name));
+    EXPECT_EQ(lua_toboolean(L, -1), 1) << name;
+    lua_pop(L, 1);
+  }
 }
 
 }  // namespace

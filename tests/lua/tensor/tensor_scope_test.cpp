@@ -37,7 +37,7 @@ TEST_F(TensorScopes, CloseAllButWhatIsReturned) {
             "1, 0, 1");
 }
 
-TEST_F(TensorScopes, NestAndHandReturnedTensorsOutwards) {
+TEST_F(TensorScopes, NestAndPassReturnedTensorsToTheOuterScope) {
   error_has(
       "local inner\n"
       "xrun.scope(function() inner = xrun.scope(function() return xrun.ones(1) end)\n"
@@ -61,7 +61,7 @@ TEST_F(TensorScopes, KeptTensorsOutliveThem) {
       "false, 1");
 }
 
-TEST_F(TensorScopes, GiveEveryByteBack) {
+TEST_F(TensorScopes, ReleaseEveryByte) {
   run("xrun.scope(function() for i = 1, 10 do local t = xrun.ones(1000) end end)");
   EXPECT_EQ(ledger().live_tensors(), 0);
   EXPECT_EQ(ledger().live_bytes(), 0);

@@ -25,7 +25,7 @@ TEST_F(TensorValue, ElementsCanBeSet) {
   EXPECT_EQ(run("local t = xrun.arange(4); t[t:gt(1)] = 0; return t"), "i64[4] cpu\n [0, 1, 0, 0]");
 }
 
-TEST_F(TensorValue, BadIndicesSayWhatIsWanted) {
+TEST_F(TensorValue, BadIndicesNameTheValidForms) {
   error_has("return xrun.ones(2)[5]", "index 5 out of range for tensor of size [2] at dimension 0");
   error_has("return xrun.ones(2)[{0, 0}]", "2 indices for f32[2] cpu");
   error_has("return xrun.ones(2)[true]", "an index is a number");
@@ -43,7 +43,7 @@ TEST_F(TensorValue, ListsGoInAndOut) {
   EXPECT_EQ(run("return xrun.tensor{true, false}.dtype, xrun.tensor{}.shape[1]"), "bool, 0");
   EXPECT_EQ(run("return xrun.tensor({1, 2}, {dtype = 'f32'}):mean():item()"), "1.5");
   error_has("return xrun.tensor{{1, 2}, {3}}", "lists of 2 and of 1 elements in dimension 1");
-  error_has("return xrun.tensor{1, {2}}", "a list stands where a number is wanted");
+  error_has("return xrun.tensor{1, {2}}", "got a list, wanted a number");
   error_has("return xrun.tensor{1, 'a'}", "got \"a\", wanted a number or a boolean");
   error_has("return xrun.tensor({1}, {dtyp = 'f32'})", "did you mean `dtype`?");
 }

@@ -8,6 +8,7 @@
 #include "core/base/strings.h"
 #include "core/run/record/metrics_file.h"
 #include "core/train/batch.h"
+#include "core/train/micro_batch.h"
 #include "core/train/objective_check.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/preview.h"
@@ -56,16 +57,15 @@ std::vector<Side> sides_of(MicroBatch& micro, const Leaves& leaves) {
           {"rejected", side_gradient(micro.rejected(), leaves)}};
 }
 
-// "likelier chosen answers lower the loss (-0.05), likelier rejected answers raise it (+0.04)"
+// "decreases when chosen answers become more likely (slope -0.05), increases when ..."
 std::string sides_text(const std::vector<Side>& sides) {
   std::string out;
   for (const Side& side : sides) {
-    out += fmt::format("{}likelier {}answers {} {} ({:+.3g})", out.empty() ? "" : ", ",
-                       side.name == "all" ? "" : side.name + " ",
-                       side.gradient < 0   ? "lower"
-                       : side.gradient > 0 ? "raise"
-                                           : "do not change",
-                       out.empty() ? "the loss" : "it", side.gradient);
+    out += fmt::format("{}{} when {} become more likely (slope {:+.3g})", out.empty() ? "" : ", ",
+                       side.gradient < 0   ? "decreases"
+                       : side.gradient > 0 ? "increases"
+                                           : "does not change",
+                       side.name == "all" ? "the answers" : side.name + " answers", side.gradient);
   }
   return out;
 }
@@ -93,16 +93,17 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
   }
   if (check.rows.empty()) {
     return Finding{Verdict::kWrong, subject,
-                   "the loss does not depend on the log-probs of trained tokens",
-                   "the objective must use policy:logprob or policy:token_logprob of its views"};
+                   "the loss does not depend on the log-probs of what is trained",
+                   "the objective must use policy:logprob, policy:token_logprob or policy:logits "
+                   "of its views"};
   }
   for (const LogprobCheck::RowSlope& unit : check.rows) {
     if (check.agrees(unit)) continue;
-    const std::string location = micro.row_name(unit.row);
+    const std::string row = micro.row_name(unit.row);
     if (!std::isfinite(unit.analytic) || !std::isfinite(unit.numeric)) {
       return Finding{Verdict::kWrong, subject, "the loss or its gradient is not finite",
                      "look for a logarithm of 0, an exponential of a large number, a division by 0",
-                     location};
+                     row};
     }
     return Finding{detaches ? Verdict::kNote : Verdict::kWrong, subject,
                    fmt::format("the gradient is not that of the loss: along one direction {:.6g}, "
@@ -113,7 +114,7 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
                          "if that is what it means"
                        : "a part of the loss has no gradient (item(), tolist(), floor), or an "
                          "operator has a wrong one",
-                   location};
+                   row};
   }
   return std::nullopt;
 }
@@ -135,7 +136,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
             row};
   }
   Finding finding{Verdict::kOk, subject,
-                  fmt::format("that of {} log-probs equals finite differences; {}",
+                  fmt::format("the gradient at {} log-probs equals finite differences; the loss {}",
                               count_text(values), sides_text(sides))};
   if (const std::string odd = odd_sides(sides); !odd.empty()) {
     finding.verdict = Verdict::kNote;
@@ -171,6 +172,17 @@ Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   return finding;
 }
 
+// The error of a dry step. A field that the recipe makes only in a real run (from rollouts, say) is
+// missing here, which says nothing about the recipe.
+Finding dry_step_error(const ErrorReport& report) {
+  const std::string field = missing_field(report.message);
+  if (field.empty()) return error_finding("dry step", report);
+  return {Verdict::kNote, "dry step",
+          fmt::format("could not be checked: field {} is made by the recipe at run time", field),
+          fmt::format("if nothing makes it, assign it in the loop: batch.{} = tensor", field),
+          report.position()};
+}
+
 bool takes_gradients_out(const std::string& recipe) {
   return recipe.find("detach") != std::string::npos || recipe.find("no_grad") != std::string::npos;
 }
@@ -203,7 +215,7 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
   preview.resume();
   preview.hooks().on_dry_step = {};
   if (preview.error() != nullptr) {
-    findings.push_back(error_finding("dry step", *preview.error()));
+    findings.push_back(dry_step_error(*preview.error()));
   } else {
     findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
   }

@@ -11,7 +11,7 @@
 
 #include "core/base/file.h"
 #include "core/base/strings.h"
-#include "lua/bind/editor_stubs.h"
+#include "lua/bind/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"

@@ -11,7 +11,7 @@
 #include "core/console/terminal/shown_text.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_session.h"
-#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
@@ -85,8 +85,8 @@ int command_recipe(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
-  return run_session(
-      options, [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
+  return run_session(options,
+                     [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
 }
 
 // Prints one folder per source on standard output, the ledger on standard error.

@@ -8,7 +8,7 @@
 
 #include "core/console/terminal/table.h"
 #include "lua/prompt/preview.h"
-#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
@@ -19,7 +19,7 @@ namespace xrun {
 
 namespace {
 
-// "recipes/dpo.lua is paused at line 31, before step 0; names: adamw, cfg, ..."
+// "recipes/dpo.lua is paused at line 31, before step 0. Names you can use: adamw, cfg, ..."
 std::string where_text(Preview& preview, int width) {
   const std::string& recipe = preview.recipe().context().options.recipe;
   const FrameNames seen = preview.names();
@@ -34,8 +34,8 @@ std::string where_text(Preview& preview, int width) {
     text = fmt::format("{} is paused at line {}, before step {}", recipe, seen.line(),
                        preview.pause()->step);
   }
-  text += names.empty() ? "; no names yet"
-                        : fmt::format("; names: {}", fmt::join(names, ", "));
+  text += names.empty() ? ". No names are defined yet."
+                        : fmt::format(". Names you can use: {}", fmt::join(names, ", "));
   // The last line is the long one.
   const size_t line = text.rfind('\n') + 1;
   const auto lines = broken_lines(text.substr(line), width);

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "core/base/file.h"
-#include "lua/bind/editor_stubs.h"
-#include "tools/commands/command_line.h"
+#include "lua/bind/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {

@@ -1,11 +1,12 @@
 #pragma once
-// Members of class Tensor, which is no C++ class of ours: its functions take the Lua stack alone.
+// The files that make up class Tensor and the tensor functions of the module. Members of Tensor are
+// plain functions of the Lua stack, because at::Tensor is not bound as a class of ours.
 
 #include "lua/state/class.h"
 
 namespace xrun {
 
-// A plain function as what a binding invokes.
+// Adapts a plain function to the signature that a binding invokes.
 template <lua_CFunction F>
 int plain(lua_State* L, void*) {
   return F(L);
@@ -34,5 +35,12 @@ struct TensorMembers {
 
 // + - * / % ^ unary - # .. < <= ==
 void add_tensor_operators(TensorMembers tensor);
+
+// xrun.tensor, no_grad, scope, keep, close, manual_seed and the names of dtypes.
+void open_tensor_functions(LuaState& state);
+
+// xrun.ops.<namespace>.<operator>, and xrun.<operator> for every public operator of ATen; an
+// unknown name of the module is an error with did-you-mean.
+void open_ops(LuaState& state);
 
 }  // namespace xrun

@@ -1,0 +1,159 @@
+// The verb rows: the rows on which an objective has its highest loss or lowest metric, as text.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/console/terminal/progress.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/table.h"
+#include "core/console/terminal/text_width.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/train/batch.h"
+#include "core/train/evaluate.h"
+#include "core/train/policy.h"
+#include "core/train/worst_rows.h"
+#include "lua/bind/objective.h"
+#include "lua/bind/run_loop.h"
+#include "lua/prompt/paused_run.h"
+#include "lua/prompt/prompt_verbs.h"
+#include "lua/state/args.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kMostLines = 3;  // of a prompt or an answer
+constexpr int kLabelWidth = 10;   // "rejected" and two blanks
+
+// The start of the first word in which two answers differ; 0 if a reader sees the difference
+// anyway, because it is on the first line, or if there is none.
+size_t differing_word(const std::string& a, const std::string& b, size_t line) {
+  const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const size_t same = static_cast<size_t>(end - a.begin());
+  if (same < line || (end == a.end() && other == b.end())) return 0;
+  const size_t blank = a.rfind(' ', same - 1);
+  return blank == std::string::npos || blank < line ? 0 : blank + 1;
+}
+
+std::string one_paragraph(const std::string& bytes) {
+  return shown_text(bytes, Blanks::kBreaksMarked);
+}
+
+// A label and its text in at most kMostLines lines. The answer follows the end of a prompt and the
+// beginning of a response, so a long prompt loses its first lines, a response its last.
+std::string labelled(const std::string& label, const std::string& text, int width, bool is_prompt) {
+  if (text.empty()) return "";
+  std::vector<std::string> lines = broken_lines(text, std::max(20, width - kLabelWidth - 4));
+  if (lines.size() > kMostLines && is_prompt) {
+    lines.erase(lines.begin(), lines.end() - kMostLines);
+    lines.front() = "…" + lines.front();
+  } else if (lines.size() > kMostLines) {
+    lines.resize(kMostLines);
+    lines.back() += "…";
+  }
+  std::string out;
+  for (const std::string& line : lines) {
+    out += "\n  " + pad_to_width(out.empty() ? label : "", kLabelWidth) + line;
+  }
+  return out;
+}
+
+std::string row_text(const WorstRow& row, int width) {
+  const bool pair = !row.rejected.empty();
+  const size_t from =
+      pair ? differing_word(row.text, row.rejected, static_cast<size_t>(std::max(20, width - 14)))
+           : 0;
+  const auto answer = [&](const std::string& text) {
+    return (from == 0 ? "" : "…") + one_paragraph(text.substr(std::min(from, text.size())));
+  };
+  std::string out = fmt::format("\n{}  {}", format_metric(row.value), shown_text(row.row));
+  out += labelled("prompt", one_paragraph(row.prompt), width, true);
+  out += labelled(pair ? "chosen" : "answer", answer(row.text), width, false);
+  if (pair) out += labelled("rejected", answer(row.rejected), width, false);
+  return out;
+}
+
+// Pushes a list of { value, row, prompt, text, rejected } that prints as text under a title.
+void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::string& title) {
+  const int width = session_of(L).console->traits().width;
+  std::string text = title;
+  lua_createtable(L, static_cast<int>(rows.size()), 0);
+  int i = 0;
+  for (const WorstRow& row : rows) {
+    lua_createtable(L, 0, 5);
+    push(L, row.value);
+    lua_setfield(L, -2, "value");
+    for (const auto& [name, value] :
+         {std::pair("row", &row.row), std::pair("prompt", &row.prompt),
+          std::pair("text", &row.text), std::pair("rejected", &row.rejected)}) {
+      push(L, *value);
+      lua_setfield(L, -2, name);
+    }
+    lua_rawseti(L, -2, ++i);
+    text += row_text(row, width);
+  }
+  show_as(L, std::move(text));
+}
+
+// rows{ by = "margin", n = 10, of = valid, objective = dpo, highest = false }
+int show_rows(lua_State* L) {
+  PausedRun& paused = paused_run_of(L);
+  const Options options(L, 1);
+  const std::string by = options.get<std::string>("by", "loss");
+  const int64_t most = options.get<int64_t>("n", 10);
+  XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
+  paused.begin_loop();
+  const LoopPause& at = paused.pause();
+  std::string name;
+  options.has("objective") ? options.push_value("objective") : push_objective(L, paused, &name);
+  const Objective objective = lua_objective(L, lua_gettop(L), "objective");
+  auto data = at.loop->sources.front().data;
+  if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
+  const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
+  // Of a loss the highest values are suspicious, of margins and rewards the lowest.
+  const bool highest = options.get<bool>("highest", by == "loss");
+  WorstRows rows(by, most, highest, tokenizer);
+  const Objective listing = [&](MicroBatch& micro) {
+    ObjectiveResult result = objective(micro);
+    check_result(result, micro);
+    rows.add(result, micro);
+    return result;
+  };
+  TaskProgress progress(*paused.session().console, "scoring rows", "rows");
+  EvaluateOptions evaluation;
+  evaluation.poll = [&] {
+    check_interrupt(L);
+    progress.update(rows.seen(), options.has("of") ? data->set.size() : 0);
+  };
+  evaluation.seed = at.run->seed();
+  evaluation.step = at.step;
+  evaluation.device = at.run->device();
+  if (options.has("of")) {
+    evaluation.extra = data->extra.get();
+    data->set.check_fits(at.loop->max_tokens);
+    evaluate(data->set, at.loop->max_tokens, listing, evaluation);
+  } else {
+    std::shared_ptr<Batch> batch = paused.batch();
+    evaluate([&] { return std::exchange(batch, nullptr); }, listing, evaluation);
+  }
+  push_rows(L, rows.rows(),
+            fmt::format("{}{} of {} rows, the {} first", by, name.empty() ? "" : " of " + name,
+                        rows.seen(), highest ? "highest" : "lowest"));
+  return 1;
+}
+
+}  // namespace
+
+PromptVerb rows_verb() {
+  return {
+      "rows",
+      {{"options?", "table", {"by", "n", "of", "objective", "highest"}}},
+      {"table"},
+      "The n (10) rows of the current batch, or of the set `of`, with the lowest value of `by`, a "
+      "metric of the objective, or with the highest loss (the default). `highest` reverses the "
+      "order. Each is { value, row, prompt, text, rejected }: file and line, the end of the "
+      "prompt, the first trained tokens of the answer or of both.",
+      show_rows};
+}
+
+}  // namespace xrun
