@@ -160,12 +160,14 @@ std::vector<std::vector<int32_t>> prompts(int64_t count, int64_t length) {
   return all;
 }
 
-// The log-probs of the first `count` loss rows of a pack must have the bits of `alone`.
-void check_bits(const at::Tensor& packed, const at::Tensor& alone, const char* what) {
-  const float* ours = packed.const_data_ptr<float>();
-  const float* wanted = alone.const_data_ptr<float>();
-  if (!std::equal(wanted, wanted + alone.numel(), ours)) {
-    throw std::runtime_error(fmt::format("{} differ from those of one computed alone", what));
+// The first log-probs must be those of `alone` (docs/numerics.md: a sample against the training
+// forward, fp32).
+void check_close(const at::Tensor& logprobs, const at::Tensor& alone, const char* what) {
+  constexpr double kRounding = 1e-4;
+  const double off = (logprobs.narrow(0, 0, alone.size(0)) - alone).abs().max().item<double>();
+  if (!(off < kRounding)) {
+    throw std::runtime_error(
+        fmt::format("{} are off by {} from those of one computed alone", what, off));
   }
 }
 
@@ -173,7 +175,7 @@ void check_step(Model& model, const std::vector<std::vector<int32_t>>& sequences
                 const at::Tensor& index, const at::Tensor& target, int64_t trained) {
   const at::NoGradGuard no_grad;
   const at::Tensor first = index.narrow(0, 0, trained), ids = target.narrow(0, 0, trained);
-  check_bits(model.token_logprob(pack_sequences(sequences), index, target),
+  check_close(model.token_logprob(pack_sequences(sequences), index, target),
              model.token_logprob(pack_sequences({sequences[0]}), first, ids),
              "log-probs of a packed sequence");
 }
@@ -210,7 +212,7 @@ void check_sample(Model& model, std::vector<int32_t> sequence, const Generation&
   const at::Tensor index = at::arange(prompt - 1, prompt - 1 + count, at::kLong);
   at::Tensor sampled = at::empty({count});
   std::copy(made.logprobs.begin(), made.logprobs.end(), sampled.mutable_data_ptr<float>());
-  check_bits(sampled, model.token_logprob(input, index, input.tokens.index_select(0, index + 1)),
+  check_close(sampled, model.token_logprob(input, index, input.tokens.index_select(0, index + 1)),
              "log-probs of a sampled answer");
 }
 

@@ -51,20 +51,26 @@ struct Figure {
 // "head: 46.50 ms (40.60 to 57.90), 61 runs; 0.64 of eager's time (0.49 to 0.80)", or an object.
 inline void print_figure(const Figure& figure) {
   const Spread value(figure.values);
-  const std::string head =
-      prints_json()
-          ? R"({{"name":"{}","value":{:.6g},"unit":"{}","low":{:.6g},"high":{:.6g},"runs":{})"
-          : "{}: {:.2f} {} ({:.2f} to {:.2f}), {} runs";
-  std::string line = fmt::format(fmt::runtime(head), figure.name, value.median, figure.unit,
-                                 value.low, value.high, figure.values.size());
-  if (!figure.ratio.empty()) {
-    const Spread ratio(figure.ratio);
-    const std::string tail =
-        prints_json() ? R"(,"ratio":{:.6g},"peer":"{}","ratio_low":{:.6g},"ratio_high":{:.6g})"
-                      : "; {:.2f} {} ({:.2f} to {:.2f})";
-    line += fmt::format(fmt::runtime(tail), ratio.median, figure.peer, ratio.low, ratio.high);
+  const Spread ratio(figure.ratio.empty() ? std::vector<double>{0} : figure.ratio);
+  const bool compared = !figure.ratio.empty();
+  const size_t runs = figure.values.size();
+  if (prints_json()) {
+    fmt::print(R"({{"name":"{}","value":{:.6g},"unit":"{}","low":{:.6g},"high":{:.6g},"runs":{})",
+               figure.name, value.median, figure.unit, value.low, value.high, runs);
+    if (compared) {
+      fmt::print(R"(,"ratio":{:.6g},"peer":"{}","ratio_low":{:.6g},"ratio_high":{:.6g})",
+                 ratio.median, figure.peer, ratio.low, ratio.high);
+    }
+    fmt::print("}}\n");
+  } else {
+    fmt::print("{}: {:.2f} {}", figure.name, value.median, figure.unit);
+    if (runs > 1) fmt::print(" ({:.2f} to {:.2f}), {} runs", value.low, value.high, runs);
+    if (compared) {
+      fmt::print("; {:.2f} {} ({:.2f} to {:.2f})", ratio.median, figure.peer, ratio.low,
+                 ratio.high);
+    }
+    fmt::print("\n");
   }
-  fmt::print("{}{}\n", line, prints_json() ? "}" : "");
   std::fflush(stdout);
 }
 
