@@ -20,7 +20,7 @@ using Kind = LuaToken::Kind;
 class LuaLexer {
  public:
   explicit LuaLexer(std::string_view text) : text_(text) {
-    if (text_.starts_with('#')) skip_line();  // #!/usr/bin/env xrun
+    if (text_.starts_with("#!")) skip_line();  // a lone '#' is an operator at the prompt: #names
   }
 
   std::vector<LuaToken> all() {

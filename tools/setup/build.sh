@@ -138,6 +138,7 @@ show_progress() { # WHAT LOG
   while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
     [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    [ "${BASH_REMATCH[1]}" -gt 0 ] || continue
     percent=$((100 * BASH_REMATCH[1] / BASH_REMATCH[2]))
     left=$(((SECONDS - began) * (BASH_REMATCH[2] - BASH_REMATCH[1]) / BASH_REMATCH[1]))
     if [ -t 2 ]; then
@@ -197,7 +198,7 @@ main() {
   exec 9>"$build/lock"
   flock -n 9 || { say "another xrun is building in $build; waiting for it"; flock 9; }
   [ -e "$build/built-$goal" ] ||
-    say "first use: compiles xrun in $build, about $(((cpu_seconds[$goal] / $(jobs) + 59) / 60)) minutes on $(jobs) cores, once"
+    say "first use: compiles xrun in $build, about $(((cpu_seconds[$goal] / $(jobs) + 59) / 60)) minutes with $(jobs) jobs at a time, once"
   packages=$(missing_packages)
   if [ -n "${XRUN_TORCH:-}" ]; then
     torch_dir=$(cd "$XRUN_TORCH" 2>/dev/null && pwd) || fail "XRUN_TORCH=$XRUN_TORCH: no such folder"
