@@ -43,7 +43,7 @@ is "$(in_page one.html '
       if (box.top < frame.top - 3 || box.bottom > frame.bottom + 3) bad.push("outside");
     }
   }
-  return bad.join() + document.querySelectorAll("figure.plot").length;')" 18
+  return bad.join() + document.querySelectorAll("figure.plot").length;')" 24
 # A checkbox hides its run everywhere and shows it again.
 is "$(in_page two.html '
   const box = document.querySelector("input[data-group=run-1]");
