@@ -171,15 +171,16 @@ compile() { # WHAT TARGET...
 
 configure() {
   local torch=$1 tests=$2
-  local settings="$torch tests=$tests"
-  [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/settings" 2>/dev/null)" != "$settings" ] || return 0
-  rm -f "$build/settings"
+  if [ -e "$build/build.ninja" ] && grep -qxF "XRUN_TORCH:PATH=$torch" "$build/CMakeCache.txt" &&
+    grep -qxF "XRUN_TESTS:BOOL=$tests" "$build/CMakeCache.txt"; then
+    return 0
+  fi
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DXRUN_TORCH=$torch" \
     "-DXRUN_TESTS=$tests" >"$build/configure.log" 2>&1 || {
+    rm -f "$build/build.ninja" # of other settings
     tail -n 20 "$build/configure.log" >&2
     fail "configuring failed (whole output: $build/configure.log)"
   }
-  echo "$settings" >"$build/settings"
 }
 
 # The CUDA plug-in is built where nvcc is, and never needed.
@@ -192,8 +193,8 @@ build_cuda() {
 main() {
   local packages torch="" cuda="" torch_dir tests=OFF
   [ "$goal" != test ] || tests=ON
-  # Once built with tests, keep them: switching back and forth would configure anew each time.
-  grep -q 'tests=ON' "$build/settings" 2>/dev/null && tests=ON
+  # Once configured with tests, keep them: switching back and forth would configure again each time.
+  grep -qsxF XRUN_TESTS:BOOL=ON "$build/CMakeCache.txt" && tests=ON
   mkdir -p "$build"
   exec 9>"$build/lock"
   flock -n 9 || { say "another xrun is building in $build; waiting for it"; flock 9; }
