@@ -102,9 +102,9 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
       if (field.kind != FieldKind::kTable) added.push_back(inner);
     }
     Json& value = *table.find(name);
-    const bool table = field.kind == FieldKind::kTable ||
-                       (field.kind == FieldKind::kFlagOrTable && !value.is_bool());
-    if (table && !config_field_names(inner).empty()) {
+    const bool is_table = field.kind == FieldKind::kTable ||
+                          (field.kind == FieldKind::kFlagOrTable && !value.is_bool());
+    if (is_table && !config_field_names(inner).empty()) {
       add_inside(value, inner);
     } else if (takes_free_names(field) && value.is_array()) {
       value = Json::object();

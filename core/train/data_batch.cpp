@@ -106,8 +106,8 @@ Mismatched mismatch(const std::vector<Halves>& halves, int64_t most) {
 
 ExtraColumns::ExtraColumns(const DataSet& set) : set_(std::make_shared<const DataSet>(set)) {
   for (const ExtraColumn& column : set.extra_columns()) {
-    const ColumnType number = column.is_whole ? ColumnType::kWhole : ColumnType::kReal;
-    columns_.push_back({column.name, column.is_number ? number : ColumnType::kString});
+    const FieldType number = column.is_whole ? FieldType::kWhole : FieldType::kReal;
+    fields_.push_back({column.name, column.is_number ? number : FieldType::kString});
   }
 }
 
@@ -119,12 +119,12 @@ void ExtraColumns::add_to(Batch& batch) const {
       for (int64_t row : rows) labels.push_back(set_->label(row));
       micro->set_field("label", at::tensor(labels, at::kLong), false);
     }
-    for (const auto& [name, type] : columns_) {
-      if (type == ColumnType::kString) {
+    for (const auto& [name, type] : fields_) {
+      if (type == FieldType::kString) {
         std::vector<std::string> texts;
         for (int64_t row : rows) texts.push_back(set_->extra_string(row, name));
         micro->set_strings(name, std::move(texts));
-      } else if (type == ColumnType::kWhole) {
+      } else if (type == FieldType::kWhole) {
         micro->set_field(name, numbers<int64_t>(*set_, name, rows, at::kLong), false);
       } else {
         micro->set_field(name, numbers<float>(*set_, name, rows, at::kFloat), false);

@@ -23,13 +23,13 @@ class ExtraColumns {
   void add_to(Batch& batch) const;
 
  private:
-  enum class ColumnType { kString, kWhole, kReal };
-  struct Column {
+  enum class FieldType { kString, kWhole, kReal };
+  struct Field {
     std::string name;
-    ColumnType type;
+    FieldType type;
   };
   std::shared_ptr<const DataSet> set_;
-  std::vector<Column> columns_;
+  std::vector<Field> fields_;
 };
 
 // Returns the unit of a plain loss tensor: pairs for preference rows, else tokens.

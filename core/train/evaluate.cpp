@@ -43,7 +43,7 @@ struct UnitLosses {
     }
     return by_unit.emplace_back(unit, MetricSums()).second;
   }
-  // Each unit's weighted mean; the parts add, as in a step.
+  // The sum of each unit's weighted mean, as in a step.
   double total() const {
     double loss = 0;
     for (const auto& [unit, sums] : by_unit) {

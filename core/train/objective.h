@@ -18,7 +18,8 @@ class MicroBatch;
 
 // The return value of an objective for one micro-batch.
 struct ObjectiveResult {
-  // Unreduced losses, each [units of this micro-batch]; the parts add. A unit appears once.
+  // Unreduced losses, each [units of this micro-batch]; their means add up. A unit appears
+  // once.
   std::vector<std::pair<Unit, at::Tensor>> losses;
   // Each a scalar or one value per unit: of the first loss, or pair, sequence or token. The order
   // is kept; gradients are ignored.

@@ -29,9 +29,9 @@ struct PolicyOptions {
   int64_t head_mb = 1024;              // MiB of a micro-batch's kept softmax rows and logits
   double moe_aux = 0;      // weight of the balance loss of a mixture of experts in a step
   bool recompute = false;  // compute blocks again in the backward
-  std::optional<AdapterOptions> lora = {};  // trained in place of the weights
-  uint64_t seed = 0;                        // of the adapter's initial values
-  c10::Device device = c10::kCPU;           // on which it trains
+  std::optional<AdapterOptions> lora = {};           // trained in place of the weights
+  uint64_t seed = 0;                                 // of the adapter's initial values
+  c10::Device device = c10::kCPU;                    // on which it trains
   std::optional<c10::ScalarType> export_dtype = {};  // nullopt: that of the model it came from
 };
 
@@ -74,6 +74,8 @@ class Policy : public LogprobSource,
   // Loads the weights at the first call. Throws Error while a stand-in answers.
   Model& model();
   bool loaded() const override { return model_ != nullptr; }
+  // True if the weights are neither loaded nor replaced by a stand-in.
+  bool needs_weights() const { return model_ == nullptr && stand_in_ == nullptr; }
   int64_t update_count() const;  // 0 before the weights are loaded
   // Returns the digest that a frozen model of the compute type has before any update. Loads the
   // weights.

@@ -4,10 +4,12 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
 #include "core/model/ops/device.h"
+#include "core/model/weights/hf_config.h"
 #include "core/train/batch.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
@@ -101,6 +103,16 @@ HeadResult reference_head(Reference& reference, const View& view, const HeadOpti
 HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options) {
   return over_batch(reference, batch, options,
                     [&](const View& view) { return reference_head(reference, view, options); });
+}
+
+at::Tensor policy_logits(Policy& policy, const View& view) {
+  if (const auto& stand_in = policy.stand_in()) {
+    return stand_in->logits(view, read_model_config(policy.dir()).vocab);
+  }
+  Model& model = policy.model();
+  const at::Tensor hidden = model.forward(view.micro().input())
+                                .index_select(0, view.select_rows(view.micro().row_hidden()));
+  return at::matmul(hidden, model.head_weight().t()).to(at::kFloat);
 }
 
 }  // namespace xrun

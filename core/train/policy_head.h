@@ -33,4 +33,8 @@ HeadResult reference_head(Reference& reference, const View& view, const HeadOpti
                           const at::Tensor& target = {});
 HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options = {});
 
+// Returns the logits of each trained token of a view, [R, V] float32, from a forward for this call
+// alone. For prototyping: nothing limits the memory.
+at::Tensor policy_logits(Policy& policy, const View& view);
+
 }  // namespace xrun

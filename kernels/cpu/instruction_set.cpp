@@ -1,10 +1,8 @@
 // Every kernel for one instruction set. CMakeLists.txt compiles this file once per set, with its
-// compiler flags, XRUN_INSTRUCTION_SET (portable, avx2 or avx512) and XRUN_VECTOR_BYTES.
+// compiler flags, XRUN_INSTRUCTION_SET (portable, avx2 or avx512), XRUN_INSTRUCTION_SET_NAME (the
+// same, quoted) and XRUN_VECTOR_BYTES.
 
 #include "kernels/cpu/kernels.h"
-
-#define XRUN_TEXT_OF(word) XRUN_TEXT(word)
-#define XRUN_TEXT(word) #word
 
 namespace xrun::kernels {
 
@@ -12,7 +10,7 @@ namespace {
 
 template <class... Arguments>
 constexpr KernelTable<Arguments...> every_kernel(const KernelTable<Arguments...>*) {
-  return {Kernel<Arguments>{&compute}..., XRUN_TEXT_OF(XRUN_INSTRUCTION_SET)};
+  return {Kernel<Arguments>{&compute}..., XRUN_INSTRUCTION_SET_NAME};
 }
 
 constexpr const CpuKernels* kWanted = nullptr;

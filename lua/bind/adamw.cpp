@@ -157,7 +157,7 @@ void open_adamw(LuaState& state) {
         push(L, self.update_count());
         return 1;
       });
-  make_waiting(state, &class_info<AdamW>, "step");
+  make_retryable(state, &class_info<AdamW>, "step");
   state.function("adamw", {{"policy", "Policy|Scorer"}, {"optim", "xrun.Config.optim"}}, {"AdamW"},
                  "Makes the optimizer of a policy, or of a scorer and its policy: lr (required), "
                  "schedule, warmup, betas, eps, weight_decay, "

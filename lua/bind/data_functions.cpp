@@ -91,8 +91,6 @@ std::shared_ptr<const RowTransformSource> make_row_functions(
 
 namespace {
 
-constexpr const char* kFunctionOptions[] = {"filter", "map", "template"};
-
 // Returns true if the option on top of the stack holds functions: any filter or map, or a template
 // that is not a name.
 bool holds_functions(lua_State* L, std::string_view option) {
@@ -130,9 +128,9 @@ void check_numbers(const SourceFunctions& functions, const char* option, size_t 
 }  // namespace
 
 void DataFunctions::apply_to(DataOptions& options) const {
-  check_numbers(filter, "filter", options.sources.size());
-  check_numbers(map, "map", options.sources.size());
-  check_numbers(chat_template, "template", options.sources.size());
+  for (const auto& [name, functions] : kFunctionOptions) {
+    check_numbers(this->*functions, name, options.sources.size());
+  }
   for (size_t s = 0; s < options.sources.size(); ++s) {
     const int64_t number = static_cast<int64_t>(s) + 1;
     DataSource& source = options.sources[s];
@@ -143,31 +141,26 @@ void DataFunctions::apply_to(DataOptions& options) const {
 }
 
 DataFunctions DataFunctions::for_other_files(size_t sources) const {
-  const auto of_all = [&](const SourceFunctions& functions, const char* option) {
-    XRUN_CHECK(sources == 1 || functions.of.empty(),
+  DataFunctions result;
+  for (const auto& [option, functions] : kFunctionOptions) {
+    const SourceFunctions& own = this->*functions;
+    XRUN_CHECK(sources == 1 || own.of.empty(),
                "valid.data: {0} is given by source, and these are other files; open them as a set "
                "of their own: xrun.chat(valid_data, policy, {{ {0} = ... }})",
                option);
-    SourceFunctions result;
-    result.all = sources == 1 ? functions.for_source(1) : functions.all;
-    return result;
-  };
-  DataFunctions result;
-  result.filter = of_all(filter, "filter");
-  result.map = of_all(map, "map");
-  result.chat_template = of_all(chat_template, "template");
+    (result.*functions).all = sources == 1 ? own.for_source(1) : own.all;
+  }
   return result;
 }
 
 DataFunctions read_data_functions(lua_State* L, int i) {
   DataFunctions result;
   if (!lua_istable(L, i)) return result;
-  SourceFunctions* into[] = {&result.filter, &result.map, &result.chat_template};
-  for (size_t k = 0; k < std::size(kFunctionOptions); ++k) {
+  for (const auto& [option, functions] : kFunctionOptions) {
     const StackGuard guard(L);
-    lua_getfield(L, i, kFunctionOptions[k]);
-    if (!holds_functions(L, kFunctionOptions[k])) continue;
-    *into[k] = read_functions(L, lua_gettop(L), kFunctionOptions[k]);
+    lua_getfield(L, i, option);
+    if (!holds_functions(L, option)) continue;
+    result.*functions = read_functions(L, lua_gettop(L), option);
   }
   return result;
 }
@@ -182,13 +175,13 @@ Json plain_options(lua_State* L, int i) {
     lua_pushvalue(L, -2);
     lua_rawset(L, copy);
   }
-  for (const char* option : kFunctionOptions) {
-    lua_getfield(L, copy, option);
-    const bool function = holds_functions(L, option);
+  for (const FunctionOption& option : kFunctionOptions) {
+    lua_getfield(L, copy, option.name);
+    const bool function = holds_functions(L, option.name);
     lua_pop(L, 1);
     if (!function) continue;
     lua_pushnil(L);
-    lua_setfield(L, copy, option);
+    lua_setfield(L, copy, option.name);
   }
   return to_json(L, copy, false);
 }

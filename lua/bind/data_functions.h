@@ -38,6 +38,17 @@ struct DataFunctions {
   DataFunctions for_other_files(size_t sources) const;
 };
 
+// The options that may be functions.
+struct FunctionOption {
+  const char* name;
+  SourceFunctions DataFunctions::*functions;
+};
+inline constexpr FunctionOption kFunctionOptions[] = {
+    {"filter", &DataFunctions::filter},
+    {"map", &DataFunctions::map},
+    {"template", &DataFunctions::chat_template},
+};
+
 // Takes filter, map and template (where it is a function, or a table of them) from the options at
 // index i. Throws Error that names option and source.
 DataFunctions read_data_functions(lua_State* L, int i);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/console/terminal/progress.h"
@@ -128,9 +130,9 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
 // Settings of a source are not options of the set.
 void refuse_source_options(lua_State* L, int i) {
   if (!lua_istable(L, i)) return;
-  for (const char* name : {"path", "fields", "keep", "weight", "name"}) {
+  for (const std::string& name : config_field_names("data[]")) {
     const StackGuard guard(L);
-    lua_getfield(L, i, name);
+    lua_getfield(L, i, name.c_str());
     if (lua_isnil(L, -1)) continue;
     throw UsageError(
         fmt::format("`{0}` is not an option but a field of each source: data = {{ {{ path = ..., "
@@ -220,10 +222,16 @@ int row_location(DataHandle& self, lua_State* L) {
   return 1;
 }
 
+// Scripts may still use the name that `location` had.
+int refuse_old_name(DataHandle&, const std::string& name, lua_State*) {
+  XRUN_CHECK(name != "place", "DataSet has no method `place`; it is now `location`");
+  return 0;
+}
+
 // The i-th row as its cache holds it.
 int row_of(DataHandle& self, lua_State* L) {
   const int64_t row = self.set.unit(arg<int64_t>(L, 2, "i"));
-  Json table(Json::Object{{"place", self.set.location(row)}, {"weight", self.set.weight(row)}});
+  Json table(Json::Object{{"location", self.set.location(row)}, {"weight", self.set.weight(row)}});
   const std::vector<std::string> names = stream_names(self.set.kind());
   for (size_t s = 0; s < names.size(); ++s) {
     const TokenStream tokens = self.set.stream(row, s);
@@ -252,7 +260,13 @@ std::string options_doc() {
 
 std::vector<std::string> option_names() {
   std::vector<std::string> names = data_set_field_names();
-  for (const char* own : {"template_kwargs", "filter", "map"}) names.emplace_back(own);
+  names.emplace_back("template_kwargs");
+  for (const FunctionOption& option : kFunctionOptions) {
+    // `template` is a field of the configuration too, where it is a name.
+    if (std::find(names.begin(), names.end(), option.name) == names.end()) {
+      names.emplace_back(option.name);
+    }
+  }
   return names;
 }
 
@@ -274,17 +288,19 @@ void add_class(LuaState& state) {
           "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files by the same "
           "options, every row once.",
           split_set)
-      .method("place", {{"i", "integer"}}, {"string"},
+      .method("location", {{"i", "integer"}}, {"string"},
               "File and line of the i-th row of this split, counted from 0.", row_location)
-      .method("row", {{"i", "integer"}}, {"table"},
-              "The i-th row of this split, counted from 0: place, weight, ids, mask and text (for "
-              "pairs chosen_ids, rejected_ids, ...).",
-              row_of)
+      .method(
+          "row", {{"i", "integer"}}, {"table"},
+          "The i-th row of this split, counted from 0: location, weight, ids, mask and text (for "
+          "pairs chosen_ids, rejected_ids, ...).",
+          row_of)
       .method("verify", {}, {}, "Checks every byte of the caches.", verify_caches)
       .property("size", "number", "Rows of this split.", push_size)
       .property("ledger", "table", "Rows in, kept, dropped by reason, cut and repaired, by source.",
                 push_ledger)
       .metamethod("__len", {}, {"integer"}, "Rows of this split.", push_size)
+      .fallback(refuse_old_name)
       .tostring(describe_set);
 }
 

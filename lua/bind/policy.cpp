@@ -4,7 +4,6 @@
 #include "core/train/policy.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/matmul.h>
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
@@ -155,14 +154,7 @@ int score(Source& source, lua_State* L, bool by_token) {
 
 // For prototyping: every logit of the view's loss rows. The memory is reported whenever it grows.
 int push_logits(Policy& policy, lua_State* L) {
-  const View view = read_view(L, 2);
-  if (policy.stand_in() != nullptr) {  // no weights are loaded
-    return push(L, policy.stand_in()->logits(view, read_model_config(policy.dir()).vocab)), 1;
-  }
-  Model& model = policy.model();
-  const at::Tensor hidden = model.forward(view.micro().input())
-                                .index_select(0, view.select_rows(view.micro().row_hidden()));
-  const at::Tensor logits = at::matmul(hidden, model.head_weight().t()).to(at::kFloat);
+  const at::Tensor logits = policy_logits(policy, read_view(L, 2));
   Session& session = session_of(L);
   if (logits.numel() > session.notices.largest_logits) {
     session.notices.largest_logits = logits.numel();
@@ -197,6 +189,8 @@ std::string describe_policy(const Policy& policy) {
 
 void open_policy(LuaState& state) {
   lua_State* L = state;
+  const LuaParameter head_options{
+      "options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}};
   Class<Policy>(L, "Policy",
                 "A model that can be trained, with its tokenizer. Weights load at the first "
                 "forward.")
@@ -209,10 +203,7 @@ void open_policy(LuaState& state) {
               "The log-prob of each trained token.",
               [](Policy& self, lua_State* L) { return score(self, L, true); })
       .method(
-          "head",
-          {{"view", "View|Batch"},
-           {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}}},
-          {"table"},
+          "head", {{"view", "View|Batch"}, head_options}, {"table"},
           "The vocabulary's distribution at each trained token, from one product: logprob [R], "
           "and entropy [R] (nats), lse [R] (log-sum-exp of the logits), top_logprob and top_id "
           "[R, top_k] (ids from 0) as they are asked for, all but top_id with gradients. Logits "
@@ -256,10 +247,7 @@ void open_policy(LuaState& state) {
               "As Policy:token_logprob, of the frozen weights; runs the frozen model.",
               [](Reference& self, lua_State* L) { return score(self, L, true); })
       .method(
-          "head",
-          {{"view", "View|Batch"},
-           {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}}},
-          {"table"},
+          "head", {{"view", "View|Batch"}, head_options}, {"table"},
           "As Policy:head, of the frozen weights; never with gradients. The column holds sums of "
           "log-probs alone: after the policy's first update the frozen model loads, and runs each "
           "micro-batch that asks.",

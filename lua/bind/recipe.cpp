@@ -67,7 +67,7 @@ int end_recipe(lua_State* L) {
       "{}: nothing is left to do, but xrun.run was called in a coroutine, which cannot end the "
       "recipe; call it in the recipe's main chunk",
       context.options.recipe);
-  context.nothing_left = true;
+  context.ended_early = true;
   return lua_yield(L, 0);
 }
 
@@ -123,7 +123,7 @@ void Recipe::restart(const std::string& text) {
   }
   forget_modules(L);
   context.text = std::move(read);
-  context.at_end = context.nothing_left = false;
+  context.at_end = context.ended_early = false;
   state_->may_interrupt = nullptr;
   start_thread();
   started_ = done_ = false;
@@ -137,7 +137,7 @@ RecipeContext& Recipe::context() { return recipe_context(*state_); }
 
 bool Recipe::at_end() { return context().at_end; }
 
-bool Recipe::nothing_left() { return context().nothing_left; }
+bool Recipe::ended_early() { return context().ended_early; }
 
 bool Recipe::resume() {
   RecipeContext& context = this->context();
@@ -149,7 +149,7 @@ bool Recipe::resume() {
   started_ = true;
   if (status == LUA_YIELD) {
     // Nothing may be popped: an interruption may have suspended it.
-    done_ = context.nothing_left;
+    done_ = context.ended_early;
     return !done_;
   }
   done_ = true;

@@ -57,8 +57,7 @@ struct RecipeContext {
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
   bool at_end = false;          // suspended after its last line
-  bool nothing_left =
-      false;  // ended at xrun.run, because the run is finished or only caches were asked for
+  bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
 };
 
 // The context of a state. Throws Error if no recipe runs in it.
@@ -96,7 +95,7 @@ class Recipe {
   // True for a preview that is suspended after its last line, where its names can still be read.
   bool at_end();
   // True if it ended at xrun.run (end_recipe).
-  bool nothing_left();
+  bool ended_early();
 
   LuaState& state() { return *state_; }
   lua_State* thread() const { return thread_; }  // the recipe's coroutine

@@ -280,8 +280,8 @@ void open_run(LuaState& state) {
                   return 1;
                 })
       .tostring(describe_run);
-  make_waiting(state, &class_info<RunLoop>, "evaluate");
-  make_waiting(state, &class_info<RunLoop>, "sample");
+  make_retryable(state, &class_info<RunLoop>, "evaluate");
+  make_retryable(state, &class_info<RunLoop>, "sample");
   state.function("run", {{"cfg", "xrun.Config"}, {"objects", "table"}}, {"Run"},
                  "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
                  "= policy, adamw = adamw }.",

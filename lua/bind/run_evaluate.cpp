@@ -27,7 +27,7 @@ constexpr int64_t kSampleTokens = 128;
 template <typename Measure>
 int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Measure& measure) {
   leave_broken_loop(loop, L);
-  loop.keep_ledger();
+  loop.write_ledger();
   Run& run = loop.run();
   const int64_t number = loop.next_evaluation();
   Metrics values;
@@ -98,8 +98,8 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
   return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
 }
 
-// True if the set has the extra column. Without it the prompts are answered but not scored, which is
-// reported.
+// True if the set has the extra column. Without it the prompts are answered but not scored, which
+// is reported.
 bool has_column(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> names;
   for (const ExtraColumn& one : data.set.extra_columns()) names.push_back(one.name);
@@ -148,8 +148,7 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
   if (!options.has("score")) return settings;
   if (is_text(L, options, "score")) {
     const std::string column = options.get<std::string>("score");
-    if (settings.text.generate.max_new_tokens > 0 &&
-        has_column(run, data, column)) {
+    if (settings.text.generate.max_new_tokens > 0 && has_column(run, data, column)) {
       settings.column = column;
     }
   } else {

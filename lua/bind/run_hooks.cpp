@@ -1,5 +1,5 @@
-// A waiting method is a Lua function around the C++ one. Without a C frame in between, the recipe's
-// coroutine can be suspended inside the call.
+// A retryable method is a Lua function around the C++ one. Without a C frame in between, the
+// recipe's coroutine can be suspended inside the call.
 
 #include "lua/bind/run_hooks.h"
 
@@ -16,7 +16,7 @@ struct HooksSlot {
   RunHooks* hooks = nullptr;
 };
 
-constexpr std::string_view kWaiting =
+constexpr std::string_view kRetryable =
     "local method, hooked, attempt, yield = ... "
     "return function(...) "
     "if not hooked() then return method(...) end "
@@ -44,11 +44,11 @@ int attempt(lua_State* L) {
     return 2;
   } catch (const LuaError& error) {
     lua_settop(L, last);
-    if (hooks == nullptr || !hooks->waits(L, error.shared_report())) throw;
+    if (hooks == nullptr || !hooks->on_failure(L, error.shared_report())) throw;
   } catch (const Interrupted& stop) {
     lua_settop(L, last);
     const bool is_ours = stop.signal_number() == SIGINT && hooks != nullptr;
-    if (!is_ours || !hooks->waits(L, nullptr)) throw;
+    if (!is_ours || !hooks->on_failure(L, nullptr)) throw;
   }
   lua_pushboolean(L, 0);
   return 1;
@@ -62,10 +62,10 @@ RunHooks* run_hooks(lua_State* L) { return LuaState::of(L).service<HooksSlot>().
 
 void set_run_hooks(LuaState& state, RunHooks* hooks) { state.service<HooksSlot>().hooks = hooks; }
 
-void make_waiting(lua_State* L, const ClassInfo* info, const char* method) {
+void make_retryable(lua_State* L, const ClassInfo* info, const char* method) {
   const StackGuard guard(L);
   push_methods(L, info);
-  luaL_loadbuffer(L, kWaiting.data(), kWaiting.size(), "=waiting");
+  luaL_loadbuffer(L, kRetryable.data(), kRetryable.size(), "=retryable");
   lua_pushstring(L, method);
   lua_rawget(L, -3);
   lua_pushcfunction(L, push_hooked);

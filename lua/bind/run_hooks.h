@@ -20,25 +20,25 @@ class RunHooks {
  public:
   virtual ~RunHooks() = default;
 
-  // Called before each body and at the end of a loop in place of RunLoop::settle, which it calls
+  // Called before each body and at the end of a loop in place of RunLoop::end_body, which it calls
   // unless it pauses before the loop begins. Returns true to suspend the recipe here; once it is
   // resumed this is called again.
   virtual bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) = 0;
 
-  // Called by adamw:step, whose arguments are on the stack of L. Returns the metrics of a step that
-  // was taken in its place, or nothing to let it update.
-  virtual std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& parts) = 0;
+  // Called by adamw:step, whose arguments are on the stack of L. Returns the metrics of a step run
+  // instead, or nothing to let it update.
+  virtual std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& terms) = 0;
 
   // Called when adamw:step, run:evaluate or run:sample failed; `failure` is null if Ctrl-C stopped
   // it. Returns true to suspend the recipe at the call, which is made again when it is resumed.
-  virtual bool waits(lua_State* L, std::shared_ptr<const ErrorReport> failure) = 0;
+  virtual bool on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure) = 0;
 };
 
 // The hooks of a state; null: none. The caller of set_run_hooks keeps them alive.
 RunHooks* run_hooks(lua_State* L);
 void set_run_hooks(LuaState& state, RunHooks* hooks);
 
-// Makes a method of a class ask RunHooks::waits when it fails. The method returns one value.
-void make_waiting(lua_State* L, const ClassInfo* info, const char* method);
+// Makes a method of a class ask RunHooks::on_failure when it fails. The method returns one value.
+void make_retryable(lua_State* L, const ClassInfo* info, const char* method);
 
 }  // namespace xrun

@@ -7,11 +7,8 @@
 #include <exception>
 
 #include "core/base/error.h"
-#include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
-#include "core/model/peak.h"
 #include "core/run/signals.h"
-#include "core/train/adamw.h"
 #include "core/train/data_batch.h"
 #include "core/train/reference.h"
 
@@ -19,7 +16,6 @@ namespace xrun {
 
 namespace {
 
-constexpr double kPeakAfterS = 2;
 constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, without saving\n";
 constexpr const char* kStoppingStep =
     "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
@@ -55,12 +51,12 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
 
 c10::Device RunLoop::device() const { return device_of(policies_); }
 
-void RunLoop::seed_random(lua_State* L, int64_t part) const {
-  seed_recipe(LuaState::of(L), seed_, run_->step() + 1, part);
+void RunLoop::seed_random(lua_State* L, int64_t stream) const {
+  seed_recipe(LuaState::of(L), seed_, run_->step() + 1, stream);
 }
 
-void RunLoop::seed_lua(lua_State* L, int64_t part) const {
-  seed_lua_random(LuaState::of(L), seed_, run_->step() + 1, part);
+void RunLoop::seed_lua(lua_State* L, int64_t stream) const {
+  seed_lua_random(LuaState::of(L), seed_, run_->step() + 1, stream);
 }
 
 int64_t RunLoop::next_evaluation() {
@@ -106,46 +102,10 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   report(loop);
   run_->begin_phase(plan, state);
   loop.first_step = run_->step() - run_->phase_step();
-  keep_ledger();
+  write_ledger();
   report_resume(loop);
   progress_.emplace(*session_.console);
   progress_->start();
-}
-
-// A longer loop has another schedule: at the same step its rate is not the one that the saved steps
-// would have continued with.
-void RunLoop::report_resume(const StepLoop& loop) {
-  std::string text;
-  if (loop.phase == 0 && run_->dir().resuming()) {
-    text = resume_line(run_->dir().path().string(), run_->resume_step(), run_->dir().notices());
-  }
-  if (const int64_t before = run_->earlier_phase_steps(); before > 0) {
-    const int64_t step = run_->phase_step();
-    text += fmt::format("loop {} has {} steps now and had {}", loop.phase + 1, loop.steps, before);
-    for (const auto& adamw : optimizers) {
-      const double now = adamw->lr(step, loop.steps);
-      const double then = adamw->lr(step, before);
-      text += now == then ? "; the learning rate does not change"
-                          : fmt::format(
-                                "; its learning rate follows the schedule of {} steps: {:.3g} "
-                                "at step {}, {:.3g} on the old schedule",
-                                loop.steps, now, step, then);
-    }
-    text += '\n';
-  }
-  if (text.empty()) return;
-  session_.console->print(text);
-  log_line(text);
-}
-
-// The probe takes 0.2 s, so a run that is over sooner than kPeakAfterS goes without. The peak of a
-// GPU is not measured.
-void RunLoop::measure_peak() {
-  if (peak_flops_ > 0 || run_->seconds() < kPeakAfterS) return;
-  if (policies_.empty() || !device().is_cpu() || session_.previews()) return;
-  const PolicyOptions& options = policies_.front()->options();
-  const bool widened = options.gemm == GemmType::kFloat;
-  peak_flops_ = measured_peak_flops(widened ? c10::ScalarType::Float : options.dtype);
 }
 
 void RunLoop::log_line(const std::string& text) noexcept {
@@ -156,7 +116,7 @@ void RunLoop::log_line(const std::string& text) noexcept {
   }
 }
 
-void RunLoop::keep_ledger() {
+void RunLoop::write_ledger() {
   if (phases_ == 0 || ledger_sources_ == session_.data.ledger.sources.size()) return;
   run_->dir().write_ledger(session_.data.ledger.joined_to(earlier_ledger_).to_json());
   ledger_sources_ = session_.data.ledger.sources.size();
@@ -165,7 +125,7 @@ void RunLoop::keep_ledger() {
   session_.data.ledger_text.clear();
 }
 
-bool RunLoop::settle(StepLoop& loop, const Json& state) {
+bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
              "this loop was left when another one began; its bodies cannot go on");
   if (!loop.begun) begin(loop, state);
@@ -186,8 +146,8 @@ void RunLoop::take_back() {
   write_state(run_->body_state());
 }
 
-void RunLoop::pass(StepLoop& loop) {
-  loop.passed = true;
+void RunLoop::end_early(StepLoop& loop) {
+  loop.ended = true;
   if (loop.begun) return end_progress();
   run_->pass_phase(phase_plan_of(loop));
   loop.phase = phases_++;
@@ -195,7 +155,7 @@ void RunLoop::pass(StepLoop& loop) {
 }
 
 std::optional<LoopBody> RunLoop::upcoming(const StepLoop& loop) const {
-  if (loop.passed) return std::nullopt;
+  if (loop.ended) return std::nullopt;
   if (loop.begun) return run_->upcoming();
   if (loop.steps == 0) return std::nullopt;
   return LoopBody{loop.first_step, 0, loop.steps};
@@ -227,7 +187,7 @@ std::shared_ptr<Batch> RunLoop::make_batch(const StepLoop& loop, int64_t step,
 }
 
 std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
-  settle(loop, state);
+  end_body(loop, state);
   const std::optional<LoopBody> body = run_->begin_body(state);
   report_body_copy();
   // A preview saves nothing and has its own text.
@@ -246,36 +206,6 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   return body;
 }
 
-void RunLoop::report_body_copy() {
-  if (copy_reported_ || run_->body_copy_bytes() == 0) return;
-  copy_reported_ = true;
-  session_.console->print(fmt::format(
-      "the bodies of this loop make several updates: each begins with a copy of what the run saves "
-      "({} of the host's memory), which an error inside it restores",
-      format_bytes(static_cast<double>(run_->body_copy_bytes()))));
-}
-
-void RunLoop::show_progress(const StepLoop& loop) {
-  if (quiet) return;
-  const StepSource& first = loop.sources.front();
-  const auto size = static_cast<double>(first.data->set.size());
-  const auto units = static_cast<double>(first.plan.units);
-  StepProgress progress;
-  progress.done = loop.batch_step + 1;
-  progress.total = loop.steps;
-  progress.epoch = std::min(static_cast<double>(progress.done) * units / size, epochs_of(loop));
-  progress.epochs = epochs_of(loop);
-  progress.loss = find_metric(last_train_, "train/loss");
-  progress.accuracy = find_metric(last_train_, "train/accuracy");
-  progress.tokens = body_tokens_;
-  progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
-  progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;
-  if (progress.flops > 0) measure_peak();
-  progress.peak_flops = peak_flops_;
-  const std::string line = progress_->step(progress);
-  if (!line.empty()) log_line(line);
-}
-
 void RunLoop::leave_loop(const Json& state) {
   for (const auto& reference : session_.models.references()) reference->flush();
   run_->leave_loop(state);
@@ -291,18 +221,6 @@ void RunLoop::log(const Metrics& metrics) {
   }
 }
 
-// "step 10  valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
-void RunLoop::show_evaluation(const Metrics& metrics, const std::string& loss) {
-  const std::string set = loss.substr(0, loss.rfind('/'));
-  std::string text = fmt::format("step {}  {}  loss {}", run_->step(), set,
-                                 format_metric(*find_metric(metrics, loss)));
-  if (const auto accuracy = find_metric(metrics, set + "/accuracy")) {
-    text += fmt::format("  accuracy {:.2f}", *accuracy);
-  }
-  session_.console->say(text);
-  log_line(text);
-}
-
 void RunLoop::note_update(int64_t tokens) {
   body_tokens_ += tokens;
   if (!run_->in_body()) return;
@@ -316,7 +234,7 @@ void RunLoop::end_progress() {
 
 void RunLoop::finish(const Json& state) {
   end_progress();
-  keep_ledger();
+  write_ledger();
   for (const auto& reference : session_.models.references()) {
     reference->flush();
     reference->check_digest();

@@ -40,7 +40,7 @@ struct StepLoop {
   int64_t first_step = 0;  // bodies of the run before its first one
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
-  bool passed = false;          // ends without its bodies, or without those left
+  bool ended = false;           // early: without its bodies, or without those left
   lua_State* thread = nullptr;  // in which its `for` runs
 };
 
@@ -59,10 +59,10 @@ class RunLoop {
   // Plans the memory of a loop. Throws Error as check_memory does. Loads no weights.
   MemoryReport plan_of(const StepLoop& loop) const;
 
-  // Seeds ATen's generator and math.random for the recipe's draws from here on. A step has separate
-  // parts: 0 its body, 1 the code after the loop, 2 and up its evaluations.
-  void seed_random(lua_State* L, int64_t part) const;
-  void seed_lua(lua_State* L, int64_t part) const;  // math.random alone
+  // Seeds ATen's generator and math.random for the recipe's draws from here on. Streams of a step:
+  // 0 its body, 1 the code after the loop, 2 and up its evaluations.
+  void seed_random(lua_State* L, int64_t stream) const;
+  void seed_lua(lua_State* L, int64_t stream) const;  // math.random alone
   // Counts the evaluations of the current step from 0.
   int64_t next_evaluation();
   void forget_evaluation() { --evaluations_; }  // the last one failed and will be repeated
@@ -77,14 +77,14 @@ class RunLoop {
   void begin(StepLoop& loop, const Json& state);
   // Ends the previous body and returns true, or false if there is none. Begins the loop if it has
   // not begun.
-  bool settle(StepLoop& loop, const Json& state);
+  bool end_body(StepLoop& loop, const Json& state);
   // Ends the previous body and returns the next one, with a batch of each set; nothing at the end
   // of the loop.
   std::optional<LoopBody> next(StepLoop& loop, const Json& state);
   // The body that next() would return, also for a loop that has not begun; nothing at its end.
   std::optional<LoopBody> upcoming(const StepLoop& loop) const;
   // Ends a loop between two bodies for good; the remaining bodies do not run.
-  void pass(StepLoop& loop);
+  void end_early(StepLoop& loop);
   // Returns the packs of a source that step `step` of the run would train: a pure function of the
   // plan. Loads no weights. Throws Error for a step that the loop does not have, and for a pair or
   // sequence longer than max_tokens.
@@ -102,13 +102,13 @@ class RunLoop {
   const std::optional<BatchSizes>& sizes() const { return sizes_; }
   void set_sizes(const BatchSizes& sizes) { sizes_ = sizes; }
   // Writes ledger.json again and prints the new part if sets were opened since the last time.
-  void keep_ledger();
+  void write_ledger();
   void log(const Metrics& metrics);
   // Appends to log.txt. A line that cannot be written is lost: a full disk ends the run where
   // something that counts is written.
   void log_line(const std::string& text) noexcept;
   // Writes the memory held so far into run.json, for a run that ends by an error. Never throws.
-  void keep_memory_after_error() noexcept;
+  void record_memory_after_error() noexcept;
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
   void finish(const Json& state);
@@ -118,7 +118,7 @@ class RunLoop {
   std::function<Json()> read_state = [] { return Json(); };
   std::function<void(const Json&)> write_state;    // the inverse; set by the binding
   std::shared_ptr<LuaRef> state_ref;               // the table behind it
-  std::shared_ptr<StepLoop> walking;               // the loop that a `for` asked last
+  std::shared_ptr<StepLoop> current_loop;          // the loop that a `for` asked last
   bool quiet = false;                              // no progress of single steps
   std::vector<std::shared_ptr<AdamW>> optimizers;  // whose memory is planned
 

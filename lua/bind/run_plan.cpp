@@ -1,13 +1,9 @@
-// Before a loop trains: what a resume compares, its memory and disk, and the report before step 0.
+// Before a loop trains: the plan that a resume compares, its memory and its disk.
 
 #include <algorithm>
 #include <exception>
 #include <filesystem>
 
-#include "core/base/strings.h"
-#include "core/console/terminal/progress.h"
-#include "core/console/terminal/summary.h"
-#include "core/model/weights/hf_config.h"
 #include "core/run/machine.h"
 #include "core/train/adamw.h"
 #include "lua/bind/run_loop.h"
@@ -113,11 +109,12 @@ MemoryReport RunLoop::plan_of(const StepLoop& loop) const {
   return MemoryReport::plan({policies_, optimizers, session_.models.references()}, loop);
 }
 
-// In a preview xrun.run has not loaded them. A dry run needs none.
+// In a preview xrun.run has not loaded them.
 void RunLoop::load_weights() {
-  const bool loaded = std::all_of(policies_.begin(), policies_.end(),
-                                  [](const auto& policy) { return policy->loaded(); });
-  if (loaded || session_.models.stand_in() != nullptr) return;
+  if (std::none_of(policies_.begin(), policies_.end(),
+                   [](const auto& policy) { return policy->needs_weights(); })) {
+    return;
+  }
   if (!optimizers.empty()) check_before_load({policies_, optimizers});
   for (const auto& policy : policies_) policy->model();
 }
@@ -129,7 +126,7 @@ void RunLoop::measure_memory() {
   run_->dir().record().set("memory", fullest_->to_json());
 }
 
-void RunLoop::keep_memory_after_error() noexcept {
+void RunLoop::record_memory_after_error() noexcept {
   if (!memory_ && !fullest_) return;
   try {
     measure_memory();
@@ -137,92 +134,6 @@ void RunLoop::keep_memory_after_error() noexcept {
   } catch (const std::exception&) {
     // The figures are lost; the error that ended the run is reported already.
   }
-}
-
-namespace {
-
-std::string describe_model(const Policy& policy) {
-  const ModelConfig config = read_model_config(policy.dir());
-  return fmt::format("{} ({}, {} layer{}, width {}, {})", policy.dir().filename().string(),
-                     config.model_type, config.layers, config.layers == 1 ? "" : "s", config.hidden,
-                     dtype_name(policy.options().dtype));
-}
-
-const char* order_text(const RowOrder& order) {
-  switch (order.kind) {
-    case RowOrder::Kind::kFile: return "";
-    case RowOrder::Kind::kFull: return ", shuffled";
-    case RowOrder::Kind::kBlock: return ", shuffled by blocks";
-  }
-  return "";
-}
-
-double epochs_of(const StepSource& source, int64_t steps) {
-  if (source.plan.epochs > 0) return static_cast<double>(source.plan.epochs);
-  return static_cast<double>(steps * source.plan.units) /
-         static_cast<double>(source.data->set.size());
-}
-
-std::string count_units(const DataSet& set, int64_t count) {
-  return fmt::format("{} {}{}", count_text(count), set.unit_name(), count == 1 ? "" : "s");
-}
-
-// "300 pairs, 38 steps of 8 = 1 epoch, shuffled".
-std::string data_text(const StepSource& source, int64_t steps) {
-  const std::string epochs = format_epochs(epochs_of(source, steps));
-  return fmt::format("{}, {} step{} of {} = {} epoch{}{}",
-                     count_units(source.data->set, source.data->set.size()), count_text(steps),
-                     steps == 1 ? "" : "s", count_text(source.plan.units), epochs,
-                     epochs == "1" ? "" : "s", order_text(source.plan.order));
-}
-
-// A warning if one step draws a row more than once: more than the set has, from a stream that is
-// longer than the set.
-std::string repeated_text(const StepSource& source, int64_t steps) {
-  const DataSet& set = source.data->set;
-  const int64_t units = source.plan.units;
-  if (units <= set.size() || epochs_of(source, steps) <= 1) return "";
-  return fmt::format(
-      "warning: a step takes {}, the data has {}: every row is repeated within a step; lower the "
-      "batch to at most {}",
-      count_units(set, units), count_text(set.size()), count_text(set.size()));
-}
-
-int64_t count_elements(const std::vector<Parameter>& parameters) {
-  int64_t sum = 0;
-  for (const Parameter& parameter : parameters) sum += parameter.master.numel();
-  return sum;
-}
-
-}  // namespace
-
-double epochs_of(const StepLoop& loop) { return epochs_of(loop.sources.front(), loop.steps); }
-
-void RunLoop::report(const StepLoop& loop) {
-  OpeningReport report;
-  report.recipe = recipe_;
-  if (!policies_.empty()) {
-    report.model = describe_model(*policies_[0]);
-    if (policies_[0]->loaded()) {
-      report.parameters = count_elements(policies_[0]->model().parameters());
-      report.trainable = count_elements(policies_[0]->parameters());
-    }
-  }
-  report.ledger = session_.data.ledger_text;
-  session_.data.ledger_text.clear();
-  report.steps = loop.steps;
-  for (const StepSource& source : loop.sources) {
-    report.facts.emplace_back("data", data_text(source, loop.steps));
-    session_.notices.add(repeated_text(source, loop.steps));
-  }
-  if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
-  if (!session_.previews()) report.output = run_->dir().path().string();
-  report.notices = std::move(session_.notices.lines);
-  session_.notices.lines.clear();
-  session_.console->print(opening_report(report, *session_.console));
-  if (run_->dir().resuming() || loop.phase > 0) return;
-  run_->dir().begin();
-  log_line(opening_report(report, console_of_file(*session_.console)));
 }
 
 }  // namespace xrun

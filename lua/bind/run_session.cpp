@@ -89,7 +89,7 @@ void save_after_error(lua_State* L, bool interrupted) {
   const bool trained = session.run != nullptr && !session.run->run().replaying();
   std::string saved;
   if (trained) {
-    session.run->keep_memory_after_error();
+    session.run->record_memory_after_error();
     const Json state = state_to_save(*session.run, console);
     saved = session.run->run().save_after_error(state).string();
   }
@@ -193,7 +193,7 @@ void run_to_end(Recipe& recipe, const Drive& drive) {
                recipe.context().options.recipe);
   }
   Session& session = session_of(recipe.state());
-  if (recipe.nothing_left() || session.run == nullptr) return;
+  if (recipe.ended_early() || session.run == nullptr) return;
   session.run->finish(session.run->read_state());
 }
 
@@ -251,7 +251,7 @@ int run_session(const RecipeOptions& given, const Drive& drive) {
     keep_profile(profile, session);
     save_and_rethrow(recipe.state());
   }
-  if (!recipe.nothing_left()) keep_profile(profile, session);
+  if (!recipe.ended_early()) keep_profile(profile, session);
   LuaState::set_interruptible(nullptr);
   return caches ? finish_caching(session, options.json) : 0;
 }

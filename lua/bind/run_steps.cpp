@@ -50,7 +50,7 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   loop->thread = L;
   if (!loop->begun) loop->first_step = run.run().step();
   RunHooks* const hooks = run_hooks(L);
-  if (hooks == nullptr && !loop->passed) run.settle(*loop, run.read_state());
+  if (hooks == nullptr && !loop->ended) run.end_body(*loop, run.read_state());
   push(L, hooks != nullptr && hooks->between_bodies(L, loop));
   return 1;
 }
@@ -59,8 +59,9 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
 int next_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   RunLoop& run = *session_of(L).run;
   const std::optional<LoopBody> body =
-      loop->passed ? std::nullopt : run.next(*loop, run.read_state());
-  // Part 1 seeds the code after the loop, the same whether its bodies ran or a resume skipped them.
+      loop->ended ? std::nullopt : run.next(*loop, run.read_state());
+  // Stream 1 seeds the code after the loop, the same whether its bodies ran or a resume skipped
+  // them.
   run.seed_random(L, body ? 0 : 1);
   if (!body) {
     lua_pushnil(L);
@@ -74,7 +75,7 @@ int next_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
 // Called with the StepLoop of `for step, batch in run:steps(...)`, and true to end a body.
 int walk(lua_State* L) {
   const auto loop = arg<std::shared_ptr<StepLoop>>(L, 1, "steps");
-  session_of(L).run->walking = loop;
+  session_of(L).run->current_loop = loop;
   return lua_toboolean(L, 2) != 0 ? end_step(L, loop) : next_step(L, loop);
 }
 

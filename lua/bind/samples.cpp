@@ -107,7 +107,7 @@ std::string save_and_show(const std::filesystem::path& dir, int64_t step,
                                          {"text", sample.text},
                                          {"length", sample.length},
                                          {"finish", sample.finish},
-                                         {"kept", sample.extra}})) +
+                                         {"extra", sample.extra}})) +
              "\n";
   }
   const auto [first_step, before] = read_earliest(dir);

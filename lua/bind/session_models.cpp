@@ -23,12 +23,12 @@ void SessionModels::add(const std::shared_ptr<Policy>& policy) {
     name = fmt::format("{} {}", first, n);
   }
   policies_.push_back({policy, std::move(name)});
-  if (stand_in_ != nullptr) place(*policy);
+  if (stand_in_ != nullptr) attach_stand_in(*policy);
 }
 
 void SessionModels::add(std::shared_ptr<Reference> reference) {
   references_.push_back(std::move(reference));
-  if (stand_in_ != nullptr) place(*references_.back());
+  if (stand_in_ != nullptr) attach_stand_in(*references_.back());
 }
 
 void SessionModels::add(const std::shared_ptr<AdamW>& adamw) { optimizers_.push_back(adamw); }
@@ -68,14 +68,14 @@ std::string SessionModels::name_of(const Reference& reference) const {
   return fmt::format("reference {}", found - references_.begin() + 1);
 }
 
-void SessionModels::place(Policy& policy) {
+void SessionModels::attach_stand_in(Policy& policy) {
   policy.set_stand_in(stand_in_ == nullptr ? nullptr
                                            : std::make_shared<ModelStandIn>(
                                                  stand_in_, name_of(policy),
                                                  [this, of = &policy] { return is_trained(*of); }));
 }
 
-void SessionModels::place(Reference& reference) {
+void SessionModels::attach_stand_in(Reference& reference) {
   reference.set_stand_in(
       stand_in_ == nullptr
           ? nullptr
@@ -85,9 +85,9 @@ void SessionModels::place(Reference& reference) {
 std::shared_ptr<LogprobStandIn> SessionModels::stand_in(std::shared_ptr<LogprobStandIn> values) {
   std::swap(stand_in_, values);
   for (const Entry& known : policies_) {
-    if (const auto policy = known.policy.lock()) place(*policy);
+    if (const auto policy = known.policy.lock()) attach_stand_in(*policy);
   }
-  for (const auto& reference : references_) place(*reference);
+  for (const auto& reference : references_) attach_stand_in(*reference);
   return values;
 }
 

@@ -41,8 +41,8 @@ class SessionModels {
   };
   // True if an optimizer trains it; in a recipe without optimizers, of every policy.
   bool is_trained(const Policy& policy) const;
-  void place(Policy& policy);
-  void place(Reference& reference);
+  void attach_stand_in(Policy& policy);
+  void attach_stand_in(Reference& reference);
 
   std::vector<Entry> policies_;
   std::vector<std::shared_ptr<Reference>> references_;

@@ -61,7 +61,7 @@ std::string LoopPause::wait_text() const {
 FrameNames recipe_names(Recipe& recipe) {
   if (recipe.done()) return FrameNames::saved(recipe.state());
   const auto& run = session_of(recipe.state()).run;
-  return FrameNames(recipe.thread(), run == nullptr ? nullptr : run->walking.get());
+  return FrameNames(recipe.thread(), run == nullptr ? nullptr : run->current_loop.get());
 }
 
 PauseHooks::PauseHooks(Recipe& recipe) : recipe_(recipe) { set_run_hooks(recipe.state(), this); }
@@ -116,14 +116,14 @@ bool PauseHooks::between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& l
     clear_interrupt(SIGINT);
     plan.at_once = true;
   }
-  if (loop->passed) return false;
+  if (loop->ended) return false;
   RunLoop& run = *session().run;
   bool ended = false;
   // A preview pauses before the loop begins: no report, no plan, no weights.
   if (loop->begun || !previews() || !plan.at_once) {
     std::vector<std::shared_ptr<Batch>> batches;
     for (const StepSource& source : loop->sources) batches.push_back(source.batch);
-    ended = run.settle(*loop, run.read_state());
+    ended = run.end_body(*loop, run.read_state());
     if (in_charge_ && batches.front() != nullptr) trained_ = std::move(batches);
   }
   return take_pause(L, loop, ended);
@@ -170,16 +170,16 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
 
 bool PauseHooks::can_wait(lua_State* L) const {
   const auto& run = session().run;
-  return in_charge_ && L == recipe_.thread() && run != nullptr && run->walking != nullptr;
+  return in_charge_ && L == recipe_.thread() && run != nullptr && run->current_loop != nullptr;
 }
 
 void PauseHooks::wait(std::shared_ptr<const ErrorReport> failure) {
   const auto& run = session().run;
   pause_ = std::make_shared<LoopPause>(
-      LoopPause{run->walking, run, run->run().step(), std::move(failure)});
+      LoopPause{run->current_loop, run, run->run().step(), std::move(failure)});
 }
 
-bool PauseHooks::waits(lua_State* L, std::shared_ptr<const ErrorReport> failure) {
+bool PauseHooks::on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure) {
   if (!can_wait(L)) return false;
   wait(failure != nullptr ? std::move(failure) : interruption_report(L));
   return true;

@@ -84,7 +84,7 @@ class PauseHooks : public RunHooks {
 
   bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) override;
   std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& terms) override;
-  bool waits(lua_State* L, std::shared_ptr<const ErrorReport> failure) override;
+  bool on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure) override;
 
  private:
   bool is_due(bool ended_body, bool upcoming, int64_t step);

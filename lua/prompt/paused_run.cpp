@@ -68,7 +68,7 @@ void PausedRun::note(const std::string& text) {
 // Before anything of the recipe runs: an error leaves it where it is.
 void PausedRun::begin_loop() {
   const LoopPause& at = pause();
-  if (!at.loop->begun) at.run->settle(*at.loop, at.run->read_state());
+  if (!at.loop->begun) at.run->end_body(*at.loop, at.run->read_state());
 }
 
 // Everything a step changes: the objects that the run saves and whatever else an optimizer trains.

@@ -96,7 +96,7 @@ bool Preview::resume() {
 bool Preview::next_loop() {
   const LoopPause* at = pause();
   if (at == nullptr) return false;
-  at->run->pass(*at->loop);
+  at->run->end_early(*at->loop);
   hooks_->plan.at_once = true;
   return resume();
 }

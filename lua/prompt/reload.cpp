@@ -11,7 +11,7 @@ namespace xrun {
 bool PausedRun::go_to(int64_t step) {
   while (const LoopPause* at = hooks_.pause()) {
     if (step < at->loop->first_step + at->loop->steps) break;
-    at->run->pass(*at->loop);
+    at->run->end_early(*at->loop);
     hooks_.plan = {.at_once = true};
     hooks_.resume();
   }

@@ -79,9 +79,11 @@ struct Answers {
   std::map<size_t, std::string> texts;
 };
 
-// Returns the row's own `prompt` column if it was kept, else the whole rendered prompt.
+// Returns the row's own `prompt` column if it is an extra column, else the whole rendered prompt.
 std::string prompt_text(const Json& answer) {
-  const std::string column = text_member(answer.find("kept"), "prompt");
+  const Json* extra = answer.find("extra");
+  if (extra == nullptr) extra = answer.find("kept");  // its name in runs before "extra"
+  const std::string column = text_member(extra, "prompt");
   return shortened(column.empty() ? text_member(answer, "prompt") : column, kPromptBytes);
 }
 
@@ -181,7 +183,8 @@ std::string source_html(const SourceSample& source) {
     for (const std::string& name : source.streams) {
       if (source.streams.size() > 1) names += (names.empty() ? ": " : ", ") + html_escape(name);
     }
-    out += "<div class=\"dim\">" + html_escape(row.location) + names + "</div><div class=\"sides\">";
+    out +=
+        "<div class=\"dim\">" + html_escape(row.location) + names + "</div><div class=\"sides\">";
     for (const auto& pieces : row.streams) out += side_html(pieces);
     out += "</div>\n";
   }

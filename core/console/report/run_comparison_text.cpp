@@ -160,15 +160,15 @@ class ComparisonText {
                                        count_text(one_.common_lines)));
     }
     section("results", "");
-    if (one_.first_apart >= 0) {
+    if (one_.first_divergence >= 0) {
       std::string names;
-      for (size_t i = 0; i < std::min(one_.apart.size(), kListedNames); ++i) {
-        names += (i > 0 ? ", " : "") + shown(one_.apart[i].name);
+      for (size_t i = 0; i < std::min(one_.diverging.size(), kListedNames); ++i) {
+        names += (i > 0 ? ", " : "") + shown(one_.diverging[i].name);
       }
-      if (one_.apart.size() > kListedNames) {
-        names += fmt::format(" and {} more", one_.apart.size() - kListedNames);
+      if (one_.diverging.size() > kListedNames) {
+        names += fmt::format(" and {} more", one_.diverging.size() - kListedNames);
       }
-      prose(fmt::format("the first difference is at step {}: {}", count_text(one_.first_apart),
+      prose(fmt::format("the first difference is at step {}: {}", count_text(one_.first_divergence),
                         names));
     } else if (one_.common_lines > 0) {
       prose("the same values, bit for bit, at every common step");

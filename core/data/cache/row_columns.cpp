@@ -79,7 +79,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
       note_first(fmt::format("extra column \"{}\" is empty: absent", keep[k]));
     }
     if (extra_types_[k] == extra_type(row.extra[k])) continue;
-    throw RowRefusal("kept_column",
+    throw RowRefusal("bad_extra_column",
                      fmt::format("\"{}\" is {}, the first row has a {} there", keep[k],
                                  extra_type(row.extra[k]), extra_types_[k]));
   }
@@ -157,16 +157,16 @@ Json RowColumns::summary() const {
   value.set("longest_tokens", longest_tokens_);
   value.set("max_id_row", max_id_row_);
   value.set("max_id", max_id_);
-  Json kept = Json::array();
+  Json extra = Json::array();
   for (size_t k = 0; k < extra_types_.size(); ++k) {
     if (extra_types_[k] == "absent") continue;
     Json entry = Json::object();
     entry.set("name", schema_.keep[k]);
     entry.set("type", extra_types_[k]);
     if (extra_types_[k] == "number") entry.set("whole", bool{extra_whole_[k]});
-    kept.push_back(std::move(entry));
+    extra.push_back(std::move(entry));
   }
-  value.set("kept", std::move(kept));
+  value.set("kept", std::move(extra));  // "kept": the key of the format, docs/cache-format.md
   return value;
 }
 

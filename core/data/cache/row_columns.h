@@ -25,7 +25,7 @@ class RowColumns {
   std::vector<Column> columns() const;
 
   // Accepts the next row: the first one fixes the types of the extra columns, a later one with
-  // other types is refused (RowRefusal "kept_column") and not counted. Counts cuts, tokens,
+  // other types is refused (RowRefusal "bad_extra_column") and not counted. Counts cuts, tokens,
   // straddlers and notes in the ledger.
   void accept(StoredRow& row, const SourceLine& at, SourceLedger& ledger);
   // Appends the row last accepted to the shard.

@@ -52,7 +52,7 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
     state->source_names.push_back(metric_name(options.sources[s], state->source_names));
     state->rows += cache->size();
     state->ledger.sources.push_back(cache->ledger());
-    selection->parts.push_back({0, weight > 0 ? cache->size() : 0, {}, false});
+    selection->ranges.push_back({0, weight > 0 ? cache->size() : 0, {}, false});
     hasher.field("source", cache->key());
   }
   state->ledger.check_sums();
@@ -82,9 +82,9 @@ int64_t DataSet::unit(int64_t index) const {
              size(), unit_name());
   if (windows_) return index;
   for (size_t s = 0;; ++s) {
-    const RowSelection::SourceRange& part = selection_->parts[s];
-    if (index < part.size()) return state_->sources[s].first_row + part.at(index);
-    index -= part.size();
+    const RowSelection::SourceRange& range = selection_->ranges[s];
+    if (index < range.size()) return state_->sources[s].first_row + range.at(index);
+    index -= range.size();
   }
 }
 
@@ -131,11 +131,11 @@ DataSet DataSet::in_windows(int64_t length) const {
   auto windows = std::make_shared<Windows>();
   windows->length = length;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
-    const RowSelection::SourceRange& part = selection_->parts[s];
-    XRUN_CHECK(!part.listed,
+    const RowSelection::SourceRange& range = selection_->ranges[s];
+    XRUN_CHECK(!range.listed,
                "batch.tokens cuts windows of whole files; split them by = \"row\" instead of "
                "by prompt, or write batch = {{ sequences = 8 }}");
-    windows->sources.emplace_back(state_->sources[s].cache, part.begin, part.end, length);
+    windows->sources.emplace_back(state_->sources[s].cache, range.begin, range.end, length);
     windows->first.push_back(windows->first.back() + windows->sources.back().size());
   }
   DataSet set = *this;
@@ -146,7 +146,7 @@ DataSet DataSet::in_windows(int64_t length) const {
 int64_t DataSet::window_length() const { return windows_ ? windows_->length : 0; }
 
 int64_t DataSet::source_size(size_t source) const {
-  return windows_ ? windows_->sources[source].size() : selection_->parts[source].size();
+  return windows_ ? windows_->sources[source].size() : selection_->ranges[source].size();
 }
 
 RowStream DataSet::stream_of(const StepPlan& plan) const {
@@ -182,7 +182,7 @@ std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) con
     const RowStream::DrawnRow drawn = rows.at(i);
     const size_t s = static_cast<size_t>(drawn.source);
     ids.push_back(windows_ ? windows_->first[s] + drawn.row
-                           : state_->sources[s].first_row + selection_->parts[s].at(drawn.row));
+                           : state_->sources[s].first_row + selection_->ranges[s].at(drawn.row));
   }
   return ids;
 }

@@ -53,10 +53,10 @@ void DataSet::check_fits(int64_t max_tokens) const {
   for (size_t s = 0; s < state_->sources.size(); ++s) {
     const State::Source& source = state_->sources[s];
     if (source.cache->longest().value <= max_tokens) continue;
-    const RowSelection::SourceRange& part = selection_->parts[s];
-    for (int64_t i = 0; i < part.size(); ++i) {
-      const int64_t tokens = source.cache->tokens(part.at(i));
-      if (tokens > max_tokens) fail_too_long(source.first_row + part.at(i), tokens, max_tokens);
+    const RowSelection::SourceRange& range = selection_->ranges[s];
+    for (int64_t i = 0; i < range.size(); ++i) {
+      const int64_t tokens = source.cache->tokens(range.at(i));
+      if (tokens > max_tokens) fail_too_long(source.first_row + range.at(i), tokens, max_tokens);
     }
   }
 }

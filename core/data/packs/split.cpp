@@ -89,21 +89,21 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
 
 int64_t RowSelection::size() const {
   int64_t total = 0;
-  for (const SourceRange& part : parts) total += part.size();
+  for (const SourceRange& range : ranges) total += range.size();
   return total;
 }
 
 std::pair<RowSelection, RowSelection> RowSelection::split_last(double fraction) const {
   std::pair<RowSelection, RowSelection> sets;
-  for (const SourceRange& part : parts) {
-    const int64_t kept = part.size() - held_out_count(part.size(), fraction);
-    if (part.listed) {
-      const auto border = part.rows.begin() + kept;
-      sets.first.parts.push_back({0, 0, {part.rows.begin(), border}, true});
-      sets.second.parts.push_back({0, 0, {border, part.rows.end()}, true});
+  for (const SourceRange& range : ranges) {
+    const int64_t kept = range.size() - held_out_count(range.size(), fraction);
+    if (range.listed) {
+      const auto border = range.rows.begin() + kept;
+      sets.first.ranges.push_back({0, 0, {range.rows.begin(), border}, true});
+      sets.second.ranges.push_back({0, 0, {border, range.rows.end()}, true});
     } else {
-      sets.first.parts.push_back({part.begin, part.begin + kept, {}, false});
-      sets.second.parts.push_back({part.begin + kept, part.end, {}, false});
+      sets.first.ranges.push_back({range.begin, range.begin + kept, {}, false});
+      sets.second.ranges.push_back({range.begin + kept, range.end, {}, false});
     }
   }
   return sets;
@@ -113,12 +113,12 @@ std::pair<RowSelection, RowSelection> RowSelection::split_flagged(
     std::span<const uint8_t> held_out) const {
   std::pair<RowSelection, RowSelection> sets;
   size_t i = 0;
-  for (const SourceRange& part : parts) {
-    sets.first.parts.push_back({0, 0, {}, true});
-    sets.second.parts.push_back({0, 0, {}, true});
-    for (int64_t k = 0; k < part.size(); ++k, ++i) {
+  for (const SourceRange& range : ranges) {
+    sets.first.ranges.push_back({0, 0, {}, true});
+    sets.second.ranges.push_back({0, 0, {}, true});
+    for (int64_t k = 0; k < range.size(); ++k, ++i) {
       RowSelection& set = held_out[i] != 0 ? sets.second : sets.first;
-      set.parts.back().rows.push_back(part.at(k));
+      set.ranges.back().rows.push_back(range.at(k));
     }
   }
   return sets;

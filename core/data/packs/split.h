@@ -30,7 +30,7 @@ struct RowSelection {
     int64_t size() const { return listed ? static_cast<int64_t>(rows.size()) : end - begin; }
     int64_t at(int64_t i) const { return listed ? rows[static_cast<size_t>(i)] : begin + i; }
   };
-  std::vector<SourceRange> parts;  // one per source
+  std::vector<SourceRange> ranges;  // one per source
 
   int64_t size() const;
   // Both return (kept, held out). Held out are the last held_out_count() rows of each source, or

@@ -30,7 +30,7 @@ class ConversationReader {
 
   const RowFields& fields() const { return fields_; }
   // Reads everything but the columns in `more`. Throws RowRefusal: not_an_object, unknown_format,
-  // wrong_type, empty_list, columns_differ, refused_kwargs, bad_weight, kept_column.
+  // wrong_type, empty_list, columns_differ, refused_kwargs, bad_weight, bad_extra_column.
   ConversationRow read(const Json& row) const;
 
  private:

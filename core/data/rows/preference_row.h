@@ -32,7 +32,7 @@ class PreferenceReader {
 
   // Throws RowRefusal with the reason: not_an_object, unknown_format, missing_side, empty_list,
   // wrong_type, no_prompt, empty_prompt, prompt_mismatch, prompts_differ, no_assistant,
-  // last_not_assistant, empty_answer, same_answers, refused_kwargs, bad_weight, kept_column.
+  // last_not_assistant, empty_answer, same_answers, refused_kwargs, bad_weight, bad_extra_column.
   PreferenceRow read(const Json& value) const;
 
  private:

@@ -295,7 +295,7 @@ void RowFields::read_extra(const Json& row, RowExtras& out) const {
       value = nullptr;
     }
     if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {
-      throw RowRefusal("kept_column",
+      throw RowRefusal("bad_extra_column",
                        fmt::format("\"{}\" is {}: a whole number beyond 2^53 is not stored "
                                    "exactly; write it as a string",
                                    name, dump_json(*value)));

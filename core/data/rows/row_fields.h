@@ -46,7 +46,7 @@ class RowFields {
   // Throws RowRefusal "columns_differ": two columns with one meaning hold different values.
   [[noreturn]] void refuse_rivals(const std::string& first, const std::string& second) const;
 
-  // Sets extra columns and the loss weight. Throws RowRefusal: kept_column, bad_weight.
+  // Sets extra columns and the loss weight. Throws RowRefusal: bad_extra_column, bad_weight.
   void read_extra(const Json& row, RowExtras& out) const;
   // Ends a row's notes: sorts them, removes duplicates and adds the columns that are not used.
   void finish_notes(const Json& row, RowExtras& out) const;

@@ -24,15 +24,15 @@ constexpr int64_t kWords = 4;  // of one Philox counter
 constexpr int64_t kMaskGrain = 4096;
 constexpr int64_t kMaxLimit = int64_t{1} << 32;
 
-at::Tensor dropout_mask_cpu(const at::Tensor& like, int64_t key, int64_t limit, double kept) {
+at::Tensor dropout_mask_cpu(const at::Tensor& like, int64_t key, int64_t limit, double scale) {
   check_floating(kMaskOp, "like", like);
   XRUN_CHECK(limit >= 0 && limit <= kMaxLimit, "{}: limit is {}, wanted 0 to 2^32", kMaskOp, limit);
-  XRUN_CHECK(kept >= 1 && std::isfinite(kept), "{}: kept is {}, wanted a number of at least 1",
-             kMaskOp, kept);
+  XRUN_CHECK(scale >= 1 && std::isfinite(scale), "{}: scale is {}, wanted a number of at least 1",
+             kMaskOp, scale);
   const at::Tensor mask = at::empty(like.sizes(), at::kFloat);
   float* const out = mask.mutable_data_ptr<float>();
   const auto below = static_cast<uint64_t>(limit);
-  const auto value = static_cast<float>(kept);
+  const auto value = static_cast<float>(scale);
   const int64_t n = mask.numel(), groups = (n + kWords - 1) / kWords;
   at::parallel_for(0, groups, kMaskGrain, [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
@@ -48,7 +48,7 @@ at::Tensor dropout_mask_cpu(const at::Tensor& like, int64_t key, int64_t limit, 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
-  m.def("dropout_mask(Tensor like, int key, int limit, float kept) -> Tensor");
+  m.def("dropout_mask(Tensor like, int key, int limit, float scale) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) { m.impl("dropout_mask", dropout_mask_cpu); }

@@ -47,19 +47,19 @@ int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   return fit >= rows ? rows : fit / kHeadChunkRows * kHeadChunkRows;
 }
 
-void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& kept,
+void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
                       int64_t from, const std::function<void(const LogitChunk&)>& f) {
   const int64_t rows = x.size(0), vocab = w.size(0);
-  const int64_t kept_rows = kept.defined() ? kept.size(0) : 0;
+  const int64_t saved_count = saved_rows.defined() ? saved_rows.size(0) : 0;
   at::Tensor spare;
   for (int64_t begin = from; begin < rows;) {
-    const bool is_kept = begin < kept_rows;
-    const int64_t n = std::min(kHeadChunkRows, (is_kept ? kept_rows : rows) - begin);
-    if (!is_kept && !spare.defined()) spare = scratch_floats(n * vocab);
+    const bool is_saved = begin < saved_count;
+    const int64_t n = std::min(kHeadChunkRows, (is_saved ? saved_count : rows) - begin);
+    if (!is_saved && !spare.defined()) spare = scratch_floats(n * vocab);
     const at::Tensor z =
-        is_kept ? kept.narrow(0, begin, n) : spare.narrow(0, 0, n * vocab).view({n, vocab});
+        is_saved ? saved_rows.narrow(0, begin, n) : spare.narrow(0, 0, n * vocab).view({n, vocab});
     multiply_into(z, x.narrow(0, begin, n), w.t());
-    f({z, begin, is_kept});
+    f({z, begin, is_saved});
     begin += n;
   }
 }
@@ -97,9 +97,9 @@ at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const 
 
 HeadCounts head_counts() { return {rows_seen.load(), rows_recomputed.load()}; }
 
-void count_head_rows(const at::Tensor& x, const at::Tensor& kept) {
+void count_head_rows(const at::Tensor& x, const at::Tensor& saved_rows) {
   rows_seen += x.size(0);
-  rows_recomputed += x.size(0) - kept.size(0);
+  rows_recomputed += x.size(0) - saved_rows.size(0);
 }
 
 }  // namespace xrun

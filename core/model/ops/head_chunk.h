@@ -14,18 +14,18 @@ namespace xrun {
 constexpr int64_t kHeadChunkRows = 256;
 
 // Returns how many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
-// kHeadChunkRows, so that chunks are the same whatever is kept.
+// kHeadChunkRows, so that chunks are the same however many rows are saved.
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
 
 struct LogitChunk {
   at::Tensor z;   // [n, V]
   int64_t begin;  // its first row
-  bool kept;      // z is in `kept`; else the next chunk overwrites it
+  bool saved;     // z is in `saved_rows`; else the next chunk overwrites it
 };
 
 // Calls f with the logits of rows [from, R) of x [R, D] under w [V, D], fp32, in order. Those of
-// the first n rows are written to `kept` [n, V], the others to a shared buffer.
-void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& kept,
+// the first n rows are written to `saved_rows` [n, V], the others to a shared buffer.
+void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
                       int64_t from, const std::function<void(const LogitChunk&)>& f);
 
 // The gradients of z = x w^T, summed over chunks of dz.
@@ -52,7 +52,7 @@ struct HeadCounts {
   int64_t recomputed = 0;  // of these, the rows beyond head_mb
 };
 HeadCounts head_counts();
-// Counts a backward over x [R, D] whose forward kept [n, V].
-void count_head_rows(const at::Tensor& x, const at::Tensor& kept);
+// Counts a backward over x [R, D] whose forward saved [n, V].
+void count_head_rows(const at::Tensor& x, const at::Tensor& saved_rows);
 
 }  // namespace xrun

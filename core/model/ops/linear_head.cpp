@@ -88,7 +88,7 @@ HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weigh
                                const at::Tensor& index, const at::Tensor& target,
                                double temperature, int64_t columns, bool entropy, int64_t top_k,
                                int64_t, bool lse_wanted) {
-  auto [logprob, spread, lse, top_logprob, top_id, x, kept] = linear_head_forward(
+  auto [logprob, spread, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
       hidden, weight, index, target, temperature, columns, entropy, top_k, 0, lse_wanted);
   return {logprob, spread, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
 }
@@ -127,10 +127,10 @@ class LinearHeadFunction : public torch::autograd::Function<LinearHeadFunction> 
                                                 double temperature, int64_t columns, bool entropy,
                                                 int64_t top_k, int64_t head_mb, bool lse_wanted) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [logprob, spread, lse, top_logprob, top_id, x, kept] = linear_head_forward(
+    auto [logprob, spread, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
         hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse_wanted);
     ctx->set_materialize_grads(false);
-    ctx->save_for_backward({weight, index, target, top_id, lse, spread, x, kept});
+    ctx->save_for_backward({weight, index, target, top_id, lse, spread, x, saved_rows});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["columns"] = columns;
     ctx->saved_data["tokens"] = hidden.size(0);
@@ -197,7 +197,7 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
       "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "linear_head_backward(Tensor grad, Tensor grad_lse, Tensor grad_entropy, Tensor weight, "
-      "Tensor index, Tensor ids, Tensor lse, Tensor entropy, Tensor x, Tensor kept, "
+      "Tensor index, Tensor ids, Tensor lse, Tensor entropy, Tensor x, Tensor saved_rows, "
       "float temperature, int columns, int tokens, bool want_hidden, bool want_weight, bool alone) "
       "-> (Tensor, Tensor)");
 }
@@ -259,10 +259,11 @@ void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t 
   check_sizes(kHeadOp, "lse", saved.lse, {rows});
   check_type(kHeadOp, "x", saved.x, at::kFloat);
   check_sizes(kHeadOp, "x", saved.x, {rows, inputs.weight.size(1)});
-  check_type(kHeadOp, "kept", saved.kept, at::kFloat);
-  XRUN_CHECK(saved.kept.dim() == 2 && saved.kept.size(0) <= rows && saved.kept.size(1) == vocab,
-             "{}: kept is [{}], wanted at most {} rows of {}", kHeadOp,
-             fmt::join(saved.kept.sizes(), ", "), rows, vocab);
+  check_type(kHeadOp, "saved_rows", saved.saved_rows, at::kFloat);
+  XRUN_CHECK(saved.saved_rows.dim() == 2 && saved.saved_rows.size(0) <= rows &&
+                 saved.saved_rows.size(1) == vocab,
+             "{}: saved_rows is [{}], wanted at most {} rows of {}", kHeadOp,
+             fmt::join(saved.saved_rows.sizes(), ", "), rows, vocab);
 }
 
 }  // namespace xrun

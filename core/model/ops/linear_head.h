@@ -37,10 +37,10 @@ struct HeadResult {
 // and gradients a (targets, top k), b (lse), c (entropy):
 //   dz = sum_m a_m (e_(y_m) - p) + b p - c p (log p + entropy),  divided by temperature.
 // If one target a row is all that is wanted (temperature 1, all columns, no entropy, lse or top k),
-// the kept rows hold p - e_y instead of logits: dx = -a ((p - e_y) W) and dW = (p - e_y)^T (-a x)
+// the saved rows hold p - e_y instead of logits: dx = -a ((p - e_y) W) and dW = (p - e_y)^T (-a x)
 // need no second pass over [R, V]. Rows beyond head_mb take a fourth GEMM. Results have the same
 // bits whatever head_mb is, and so have gradients except those of targets alone, which are summed
-// over all kept rows at once. R = 0 gives empty results and zero gradients. There is no second
+// over all saved rows at once. R = 0 gives empty results and zero gradients. There is no second
 // derivative. Throws Error for another shape, type or device, for an option out of range, and on
 // the CPU for an id out of range. A GPU does not check ids, since that would wait for it: a target
 // out of range gives NaN, and index is trusted.
@@ -49,10 +49,10 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
 
 // The memory of a head on the CPU, in bytes.
 struct HeadMemory {
-  double scratch = 0;    // kept softmax rows and one chunk of others; reused from step to step
-  double saved = 0;      // the gathered rows x, for the backward
-  double backward = 0;   // temporaries of the backward, without dweight
-  double weight = 0;     // dweight, [V, D] in fp32
+  double scratch = 0;   // saved softmax rows and one chunk of others; reused from step to step
+  double saved = 0;     // the gathered rows x, for the backward
+  double backward = 0;  // temporaries of the backward, without dweight
+  double weight = 0;    // dweight, [V, D] in fp32
 };
 
 // Returns it for log-probs of one target a row.

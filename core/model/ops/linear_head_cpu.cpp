@@ -88,12 +88,12 @@ linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, cons
   const at::Tensor ids = target.contiguous(), w = dense_floats(weight);
   const at::Tensor x = dense_floats(at::index_select(hidden, 0, index));
   const HeadRowOutputs out = make_outputs(ids, entropy, top_k);
-  const int64_t kept_rows = head_rows_within(head_mb, x.size(0), vocab);
-  at::Tensor kept = at::empty({0, vocab}, x.options());
-  if (kept_rows > 0) kept = scratch_floats(kept_rows * vocab).view({kept_rows, vocab});
+  const int64_t saved_count = head_rows_within(head_mb, x.size(0), vocab);
+  at::Tensor saved_rows = at::empty({0, vocab}, x.options());
+  if (saved_count > 0) saved_rows = scratch_floats(saved_count * vocab).view({saved_count, vocab});
   const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
-  each_logit_chunk(x, w, kept, 0, [&](const LogitChunk& chunk) {
-    if (alone) return softmax_chunk(chunk.z, chunk.begin, ids, out, chunk.kept);
+  each_logit_chunk(x, w, saved_rows, 0, [&](const LogitChunk& chunk) {
+    if (alone) return softmax_chunk(chunk.z, chunk.begin, ids, out, chunk.saved);
     const float* const z = chunk.z.const_data_ptr<float>();
     at::parallel_for(0, chunk.z.size(0), 1, [&](int64_t from, int64_t to) {
       kernels::HeadRows rows = head_rows(out, ids, z + from * vocab, chunk.begin + from, to - from);
@@ -103,7 +103,7 @@ linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, cons
       kernels::cpu_kernels().run(rows);
     });
   });
-  return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, kept};
+  return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};
 }
 
 // Turns logits into dz; dense.
@@ -154,31 +154,31 @@ void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
 // The backward of targets alone: dz = -a (p - e_y). The factor -a multiplies the small operands, dx
 // and x, which saves a pass over [R, V].
 void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& w,
-                           const at::Tensor& target, const at::Tensor& lse, const at::Tensor& kept,
-                           HeadGradients& gradients) {
+                           const at::Tensor& target, const at::Tensor& lse,
+                           const at::Tensor& saved_rows, HeadGradients& gradients) {
   const at::Tensor factor = grad.to(at::kFloat).neg();
-  if (kept.size(0) > 0) gradients.add(kept, 0, factor);
-  each_logit_chunk(x, w, {}, kept.size(0), [&](const LogitChunk& chunk) {
+  if (saved_rows.size(0) > 0) gradients.add(saved_rows, 0, factor);
+  each_logit_chunk(x, w, {}, saved_rows.size(0), [&](const LogitChunk& chunk) {
     recompute_softmax(chunk.z, chunk.begin, target, lse);
     gradients.add(chunk.z, chunk.begin, factor);
   });
 }
 
-// dz of a chunk is written beside the kept logits and not over them: kept rows and recomputed rows
+// dz of a chunk is written beside the saved logits, not over them: saved rows and recomputed rows
 // go through the same operations, and so have the same bits.
 void add_row_gradients(const HeadRowGradients& rows, const at::Tensor& x, const at::Tensor& w,
-                       const at::Tensor& kept, HeadGradients& gradients) {
-  const int64_t vocab = w.size(0), kept_rows = kept.size(0);
+                       const at::Tensor& saved_rows, HeadGradients& gradients) {
+  const int64_t vocab = w.size(0), saved_count = saved_rows.size(0);
   at::Tensor spare;
-  for (int64_t begin = 0; begin < kept_rows; begin += kHeadChunkRows) {
-    const int64_t n = std::min(kHeadChunkRows, kept_rows - begin);
+  for (int64_t begin = 0; begin < saved_count; begin += kHeadChunkRows) {
+    const int64_t n = std::min(kHeadChunkRows, saved_count - begin);
     if (!spare.defined()) spare = scratch_floats(n * vocab);
     const at::Tensor dz = spare.narrow(0, 0, n * vocab).view({n, vocab});
-    rows.apply(kept.narrow(0, begin, n), dz, begin);
+    rows.apply(saved_rows.narrow(0, begin, n), dz, begin);
     gradients.add(dz, begin);
   }
   spare.reset();
-  each_logit_chunk(x, w, {}, kept_rows, [&](const LogitChunk& chunk) {
+  each_logit_chunk(x, w, {}, saved_count, [&](const LogitChunk& chunk) {
     rows.apply(chunk.z, chunk.z, chunk.begin);
     gradients.add(chunk.z, chunk.begin);
   });
@@ -188,23 +188,24 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cpu(
     const at::Tensor& grad, const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
     const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids_any,
     const at::Tensor& lse_any, const at::Tensor& entropy, const at::Tensor& x_any,
-    const at::Tensor& kept_any, double temperature, int64_t columns, int64_t tokens,
+    const at::Tensor& saved_rows_any, double temperature, int64_t columns, int64_t tokens,
     bool want_hidden, bool want_weight, bool alone) {
   const HeadInputs inputs{weight, index, ids_any, columns};
-  check_head_saved(inputs, {grad, lse_any, x_any, kept_any}, tokens);
+  check_head_saved(inputs, {grad, lse_any, x_any, saved_rows_any}, tokens);
   check_head_options(inputs, temperature);
-  const at::Tensor x = x_any.contiguous(), kept = kept_any.contiguous(), w = dense_floats(weight);
+  const at::Tensor x = x_any.contiguous(), saved_rows = saved_rows_any.contiguous(),
+                   w = dense_floats(weight);
   const at::Tensor ids = ids_any.contiguous(), lse = lse_any.contiguous();
   HeadGradients gradients(x, w, want_hidden, want_weight);
   if (alone) {
     check_sizes("linear_head", "target", ids, {index.size(0)});
-    add_softmax_gradients(grad, x, w, ids, lse, kept, gradients);
+    add_softmax_gradients(grad, x, w, ids, lse, saved_rows, gradients);
   } else {
     check_gradients(grad_lse, grad_entropy, entropy, index.size(0));
     add_row_gradients({dense_floats(grad), ids, dense_floats(grad_lse), lse,
                        dense_floats(grad_entropy), entropy.contiguous(),
                        columns > 0 ? columns : w.size(0), static_cast<float>(1 / temperature)},
-                      x, w, kept, gradients);
+                      x, w, saved_rows, gradients);
   }
   return {gradients.hidden(index, tokens), gradients.weight()};
 }
@@ -217,11 +218,11 @@ static_assert(std::is_same_v<decltype(linear_head_backward_cpu), LinearHeadBackw
 HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,
                        int64_t width, int64_t head_mb, c10::ScalarType dtype) {
   const auto wide = static_cast<double>(width), columns = static_cast<double>(vocab);
-  const int64_t kept = head_rows_within(head_mb, rows, vocab);
+  const int64_t saved = head_rows_within(head_mb, rows, vocab);
   const int64_t spare =
-      std::max(std::min(rows - kept, kHeadChunkRows), std::min(other_rows, kHeadChunkRows));
+      std::max(std::min(rows - saved, kHeadChunkRows), std::min(other_rows, kHeadChunkRows));
   HeadMemory memory;
-  memory.scratch = scratch_bytes(static_cast<double>(kept) * columns) +
+  memory.scratch = scratch_bytes(static_cast<double>(saved) * columns) +
                    scratch_bytes(static_cast<double>(spare) * columns);
   memory.saved = 4 * static_cast<double>(rows) * wide;
   memory.weight = 4 * columns * wide;

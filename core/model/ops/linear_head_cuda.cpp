@@ -39,7 +39,7 @@ using Forward =
 void check_cuda(int status) { C10_CUDA_CHECK(static_cast<cudaError_t>(status)); }
 
 // Returns how many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
-// kChunkRows, so that chunks are the same whatever is kept.
+// kChunkRows, so that chunks are the same however many rows are saved.
 int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
   const int64_t fit = bytes / (vocab * 4);
@@ -136,14 +136,14 @@ struct RowOutputs {
   }
 };
 
-// Calls f(begin, n, kept) for the chunks of `count` rows; no chunk crosses the end of the kept
+// Calls f(begin, n, is_saved) for the chunks of `count` rows; no chunk crosses the end of the saved
 // rows.
 template <class F>
-void each_chunk(int64_t count, int64_t kept_rows, F f) {
+void each_chunk(int64_t count, int64_t saved_count, F f) {
   for (int64_t begin = 0; begin < count;) {
-    const bool kept = begin < kept_rows;
-    const int64_t n = std::min(kChunkRows, (kept ? kept_rows : count) - begin);
-    f(begin, n, kept);
+    const bool is_saved = begin < saved_count;
+    const int64_t n = std::min(kChunkRows, (is_saved ? saved_count : count) - begin);
+    f(begin, n, is_saved);
     begin += n;
   }
 }
@@ -172,10 +172,10 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
   const RowOutputs out{at::empty(ids.sizes(), floats), at::empty({entropy ? count : 0}, floats),
                        at::empty({count}, floats), at::empty({count, top_k}, floats),
                        at::empty({count, top_k}, ids.options())};
-  const int64_t kept_rows = rows_within(head_mb, count, vocab);
-  const at::Tensor kept = at::empty({kept_rows, vocab}, floats);
+  const int64_t saved_count = rows_within(head_mb, count, vocab);
+  const at::Tensor saved_rows = at::empty({saved_count, vocab}, floats);
   const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
-  each_chunk(count, kept_rows, [&](int64_t begin, int64_t n, bool keep) {
+  each_chunk(count, saved_count, [&](int64_t begin, int64_t n, bool keep) {
     const at::Tensor z = product(x.narrow(0, begin, n), weight.t());
     if (alone) {
       check_cuda(kernels::softmax_rows_cuda(
@@ -185,20 +185,20 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
     } else {
       out.fill(z, begin, ids, existing, static_cast<float>(1 / temperature));
     }
-    if (keep) kept.narrow(0, begin, n).copy_(z);
+    if (keep) saved_rows.narrow(0, begin, n).copy_(z);
   });
-  return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, kept};
+  return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};
 }
 
 // dz = -a (p - e_y), whose factor -a goes into the small operands.
 void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& weight,
                            const at::Tensor& target, const at::Tensor& lse, const at::Tensor& x,
-                           const at::Tensor& kept, ChunkGradients& gradients) {
+                           const at::Tensor& saved_rows, ChunkGradients& gradients) {
   const at::Tensor factor = grad.to(at::kFloat).neg().unsqueeze(1), ids = target.contiguous();
-  each_chunk(x.size(0), kept.size(0), [&](int64_t begin, int64_t n, bool is_kept) {
+  each_chunk(x.size(0), saved_rows.size(0), [&](int64_t begin, int64_t n, bool is_saved) {
     at::Tensor p;
-    if (is_kept) {
-      p = kept.narrow(0, begin, n);
+    if (is_saved) {
+      p = saved_rows.narrow(0, begin, n);
     } else {
       p = product(x.narrow(0, begin, n), weight.t());
       check_cuda(kernels::softmax_from_lse_cuda(
@@ -212,22 +212,22 @@ void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& weight,
 std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
     const at::Tensor& grad_any, const at::Tensor& grad_lse_any, const at::Tensor& grad_entropy_any,
     const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids_any,
-    const at::Tensor& lse, const at::Tensor& entropy, const at::Tensor& x, const at::Tensor& kept,
-    double temperature, int64_t columns, int64_t tokens, bool want_hidden, bool want_weight,
-    bool alone) {
+    const at::Tensor& lse, const at::Tensor& entropy, const at::Tensor& x,
+    const at::Tensor& saved_rows, double temperature, int64_t columns, int64_t tokens,
+    bool want_hidden, bool want_weight, bool alone) {
   ChunkGradients gradients(x, weight, want_hidden, want_weight);
   if (alone) {
-    add_softmax_gradients(grad_any, weight, ids_any, lse, x, kept, gradients);
+    add_softmax_gradients(grad_any, weight, ids_any, lse, x, saved_rows, gradients);
     return {gradients.hidden(index, tokens), gradients.weight()};
   }
   const int64_t a_row = ids_a_row(ids_any);
   const at::Tensor grad = grad_any.to(at::kFloat).contiguous(), ids = ids_any.contiguous();
   const at::Tensor grad_lse = grad_lse_any.to(at::kFloat).contiguous();
   const at::Tensor grad_entropy = grad_entropy_any.to(at::kFloat).contiguous();
-  each_chunk(x.size(0), kept.size(0), [&](int64_t begin, int64_t n, bool is_kept) {
+  each_chunk(x.size(0), saved_rows.size(0), [&](int64_t begin, int64_t n, bool is_saved) {
     const at::Tensor z =
-        is_kept ? kept.narrow(0, begin, n) : product(x.narrow(0, begin, n), weight.t());
-    const at::Tensor dz = is_kept ? at::empty_like(z) : z;
+        is_saved ? saved_rows.narrow(0, begin, n) : product(x.narrow(0, begin, n), weight.t());
+    const at::Tensor dz = is_saved ? at::empty_like(z) : z;
     kernels::CudaHeadRowsBackward rows{};
     rows.z = z.const_data_ptr<float>();
     rows.dz = dz.mutable_data_ptr<float>();

@@ -12,7 +12,7 @@ namespace xrun {
 
 // (hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse) to logprob as
 // target, entropy [R] or [0], lse [R], top_logprob [R, k], top_id [R, k]; x [R, D], the gathered
-// rows, and kept [n, V]: logits, or softmax minus one-hot if wants_targets_alone.
+// rows, and saved_rows [n, V]: logits, or softmax minus one-hot if wants_targets_alone.
 using LinearHeadForward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
         const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
@@ -26,8 +26,9 @@ using LinearHeadForward =
 using LinearHeadBackward = std::tuple<at::Tensor, at::Tensor>(
     const at::Tensor& grad, const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
     const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids, const at::Tensor& lse,
-    const at::Tensor& entropy, const at::Tensor& x, const at::Tensor& kept, double temperature,
-    int64_t columns, int64_t tokens, bool want_hidden, bool want_weight, bool alone);
+    const at::Tensor& entropy, const at::Tensor& x, const at::Tensor& saved_rows,
+    double temperature, int64_t columns, int64_t tokens, bool want_hidden, bool want_weight,
+    bool alone);
 
 // True if a call wants the log-probability of one target a row and nothing else, of undivided
 // logits over all columns of weight.
@@ -52,10 +53,10 @@ void check_head_options(const HeadInputs& inputs, double temperature, int64_t to
 
 // The tensors that a backward has from its forward.
 struct HeadSaved {
-  const at::Tensor& grad;  // floating, sizes as target
-  const at::Tensor& lse;   // [R] float32
-  const at::Tensor& x;     // [R, D] float32
-  const at::Tensor& kept;  // [n <= R, V] float32
+  const at::Tensor& grad;        // floating, sizes as target
+  const at::Tensor& lse;         // [R] float32
+  const at::Tensor& x;           // [R, D] float32
+  const at::Tensor& saved_rows;  // [n <= R, V] float32
 };
 
 // Throws Error unless the arguments of a backward on the CPU, whose hidden had `tokens` rows, fit.

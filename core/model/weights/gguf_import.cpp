@@ -23,43 +23,7 @@ namespace xrun {
 
 namespace {
 
-// Typed access to the llama.* keys.
-class LlamaKeys {
- public:
-  explicit LlamaKeys(const GgufFile& file) : file_(file), where_(file.path().string()) {}
-
-  const std::string& where() const { return where_; }
-  const Json* find(const std::string& key) const { return file_.find("llama." + key); }
-  int64_t size(const std::string& key) const {
-    const Json* value = find(key);
-    XRUN_CHECK(
-        value != nullptr && value->is_int() && value->as_int() > 0 && value->as_int() <= INT32_MAX,
-        "{}: llama.{} is {}, wanted a positive integer", where_, key,
-        value == nullptr ? "missing" : describe(*value));
-    return value->as_int();
-  }
-  int64_t size(const std::string& key, int64_t otherwise) const {
-    return find(key) == nullptr ? otherwise : size(key);
-  }
-  // A float32 as the shortest decimal that reads back as the same float32: 1e-05, not 9.99...e-06.
-  double number(const std::string& key, double otherwise) const {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    XRUN_CHECK(value->is_number() && value->as_double() > 0 && value->as_double() < 1e30,
-               "{}: llama.{} is {}, wanted a positive number", where_, key, describe(*value));
-    return std::stod(fmt::format("{}", static_cast<float>(value->as_double())));
-  }
-
- private:
-  static std::string describe(const Json& value) {
-    return value.is_array() ? "an array" : dump_json(value);
-  }
-
-  const GgufFile& file_;
-  std::string where_;
-};
-
-void check_supported(const GgufFile& file, const LlamaKeys& keys) {
+void check_supported(const GgufFile& file, const GgufKeys& keys) {
   const Json* architecture = file.find("general.architecture");
   XRUN_CHECK(architecture != nullptr && architecture->is_string(),
              "{}: has no general.architecture", keys.where());
@@ -82,7 +46,7 @@ void check_supported(const GgufFile& file, const LlamaKeys& keys) {
              keys.where());
 }
 
-Json make_config(const GgufFile& file, const LlamaKeys& keys, const TokenizerFiles& tokenizer) {
+Json make_config(const GgufFile& file, const GgufKeys& keys, const TokenizerFiles& tokenizer) {
   const int64_t hidden = keys.size("embedding_length"), heads = keys.size("attention.head_count");
   const int64_t kv_heads = keys.size("attention.head_count_kv", heads);
   XRUN_CHECK(hidden % heads == 0 && heads % kv_heads == 0,
@@ -217,7 +181,7 @@ Json generation_config(const TokenizerFiles& tokenizer) {
 GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem::path& out) {
   NewFolder folder(out, false);
   const GgufFile source(file);
-  const LlamaKeys keys(source);
+  const GgufKeys keys(source, "llama.");
   check_supported(source, keys);
   const TokenizerFiles tokenizer = tokenizer_from_gguf(source, keys.size("context_length"));
   const Json config = make_config(source, keys, tokenizer);

@@ -70,57 +70,7 @@ GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string&
                   where, name));
 }
 
-// Typed access to the tokenizer.ggml.* keys of a file.
-class TokenizerKeys {
- public:
-  explicit TokenizerKeys(const GgufFile& file) : file_(file), where_(file.path().string()) {}
-
-  const std::string& where() const { return where_; }
-  const Json* find(const char* key) const {
-    return file_.find(std::string("tokenizer.ggml.") + key);
-  }
-  std::string string(const char* key) const {
-    const Json* value = find(key);
-    XRUN_CHECK(value != nullptr && value->is_string(),
-               "{}: tokenizer.ggml.{} is {}, wanted a string", where_, key,
-               value == nullptr ? "missing" : value->kind_name());
-    return value->as_string();
-  }
-  // A non-empty array whose elements are of one kind.
-  const Json::Array& array(const char* key, Json::Kind kind) const {
-    const Json* value = find(key);
-    XRUN_CHECK(value != nullptr && value->is_array(),
-               "{}: tokenizer.ggml.{} is {}, wanted an array", where_, key,
-               value == nullptr ? "missing" : value->kind_name());
-    for (const Json& element : value->as_array()) {
-      XRUN_CHECK(element.kind() == kind, "{}: tokenizer.ggml.{} holds a value that is {}", where_,
-                 key, element.kind_name());
-    }
-    return value->as_array();
-  }
-  bool boolean(const char* key, bool otherwise) const {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    XRUN_CHECK(value->is_bool(), "{}: tokenizer.ggml.{} is {}, wanted a boolean", where_, key,
-               value->kind_name());
-    return value->as_bool();
-  }
-  // An id below `vocab`, or -1 where the key is absent.
-  int64_t id(const char* key, int64_t vocab) const {
-    const Json* value = find(key);
-    if (value == nullptr) return -1;
-    XRUN_CHECK(value->is_int() && value->as_int() >= 0 && value->as_int() < vocab,
-               "{}: tokenizer.ggml.{} is {}, wanted an id of the {} tokens", where_, key,
-               dump_json(*value), vocab);
-    return value->as_int();
-  }
-
- private:
-  const GgufFile& file_;
-  std::string where_;
-};
-
-Json bpe_model(const TokenizerKeys& in, const Json::Array& tokens, bool ignore_merges) {
+Json bpe_model(const GgufKeys& in, const Json::Array& tokens, bool ignore_merges) {
   std::unordered_set<std::string_view> known;
   Json::Object vocab;
   for (const Json& token : tokens) {
@@ -154,7 +104,7 @@ Json bpe_model(const TokenizerKeys& in, const Json::Array& tokens, bool ignore_m
                  {"merges", Json(std::move(merges))}});
 }
 
-Json::Array added_tokens(const TokenizerKeys& in, const Json::Array& tokens) {
+Json::Array added_tokens(const GgufKeys& in, const Json::Array& tokens) {
   Json::Array added;
   if (in.find("token_type") == nullptr) return added;
   const Json::Array& types = in.array("token_type", Json::Kind::kInt);
@@ -212,7 +162,7 @@ Json chat_templates(const GgufFile& file) {
 }  // namespace
 
 TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
-  const TokenizerKeys in(file);
+  const GgufKeys in(file, "tokenizer.ggml.");
   const std::string model = in.string("model");
   XRUN_CHECK(model == "gpt2",
              "{}: tokenizer.ggml.model is \"{}\"; only byte-level BPE (\"gpt2\") is imported",

@@ -202,14 +202,14 @@ std::string exact(double value) { return std::isnan(value) ? "null" : shortest_d
 
 void compare_series(const MetricSeries& a, const MetricSeries& b, RunComparison& out) {
   // Common steps only: the number of steps is compared elsewhere.
-  const auto apart = first_step_where(
+  const auto divergence = first_step_where(
       a, b, [](const StepValues& at) { return at.a && at.b && !same_value(*at.a, *at.b); });
-  if (apart && (out.first_apart < 0 || apart->step < out.first_apart)) {
-    out.first_apart = apart->step;
-    out.apart.clear();
+  if (divergence && (out.first_divergence < 0 || divergence->step < out.first_divergence)) {
+    out.first_divergence = divergence->step;
+    out.diverging.clear();
   }
-  if (apart && apart->step == out.first_apart) {
-    out.apart.push_back({a.name, exact(*apart->a), exact(*apart->b)});
+  if (divergence && divergence->step == out.first_divergence) {
+    out.diverging.push_back({a.name, exact(*divergence->a), exact(*divergence->b)});
   }
   if (!same_value(a.values.back(), b.values.back())) {
     out.finals.push_back(
@@ -257,7 +257,7 @@ bool RunComparison::settings_differ() const {
 }
 
 bool RunComparison::results_differ() const {
-  return steps_a != steps_b || first_apart >= 0 || !only_a.empty() || !only_b.empty() ||
+  return steps_a != steps_b || first_divergence >= 0 || !only_a.empty() || !only_b.empty() ||
          !finals.empty() || !weights.empty();
 }
 

@@ -43,8 +43,8 @@ struct RunComparison {
   // Results, speed (perf/*) aside. Values are compared bit by bit.
   int64_t steps_a = 0, steps_b = 0;         // bodies done
   int64_t common_lines = 0;                 // of the two metrics.jsonl
-  int64_t first_apart = -1;                 // the first common step with other values; -1: none
-  std::vector<FactDifference> apart;        // metrics that differ there
+  int64_t first_divergence = -1;            // the first common step with other values; -1: none
+  std::vector<FactDifference> diverging;    // metrics that differ there
   std::vector<std::string> only_a, only_b;  // metrics that only one run logged
   std::vector<FinalDifference> finals;
   std::vector<FactDifference> weights;  // files of the newest checkpoints, by digest

@@ -51,8 +51,8 @@ Json results_json(const RunComparison& one) {
   out.set("steps", std::move(steps));
   out.set("common_lines", one.common_lines);
   out.set("first_apart", Json());
-  if (one.first_apart >= 0) out.set("first_apart", one.first_apart);
-  out.set("apart", facts_json(one.apart));
+  if (one.first_divergence >= 0) out.set("first_apart", one.first_divergence);
+  out.set("apart", facts_json(one.diverging));
   out.set("only_a", texts_json(one.only_a));
   out.set("only_b", texts_json(one.only_b));
   out.set("final", std::move(finals));

@@ -115,6 +115,18 @@ end
             "");
 }
 
+TEST_F(DataSetBinding, TheOldNameOfLocationNamesTheNewOne) {
+  EXPECT_EQ(run(opening("tokens", "sequences = 12") + R"(
+local train = xrun.tokens(cfg.data, policy)
+assert(train:location(0):find(":1", 1, true), train:location(0))
+assert(train:row(0).location == train:location(0))
+local ok, message = pcall(function() return train:place(0) end)
+assert(not ok and tostring(message):find("it is now `location`", 1, true), tostring(message))
+)",
+                "r"),
+            "");
+}
+
 TEST_F(DataSetBinding, TokenRowsTrainWithTheirWeights) {
   EXPECT_EQ(run(opening("tokens", "sequences = 12") + R"(
 local train = xrun.tokens(cfg.data, policy)

@@ -167,6 +167,18 @@ TEST(Report, ReportsThatStepsEndedTheRun) {
   EXPECT_EQ(run_state_text(run), "not finished: killed or still running");
 }
 
+TEST(Report, PromptColumnsOfOlderRunsAreRead) {
+  for (const char* key : {"extra", "kept"}) {
+    RunFiles run = run_of("a", {"train/loss"}, 3);
+    const Json columns(Json::Object{{"prompt", "the column"}});
+    run.samples = {
+        {0,
+         {Json(Json::Object{{"row", 0}, {"prompt", "rendered"}, {"text", "t"}, {key, columns}})}}};
+    const std::string page = report_page({&run, 1});
+    EXPECT_TRUE(has(page, "the column") && !has(page, "rendered")) << key;
+  }
+}
+
 TEST(Report, HostileNamesAndValuesStayText) {
   const std::string evil = "</script><script>alert(1)</script>\x1b[2J\xff\u202E";
   RunFiles run = run_of(evil, {"train/" + evil, evil}, 20);
@@ -178,7 +190,7 @@ TEST(Report, HostileNamesAndValuesStayText) {
   run.config = run.origins = Json(Json::Object{{evil, evil}});
   run.ledger = Json(Json::Object{{"sources", evil}});
   run.profile = Json(Json::Object{{"lines", Json(Json::Array{Json(evil)})}, {"seconds", evil}});
-  run.samples = {{0, {Json(Json::Object{{"row", evil}, {"text", evil}, {"kept", evil}})}}};
+  run.samples = {{0, {Json(Json::Object{{"row", evil}, {"text", evil}, {"extra", evil}})}}};
   run.notices = {evil};
   run.sources = {{evil, {evil}, {{evil, {{{evil, true}, {evil, false}}}}}, {{1, 2}}, evil}};
   run.recipe = evil;

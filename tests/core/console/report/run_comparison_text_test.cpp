@@ -1,7 +1,6 @@
-#include "core/console/report/report.h"
-
 #include <gtest/gtest.h>
 
+#include "core/console/report/report.h"
 #include "core/console/terminal/text_width.h"
 
 namespace xrun::run_comparison_text_test {
@@ -34,8 +33,8 @@ RunComparison different_runs() {
   comparison.steps_a = 16;
   comparison.steps_b = 1600000;
   comparison.common_lines = 16;
-  comparison.first_apart = 2;
-  comparison.apart = {{"train/loss", "0.5", "0.25"}, {"train/reward_chosen", "0.5", "0.25"}};
+  comparison.first_divergence = 2;
+  comparison.diverging = {{"train/loss", "0.5", "0.25"}, {"train/reward_chosen", "0.5", "0.25"}};
   comparison.finals = {{"train/loss", 15, 15, 0.123456789012345, 0.25}};
   comparison.only_b = {"valid/loss", "valid/a_set_of_a_long_name/reward_rejected"};
   comparison.weights = {{"policy.safetensors", "0123456789abcdef", "fedcba9876543210"}};
@@ -64,8 +63,8 @@ TEST(RunComparisonText, ShowsWhatDiffers) {
   comparison.data = {{"rows.1.kept", "300", "299"}};
   comparison.steps_a = comparison.steps_b = 16;
   comparison.common_lines = 16;
-  comparison.first_apart = 2;
-  comparison.apart = {{"train/loss", "0.5", "0.25"}};
+  comparison.first_divergence = 2;
+  comparison.diverging = {{"train/loss", "0.5", "0.25"}};
   comparison.finals = {{"train/loss", 15, 15, 0.5, 0.25}};
   comparison.only_b = {"valid/loss"};
   EXPECT_EQ(text_of(comparison),

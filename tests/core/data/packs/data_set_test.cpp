@@ -178,7 +178,7 @@ TEST_F(DataSets, AnExtraColumnOfMixedTypesDropsTheOtherRows) {
   DataOptions opened =
       options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ",\"k\":\"x\""));
   opened.sources[0].keep = {"k"};
-  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
+  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("bad_extra_column"), 1);
 }
 
 TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsLeftOutWithANote) {
@@ -204,7 +204,7 @@ TEST_F(DataSets, ARowThatLacksAnExtraStringHasAnEmptyOne) {
 TEST_F(DataSets, ARowThatLacksAnExtraNumberOfTheFirstRowIsDropped) {
   DataOptions opened = options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ""));
   opened.sources[0].keep = {"k"};
-  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
+  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("bad_extra_column"), 1);
 }
 
 TEST_F(DataSets, SourcesAreMixedByWeight) {

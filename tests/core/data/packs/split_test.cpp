@@ -34,11 +34,11 @@ TEST(Split, RefusesAFractionOutsideItsRange) {
 
 TEST(Split, ByRowTakesTheLastRowsOfEachSource) {
   RowSelection all;
-  all.parts = {{0, 10, {}, false}, {0, 5, {}, false}};
+  all.ranges = {{0, 10, {}, false}, {0, 5, {}, false}};
   const auto [train, valid] = all.split_last(0.2);
   EXPECT_EQ(train.size(), 12);
-  EXPECT_EQ(valid.parts[0].at(0), 8);
-  EXPECT_EQ(valid.parts[1].at(0), 4);
+  EXPECT_EQ(valid.ranges[0].at(0), 8);
+  EXPECT_EQ(valid.ranges[1].at(0), 4);
 }
 
 TEST(Split, ByPromptNeverPutsAPromptOnBothSides) {
@@ -109,17 +109,17 @@ TEST(Split, ByPromptSplitsAMillionRowsQuickly) {
 // Rows of listed parts, as a split of a split has them.
 TEST(Split, FlagsFollowTheRowsOfEverySource) {
   RowSelection all;
-  all.parts = {{2, 5, {}, false}, {0, 0, {7, 9, 11}, true}, {4, 4, {}, false}};
+  all.ranges = {{2, 5, {}, false}, {0, 0, {7, 9, 11}, true}, {4, 4, {}, false}};
   const auto [kept, held_out] = all.split_flagged(std::vector<uint8_t>{0, 1, 0, 1, 0, 1});
-  EXPECT_EQ(kept.parts[0].rows, (std::vector<int64_t>{2, 4}));
-  EXPECT_EQ(held_out.parts[0].rows, (std::vector<int64_t>{3}));
-  EXPECT_EQ(kept.parts[1].rows, (std::vector<int64_t>{9}));
-  EXPECT_EQ(held_out.parts[1].rows, (std::vector<int64_t>{7, 11}));
+  EXPECT_EQ(kept.ranges[0].rows, (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(held_out.ranges[0].rows, (std::vector<int64_t>{3}));
+  EXPECT_EQ(kept.ranges[1].rows, (std::vector<int64_t>{9}));
+  EXPECT_EQ(held_out.ranges[1].rows, (std::vector<int64_t>{7, 11}));
   EXPECT_EQ(held_out.size(), 3);
-  EXPECT_EQ(kept.parts.size(), 3u);  // a source without rows keeps its index
+  EXPECT_EQ(kept.ranges.size(), 3u);  // a source without rows keeps its index
   const auto [head, tail] = held_out.split_last(0.5);
-  EXPECT_EQ(head.parts[1].rows, (std::vector<int64_t>{7}));
-  EXPECT_EQ(tail.parts[1].rows, (std::vector<int64_t>{11}));
+  EXPECT_EQ(head.ranges[1].rows, (std::vector<int64_t>{7}));
+  EXPECT_EQ(tail.ranges[1].rows, (std::vector<int64_t>{11}));
 }
 
 TEST(Split, ByPromptRefusesASetOfOnePrompt) {

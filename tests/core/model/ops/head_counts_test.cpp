@@ -15,10 +15,10 @@ TEST(HeadCounts, AreTheGraphsAndNotTheHalves) {
   const auto forward = find_op<LinearHeadForward>("xrun::linear_head_forward");
   const auto backward = find_op<LinearHeadBackward>("xrun::linear_head_backward");
   const HeadCounts before = head_counts();
-  const auto [logprob, entropy, lse, top_logprob, top_id, x, kept] =
+  const auto [logprob, entropy, lse, top_logprob, top_id, x, saved_rows] =
       forward.call(p.hidden, p.weight, p.index, p.target, 1, 0, false, 0, 0, true);
-  backward.call(logprob, lse, entropy, p.weight, p.index, p.target, lse, entropy, x, kept, 1, 0, 6,
-                true, true, false);
+  backward.call(logprob, lse, entropy, p.weight, p.index, p.target, lse, entropy, x, saved_rows, 1,
+                0, 6, true, true, false);
   EXPECT_EQ(head_counts().rows, before.rows);
   const at::Tensor hidden = p.hidden.detach().clone().requires_grad_();
   linear_head(hidden, p.weight, p.index, p.target, {.head_mb = 0}).logprob.sum().backward();

@@ -33,7 +33,7 @@ TEST(RunComparison, OfARunWithItselfFindsNothing) {
   b.metrics.series[1].values = {2, 3, 4};  // speed is no result
   const RunComparison comparison = compare_runs(a, b);
   EXPECT_TRUE(comparison.same());
-  EXPECT_EQ(comparison.first_apart, -1);
+  EXPECT_EQ(comparison.first_divergence, -1);
   EXPECT_EQ(comparison.common_lines, 3);
   EXPECT_TRUE(comparison_json(comparison).at("same").as_bool());
 }
@@ -124,9 +124,9 @@ TEST(RunComparison, NamesTheFirstStepWhereResultsPart) {
   b.metrics.series[0].values[1] = std::nextafter(0.25, 1);
   b.metrics.series[0].values[2] = 0.5;
   const RunComparison comparison = compare_runs(a_run("a"), b);
-  EXPECT_EQ(comparison.first_apart, 1);
-  ASSERT_EQ(comparison.apart.size(), 1u);
-  EXPECT_EQ(comparison.apart[0].name, "train/loss");
+  EXPECT_EQ(comparison.first_divergence, 1);
+  ASSERT_EQ(comparison.diverging.size(), 1u);
+  EXPECT_EQ(comparison.diverging[0].name, "train/loss");
   ASSERT_EQ(comparison.finals.size(), 1u);
   EXPECT_EQ(comparison.finals[0].b, 0.5);
   EXPECT_EQ(comparison_json(comparison).at("results").at("first_apart").as_int(), 1);
@@ -138,7 +138,7 @@ TEST(RunComparison, AShorterRunDiffersAndSaysWhere) {
   b.metrics.series[0] = {"train/loss", {0, 1}, {0.5, 0.25}};
   b.metrics.series.push_back({"valid/loss", {1}, {1}});
   const RunComparison comparison = compare_runs(a_run("a"), b);
-  EXPECT_EQ(comparison.first_apart, -1);
+  EXPECT_EQ(comparison.first_divergence, -1);
   EXPECT_EQ(comparison.steps_b, 2);
   EXPECT_EQ(comparison.only_b, (std::vector<std::string>{"valid/loss"}));
   EXPECT_FALSE(comparison.same());
