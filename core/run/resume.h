@@ -1,5 +1,5 @@
 #pragma once
-// Which run a folder holds, and the one table of what a resume compares with it.
+// The identity of a run, and the table of everything that a resume compares with it.
 
 #include <filesystem>
 #include <string>

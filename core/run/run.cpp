@@ -179,7 +179,7 @@ int64_t Run::phase_step() const {
 }
 
 void Run::take_back() {
-  XRUN_CHECK(can_take_back(), "there is no step that can be taken back");
+  XRUN_CHECK(can_take_back(), "there is no step to undo");
   ended_body_ = false;
   --at_.phases[phases_begun_ - 1].done;
   at_.phases[phases_begun_ - 1].left = false;

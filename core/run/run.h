@@ -105,11 +105,10 @@ class Run {
   // Called before and after each update of a body. A body is the unit of saving, and only its end
   // tells how many updates it has. So an error after an update
   //   - in the first body of a loop (of this process) drops the body: the checkpoint at its
-  //   beginning
-  //     stands, or nothing is saved yet;
+  //     beginning remains, or nothing is saved yet;
   //   - in a loop whose bodies had one update each saves the state after it;
   //   - in a loop whose bodies had several restores the copy in host memory that each such body
-  //     begins with. Without room for a copy the last checkpoint stands.
+  //     begins with. Without room for a copy the last checkpoint remains.
   void begin_update();
   void mark_updated();
   // Host memory of the copy; 0 if there is none.

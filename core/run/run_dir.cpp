@@ -258,8 +258,8 @@ Ledger RunDir::earlier_ledger() const {
     return Ledger::from_json(read_json(path));
   } catch (const Error& error) {
     throw Error(fmt::format(
-        "{}: cannot be read ({}); delete the file to go on without the sources that it lists", path,
-        error.what()));
+        "{}: cannot be read ({}); delete the file to continue without the sources that it lists",
+        path, error.what()));
   }
 }
 

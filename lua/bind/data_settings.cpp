@@ -74,7 +74,7 @@ void read_mixture(const Json& mixture, DataOptions& result) {
 
 // Arguments of the template for every row, below the row's own.
 Json read_template_kwargs(const Json& kwargs, RowKind kind) {
-  XRUN_CHECK(uses_template(kind), "template_kwargs: {} rows go through no template",
+  XRUN_CHECK(uses_template(kind), "template_kwargs: {} rows use no template; remove it",
              row_kind_name(kind));
   XRUN_CHECK(kwargs.is_object(), "template_kwargs: got {}, wanted a table of named values",
              dump_json(kwargs));

@@ -18,7 +18,7 @@ namespace xrun {
 
 namespace {
 
-// A scorer's policy may be saved by itself too.
+// A scorer's policy may also be saved separately.
 void add_policy(RunModels& models, const std::shared_ptr<Policy>& policy) {
   auto& all = models.policies;
   if (std::find(all.begin(), all.end(), policy) == all.end()) all.push_back(policy);

@@ -167,7 +167,7 @@ void RunLoop::keep_ledger() {
 
 bool RunLoop::settle(StepLoop& loop, const Json& state) {
   XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
-             "this loop was left when another one began; its bodies cannot go on");
+             "this loop was left when another one began; its bodies cannot continue");
   if (!loop.begun) begin(loop, state);
   for (StepSource& source : loop.sources) {
     if (!source.batch) continue;

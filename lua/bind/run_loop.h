@@ -157,7 +157,7 @@ class RunLoop {
 // draws from it.
 PhasePlan phase_plan_of(const StepLoop& loop);
 
-// How often a loop goes through its first set.
+// Returns the number of passes of a loop over its first set.
 double epochs_of(const StepLoop& loop);
 
 // Ends a loop that was left by `break`. Lua does not report that; the sign is that no `for` walks

@@ -11,7 +11,7 @@
 
 namespace xrun {
 
-// What went wrong, where in the recipe, and with which values. Immutable once made.
+// One error: message, position in the recipe, values. Immutable.
 struct ErrorReport {
   std::string message;               // what, got, wanted; without the position
   std::string operation;             // the binding that failed: "Policy:logprob"; "" for Lua's own

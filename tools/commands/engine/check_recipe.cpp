@@ -187,7 +187,7 @@ std::vector<Finding> template_findings(Preview& preview) {
                         "they are switched off by `laws` in the configuration"});
   }
   for (const std::string& notice : preview.session().notices.lines) {
-    findings.push_back({Verdict::kNote, "said", notice});
+    findings.push_back({Verdict::kNote, "notice", notice});
   }
   return findings;
 }

@@ -53,7 +53,7 @@ TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
   const std::string stretch(12'600'000, 'x');
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"one two )" + stretch + " three\"}"),
             "too_long: bytes 7 to 12600008 of the text have no space between letters and no line "
-            "that begins with one; at most 12,582,912 such bytes are tokenised");
+            "that begins with one; at most 12,582,912 such bytes can be tokenised");
 }
 
 TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {

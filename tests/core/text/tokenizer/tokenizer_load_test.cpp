@@ -133,8 +133,8 @@ TEST_F(TokenizerLoad, AnUnknownClassIsNamedWithTheKnownOnes) {
   write_vocab_and_merges();
   write("tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
   EXPECT_EQ(failure(),
-            "DIR/tokenizer_config.json: tokenizer_class: BertTokenizer is not known without a "
-            "tokenizer.json; known are GPT2Tokenizer, Qwen2Tokenizer, Qwen3Tokenizer, "
+            "DIR/tokenizer_config.json: tokenizer_class: BertTokenizer is not supported without a "
+            "tokenizer.json; supported: GPT2Tokenizer, Qwen2Tokenizer, Qwen3Tokenizer, "
             "CodeGenTokenizer, GPTNeoXTokenizer");
 }
 
