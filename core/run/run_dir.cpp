@@ -268,7 +268,7 @@ void RunDir::log_line(std::string_view text) {
     log_ = std::make_unique<FileWriter>(file("log.txt"), FileWriter::Mode::kAppend);
   }
   log_->write(fmt::format("{}  {}\n", time_text("%H:%M:%S"), text));
-  log_->flush();
+  log_->flush();  // a kill must not lose the lines that explain it
 }
 
 }  // namespace xrun

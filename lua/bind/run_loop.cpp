@@ -55,6 +55,7 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
 
 c10::Device RunLoop::device() const { return device_of(policies_); }
 
+// Step + 1, because 0 seeds the recipe before its first loop (recipe.cpp).
 void RunLoop::seed_random(lua_State* L, int64_t part) const {
   seed_recipe(LuaState::of(L), seed_, run_->step() + 1, part);
 }
