@@ -77,7 +77,7 @@ class Run {
   void remember(const std::string& what, MetricSpan metrics);
   MetricList recall(const std::string& what);
 
-  // Notes in run.json what the run reads (`kind` "data" or "modules", `key` its name there):
+  // Notes an input of the run in run.json (`kind` "data" or "modules", `key` its name there):
   // identity has a "digest" and, for data, the "keys" behind it (DataSet::key_documents).
   // On a resume another digest is a difference of `what` (resume.h).
   void check_input(std::string_view kind, const std::string& key, const std::string& what,
@@ -152,7 +152,7 @@ class Run {
   int64_t dropped_updates() const { return dropped_updates_; }
   // run.state at the beginning of the body that is open or was open last.
   const Json& body_state() const { return body_state_; }
-  // The recipe is done: writes what was logged last, saves if the last step is not saved, marks
+  // The recipe is done: writes the last metrics, saves if the last step is not saved, marks
   // run.json finished unless --steps ended it.
   void finish(const Json& state);
 

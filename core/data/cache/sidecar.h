@@ -80,7 +80,7 @@ class Sidecar {
               sizeof(T));
   }
 
-  // Appends what was added, under the folder's lock, and syncs. Without additions it does nothing.
+  // Appends the added entries, under the folder's lock, and syncs. Without any it does nothing.
   void flush();
 
   size_t size() const { return index_.size() + pending_.size(); }  // entries

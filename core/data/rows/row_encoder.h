@@ -47,8 +47,8 @@ class RowEncoder {
   // over_length = "raise".
   virtual void encode_value(const Json& row, const std::string& location,
                             EncodedRow& out) const = 0;
-  // Returns what the template's laws are tried on; messages null for kinds without a template.
-  // Throws RowRefusal if the row cannot be used.
+  // Returns the sample that the template's laws are tested on; messages null for kinds without a
+  // template. Throws RowRefusal if the row cannot be used.
   virtual LawSample law_sample(const Json&) const { return {}; }
 
  protected:
