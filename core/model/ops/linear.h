@@ -27,8 +27,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                     GemmType gemm);
 
-// Declares the tensors that the backward of linear saves: its input `x`, `width` elements a token. at::linear
-// saves it for the gradient of a trained weight only, xrun::linear always.
+// Declares the tensors that the backward of linear saves: its input `x`, `width` elements per token.
+// at::linear saves it for the gradient of a trained weight only, xrun::linear always.
 void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained,
                   GemmType gemm);
 

@@ -68,7 +68,7 @@ TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
     FAIL() << "the text would take some 600 MB";
   } catch (const RowRefusal& refused) {
     EXPECT_EQ(refused.reason(), "too_long");
-    EXPECT_NE(std::string(refused.what()).find("at most 12,582,912 bytes; make several rows of it"),
+    EXPECT_NE(std::string(refused.what()).find("at most 12,582,912; split it into several rows"),
               std::string::npos)
         << refused.what();
   }

@@ -165,7 +165,7 @@ TEST_F(TokenizerLoad, AGitLfsPointerHasItsOwnMessage) {
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
     write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     EXPECT_EQ(failure(),
-              fmt::format("DIR/{}: is a Git LFS pointer, not the file that it stands for; "
+              fmt::format("DIR/{}: is a Git LFS pointer, not the file itself; "
                           "fetch that with git lfs pull",
                           name));
   }
