@@ -54,6 +54,7 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
                       name, type_name(L, value)));
     }
   }
+  // lua_next has no fixed order, but a checkpoint's files are written in one.
   std::sort(saved.begin(), saved.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   return saved;
