@@ -1,4 +1,4 @@
-// Inputs that fuzzing found stay harmless: every input of tests/data/fuzz goes through its target.
+// What fuzzing found stays harmless: every input of tests/data/fuzz goes through its target.
 
 #include <gtest/gtest.h>
 

@@ -35,5 +35,5 @@ dpo --run whole >/dev/null
 reads_alike whole
 dpo --run cut --steps 5 --set save.every=3 >/dev/null
 dpo --run cut --resume --set save.every=3 >/dev/null
-[ "$(ls cut/tb | wc -l)" = 2 ] || fail "a resume writes no separate event file"
+[ "$(ls cut/tb | wc -l)" = 2 ] || fail "a resume has no event file of its own"
 reads_alike cut

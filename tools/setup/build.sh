@@ -192,7 +192,7 @@ build_cuda() {
 main() {
   local packages torch="" cuda="" torch_dir tests=OFF
   [ "$goal" != test ] || tests=ON
-  # Once built with tests, keep them: switching back and forth would configure again each time.
+  # Once built with tests, keep them: switching back and forth would configure anew each time.
   grep -q 'tests=ON' "$build/settings" 2>/dev/null && tests=ON
   mkdir -p "$build"
   exec 9>"$build/lock"

@@ -40,7 +40,7 @@ TEST_F(BestWeights, TheBestWeightsAreKeptBesideTheLast) {
   EXPECT_GT(at, 0);
   EXPECT_LT(at, 7);
   EXPECT_NE(read_file("whole/best/model.safetensors"), read_file("whole/hf/model.safetensors"));
-  // The folder of the best weights gives their result again.
+  // What the best one gave is what its folder gives.
   const std::string loss = fmt::format("{:.17g}", state.at("best").as_double());
   EXPECT_EQ(run(R"(local xrun = require "xrun"
 local cfg = xrun.config {

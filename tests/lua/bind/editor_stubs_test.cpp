@@ -1,4 +1,4 @@
-// The definitions for editors, parsed as an editor parses them.
+// What editors are told, read as they read it.
 
 #include <set>
 

@@ -1,4 +1,4 @@
-// The notices of a run before step 0: its inputs and its disk.
+// What a run says of its inputs before step 0, and what of its disk.
 
 #include "core/model/weights/safetensors.h"
 #include "tests/lua/bind/session_fixture.h"

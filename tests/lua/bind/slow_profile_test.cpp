@@ -1,4 +1,4 @@
-// The cost of a profile per step. Steps with and without one alternate in one process, so that both
+// What a profile adds to a step. Steps with and without one alternate in one process, so that both
 // meet the same machine; the step's CPU time counts beside the clock, which other programs slow.
 
 #include <ctime>

@@ -28,7 +28,7 @@ class PromptTest : public testing::Test {
   }
   ~PromptTest() override { LuaState::set_interruptible(nullptr); }
 
-  // Returns the answer of the prompt; "failed: ..." for an error.
+  // What the prompt answers; "failed: ..." of an error.
   std::string say(const std::string& input) {
     const PromptAnswer answer = prompt_->evaluate(input);
     return (answer.failed ? "failed: " : "") + answer.text;

@@ -1,4 +1,4 @@
-// Values of inputs, the scope of names, error texts, and interruption of a computation.
+// What inputs give, where names live, what errors say, how a computation is stopped.
 
 #include <csignal>
 #include <fstream>
@@ -189,7 +189,7 @@ TEST_F(PromptTest, VerbsWorkOnlyAtAPrompt) { EXPECT_THROW(Prompt::of(prompt_->lu
 
 class PromptInterruption : public PromptTest {
  protected:
-  // Returns the answer of an input that is stopped after 50 ms; fails if that takes a second.
+  // What an input answers that is stopped after 50 ms; fails if that takes a second.
   std::string stopped(const std::string& input) {
     std::thread sender([] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));

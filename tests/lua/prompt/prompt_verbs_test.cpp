@@ -40,7 +40,7 @@ TEST_F(Verbs, AValueThatCannotBeShownIsStillAssigned) {
   EXPECT_EQ(say("best"), "2");
 }
 
-// An objective that the text names earlier, in a comment or another loop, does not train here.
+// What the text says first, in a comment or of another loop, is not what trains here.
 TEST_F(Verbs, TheObjectiveIsThatOfThePausedLoop) {
   open(head() + R"(
 -- was: adamw:step(batch, other)
@@ -54,7 +54,7 @@ end
   for (int i = 0; i < 2 && paused_->pause().loop->first_step == 0; ++i) say("step()");
   say("step()");
   EXPECT_TRUE(says("rows{ n = 1 }", "loss of dpo of"));
-  // The present value of the name counts.
+  // What the name holds now counts.
   say("dpo = function(p) return 0 * policy:logprob(p.chosen) + 5 end");
   EXPECT_TRUE(says("rows{ n = 1 }", "5"));
 }
