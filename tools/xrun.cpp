@@ -43,7 +43,8 @@ void print_help() {
   for (const CommandName& command : kCommandNames) {
     fmt::print("  {:14} {}\n", command.name, command.summary);
   }
-  fmt::print("  {:14} {}\n  {:14} {}\n", "help", "this page", "--version", "the version");
+  fmt::print("  {:14} {}\n", "help", "print this page");
+  fmt::print("  {:14} {}\n", "--version", "print the version");
 }
 
 [[noreturn]] void throw_unknown(const std::string& name) {

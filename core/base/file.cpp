@@ -100,7 +100,7 @@ int64_t read_open_file(int fd, char* to, size_t size) {
 
 void refuse_lfs_pointer(std::string_view bytes, const std::string& path) {
   XRUN_CHECK(!bytes.starts_with("version https://git-lfs"),
-             "{}: is a Git LFS pointer, not the file that it stands for; fetch that with git lfs "
+             "{}: is a Git LFS pointer, not the file itself; fetch that with git lfs "
              "pull",
              path);
 }

@@ -46,7 +46,7 @@ struct ConfigField {
   bool of_data_set = false;               // also an option of xrun.chat and its like
 };
 
-// All fields, tables before what they hold.
+// All fields, each table before its members.
 const std::vector<ConfigField>& config_fields();
 
 // The field of a path whose list elements are numbers or "[]": "data.1.path", "data[].path".
@@ -71,7 +71,7 @@ Json default_value(std::string_view path);
 // Returns the paths of the scalars and lists it added.
 std::vector<std::string> add_defaults(Json& table, const std::string& path);
 
-// The keys of `batch` that count what a step takes: a set has one, by the unit of its rows.
+// The keys of `batch` for the size of a step: a set has one, by the unit of its rows.
 const std::vector<std::string>& batch_counts();
 
 // True if the names inside the field are the user's: { bos = false }, { prompt = "question" }.

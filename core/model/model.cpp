@@ -56,7 +56,7 @@ void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters)
   }
 }
 
-// Throws Error unless every value lies in [0, limit). A GPU would report no more than an assertion.
+// Throws Error unless every value is in [0, limit). A GPU would report only an assertion.
 void check_range(const at::Tensor& values, int64_t limit, const char* what, const char* where) {
   const at::Tensor rows = values.contiguous();
   const int64_t* const value = rows.const_data_ptr<int64_t>();

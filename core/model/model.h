@@ -96,7 +96,7 @@ class Model {
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
   // token t+1. With a trainable model and gradients enabled the result carries the graph;
-  // otherwise no activation outlives its layer. T = 0 is legal. Throws Error if a token lies
+  // otherwise no activation outlives its layer. T = 0 is legal. Throws Error if a token is
   // outside the vocabulary, a position outside learned ones, or shapes or cu_seqlens disagree.
   at::Tensor forward(const PackInput& input, const ForwardOptions& options = {});
 

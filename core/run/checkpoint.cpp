@@ -149,6 +149,7 @@ void CheckpointStore::set_aside(const std::string& name) {
   const auto aside = dir_ / (std::string(kRemoved) + name);
   remove_folder(aside);
   std::error_code ignored;
+  // Renamed first: a kill during the removal never leaves half of a step_* folder.
   std::filesystem::rename(dir_ / name, aside, ignored);
   remove_folder(aside);
 }

@@ -56,7 +56,7 @@ class CheckpointStore {
 
   // Returns the folder of the new checkpoint. Tensors are written from their own storage. A
   // checkpoint of this step that was saved or loaded through this object is not written again.
-  // Throws Error (a full disk): the previous checkpoint stands, the temporary folder is removed.
+  // Throws Error (a full disk): the previous checkpoint remains, the temporary folder is removed.
   std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects);
 
   // Makes the next save of this step write it again: the run went back before it.

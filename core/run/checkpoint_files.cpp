@@ -28,6 +28,7 @@ std::string damage_of(const std::filesystem::path& path, const Json& entry) {
   std::error_code code;
   const auto bytes = std::filesystem::file_size(path, code);
   if (code) return fmt::format("{}: is missing", path.string());
+  // The size first: it costs nothing, while the checksum reads the whole file.
   const int64_t wanted = entry.at("bytes").as_int();
   if (static_cast<int64_t>(bytes) != wanted) {
     return fmt::format("{}: has {} bytes, wanted {}", path.string(), bytes, wanted);
@@ -55,6 +56,7 @@ void check_manifest(const Json& manifest, int64_t step) {
   }
 }
 
+// JSON has no NaN and no infinity, but run.state may hold them: {"$number":"nan"}.
 constexpr const char* kNumber = "$number";
 
 Json encode_number(double value) {
@@ -91,6 +93,7 @@ Json rebuild(const Json& value, const Leaf& leaf) {
 void CheckpointWriter::add(const std::string& name, const Saveable& object) {
   const std::string file = name + ".safetensors";
   write_safetensors(dir_ / file, object.tensors());
+  // This file is hashed while the next object is written.
   const auto hash = [path = dir_ / file] { return hash_file(path); };
   hashes_.emplace_back(file, std::async(std::launch::async, hash));
   add_json(name + ".json", object.state());
@@ -131,6 +134,7 @@ CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, in
     manifest.value = read_json(path);
     check_manifest(manifest.value, step);
     for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
+      // A damaged manifest must not lead out of its folder.
       XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}", path, name);
       manifest.damage = damage_of(dir / name, entry);
       if (!manifest.damage.empty()) break;

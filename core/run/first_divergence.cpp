@@ -71,6 +71,7 @@ FirstDivergence compare_metrics(const RunMetrics& a, const RunMetrics& b, const 
 // The first element that differs, of tensors of one shape and type.
 std::string element_text(const at::Tensor& a, const at::Tensor& b, const RunNames& names) {
   const at::Tensor where = at::nonzero(at::ne(a.flatten(), b.flatten()));
+  // The bytes differ but no value does: 0 equals -0.
   if (where.numel() == 0) return "the bits of a zero or NaN";
   const int64_t first = where[0].item<int64_t>();
   return fmt::format("{} of {} values, the first at {}: {} in {}, {} in {}",

@@ -1,5 +1,5 @@
 #pragma once
-// Which run a folder holds, and the one table of what a resume compares with it.
+// The identity of a run, and the table of everything that a resume compares with it.
 
 #include <filesystem>
 #include <string>
@@ -64,7 +64,7 @@ enum class ResumeItem {
   kLoopRegrown,  // likewise, of a loop that a later one follows
 };
 
-// Returns what is reported about a difference. Throws Error with the same text if the difference
+// Returns the report of a difference. Throws Error with the same text if the difference
 // refuses the resume and `force` is false.
 //   subject  what differs, at the head of the text: "data set 2 (pairs.jsonl)"; "" where the table
 //            names it

@@ -20,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-constexpr double kInterruptPatienceS = 2;
+constexpr double kInterruptPatienceS = 2;  // a body that hangs must not block Ctrl-C
 
 // A fresh folder is recorded before anything else appears in it; a resumed one only once its
 // checkpoint is restored.
@@ -179,14 +179,14 @@ int64_t Run::phase_step() const {
 }
 
 void Run::take_back() {
-  XRUN_CHECK(can_take_back(), "there is no step that can be taken back");
+  XRUN_CHECK(can_take_back(), "there is no step to undo");
   ended_body_ = false;
   --at_.phases[phases_begun_ - 1].done;
   at_.phases[phases_begun_ - 1].left = false;
   --step_;
   at_.stopped = stopped_before_;
   std::erase_if(at_.outside, [&](const OutsideEvaluation& one) { return one.step > step_; });
-  checkpoints_.forget(step_ + 1);
+  checkpoints_.forget(step_ + 1);  // the repeated body may end in another state
   metrics().take_back(step_, before_body_);
 }
 
@@ -204,6 +204,7 @@ void Run::pass_phase(const PhasePlan& plan) {
 // The memory of the copy is reused from body to body.
 void Run::copy_state() {
   if (!several_updates_ || !settings_.saves) return;
+  // The copy saves work after an error; it must not exhaust the memory and cause one.
   const int64_t more = StateCopy::bytes_of(saved_) - body_copy_.bytes();
   const int64_t available = available_bytes();
   if (available > 0 && more > available) return body_copy_.forget();
@@ -266,6 +267,7 @@ void Run::leave_loop(const Json& state) {
 
 void Run::save(const Json& state) {
   if (!settings_.saves) return;
+  // First the metrics: a resume from this checkpoint does not write their steps again.
   if (metrics_ != nullptr) metrics_->sync();
   last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_);
   saved_at_ = SteadyClock::now();
@@ -283,6 +285,7 @@ bool Run::may_interrupt_now() {
 
 std::filesystem::path Run::save_after_error(const Json& state) {
   if (replaying()) return last_checkpoint_;
+  // In a loop's first body it is unknown whether another update would follow.
   const bool several = several_updates_ || !updates_known_;
   const bool half_done = in_body_ && updates_ > 0 && several;
   const bool before_update = in_body_ && (updates_ == 0 || half_done);

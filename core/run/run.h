@@ -77,7 +77,7 @@ class Run {
   void remember(const std::string& what, MetricSpan metrics);
   MetricList recall(const std::string& what);
 
-  // Notes in run.json what the run reads (`kind` "data" or "modules", `key` its name there):
+  // Notes an input of the run in run.json (`kind` "data" or "modules", `key` its name there):
   // identity has a "digest" and, for data, the "keys" behind it (DataSet::key_documents).
   // On a resume another digest is a difference of `what` (resume.h).
   void check_input(std::string_view kind, const std::string& key, const std::string& what,
@@ -105,11 +105,10 @@ class Run {
   // Called before and after each update of a body. A body is the unit of saving, and only its end
   // tells how many updates it has. So an error after an update
   //   - in the first body of a loop (of this process) drops the body: the checkpoint at its
-  //   beginning
-  //     stands, or nothing is saved yet;
+  //     beginning remains, or nothing is saved yet;
   //   - in a loop whose bodies had one update each saves the state after it;
   //   - in a loop whose bodies had several restores the copy in host memory that each such body
-  //     begins with. Without room for a copy the last checkpoint stands.
+  //     begins with. Without room for a copy the last checkpoint remains.
   void begin_update();
   void mark_updated();
   // Host memory of the copy; 0 if there is none.
@@ -153,7 +152,7 @@ class Run {
   int64_t dropped_updates() const { return dropped_updates_; }
   // run.state at the beginning of the body that is open or was open last.
   const Json& body_state() const { return body_state_; }
-  // The recipe is done: writes what was logged last, saves if the last step is not saved, marks
+  // The recipe is done: writes the last metrics, saves if the last step is not saved, marks
   // run.json finished unless --steps ended it.
   void finish(const Json& state);
 

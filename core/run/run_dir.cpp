@@ -258,8 +258,8 @@ Ledger RunDir::earlier_ledger() const {
     return Ledger::from_json(read_json(path));
   } catch (const Error& error) {
     throw Error(fmt::format(
-        "{}: cannot be read ({}); delete the file to go on without the sources that it lists", path,
-        error.what()));
+        "{}: cannot be read ({}); delete the file to continue without the sources that it lists",
+        path, error.what()));
   }
 }
 
@@ -268,7 +268,7 @@ void RunDir::log_line(std::string_view text) {
     log_ = std::make_unique<FileWriter>(file("log.txt"), FileWriter::Mode::kAppend);
   }
   log_->write(fmt::format("{}  {}\n", time_text("%H:%M:%S"), text));
-  log_->flush();
+  log_->flush();  // a kill must not lose the lines that explain it
 }
 
 }  // namespace xrun

@@ -29,7 +29,7 @@ void set_stopping_text(const char* text);
 // The meaning of Ctrl-C.
 enum class SignalManner {
   kRun,     // stop after saving; a second one ends the process
-  kPrompt,  // stop what is computed; the process stays, however many come
+  kPrompt,  // stop the computation; the process stays, however many come
 };
 
 // Sets the manner and returns the previous one. SIGTERM and SIGHUP mean the same in both: at a

@@ -86,7 +86,7 @@ const std::shared_ptr<const Tokenizer>& Policy::tokenizer() const {
 }
 
 void Policy::use_gemm(GemmType gemm) {
-  XRUN_CHECK(!model_, "the type that products compute in is chosen before the weights load");
+  XRUN_CHECK(!model_, "the compute type must be set before the weights load");
   options_.gemm = gemm;
 }
 

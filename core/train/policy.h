@@ -64,7 +64,7 @@ class Policy : public LogprobSource,
   // from. Loads the weights.
   c10::ScalarType export_dtype();
   // Writes the current weights as a Hugging Face folder (core/model/weights/export.h) in that type
-  // or in `dtype`, with an adapter merged and also by itself, in fp32, in its adapter/.
+  // or in `dtype`, with an adapter merged and also separately, in fp32, in its adapter/.
   void export_to(const std::filesystem::path& out,
                  std::optional<c10::ScalarType> dtype = std::nullopt);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The frozen twin of a policy, read through a cached column of log-probs.
+// The frozen twin of a policy, read through a sidecar of log-probs.
 
 #include <ATen/core/Tensor.h>
 

@@ -77,7 +77,7 @@ int config(lua_State* L) {
   const RecipeContext& context = recipe_context(L);
   if (context.text.config_name.empty()) {
     throw UsageError(
-        "the config is read from the recipe's text, where it must stand as "
+        "the config is read from the recipe's text, where it must be written as "
         "`local cfg = xrun.config { ... }`");
   }
   open_run_dir_early(L);

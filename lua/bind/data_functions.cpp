@@ -104,7 +104,7 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
     return result;
   }
   XRUN_CHECK(lua_istable(L, i),
-             "{0}: got {1}, wanted a function, or one a source: {0} = {{ [2] = f }}", option,
+             "{0}: got {1}, wanted a function, or one per source: {0} = {{ [2] = f }}", option,
              describe_value(L, i));
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     const double key = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;

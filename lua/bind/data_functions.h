@@ -75,7 +75,7 @@ Json restored_row(Json value, const Json& original);
 //   t:train(text)          data that is trained
 //   t:train_special(text)  the template's own text that is trained: the end of a turn
 // Trained pieces that follow each other are one turn. Any number of threads may render at once;
-// each has a state of its own. render() throws Error with the recipe's file and line.
+// each has a separate state. render() throws Error with the recipe's file and line.
 std::shared_ptr<const ChatTemplate> make_lua_template(
     std::shared_ptr<const WorkerFunction> function);
 

@@ -57,7 +57,7 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
   result.workers = recipe_context(L).options.threads;
   result.notice = [L](const std::string& line) { session_of(L).console->say(line); };
   result.progress = [L, &lines](const BuildProgress& now) {
-    // The total is not known before the file is read; the share of its bytes stands for it.
+    // The total is not known before the file is read; the share of its bytes approximates it.
     const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
     if (now.hashing) {
       lines.hashing.update(static_cast<int64_t>(100 * now.fraction), 100);

@@ -74,7 +74,7 @@ void read_mixture(const Json& mixture, DataOptions& result) {
 
 // Arguments of the template for every row, below the row's own.
 Json read_template_kwargs(const Json& kwargs, RowKind kind) {
-  XRUN_CHECK(uses_template(kind), "template_kwargs: {} rows go through no template",
+  XRUN_CHECK(uses_template(kind), "template_kwargs: {} rows use no template; remove it",
              row_kind_name(kind));
   XRUN_CHECK(kwargs.is_object(), "template_kwargs: got {}, wanted a table of named values",
              dump_json(kwargs));
@@ -134,7 +134,7 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   if (const Json* kwargs = options.find("template_kwargs")) {
     settings.template_kwargs = read_template_kwargs(*kwargs, kind);
   }
-  // Windows cut documents themselves; what is longer than max_length is no fault.
+  // Windows cut documents themselves, so a document longer than max_length is legal.
   if (cuts_windows(kind, config_sizes(L))) settings.max_length = kNoLimit;
   return result;
 }

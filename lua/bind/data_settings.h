@@ -37,7 +37,7 @@ struct BatchSizes {
 // The configuration's `batch`.
 BatchSizes config_sizes(lua_State* L);
 
-// Whether rows of a kind are cut into windows: text and token rows under batch.tokens.
+// True if rows of this kind are cut into windows: text and token rows under batch.tokens.
 bool cuts_windows(RowKind kind, const BatchSizes& sizes);
 
 // The set in windows of max_length, tokens or max_tokens, whichever is least: in training and in

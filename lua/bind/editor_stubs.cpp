@@ -64,7 +64,7 @@ std::string config_stubs() {
     std::string owner = dot == std::string::npos ? "" : "." + field.path.substr(0, dot);
     if (owner.ends_with("[]")) owner.resize(owner.size() - 2);
     given[owner] += field_line(field, name, field.required && !owner.empty(), "xrun.Config");
-    // What is required and not given is an error where it is read, so it is never nil.
+    // Reading a required key that is not given is an error, so its value is never nil.
     const bool always = field.required || !field.default_value.is_null();
     resolved[owner] += field_line(field, name, always, "xrun.Resolved");
   }

@@ -167,7 +167,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
 bool has_steps(const Sidecar& column, const StepLoop& loop, const StepSource& source,
                int64_t first) {
   const DataSet& set = source.data->set;
-  if (set.window_length() > 0) return false;  // a row may lie in several windows
+  if (set.window_length() > 0) return false;  // a row may be in several windows
   const bool pairs = set.kind() == RowKind::kPreference;
   const int64_t steps = loop.steps - first;
   const int64_t looked_at = std::min(steps, kCounted / std::max<int64_t>(source.plan.units, 1) + 1);

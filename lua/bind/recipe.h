@@ -1,5 +1,5 @@
 #pragma once
-// A recipe as a coroutine in a Lua state of its own, with its text, config and modules.
+// A recipe as a coroutine in a separate Lua state, with its text, config and modules.
 
 #include <c10/core/Device.h>
 

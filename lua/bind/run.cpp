@@ -18,7 +18,7 @@ namespace xrun {
 
 namespace {
 
-// A scorer's policy may be saved by itself too.
+// A scorer's policy may also be saved separately.
 void add_policy(RunModels& models, const std::shared_ptr<Policy>& policy) {
   auto& all = models.policies;
   if (std::find(all.begin(), all.end(), policy) == all.end()) all.push_back(policy);
@@ -54,6 +54,7 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
                       name, type_name(L, value)));
     }
   }
+  // lua_next has no fixed order, but a checkpoint's files are written in one.
   std::sort(saved.begin(), saved.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   return saved;

@@ -51,6 +51,7 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
 
 c10::Device RunLoop::device() const { return device_of(policies_); }
 
+// Step + 1, because 0 seeds the recipe before its first loop (recipe.cpp).
 void RunLoop::seed_random(lua_State* L, int64_t stream) const {
   seed_recipe(LuaState::of(L), seed_, run_->step() + 1, stream);
 }
@@ -127,7 +128,7 @@ void RunLoop::write_ledger() {
 
 bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
-             "this loop was left when another one began; its bodies cannot go on");
+             "this loop was left when another one began; its bodies cannot continue");
   if (!loop.begun) begin(loop, state);
   for (StepSource& source : loop.sources) {
     if (!source.batch) continue;

@@ -66,7 +66,7 @@ class RunLoop {
   // Counts the evaluations of the current step from 0.
   int64_t next_evaluation();
   void forget_evaluation() { --evaluations_; }  // the last one failed and will be repeated
-  // Compares something that the run reads with what it was when the run began.
+  // Compares an input of the run with its state when the run began.
   void check(const SessionInputs::Input& input);
   // Saves the batch of a non-finite loss; throws the error with the saved file.
   [[noreturn]] void throw_with_batch(const NonFiniteLoss& error,
@@ -157,7 +157,7 @@ class RunLoop {
 // draws from it.
 PhasePlan phase_plan_of(const StepLoop& loop);
 
-// How often a loop goes through its first set.
+// Returns the number of passes of a loop over its first set.
 double epochs_of(const StepLoop& loop);
 
 // Ends a loop that was left by `break`. Lua does not report that; the sign is that no `for` walks
@@ -166,8 +166,8 @@ void leave_broken_loop(RunLoop& run, lua_State* L);
 
 // run:steps, what `for` walks over: pushes the iterator and its StepLoop.
 int run_steps(RunLoop& run, lua_State* L);
-// run:evaluate and run:sample: push Metrics. While a resume replays what is saved, those of the
-// first time.
+// run:evaluate and run:sample: push Metrics. While a resume replays saved steps, those
+// saved then.
 int run_evaluate(RunLoop& run, lua_State* L);
 int run_sample(RunLoop& run, lua_State* L);
 

@@ -42,7 +42,7 @@ void SessionNotices::add(const std::string& line) {
 void clear_session(Session& session) {
   Session fresh;
   fresh.console = session.console;
-  // The run goes before the folder that it lies in.
+  // The run is destroyed before the folder that it is in.
   session.run = nullptr;
   session.folder.dir = nullptr;
   session = std::move(fresh);

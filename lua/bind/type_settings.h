@@ -1,6 +1,6 @@
 #pragma once
-// The `dtype` and `gemm` settings: what a recipe's models are stored in and what products compute
-// in. Each comes from the configuration, from the run that is resumed, or is chosen for the
+// The `dtype` and `gemm` settings: the storage type of a recipe's models and the compute type of
+// products. Each comes from the configuration, from the run that is resumed, or is chosen for the
 // machine.
 
 #include <c10/core/Device.h>

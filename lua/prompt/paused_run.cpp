@@ -200,8 +200,8 @@ MetricTable PausedRun::go_on(int64_t n) {
   return table;
 }
 
-// A name is taken right after its step: a function that the recipe's name gets later is what a
-// verb should take.
+// A name is taken right after its step: if the recipe's name gets another function later, a verb
+// should take that one.
 void PausedRun::name_objective() {
   const auto& objectives = hooks_.last_step().objectives;
   if (objectives.empty() || objectives.front() == named_objective_) return;

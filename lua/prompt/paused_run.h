@@ -32,8 +32,8 @@ class PausedRun {
   void begin_loop();
   FrameNames names() { return recipe_names(recipe()); }
 
-  // Runs the recipe's own next body, or the one that waits at a failed call; returns what it
-  // logged. Before it, a copy of weights and optimizer is taken on the host for again(), where
+  // Runs the recipe's own next body, or the one that waits at a failed call; returns its
+  // metrics. Before it, a copy of weights and optimizer is taken on the host for again(), where
   // there is room. Throws what the recipe threw: after an error in a step or an evaluation the
   // recipe waits there; any other error has ended it.
   MetricTable step();

@@ -142,8 +142,8 @@ void add_word_commands(Prompt& prompt);  // of these help, doc, ops, type, src
 // Reads standard input until the prompt is left or the input ends, printing answers through the
 // prompt's console. On a terminal an editor with the history of history_file() asks for each input
 // behind `greeting`; elsewhere (a pipe, TERM=dumb, output to a file) plain lines are read.
-// Ctrl-C stops what an input computes, or forgets an input, and the prompt stays; the signals'
-// manner is that of a prompt in here and what it was before afterwards. Returns whether an input
+// Ctrl-C stops a computation, or drops the typed input, and the prompt stays; the manner of signals
+// is that of a prompt in here and is restored afterwards. Returns true if an input
 // failed. Throws Interrupted when SIGTERM or SIGHUP came.
 bool run_prompt(Prompt& prompt, const std::string& greeting);
 

@@ -57,7 +57,7 @@ std::string help(Prompt& prompt, std::string_view) {
 
 // ---- :doc
 
-// "policy:logprob" by the class of what the prompt knows as `policy`: "Policy:logprob"; else "".
+// "policy:logprob" by the class of the prompt's value `policy`: "Policy:logprob"; else "".
 std::string name_by_class(Prompt& prompt, const std::string& name) {
   const size_t at = name.find_first_of(".:");
   if (at == std::string::npos || !prompt.push_name(name.substr(0, at))) return "";

@@ -11,7 +11,7 @@
 
 namespace xrun {
 
-// What went wrong, where in the recipe, and with which values. Immutable once made.
+// One error: message, position in the recipe, values. Immutable.
 struct ErrorReport {
   std::string message;               // what, got, wanted; without the position
   std::string operation;             // the binding that failed: "Policy:logprob"; "" for Lua's own
@@ -83,7 +83,7 @@ void open_error_class(lua_State* L);
 // The message handler of every lua_pcall: leaves an Error on the stack in place of any value.
 int message_handler(lua_State* L);
 
-// Keeps the text of a chunk ("@dpo.lua", text), so that excerpts show what was loaded even if the
+// Keeps the text of a chunk ("@dpo.lua", text), so that excerpts show the loaded text even if the
 // file changed since. Files that were never announced are read when needed.
 void remember_source(lua_State* L, std::string chunk_name, std::string text);
 

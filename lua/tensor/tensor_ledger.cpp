@@ -88,7 +88,7 @@ void TensorScope::keep_in(lua_State* L, int i, int depth) {
 void push(lua_State* L, const at::Tensor& value) {
   if (!value.defined()) return lua_pushnil(L);
   auto& ledger = LuaState::of(L).service<TensorLedger>();
-  // A view has no bytes of its own. Other handles of one storage are counted twice, which only
+  // A view owns no bytes. Other handles of one storage are counted twice, which only
   // makes collections a little more frequent.
   const bool counts = value.layout() == at::kStrided && value.has_storage() && !value.is_view();
   const auto bytes = counts ? static_cast<int64_t>(value.nbytes()) : int64_t{0};

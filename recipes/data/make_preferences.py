@@ -78,7 +78,7 @@ TOPICS = {
 }
 PROMPTS = ["Tell me about {}.", "What can you tell me about {}?", "Please tell me about {}."]
 
-# How a rambling answer goes on, in the ways the model itself does; {0} is the answer. None of it
+# Continuations of a rambling answer, in the model's own style; {0} is the answer. None of them
 # says anything, none begins with "The", as answers do, and none is long: every token of a tail is
 # pushed down, against one end of turn that is pushed up.
 TAILS = {

@@ -67,10 +67,10 @@ grep -qE 'mean.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no place of the los
 changed sign.lua 's/return -margin:log_sigmoid()/return -(-margin):log_sigmoid()/'
 wants 0 'makes chosen answers less likely' check sign.lua
 changed part.lua 's/return -margin:log_sigmoid()/return -(margin + xrun.tensor(chosen:tolist())):log_sigmoid()/'
-wants 2 'the gradient is not that of the loss' check part.lua
+wants 2 'the gradient differs from finite differences' check part.lua
 grep -qE 'pairs.jsonl:[0-9]+: the gradient' out.txt || { cat out.txt; fail "no row"; }
 changed detached.lua 's/return -margin:log_sigmoid()/return -(margin + chosen:detach()):log_sigmoid()/'
-wants 0 'takes a part out of the gradient' check detached.lua
+wants 0 'detaches a term' check detached.lua
 changed couples.lua 's/return -margin:log_sigmoid()/return -(margin - 0.5 * margin:mean()):log_sigmoid()/'
 wants 0 'depends on the log-probs of others' check couples.lua
 changed constant.lua 's/return -margin:log_sigmoid()/return -(0 * margin):log_sigmoid()/'

@@ -7,7 +7,7 @@ for command in $("$xrun" help | sed -n '/^commands:/,$s/^  \([a-z-]*\) .*/\1/p')
   case $command in help | --version) continue ;; esac
   grep -q "^xrun $command " names || fail "explain does not know $command"
 done
-wants 0 'xrun doctor: tests if' "$xrun" explain doctor
+wants 0 'xrun doctor: test whether' "$xrun" explain doctor
 grep -q '^over_length ' names || fail 'no keys'
 wants 0 'log_sigmoid(Tensor self)' "$xrun" explain log_sigmoid
 wants 2 'did you mean doctor' "$xrun" explain docter

@@ -12,7 +12,7 @@ for _ in $(seq 200); do [ ! -s child ] || break; sleep 0.05; done
 kill -INT $pid
 wait $pid || status=$?
 [ $status = 130 ] || fail "an interrupted fetch ends with $status: $(cat get.txt)"
-! kill -0 "$(cat child)" 2>/dev/null || fail "the download goes on"
+! kill -0 "$(cat child)" 2>/dev/null || fail "the download continues"
 [ ! -e "$XRUN_CACHE"/models/*.work ] || fail "an interrupted fetch leaves its folder"
 
 # Output that cannot be written is an error of any command.

@@ -38,8 +38,8 @@ CLI::Validator whole_number_within(int64_t lowest, int64_t highest, const std::s
       "");
 }
 
-// The engine's key that an option stands for: "optim.lr" for lr, learning-rate or optim.lr; "" if
-// there is none or there are several.
+// The engine's key of an option: "optim.lr" for lr, learning-rate or optim.lr; "" if there is
+// none or there are several.
 std::string key_of_option(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   if (find_config_field(name) != nullptr) return name;

@@ -1,3 +1,5 @@
+// Gives a fuzz target its input as a file.
+
 #include <stdlib.h>
 
 #include <filesystem>

@@ -29,12 +29,12 @@ inline constexpr FuzzTarget kFuzzTargets[] = {
     {"tokenizer_json", fuzz_tokenizer_json},
 };
 
-// What must hold of a result.
+// Throws std::logic_error(what) unless the property `holds`.
 inline void fuzz_check(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-// Writes a file of this name ("a/b": in a folder of its own) into the process's own folder, in
+// Writes a file of this name ("a/b": in its subfolder) into the folder of the process, in
 // memory where that is possible, and returns that folder. It is gone when the process ends.
 std::string fuzz_file(const std::string& name, std::string_view bytes);
 

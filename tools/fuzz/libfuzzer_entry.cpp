@@ -1,4 +1,4 @@
-// What libFuzzer calls; compiled once a target, with XRUN_FUZZ_TARGET as its function.
+// libFuzzer's entry point, compiled once per target; XRUN_FUZZ_TARGET names its function.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Encodes any bytes as text: offsets lie in the text, parts give the same tokens as the whole, and
+// Encodes any bytes as text: offsets are in the text, parts give the same tokens as the whole, and
 // byte-level vocabularies decode to the text. Some inputs repeat the text to exercise long texts.
 
 #include <array>

@@ -132,9 +132,11 @@ void trace_segments(const InspectedSource& source, InspectedStep& step) {
   std::vector<int64_t> rows;
   for (InspectedPack& pack : step.packs) {
     for (const InspectedSegment& segment : pack.segments) {
+      // Both sides of a pair come from one row.
       if (index.try_emplace(segment.row, rows.size()).second) rows.push_back(segment.row);
     }
   }
+  // A window is a piece of a row, so the trace of the whole row does not line up with it.
   const bool windows = source.set.window_length() > 0;
   const std::vector<RowTrace> traces =
       windows ? std::vector<RowTrace>(rows.size()) : source.set.trace(rows, source.tokenizer);

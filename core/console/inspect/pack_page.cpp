@@ -42,7 +42,7 @@ details.seg { border: 1px solid var(--edge); border-radius: 5px; margin: .6rem 0
 )css";
 
 // A search looks at the tokens of a run as one text, with visible blanks read as blanks, so that it
-// finds what is split over tokens.
+// finds text that is split over tokens.
 inline constexpr const char* kPackPageScript = R"js(
 "use strict";
 const box = document.getElementById("box");

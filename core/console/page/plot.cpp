@@ -33,6 +33,8 @@ class Slices {
   int columns_;
 };
 
+// Appends the extremes of a slice, so that a spike survives the reduction, and one gap, which marks
+// values that were not finite.
 void append_slice(std::span<const PlotPoint> slice, std::vector<PlotPoint>& out) {
   const PlotPoint* least = nullptr;
   const PlotPoint* greatest = nullptr;
@@ -78,7 +80,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
   const double keep = window > 1 ? 1 - 1 / window : 0;
   const Slices slices(points, columns);
   double mean = 0;
-  double weight = 0;
+  double weight = 0;  // corrects the bias of a mean that starts at 0, as Adam does
   std::optional<PlotPoint> last;
   for (const PlotPoint& point : points) {
     if (std::isnan(point.y)) continue;

@@ -53,6 +53,7 @@ void EditBuffer::undo() {
 
 void EditBuffer::insert(std::string_view piece) {
   if (piece.empty()) return;
+  // Typed characters, of at most 4 bytes each, share an undo up to the next blank.
   remember(piece.size() <= 4 && !blank(piece[0]));
   text_.insert(cursor_, piece);
   cursor_ += piece.size();
@@ -157,6 +158,7 @@ void EditBuffer::kill(size_t begin, size_t end) {
 
 void EditBuffer::kill_to_line_end() {
   const size_t end = line_end_at(cursor_);
+  // At the end of a line the newline goes, as in Emacs.
   kill(cursor_, end == cursor_ && end < text_.size() ? end + 1 : end);
 }
 

@@ -26,7 +26,7 @@ class History {
   // with it); find_newer: the oldest after it.
   std::optional<size_t> find_older(size_t from, std::string_view text, bool at_beginning) const;
   std::optional<size_t> find_newer(size_t from, std::string_view text, bool at_beginning) const;
-  // Why inputs are not saved on disk; "" if they are.
+  // The reason that inputs are not saved on disk; "" if they are.
   const std::string& problem() const { return problem_; }
 
  private:

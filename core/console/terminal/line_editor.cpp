@@ -139,6 +139,7 @@ void LineEditor::pull_left_closing_word() {
   const size_t above = buffer_.line_begin(begin - 1);
   const std::string_view line_above = std::string_view(text).substr(above, begin - 1 - above);
   const std::string_view indent = indent_of(line);
+  // An indent that the user has changed stays.
   const size_t expected = indent_of(line_above).size() + (opens_block(line_above) ? kIndent.size() : 0);
   if (indent.size() != expected || indent.size() < kIndent.size()) return;
   buffer_.replace_before(begin, std::string(indent.substr(kIndent.size())) + std::string(word));
@@ -285,6 +286,7 @@ void LineEditor::complete(bool backward) {
   const size_t begin = buffer_.line_begin(buffer_.cursor());
   const std::string_view before =
       std::string_view(buffer_.text()).substr(begin, buffer_.cursor() - begin);
+  // Only blanks precede the cursor, so Tab indents.
   if (before.find_first_not_of(" \t") == before.npos && !buffer_.text().empty()) {
     return buffer_.insert("  ");
   }

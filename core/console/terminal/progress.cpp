@@ -97,6 +97,7 @@ std::string RunProgress::step(const StepProgress& progress) {
   const double now = clock_();
   const double body_s = now - last_;
   const bool first = ++steps_ == 1;
+  // The second step replaces the first one's time, which includes loading the weights.
   move_mean(body_s_, body_s, std::max<int64_t>(steps_ - 1, 1));
   move_mean(update_s_, progress.update_s > 0 ? progress.update_s : body_s, steps_);
   move_mean(tokens_, static_cast<double>(progress.tokens), steps_);

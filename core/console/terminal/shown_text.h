@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// How blanks are shown.
+// The display of blanks.
 enum class Blanks {
   kUnchanged,     // newline and tab stay
   kBreaksMarked,  // newline as ⏎, tab as →

@@ -1,5 +1,5 @@
-// A manifest commits the file by its length and digest: bytes after them are of a build that was
-// killed, and the next build cuts them off.
+// A manifest commits the file by its length and digest: bytes after them come from a build that
+// was killed, and the next build cuts them off.
 
 #include "core/data/cache/bad_row_log.h"
 

@@ -64,7 +64,7 @@ class RowCache {
   Extreme max_token_id() const;
 
   const std::string& key() const;    // the folder's name
-  const Json& key_document() const;  // what the key is a hash of
+  const Json& key_document() const;  // the key is its hash
   const SourceLedger& ledger() const;
   const std::filesystem::path& dir() const;
   // Checks every page of every file. Throws Error at the first damaged one.

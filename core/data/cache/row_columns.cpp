@@ -182,7 +182,7 @@ void RowColumns::restore(const Json& summary) {
   for (const Json& entry : summary.at("kept").as_array()) {
     const auto found =
         std::find(schema_.keep.begin(), schema_.keep.end(), entry.at("name").as_string());
-    XRUN_CHECK(found != schema_.keep.end(), "the extra column {} is not asked for",
+    XRUN_CHECK(found != schema_.keep.end(), "the extra column {} was not requested",
                dump_json(entry));
     const size_t k = static_cast<size_t>(found - schema_.keep.begin());
     extra_types_[k] = entry.at("type").as_string();

@@ -88,7 +88,7 @@ void check_column(const FileColumn& got, std::span<const Column> columns, size_t
   XRUN_CHECK(got.begin % kShardAlignment == 0 && got.begin >= header.head_bytes() &&
                  got.begin <= end && got.elements <= end * 8 &&
                  got.bytes == column_bytes(want.type, got.elements) && got.bytes <= end - got.begin,
-             "{}: column \"{}\" ({} elements, {} bytes at {}) does not lie in the file of {} bytes",
+             "{}: column \"{}\" ({} elements, {} bytes at {}) is outside the file of {} bytes",
              name, want.name, got.elements, got.bytes, got.begin, end);
   XRUN_CHECK(got.elements == wanted_elements(columns, c, header.rows, got.elements),
              "{}: column \"{}\" has {} elements, the shard has {} rows", name, want.name,

@@ -204,7 +204,7 @@ void Sidecar::flush() {
   read_records();
   std::error_code failed;
   const uint64_t size = fs::file_size(path, failed);
-  // A killed writer left part of a record: what is appended behind it could never be read.
+  // A killed writer left part of a record: anything appended after it could never be read.
   if (!failed && size > end_) fs::resize_file(path, end_);
   FileWriter out(path, FileWriter::Mode::kAppend);
   std::string record;

@@ -3,7 +3,7 @@
 // later alignments and teacher columns.
 //
 // A sidecar is a folder $XRUN_CACHE/columns/<key>/ with key.json, values.bin and a lock; <key> is
-// the hash of key.json, so values made otherwise stand in another folder. docs/cache-format.md has
+// the hash of key.json, so values made otherwise are in another folder. docs/cache-format.md has
 // the bytes.
 
 #include <compare>
@@ -72,7 +72,7 @@ class Sidecar {
   bool has(int64_t row, int32_t side) const;
 
   // Adds the values of an entry, which find() then returns; other processes see them after flush().
-  // The first values of an entry stand. Throws Error unless their number is the key's width.
+  // The first values of an entry win. Throws Error unless their number is the key's width.
   template <typename T>
   void add(const SidecarEntry& entry, std::span<const T> values) {
     static_assert(std::is_arithmetic_v<T>);
@@ -80,7 +80,7 @@ class Sidecar {
               sizeof(T));
   }
 
-  // Appends what was added, under the folder's lock, and syncs. Without additions it does nothing.
+  // Appends the added entries, under the folder's lock, and syncs. Without any it does nothing.
   void flush();
 
   size_t size() const { return index_.size() + pending_.size(); }  // entries

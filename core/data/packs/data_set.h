@@ -90,7 +90,7 @@ class DataSet {
 
   // Returns the canonical pack of a row: the run of consecutive rows of its source to which it
   // belongs if each row joins the one before it while their tokens are at most `capacity`,
-  // beginning again at every 256th row. A row that is longer is a pack of its own. A pure function
+  // beginning again at every 256th row. A longer row gets a separate pack. A pure function
   // of (cache, row, capacity): which rows share a pack depends on no split, step or earlier call.
   // Throws as pack() does.
   PackedBatch canonical_pack(int64_t row, int64_t capacity) const;

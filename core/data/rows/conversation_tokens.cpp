@@ -47,8 +47,7 @@ std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& me
 [[noreturn]] void refuse_joined_turns() {
   throw RowRefusal(
       "template_error",
-      "the template does not render the shared turns by themselves, so they cannot be told "
-      "from the answer");
+      "the template does not render the prompt separately, so the answer cannot be located");
 }
 
 // Two answers of which only one is trained must not share a block.

@@ -33,7 +33,7 @@ struct PastedSetting {
 DataError data_error(std::string fault, std::string_view row,
                      const std::vector<PastedSetting>& settings);
 
-// Returns a line of a data file for data_error; "" if it lies more than 1 MiB into the content or
+// Returns a line of a data file for data_error; "" if it is more than 1 MiB into the content or
 // cannot be read: it only adds to another message. Throws Interrupted.
 std::string line_of_file(const std::string& path, int64_t line);
 

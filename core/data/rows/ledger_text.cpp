@@ -100,7 +100,7 @@ std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
 
 std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
   return first_lines(cut_at, count, [&](const CutRow& row) {
-    std::string line = fmt::format("{}  cut: {} of {} tokens are taken off", location(row.at),
+    std::string line = fmt::format("{}  cut: {} of {} tokens removed", location(row.at),
                                    count_text(row.cut_tokens), count_text(row.tokens));
     if (&row == &cut_at.front()) {
       line += fmt::format("\n    kept  ...{}\n    lost  {}...", visible_blanks(cut_kept),

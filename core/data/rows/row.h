@@ -1,6 +1,6 @@
 #pragma once
-// A row on its way from its file to a cache: its kind, its text, its tokens. docs/overview.md lists
-// all forms of a row.
+// The forms of a row between its file and a cache: its kind, its text, its tokens.
+// docs/overview.md lists all forms.
 
 #include <array>
 #include <cstdint>

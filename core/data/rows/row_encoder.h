@@ -34,7 +34,7 @@ class RowEncoder {
   explicit RowEncoder(const RowEncoding& encoding);
   virtual ~RowEncoder() = default;
 
-  // The whole way: parses the row, runs the recipe's functions and encodes. Fills `out`, whose old
+  // Parses the row, runs the recipe's functions and encodes. Fills `out`, whose old
   // content is dropped. `location` is "pairs.jsonl:17". Throws RowRefusal for a row to drop: its
   // own reasons are malformed_json, too_long, no_answer_left, template_error, empty_mask and
   // "filter". Any other Error begins with `location` and ends the build: under over_length =
@@ -47,8 +47,8 @@ class RowEncoder {
   // over_length = "raise".
   virtual void encode_value(const Json& row, const std::string& location,
                             EncodedRow& out) const = 0;
-  // Returns what the template's laws are tried on; messages null for kinds without a template.
-  // Throws RowRefusal if the row cannot be used.
+  // Returns the sample that the template's laws are tested on; messages null for kinds without a
+  // template. Throws RowRefusal if the row cannot be used.
   virtual LawSample law_sample(const Json&) const { return {}; }
 
  protected:

@@ -47,13 +47,13 @@ std::string lengths_text(const EncodedRow& row, std::initializer_list<std::strin
   const std::string most = count_text(static_cast<int64_t>(tokenizer.max_stretch()));
   if (!kinds.space && !kinds.line) {
     throw RowRefusal(kTooLongReason,
-                     fmt::format("the text has {} bytes, and this tokenizer cannot split a text: "
-                                 "at most {} bytes; make several rows of it",
+                     fmt::format("the text has {} bytes; this tokenizer cannot split text and "
+                                 "takes at most {}; split it into several rows",
                                  count_text(static_cast<int64_t>(end)), most));
   }
   throw RowRefusal(kTooLongReason,
-                   fmt::format("bytes {} to {} of the text have {}{}{}; at most {} such bytes are "
-                               "tokenised",
+                   fmt::format("bytes {} to {} of the text have {}{}{}; at most {} such bytes can "
+                               "be tokenised",
                                begin, end, kinds.space ? "no space between letters" : "",
                                kinds.space && kinds.line ? " and " : "",
                                kinds.line ? "no line that begins with one" : "", most));

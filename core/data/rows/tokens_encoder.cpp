@@ -169,7 +169,7 @@ class TokensEncoder : public RowEncoder {
     for (size_t i = 0; i < mask->size(); ++i) {
       if (!(*mask)[i].is_int() || (*mask)[i].as_int() != 1) {
         refuse("wrong_type", "attention_mask", i, (*mask)[i],
-               "1: rows are not padded, leave the padding out");
+               "1: rows are not padded; remove the padding");
       }
     }
   }

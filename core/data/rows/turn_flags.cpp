@@ -1,4 +1,4 @@
-// Flags are read in three spellings and taken off before turns are compared or hashed: they say
+// Flags are read in three spellings and removed before turns are compared or hashed: they say
 // what is trained, not what a model reads.
 
 #include "core/data/rows/turn_flags.h"

@@ -21,14 +21,14 @@ const char* gemm_name(GemmType gemm);  // "storage", "fp32"
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   GemmType gemm);
 
-// Returns scale (x a^T) b^T, [T, out]: what a low-rank adapter adds to a linear map (Hu et al.
-// 2021).
+// Returns scale (x a^T) b^T, [T, out]: the term that a low-rank adapter adds to a linear map (Hu et
+// al. 2021).
 //   x  [T, in];  a  [rank, in], b  [out, rank] in the type of x
 at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                     GemmType gemm);
 
-// Declares what the backward of linear saves: its input `x`, `width` elements a token. at::linear
-// saves it for the gradient of a trained weight only, xrun::linear always.
+// Declares the tensors that the backward of linear saves: its input `x`, `width` elements per token.
+// at::linear saves it for the gradient of a trained weight only, xrun::linear always.
 void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained,
                   GemmType gemm);
 

@@ -28,8 +28,8 @@ struct HeadResult {
   at::Tensor top_id;       // [R, k] int64
 };
 
-// One GEMM over the R rows, whatever is wanted; the op xrun::linear_head, which returns lse unless
-// told otherwise and an empty tensor for what is not wanted.
+// One GEMM over the R rows for any set of results; the op xrun::linear_head, which returns lse
+// unless told otherwise and an empty tensor for results not requested.
 //   hidden  [T, D] fp32, bf16 or fp16;  weight [V, D]
 //   index   [R] int64, rows of hidden; may repeat, in any order
 //   target  [R] or [R, M] int64 in [0, columns)

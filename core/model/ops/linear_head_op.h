@@ -30,7 +30,7 @@ using LinearHeadBackward = std::tuple<at::Tensor, at::Tensor>(
     double temperature, int64_t columns, int64_t tokens, bool want_hidden, bool want_weight,
     bool alone);
 
-// True if a call wants the log-probability of one target a row and nothing else, of undivided
+// True if a call asks only for the log-probability of one target per row, of undivided
 // logits over all columns of weight.
 bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, bool lse);

@@ -38,7 +38,7 @@ struct ExpertRows {
 };
 
 // Sorts the slots; a function of the index only.
-//   index  [T, k] int64; the caller checks that it lies in [0, experts)
+//   index  [T, k] int64; the caller checks that it is in [0, experts)
 ExpertRows expert_rows(const at::Tensor& index, int64_t experts);
 
 // Returns the sum of each token's rows, by rising expert in fp32, [T, D] in the type of x.

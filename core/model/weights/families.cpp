@@ -28,7 +28,7 @@ Activation read_activation(const ConfigReader& reader, const char* key,
     if (name == spelled) return activation;
     known += (known.empty() ? "" : ", ") + std::string(spelled);
   }
-  reader.fail(fmt::format("{} '{}' is not supported; supported are {}", key, name, known));
+  reader.fail(fmt::format("{} '{}' is not supported; supported: {}", key, name, known));
 }
 
 // The epsilon of the norms; must be a positive number.
@@ -125,7 +125,7 @@ void read_windows(const ConfigReader& reader, ModelConfig& config) {
     const Json type = listed ? types->as_array()[static_cast<size_t>(i)] : Json();
     const bool slides = listed ? type == Json("sliding_attention") : i >= first;
     if (listed && !slides && type != Json("full_attention")) {
-      reader.fail(fmt::format("layer_types holds {}, known are full_attention, sliding_attention",
+      reader.fail(fmt::format("layer_types holds {}; supported: full_attention, sliding_attention",
                               dump_json(type)));
     }
     if (listed && slides && !asked) {
@@ -279,8 +279,8 @@ const ModelFamily& family_named(const std::string& model_type, const std::string
     if (model_type == family.model_type) return family;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", family.model_type);
   }
-  throw Error(fmt::format("{}: model_type '{}' is not supported; supported are {}", name,
-                          model_type, known));
+  throw Error(
+      fmt::format("{}: model_type '{}' is not supported; supported: {}", name, model_type, known));
 }
 
 }  // namespace xrun

@@ -114,7 +114,7 @@ Json read_value(GgufCursor& in, uint32_t type, int depth);
 Json read_array(GgufCursor& in, int depth) {
   if (depth >= kMaxNesting) in.fail(fmt::format("arrays are nested deeper than {}", kMaxNesting));
   const uint32_t type = in.number<uint32_t>("an array's type");
-  if (type >= kTypes) in.fail(fmt::format("an array's type is {}, known are 0 to 12", type));
+  if (type >= kTypes) in.fail(fmt::format("an array's type is {}; known types: 0 to 12", type));
   const uint64_t count = in.count("an array's length", kValueBytes[type]);
   Json::Array values;
   values.reserve(count);
@@ -146,7 +146,7 @@ Json read_value(GgufCursor& in, uint32_t type, int depth) {
       if (value > 1) in.fail(fmt::format("a boolean is {}, not 0 or 1", value));
       return value == 1;
     }
-    default: in.fail(fmt::format("a metadata value has type {}, known are 0 to 12", type));
+    default: in.fail(fmt::format("a metadata value has type {}; known types: 0 to 12", type));
   }
 }
 
@@ -159,7 +159,7 @@ int64_t read_version(GgufCursor& in, std::string_view bytes, const std::string& 
   if (version == 2u << 24 || version == 3u << 24) {
     in.fail("the file is big-endian; only little-endian GGUF is read");
   }
-  in.fail(fmt::format("GGUF version {} is not supported; supported are 2 and 3", version));
+  in.fail(fmt::format("GGUF version {} is not supported; supported: 2 and 3", version));
 }
 
 // Returns the bytes of `shape`, checking every product.

@@ -65,7 +65,7 @@ GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string&
     return {object({{"type", "NFC"}}), sequence(split(kQwen2Regex), byte_level(false))};
   }
   throw Error(
-      fmt::format("{}: tokenizer.ggml.pre is \"{}\"; imported are gpt-2, smollm, "
+      fmt::format("{}: tokenizer.ggml.pre is \"{}\"; supported: gpt-2, smollm, "
                   "llama-bpe, qwen2",
                   where, name));
 }

@@ -96,7 +96,7 @@ c10::ScalarType dtype_from_name(const std::string& name) {
   if (is({"float32", "fp32", "f32", "float"})) return c10::ScalarType::Float;
   if (is({"bfloat16", "bf16"})) return c10::ScalarType::BFloat16;
   if (is({"float16", "fp16", "f16", "half"})) return c10::ScalarType::Half;
-  throw Error(fmt::format("unknown dtype '{}'; known are fp32, bf16, fp16", name));
+  throw Error(fmt::format("unknown dtype '{}'; supported: fp32, bf16, fp16", name));
 }
 
 }  // namespace xrun

@@ -75,7 +75,7 @@ void set_gpt2(Json& json, const InitOptions& o) {
 }
 
 // Returns the config.json of a new model in the keys of the options' family. Throws Error if an id
-// lies outside the vocabulary or the family cannot be created.
+// is outside the vocabulary or the family cannot be created.
 Json init_config(const InitOptions& o) {
   const std::string& architecture = family_named(o.family, "the model's shape").architecture;
   Json json = Json::object();

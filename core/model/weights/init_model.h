@@ -29,14 +29,14 @@ struct InitOptions {
 // "gpt2-tiny". Throws UsageError that lists the presets.
 InitOptions init_preset(const std::string& name);
 
-// Throws Error if the shapes do not fit each other, an id lies outside the vocabulary, or the
+// Throws Error if the shapes do not fit each other, an id is outside the vocabulary, or the
 // family is not one of the three.
 void check_init_options(const InitOptions& options);
 
 // Writes a model folder: config.json, generation_config.json, model.safetensors, and the
 // tokenizer's files. The weights are a pure function of the options. The caller checks that the
 // tokenizer's ids fit into `vocab`. Throws Error if the shapes do not fit each other, an id
-// lies outside the vocabulary, or `out` exists and is not empty.
+// is outside the vocabulary, or `out` exists and is not empty.
 void init_model(const std::filesystem::path& out, const InitOptions& options);
 
 }  // namespace xrun

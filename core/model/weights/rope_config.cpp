@@ -23,7 +23,7 @@ RopeConfig::Type rope_type_named(const ConfigReader& reader, const std::string& 
     if (name == spelled) return type;
     known += (known.empty() ? "" : ", ") + std::string(spelled);
   }
-  reader.fail(fmt::format("rope_type '{}' is not supported; supported are {}", name, known));
+  reader.fail(fmt::format("rope_type '{}' is not supported; supported: {}", name, known));
 }
 
 void read_llama3(const ConfigReader& nested, RopeConfig& rope) {

@@ -47,11 +47,10 @@ class SafetensorsEntryParser {
     require(offsets.is_array() && offsets.size() == 2, "data_offsets is not [begin, end]");
     entry.begin = number(offsets.as_array()[0], "data_offsets");
     entry.end = number(offsets.as_array()[1], "data_offsets");
-    require(
-        entry.begin <= entry.end && entry.end <= data_bytes,
-        fmt::format("its data_offsets [{}, {}] do not lie within the {} data bytes that the file "
-                    "has; the file is truncated or damaged, fetch it again",
-                    entry.begin, entry.end, data_bytes));
+    require(entry.begin <= entry.end && entry.end <= data_bytes,
+            fmt::format("its data_offsets [{}, {}] are not within the {} data bytes that the file "
+                        "has; the file is truncated or damaged, fetch it again",
+                        entry.begin, entry.end, data_bytes));
     require(entry.end - entry.begin == bytes,
             fmt::format("its data_offsets span {} bytes, but its dtype and shape need {}",
                         entry.end - entry.begin, bytes));
@@ -83,8 +82,9 @@ class SafetensorsEntryParser {
       if (value.as_string() == d.name) return d.dtype;
       known += fmt::format("{}{}", known.empty() ? "" : ", ", d.name);
     }
-    throw Error(fmt::format("{}: tensor '{}' has the dtype {}, which is not supported; supported are {}",
-                            path_.string(), name_, value.as_string(), known));
+    throw Error(
+        fmt::format("{}: tensor '{}' has the dtype {}, which is not supported; supported: {}",
+                    path_.string(), name_, value.as_string(), known));
   }
 
   // Fills the shape and returns the bytes it needs.

@@ -146,6 +146,7 @@ RunMetrics read_metrics(const std::filesystem::path& path) {
 
 void MissingSteps::has(int64_t step) {
   until(step);
+  // A damaged line may name the largest step, to which 1 cannot be added.
   if (step < std::numeric_limits<int64_t>::max()) next_ = std::max(next_, step + 1);
 }
 
@@ -182,11 +183,13 @@ std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSe
   return std::nullopt;
 }
 
+// By bits, so that 0 and -0 differ; NaN equals NaN.
 bool same_value(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) ||
          (std::isnan(a) && std::isnan(b));
 }
 
+// Timings differ between equal runs.
 bool is_result(const MetricSeries& series) { return !series.name.starts_with("perf/"); }
 
 }  // namespace xrun

@@ -188,7 +188,7 @@ void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
                   out.program);
   add_differences(object_at(a.record, {"inputs", "modules"}),
                   object_at(b.record, {"inputs", "modules"}), "modules", out.program);
-  // Both may have had a prompt and differ: what was typed is in neither recipe.
+  // With a prompt in both they may still differ: neither recipe holds the typed inputs.
   const bool prompt_a = is_interactive(a.record), prompt_b = is_interactive(b.record);
   if (prompt_a || prompt_b) {
     out.program.push_back({"a prompt was opened", prompt_a ? "yes, see log.txt" : "no",

@@ -114,6 +114,7 @@ void read_samples(RunFiles& run) {
     if (step) files.emplace_back(*step, at->path());
   }
   std::sort(files.begin(), files.end());
+  // The first and the last answers show what training changed; the others would only fill the page.
   if (files.size() > 2) {
     run.samples_left_out = std::ssize(files) - 2;
     files.erase(files.begin() + 1, files.end() - 1);

@@ -21,7 +21,7 @@ std::shared_ptr<const ChatTemplate> make_tool_template(
 std::shared_ptr<const ChatTemplate> make_checked_template(
     std::shared_ptr<const ChatTemplate> stock, std::shared_ptr<const ChatTemplate> marked);
 
-// Returns a template whose render() throws Error with `message`. It stands for one that cannot be
+// Returns a template whose render() throws Error with `message`. It replaces one that cannot be
 // used, so that only the rows it would render are refused.
 std::shared_ptr<const ChatTemplate> make_refused_template(std::string name, std::string source,
                                                           std::string message);

@@ -47,7 +47,7 @@ class ArgumentReader {
 
   const Value& required(std::string_view name) {
     const Value* value = next(name);
-    XRUN_JINJA_CHECK(value != nullptr, "{}() misses its argument '{}'", callee_, name);
+    XRUN_JINJA_CHECK(value != nullptr, "{}() is missing argument '{}'", callee_, name);
     return *value;
   }
 

@@ -60,7 +60,7 @@ class AddedTokens {
   // Returns the text that decoding gives for an added token: its normalised form.
   const std::string& decoded(const AddedToken& token) const;
 
-  // Returns what the pass over normalised text leaves of a split point: all or nothing.
+  // Returns the split point after the pass over normalised text: unchanged or none.
   SafeSplit split_after(SafeSplit split) const {
     return crosses_splits_ ? SafeSplit::kNone : split;
   }

@@ -1,6 +1,5 @@
 #pragma once
-// Text on its way through a tokenizer; each byte is aligned with the bytes of the input it stands
-// for.
+// Text while a tokenizer processes it; each byte maps to the input bytes it represents.
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +38,7 @@ struct CharacterEdit {
 class AlignedText {
  public:
   AlignedText() = default;
-  // A view of input bytes: byte i stands for input byte begin + i.
+  // A view of input bytes: byte i is input byte begin + i.
   AlignedText(std::string_view text, uint32_t begin)
       : view_(text),
         shift_(begin),
@@ -80,7 +79,7 @@ class AlignedTextBuilder {
   // Appends new bytes, each aligned with the whole of `origin`.
   void insert(std::string_view bytes, ByteRange origin);
   // Appends old bytes [begin, end) as edited, with Hugging Face's alignments: a replaced character
-  // stands for the first old one, an inserted one for the old one before it.
+  // maps to the first old one, an inserted one to the old one before it.
   void edit(size_t begin, size_t end, std::span<const CharacterEdit> edits);
   AlignedText finish();
 

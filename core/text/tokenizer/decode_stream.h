@@ -1,5 +1,5 @@
 #pragma once
-// Decoding token by token, with each text as soon as it is certain.
+// Decoding token by token; text is returned as soon as it is certain.
 
 #include "core/text/tokenizer/token_decoders.h"
 #include "core/text/tokenizer/tokenizer.h"

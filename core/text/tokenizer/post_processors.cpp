@@ -39,7 +39,7 @@ void trim_range(const PostContext& context, std::string_view piece, bool is_firs
 }
 
 // Takes the spaces at the ends of each token off its range, one character of the range a space,
-// even if the range does not cover that space (one put there by add_prefix_space stands for the
+// even if the range does not cover that space (one inserted by add_prefix_space maps to the
 // character after it).
 void trim_offsets(Encoding& encoding, const PostContext& context, bool prefix_space) {
   for (size_t i = 0; i < encoding.ids.size(); ++i) {

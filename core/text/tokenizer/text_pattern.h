@@ -22,7 +22,7 @@ class TextPattern {
   // Appends stretches that tile `text` (valid UTF-8): the matches from left to right and the text
   // between them. Throws Error if the regex engine gives up on this text.
   virtual void find(std::string_view text, std::vector<Stretch>& out) const = 0;
-  // Returns what the pattern leaves of a split point: kPiece if two matches always meet there; the
+  // Returns the split point after the pattern: kPiece if two matches always meet there; the
   // same kind if no match crosses it and each side is matched as it would be alone.
   virtual SafeSplit split_after(SafeSplit split) const {
     (void)split;

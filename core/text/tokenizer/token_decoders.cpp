@@ -25,7 +25,7 @@ std::string without_token_spaces(std::string text) {
   return text;
 }
 
-// Changes each token by itself: change(token, index). Fragments are joined first.
+// Changes each token separately: change(token, index). Fragments are joined first.
 template <class Change>
 class TokenStage : public DecodeStage {
  public:
@@ -338,7 +338,7 @@ class StripDecoder : public TokenDecoder {
    private:
     DecodeStage& next_;
     const std::string& content_;
-    int64_t left_;  // how often the content may still be taken off
+    int64_t left_;  // the number of times that the content may still be removed
   };
 
   std::string content_;

@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// One decoding on its way through one decoder. Takes spellings and passes on text as soon as it is
+// The state of one decoding in one decoder. Takes spellings and passes on text as soon as it is
 // certain; it never splits a character. Not thread-safe.
 class DecodeStage {
  public:

@@ -74,8 +74,8 @@ std::unique_ptr<const TokenModel> make_model(const ModelSource& source) {
       throw Error(fmt::format("{}: {}", source.where, error.what()));
     }
   }
-  throw Error(fmt::format("{}: the type \"{}\" is not supported; supported are {}", source.where,
-                          type, known));
+  throw Error(fmt::format("{}: the type \"{}\" is not supported; supported: {}", source.where, type,
+                          known));
 }
 
 }  // namespace xrun

@@ -47,7 +47,7 @@ class TokenModel {
   // Returns the bytes of a text without split points that fit some 600 MB of working memory.
   virtual size_t max_stretch() const { return size_t{12} << 20; }
   virtual const Vocabulary& vocabulary() const = 0;
-  // Reads what the constructor left for the first text. Throws Error naming file and key.
+  // Reads the data that the constructor left for the first text. Throws Error naming file and key.
   virtual void finish_loading() const {}
 };
 

@@ -59,7 +59,7 @@ std::vector<ComponentSpec> ComponentSpec::list(const std::string& key) const {
 }
 
 void throw_unknown_component(const ComponentSpec& spec, const std::string& known) {
-  throw Error(fmt::format("{}: the type \"{}\" is not supported; supported are {}", spec.where(),
+  throw Error(fmt::format("{}: the type \"{}\" is not supported; supported: {}", spec.where(),
                           spec.type(), known));
 }
 

@@ -34,7 +34,7 @@ const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings&
   if (named != nullptr && named->is_string()) {
     const TokenizerClass* known = find_tokenizer_class(named->as_string());
     XRUN_CHECK(known != nullptr,
-               "{}: tokenizer_class: {} is not known without a tokenizer.json; known are {}",
+               "{}: tokenizer_class: {} is not supported without a tokenizer.json; supported: {}",
                (dir / "tokenizer_config.json").string(), named->as_string(),
                known_tokenizer_classes());
     return *known;

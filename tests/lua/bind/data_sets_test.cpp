@@ -275,7 +275,7 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
   has(open("filter = function(r) return r.n > least end"),
       "uses `least`, a local from outside: it runs on other threads");
   has(open("filter = print"), "filter: got function, wanted a Lua function");
-  has(open("filter = 3"), "filter: got 3, wanted a function, or one a source");
+  has(open("filter = 3"), "filter: got 3, wanted a function, or one per source");
   has(open("map = { [3] = function(r) return r end }"), "map[3]: data has 1 source");
   has(open("map = function(r) return nil end"), "map: returned nil, wanted the row");
   has(open("map = function(r) return nil end"), "chats.jsonl:1");

@@ -153,7 +153,7 @@ end
   EXPECT_EQ(parse_json(read_file("r/ledger.json"), "ledger").at("rows").as_int(), 11);
   ASSERT_EQ(run(recipe, "broken", false, 3), "");
   write_file_atomic("broken/ledger.json", "{\"sources\": [");
-  has(run(recipe, "broken", true), "delete the file to go on without the sources that it lists");
+  has(run(recipe, "broken", true), "delete the file to continue without the sources that it lists");
 }
 
 TEST_F(SetUse, ValidationFilesIgnoreStagesAndRefuseFunctionsOfSingleSources) {

@@ -106,14 +106,13 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
                      row};
     }
     return Finding{detaches ? Verdict::kNote : Verdict::kWrong, subject,
-                   fmt::format("the gradient is not that of the loss: along one direction {:.6g}, "
-                               "finite differences give {:.6g}",
+                   fmt::format("the gradient differs from finite differences: {:.6g} along one "
+                               "direction, expected {:.6g}",
                                unit.analytic, unit.numeric),
                    detaches
-                       ? "the recipe takes a part out of the gradient (detach, no_grad): right "
-                         "if that is what it means"
-                       : "a part of the loss has no gradient (item(), tolist(), floor), or an "
-                         "operator has a wrong one",
+                       ? "the recipe detaches a term (detach, no_grad); ignore this if intended"
+                       : "a term has no gradient (item(), tolist(), floor), or an operator's "
+                         "gradient is wrong",
                    row};
   }
   return std::nullopt;

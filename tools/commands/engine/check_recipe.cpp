@@ -29,6 +29,7 @@ void split_location(Finding& finding) {
            std::isdigit(static_cast<unsigned char>(finding.text[end]))) {
       ++end;
     }
+    // A blank before the colon means prose, not a path.
     const bool located = colon > 0 && end > colon + 1 && finding.text.compare(end, 2, ": ") == 0 &&
                          finding.text.find_first_of(" \n") > colon;
     if (located) {
@@ -86,7 +87,7 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
     try {
       source.data->set.check_fits(loop.max_tokens);
     } catch (const Interrupted&) {
-      throw;
+      throw;  // an Error too, but not a finding
     } catch (const Error& error) {
       Finding finding{Verdict::kWrong, "batch", error.what()};
       split_location(finding);
@@ -187,7 +188,7 @@ std::vector<Finding> template_findings(Preview& preview) {
                         "they are switched off by `laws` in the configuration"});
   }
   for (const std::string& notice : preview.session().notices.lines) {
-    findings.push_back({Verdict::kNote, "said", notice});
+    findings.push_back({Verdict::kNote, "notice", notice});
   }
   return findings;
 }
@@ -209,7 +210,7 @@ Finding memory_finding(const LoopPause& pause) {
   try {
     return {Verdict::kOk, "memory", describe_plan(pause.run->plan_of(*pause.loop).planned())};
   } catch (const Interrupted&) {
-    throw;
+    throw;  // an Error too, but not a finding
   } catch (const Error& error) {
     return {Verdict::kWrong, "memory", error.what(),
             "make the change that it names, or set XRUN_MEMORY_MB if more memory is there"};

@@ -16,7 +16,7 @@ struct CudaDriver {
   std::string name;
   int64_t memory_bytes = 0;
   int capability_major = 0, capability_minor = 0;
-  // Why `--device cuda` cannot run; "" if driver and GPU allow it.
+  // The reason that `--device cuda` cannot run; "" if driver and GPU allow it.
   std::string problem;
 };
 

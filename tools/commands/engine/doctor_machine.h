@@ -12,7 +12,7 @@ namespace xrun {
 // Processor, memory, and LibTorch with a product of known result.
 std::vector<Finding> machine_findings();
 
-// GPU with its driver, our plug-in, and NCCL. `needed`: the user wants to train on one.
+// GPU with its driver, our plug-in, and NCCL. `needed`: the user asked to train on one.
 std::vector<Finding> gpu_findings(bool needed);
 
 // The sentencepiece plug-in, Python with pip for `xrun models get`, and the demonstration's model.

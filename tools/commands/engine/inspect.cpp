@@ -182,7 +182,7 @@ int command_inspect(int argc, char** argv) {
   warn_of_threads(arguments.recipe.threads);
   const auto preview = open_preview(arguments.recipe, console_on(stderr));
   require_pause(*preview);
-  if (!arguments.logprobs) {  // what lies between two loops evaluates and samples without weights
+  if (!arguments.logprobs) {  // code between two loops evaluates and samples without weights
     preview->session().models.stand_in(
         std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble));
   }

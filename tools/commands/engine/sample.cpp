@@ -97,6 +97,7 @@ std::string escaped(const std::string& text) {
   return line;
 }
 
+// The shortest decimals that give the float again; its double would print digits that mean nothing.
 Json json_floats(const std::vector<float>& values) {
   Json::Array all;
   for (const float value : values) all.emplace_back(std::stod(fmt::format("{}", value)));
@@ -230,6 +231,7 @@ int answer_all(const SampleArguments& arguments, Model& model,
   SampleRows rows(arguments, model.config(), tokenizer, chat);
   SampleGroups groups(arguments, model, *tokenizer, rows);
   const int64_t limit = model.config().max_length;
+  // Groups of many batches, so that a finished answer makes room for a later row.
   const int status = answer_rows(
       arguments.model, arguments.text.generate.batch * 256,
       [&](const std::string& line, const RowReader& at) {

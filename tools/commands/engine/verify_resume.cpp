@@ -27,7 +27,7 @@ namespace xrun {
 namespace {
 
 constexpr int kResumeColumns = 14;  // "run.state" and names of what a run saves
-constexpr int kKilled = 128 + 9;
+constexpr int kKilled = 128 + 9;    // the status of a child that SIGKILL ended
 
 struct VerifyOptions {
   RecipeOptions recipe;

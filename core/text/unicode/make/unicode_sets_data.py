@@ -2,7 +2,7 @@
 Face's tokenizers, probed from those components, and its compatibility decompositions.
 
 Made with tokenizers 0.23.3 and, for the grapheme classes, regex 2026.11.15 and sentencepiece 0.2.3. Each component
-has a table of its own Unicode version, other than the regex engine's (unicode_data.py).
+has a table of a separate Unicode version, other than the regex engine's (unicode_data.py).
 Usage: python unicode_sets_data.py > ../unicode_sets_data.cpp
 """
 import io

@@ -57,7 +57,7 @@ TEST_F(DataSources, StrictListsCutAndRepairedRows) {
   const std::string message = error_of([&] { open(strict); });
   EXPECT_NE(message.find("of 3 rows 0 would be dropped, 1 cut, 1 repaired"), std::string::npos)
       << message;
-  EXPECT_NE(message.find("pairs.jsonl:2  cut: 62 of 146 tokens are taken off"), std::string::npos)
+  EXPECT_NE(message.find("pairs.jsonl:2  cut: 62 of 146 tokens removed"), std::string::npos)
       << message;
   EXPECT_NE(message.find("pairs.jsonl:3  repaired"), std::string::npos) << message;
 }

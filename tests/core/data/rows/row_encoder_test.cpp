@@ -53,7 +53,7 @@ TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
   const std::string stretch(12'600'000, 'x');
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"one two )" + stretch + " three\"}"),
             "too_long: bytes 7 to 12600008 of the text have no space between letters and no line "
-            "that begins with one; at most 12,582,912 such bytes are tokenised");
+            "that begins with one; at most 12,582,912 such bytes can be tokenised");
 }
 
 TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
@@ -68,7 +68,7 @@ TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
     FAIL() << "the text would take some 600 MB";
   } catch (const RowRefusal& refused) {
     EXPECT_EQ(refused.reason(), "too_long");
-    EXPECT_NE(std::string(refused.what()).find("at most 12,582,912 bytes; make several rows of it"),
+    EXPECT_NE(std::string(refused.what()).find("at most 12,582,912; split it into several rows"),
               std::string::npos)
         << refused.what();
   }

@@ -101,7 +101,7 @@ TEST(HfConfig, AnErrorNamesFileKeyAndValue) {
   EXPECT_EQ(message(with("attention_bias", "1")),
             "config.json: attention_bias is 1, it must be true or false");
   EXPECT_EQ(message(with("torch_dtype", "\"int8\"")),
-            "config.json: unknown dtype 'int8'; known are fp32, bf16, fp16");
+            "config.json: unknown dtype 'int8'; supported: fp32, bf16, fp16");
   EXPECT_EQ(message(with("eos_token_id", "\"x\"")),
             "config.json: eos_token_id is \"x\", it must be an id or a list of ids");
   EXPECT_EQ(message(with("quantization_config", "{}")),
@@ -110,7 +110,7 @@ TEST(HfConfig, AnErrorNamesFileKeyAndValue) {
 
 TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
   EXPECT_EQ(message(with("model_type", "\"mamba\"")),
-            "config.json: model_type 'mamba' is not supported; supported are gpt2, llama, "
+            "config.json: model_type 'mamba' is not supported; supported: gpt2, llama, "
             "qwen2, qwen3, qwen3_moe");
   EXPECT_EQ(message(Json::object()), "config.json: has no model_type");
   EXPECT_EQ(message(Json::array()), "config.json: is not a JSON object");
@@ -118,7 +118,7 @@ TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
 
 TEST(HfConfig, AnUnknownRopeTypeIsRefusedByName) {
   EXPECT_EQ(message(with("rope_scaling", R"({"type":"spiral","factor":2.0})")),
-            "config.json: rope_type 'spiral' is not supported; supported are default, linear, "
+            "config.json: rope_type 'spiral' is not supported; supported: default, linear, "
             "dynamic, yarn, longrope, llama3");
   EXPECT_EQ(message(with("rope_scaling", R"({"type":"linear"})")),
             "config.json: rope_type 'linear' needs a factor");
@@ -178,7 +178,7 @@ TEST(HfConfig, RopeFactorsThatCannotBeAreNamed) {
 
 TEST(HfConfig, AnUnknownActivationIsNamed) {
   EXPECT_EQ(message(with("hidden_act", "\"swoosh\"")),
-            "config.json: hidden_act 'swoosh' is not supported; supported are silu, swish, "
+            "config.json: hidden_act 'swoosh' is not supported; supported: silu, swish, "
             "gelu_new, gelu_pytorch_tanh, gelu, relu");
   EXPECT_EQ(parse(with("hidden_act", "\"gelu_pytorch_tanh\"")).activation, Activation::kGeluTanh);
 }

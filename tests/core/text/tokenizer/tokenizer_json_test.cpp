@@ -16,7 +16,7 @@ TEST_F(TokenizerJson, AnUnsupportedComponentIsNamedWithItsPath) {
   write(json);
   EXPECT_EQ(failure(),
             "DIR/tokenizer.json: normalizer.normalizers[1]: the type \"Uppercase\" is not "
-            "supported; supported are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
+            "supported; supported: BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
             "Precompiled, Prepend, Replace, Sequence, Strip, StripAccents");
 }
 
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "continuing_subword_prefix"},
         BadModel{R"({"fuse_unk": 1})", "model.fuse_unk: got integer, wanted a boolean"},
         BadModel{R"({"type": "Trigram"})",
-                 "model: the type \"Trigram\" is not supported; supported are BPE, Unigram, "
+                 "model: the type \"Trigram\" is not supported; supported: BPE, Unigram, "
                  "WordLevel, WordPiece"},
         BadModel{R"({"type": "Unigram", "vocab": [["a"]]})",
                  "model.vocab[0]: wanted a piece and its score"},

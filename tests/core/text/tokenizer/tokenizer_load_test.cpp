@@ -133,8 +133,8 @@ TEST_F(TokenizerLoad, AnUnknownClassIsNamedWithTheKnownOnes) {
   write_vocab_and_merges();
   write("tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
   EXPECT_EQ(failure(),
-            "DIR/tokenizer_config.json: tokenizer_class: BertTokenizer is not known without a "
-            "tokenizer.json; known are GPT2Tokenizer, Qwen2Tokenizer, Qwen3Tokenizer, "
+            "DIR/tokenizer_config.json: tokenizer_class: BertTokenizer is not supported without a "
+            "tokenizer.json; supported: GPT2Tokenizer, Qwen2Tokenizer, Qwen3Tokenizer, "
             "CodeGenTokenizer, GPTNeoXTokenizer");
 }
 
@@ -165,7 +165,7 @@ TEST_F(TokenizerLoad, AGitLfsPointerHasItsOwnMessage) {
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
     write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     EXPECT_EQ(failure(),
-              fmt::format("DIR/{}: is a Git LFS pointer, not the file that it stands for; "
+              fmt::format("DIR/{}: is a Git LFS pointer, not the file itself; "
                           "fetch that with git lfs pull",
                           name));
   }
