@@ -12,13 +12,13 @@ for _ in $(seq 200); do [ ! -s child ] || break; sleep 0.05; done
 kill -INT $pid
 wait $pid || status=$?
 [ $status = 130 ] || fail "an interrupted fetch ends with $status: $(cat get.txt)"
-! kill -0 "$(cat child)" 2>/dev/null || fail "the download goes on"
+! kill -0 "$(cat child)" 2>/dev/null || fail "the download continues"
 [ ! -e "$XRUN_CACHE"/models/*.work ] || fail "an interrupted fetch leaves its folder"
 
 # Output that cannot be written is an error of any command.
 dpo --run piped --steps 2 2>err | true
-[ ! -s err ] || fail "a reader that went away is told: $(cat err)"
-grep -q step_0000002 piped/checkpoints/latest || fail "a reader that went away stops the run"
+[ ! -s err ] || fail "a closed reader gets a message: $(cat err)"
+grep -q step_0000002 piped/checkpoints/latest || fail "a closed reader stops the run"
 if [ -c /dev/full ]; then
   for command in help --version models 'explain optim.lr' 'help tokenize'; do
     status=0

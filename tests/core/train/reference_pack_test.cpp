@@ -20,7 +20,7 @@ constexpr int64_t kMaxTokens = 512;
 
 class ReferencePacks : public testing::Test {
  protected:
-  // A reference whose policy has moved, with an empty store of its own.
+  // A reference whose policy has moved, with its own empty store.
   std::shared_ptr<Reference> moved(const std::string& store, c10::ScalarType dtype = at::kFloat) {
     setenv("XRUN_CACHE", (folder_.path() / store).c_str(), 1);
     PolicyOptions options;

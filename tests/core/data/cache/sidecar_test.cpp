@@ -196,7 +196,7 @@ TEST_F(SidecarTest, AFullDiskIsAnErrorThatKeepsTheValues) {
   EXPECT_EQ(find(open(), {1, 0, 1}), -1.f);
 }
 
-TEST_F(SidecarTest, RefusesAFolderWhoseKeyIsAnother) {
+TEST_F(SidecarTest, RefusesAFolderOfAnotherKey) {
   std::ofstream(open().dir() / "key.json") << "{\"weights\":\"other\"}";
   try {
     open();
