@@ -39,7 +39,7 @@ TEST(AttentionComposed, MatchesTheCpu) {
   }
 }
 
-TEST(AttentionComposed, EmptySegmentsAreLeftOutOfThePack) {
+TEST(AttentionComposed, EmptySegmentsAreDroppedFromThePack) {
   const PackBorders pack = pack_borders(kBorders, c10::kCPU);
   EXPECT_EQ(pack.count, 3);
   EXPECT_EQ(pack.longest, 19);

@@ -142,7 +142,7 @@ Metrics source_metrics(std::vector<std::string> sources) {
   return sums.read(nullptr).metrics;
 }
 
-TEST(MetricSums, AMixtureHasTheWeightedMeansOfEachSource) {
+TEST(MetricSums, AMixtureReportsTheWeightedMeanOfEachSource) {
   const Metrics wanted = {
       {"loss/chats", 0.5 * 8}, {"loss/code", 0.5 * (3 * 2 + 6) / 4}, {"accuracy", 2.0 / 5},
       {"accuracy/chats", 1},   {"accuracy/code", 1.0 / 4},           {"scalar", 1},

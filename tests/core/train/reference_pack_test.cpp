@@ -68,7 +68,7 @@ TEST_F(ReferencePacks, ANewRowIsComputedWithTheRowsOfItsPack) {
 }
 
 // In bfloat16 what is computed beside a token may change its bits; its canonical pack does not.
-TEST_F(ReferencePacks, AValueDependsNeitherOnTheOrderOfVisitsNorOnTheBatch) {
+TEST_F(ReferencePacks, AValueDependsOnNeitherVisitOrderNorBatch) {
   for (const c10::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const auto one = moved(dtype == at::kFloat ? "a" : "b", dtype);
     const at::Tensor last = values(*one, {40});

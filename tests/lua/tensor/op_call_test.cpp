@@ -80,7 +80,7 @@ TEST_F(OpCall, Int64LiteralsKeepEveryBit) {
   EXPECT_EQ(run("return xrun.full({1}, 9007199254740993LL):remainder(10):item()"), "3");
 }
 
-TEST_F(OpCall, NumbersBecomeTensorsOnlyWherePyTorchLetsThem) {
+TEST_F(OpCall, NumbersBecomeTensorsOnlyWherePyTorchAllowsIt) {
   EXPECT_EQ(run("return xrun.tensor{1.5}:add(2, {alpha = 2}):item()"), "5.5");
   error_has("return xrun.tensor{1.5}:maximum(2)", "argument `other` got 2, wanted Tensor");
 }

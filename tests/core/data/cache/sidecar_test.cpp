@@ -45,7 +45,7 @@ class SidecarTest : public testing::Test {
   SidecarKey key_;
 };
 
-TEST_F(SidecarTest, GivesBackWhatAnotherOpeningAdded) {
+TEST_F(SidecarTest, ReadsValuesThatAnotherOpeningAdded) {
   Sidecar sidecar = open();
   EXPECT_FALSE(Sidecar::exists(folder_.path(), key_));
   add(sidecar, {7, 1, 99}, -12.5f);

@@ -57,7 +57,7 @@ TEST(Mixture, AStageStartsAtItsStep) {
   EXPECT_EQ(mixture(100).draw < 2048, true);
 }
 
-TEST(Mixture, OneStageIsTheMixtureOfItsWeights) {
+TEST(Mixture, OneStageEqualsTheMixtureOfItsWeights) {
   const Mixture plain({2, 3, 1}, 9, true, 64);
   const Mixture staged({{0, {2, 3, 1}}}, 5, 9, true, 64);
   for (int64_t i = 0; i < 1000; ++i) {

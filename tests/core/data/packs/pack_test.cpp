@@ -159,7 +159,7 @@ TEST(ShareOut, BreaksTiesByTheLowerPackAndTheLowerRank) {
   EXPECT_EQ(share_out(std::vector<int64_t>{7, 7, 7, 7, 7}, 3), (Shares{{0, 3}, {1, 4}, {2}}));
 }
 
-TEST(ShareOut, LeavesRanksEmptyWhereThereAreFewerPacks) {
+TEST(ShareOut, LeavesRanksEmptyIfThereAreFewerPacks) {
   EXPECT_EQ(share_out(std::vector<int64_t>{7, 8}, 4), (Shares{{1}, {0}, {}, {}}));
   EXPECT_EQ(share_out(std::vector<int64_t>{}, 2), (Shares{{}, {}}));
 }

@@ -38,7 +38,7 @@ struct Spelling {
 
 class Spellings : public testing::TestWithParam<Spelling> {};
 
-TEST_P(Spellings, GivesTheConversations) {
+TEST_P(Spellings, GiveTheSameConversations) {
   const PreferenceRow row = read(GetParam().row);
   EXPECT_EQ(spelled(row.chosen), GetParam().chosen);
   EXPECT_EQ(spelled(row.rejected), GetParam().rejected);
