@@ -17,7 +17,7 @@ namespace {
 
 const std::vector<int64_t> kBorders = {0, 7, 7, 8, 27};  // one is empty, one a token
 
-TEST(AttentionComposed, IsThatOfTheCpu) {
+TEST(AttentionComposed, MatchesTheCpu) {
   at::manual_seed(3);
   const auto forward = find_op<AttentionForward>("xrun::varlen_attention_forward");
   const auto backward = find_op<AttentionBackward>("xrun::varlen_attention_backward");
@@ -39,7 +39,7 @@ TEST(AttentionComposed, IsThatOfTheCpu) {
   }
 }
 
-TEST(AttentionComposed, EmptySegmentsAreLeftOutOfThePack) {
+TEST(AttentionComposed, EmptySegmentsAreDroppedFromThePack) {
   const PackBorders pack = pack_borders(kBorders, c10::kCPU);
   EXPECT_EQ(pack.count, 3);
   EXPECT_EQ(pack.longest, 19);
@@ -71,7 +71,7 @@ TEST(AttentionComposed, KeyHeadsAreCopiedForTheirGroupAndSummed) {
   EXPECT_LT(relative_difference(sum_of_copies(copies, 2), k.mul(3)), 1e-6);
 }
 
-TEST(AttentionComposed, RefusesWhatIsNoPack) {
+TEST(AttentionComposed, RefusesInvalidBoundaries) {
   const at::Tensor q = at::randn({4, 2, 8}), k = at::randn({4, 1, 8});
   const std::vector<int64_t> falling = {0, 3, 2, 4}, short_of = {0, 3};
   for (const auto& borders : {falling, short_of, std::vector<int64_t>()}) {

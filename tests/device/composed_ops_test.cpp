@@ -78,7 +78,7 @@ class ComposedOps : public testing::TestWithParam<at::ScalarType> {
   }
 };
 
-TEST_P(ComposedOps, RmsNormIsThatOfTheKernels) {
+TEST_P(ComposedOps, RmsNormMatchesTheKernels) {
   for (const auto& sizes : {std::vector<int64_t>{13, 40}, {5, 3, 16}, {1, 7}}) {
     const at::Tensor x = random(sizes), w = random({sizes.back()}), g = random(sizes);
     expect_same<NormForward>("xrun::rms_norm_forward", x, w, 1e-5);
@@ -87,20 +87,20 @@ TEST_P(ComposedOps, RmsNormIsThatOfTheKernels) {
   }
 }
 
-TEST_P(ComposedOps, RotationIsThatOfTheKernels) {
+TEST_P(ComposedOps, RotationMatchesTheKernels) {
   const at::Tensor x = random({11, 3, 16}), angle = at::randn({11, 8});
   for (const bool inverse : {false, true}) {
     expect_same<Rotate>("xrun::rope_rotate", x, angle.cos(), angle.sin(), inverse);
   }
 }
 
-TEST_P(ComposedOps, GatedSiluIsThatOfTheKernels) {
+TEST_P(ComposedOps, GatedSiluMatchesTheKernels) {
   const at::Tensor gate = random({9, 37}).mul(4), up = random({9, 37}), g = random({9, 37});
   expect_same<SiluForward>("xrun::swiglu_forward", gate, up);
   expect_same<SiluBackward>("xrun::swiglu_backward", g, gate, up);
 }
 
-TEST_P(ComposedOps, UpcastProductIsThatOfTheKernels) {
+TEST_P(ComposedOps, UpcastProductMatchesTheKernels) {
   const at::Tensor x = random({6, 24}), w = random({10, 24}), b = random({10}), g = random({6, 10});
   for (const auto& bias : {OptionalTensor(b), OptionalTensor()}) {
     expect_same<LinearForward>("xrun::linear_forward", x, w, bias);
@@ -110,7 +110,7 @@ TEST_P(ComposedOps, UpcastProductIsThatOfTheKernels) {
       composed<LinearBackward>("xrun::linear_backward", g, x, w, true, false, false)[1].defined());
 }
 
-TEST_P(ComposedOps, NothingIsLegal) {
+TEST_P(ComposedOps, EmptyInputsAreLegal) {
   const at::Tensor none = random({0, 16}), w = random({16}), angles = at::randn({0, 4});
   const Tensors norm = composed<NormForward>("xrun::rms_norm_forward", none, w, 1e-5);
   EXPECT_EQ(norm[0].size(0), 0);

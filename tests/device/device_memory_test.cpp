@@ -31,7 +31,7 @@ class DeviceMemoryTest : public testing::Test {
   const c10::Device device_ = pretend_device();
 };
 
-TEST_F(DeviceMemoryTest, IsWhatItsAllocatorCounts) {
+TEST_F(DeviceMemoryTest, MatchesTheAllocatorsCount) {
   const int64_t before = device_memory(device_).held;
   reset_device_peak(device_);
   set_pretend_capacity(before + 100 * kMb);
@@ -45,7 +45,7 @@ TEST_F(DeviceMemoryTest, IsWhatItsAllocatorCounts) {
   EXPECT_EQ(device_memory(device_).peak, memory.held);
 }
 
-TEST_F(DeviceMemoryTest, TheSettingStandsForAllThatTensorsMayHoldThere) {
+TEST_F(DeviceMemoryTest, TheSettingLimitsTensorMemory) {
   const at::Tensor stays = megabytes(30);
   const int64_t held = device_memory(device_).held;
   setenv("XRUN_MEMORY_MB", "1000", 1);
@@ -56,13 +56,13 @@ TEST_F(DeviceMemoryTest, TheSettingStandsForAllThatTensorsMayHoldThere) {
   EXPECT_THROW(device_memory(device_), Error);
 }
 
-TEST_F(DeviceMemoryTest, OfTheHostIsThatOfItsOwnCount) {
+TEST_F(DeviceMemoryTest, HostMemoryUsesItsOwnCounter) {
   setenv("XRUN_MEMORY_MB", "1000", 1);
   EXPECT_EQ(device_memory(c10::kCPU).held, memory_count().held);
   EXPECT_EQ(device_memory(c10::kCPU).available, available_bytes());
 }
 
-TEST_F(DeviceMemoryTest, AModelThatItHasNoRoomForIsRefused) {
+TEST_F(DeviceMemoryTest, AModelThatDoesNotFitIsRefused) {
   const TinyFolder folder;
   PolicyOptions options;
   options.device = device_;
@@ -79,7 +79,7 @@ TEST_F(DeviceMemoryTest, AModelThatItHasNoRoomForIsRefused) {
 }
 
 // Merged and rounded weights exist one at a time.
-TEST_F(DeviceMemoryTest, AnExportTakesTheRoomOfAFewWeights) {
+TEST_F(DeviceMemoryTest, AnExportHoldsOnlyAFewWeights) {
   const TinyFolder folder;
   const std::filesystem::path dir = folder.path() / "deep";
   init_model(dir, {.layers = 12, .hidden = 64, .ffn = 128, .vocab = 128});

@@ -9,7 +9,7 @@
 namespace xrun::philox_test {
 namespace {
 
-TEST(KernelPhilox, GivesTheWordsOfTheRuns) {
+TEST(KernelPhilox, MatchesTheHost) {
   for (const uint64_t key :
        {uint64_t{0}, uint64_t{7}, ~uint64_t{0}, uint64_t{0x123456789abcdef0}}) {
     for (const uint64_t counter : {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{1} << 33}) {

@@ -12,7 +12,7 @@
 namespace xrun::random_scope_test {
 namespace {
 
-TEST(RandomScopeOfDevices, PutsBackWhatASeedChanges) {
+TEST(RandomScopeOfDevices, RestoresTheStateThatASeedChanges) {
   at::Generator other = at::globalContext().defaultGenerator(pretend_device());
   at::manual_seed(3);
   const at::Tensor state = other.get_state();

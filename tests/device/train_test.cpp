@@ -1,4 +1,4 @@
-// Training on a device other than the CPU: the same numbers, and everything saved is on the host.
+// Training on a device other than the CPU: the same numbers, and all saved tensors are on the host.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -43,19 +43,19 @@ class SameSteps : public DeviceTrain {
   }
 };
 
-TEST_F(SameSteps, GivesTheNumbersOfTheCpu) { expect_same_steps({}, 1e-4); }
+TEST_F(SameSteps, MatchesTheCpu) { expect_same_steps({}, 1e-4); }
 
-TEST_F(SameSteps, SlowGivesTheNumbersOfTheCpuRecomputed) {
+TEST_F(SameSteps, SlowMatchesTheCpuRecomputed) {
   expect_same_steps({.recompute = true}, 1e-4);
 }
 
-TEST_F(SameSteps, SlowGivesTheNumbersOfTheCpuUnderAnAdapterWithDropout) {
+TEST_F(SameSteps, SlowMatchesTheCpuUnderAnAdapterWithDropout) {
   PolicyOptions options;
   options.lora = AdapterOptions{.rank = 4, .dropout = 0.2};
   expect_same_steps(options, 1e-4);
 }
 
-TEST_F(DeviceTrain, GivesTheNumbersOfTheCpuInBf16) {
+TEST_F(DeviceTrain, MatchesTheCpuInBf16) {
   const PolicyOptions options{.dtype = c10::ScalarType::BFloat16};
   const Trained here = open(device_, options), host = open(c10::kCPU, options);
   for (int64_t k = 0; k < 2; ++k) {
@@ -81,7 +81,7 @@ TEST_F(DeviceTrain, ResumesOnTheOtherDevice) {
   EXPECT_EQ(here.policy->tensors()[0].tensor.device(), device_);
 }
 
-TEST_F(DeviceTrain, ExportsWhatItHolds) {
+TEST_F(DeviceTrain, ExportsItsWeights) {
   PolicyOptions options;
   options.lora = AdapterOptions{.rank = 4};
   const Trained t = open(device_, options);
@@ -97,7 +97,7 @@ TEST_F(DeviceTrain, ExportsWhatItHolds) {
   EXPECT_TRUE(at::allclose(adapted->logprob(*host.batch(2)), wanted, 1e-4, 1e-4));
 }
 
-TEST_F(DeviceTrain, AnswersThroughACopyOnTheHost) {
+TEST_F(DeviceTrain, SamplesThroughACopyOnTheHost) {
   PolicyOptions options;
   options.lora = AdapterOptions{.rank = 4};
   const Trained t = open(device_, options);
@@ -112,7 +112,7 @@ TEST_F(DeviceTrain, AnswersThroughACopyOnTheHost) {
   EXPECT_TRUE(at::allclose(copy->forward(input), model.forward(input).cpu(), 1e-4, 1e-4));
 }
 
-TEST_F(DeviceTrain, FieldsLieOnTheDevice) {
+TEST_F(DeviceTrain, FieldsAreOnTheDevice) {
   const Trained t = open(device_);
   const std::shared_ptr<Batch> batch = t.batch();
   batch->set_field("mine", at::arange(4, at::kFloat));
@@ -131,7 +131,7 @@ TEST_F(DeviceTrain, FieldsLieOnTheDevice) {
   EXPECT_TRUE(at::equal(batch->field("tokens").cpu(), wanted->field("tokens")));
 }
 
-TEST_F(DeviceTrain, TheHeadTellsTheSameThere) {
+TEST_F(DeviceTrain, HeadOutputsMatchTheCpu) {
   const Trained here = open(device_), host = open(c10::kCPU);
   const HeadOptions options{.temperature = 0.7, .entropy = true, .top_k = 3};
   const HeadResult got = policy_head(*here.policy, *here.batch(), options);
@@ -142,7 +142,7 @@ TEST_F(DeviceTrain, TheHeadTellsTheSameThere) {
   EXPECT_TRUE(at::equal(got.top_id.cpu(), wanted.top_id));
 }
 
-TEST_F(DeviceTrain, EvaluatesAsTheCpuDoes) {
+TEST_F(DeviceTrain, EvaluationMatchesTheCpu) {
   const auto measure = [](const Trained& t) {
     bool done = false;
     return value(evaluate(
@@ -158,7 +158,7 @@ TEST_F(DeviceTrain, EvaluatesAsTheCpuDoes) {
   EXPECT_NEAR(measure(here), measure(host), 1e-4);
 }
 
-TEST_F(DeviceTrain, AScorerLearnsThere) {
+TEST_F(DeviceTrain, AScorerLearnsOnTheDevice) {
   const auto train = [&](const Trained& t) {
     const auto scorer = std::make_shared<Scorer>(t.policy);
     AdamWOptions optim;

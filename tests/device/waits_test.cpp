@@ -65,7 +65,7 @@ TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
   EXPECT_LT(got.cpu().sub(wanted).abs().max().item<float>(), 1e-3);
 }
 
-TEST_F(DeviceTrain, AStepThatWaitsIsSeen) {
+TEST_F(DeviceTrain, AStepThatSynchronisesIsDetected) {
   const Trained t = open(device_);
   t.step(0);
   const WaitsSince since;
@@ -78,14 +78,14 @@ TEST_F(DeviceTrain, AStepThatWaitsIsSeen) {
   EXPECT_GT(since.reads(), 1);
 }
 
-TEST_F(DeviceTrain, DevicesThatMixAreSeen) {
+TEST_F(DeviceTrain, MixedDevicesAreDetected) {
   const at::Tensor here = at::ones({3}).to(device_), host = at::ones({3});
   EXPECT_THROW(here.add(host), c10::Error);
   EXPECT_THROW(here.index_select(0, at::arange(2, at::kLong)), c10::Error);
   EXPECT_EQ(here.add(here).mul(2).cpu().sum().item<float>(), 12);
 }
 
-TEST_F(DeviceTrain, OnlyCopiesOfPinnedMemoryAreNotWaitedFor) {
+TEST_F(DeviceTrain, OnlyCopiesFromPinnedMemoryAreAsynchronous) {
   const WaitsSince since;
   at::ones({3}).to(device_);
   EXPECT_EQ(since.writes(), 1);
@@ -113,7 +113,7 @@ TEST_F(DeviceTrain, ACopyToTheHostHasNoValueBeforeItArrives) {
 }
 
 // As in an evaluation, no body ends meanwhile.
-TEST_F(DeviceTrain, SlowManyValuesOfAReferenceAreStoredAlongTheWay) {
+TEST_F(DeviceTrain, SlowManyReferenceValuesAreStoredWhileComputing) {
   const Trained t = open(device_);
   t.step(0);
   train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());

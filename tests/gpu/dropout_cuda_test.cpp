@@ -10,7 +10,7 @@
 namespace xrun::dropout_cuda_test {
 namespace {
 
-TEST(DropoutCuda, MasksAreThoseOfTheCpu) {
+TEST(DropoutCuda, MasksMatchTheCpu) {
   if (cuda_plugin() == nullptr) GTEST_SKIP() << "no CUDA driver";
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     for (const auto& sizes : {std::vector<int64_t>{0, 8}, {3, 7}, {1025, 333}}) {

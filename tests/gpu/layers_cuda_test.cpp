@@ -91,7 +91,7 @@ TEST_P(LayersCuda, Attention) {
   }
 }
 
-TEST_P(LayersCuda, AttentionTellsItsLogSumExp) {
+TEST_P(LayersCuda, AttentionReturnsLogSumExp) {
   const std::vector<int64_t> borders = {0, 3, 70, 71};
   const at::Tensor q = random({71, 4, 64}), k = random({71, 2, 64}), v = random({71, 2, 64});
   const at::Tensor got = varlen_attention_lse(q.cuda(), k.cuda(), v.cuda(), borders, 0.2).lse;

@@ -118,7 +118,7 @@ TEST_P(LinearHeadCuda, TopOfEqualLogitsHasTheLowestIds) {
   EXPECT_TRUE(id.equal(at::tensor({300, 301, 0, 1, 2}, at::kLong).view({1, 5})));
 }
 
-TEST_P(LinearHeadCuda, ATargetBehindTheColumnsHasNoLogProb) {
+TEST_P(LinearHeadCuda, ATargetBeyondTheColumnsHasNoLogProb) {
   Problem p = problem(3, GetParam());
   p.target.fill_(1001);
   EXPECT_TRUE(run(p, kGpu, 64).result.logprob.isnan().all().item<bool>());

@@ -32,7 +32,7 @@ class ModelCuda : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(ModelCuda, LogitsAreThoseOfTheGolden) {
+TEST_P(ModelCuda, LogitsMatchTheGolden) {
   const SafetensorsFile golden(dir() / "golden.safetensors");
   const at::NoGradGuard no_grad;
   const at::Tensor wanted = golden.read("logits");

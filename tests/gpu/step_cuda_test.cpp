@@ -58,7 +58,7 @@ std::vector<TinyPair> long_pairs(uint64_t seed) {
 
 // The first steps load weights, allocate moments and choose algorithms. The reference computes
 // pairs that a body sees first.
-TEST_F(StepCuda, OneHostSyncABody) {
+TEST_F(StepCuda, OneHostSyncPerBody) {
   for (const auto type : {c10::ScalarType::BFloat16, c10::ScalarType::Float}) {
     for (const bool is_long : {false, true}) {
       const Trained t = open(gpu_, {.dtype = type});
@@ -88,7 +88,7 @@ TEST_F(StepCuda, OneHostSyncABody) {
   }
 }
 
-TEST_F(StepCuda, GivesTheNumbersOfTheCpu) {
+TEST_F(StepCuda, MatchesTheCpu) {
   for (const bool lora : {false, true}) {
     PolicyOptions options;
     if (lora) options.lora = AdapterOptions{.rank = 4, .dropout = 0.1};

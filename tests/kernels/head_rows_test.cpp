@@ -71,14 +71,14 @@ TEST_P(HeadRowsTest, AgreesWithDoublePrecisionAtEveryWidth) {
         EXPECT_NEAR(out.logprob[r * 2 + m], kScale * logit - want.lse, 2e-6) << columns;
       }
       for (int64_t i = 0; i < top; ++i) {
-        EXPECT_EQ(out.top_id[r * top + i], want.order[i]) << columns << " place " << i;
+        EXPECT_EQ(out.top_id[r * top + i], want.order[i]) << columns << " rank " << i;
         EXPECT_NEAR(out.top_logprob[r * top + i], std::log(want.p[want.order[i]]), 2e-6);
       }
     }
   }
 }
 
-TEST_P(HeadRowsTest, TheGradientIsTheFormulaAndNothingInThePadding) {
+TEST_P(HeadRowsTest, TheGradientMatchesTheFormulaAndIsZeroInThePadding) {
   for (const int64_t columns : {1, 17, 2049}) {
     const int64_t width = columns + 2;
     const std::vector<float> z = random_floats(width, 8, 5.0f);
@@ -124,7 +124,7 @@ TEST_P(HeadRowsTest, NoLogProbIsAboveZeroAtALowTemperature) {
   }
 }
 
-TEST_P(HeadRowsTest, AMaskedColumnAddsNothingAndANanPassesOn) {
+TEST_P(HeadRowsTest, AMaskedColumnAddsNothingAndANanPropagates) {
   std::vector<float> z(40, 0.0f);
   z[3] = -std::numeric_limits<float>::infinity();
   Output out = run(*kernels_, z, 1, 40, 40, {0}, 40);

@@ -59,7 +59,7 @@ TEST_P(SoftmaxRowsTest, RecomputationFromTheLogSumExpGivesTheKeptRows) {
   for (size_t i = 0; i < kept.size(); ++i) ASSERT_NEAR(kept[i], again[i], 2e-6);
 }
 
-TEST_P(SoftmaxRowsTest, SurvivesHugeLogitsAndPassesNansOn) {
+TEST_P(SoftmaxRowsTest, SurvivesHugeLogitsAndPropagatesNans) {
   std::vector<float> x = {1e30f, -1e30f, 0.0f, 3e38f};
   const int64_t target = 3;
   float logprob = 1;

@@ -39,7 +39,7 @@ rm "store/data/$key/mine"
 "$xrun" cache rm --unfinished
 [ -d "store/data/$key" ] || fail "--unfinished removed a finished cache"
 wants 0 "/$key" "$xrun" cache rm "${key:0:6}"
-[ ! -e "store/data/$key" ] || fail "it is still there"
+[ ! -e "store/data/$key" ] || fail "the removed cache still exists"
 wants 0 'has no caches' "$xrun" cache ls
 mkdir -p store/file_digests
 touch store/file_digests/{"$key.json","$key.json.tmp7"} store/file_digests/mine
@@ -47,4 +47,4 @@ wants 0 'forgot the digests of data files in' "$xrun" cache rm --all
 is "$(ls store/file_digests)" mine
 rm store/file_digests/mine
 "$xrun" cache rm --all
-[ ! -e store/file_digests ] || fail "the digests' folder is still there"
+[ ! -e store/file_digests ] || fail "the folder of digests still exists"

@@ -1,4 +1,4 @@
-// What fuzzing found stays harmless: every input of tests/data/fuzz goes through its target.
+// Inputs that fuzzing found stay harmless: all of tests/data/fuzz runs through its targets.
 
 #include <gtest/gtest.h>
 

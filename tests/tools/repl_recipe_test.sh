@@ -30,7 +30,7 @@ says out.txt "cfg.beta = 0.25  (was 0.1)"
 says out.txt "0.25"
 says out.txt "function(p)  $root/recipes/dpo.lua:21"
 says out.txt "    5 | local function dpo(p) return p.chosen end"
-[ ! -e runs ] || fail "a look left a run's folder"
+[ ! -e runs ] || fail "inspecting a recipe left a run folder"
 
 # The prompt opens with the error, and the names defined so far.
 cat >broken.lua <<'LUA'
@@ -96,7 +96,7 @@ assert lines[chosen]["allocated_bytes"] > 0
 assert sum(line["own_s"] for line in lines.values()) <= profile["seconds"]
 PYTHON
 
-# A resume adds the time of its own process.
+# A resume adds the time of its process.
 cp profiled/profile.json first_profile.json
 dpo --run profiled --set steps=4 --resume --profile >out.txt
 python3 - <<'PYTHON'

@@ -10,7 +10,7 @@ trap 'tmux -S "$socket" kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
 export XDG_STATE_HOME=$work/state OMP_NUM_THREADS=1 LC_ALL=C.UTF-8
 unset TMUX
 tmux -S "$socket" -f /dev/null new-session -d -x 60 -y 20 "NO_COLOR=1 $xrun repl; echo ended \$?; cat"
-shows() { # TEXT...: each stands on the screen within 30 s
+shows() { # TEXT...: each appears on the screen within 30 s
   for text in "$@"; do
     for _ in $(seq 150); do
       tmux -S "$socket" capture-pane -p >"$work/screen"

@@ -26,7 +26,7 @@ make_run b 0.2 0.125
 grep -q '^report.html (' out || fail "got $(cat out)"
 "$xrun" report a b -o both.html >/dev/null
 grep -q 'data-group="run-1"' both.html || fail "the second run is not in the page"
-! grep -qE 'https?:|src=|@import' both.html || fail "the page refers to something else"
+! grep -qE 'https?:|src=|@import' both.html || fail "the page loads something external"
 "$xrun" report a -o - >page
 cmp page report.html
 
@@ -46,7 +46,7 @@ cp -r a torn
 printf '{"step":3,"train/lo' >>torn/metrics.jsonl
 "$xrun" report torn 2>err >/dev/null
 grep -q 'torn: metrics.jsonl:4: ends in the middle of a line' err || fail "got $(cat err)"
-grep -q 'ends in the middle of a line' report.html || fail "the page does not say it"
+grep -q 'ends in the middle of a line' report.html || fail "the page does not report it"
 "$xrun" diff a torn >/dev/null 2>&1
 
 # Missing files and garbage are named, and their control characters are never printed.
@@ -58,7 +58,7 @@ cp -r a garbage
 head -c 3000 /dev/urandom >garbage/metrics.jsonl
 printf '\033[2J</script>\n' >garbage/recipe.lua
 "$xrun" report garbage >/dev/null 2>err
-! grep -q $'\033' err report.html || fail "an escape sequence went through"
+! grep -q $'\033' err report.html || fail "an escape sequence was printed"
 
 # Refusals.
 cp -r a newer

@@ -11,7 +11,7 @@ touch "$work/build/build.ninja"
 printf '#!/bin/sh\nexit 0\n' >"$work/path/ninja"
 printf '#!/bin/sh\nexit 1\n' >"$work/path/python3" # no package is installed
 chmod +x "$work"/path/*
-program() { # NAME BODY: stands in for a benchmark
+program() { # NAME BODY: a fake benchmark
   printf '#!/bin/sh\n%s\n' "$2" >"$work/build/bin/$1"
   chmod +x "$work/build/bin/$1"
 }
@@ -30,5 +30,5 @@ is "$(bench pack --json | tail -n 1)" \
   '{"benchmark":"pack","note":"peer not installed: pip install numpy pyarrow trl==1.16.0"}'
 refuses 2 'there are: head step' bench speed
 refuses 2 'unknown option --fast' bench --fast
-# The real program finds the script from its own place.
+# The real program finds the script relative to itself.
 is "$("${XRUN_BUILD:?}/bin/xrun" bench --help | sed -n 2p)" "Usage: xrun bench [NAME] [--json]"

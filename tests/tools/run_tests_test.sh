@@ -10,7 +10,7 @@ printf '#!/bin/sh\nexit 0\n' >"$tree/tools/check_layers"
 chmod +x "$tree/tools/check_layers"
 unset XRUN_BUILD XRUN_ROOT
 
-program() { # NAME XML STATUS OUTPUT: stands in for a GoogleTest program
+program() { # NAME XML STATUS OUTPUT: a fake GoogleTest program
   { echo '#!/bin/bash'
     echo 'for a in "$@"; do case $a in --gtest_output=xml:*) xml=${a#*xml:} ;; --gtest_filter=*) echo "filter ${a#*=}" ;; esac; done'
     [ -z "$2" ] || printf 'printf %%s %q >"$xml"\n' "$2"
@@ -23,7 +23,7 @@ wants() { # STATUS LAST_LINE ARGUMENT...
   [ "$status" = "$1" ] && [ "$(tail -n 1 "$tree/out")" = "$2" ] && return
   echo "wanted status $1 and '$2', got $status:"; cat "$tree/out"; exit 1
 }
-says() { grep -qF -- "$1" "$tree/out" || { echo "not said: $1"; cat "$tree/out"; exit 1; }; }
+says() { grep -qF -- "$1" "$tree/out" || { echo "missing from the output: $1"; cat "$tree/out"; exit 1; }; }
 
 good='<testsuites tests="3" failures="0" disabled="0" errors="0">
 <testcase status="run" result="completed"/>

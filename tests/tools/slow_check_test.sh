@@ -28,25 +28,25 @@ grep -qE 'beta +0.1 +.*dpo.lua:[0-9]+$' out.txt || { cat out.txt; fail "no origi
 wants 2 'there is no key `betta`' check "$dpo" --set betta=1
 changed betta.lua 's/cfg.beta \* (chosen/cfg.betta * (chosen/'
 wants 2 'wrong    config' check betta.lua
-grep -qE 'betta.lua:[0-9]+: .*betta' out.txt || { cat out.txt; fail "no place"; }
+grep -qE 'betta.lua:[0-9]+: .*betta' out.txt || { cat out.txt; fail "no location"; }
 printf 'local xrun = require "xrun"\nprint(1)\n' >none.lua
 wants 2 'none.lua:2: the recipe ends without a loop' "$xrun" check none.lua
 printf 'local xrun = require "xrun"\nlocal x = nil + 1\n' >fails.lua
 wants 2 'fails.lua:2: attempt to perform arithmetic on a nil value' "$xrun" check fails.lua
 printf 'local x = = 1\n' >syntax.lua
 wants 2 'syntax.lua:1' "$xrun" check syntax.lua
-! grep -q '^ok ' out.txt || { cat out.txt; fail "a recipe that was not read has something in order"; }
+! grep -q '^ok ' out.txt || { cat out.txt; fail "a recipe that was not read has a passing check"; }
 wants 2 'nowhere.lua: cannot be opened' "$xrun" check nowhere.lua
 
 printf 'while true do end\n' >endless.lua
 status=0
 timeout --preserve-status -s INT 2 "$xrun" check endless.lua >out.txt 2>&1 || status=$?
-[ $status = 130 ] || { cat out.txt; fail "Ctrl-C ended it with $status"; }
+[ $status = 130 ] || { cat out.txt; fail "exit $status after Ctrl-C, wanted 130"; }
 
 # Rows: bad ones are noted with file and line; a row that fits no micro-batch is named.
 sed '3s/.*/{"prompt": 3}/' "$root/tests/data/pairs.jsonl" >some.jsonl
 wants 0 'note     ledger' check "$dpo" --set data.1.path=some.jsonl
-grep -q 'some.jsonl:3 ' out.txt || { cat out.txt; fail "the bad row has no place"; }
+grep -q 'some.jsonl:3 ' out.txt || { cat out.txt; fail "the bad row has no location"; }
 head -20 "$root/tests/data/pairs.jsonl" >reasons.jsonl
 printf '{"a":1}\n{"a":1}\nnot json\n' >>reasons.jsonl
 check "$dpo" --set data.1.path=reasons.jsonl >out.txt || true
@@ -57,13 +57,13 @@ wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
 [ "$(grep -c -- '--set batch.max_tokens=' out.txt)" = 1 ] || { cat out.txt; fail "no setting that helps"; }
 cp "$dpo" $'\e[32mgreen.lua'
 wants 0 'green.lua would train' check $'\e[32mgreen.lua'
-! grep -q $'\e' out.txt || fail "a name commands the terminal"
+! grep -q $'\e' out.txt || fail "a name sends escapes to the terminal"
 XRUN_MEMORY_MB=1 wants 2 'wrong    memory' check "$dpo"
 
 # Objectives: a wrong length, a wrong sign, a term without gradient, rows that depend on each other.
 changed mean.lua 's/return -margin:log_sigmoid(), {/return (-margin:log_sigmoid()):mean(), {/'
 wants 2 'wanted 2 elements (one per pair' check mean.lua
-grep -qE 'mean.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no place of the loss"; }
+grep -qE 'mean.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no location of the loss"; }
 changed sign.lua 's/return -margin:log_sigmoid()/return -(-margin):log_sigmoid()/'
 wants 0 'makes chosen answers less likely' check sign.lua
 changed part.lua 's/return -margin:log_sigmoid()/return -(margin + xrun.tensor(chosen:tolist())):log_sigmoid()/'
@@ -77,7 +77,7 @@ changed constant.lua 's/return -margin:log_sigmoid()/return -(0 * margin):log_si
 wants 2 'does not depend on the log-probs' check constant.lua
 changed infinite.lua 's/return -margin:log_sigmoid()/return (margin - margin):log()/'
 wants 2 'is -inf' check infinite.lua
-! grep -q 'is saved in' out.txt || { cat out.txt; fail "it names a file that is gone"; }
+! grep -q 'is saved in' out.txt || { cat out.txt; fail "it names a removed file"; }
 
 # An objective over policy:logits gets seeded logits; its gradient is checked like any other.
 changed logits.lua 's/return -margin:log_sigmoid()/return of(p.rejected) - of(p.chosen)/'

@@ -7,11 +7,11 @@ wants 0 'usage: xrun RECIPE.lua' "$xrun" help
 for command in $("$xrun" help | sed -n '/^commands:/,$s/^  \([a-z-]*\) .*/\1/p'); do
   case $command in help | --version) continue ;; esac
   wants 0 'Usage:' "$xrun" "$command" --help
-  # An option without words stands alone on its line, and no indented one follows.
+  # An option without a description is alone on its line, and no indented line follows.
   awk '/^  +-/ { if (held != "") print held; held = NF < 3 ? $0 : ""; next }
     /^                    / { held = ""; next } { if (held != "") print held; held = "" }
     END { if (held != "") print held }' out.txt >bare
-  [ ! -s bare ] || { cat bare; fail "options of $command without words"; }
+  [ ! -s bare ] || { cat bare; fail "options of $command without a description"; }
   grep -qF "\`$command" "$root/docs/commands.md" || fail "docs/commands.md lacks $command"
 done
 wants 0 '--count' "$xrun" help tokenize

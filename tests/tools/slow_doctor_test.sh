@@ -9,7 +9,7 @@ done
 grep -qE '^ok +training +16 steps of DPO on a tiny model: loss 0.6931' out.txt || { cat out.txt; fail "no run"; }
 # A missing requirement has its fix on the next line.
 awk '/^(missing|wrong)/ { held = $0; next } held != "" && !/->/ { print held; bad = 1 } { held = "" }
-  END { exit bad }' out.txt || fail "a line without a remedy"
+  END { exit bad }' out.txt || fail "a line without a fix"
 [ ! -e runs ] || fail "doctor left a folder"
 [ -z "$(ls -A "$XRUN_CACHE" 2>/dev/null)" ] || fail "doctor left something in the cache"
 

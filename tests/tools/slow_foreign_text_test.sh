@@ -13,7 +13,7 @@ clean() {
   local status=0
   "${@:2}" >out.txt 2>&1 <<<"${typed:-}" || status=$?
   [ "$status" = "$1" ] || { cat -v out.txt; fail "status $status, wanted $1: ${*:2}"; }
-  ! grep -q "$escape" out.txt || { cat -v out.txt; fail "an escape of: ${*:2}"; }
+  ! grep -q "$escape" out.txt || { cat -v out.txt; fail "an escape sequence from: ${*:2}"; }
 }
 settings=(--set model=tiny --set data.1.path="$data" --set steps=4 --set batch.pairs=2
   --set valid.every=1)
@@ -23,7 +23,7 @@ clean 0 "$xrun" cache "$recipe" "${settings[@]}" --json
 for command in ls verify; do clean 0 "$xrun" cache $command; done
 clean 0 "$xrun" inspect "$recipe" "${settings[@]}" --color never
 clean 0 "$xrun" "$recipe" "${settings[@]}" --set answers=2 --run "$run" --steps 2
-grep -q 'run<1B>\[2J' out.txt || fail "the run's folder is not told: $(cat out.txt)"
+grep -q 'run<1B>\[2J' out.txt || fail "the run's folder is not reported: $(cat out.txt)"
 clean 0 "$xrun" "$recipe" "${settings[@]}" --set answers=2 --run "$run" --resume
 clean 0 "$xrun" "$recipe" "${settings[@]}" --set answers=2 --run "$run" --resume # finished
 clean 0 "$xrun" diff "$run" "$run"

@@ -35,8 +35,8 @@ with Browser() as browser:
         return browser.evaluate("found.textContent")
 
     # A word that the tokenizer of bytes splits into letters.
-    places = int(find("assistant").split()[0])
-    check("all letters", browser.evaluate("document.querySelectorAll('.hit').length"), 9 * places)
+    matches = int(find("assistant").split()[0])
+    check("all letters", browser.evaluate("document.querySelectorAll('.hit').length"), 9 * matches)
     check("nothing", find("no such text anywhere"), "0 places")
     browser.evaluate("document.getElementById('close').click()")
     check("closed", browser.evaluate("document.querySelectorAll('details[open]').length"), 0)

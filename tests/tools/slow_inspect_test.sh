@@ -26,7 +26,7 @@ for line in open("packs.jsonl"):
         pairs.add((row["pair"], row["side"]))
 assert {side for _, side in pairs} == {"chosen", "rejected"} and len(pairs) == 4, pairs
 PYTHON
-[ ! -e runs ] || fail "it left a run behind"
+[ ! -e runs ] || fail "inspect left a run"
 
 inspect --color never --width 60 >narrow 2>/dev/null
 grep -q '^pair 0 · ' narrow || fail "no pair: $(cat narrow)"
@@ -43,7 +43,7 @@ for line in sys.stdin:
 is_rows() { [ "$(inspect --rows 1 2>/dev/null | grep -c '^pair ')" = 1 ] || fail "--rows 1 shows more"; }
 is_rows
 inspect --html page.html >out 2>/dev/null
-[ ! -s out ] || fail "a page and text"
+[ ! -s out ] || fail "text was printed beside the page"
 grep -q '</html>' page.html || fail "no page"
 
 wants 2 '--step 400 is beyond the data: the recipe has' inspect --step 400
@@ -92,9 +92,9 @@ for _, batch in run:steps(data, cfg.batch) do
 end
 LUA
 "$xrun" inspect mapped.lua --width 200 >mapped 2>err || fail "$(cat err)"
-grep -q 'Please' mapped || fail "the map's words are not there: $(cat mapped)"
+grep -q 'Please' mapped || fail "the words of the map are missing: $(cat mapped)"
 grep -q '^ *0 user ' mapped || fail "no roles: $(cat mapped)"
-grep -q 'dropped: filter' mapped || fail "the filter's rows are not told: $(tail -3 mapped)"
+grep -q 'dropped: filter' mapped || fail "the filtered rows are not reported: $(tail -3 mapped)"
 
 # The second loop's steps continue the count of the first.
 phases() { (cd "$root" && "$xrun" inspect recipes/sft_dpo.lua --set model="$work/tiny" --rows 1 "$@"); }

@@ -43,9 +43,9 @@ full() { # FAULT
     --set data.1.path="$root/tests/data/pairs.jsonl" >"full.txt" 2>&1 </dev/null
 }
 for write in $(seq 20 2 80); do
-  full "write:$write" && fail "a full disk was not met before the run ended"
+  full "write:$write" && fail "the run ended before the disk was full"
   grep -q "No space left" full.txt || { cat full.txt; fail "the error does not name the disk"; }
   grep -qF "step_0000003 are not saved; --resume repeats them" full.txt && break
 done
-grep -qF "step_0000003 are not saved" full.txt || fail "no fault met the second checkpoint"
-[ "$(grep -c "No space left" full.txt)" = 1 ] || { cat full.txt; fail "the disk is named twice"; }
+grep -qF "step_0000003 are not saved" full.txt || fail "no fault hit the second checkpoint"
+[ "$(grep -c "No space left" full.txt)" = 1 ] || { cat full.txt; fail "the full disk is reported twice"; }

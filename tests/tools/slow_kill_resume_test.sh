@@ -15,7 +15,7 @@ go() { # RUN
     run --run "$1"
   fi
 }
-# Kills one start of a run at a random moment; returns 1 if it had ended before.
+# Kills one start of a run at a random time; returns 1 if it had ended before.
 kill_once() { # RUN LOG
   go "$1" >"$2" 2>&1 &
   local pid=$! status=0

@@ -17,8 +17,8 @@ wait $pid || status=$?
 
 # Output that cannot be written is an error of any command.
 dpo --run piped --steps 2 2>err | true
-[ ! -s err ] || fail "a reader that went away is told: $(cat err)"
-grep -q step_0000002 piped/checkpoints/latest || fail "a reader that went away stops the run"
+[ ! -s err ] || fail "a closed reader gets a message: $(cat err)"
+grep -q step_0000002 piped/checkpoints/latest || fail "a closed reader stops the run"
 if [ -c /dev/full ]; then
   for command in help --version models 'explain optim.lr' 'help tokenize'; do
     status=0

@@ -19,7 +19,7 @@ in_page() {
     "$nonce" "$2" >>probe.html
   browse --enable-logging=stderr --dump-dom "file://$work/probe.html" >dom.html
   ! grep -E 'Uncaught|Refused|CONSOLE.*[Ee]rror' browser.err >complaints ||
-    fail "the browser complains of $1: $(cat complaints)"
+    fail "the browser reports errors in $1: $(cat complaints)"
   sed -n 's/.*<pre id="result">\[\(.*\)\]<\/pre>.*/\1/p' dom.html
 }
 is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
@@ -73,7 +73,7 @@ is "$(in_page one.html '
   const trained = rows.map((row) => row.querySelector("b.trained"));
   return rows.length + " " + trained.every((b) => b && b.textContent.endsWith("<|im_end|>"));')" '6 true'
 XRUN_CACHE=$work/elsewhere "$xrun" report one -o gone.html >/dev/null
-grep -q 'its token cache is no longer in' gone.html || fail "a missing cache is not said"
+grep -q 'its token cache is no longer in' gone.html || fail "a missing cache is not reported"
 # A script that got into the page as markup does not run.
 sed 's|<h1>|<script>document.title = "owned"</script><img src="x" onerror="document.title = 1"><h1>|' \
   one.html >injected.html

@@ -55,7 +55,7 @@ printf 'dpo = function(p) return 0 * policy:logprob(p.chosen) + 9 end\n' |
   "$xrun" dpo.lua --run changed --repl-at 2 --threads 1 >changed.txt
 is "$(losses changed | head -2)" "$(losses plain | head -2)"
 is "$(losses changed | tail -1)" '"train/loss":9.0'
-"$xrun" diff plain changed >differences.txt && fail "a run with a prompt is the same run"
+"$xrun" diff plain changed >differences.txt && fail "a run with a prompt counts as the same run"
 grep -q 'a prompt was opened *no *yes' differences.txt ||
   fail "diff does not report the prompt: $(cat differences.txt)"
 grep -q 'dpo = function(p) return 0' changed/log.txt || fail "log.txt lacks the input: $(cat changed/log.txt)"

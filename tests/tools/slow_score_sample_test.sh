@@ -27,7 +27,7 @@ refuses 2 'excludes' init b --tied --untied
 # LibTorch's errors are printed without their C++ frames.
 refuses 1 "can't allocate memory" "$xrun" init-model b --tokenizer "$smol" --layers 1 \
   --hidden 1073741824 --ffn 32 --heads 2
-! grep -q 'frame #' err || fail "frames of C++: $(cat err)"
+! grep -q 'frame #' err || fail "C++ stack frames in the error: $(cat err)"
 # Files of a clone without Git LFS.
 echo 'a word' >word
 for file in config.json model.safetensors; do

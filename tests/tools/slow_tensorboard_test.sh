@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 reads_alike() { # RUN
   "$python" "$root/tests/golden/make/tensorboard_events.py" check "$1/tb" >seen.txt 2>loader.err ||
     fail "the loader fails: $(tail -n 3 loader.err)"
-  python3 - "$1" <<'PYTHON' || fail "TensorBoard sees something else in $1"
+  python3 - "$1" <<'PYTHON' || fail "TensorBoard reads other values in $1"
 import json, sys
 wanted = []
 for line in open(sys.argv[1] + "/metrics.jsonl"):
@@ -20,7 +20,7 @@ seen = {}
 for line in open("seen.txt"):
     tag, step, value = line.rsplit(" ", 2)
     if (tag, int(step)) in seen:
-        sys.exit(f"{tag} stands twice at step {step}")
+        sys.exit(f"{tag} appears twice at step {step}")
     seen[tag, int(step)] = float(value)
 for name, step, value in wanted:
     got = seen.pop((name, step), None)
@@ -35,5 +35,5 @@ dpo --run whole >/dev/null
 reads_alike whole
 dpo --run cut --steps 5 --set save.every=3 >/dev/null
 dpo --run cut --resume --set save.every=3 >/dev/null
-[ "$(ls cut/tb | wc -l)" = 2 ] || fail "a resume has no event file of its own"
+[ "$(ls cut/tb | wc -l)" = 2 ] || fail "a resume did not write a new event file"
 reads_alike cut

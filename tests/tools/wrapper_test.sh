@@ -66,9 +66,9 @@ grep -q 'has no lib/libtorch_cpu.so' err || fail "$(cat err)"
 mkdir wheels
 printf 'PK' >wheels/torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl
 is "$(setup XRUN_CACHE="$work/cache" PIP_NO_INDEX=1 PIP_FIND_LINKS="$work/wheels")" 1
-grep -q 'this will be installed, once' err || fail "says nothing beforehand: $(cat err)"
+grep -q 'this will be installed, once' err || fail "nothing is announced beforehand: $(cat err)"
 grep -q 'LibTorch could not be fetched' err || fail "$(cat err)"
-grep -qi 'hash' err || fail "no word of the checksum: $(cat err)"
+grep -qi 'hash' err || fail "the checksum is not mentioned: $(cat err)"
 is "$(find cache -mindepth 1 | wc -l)" 0
 
 # The GPU libraries are fetched if there is a toolkit and a driver; a failed fetch stops nothing.
@@ -82,8 +82,8 @@ for name in cudnn_cu13-9.19.0.56 cusparselt_cu13-0.8.0 nccl_cu13-2.28.9 nvshmem_
 done
 gpu=(XRUN_CACHE="$work/cache" PIP_NO_INDEX=1 PIP_FIND_LINKS="$work/wheels" PATH="$work/bin:$PATH")
 setup "${gpu[@]}" >/dev/null
-grep -q 'for --device cuda, as this machine has' err || fail "says nothing beforehand: $(cat err)"
-grep -qi 'hash' err || fail "no word of the checksum: $(cat err)"
+grep -q 'for --device cuda, as this machine has' err || fail "nothing is announced beforehand: $(cat err)"
+grep -qi 'hash' err || fail "the checksum is not mentioned: $(cat err)"
 grep -q 'CUDA libraries could not be fetched' err || fail "$(cat err)"
 is "$(find cache -name '*cuda*')" ""
 rm bin/ldconfig

@@ -62,7 +62,7 @@ TEST_F(ChildProcess, AnInterruptEndsTheChild) {
   later.join();
 }
 
-TEST_F(ChildProcess, IsKilledWhenTheCallerSaysSo) {
+TEST_F(ChildProcess, IsKilledAtTheCallersRequest) {
   const ChildResult result = run_child(
       {"sh", "-c", "trap '' TERM; echo begun; while :; do sleep 1; done"}, output_,
       [&] { return std::filesystem::exists(output_) && std::filesystem::file_size(output_) > 0; });

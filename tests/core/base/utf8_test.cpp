@@ -25,7 +25,7 @@ TEST(Utf8, RefusesOverlongFormsSurrogatesAndValuesBeyondUnicode) {
 }
 
 // Expected strings are Python's b"...".decode("utf-8", "replace").
-TEST(Utf8, RepairsAsPythonReplaces) {
+TEST(Utf8, RepairsLikePythonsReplace) {
   int64_t repaired = 0;
   EXPECT_EQ(repair_utf8("a\xE2\x82z", &repaired), "a\xEF\xBF\xBDz");
   EXPECT_EQ(repaired, 1);

@@ -66,7 +66,7 @@ TEST(RecipeConfig, RejectsExpressions) {
   EXPECT_NE(error("local a = xrun.config { b = {"), "no error");
 }
 
-TEST(RecipeConfig, AMissingCommaIsNamedBehindTheValueBeforeIt) {
+TEST(RecipeConfig, AMissingCommaIsNamedAfterThePrecedingValue) {
   try {
     read(config("  model = 'm'\n  beta = 0.1,", "print(cfg.beta)"));
     FAIL();

@@ -1,4 +1,4 @@
-// FLOPs of a pack against sums written out by hand, and what a model counts.
+// FLOPs of a pack against sums written out by hand, and the count of a model.
 
 #include "core/model/flops.h"
 

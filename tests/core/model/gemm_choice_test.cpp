@@ -49,14 +49,14 @@ class GemmChoiceTest : public testing::Test {
   int measured_ = 0;
 };
 
-TEST_F(GemmChoiceTest, FullPrecisionNeedsNone) {
+TEST_F(GemmChoiceTest, FullPrecisionIsNotMeasured) {
   const GemmChoice choice = choose(9, 1, c10::ScalarType::Float);
   EXPECT_EQ(choice.gemm, GemmType::kStorage);
   EXPECT_FALSE(choice.times);
   EXPECT_EQ(measured_, 0);
 }
 
-TEST_F(GemmChoiceTest, IsTheFasterOneAndStorageIfTheyAreEqual) {
+TEST_F(GemmChoiceTest, PicksTheFasterTypeAndStorageOnATie) {
   EXPECT_EQ(choose(2, 1).gemm, GemmType::kFloat);
   config_.ffn = 192;
   EXPECT_EQ(choose(1, 2).gemm, GemmType::kStorage);

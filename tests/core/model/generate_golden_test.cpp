@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Family, GenerateGoldenTest, testing::ValuesIn(golden_mo
 
 }  // namespace
 
-TEST_P(GenerateGoldenTest, LogProbsAreThoseOfTheTrainingForward) {
+TEST_P(GenerateGoldenTest, LogProbsMatchTheTrainingForward) {
   const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
   const auto model = Model::load(models() / GetParam(), at::kFloat, false);
   const std::vector<std::vector<int32_t>> prompts = prompts_of(golden, *model);

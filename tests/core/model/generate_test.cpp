@@ -119,7 +119,7 @@ TEST_F(GenerateTest, SamplesOfOnePromptDifferAndShareItsKeys) {
   EXPECT_EQ(generate(*model_, kPrompts, options)[1].ids, forked[4].ids);
 }
 
-TEST_F(GenerateTest, SlotsAreRefilledWhileOthersGoOn) {
+TEST_F(GenerateTest, SlotsAreRefilledWhileOthersContinue) {
   std::vector<size_t> order;
   GenerateOptions options{.max_new_tokens = 6, .batch = 2};
   std::vector<int> made(4);
@@ -155,7 +155,7 @@ TEST_F(GenerateTest, MemoryLimitsHowManyAreDecodedTogether) {
   for (size_t s = 0; s < got.size(); ++s) EXPECT_EQ(got[s].ids, want[s].ids);
 }
 
-TEST_F(GenerateTest, AStopIdEndsItsSequenceAndNoOther) {
+TEST_F(GenerateTest, AStopIdEndsOnlyItsSequence) {
   const std::vector<Generation> free = generate(*model_, kPrompts, {.max_new_tokens = 8});
   const int32_t stop = free[1].ids[2];
   const std::vector<Generation> got =
@@ -184,7 +184,7 @@ TEST_F(GenerateTest, EndsAtTheModelsLimit) {
   }
 }
 
-TEST_F(GenerateTest, ProgressMayEndIt) {
+TEST_F(GenerateTest, TheProgressCallbackMayEndIt) {
   int calls = 0;
   GenerateOptions options{.max_new_tokens = 20};
   options.progress = [&](int64_t) { return ++calls < 4; };
@@ -195,7 +195,7 @@ TEST_F(GenerateTest, ProgressMayEndIt) {
   }
 }
 
-TEST_F(GenerateTest, NoTokensAndNoPromptsAreLegal) {
+TEST_F(GenerateTest, ZeroTokensAndZeroPromptsAreLegal) {
   EXPECT_TRUE(generate(*model_, {}, {}).empty());
   const std::vector<Generation> none = generate(*model_, kPrompts, {.max_new_tokens = 0});
   EXPECT_TRUE(none[0].ids.empty());

@@ -66,7 +66,7 @@ class MemoryLimit : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(MemoryLimit, IsTheMemoryThatTheSystemCanGive) {
+TEST_F(MemoryLimit, IsTheAvailableSystemMemory) {
   system(900);
   EXPECT_EQ(system_bytes(folder_), 900 * kMiB);
   std::filesystem::remove_all(folder_ / "proc");
@@ -74,7 +74,7 @@ TEST_F(MemoryLimit, IsTheMemoryThatTheSystemCanGive) {
   EXPECT_GT(available_bytes(), 0) << "of this machine";
 }
 
-TEST_F(MemoryLimit, AControlGroupAndThoseAboveItLimitIt) {
+TEST_F(MemoryLimit, AControlGroupAndItsParentsLimitIt) {
   system(900);
   file("proc/self/cgroup", "0::/pod/run\n");
   group("pod/run", "max", 10, 0);
@@ -120,7 +120,7 @@ TEST_F(MemoryLimit, TheVariableCountsBytesThatTensorsHold) {
   EXPECT_EQ(available_bytes(), 1) << "0 would be unknown";
 }
 
-// As between two phases of a run: the system counts the heap as used. In a process of its own, since
+// As between two phases of a run: the system counts the heap as used. In its own process, since
 // the heap of this one holds what earlier tests left free.
 TEST_F(MemoryLimit, TheFreeHeapIsAvailableToASecondPlan) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

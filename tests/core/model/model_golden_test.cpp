@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest,
 
 }  // namespace
 
-TEST_P(ModelGoldenTest, PackedLogitsAreThoseOfTheSequencesByThemselves) {
+TEST_P(ModelGoldenTest, PackedLogitsMatchSeparateSequences) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;
@@ -94,7 +94,7 @@ TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
   }
 }
 
-TEST_P(ModelGoldenTest, LogProbsOfASampleAreThoseOfTheForward) {
+TEST_P(ModelGoldenTest, LogProbsOfASampleMatchTheForward) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;

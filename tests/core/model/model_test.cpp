@@ -93,7 +93,7 @@ TEST_F(ModelTest, PositionsCountFromThePositionIdsNotFromThePack) {
   EXPECT_LT((plain - model->forward(shifted)).abs().max().item<double>(), 1e-5);
 }
 
-TEST_F(ModelTest, PackedLogProbsAreThoseOfOneSequenceAtATime) {
+TEST_F(ModelTest, PackedLogProbsMatchSeparateSequences) {
   const at::NoGradGuard no_grad;
   const auto model = Model::load(dir_, at::kFloat, false);
   const auto sequences = three_sequences(3);

@@ -64,7 +64,7 @@ TEST_F(Peak, IsMeasuredAgainIfTheFileIsDamagedOrHasNoRate) {
   }
 }
 
-TEST_F(Peak, IsARateOfThisMachineWithinASecond) {
+TEST_F(Peak, IsMeasuredWithinASecond) {
   const auto begin = std::chrono::steady_clock::now();
   const double peak = time_peak(c10::ScalarType::Float);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

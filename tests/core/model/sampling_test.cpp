@@ -53,13 +53,13 @@ std::string message(const SamplingOptions& options, const char* name = "") {
 
 }  // namespace
 
-TEST(Sampling, KeepsTheTokensThatTransformersKeeps) {
+TEST(Sampling, KeepsTheSameTokensAsTransformers) {
   const Json golden = read_json(source_path("tests/golden/sampling.json"));
   ASSERT_GE(golden.at("cases").as_array().size(), 440u);
   for (const Json& one : golden.at("cases").as_array()) {
     const SamplingOptions options = options_of(one.at("options"));
-    const auto place = static_cast<size_t>(one.at("row").as_int());
-    const at::Tensor row = row_of(golden.at("rows").as_array()[place]);
+    const auto row_index = static_cast<size_t>(one.at("row").as_int());
+    const at::Tensor row = row_of(golden.at("rows").as_array()[row_index]);
     std::vector<int32_t> want;
     for (const Json& id : one.at("kept").as_array()) {
       want.push_back(static_cast<int32_t>(id.as_int()));
@@ -87,7 +87,7 @@ TEST(Sampling, TheOrderIsTemperatureTopKTopPMinP) {
   EXPECT_EQ(kept_tokens(row, {.temperature = 10, .min_p = 0.6}).size(), 4u);
 }
 
-TEST(Sampling, OfEqualLogitsTheLowestIdsStay) {
+TEST(Sampling, EqualLogitsKeepTheLowestIds) {
   const at::Tensor row = at::tensor({1.0f, 2.0f, 2.0f, 0.0f, 2.0f, 2.0f});
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .top_k = 3}), std::vector<int32_t>({1, 2, 4}));
   EXPECT_EQ(kept_tokens(at::full({9}, 3.0f), {.temperature = 1, .top_p = 0.5}),
@@ -95,7 +95,7 @@ TEST(Sampling, OfEqualLogitsTheLowestIdsStay) {
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .top_k = 100}).size(), 6u);
 }
 
-TEST(Sampling, TemperatureZeroIsTheLowestIdOfTheLikeliest) {
+TEST(Sampling, TemperatureZeroPicksTheLowestIdOfTheLikeliest) {
   const DrawnToken draw = draw_one(at::tensor({1.0f, 3.0f, 0.0f, 3.0f}), {}, {});
   EXPECT_EQ(draw.id, 1);
   EXPECT_NEAR(draw.logprob, 3 - std::log(2 * std::exp(3) + std::exp(1) + 1), 1e-6);
@@ -104,7 +104,7 @@ TEST(Sampling, TemperatureZeroIsTheLowestIdOfTheLikeliest) {
 
 // Pearson's statistic over 20,000 draws of 12 tokens: 11 degrees of freedom, below 31.3 with
 // probability 0.999; the draws are fixed.
-TEST(Sampling, FrequenciesAreThoseOfTheSoftmax) {
+TEST(Sampling, FrequenciesMatchTheSoftmax) {
   const int64_t draws = 20000, width = 12;
   const at::Tensor row =
       at::tensor({0.1, 1.2, -0.4, 2.0, 0.7, -1.5, 0.0, 1.9, -0.2, 0.4, 1.1, -3.0}).to(at::kFloat);

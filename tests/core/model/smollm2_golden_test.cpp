@@ -51,14 +51,14 @@ double largest_difference(const at::Tensor& logits, const Json& columns, const J
   return worst;
 }
 
-TEST_F(SmolLm2Golden, TokenIdsAreThoseOfTransformers) {
+TEST_F(SmolLm2Golden, TokenIdsMatchTransformers) {
   const auto tokenizer = Tokenizer::load(dir_);
   for (const Json& text : golden_.at("texts").as_array()) {
     EXPECT_EQ(tokenizer->encode(text.at("text").as_string()).ids, ids_of(text.at("ids")));
   }
 }
 
-TEST_F(SmolLm2Golden, SlowPackedLogitsAreThoseOfTransformers) {
+TEST_F(SmolLm2Golden, SlowPackedLogitsMatchTransformers) {
   const auto model = Model::load(dir_, at::kFloat, false);
   const at::NoGradGuard no_grad;
   std::vector<std::vector<int32_t>> sequences;

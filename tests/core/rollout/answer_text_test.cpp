@@ -1,4 +1,4 @@
-// Stop strings: the same text however it was cut, nothing given away that may begin one.
+// Stop strings: the same text for any split; text that may begin one is held back.
 
 #include "core/rollout/answer_text.h"
 
@@ -25,12 +25,12 @@ TEST(HoldsAnswer, AnAnswerIsFoundInEitherCaseAsWholeWords) {
   EXPECT_TRUE(holds_answer("in New York, of course", "new york"));
   EXPECT_FALSE(holds_answer("a Parisian", "Paris"));
   EXPECT_FALSE(holds_answer("comParis", "Paris"));
-  EXPECT_TRUE(holds_answer("comparison or Paris", "paris")) << "a later place counts";
+  EXPECT_TRUE(holds_answer("comparison or Paris", "paris")) << "a later match counts";
   EXPECT_FALSE(holds_answer("", "Paris"));
   EXPECT_FALSE(holds_answer("anything", ""));
 }
 
-TEST(HoldsAnswer, NumbersStandAlone) {
+TEST(HoldsAnswer, NumbersMatchOnlyAsWholeNumbers) {
   EXPECT_TRUE(holds_answer("it is 42.", "42"));
   EXPECT_FALSE(holds_answer("it is 142", "42"));
   EXPECT_FALSE(holds_answer("it is 42nd", "42"));
@@ -52,7 +52,7 @@ TEST(StopText, TheTextEndsBeforeTheFirstStopHoweverItIsCut) {
     EXPECT_EQ(scanned("one two three", {"four"}, size), "one two three");
     EXPECT_EQ(scanned("aaab", {"aab"}, size), "a");
     EXPECT_EQ(scanned("abcX and", {"abcX", "bc"}, size), "a") << "complete first";
-    EXPECT_EQ(scanned("xabc", {"bc", "abc"}, size), "x") << "complete at one place: the longest";
+    EXPECT_EQ(scanned("xabc", {"bc", "abc"}, size), "x") << "complete at one position: the longest";
     EXPECT_EQ(scanned("no end in sig", {"sight"}, size), "no end in sig");
     EXPECT_EQ(scanned("anything", {}, size), "anything");
   }

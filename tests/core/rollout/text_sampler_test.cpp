@@ -129,7 +129,7 @@ TEST_F(TextSampler, ACallerMayEndAnAnswerAtAToken) {
   EXPECT_EQ(got.reason, "stop");
 }
 
-TEST_F(TextSampler, NoTokensAreAnEmptyText) {
+TEST_F(TextSampler, ZeroTokensGiveAnEmptyText) {
   options_.generate.max_new_tokens = 0;
   EXPECT_EQ(sample()[0].text, "");
   EXPECT_EQ(sample()[0].reason, "length");
@@ -140,7 +140,7 @@ TEST_F(TextSampler, RefusesAnEmptyStopString) {
   EXPECT_THROW(sample(), UsageError);
 }
 
-TEST_F(TextSampler, ATurnEndsWithTheTokenThatTheTemplateWritesBehindIt) {
+TEST_F(TextSampler, ATurnEndsWithTheTokenThatTheTemplateWritesAfterIt) {
   const auto end_of = [&](const std::string& source) {
     const auto made = make_jinja_template(source, "test", template_tokens(*tokenizer_));
     return turn_end_of(*tokenizer_, *made);

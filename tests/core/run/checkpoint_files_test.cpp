@@ -8,7 +8,7 @@
 namespace xrun::checkpoint_files_test {
 namespace {
 
-TEST(RunState, WhatJsonCannotHoldComesBack) {
+TEST(RunState, ValuesThatJsonCannotHoldRoundTrip) {
   const double infinity = std::numeric_limits<double>::infinity();
   Json state = Json::object();
   state.set("best", infinity);

@@ -73,7 +73,7 @@ TEST(Checkpoint, KeepsTheNewestAndForgetsACutHistory) {
 }
 
 // A manifest of another format or step, or one that leaves out an object's files.
-TEST(Checkpoint, AManifestThatDoesNotFitIsDamage) {
+TEST(Checkpoint, AManifestThatDoesNotFitIsReportedAsDamage) {
   const std::pair<const char*, const char*> changes[] = {
       {"\"format\":1", "\"format\":2"},
       {"\"step\":3", "\"step\":7"},
@@ -107,7 +107,7 @@ TEST(Checkpoint, IsNotWrittenTwiceForOneStep) {
   EXPECT_EQ(store.load_latest()->run(), run_json(3));
 }
 
-TEST(Checkpoint, ADamagedFileIsNamedWithTheWayOut) {
+TEST(Checkpoint, ADamagedFileIsNamedWithTheFix) {
   const ScratchFolder folder;
   Toy toy;
   CheckpointStore store(folder.path(), 2);
@@ -161,7 +161,7 @@ TEST(Checkpoint, EveryFlippedByteOfTheManifestIsDetectedOrHarmless) {
   EXPECT_GT(detected, static_cast<int>(whole.size()) / 2);
 }
 
-TEST(Checkpoint, OtherObjectsThanTheSavedOnesAreRefused) {
+TEST(Checkpoint, ObjectsThatDifferFromTheSavedOnesAreRefused) {
   const ScratchFolder folder;
   Toy toy;
   CheckpointStore store(folder.path(), 2);

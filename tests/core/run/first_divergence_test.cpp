@@ -40,7 +40,7 @@ class ComparedRuns : public testing::Test {
   ScratchFolder folder_;
 };
 
-TEST_F(ComparedRuns, IsNowhereOfEqualRuns) {
+TEST_F(ComparedRuns, EqualRunsHaveNoDivergence) {
   const std::string a = make("a");
   const std::string b = make(
       "b", "{\"step\":0,\"train/loss\":0.5,\"perf/step_s\":9}\n{\"step\":1,\"train/loss\":0.25}\n");
@@ -72,12 +72,12 @@ TEST_F(ComparedRuns, NamesTheTensorAndElement) {
                   .starts_with("weights: weight differs in 4 of 4 values, the first at 0: "));
 }
 
-TEST_F(ComparedRuns, IsSeenInTheState) {
+TEST_F(ComparedRuns, FindsADifferenceInTheState) {
   EXPECT_EQ(difference(make("a"), make("b", kMetrics, 2, "{\"best\":2}")),
             "run.state: run.state.state.best is 1 in one, 2 in other");
 }
 
-TEST_F(ComparedRuns, IsSeenInTheNewestCheckpoint) {
+TEST_F(ComparedRuns, FindsADifferenceInTheNewestCheckpoint) {
   EXPECT_EQ(difference(make("a"), make("b", kMetrics, 2, "{\"best\":1}", 3)),
             "checkpoint: the newest is step_0000002 in one, step_0000003 in other");
 }

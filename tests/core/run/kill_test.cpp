@@ -1,4 +1,4 @@
-// kill -9 at random moments of a run that checkpoints often; the oracle is the undisturbed run.
+// kill -9 at random times of a run that checkpoints often; the oracle is the undisturbed run.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -60,9 +60,9 @@ void kill_and_compare(int kills, int most_ms, uint32_t seed) {
   EXPECT_FALSE(last_weights(run).empty());
 }
 
-TEST(Kill, ARunKilledAFewTimesEndsLikeTheUndisturbedOne) { kill_and_compare(3, 40, 1); }
+TEST(Kill, ARunKilledAFewTimesMatchesTheUninterruptedOne) { kill_and_compare(3, 40, 1); }
 
-TEST(SlowKill, ARunKilledFiftyTimesEndsLikeTheUndisturbedOne) {
+TEST(SlowKill, ARunKilledFiftyTimesMatchesTheUninterruptedOne) {
   for (uint32_t seed = 2; seed < 7; ++seed) kill_and_compare(10, 60, seed);
 }
 

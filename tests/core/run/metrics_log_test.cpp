@@ -27,7 +27,7 @@ TEST(MetricsLog, WritesOneObjectAStepInAFixedOrder) {
             "\"mine\":1e-07,\"perf/step_s\":2.0}\n{\"step\":1}\n");
 }
 
-TEST(MetricsLog, CountsWhatIsNotFiniteAndWritesNull) {
+TEST(MetricsLog, CountsNonFiniteValuesAndWritesNull) {
   const ScratchFolder folder;
   MetricsLog log(folder.path(), 0);
   log.log(Values{{"a", std::nan("")}, {"b", -std::numeric_limits<double>::infinity()}, {"c", 1}});
@@ -37,7 +37,7 @@ TEST(MetricsLog, CountsWhatIsNotFiniteAndWritesNull) {
   EXPECT_EQ(log.nonfinite(), (std::map<std::string, int64_t>{{"a", 1}, {"b", 1}}));
 }
 
-TEST(MetricsLog, RefusesTheNamesOfItsOwnKeys) {
+TEST(MetricsLog, RefusesReservedNames) {
   const ScratchFolder folder;
   MetricsLog log(folder.path(), 0);
   EXPECT_EQ(message_of<Error>([&] {
@@ -61,7 +61,7 @@ TEST(MetricsLog, AResumeCutsLaterStepsAndATornLine) {
   }
 }
 
-TEST(MetricsLog, CutsNothingWhereEveryStepIsEarlier) {
+TEST(MetricsLog, CutsNothingIfEveryStepIsEarlier) {
   const ScratchFolder folder;
   const auto path = folder / "metrics.jsonl";
   put_text(path, "{\"step\":0}\n{\"step\":1}\n");
@@ -70,7 +70,7 @@ TEST(MetricsLog, CutsNothingWhereEveryStepIsEarlier) {
   EXPECT_EQ(cut_metrics(folder / "none", 5), 0);
 }
 
-TEST(MetricsLog, AResumeIsToldOfTheStepsThatKeepNoLine) {
+TEST(MetricsLog, AResumeReportsStepsWithoutALine) {
   const ScratchFolder folder;
   const auto path = folder / "metrics.jsonl";
   const auto missing = [&](const char* text, int64_t step) {

@@ -78,7 +78,7 @@ TEST(RunIdentity, ALineThatOnlyOneRecipeHasIsShownAsAbsent) {
   EXPECT_EQ(described(toy_identity(), now), "  recipe.lua:5: absent -> `print(1)`\n");
 }
 
-TEST(Difference, LongValuesAreCutToWhereTheyDiffer) {
+TEST(Difference, LongValuesAreCutAroundTheirDifference) {
   const std::string same(100, 'x');
   const auto differences = find_differences(Json(same + "one"), Json(same + "two"), "k");
   ASSERT_EQ(differences.size(), 1u);
@@ -95,13 +95,13 @@ TEST(Difference, CutsLongValuesBetweenCharacters) {
   EXPECT_EQ(differences[0].now, "\"" + std::string(58, 'x') + "...");
 }
 
-TEST(Difference, TheOrderOfKeysIsNone) {
+TEST(Difference, KeyOrderDoesNotMatter) {
   EXPECT_TRUE(find_differences(parse_json(R"({"a":1,"b":[2]})", "a"),
                                parse_json(R"({"b":[2],"a":1.0})", "b"), "")
                   .empty());
 }
 
-// A run in `dir`, resumed if one stands there.
+// A run in `dir`, resumed if it exists.
 std::unique_ptr<Run> open_run(const std::filesystem::path& dir, bool force = false) {
   RunDirOptions options{dir, true, force};
   SavedObjects saved{{"weights", std::make_shared<ToyWeights>()}};
@@ -147,7 +147,7 @@ TEST(RunResume, AChangedInputIsRefusedWithItsField) {
   {
     const auto run = open_run(folder / "run");
     run->check_input("data", "2", "the data set v.jsonl", before);
-    run->check_input("data", "2", "the data set v.jsonl", now);  // not resumed: the last one stands
+    run->check_input("data", "2", "the data set v.jsonl", now);  // not resumed: the last call wins
     run->check_input("data", "2", "the data set v.jsonl", before);
     loop(*run, 1);
     EXPECT_TRUE(run->save_after_error(Json()).filename() == "step_0000001");
@@ -169,7 +169,7 @@ TEST(RunResume, AChangedInputIsRefusedWithItsField) {
   EXPECT_EQ(run->dir().notices().size(), 1u);
 }
 
-TEST(InputDifference, OfFieldsThatOneSideLacksAndOtherNumbersOfSources) {
+TEST(InputDifference, NamesMissingFieldsAndDifferentNumbersOfSources) {
   const auto input = [](const char* digest, const char* keys) {
     return Json(Json::Object{{"digest", digest}, {"keys", parse_json(keys, "")}});
   };

@@ -34,7 +34,7 @@ TEST_F(FindResumedRun, TakesTheSettingsFromTheNamedFolder) {
   EXPECT_EQ(run.sets, (Sets{"beta=0.2", "data.1.path=a b.jsonl"}));
 }
 
-TEST_F(FindResumedRun, WithoutANameIsTheOwnFolderOrTheNewestOfTheRecipe) {
+TEST_F(FindResumedRun, WithoutANameFindsItsFolderOrTheNewestOfTheRecipe) {
   make_run("runs/toy-11111111");
   make_run("runs/toy-22222222", {"beta=0.2"});
   make_run("runs/other-33333333");

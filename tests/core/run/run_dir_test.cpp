@@ -15,7 +15,7 @@ RunDir open_dir(const std::filesystem::path& path, bool resume = false, bool for
   return RunDir::open(identity, {path, resume, force});
 }
 
-TEST(RunDir, WritesWhatARunIs) {
+TEST(RunDir, DescribesTheRun) {
   const ScratchFolder folder;
   RunDir dir = open_dir(folder / "run");
   dir.begin();
@@ -52,7 +52,7 @@ TEST(RunDir, ARunThatFailedBeforeItLoggedAnythingBeginsAgain) {
   EXPECT_EQ(again.record().at("resumes").size(), 1u);
 }
 
-TEST(RunDir, OfANewerFormatIsNotResumed) {
+TEST(RunDir, ARunOfANewerFormatIsNotResumed) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
   put_text(folder / "run/run.json", R"({"format":2})");
@@ -82,7 +82,7 @@ TEST(RunDir, ARunThatNeverBeganLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
-TEST(RunDir, TakesOverWhatAKillBeforeTheBeginningLeft) {
+TEST(RunDir, TakesOverTheFolderOfARunKilledBeforeItBegan) {
   const ScratchFolder folder;
   std::filesystem::create_directory(folder / "run");
   for (const char* name : {"lock", "recipe.lua", "config.json", "config.json.tmp123"}) {
@@ -93,7 +93,7 @@ TEST(RunDir, TakesOverWhatAKillBeforeTheBeginningLeft) {
   dir.begin();
 }
 
-TEST(RunDir, LeavesFoldersOfOthersAlone) {
+TEST(RunDir, LeavesForeignFoldersAlone) {
   const ScratchFolder folder;
   std::filesystem::create_directory(folder / "thesis");
   put_text(folder / "thesis/chapter.tex", "text");
@@ -104,7 +104,7 @@ TEST(RunDir, LeavesFoldersOfOthersAlone) {
   EXPECT_FALSE(std::filesystem::exists(folder / "thesis/lock"));
 }
 
-TEST(RunDir, AnUnwritablePlaceIsAnErrorAtOnce) {
+TEST(RunDir, AnUnwritableFolderFailsAtOnce) {
   const ScratchFolder folder;
   put_text(folder / "file", "");
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file/run"); }),
@@ -166,7 +166,7 @@ TEST(RunDir, ResumeReportsThatAPromptWasOpened) {
   EXPECT_TRUE(dir.notices()[0].starts_with("a prompt was opened in this run: "));
 }
 
-TEST(RunDir, AChangedRecipeStartsOverWhereNoCheckpointStands) {
+TEST(RunDir, AChangedRecipeStartsOverWithoutACheckpoint) {
   const ScratchFolder folder;
   {
     RunDir dir = open_dir(folder / "run");
@@ -199,7 +199,7 @@ TEST(RunDir, MetricsOfAStartWithoutACheckpointAreKept) {
   }
 }
 
-TEST(RunDir, AChangedRecipeStartsNoRunOverThatHasSteps) {
+TEST(RunDir, AChangedRecipeNeverRestartsARunThatHasSteps) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
   put_text(folder / "run/metrics.jsonl", "{\"step\":0}\n");
@@ -213,7 +213,7 @@ TEST(RunDir, AChangedRecipeStartsNoRunOverThatHasSteps) {
   EXPECT_TRUE(std::filesystem::exists(folder / "run/metrics.jsonl.1"));
 }
 
-TEST(RunDir, ASettingThatChangesNoResultIsReportedAndNotRefused) {
+TEST(RunDir, ASettingThatChangesNoResultIsReportedNotRefused) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
   put_checkpoint(folder / "run", 1);
@@ -237,7 +237,7 @@ TEST(RunDir, AResumeNamesTheStepsWhoseLinesAreLost) {
   EXPECT_EQ(dir.notices()[0], "metrics.jsonl has no line of step 2: cut off, or damaged");
 }
 
-TEST(RunDir, ADamagedRecordNamesAWayOut) {
+TEST(RunDir, ADamagedRecordNamesTheFix) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
   for (const char* text : {"{\"format\"", "[1]", "7", ""}) {
@@ -250,7 +250,7 @@ TEST(RunDir, ADamagedRecordNamesAWayOut) {
   }
 }
 
-TEST(RunDir, AnotherMachineIsSaidAndNotRefused) {
+TEST(RunDir, AnotherMachineIsReportedNotRefused) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
   put_checkpoint(folder / "run", 1);
@@ -261,7 +261,7 @@ TEST(RunDir, AnotherMachineIsSaidAndNotRefused) {
   EXPECT_NE(dir.notices()[0].find("  machine.threads: 2 -> 8\n"), std::string::npos);
 }
 
-TEST(RunDir, IsFinishedOnlyUntilMoreStepsAreAskedFor) {
+TEST(RunDir, MoreStepsReopenAFinishedRun) {
   const ScratchFolder folder;
   {
     RunDir dir = open_dir(folder / "run");
@@ -273,7 +273,7 @@ TEST(RunDir, IsFinishedOnlyUntilMoreStepsAreAskedFor) {
   EXPECT_FALSE(open_dir(folder / "run", true, false, toy_identity(2)).finished());
 }
 
-TEST(RunDir, ResumeStartsWhereNothingStands) {
+TEST(RunDir, ResumeInAnEmptyFolderStartsARun) {
   const ScratchFolder folder;
   EXPECT_FALSE(open_dir(folder / "run", true).resuming());
 }

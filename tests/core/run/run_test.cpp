@@ -42,7 +42,7 @@ Outcome undisturbed(const ToyLoop& loop, const RunIdentity& identity = toy_ident
   return outcome_of(folder / "run", toy);
 }
 
-TEST(Run, WritesOneObjectABodyAndOneForWhatIsLoggedAfterTheLoop) {
+TEST(Run, WritesOneObjectPerBodyAndOneForLogsAfterTheLoop) {
   const ScratchFolder folder;
   const ToyResult toy = toy_run(folder / "run", saving(0, {2}));
   EXPECT_EQ(
@@ -81,28 +81,28 @@ TEST(Run, TheLastStepOfEachPhaseIsSaved) {
 }
 
 // An error at each point of each body, then a resume: the same metrics, weights and state.
-TEST(Run, AnErrorAnywhereAndAResumeGiveTheUndisturbedRun) {
+TEST(Run, AResumeAfterAnyErrorMatchesTheUninterruptedRun) {
   const ToyLoop loop = saving(3, {4, 3});
   const Outcome wanted = undisturbed(loop);
-  for (const std::string moment : {"begin", "logged"}) {
+  for (const std::string event : {"begin", "logged"}) {
     for (int64_t at = 0; at < 7; ++at) {
       const ScratchFolder folder;
       ToyLoop failing = loop;
       failing.at = [&](const char* now, int64_t step, xrun::Run&) {
-        if (now == moment && step == at) throw Error("planted");
+        if (now == event && step == at) throw Error("planted");
       };
       EXPECT_THROW(toy_run(folder / "run", failing), Error);
       // The first body of a loop may have had a second update to come, so it is repeated.
       const bool first_of_loop = at == 0 || at == 4;
-      const int64_t saved = moment == "begin" || first_of_loop ? at : at + 1;
+      const int64_t saved = event == "begin" || first_of_loop ? at : at + 1;
       EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints" / checkpoint_name(saved)),
                 saved > 0)
-          << moment << at;
+          << event << at;
       ToyLoop resumed = loop;
       resumed.resume = true;
       const ToyResult toy = toy_run(folder / "run", resumed);
       EXPECT_EQ(toy.run->resume_step(), saved > 0 ? saved : -1);
-      EXPECT_EQ(outcome_of(folder / "run", toy), wanted) << moment << at;
+      EXPECT_EQ(outcome_of(folder / "run", toy), wanted) << event << at;
     }
   }
 }
@@ -127,16 +127,16 @@ TEST(Run, AnErrorBeforeTheUpdateSavesTheStateOfTheBodysBeginning) {
 }
 
 // The end of the first body tells how many updates there are; from then on each begins with a copy.
-TEST(Run, AnErrorBetweenTwoUpdatesOfABodySavesNoHalfOfIt) {
+TEST(Run, AnErrorBetweenTwoUpdatesNeverSavesHalfABody) {
   ToyLoop loop = saving(0, {4});
   loop.updates = 2;
   const Outcome wanted = undisturbed(loop);
-  for (const std::string moment : {"between updates", "next update", "updated", "logged"}) {
+  for (const std::string event : {"between updates", "next update", "updated", "logged"}) {
     for (const int64_t at : {0, 2}) {
       const ScratchFolder folder;
       ToyLoop failing = loop;
       failing.at = [&](const char* now, int64_t step, xrun::Run&) {
-        if (step == at && moment == now) throw Error("two updates are too many");
+        if (step == at && event == now) throw Error("two updates are too many");
       };
       EXPECT_THROW(toy_run(folder / "run", failing), Error);
       EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints/latest"), at > 0);
@@ -144,7 +144,7 @@ TEST(Run, AnErrorBetweenTwoUpdatesOfABodySavesNoHalfOfIt) {
       ToyLoop resumed = loop;
       resumed.resume = true;
       EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), wanted)
-          << moment << " of body " << at;
+          << event << " of body " << at;
     }
   }
 }
@@ -190,7 +190,7 @@ TEST(Run, OnlyABodyOfSeveralUpdatesIsPrecededByACopy) {
   }
 }
 
-TEST(Run, StepsLimitStopsEarlyAndAResumeGoesOn) {
+TEST(Run, StepsLimitStopsEarlyAndAResumeContinues) {
   const ToyLoop loop = saving(0, {6, 5});
   for (const int64_t limit : {0, 1, 5, 6, 8}) {
     const ScratchFolder folder;
@@ -250,8 +250,8 @@ TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
 TEST(Run, StopEndsTheRunAfterItsBody) {
   const ScratchFolder folder;
   ToyLoop loop = saving(0, {6, 5});
-  loop.at = [](const char* moment, int64_t step, xrun::Run& run) {
-    if (std::string(moment) == "logged" && step == 2) run.stop("good enough");
+  loop.at = [](const char* event, int64_t step, xrun::Run& run) {
+    if (std::string(event) == "logged" && step == 2) run.stop("good enough");
   };
   const ToyResult toy = toy_run(folder / "run", loop);
   EXPECT_EQ(toy.run->step(), 3);
@@ -293,12 +293,12 @@ TEST(Run, AnInterruptSavesAfterItsBodyAndTheResumeIsExact) {
   const ToyLoop loop = saving(0, {6});
   const ScratchFolder folder;
   ToyLoop interrupted = loop;
-  interrupted.at = [](const char* moment, int64_t step, xrun::Run& run) {
+  interrupted.at = [](const char* event, int64_t step, xrun::Run& run) {
     if (step != 3) return;
-    if (std::string(moment) == "begin") {
+    if (std::string(event) == "begin") {
       EXPECT_TRUE(run.may_interrupt_now());
     }
-    if (std::string(moment) == "updated") {
+    if (std::string(event) == "updated") {
       request_interrupt(SIGTERM);
       EXPECT_FALSE(run.may_interrupt_now());
     }
@@ -318,7 +318,7 @@ TEST(Run, AnInterruptSavesAfterItsBodyAndTheResumeIsExact) {
 
 // The n-th write, sync or rename of a whole run fails: a clear error, and a resume that ends like
 // the undisturbed run.
-TEST(Run, AFullDiskAtAnyMomentLosesNothing) {
+TEST(Run, AFullDiskAtAnyWriteLosesNothing) {
   const ToyLoop loop = saving(2, {4});
   const Outcome wanted = undisturbed(loop);
   int failures = 0;
@@ -345,7 +345,7 @@ TEST(Run, AFullDiskAtAnyMomentLosesNothing) {
   EXPECT_GT(failures, 40);
 }
 
-TEST(Run, ReplayedLogsAreDroppedAndSaidSo) {
+TEST(Run, ReplayedLogsAreDroppedAndReported) {
   const ScratchFolder folder;
   auto weights = std::make_shared<ToyWeights>();
   toy_run(folder / "run", saving(0, {4}));

@@ -98,7 +98,7 @@ TEST(Signals, AtAPromptNoNumberOfCtrlCEndsTheProcess) {
   EXPECT_TRUE(child.wait_for("flag 1 hook 1"));
 }
 
-TEST(Interrupt, ACtrlCThatIsAnsweredTakesNoOtherSignalAlong) {
+TEST(Interrupt, AnAnsweredCtrlCDoesNotDiscardAnotherSignal) {
   request_interrupt(SIGTERM);
   clear_interrupt(SIGINT);
   EXPECT_EQ(interrupt_signal(), SIGTERM);

@@ -27,7 +27,7 @@ class Counter : public Saveable {
   }
 };
 
-TEST(StateCopy, GivesBackWhatWasThere) {
+TEST(StateCopy, RestoresTheCopiedState) {
   const auto counter = std::make_shared<Counter>();
   const SavedObjects objects = {{"counter", counter}};
   StateCopy kept;
@@ -53,7 +53,7 @@ class Broken : public Counter {
   std::vector<NamedTensor> tensors() const override { throw std::bad_alloc(); }
 };
 
-TEST(StateCopy, HoldsNothingAfterACopyThatFailed) {
+TEST(StateCopy, IsEmptyAfterAFailedCopy) {
   const auto counter = std::make_shared<Counter>();
   counter->count = 1;
   StateCopy kept;

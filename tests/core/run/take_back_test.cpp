@@ -39,7 +39,7 @@ class TakeBack : public testing::Test {
   const ScratchFolder folder_;
   std::shared_ptr<ToyWeights> weights_ = std::make_shared<ToyWeights>();
   SavedObjects saved_;
-  xrun::Run run_;  // testing::Test has a Run of its own
+  xrun::Run run_;  // testing::Test has its own Run
   StateCopy kept_;
 };
 
@@ -55,7 +55,7 @@ TEST_F(TakeBack, TheLineIsReplacedWithWhatWasLoggedBeforeTheBody) {
       "{\"step\":0,\"train/loss\":2.0,\"valid/loss\":0.5}\n{\"step\":1,\"train/loss\":3.0}\n");
 }
 
-TEST_F(TakeBack, NullsOfTheBodiesThatStandStillCount) {
+TEST_F(TakeBack, NullsOfTheRemainingBodiesStillCount) {
   const double nan = std::nan("");
   body(nan);
   body(nan);
@@ -66,7 +66,7 @@ TEST_F(TakeBack, NullsOfTheBodiesThatStandStillCount) {
 }
 
 // A reader of TensorBoard's file forgets the step at the mark.
-TEST_F(TakeBack, TensorBoardsFileGoesOnBehindAMark) {
+TEST_F(TakeBack, TensorBoardsFileContinuesAfterAMark) {
   body(1);
   body(2);
   run_.take_back();
@@ -89,7 +89,7 @@ TEST_F(TakeBack, TensorBoardsFileGoesOnBehindAMark) {
   EXPECT_EQ(kinds, "vllml");
 }
 
-TEST_F(TakeBack, ACheckpointOfTheStepIsWrittenAnew) {
+TEST_F(TakeBack, TheStepsCheckpointIsWrittenAgain) {
   body(1);
   body(2);  // the last one of its phase is saved
   const double first = weights_->first();
@@ -110,7 +110,7 @@ TEST_F(TakeBack, ACheckpointOfTheStepIsWrittenAnew) {
   EXPECT_NE(now, other);
 }
 
-TEST_F(TakeBack, OnceAndOnlyBetweenBodies) {
+TEST_F(TakeBack, WorksOnceAndOnlyBetweenBodies) {
   EXPECT_FALSE(run_.can_take_back());
   body(1);
   EXPECT_TRUE(run_.can_take_back());

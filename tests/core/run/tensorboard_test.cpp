@@ -20,13 +20,13 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& dir) {
   return files;
 }
 
-TEST(TensorBoard, ChecksumsAreThoseOfRfc3720) {
+TEST(TensorBoard, ChecksumsMatchRfc3720) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
   EXPECT_EQ(crc32c("6789", crc32c("12345")), 0xE3069283u);
 }
 
-TEST(TensorBoard, WritesTheBytesOfTensorBoardsOwnWriter) {
+TEST(TensorBoard, MatchesTensorBoardsWriterByteForByte) {
   const Scalars scalars = {
       {"train/loss", 0.6931471805599453}, {"valid/a b/accuracy", 0.5}, {"ü", -1e30}};
   const std::string bytes = tensorboard_record(scalar_event(1700000000.25, 0, scalars)) +
@@ -74,7 +74,7 @@ TEST(TensorBoard, CutsTornAndDamagedRecords) {
   EXPECT_EQ(text_of(file), whole.substr(0, 40));
 }
 
-TEST(TensorBoard, LeavesOutWhatIsNotFinite) {
+TEST(TensorBoard, OmitsNonFiniteValues) {
   const ScratchFolder folder;
   TensorBoardWriter writer(folder.path(), 0);
   const Scalars bad = {{"a", std::numeric_limits<double>::quiet_NaN()},

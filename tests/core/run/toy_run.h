@@ -1,5 +1,5 @@
 #pragma once
-// A run small enough for tests: one vector that each body changes, and the loop around it.
+// A run small enough for tests: one vector that each body updates, and the loop around it.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
@@ -63,7 +63,7 @@ struct ToyLoop {
   bool resume = false;
   // Called in each body at "begin", "between updates" (after each but the last), "next update"
   // (before each but the first), "updated" and "logged".
-  std::function<void(const char* moment, int64_t step, Run& run)> at;
+  std::function<void(const char* event, int64_t step, Run& run)> at;
 };
 
 // Runs a toy to its end, as a recipe would, saving after an error; returns run and weights.
@@ -74,8 +74,8 @@ struct ToyResult {
 };
 
 inline void toy_body(const ToyLoop& loop, const LoopBody& body, ToyResult& toy) {
-  const auto at = [&](const char* moment) {
-    if (loop.at) loop.at(moment, body.step, *toy.run);
+  const auto at = [&](const char* event) {
+    if (loop.at) loop.at(event, body.step, *toy.run);
   };
   at("begin");
   toy.state.set("bodies", body.step + 1);

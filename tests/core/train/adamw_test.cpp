@@ -62,7 +62,7 @@ void set_gradients(StubTrainable& weights, const Json& grads) {
   }
 }
 
-TEST(AdamW, UpdatesAsTorchDoesWithDecayAndClipping) {
+TEST(AdamW, MatchesTorchWithDecayAndClipping) {
   const Json all = golden();
   for (const Json& run : all.at("runs").as_array()) {
     const auto weights = weights_of(all, run);
@@ -105,7 +105,7 @@ TEST(AdamW, LeavesAWeightWithoutGradientUnchanged) {
   }
 }
 
-TEST(AdamW, AnUpdateWithoutAnyGradientLeavesEveryByte) {
+TEST(AdamW, AnUpdateWithoutAnyGradientChangesNoByte) {
   auto weights = std::make_shared<StubTrainable>();
   weights->add("a", {1, 2, 3, 4}, {2, 2});
   AdamWOptions options;
@@ -134,7 +134,7 @@ TEST(AdamW, AWeightWithoutATensorIsRefused) {
   }
 }
 
-TEST(AdamW, StateHasTwoMomentsAWeightAndNothingElse) {
+TEST(AdamW, StateIsTwoMomentsPerWeight) {
   const Json all = golden();
   const auto weights = weights_of(all, all.at("runs").as_array()[0]);
   AdamW adamw({weights}, options_of(all.at("runs").as_array()[0]));

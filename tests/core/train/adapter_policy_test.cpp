@@ -1,4 +1,4 @@
-// A policy whose adapter is trained: its reference, what it saves, what it exports.
+// A policy whose adapter is trained: its reference, its saved state and its export.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -125,7 +125,7 @@ TEST_F(AdapterPolicyTest, ContinuesFromItsSavedState) {
   EXPECT_EQ(losses(2), losses(-1));
 }
 
-TEST_F(AdapterPolicyTest, AnExportIsMergedAndHasTheAdapterByItself) {
+TEST_F(AdapterPolicyTest, AnExportHasMergedWeightsAndTheAdapter) {
   Trained t = open(lora());
   for (int s = 0; s < 3; ++s) t.loss();
   const at::Tensor want = chosen(*t.policy);

@@ -1,4 +1,4 @@
-// A batch keeps the order of its stream whatever its micro-batches; fields go to the right rows.
+// A batch keeps the order of its stream in any micro-batches; fields go to the right rows.
 
 #include "core/train/batch.h"
 
@@ -209,7 +209,7 @@ TEST(View, NamesShapesThatDoNotFit) {
                         view.row_count()));
 }
 
-TEST(View, RaisesClosedAfterItsStepAndIsNewlyMadeAfterwards) {
+TEST(View, RaisesClosedAfterItsStepAndIsRecreatedLater) {
   const auto batch = tiny_batch(tiny_pairs(2), 2);
   const View view = batch->micros()[0]->chosen();
   EXPECT_EQ(view.length().numel(), 2);

@@ -68,7 +68,7 @@ TEST_F(EvaluateTest, EveryPairCountsOnceInAnyBatches) {
   EXPECT_NE(value(whole, "loss"), 0.0);
 }
 
-TEST_F(EvaluateTest, WeightsAreThoseOfTheRows) {
+TEST_F(EvaluateTest, UsesTheWeightsOfTheRows) {
   std::vector<TinyPair> pairs = tiny_pairs(3);
   pairs[2].weight = 2;
   const Objective numbers = [&](MicroBatch& p) {
@@ -79,7 +79,7 @@ TEST_F(EvaluateTest, WeightsAreThoseOfTheRows) {
   EXPECT_DOUBLE_EQ(value(evaluate(stream(pairs, 3, 1), numbers), "loss"), 5.0 / 4);
 }
 
-TEST_F(EvaluateTest, NothingToEvaluateGivesNoMetrics) {
+TEST_F(EvaluateTest, AnEmptySetGivesNoMetrics) {
   const Objective objective = dpo(policy_, reference_, 0.1);
   EXPECT_TRUE(evaluate([] { return nullptr; }, objective).empty());
   std::vector<TinyPair> pairs = tiny_pairs(3);
@@ -109,7 +109,7 @@ TEST_F(EvaluateTest, AnObjectiveDrawsTheSameNumbersEachTimeAndRestoresTheGenerat
   EXPECT_NE(other, once);
 }
 
-TEST_F(EvaluateTest, HasNoGradientAndLeavesNone) {
+TEST_F(EvaluateTest, RecordsNoGradient) {
   bool graph = false;
   const Objective watch = [&](MicroBatch& p) {
     ObjectiveResult result = dpo(policy_, reference_, 0.1)(p);

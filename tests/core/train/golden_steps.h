@@ -1,5 +1,5 @@
 #pragma once
-// Training steps that another implementation took, and ours beside them.
+// Training steps of another implementation, compared with ours.
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ std::unique_ptr<Batch> batch_of(int64_t tokens) {
   return std::make_unique<Batch>(std::move(info), std::vector<PackedBatch>{std::move(pack)});
 }
 
-TEST(LogprobStandIn, IsOfTheMicroBatchThatLivesAndNotOfOneThatLayThere) {
+TEST(LogprobStandIn, IsKeyedByTheLiveMicroBatchNotItsAddress) {
   LogprobStandIn stand_in(LogprobStandIn::seeded(1));
   for (int64_t tokens = 3; tokens < 40; ++tokens) {
     const auto batch = batch_of(tokens);

@@ -1,4 +1,4 @@
-// The memory plan against what an allocator counts, and what a step after the second allocates.
+// The memory plan against the allocator's count, and the allocations of steps after the second.
 
 #include "core/model/memory_plan.h"
 
@@ -77,7 +77,7 @@ class MemoryOfSteps : public MemoryPlan {
   }
 };
 
-TEST_P(MemoryOfSteps, NothingLargeIsTakenAfterTheSecondStepOfOneShape) {
+TEST_P(MemoryOfSteps, NothingLargeIsAllocatedAfterTheSecondStepOfAShape) {
   Steps steps(folder_, GetParam());
   const Growth grown = growth(steps);
   EXPECT_LT(std::llabs(grown.held), kSlack) << "what outlives a step";
@@ -88,7 +88,7 @@ TEST_P(MemoryOfSteps, NothingLargeIsTakenAfterTheSecondStepOfOneShape) {
 // The figures above see what they are for.
 class GrowthOfSteps : public MemoryOfSteps {};
 
-TEST_P(GrowthOfSteps, ALeakAndAGrowingBufferAreSeen) {
+TEST_P(GrowthOfSteps, ALeakAndAGrowingBufferAreDetected) {
   Steps steps(folder_, GetParam());
   std::vector<at::Tensor> leaked;
   EXPECT_GE(growth(steps, [&] { leaked.push_back(at::ones({kSlack}, at::kFloat)); }).held,

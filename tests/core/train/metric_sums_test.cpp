@@ -68,7 +68,7 @@ TEST(MetricSums, AMetricHasOneUnitInEveryMicroBatch) {
   EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 6.0 / 9.0);
 }
 
-TEST(MetricSums, TheUnitOfTheLossIsPreferredWhileSeveralFit) {
+TEST(MetricSums, TheUnitOfTheLossIsPreferredIfSeveralFit) {
   for (const Unit unit : {Unit::kSequence, Unit::kToken}) {
     Batch batch = batch_of_segments({{{2, 3}, {0, 1}}});
     MicroBatch& micro = *batch.micros()[0];
@@ -92,7 +92,7 @@ TEST(MetricSums, AMetricWithWeightsIsTheMeanOverItsOwnRows) {
   EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 3.0);
 }
 
-TEST(MetricSums, AMetricWhoseWeightsAreAllZeroIsLeftOut) {
+TEST(MetricSums, AMetricWhoseWeightsAreAllZeroIsOmitted) {
   Batch batch = batch_of_segments({{{2, 1}}});
   MetricSums sums;
   ObjectiveResult result = with_metric(*batch.micros()[0], Unit::kSequence, at::ones({1}));
@@ -142,7 +142,7 @@ Metrics source_metrics(std::vector<std::string> sources) {
   return sums.read(nullptr).metrics;
 }
 
-TEST(MetricSums, AMixtureHasTheWeightedMeansOfEachSource) {
+TEST(MetricSums, AMixtureReportsTheWeightedMeanOfEachSource) {
   const Metrics wanted = {
       {"loss/chats", 0.5 * 8}, {"loss/code", 0.5 * (3 * 2 + 6) / 4}, {"accuracy", 2.0 / 5},
       {"accuracy/chats", 1},   {"accuracy/code", 1.0 / 4},           {"scalar", 1},
@@ -150,7 +150,7 @@ TEST(MetricSums, AMixtureHasTheWeightedMeansOfEachSource) {
   EXPECT_EQ(source_metrics({"chats", "code", "weightless"}), wanted);
 }
 
-TEST(MetricSums, OneSourceHasNoMetricsOfItsOwn) {
+TEST(MetricSums, ASingleSourceHasNoSeparateMetrics) {
   EXPECT_EQ(source_metrics({}), (Metrics{{"accuracy", 2.0 / 5}, {"scalar", 1}}));
 }
 

@@ -21,18 +21,18 @@ std::shared_ptr<Batch> batch_of(const std::vector<Answer>& answers,
                                 BatchInfo info = {}) {
   info.unit = Unit::kToken;
   std::vector<PackedBatch> packed;
-  for (const std::vector<size_t>& places : packs) {
+  for (const std::vector<size_t>& indices : packs) {
     PackedBatch& pack = packed.emplace_back();
-    for (const size_t i : places) {
+    for (const size_t i : indices) {
       std::vector<int32_t> ids = answers[i].prompt;
       ids.insert(ids.end(), answers[i].answer.begin(), answers[i].answer.end());
       std::vector<uint8_t> trained(ids.size(), 0);
       std::fill(trained.begin() + std::ssize(answers[i].prompt), trained.end(), 1);
       trained.back() = 0;  // a template's last newline
       if (answers[i].answer.size() == 1) trained.back() = 1;
-      const auto place = static_cast<int64_t>(i);
-      PackedBatch::Segment segment{.row_id = 100 + place, .group_id = place, .sample_id = place};
-      segment.weight = static_cast<float>(1 + place);
+      const auto index = static_cast<int64_t>(i);
+      PackedBatch::Segment segment{.row_id = 100 + index, .group_id = index, .sample_id = index};
+      segment.weight = static_cast<float>(1 + index);
       pack.append(segment, ids, trained);
     }
   }
@@ -51,15 +51,15 @@ std::vector<std::string> texts(const Batch& batch) {
       }
     }
   }
-  for (const int64_t place : batch.segment_order())
-    out.push_back(packed[static_cast<size_t>(place)]);
+  for (const int64_t index : batch.segment_order())
+    out.push_back(packed[static_cast<size_t>(index)]);
   return out;
 }
 
 const std::vector<std::string> kMismatched = {"1 2 16* 17* 18 ", "4 5 6 3* ", "9 7* 8 ",
                                               "14 15 10* 11* 12* 13 "};
 
-TEST(MismatchedBatch, EachPromptHasTheAnswerBefore) {
+TEST(MismatchedBatch, EachPromptGetsThePreviousAnswer) {
   const auto batch = mismatched_batch(*batch_of(kAnswers, {{0, 1, 2, 3}}));
   EXPECT_EQ(texts(*batch), kMismatched);
   EXPECT_EQ(batch->unit(), Unit::kToken);
@@ -99,7 +99,7 @@ TEST(MismatchedBatch, PairsAreRefused) {
   }
 }
 
-TEST(MismatchedBatch, OneSequenceHasNoOther) {
+TEST(MismatchedBatch, ASingleSequenceIsRefused) {
   try {
     mismatched_batch(*batch_of(kAnswers, {{2}}));
     FAIL() << "there is no other answer";

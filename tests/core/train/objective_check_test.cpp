@@ -49,7 +49,7 @@ class NonSeparableRow : public testing::Test {
   std::unique_ptr<Batch> batch_;
 };
 
-TEST_F(NonSeparableRow, ASumOverUnitsHasNone) {
+TEST_F(NonSeparableRow, ASumOverUnitsIsSeparable) {
   EXPECT_EQ(row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); }), "");
   EXPECT_EQ(row([&](MicroBatch& m) { return stand_in_.token_logprob(m.all(), "policy", true); },
                 Unit::kToken),

@@ -1,4 +1,4 @@
-// Losses of a wrong shape, type or unit are refused with the shape that is wanted.
+// Losses of a wrong shape, type or unit are refused with the expected shape.
 
 #include "core/train/objective.h"
 
@@ -28,7 +28,7 @@ TEST(Objective, AWrongLengthNamesTheExpectedOne) {
             "the loss has 1 element, wanted 16 (one per sequence of this micro-batch)");
 }
 
-TEST(Objective, AReducedLossIsSentBack) {
+TEST(Objective, AReducedLossIsRefused) {
   EXPECT_EQ(breach({{Unit::kPair, at::ones({})}}),
             "the loss is a single number, wanted 8 elements (one per pair of this micro-batch); "
             "return it unreduced, the step takes the mean");
@@ -46,7 +46,7 @@ TEST(Objective, AnErrorNamesWhichOfSeveralLosses) {
             "the objective returned the pair loss twice");
 }
 
-TEST(Objective, ALossIsNeeded) {
+TEST(Objective, AMissingLossIsNamed) {
   EXPECT_EQ(breach({}), "the objective returned no loss; return a tensor with one loss per pair");
 }
 
@@ -55,11 +55,11 @@ TEST(Objective, AUnitThatTheDataLackIsNamed) {
             "a loss per chunk: this batch has none; it has pairs, tokens and sequences");
 }
 
-TEST(Objective, TheRightLengthsPass) {
+TEST(Objective, CorrectLengthsPass) {
   EXPECT_EQ(breach({{Unit::kPair, at::ones({8})}, {Unit::kSequence, at::ones({16})}}), "");
 }
 
-TEST(Objective, AMetricCannotHideOneOfTheSteps) {
+TEST(Objective, AMetricCannotShadowOneOfTheSteps) {
   const auto batch = tiny_batch(tiny_pairs(2), 2);
   const auto named = [&](const std::string& name) {
     check_result({{{Unit::kPair, at::ones({2})}}, {{name, at::ones({2})}}}, *batch->micros()[0]);
@@ -70,7 +70,7 @@ TEST(Objective, AMetricCannotHideOneOfTheSteps) {
   for (const char* name : {"margin", "loss_nll", "logprob_gap"}) EXPECT_NO_THROW(named(name));
 }
 
-TEST(Unit, NamesGoThereAndBack) {
+TEST(Unit, NamesRoundTrip) {
   for (Unit unit : {Unit::kPair, Unit::kToken, Unit::kSequence, Unit::kGroup, Unit::kChunk}) {
     EXPECT_EQ(unit_of(unit_name(unit)), unit);
   }

@@ -65,7 +65,7 @@ class PolicyHeadTest : public StepTest {
   }
 };
 
-TEST_F(PolicyHeadTest, ValuesAreThoseOfAPlainSoftmax) {
+TEST_F(PolicyHeadTest, ValuesMatchAPlainSoftmax) {
   for (const auto& policy : kinds()) {
     const auto batch = tiny_batch(tiny_pairs(4), 4);
     MicroBatch& micro = *batch->micros()[0];
@@ -278,7 +278,7 @@ TEST_F(PolicyHeadTest, CallsOfAMicroBatchShareTheMemoryForTheirLogits) {
             0);
 }
 
-TEST_F(PolicyHeadTest, ABatchOfNoMicroBatchesHasEmptyOutputs) {
+TEST_F(PolicyHeadTest, ABatchWithoutMicroBatchesHasEmptyOutputs) {
   Batch empty(BatchInfo{.total_steps = 1}, {});
   const HeadResult got = policy_head(*policy_, empty, everything());
   EXPECT_EQ(got.logprob.sizes(), at::IntArrayRef({0}));
@@ -289,7 +289,7 @@ TEST_F(PolicyHeadTest, ABatchOfNoMicroBatchesHasEmptyOutputs) {
   EXPECT_FALSE(policy_head(*policy_, empty).entropy.defined());
 }
 
-TEST_F(PolicyHeadTest, ATokenBehindTheColumnsIsRefused) {
+TEST_F(PolicyHeadTest, ATokenBeyondTheColumnsIsRefused) {
   HeadOptions options = everything();
   options.columns = 9;
   const auto batch = tiny_batch(tiny_pairs(3), 3);

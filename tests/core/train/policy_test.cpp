@@ -68,7 +68,7 @@ TEST_F(PolicyExport, CarriesTheNamedTemplateInPlaceOfTheTokenizersOwn) {
   EXPECT_EQ(rendered(dir), "<|im_start|>user\nq<|im_end|>\n");
 }
 
-TEST_F(PolicyExport, KeepsTheTokenizersOwnTemplateWhereAMarkedCopyTrained) {
+TEST_F(PolicyExport, KeepsTheTokenizersTemplateIfAMarkedCopyTrained) {
   // Renders what our marked SmolLM2 template does, without its marks.
   const std::string own =
       "{% for m in messages %}{% if loop.first and m.role != 'system' %}{{ '<|im_start|>system\\n"

@@ -65,7 +65,7 @@ TEST_F(PrecisionTest, EitherTypeOfProductStaysWithinTheToleranceOfStorage) {
   EXPECT_FALSE(at::equal(narrow.logprob, exact.logprob));
 }
 
-TEST_F(PrecisionTest, AFrozenTwinComputesAsItsPolicyDoes) {
+TEST_F(PrecisionTest, AFrozenModelComputesLikeItsPolicy) {
   const auto policy = open(at::kBFloat16, GemmType::kFloat);
   EXPECT_EQ(policy->load_frozen(model())->options().gemm, GemmType::kFloat);
   const auto narrow = open(at::kBFloat16, GemmType::kStorage);

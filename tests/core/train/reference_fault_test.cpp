@@ -1,4 +1,4 @@
-// A reference whose column cannot be kept: one error that names the file, and no crash afterwards.
+// A reference whose column cannot be written: one error that names the file, and no later crash.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class ReferenceFault : public testing::Test {
   std::shared_ptr<Reference> reference_;
 };
 
-TEST_F(ReferenceFault, AColumnThatCannotBeMadeIsOneErrorAndLeavesNothingToFlush) {
+TEST_F(ReferenceFault, AColumnThatCannotBeCreatedIsOneErrorAndLeavesNothingToFlush) {
   std::filesystem::create_directories(folder_.path() / "cache");
   std::ofstream(folder_.path() / "cache" / "columns") << "a file where the folder should be";
   EXPECT_NE(message_of_logprob().find("cache/columns/"), std::string::npos);

@@ -20,7 +20,7 @@ constexpr int64_t kMaxTokens = 512;
 
 class ReferencePacks : public testing::Test {
  protected:
-  // A reference whose policy has moved, with an empty store of its own.
+  // A reference whose policy has moved, with its own empty store.
   std::shared_ptr<Reference> moved(const std::string& store, c10::ScalarType dtype = at::kFloat) {
     setenv("XRUN_CACHE", (folder_.path() / store).c_str(), 1);
     PolicyOptions options;
@@ -68,7 +68,7 @@ TEST_F(ReferencePacks, ANewRowIsComputedWithTheRowsOfItsPack) {
 }
 
 // In bfloat16 what is computed beside a token may change its bits; its canonical pack does not.
-TEST_F(ReferencePacks, AValueDependsNeitherOnTheOrderOfVisitsNorOnTheBatch) {
+TEST_F(ReferencePacks, AValueDependsOnNeitherVisitOrderNorBatch) {
   for (const c10::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const auto one = moved(dtype == at::kFloat ? "a" : "b", dtype);
     const at::Tensor last = values(*one, {40});

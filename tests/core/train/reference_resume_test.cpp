@@ -74,7 +74,7 @@ TEST_F(ReferenceResume, ResumingInAnotherComputeTypeComputesTheDigestsAgain) {
   }
 }
 
-TEST_F(ReferenceResume, OneTakenAfterTrainingBeganIsWrittenOnceAndFoundAgain) {
+TEST_F(ReferenceResume, AReferenceTakenDuringTrainingIsWrittenOnceAndFoundAgain) {
   Trained t = open();
   t.policy->set_snapshot_dir(folder_.path() / "references");
   step(t);
@@ -98,7 +98,7 @@ TEST_F(ReferenceResume, OneTakenAfterTrainingBeganIsWrittenOnceAndFoundAgain) {
   EXPECT_TRUE(at::equal(again->logprob(*some), values));
 }
 
-TEST_F(ReferenceResume, OneTakenAfterTrainingBeganNeedsARun) {
+TEST_F(ReferenceResume, AReferenceTakenDuringTrainingNeedsARun) {
   Trained t = open();
   step(t);
   EXPECT_THROW(t.policy->reference(), Error);

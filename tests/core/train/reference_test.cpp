@@ -30,7 +30,7 @@ TEST_F(ReferenceTest, SharesThePolicysForwardUntilTheFirstUpdate) {
   EXPECT_EQ(t.reference->counts().computed, 10) << "both sides of each pair, once";
 }
 
-TEST_F(ReferenceTest, StaysTheModelThatThePolicyWas) {
+TEST_F(ReferenceTest, KeepsThePolicysInitialWeights) {
   Trained t = open();
   const auto some = batch(tiny_pairs(5), 5);
   const at::Tensor before = t.reference->logprob(*some);
@@ -75,7 +75,7 @@ TEST_F(ReferenceTest, AWarmCacheChangesNoBitOfTheRun) {
   EXPECT_EQ(none, 0);
 }
 
-TEST_F(ReferenceTest, TheKeyMissesWhenAnythingThatChangesANumberChanges) {
+TEST_F(ReferenceTest, TheKeyCoversEverythingThatChangesAValue) {
   Trained t = open();
   std::set<std::string> keys = {dump_json(t.reference->column_key("data").document())};
   keys.insert(dump_json(t.reference->column_key("more data").document()));
@@ -142,7 +142,7 @@ TEST_F(ReferenceTest, AFolderThatChangedIsRefused) {
   }
 }
 
-TEST_F(ReferenceTest, NothingThatARunDoesMovesItsWeights) {
+TEST_F(ReferenceTest, ARunNeverChangesItsWeights) {
   Trained t = open();
   t.policy->set_snapshot_dir(folder_.path() / "references");
   const std::string digest = t.reference->digest();
@@ -188,7 +188,7 @@ TEST_F(ReferenceTest, InBfloat16ItHasNoCopyInFullPrecision) {
   EXPECT_EQ(t.policy->token_logprob(some->micros()[0]->all()).scalar_type(), at::kFloat);
 }
 
-TEST_F(ReferenceTest, FrozenWeightsThatChangeAreNoticed) {
+TEST_F(ReferenceTest, FrozenWeightsThatChangeAreDetected) {
   Trained t = open();
   const at::NoGradGuard no_grad;
   t.policy->parameters()[0].master.detach().add_(1);  // someone writes into the shared storage

@@ -10,7 +10,7 @@
 namespace xrun::schedule_test {
 namespace {
 
-TEST(Schedule, FactorsAreThoseOfTransformers) {
+TEST(Schedule, FactorsMatchTransformers) {
   const Json golden = read_json(source_path("tests/golden/adamw.json"));
   for (const Json& row : golden.at("schedules").as_array()) {
     const Schedule schedule = schedule_of(row.at("schedule").as_string());

@@ -74,7 +74,7 @@ TEST_F(ScorerTest, TheHeadAndTheBodyLearn) {
   EXPECT_NE(policy_->digest(), before);
 }
 
-TEST_F(ScorerTest, AScoreIsThatOfTheLastTokenInAnyPacking) {
+TEST_F(ScorerTest, AScoreIsTakenAtTheLastTokenInAnyPacking) {
   train(3);
   const std::vector<TinyPair> pairs = tiny_pairs(5);
   const at::Tensor whole = scorer_->score(*tiny_batch(pairs, 5));

@@ -48,7 +48,7 @@ TEST_P(SftGolden, TwentyStepsAgreeWithPlainPyTorch) {
 // Sequences a micro-batch: all four together, and each alone.
 INSTANTIATE_TEST_SUITE_P(Packing, SftGolden, testing::Values(4u, 1u));
 
-TEST(SftGolden, TheMixtureDrawsThoseRows) {
+TEST(SftGolden, TheMixtureDrawsTheSameRows) {
   const Json golden = read_json(kGolden + "sft_steps.json");
   std::vector<double> shares;
   for (const Json& share : golden.at("settings").at("shares").as_array())

@@ -68,7 +68,7 @@ TEST_F(ExpertStepTest, TheLossFallsOnTheSamePairs) {
   EXPECT_LT(loss, 0.3);
 }
 
-TEST_F(ExpertStepTest, TheBalanceTermIsThatOfTheWholeStepHoweverPacked) {
+TEST_F(ExpertStepTest, TheBalanceTermCoversTheWholeStepInAnyPacking) {
   const std::vector<TinyPair> pairs = tiny_pairs(8);
   const auto whole = tiny_batch(pairs, 8), parts = tiny_batch(pairs, 3);
   const std::vector<at::Tensor> without = gradients(*whole, dpo_objective());

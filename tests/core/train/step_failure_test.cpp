@@ -61,7 +61,7 @@ TEST_F(StepTest, ANonFiniteGradientUpdatesNothing) {
   EXPECT_EQ(policy_->update_count(), 0);
 }
 
-TEST_F(StepTest, ALossWithoutGradientIsSentBack) {
+TEST_F(StepTest, ALossWithoutGradientIsRefused) {
   const Objective constant = [&](MicroBatch& p) {
     ObjectiveResult result;
     result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).detach());
@@ -77,7 +77,7 @@ TEST_F(StepTest, ALossWithoutGradientIsSentBack) {
   }
 }
 
-TEST_F(StepTest, AMetricOfNoUnitIsNamed) {
+TEST_F(StepTest, AMetricWithoutAUnitIsNamed) {
   const Objective odd = [&](MicroBatch& p) {
     ObjectiveResult result;
     result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()));
@@ -97,7 +97,7 @@ TEST_F(StepTest, AMetricOfNoUnitIsNamed) {
   }
 }
 
-TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateOfBefore) {
+TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateUnchanged) {
   policy_->model();
   const std::string digest = policy_->digest();
   for (size_t at = 0; at < 4; ++at) {

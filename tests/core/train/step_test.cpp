@@ -1,4 +1,4 @@
-// The step: loss, gradients and metrics whatever the micro-batches, and what ends one.
+// The step: loss, gradients and metrics in any micro-batches, and the end of a step.
 
 #include "core/train/step.h"
 
@@ -160,7 +160,7 @@ TEST_F(StepTest, UnitsAreDividedByTheirOwnWeightAndAdd) {
               1e-6);
 }
 
-TEST_F(StepTest, PartsAddWithTheirWeights) {
+TEST_F(StepTest, TermsAddWithTheirWeights) {
   const auto a = tiny_batch(tiny_pairs(3), 2), b = tiny_batch(tiny_pairs(4, 1), 1);
   const auto constant = [&](double loss) -> Objective {
     return [this, loss](MicroBatch& p) {
@@ -213,7 +213,7 @@ TEST_F(StepTest, TwoStepsFromOneStateGiveTheSameBits) {
   }
 }
 
-TEST_F(StepTest, RandomNumbersOfAnObjectiveAreThoseOfTheStepAndMicroBatch) {
+TEST_F(StepTest, RandomNumbersOfAnObjectiveDependOnStepAndMicroBatch) {
   std::vector<double> seen;
   const Objective noisy = [&](MicroBatch& p) {
     const at::Tensor noise = at::randn({p.pair_count()});

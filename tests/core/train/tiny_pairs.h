@@ -23,7 +23,7 @@ struct TinyPair {
 std::vector<TinyPair> tiny_pairs(int64_t n, uint64_t seed = 0);
 
 // Packs of the given pairs, `per_pack` pairs each, in reverse order inside a pack if asked; pair_id
-// and row_id are places in `pairs`.
+// and row_id are indices into `pairs`.
 std::vector<PackedBatch> tiny_packs(const std::vector<TinyPair>& pairs, size_t per_pack,
                                     bool reversed = false);
 std::shared_ptr<Batch> tiny_batch(const std::vector<TinyPair>& pairs, size_t per_pack,

@@ -13,7 +13,7 @@
 namespace xrun::token_scores_test {
 namespace {
 
-TEST(TokenScores, AreThoseOfTrainingInAnyOrderOfSegments) {
+TEST(TokenScores, MatchTrainingInAnyOrderOfSegments) {
   const TinyFolder folder;
   const auto policy = Policy::open(folder.model());
   for (const bool reversed : {false, true}) {
@@ -36,7 +36,7 @@ TEST(TokenScores, AreThoseOfTrainingInAnyOrderOfSegments) {
   }
 }
 
-TEST(TokenScores, AnEmptyPackHasNone) {
+TEST(TokenScores, AnEmptyPackHasNoScores) {
   const TinyFolder folder;
   EXPECT_TRUE(token_scores(*Policy::open(folder.model()), PackedBatch(), {}).empty());
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A policy in training with its reference and its optimizer, and the steps that tests let it take.
+// A policy in training with its reference and its optimizer, and its training steps.
 
 #include <gtest/gtest.h>
 

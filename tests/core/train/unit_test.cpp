@@ -32,13 +32,13 @@ const std::vector<TinySequence> kSequences = {{7, {3, 9, 4, 1}},     {7, {3, 9, 
                                               {9, {5, 5, 60, 2, 8}}, {7, {3, 9, 40, 41}},
                                               {4, {90, 17, 5}},      {9, {5, 5, 6}}};
 
-// Packs of the sequences at these places.
+// Packs of the sequences with these indices.
 std::shared_ptr<Batch> batch_of(const std::vector<TinySequence>& sequences,
                                 const std::vector<std::vector<size_t>>& packs) {
   std::vector<PackedBatch> packed;
-  for (const std::vector<size_t>& places : packs) {
+  for (const std::vector<size_t>& indices : packs) {
     PackedBatch& pack = packed.emplace_back();
-    for (const size_t i : places) {
+    for (const size_t i : indices) {
       PackedBatch::Segment segment;
       segment.row_id = segment.sample_id = static_cast<int64_t>(i);
       segment.group_id = sequences[i].group;

@@ -164,8 +164,8 @@ def hf_line(t, loses_bytes=False):
                 i += 1
         decoded = t.decode(e.ids, skip_special_tokens=False)
         shifted = loses_bytes and decoded != text
-        places = "-" if shifted else joined((at[a], at[b]) for a, b in offsets)
-        return (f"{','.join(map(str, e.ids))}|{places}|{decoded}|"
+        positions = "-" if shifted else joined((at[a], at[b]) for a, b in offsets)
+        return (f"{','.join(map(str, e.ids))}|{positions}|{decoded}|"
                 f"{t.decode(e.ids, skip_special_tokens=True)}\n")
     return line
 

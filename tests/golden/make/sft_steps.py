@@ -64,9 +64,9 @@ def order(sizes):
     rest = sorted(range(2), key=lambda d: counts[d] - SHARES[d] * BLOCK)
     for d in rest[: BLOCK - sum(counts)]:
         counts[d] += 1
-    places = sorted((Fraction(2 * j + 1, 2 * n), d, j)
-                    for d, n in enumerate(counts) for j in range(n))
-    return [(d, j % sizes[d]) for _, d, j in places[: STEPS * SEQUENCES]]
+    positions = sorted((Fraction(2 * j + 1, 2 * n), d, j)
+                       for d, n in enumerate(counts) for j in range(n))
+    return [(d, j % sizes[d]) for _, d, j in positions[: STEPS * SEQUENCES]]
 
 
 def encode(tokenizer, row):

@@ -1,4 +1,4 @@
-// adamw:step from Lua: parts, options, errors.
+// adamw:step from Lua: terms, options, errors.
 
 #include "tests/lua/bind/session_fixture.h"
 

@@ -40,7 +40,7 @@ TEST_F(BestWeights, TheBestWeightsAreKeptBesideTheLast) {
   EXPECT_GT(at, 0);
   EXPECT_LT(at, 7);
   EXPECT_NE(read_file("whole/best/model.safetensors"), read_file("whole/hf/model.safetensors"));
-  // What the best one gave is what its folder gives.
+  // The exported folder gives the best evaluation's loss again.
   const std::string loss = fmt::format("{:.17g}", state.at("best").as_double());
   EXPECT_EQ(run(R"(local xrun = require "xrun"
 local cfg = xrun.config {
@@ -62,7 +62,7 @@ assert(math.abs(loss - )" +
             "");
 }
 
-TEST_F(BestWeights, PatienceEndsARunAndResumesAlike) {
+TEST_F(BestWeights, PatienceEndsARunAlsoAfterAResume) {
   expect_same_when_resumed(patient(2), {1, 3, 5});
   const Json last = parse_json(metrics("whole").back(), "metrics");
   EXPECT_LT(last.at("step").as_int(), 7);  // it did not take all of its 8 steps

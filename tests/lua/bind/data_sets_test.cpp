@@ -1,5 +1,4 @@
-// Data sets of every kind from Lua: what they read, how they are counted, what a resume makes of
-// them.
+// Data sets of every kind from Lua: their rows, their ledgers and their resumes.
 
 #include "tests/lua/bind/session_fixture.h"
 

@@ -1,4 +1,4 @@
-// Whole runs on another device than the CPU: one that is pretended, of host memory.
+// Whole runs on a device other than the CPU: the pretended one, which uses host memory.
 
 #include <cmath>
 
@@ -29,7 +29,7 @@ class DeviceRun : public SessionTest {
   }
 };
 
-TEST_F(DeviceRun, GivesTheLossesOfTheCpu) {
+TEST_F(DeviceRun, LossesMatchTheCpu) {
   const std::string text = recipe("  run:log(run:evaluate(valid, dpo))\n");
   ASSERT_EQ(run(text, "there", false, {}, {"dtype=fp32"}), "");
   device_ = "cpu";

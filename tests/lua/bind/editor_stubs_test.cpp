@@ -1,4 +1,4 @@
-// What editors are told, read as they read it.
+// The stubs for editors, parsed as an editor parses them.
 
 #include <set>
 

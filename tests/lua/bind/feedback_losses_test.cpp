@@ -10,7 +10,7 @@ class FeedbackLosses : public GivenLogprobs {
   const Json golden_ = read_json(source_path("tests/golden/feedback_losses.json"));
 };
 
-TEST_F(FeedbackLosses, OfKtoEqualThoseOfTrl) {
+TEST_F(FeedbackLosses, KtoMatchesTrl) {
   for (const Json& wanted : golden_.at("kto").as_array()) {
     SCOPED_TRACE(dump_json(wanted.at("baseline")));
     // One mismatched answer whose log-ratio is the baseline; below 0 it counts as 0.

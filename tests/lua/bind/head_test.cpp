@@ -1,4 +1,4 @@
-// policy:head from Lua: what a recipe's objective can read of the vocabulary.
+// policy:head from Lua: the outputs over the vocabulary that an objective can read.
 
 #include "tests/lua/bind/session_fixture.h"
 
@@ -36,7 +36,7 @@ end
             "");
 }
 
-TEST_F(HeadBinding, AReferenceHasOneOfTheFrozenWeights) {
+TEST_F(HeadBinding, AReferencesHeadUsesTheFrozenWeights) {
   EXPECT_EQ(run(head() + R"(
 local function near(a, b) return (a - b):abs():max():item() < 1e-5 end
 for step, batch in run:steps(train, cfg.batch) do

@@ -1,5 +1,5 @@
-// A run says before step 0 what it will hold in memory, keeps it beside what it held, and is
-// refused where that is too much.
+// A run reports its planned memory before step 0, stores it with the measurement, and is refused
+// if the plan exceeds the available memory.
 
 #include "core/model/ops/allocator.h"
 #include "tests/lua/bind/session_fixture.h"
@@ -82,7 +82,7 @@ TEST_F(MemoryOfRuns, ABatchTooLargeIsRefusedBeforeStepZeroWithAChangeThatFits) {
   has(error, " makes it ");
 }
 
-TEST_F(MemoryOfRuns, MomentsOfAnEarlierLoopStayBesideThoseOfTheNext) {
+TEST_F(MemoryOfRuns, MomentsOfAnEarlierLoopCountWithThoseOfTheNext) {
   const std::string text =
       with_objects("local second = xrun.adamw(policy, cfg.optim)",
                    "policy = policy, adamw = adamw, second = second") +

@@ -31,7 +31,7 @@ TEST_F(MixtureRun, StagesBeginAtTheirSteps) {
   EXPECT_EQ(counts, "0 0 8 8 ");
 }
 
-TEST_F(MixtureRun, AllNeedsStepsWhereASourceNeverEnds) {
+TEST_F(MixtureRun, AllNeedsStepsIfASourceNeverEnds) {
   std::string recipe = head() + kSources;
   recipe.erase(recipe.find(" steps = 4,"), 11);
   const std::string error = run(
@@ -43,7 +43,7 @@ TEST_F(MixtureRun, AllNeedsStepsWhereASourceNeverEnds) {
   EXPECT_NE(error.find("set steps"), std::string::npos) << error;
 }
 
-TEST_F(MixtureRun, WeightsAreGivenInOnePlaceOnly) {
+TEST_F(MixtureRun, WeightsInTwoPlacesAreRefused) {
   const std::string error = run(head() + kSources, "r", false, {},
                                 {"data.2.path=other.jsonl", "data.2.weight=3",
                                  "mixture.stages={ { start = 0, weights = { 1, 1 } } }"});

@@ -1,4 +1,4 @@
-// What a run says of its inputs before step 0, and what of its disk.
+// Notices about inputs and disk space that a run prints before step 0.
 
 #include "core/model/weights/safetensors.h"
 #include "tests/lua/bind/session_fixture.h"

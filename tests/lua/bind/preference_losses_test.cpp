@@ -18,7 +18,7 @@ class PreferenceLosses : public GivenLogprobs {
   const Json golden_ = read_json(source_path("tests/golden/preference_losses.json"));
 };
 
-TEST_F(PreferenceLosses, EqualThoseOfTrl) {
+TEST_F(PreferenceLosses, MatchTrl) {
   for (const auto& [name, wanted] : golden_.at("recipes").as_object()) {
     SCOPED_TRACE(name);
     at::Tensor got;

@@ -1,4 +1,4 @@
-// xrun.preference from Lua: options, splits, the ledger, what a resume compares.
+// xrun.preference from Lua: options, splits, the ledger, the comparison at a resume.
 
 #include "tests/lua/bind/session_fixture.h"
 

@@ -38,7 +38,7 @@ print(cfg.beta)
   EXPECT_TRUE(usage_);
 }
 
-TEST_F(RecipeRun, ReadingAConfigNameAtRunTimeThatIsMissingIsAnError) {
+TEST_F(RecipeRun, ReadingAMissingConfigKeyIsAnError) {
   has(run(std::string(kHead) + "local cfg = xrun.config { own = { a = 1 } }\n"
                                "local t = cfg.own\nreturn t.b + 1"),
       "test.lua:4: the config has no `own.b`\n     4 | return t.b + 1");
@@ -133,7 +133,7 @@ TEST_F(RecipeRun, UndefinedNamesAreErrors) {
   has(run("local xrun = require 'xrun'\nxrun.beta = 2"), "the module xrun is read-only");
 }
 
-TEST_F(RecipeRun, RequireLooksBesideTheFileAndInTheRecipesFolder) {
+TEST_F(RecipeRun, RequireSearchesBesideTheFileAndInTheRecipesFolder) {
   write("lib/a.lua", "local b = require './b'\nreturn { b = b, name = ... }");
   write("lib/b.lua", "return 7");
   write("b.lua", "return 8");

@@ -14,7 +14,7 @@ struct Change {
 
 class RestoredRow : public testing::TestWithParam<Change> {};
 
-TEST_P(RestoredRow, KeepsUnchangedPartsAsTheyWere) {
+TEST_P(RestoredRow, KeepsUnchangedFieldsExactly) {
   const Json original = parse_json(GetParam().original, "original");
   const Json value = parse_json(GetParam().value, "value");
   EXPECT_EQ(dump_json(restored_row(value, original)), GetParam().wanted);

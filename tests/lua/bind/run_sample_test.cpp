@@ -1,4 +1,4 @@
-// run:sample: its options, its scores, and that no tokens make no answers.
+// run:sample: its options, its scores, and zero tokens.
 
 #include "tests/lua/bind/session_fixture.h"
 

@@ -1,4 +1,4 @@
-// run:steps, run:evaluate, run:stop, run.state and what a resume makes of them.
+// run:steps, run:evaluate, run:stop and run.state, in a run and after a resume.
 
 #include "core/model/weights/safetensors.h"
 #include "tests/lua/bind/session_fixture.h"
@@ -62,7 +62,7 @@ assert(not ok and e.message == "there is no metric `los`" and e.hint:find("loss"
             "");
 }
 
-TEST_F(RunBinding, TheSecondLoopCountsOn) {
+TEST_F(RunBinding, TheSecondLoopContinuesTheStepCount) {
   const std::string loops = R"(
 local seen = {}
 local function bad(p)
@@ -156,7 +156,7 @@ end
                            {1, 2, 3, 5});
 }
 
-TEST_F(RunBinding, ALoopMayBeWalkedByHand) {
+TEST_F(RunBinding, ALoopMayBeIteratedByHand) {
   EXPECT_EQ(run(head() + R"(
 local next_step, loop = run:steps(train, cfg.batch)
 local step, batch = next_step(loop)
@@ -237,7 +237,7 @@ TEST_F(RunBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   has(loop("{ max_tokens = 300 }"), "batch.pairs is missing");
 }
 
-TEST_F(RunBinding, AShortMetricNameMustMeanOne) {
+TEST_F(RunBinding, AShortMetricNameMustBeUnambiguous) {
   EXPECT_EQ(run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
   local m = adamw:step(batch, function(p)

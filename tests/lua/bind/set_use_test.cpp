@@ -1,5 +1,5 @@
-// What loops and evaluations make of data sets: windows, partial batches, steps without a weight,
-// other files for validation, and functions over rows on several threads.
+// Data sets in loops and evaluations: windows, partial batches, steps without a weight, other files
+// for validation, and functions over rows on several threads.
 
 #include "core/data/cache/cache_reader.h"
 #include "tests/lua/bind/session_fixture.h"

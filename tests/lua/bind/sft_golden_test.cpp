@@ -1,4 +1,4 @@
-// recipes/sft.lua as it stands, from two files to the losses of a plain PyTorch loop
+// The unchanged recipes/sft.lua, from two files to the losses of a plain PyTorch loop
 // (tests/golden/make/sft_steps.py): rendering, ids, masks, weights, mixture, schedule and step.
 
 #include <algorithm>

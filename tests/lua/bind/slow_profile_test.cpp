@@ -1,5 +1,5 @@
-// What a profile adds to a step. Steps with and without one alternate in one process, so that both
-// meet the same machine; the step's CPU time counts beside the clock, which other programs slow.
+// The overhead of a profile per step. Steps with and without one alternate in one process, so that
+// both run under the same load; CPU time is measured beside wall time, which other programs affect.
 
 #include <ctime>
 

@@ -6,7 +6,7 @@ namespace xrun::slow_steps_test {
 
 using SlowSteps = SessionTest;
 
-// The recipe writes its resident bytes at two moments; views, metrics and kept strings in each
+// The recipe writes its resident bytes twice; views, metrics and kept strings in each
 // step.
 TEST_F(SlowSteps, TenThousandStepsOfALuaObjectiveKeepMemoryFlat) {
   ASSERT_EQ(run(head() + R"lua(

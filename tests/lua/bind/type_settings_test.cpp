@@ -1,4 +1,4 @@
-// `gemm`: what products of bf16 weights compute in, over runs and their resumes.
+// `gemm`, the compute type of products of bf16 weights, in runs and their resumes.
 
 #include "tests/lua/bind/session_fixture.h"
 
@@ -48,7 +48,7 @@ TEST_F(GemmSetting, IsMeasuredReportedAndStoredInTheRecord) {
   EXPECT_EQ(metrics("a"), metrics("b"));
 }
 
-TEST_F(GemmSetting, AResumeTakesTheRunsOwnWhateverTheMachineRemembers) {
+TEST_F(GemmSetting, AResumeUsesTheRunsChoiceNotTheMachines) {
   const std::string text = recipe("dtype = 'bf16'");
   ASSERT_EQ(run(text, "a", false, 2), "");
   const std::string said = turn("a");

@@ -1,4 +1,4 @@
-// The step of a paused loop, and what the prompt shows of it.
+// The step of a paused loop as the prompt shows it.
 
 #include "lua/prompt/inspect_loop.h"
 

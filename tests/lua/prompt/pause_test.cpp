@@ -1,4 +1,4 @@
-// A run that pauses between two bodies, and goes on as if it had not.
+// A run that pauses between two bodies continues as if it had not.
 
 #include <csignal>
 
@@ -52,7 +52,7 @@ TEST_F(Pause, AVisitChangesNoBit) {
   EXPECT_EQ(read_file("visited/hf/model.safetensors"), read_file("plain/hf/model.safetensors"));
 }
 
-TEST_F(Pause, TheStepOfALaterLoopIsPausedAtThere) {
+TEST_F(Pause, AStepOfALaterLoopPausesInThatLoop) {
   const std::string text = two_phases("run:log(adamw:step(batch, later))");
   bool knows_later = false;
   ASSERT_EQ(run_with(text, "r", 3,

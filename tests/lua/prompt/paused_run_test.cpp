@@ -107,7 +107,7 @@ TEST_F(Steps, AStepReturnsTheMetricsThatARunLogs) {
   EXPECT_TRUE(paused_->done());
 }
 
-TEST_F(Steps, AgainGivesTheSameBitsWhereNothingChanged) {
+TEST_F(Steps, AgainGivesTheSameBitsIfNothingChanged) {
   open(head() + loop_);
   paused_->step();
   const Metrics second = sure(paused_->step());
@@ -187,7 +187,7 @@ for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, nll)
   EXPECT_EQ(paused_->pause().step, 2);
 }
 
-TEST_F(Steps, AnInterruptionLeavesTheBodyWhereItIs) {
+TEST_F(Steps, AnInterruptionLeavesTheBodyInPosition) {
   open(head() + "local turns = 0\nfor step, batch in run:steps(train, cfg.batch) do\n" +
        "  if step == 1 then for i = 1, 1e6 do turns = i end end\n" +
        "  run:log(adamw:step(batch, dpo))\nend\n");
@@ -229,7 +229,7 @@ TEST_F(Steps, SlowAnInterruptionInACallbackThatNeverEndsEndsTheRecipe) {
   EXPECT_TRUE(paused_->done());
 }
 
-TEST_F(Steps, AnErrorOfTheBodysOwnEndsTheRecipeAndKeepsNames) {
+TEST_F(Steps, AnErrorInTheBodyEndsTheRecipeAndKeepsNames) {
   open(head() + "for step, batch in run:steps(train, cfg.batch) do local x = step.y.z end\n");
   EXPECT_THROW(paused_->step(), LuaError);
   EXPECT_TRUE(paused_->done());

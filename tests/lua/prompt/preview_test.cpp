@@ -124,7 +124,7 @@ TEST_F(PreviewTest, AnObjectiveThatIsAnUpvalueCanBeAssigned) {
   EXPECT_EQ(value(*session, "seen"), "7");
 }
 
-TEST_F(PreviewTest, RunsToTheEndAndShowsTheNamesThere) {
+TEST_F(PreviewTest, RunsToTheEndAndShowsItsNames) {
   const auto session = open(head() + loop_ + "local last = 'here'");
   ASSERT_NE(session->pause(), nullptr);
   EXPECT_FALSE(session->resume());
@@ -180,7 +180,7 @@ TEST_F(PreviewTest, TheNextLoopIsReachedWithoutTheBodiesOfTheFirst) {
   EXPECT_FALSE(session->next_loop());
 }
 
-TEST_F(PreviewTest, ALoopInACoroutineOfTheRecipesOwnIsAnError) {
+TEST_F(PreviewTest, ALoopInsideTheRecipesCoroutineIsAnError) {
   const auto session = open(head() + "coroutine.wrap(function()\n" + loop_ + "end)()\n");
   ASSERT_NE(session->error(), nullptr);
   EXPECT_TRUE(has(session->error()->text(), "test.lua:18: "));

@@ -108,28 +108,28 @@ TEST_F(PromptTest, QuitLeaves) {
 
 TEST_F(PromptTest, CompletesNamesFieldsAndMethods) {
   say("margins = xrun.ones(4)\nsettings = { beta = 1, batch = { pairs = 2 } }");
-  EXPECT_EQ(ways("marg"), "0: margins");
-  EXPECT_EQ(ways("1 + settings.b"), "13: batch beta");
-  EXPECT_EQ(ways("settings.batch."), "15: pairs");
-  EXPECT_EQ(ways("margins:log_sig"), "8: log_sigmoid log_sigmoid_forward");
-  EXPECT_EQ(ways("margins.sh"), "8: shape");
-  EXPECT_EQ(ways("xrun.shuf"), "5: shuffle");
-  EXPECT_EQ(ways("xrun.ops.xrun.linear_h"), "14: linear_head");
-  EXPECT_EQ(ways("repea"), "0: repeat");
+  EXPECT_EQ(candidates("marg"), "0: margins");
+  EXPECT_EQ(candidates("1 + settings.b"), "13: batch beta");
+  EXPECT_EQ(candidates("settings.batch."), "15: pairs");
+  EXPECT_EQ(candidates("margins:log_sig"), "8: log_sigmoid log_sigmoid_forward");
+  EXPECT_EQ(candidates("margins.sh"), "8: shape");
+  EXPECT_EQ(candidates("xrun.shuf"), "5: shuffle");
+  EXPECT_EQ(candidates("xrun.ops.xrun.linear_h"), "14: linear_head");
+  EXPECT_EQ(candidates("repea"), "0: repeat");
 }
 
 TEST_F(PromptTest, CompletesThroughCallsByTheirDocStrings) {
-  EXPECT_EQ(ways("xrun.tensor({1, 2}):cumsu"), "20: cumsum cumsum_");
-  EXPECT_EQ(ways("xrun.ones(3):sum():tolis"), "19: tolist");
-  EXPECT_EQ(ways("xrun.policy('x'):token_lo"), "17: token_logprob");
-  EXPECT_EQ(ways("xrun.tokenizer('x'):enc"), "20: encode");
+  EXPECT_EQ(candidates("xrun.tensor({1, 2}):cumsu"), "20: cumsum cumsum_");
+  EXPECT_EQ(candidates("xrun.ones(3):sum():tolis"), "19: tolist");
+  EXPECT_EQ(candidates("xrun.policy('x'):token_lo"), "17: token_logprob");
+  EXPECT_EQ(candidates("xrun.tokenizer('x'):enc"), "20: encode");
 }
 
 TEST_F(PromptTest, CompletesKeywordsOfOperatorsAndOptions) {
   say("t = xrun.ones(4)");
-  EXPECT_EQ(ways("t:sum(-1, { keep"), "12: keepdim = ");
-  EXPECT_EQ(ways("xrun.tensor({ 1, 2 }, { dt"), "24: dtype = ");
-  EXPECT_EQ(ways("t:sum { keepdim = true, dty"), "24: dtype = ");
+  EXPECT_EQ(candidates("t:sum(-1, { keep"), "12: keepdim = ");
+  EXPECT_EQ(candidates("xrun.tensor({ 1, 2 }, { dt"), "24: dtype = ");
+  EXPECT_EQ(candidates("t:sum { keepdim = true, dty"), "24: dtype = ");
 }
 
 TEST_F(PromptTest, CompletesFilesInTextAndCommands) {
@@ -138,21 +138,21 @@ TEST_F(PromptTest, CompletesFilesInTextAndCommands) {
   std::filesystem::create_directories(folder / "pairs");
   write_file_atomic(folder / "pairs.jsonl", "");
   write_file_atomic(folder / "pa\x1b[31m", "");
-  EXPECT_EQ(ways("xrun.text('" + folder.string() + "/pa"),
+  EXPECT_EQ(candidates("xrun.text('" + folder.string() + "/pa"),
             "11: " + (folder / "pairs.jsonl").string() + " " + (folder / "pairs").string() + "/");
-  EXPECT_EQ(ways(":ti"), "0: :time ");
-  EXPECT_EQ(ways(":doc optim.l"), "5: optim.lr");
-  EXPECT_EQ(ways(":time xrun.shuf"), "11: shuffle");
-  EXPECT_EQ(ways("'no such folder/"), "1:");
+  EXPECT_EQ(candidates(":ti"), "0: :time ");
+  EXPECT_EQ(candidates(":doc optim.l"), "5: optim.lr");
+  EXPECT_EQ(candidates(":time xrun.shuf"), "11: shuffle");
+  EXPECT_EQ(candidates("'no such folder/"), "1:");
 }
 
 TEST_F(PromptTest, CompletionRunsNothingAndAnswersWithin30Milliseconds) {
   say("t = xrun.ones(4)\ntrap = setmetatable({}, { __index = function() error 'ran' end })");
-  ways("t:");  // reads the operators once
+  candidates("t:");  // reads the operators once
   const auto began = std::chrono::steady_clock::now();
   for (const char* text :
        {"t:", "t:s", "xrun.", "xrun.ops.aten.", "", "trap.x.y", "t:sum(-1, { "}) {
-    ways(text);
+    candidates(text);
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
   std::printf("a completion: %.2f ms\n", taken.count() / 7 * 1e3);

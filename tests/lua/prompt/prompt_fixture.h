@@ -28,7 +28,7 @@ class PromptTest : public testing::Test {
   }
   ~PromptTest() override { LuaState::set_interruptible(nullptr); }
 
-  // What the prompt answers; "failed: ..." of an error.
+  // The answer of the prompt; "failed: ..." for an error.
   std::string say(const std::string& input) {
     const PromptAnswer answer = prompt_->evaluate(input);
     return (answer.failed ? "failed: " : "") + answer.text;
@@ -39,8 +39,8 @@ class PromptTest : public testing::Test {
     ADD_FAILURE() << text << "\n  lacks: " << piece;
     return false;
   }
-  // The ways to complete a text at its end, as "begin: a b c".
-  std::string ways(const std::string& text, size_t most = 8) {
+  // The candidates for completing a text at its end, as "begin: a b c".
+  std::string candidates(const std::string& text, size_t most = 8) {
     const Completions found = prompt_->complete(text, text.size());
     std::string out = std::to_string(found.begin) + ":";
     for (size_t i = 0; i < found.candidates.size() && i < most; ++i) out += " " + found.candidates[i].text;

@@ -1,4 +1,4 @@
-// What inputs give, where names live, what errors say, how a computation is stopped.
+// Inputs at a prompt: their values, the scope of names, error messages, interruption.
 
 #include <csignal>
 #include <fstream>
@@ -92,7 +92,7 @@ TEST_F(PromptTest, ANanHasNoSign) {
   EXPECT_EQ(say("xrun.tensor({ 0/0, -(0/0) })"), "f32[2] cpu\n [nan, nan]");
 }
 
-TEST_F(PromptTest, KnowsWhenAnInputWantsMoreLines) {
+TEST_F(PromptTest, DetectsIncompleteInput) {
   for (const char* more :
        {"for i = 1, 3 do", "f(", "x =", "1 +", "{ 1,", "function f()\n  return 1", "if x then",
         "[[a", "--[[ a", ":time for i = 1, 3 do", "return {"}) {
@@ -147,7 +147,7 @@ TEST_F(PromptTest, AFramesNamesComeFirstAndAreAssignedInPlace) {
   EXPECT_EQ(say("gone"), "nil");
   say("local beta = 0.25");
   EXPECT_EQ(frame->beta_, 0.25);
-  EXPECT_EQ(ways("bet"), "0: beta");
+  EXPECT_EQ(candidates("bet"), "0: beta");
   prompt_->set_names(nullptr);
   EXPECT_EQ(say("beta"), "1");
 }
@@ -161,7 +161,7 @@ TEST_F(PromptTest, AVerbHidesTheFramesName) {
   EXPECT_EQ(say("beta()"), "12");
 }
 
-TEST_F(PromptTest, AFunctionTypedHereOutlivesThePrompt) {
+TEST_F(PromptTest, AFunctionTypedAtThePromptOutlivesIt) {
   say("scale = 3");
   say("function twice(x) return scale * x end");
   ASSERT_TRUE(prompt_->push_name("twice"));
@@ -189,7 +189,7 @@ TEST_F(PromptTest, VerbsWorkOnlyAtAPrompt) { EXPECT_THROW(Prompt::of(prompt_->lu
 
 class PromptInterruption : public PromptTest {
  protected:
-  // What an input answers that is stopped after 50 ms; fails if that takes a second.
+  // The answer to an input that is interrupted after 50 ms; fails if stopping takes a second.
   std::string stopped(const std::string& input) {
     std::thread sender([] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));

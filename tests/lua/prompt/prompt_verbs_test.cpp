@@ -40,8 +40,8 @@ TEST_F(Verbs, AValueThatCannotBeShownIsStillAssigned) {
   EXPECT_EQ(say("best"), "2");
 }
 
-// What the text says first, in a comment or of another loop, is not what trains here.
-TEST_F(Verbs, TheObjectiveIsThatOfThePausedLoop) {
+// Calls in comments and in other loops are not the objective of this loop.
+TEST_F(Verbs, TheObjectiveBelongsToThePausedLoop) {
   open(head() + R"(
 -- was: adamw:step(batch, other)
 local function other(p) return 0 * policy:logprob(p.chosen) end
@@ -54,7 +54,7 @@ end
   for (int i = 0; i < 2 && paused_->pause().loop->first_step == 0; ++i) say("step()");
   say("step()");
   EXPECT_TRUE(says("rows{ n = 1 }", "loss of dpo of"));
-  // What the name holds now counts.
+  // The current value of the name is used.
   say("dpo = function(p) return 0 * policy:logprob(p.chosen) + 5 end");
   EXPECT_TRUE(says("rows{ n = 1 }", "5"));
 }
@@ -120,7 +120,7 @@ TEST_F(Verbs, RowsComeWithFileAndLine) {
 }
 
 // A row of pairs.jsonl has a prompt and two answers; none is cut to a column of a table.
-TEST_F(Verbs, RowsShowPromptAndAnswersOnLinesOfTheirOwn) {
+TEST_F(Verbs, RowsShowPromptAndAnswersOnSeparateLines) {
   open(head() + loop_);
   const std::string text = say("rows{ n = 1 }");
   for (const char* label : {"\n  prompt    ", "\n  chosen    ", "\n  rejected  "}) {

@@ -1,4 +1,4 @@
-// :reload begins a recipe again from its file, where it was.
+// :reload restarts a recipe from its file and returns to the same step.
 
 #include "tests/lua/prompt/verbs_fixture.h"
 
@@ -51,7 +51,7 @@ TEST_F(Reload, ReadsModulesAgain) {
   EXPECT_EQ(say("part.size"), "2");
 }
 
-TEST_F(Reload, AnErrorOnTheWayLosesNoWeights) {
+TEST_F(Reload, AnErrorDuringTheReplayLosesNoWeights) {
   open(head() + loop_);
   say("step()");
   const std::string second = say("step()");
@@ -67,7 +67,7 @@ TEST_F(Reload, AnErrorOnTheWayLosesNoWeights) {
   EXPECT_EQ(reloaded.substr(0, reloaded.find("perf/")), second.substr(0, second.find("perf/")));
 }
 
-TEST_F(Reload, OfATextThatDidNotLoadKeepsItsSettings) {
+TEST_F(Reload, ARecipeThatDidNotLoadKeepsItsSettings) {
   open("local a = = 1\n", {"beta=0.7"});
   EXPECT_FALSE(session_->resolved());
   write_file_atomic("test.lua", head() + loop_);

@@ -87,7 +87,7 @@ TEST_F(StandIn, AViewAndItsBatchAgreeWhateverThePacking) {
 }
 
 // Two folders of one name are two models, and what no optimizer trains has no gradient.
-TEST_F(StandIn, ATeacherIsAnotherModelAndNoLeaf) {
+TEST_F(StandIn, ATeacherIsAnotherModelAndNotALeaf) {
   std::filesystem::create_directory("other");
   std::filesystem::copy("tiny", "other/tiny", std::filesystem::copy_options::recursive);
   const auto session = open(head() + R"(

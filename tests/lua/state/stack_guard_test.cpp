@@ -54,7 +54,7 @@ TEST_F(StackGuardTest, WorksOnAThreadWithItsOwnStack) {
   }).join();
 }
 
-TEST_F(StackGuardTest, GuardedFunctionsBehaveLikeLuas) {
+TEST_F(StackGuardTest, GuardedFunctionsBehaveLikePlainLua) {
   EXPECT_EQ(run("return ('abc'):gsub('b', function(c) return c:upper() end)"), "aBc, 1");
   EXPECT_EQ(run("local t = {3, 1, 2} table.sort(t) return table.concat(t, ' ')"), "1 2 3");
   EXPECT_EQ(

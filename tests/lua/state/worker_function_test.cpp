@@ -1,4 +1,4 @@
-// The Lua that functions over rows see.
+// The Lua environment of functions over rows.
 
 #include "lua/state/worker_function.h"
 
@@ -61,7 +61,7 @@ TEST(WorkerFunction, TableKeysCannotBeSorted) {
             "false true 9 10 a b ");
 }
 
-TEST(WorkerFunction, SeesNoClockFileOrRandomNumber) {
+TEST(WorkerFunction, CannotReadAClockFilesOrRandomNumbers) {
   for (const char* name : {"os", "io", "gcinfo", "collectgarbage", "require", "math.random"}) {
     expect_error(std::string("return ") + name + "()", "");
   }

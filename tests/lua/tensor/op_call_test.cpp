@@ -80,7 +80,7 @@ TEST_F(OpCall, Int64LiteralsKeepEveryBit) {
   EXPECT_EQ(run("return xrun.full({1}, 9007199254740993LL):remainder(10):item()"), "3");
 }
 
-TEST_F(OpCall, NumbersBecomeTensorsOnlyWherePyTorchLetsThem) {
+TEST_F(OpCall, NumbersBecomeTensorsOnlyWherePyTorchAllowsIt) {
   EXPECT_EQ(run("return xrun.tensor{1.5}:add(2, {alpha = 2}):item()"), "5.5");
   error_has("return xrun.tensor{1.5}:maximum(2)", "argument `other` got 2, wanted Tensor");
 }
@@ -166,7 +166,7 @@ TEST_F(OpCall, WithoutAnOverloadTheBestCandidatesAndTheirFailuresAreShown) {
             "  operand 1 = f32[2,3] cpu");
 }
 
-TEST_F(OpCall, AGeneratedNamespaceReachesLibrariesOfOurOwn) {
+TEST_F(OpCall, AGeneratedNamespaceReachesOurOwnLibraries) {
   error_has("return xrun.ops.xrun.no_such_operator", "there is no operator xrun::no_such_operator");
 }
 
@@ -180,7 +180,7 @@ TEST_F(OpCall, RandomFactoriesFollowTheSeed) {
             "true");
 }
 
-TEST_F(OpCall, TheHeadTellsARecipeEntropyAndTopKOfItsRows) {
+TEST_F(OpCall, HeadReturnsEntropyAndTopK) {
   EXPECT_EQ(run("local x, w = xrun.ones({1, 2}, {requires_grad = true}), xrun.zeros{4, 2}\n"
                 "local rows = xrun.zeros({1}, {dtype = 'i64'})\n"
                 "local logprob, entropy, lse, top, id = xrun.ops.xrun.linear_head(\n"
@@ -192,7 +192,7 @@ TEST_F(OpCall, TheHeadTellsARecipeEntropyAndTopKOfItsRows) {
             "true, 0, 1, 0");
 }
 
-TEST_F(OpCall, AttentionTellsARecipeItsLogSumExp) {
+TEST_F(OpCall, AttentionReturnsLogSumExp) {
   EXPECT_EQ(run("local q = xrun.ones({2, 1, 4}, {requires_grad = true})\n"
                 "local out, lse = xrun.ops.xrun.varlen_attention_lse(q, q, q, {0, 2}, 0.5)\n"
                 "lse[0][1]:backward()\n"

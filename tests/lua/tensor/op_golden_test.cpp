@@ -23,7 +23,7 @@ class OpGolden : public LuaTest {
   }
 };
 
-TEST_F(OpGolden, EveryExpressionGivesPyTorchsNumbers) {
+TEST_F(OpGolden, EveryExpressionMatchesPyTorch) {
   const Json golden = read_json(source_path("tests/golden/lua_ops.json"));
   for (const Json& row : golden.at("cases").as_array()) {
     const std::string& lua = row.at("lua").as_string();

@@ -24,7 +24,7 @@ class TensorScopes : public LuaTest {
   TensorLedger& ledger() { return state_.service<TensorLedger>(); }
 };
 
-TEST_F(TensorScopes, CloseAllButWhatIsReturned) {
+TEST_F(TensorScopes, CloseAllButReturnedTensors) {
   error_has(
       "local kept, lost\n"
       "kept = xrun.scope(function() lost = xrun.ones(2); return lost + 1 end)\n"
@@ -69,7 +69,7 @@ TEST_F(TensorScopes, ReleaseEveryByte) {
   EXPECT_EQ(ledger().live_tensors(), 0);
 }
 
-TEST_F(TensorScopes, TheByteDebtCollectsWhatLuaCannotSee) {
+TEST_F(TensorScopes, TheByteDebtCollectsMemoryThatLuaCannotSee) {
   run("for i = 1, 400 do local t = xrun.zeros(1000, 1000) end");
   EXPECT_GE(ledger().collections(), 10);
   EXPECT_LE(ledger().live_bytes(), int64_t{80} << 20);

@@ -38,7 +38,7 @@ TEST_F(TensorValue, AListOfDoublesIsNotRounded) {
   EXPECT_EQ(run("return xrun.tensor(0.1, {dtype = 'f64'}):item() == 0.1"), "true");
 }
 
-TEST_F(TensorValue, ListsGoInAndOut) {
+TEST_F(TensorValue, ListsRoundTrip) {
   EXPECT_EQ(run("local l = xrun.tensor{{1, 2}, {3, 4}}:tolist(); return l[2][1], #l"), "3, 2");
   EXPECT_EQ(run("return xrun.tensor{true, false}.dtype, xrun.tensor{}.shape[1]"), "bool, 0");
   EXPECT_EQ(run("return xrun.tensor({1, 2}, {dtype = 'f32'}):mean():item()"), "1.5");
@@ -72,7 +72,7 @@ TEST_F(TensorValue, GradientsFlowThroughLua) {
   error_has("xrun.ones(1):backward()", "no input of it requires grad");
 }
 
-TEST_F(TensorValue, NoGradRecordsNothingAndPassesResultsOn) {
+TEST_F(TensorValue, NoGradRecordsNothingAndReturnsResults) {
   EXPECT_EQ(run("local x = xrun.ones({1}, {requires_grad = true})\n"
                 "local a, b = xrun.no_grad(function(k) return x * k, k end, 3)\n"
                 "return a.requires_grad, b, (x * 2).requires_grad"),
@@ -83,7 +83,7 @@ TEST_F(TensorValue, NoGradRecordsNothingAndPassesResultsOn) {
             "true");
 }
 
-TEST_F(TensorValue, PropertiesThatAreReadOnlyStaySo) {
+TEST_F(TensorValue, ReadOnlyPropertiesCannotBeSet) {
   error_has("xrun.ones(2).shape = {1}", "`shape` of a Tensor is read-only");
 }
 

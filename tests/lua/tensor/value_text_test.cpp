@@ -19,7 +19,7 @@ class ValueText : public LuaTest {
   }
 };
 
-TEST_F(ValueText, NumbersAreWholeWhereTheyCanBe) {
+TEST_F(ValueText, WholeNumbersHaveNoFraction) {
   EXPECT_EQ(text("3"), "3");
   EXPECT_EQ(text("-2^53"), "-9.007199254741e+15");
   EXPECT_EQ(text("0.1"), "0.1");
@@ -34,7 +34,7 @@ TEST_F(ValueText, TextIsQuotedAsLuaReadsIt) {
   EXPECT_EQ(text("('x'):rep(5000)").substr(1995), "xxxxxx\"... (5,000 bytes)");
 }
 
-TEST_F(ValueText, TablesAreSortedAndOnOneLineWhereTheyFit) {
+TEST_F(ValueText, TablesAreSortedAndOnOneLineIfTheyFit) {
   EXPECT_EQ(text("{ 1, 2, b = 'x', a = true, [10] = 3, ['a b'] = 1, ['end'] = 2 }"),
             "{ 1, 2, [10] = 3, a = true, [\"a b\"] = 1, b = \"x\", [\"end\"] = 2 }");
   EXPECT_EQ(text("{}"), "{}");
@@ -42,7 +42,7 @@ TEST_F(ValueText, TablesAreSortedAndOnOneLineWhereTheyFit) {
             "{\n  pairs = 8,\n  tokens = { 1, 2 },\n}");
 }
 
-TEST_F(ValueText, LongListsFillLinesAndSayWhatIsLeftOut) {
+TEST_F(ValueText, LongListsFillLinesAndCountTheRest) {
   EXPECT_EQ(text("(function() local t = {} for i = 1, 100 do t[i] = i end return t end)()",
                  {.width = 30, .most_members = 12}),
             "{\n  1, 2, 3, 4, 5, 6, 7, 8, 9,\n  10, 11, 12, ... 88 more,\n}");
@@ -67,7 +67,7 @@ TEST_F(ValueText, FunctionsShowParametersFileAndLine) {
   EXPECT_TRUE(text("xrun.scope").starts_with("function xrun.scope(f: function, ...)"));
 }
 
-TEST_F(ValueText, ATablesOwnTextIsUsed) {
+TEST_F(ValueText, ATablesToStringIsUsed) {
   EXPECT_EQ(text("setmetatable({}, { __tostring = function() return 'me\\27' end })"), "me<1B>");
   EXPECT_THROW(text("setmetatable({}, { __tostring = function() error 'no' end })"), LuaError);
 }

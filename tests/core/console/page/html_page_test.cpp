@@ -40,7 +40,7 @@ TEST(HtmlPage, ColorsStandOutFromThePaperAndThePanels) {
   EXPECT_EQ(series_color(8), "var(--series-0)");
 }
 
-TEST(HtmlPage, EscapesWhatWouldBeMarkup) {
+TEST(HtmlPage, EscapesMarkup) {
   EXPECT_EQ(html_escape("<b a=\"1\" c='2'>&amp;"),
             "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;");
   EXPECT_EQ(html_escape(""), "");
@@ -53,7 +53,7 @@ TEST(HtmlPage, ShowsControlsAndInvalidBytesAsCharacters) {
             "&lt;00&gt;&lt;1B&gt;[2J&lt;FF&gt;&lt;U+202E&gt;evil");
 }
 
-TEST(HtmlPage, RefersToNothingElsewhereAndRunsOnlyItsScript) {
+TEST(HtmlPage, LoadsNothingExternalAndRunsOnlyItsScript) {
   const std::string page =
       html_page({.title = "a < b", .body = "<p>x</p>", .style = "p { }", .script = "let a = 1;"});
   EXPECT_TRUE(page.starts_with("<!DOCTYPE html>\n"));

@@ -66,7 +66,7 @@ TEST(Report, HasEverySectionOfARun) {
 }
 
 // The two sides of a pair share a chart of one run, and have one each of several.
-TEST(Report, SeveralRunsAreDrawnOverEachOther) {
+TEST(Report, SeveralRunsShareTheirCharts) {
   const std::vector<std::string> metrics = {"train/reward_chosen", "train/reward_rejected"};
   const RunFiles runs[] = {run_of("a", metrics, 100), run_of("b", metrics, 100)};
   const std::string both = report_page(runs);

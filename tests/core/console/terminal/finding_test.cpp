@@ -62,7 +62,7 @@ TEST(Finding, WrapsToATerminal) {
             "ok       memory\n  one two three four\n  five six seven\n  eight\n");
 }
 
-TEST(Finding, IsTroubleOnlyIfNeeded) {
+TEST(Finding, OnlyMissingAndWrongAreTrouble) {
   EXPECT_FALSE(any_trouble({kMissing}));
   EXPECT_FALSE(any_trouble({{Verdict::kNote, "a", "b"}, {Verdict::kOk, "a", "b"}}));
   EXPECT_TRUE(any_trouble({kMissing, {Verdict::kWrong, "a", "b"}}));

@@ -8,7 +8,7 @@
 namespace xrun::input_lines_test {
 namespace {
 
-// What PlainLines makes of bytes in a pipe: inputs with the lines on which they begin.
+// Inputs that PlainLines reads from bytes in a pipe, each with its first line number.
 std::vector<std::pair<int, std::string>> inputs_of(std::string_view bytes) {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);

@@ -45,7 +45,7 @@ class LineEditorTest : public testing::Test {
         last = request;
     }
   }
-  // The text with | where the cursor stands.
+  // The text with | at the cursor.
   std::string text() const {
     std::string text = editor_->text();
     return text.insert(editor_->cursor(), "|");
@@ -74,7 +74,7 @@ TEST_F(LineEditorTest, KeysMoveAndEditByCharacters) {
 }
 
 TEST_F(LineEditorTest, ACombinedCharacterIsOneStep) {
-  feed("ae\xCC\x81z");  // e with an acute accent of its own
+  feed("ae\xCC\x81z");  // e with a separate acute accent
   feed("\x1b[D\x7f");
   EXPECT_EQ(text(), "a|z");
 }
@@ -102,7 +102,7 @@ TEST_F(LineEditorTest, UndoRemovesCharactersThatWereTypedTogether) {
   EXPECT_EQ(text(), "|");
 }
 
-TEST_F(LineEditorTest, EnterEndsAWholeInputAndIndentsAnUnfinishedOne) {
+TEST_F(LineEditorTest, EnterEndsACompleteInputAndIndentsAnUnfinishedOne) {
   EXPECT_EQ(feed("x\r"), EditorRequest::kAccept);
   editor_->reset();
   EXPECT_EQ(feed("for i do\rf()\r"), EditorRequest::kNone);
@@ -111,7 +111,7 @@ TEST_F(LineEditorTest, EnterEndsAWholeInputAndIndentsAnUnfinishedOne) {
   EXPECT_EQ(text(), "for i do\n  f()\nend|");
 }
 
-TEST_F(LineEditorTest, AClosingWordGoesToTheLeftOfItsBlock) {
+TEST_F(LineEditorTest, AClosingWordIsDedentedToItsBlock) {
   feed("for i do\rend");
   EXPECT_EQ(text(), "for i do\nend|");
   EXPECT_EQ(feed("\r"), EditorRequest::kAccept);
@@ -124,7 +124,7 @@ TEST_F(LineEditorTest, APasteKeepsItsLinesAndWaitsForEnter) {
   EXPECT_EQ(text(), "a = 1|\nb = 2");
 }
 
-TEST_F(LineEditorTest, UpFindsInputsWithTheSameBeginning) {
+TEST_F(LineEditorTest, UpFindsInputsWithTheSamePrefix) {
   for (const char* input : {"step()", "x = 1", "step(2)"}) history_.add(input);
   editor_->reset();
   feed("st\x1b[A");
@@ -137,7 +137,7 @@ TEST_F(LineEditorTest, UpFindsInputsWithTheSameBeginning) {
   EXPECT_EQ(text(), "st|");
 }
 
-TEST_F(LineEditorTest, SearchFindsOlderInputsAndCanBeTakenBack) {
+TEST_F(LineEditorTest, SearchFindsOlderInputsAndCanBeUndone) {
   for (const char* input : {"local a = sum(x)", "y", "sum(z)"}) history_.add(input);
   editor_->reset();
   feed("keep\x12sum");

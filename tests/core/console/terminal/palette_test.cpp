@@ -37,7 +37,7 @@ TEST(WeightStep, FollowsTheScale) {
   EXPECT_EQ(weight_step(std::numeric_limits<double>::quiet_NaN()), WeightStep::kVeryNegative);
 }
 
-TEST(Palette, EveryPageColourReadsWithItsText) {
+TEST(Palette, EveryPageColourContrastsWithItsText) {
   for (int i = 1; i < kWeightSteps; ++i) {
     const WeightColor& color = weight_color(static_cast<WeightStep>(i));
     EXPECT_GE(contrast(color.light, "#1a1a1a"), 7) << color.name;
@@ -45,7 +45,7 @@ TEST(Palette, EveryPageColourReadsWithItsText) {
   }
 }
 
-TEST(Palette, StepsDifferInEveryForm) {
+TEST(Palette, StepsDifferInEveryRendering) {
   for (int i = 0; i < kWeightSteps; ++i) {
     for (int k = 0; k < i; ++k) {
       const WeightColor& a = weight_color(static_cast<WeightStep>(i));
@@ -57,7 +57,7 @@ TEST(Palette, StepsDifferInEveryForm) {
   }
 }
 
-TEST(Palette, NeighboursAreToldApartAndSpecialTokensUnderlined) {
+TEST(Palette, NeighboursAreDistinctAndSpecialTokensUnderlined) {
   EXPECT_EQ(paint_weight("a", WeightStep::kOne, {}, ColorDepth::k16), "\x1b[30;42ma\x1b[0m");
   EXPECT_EQ(paint_weight("a", WeightStep::kOne, {true, true, true}, ColorDepth::k256),
             "\x1b[3;4;30;48;5;77ma\x1b[0m");

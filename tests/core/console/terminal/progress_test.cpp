@@ -78,7 +78,7 @@ TEST(RunProgress, RatesFollowAnExponentialMean) {
   EXPECT_EQ(screen.take(), "\r\x1b[Kstep 21  91 tokens/s");
 }
 
-TEST(RunProgress, PrintsRareLinesIntoAFile) {
+TEST(RunProgress, PrintsFewLinesToAFile) {
   Screen screen(false);
   RunProgress progress(screen.console, screen.clock);
   int lines = 0;

@@ -91,7 +91,7 @@ TEST(OpeningReport, BreaksProseAtBlanksOnATerminal) {
             "generation marks\n");
 }
 
-TEST(OpeningReport, LeavesOutWhatIsUnknown) {
+TEST(OpeningReport, OmitsUnknownFacts) {
   OpeningReport report;
   report.recipe = "recipes/dpo.lua";
   report.ledger = "source  rows\na.jsonl  300\n";

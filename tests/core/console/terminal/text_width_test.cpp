@@ -49,7 +49,7 @@ TEST(TextCharacter, IncludesItsCombiningMarks) {
   EXPECT_EQ(text_character("\U0001F1EB\U0001F1F7\U0001F1EB", 0).size, 8u);
 }
 
-TEST(CutToWidth, EndsWithAnEllipsisAndUnpaints) {
+TEST(CutToWidth, EndsWithAnEllipsisAndResetsTheColour) {
   EXPECT_EQ(cut_to_width("abcdef", 6), "abcdef");
   EXPECT_EQ(cut_to_width("abcdef", 4), "abc…");
   EXPECT_EQ(cut_to_width("日本語", 4), "日…");

@@ -75,13 +75,13 @@ TEST(BadRowLog, ACacheListsEveryBadRowAndItsLedgerNamesTheFile) {
 
 class FilteredToys : public ToyEncoder {
  public:
-  void encode_value(const Json& row, const std::string& place, EncodedRow& out) const override {
-    ToyEncoder::encode_value(row, place, out);
-    if (line_of(place) % 2 == 0) throw RowRefusal(kFilteredReason, "even");
+  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+    ToyEncoder::encode_value(row, location, out);
+    if (line_of(location) % 2 == 0) throw RowRefusal(kFilteredReason, "even");
   }
 };
 
-TEST(BadRowLog, RowsThatAFilterLeavesOutAreCountedAndNotBad) {
+TEST(BadRowLog, FilteredRowsAreCountedAndNotBad) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(60)));
   const fs::path dir =

@@ -1,5 +1,5 @@
-// Kills, failing disks and interruptions: whatever happens to a build, a later one ends with the
-// bytes of a build to which nothing happened.
+// Kills, failing disks and interruptions: after any of them, a later build
+// ends with the bytes of an undisturbed one.
 
 #include "core/data/cache/cache_build.h"
 

@@ -25,7 +25,7 @@ std::string changed_file(int64_t n) {
   return bytes;
 }
 
-TEST(CacheChange, AFileThatChangesMeanwhileIsRefusedAndRestoredGivesItsRows) {
+TEST(CacheChange, AFileThatChangesDuringABuildIsRefusedUntilRestored) {
   const ScratchFolder folder;
   const std::string path = folder.write("toys.jsonl", toy_file(500));
   const CacheSource source = toy_source(path);

@@ -61,7 +61,7 @@ TEST_F(CacheFolderTest, FinishedInterruptedAndDamagedCachesAreListed) {
   }
 }
 
-TEST_F(CacheFolderTest, ACacheThatIsBeingBuiltIsListedSoAndNotRemoved) {
+TEST_F(CacheFolderTest, ACacheBeingBuiltIsListedAsSuchAndNotRemoved) {
   const fs::path dir = interrupt("a.jsonl", 900);
   {
     const FileLock builder(dir / kLockName, false);
@@ -83,7 +83,7 @@ TEST_F(CacheFolderTest, AnOpenCacheIsReadableAfterItsRemoval) {
   EXPECT_EQ(reader.value<int64_t>(reader.find(0), line), 1);
 }
 
-TEST_F(CacheFolderTest, TheRestOfAKilledRemovalIsRemovedByTheNextOne) {
+TEST_F(CacheFolderTest, TheNextRemovalFinishesAKilledOne) {
   const fs::path dir = build("a.jsonl", 10);
   const fs::path aside = dir.string() + ".removed";
   fs::copy(dir, aside);

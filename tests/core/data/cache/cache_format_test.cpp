@@ -63,8 +63,8 @@ TEST_F(CacheFormat, AReaderWrittenFromTheDocumentReadsTheSameRows) {
 class NumberedRows : public RowEncoder {
  public:
   NumberedRows() : RowEncoder({}) {}
-  void encode_value(const Json&, const std::string& place, EncodedRow& out) const override {
-    const int32_t line = static_cast<int32_t>(line_of(place));
+  void encode_value(const Json&, const std::string& location, EncodedRow& out) const override {
+    const int32_t line = static_cast<int32_t>(line_of(location));
     for (int32_t i = 0; i <= line % 5; ++i) {
       out.streams[0].ids.push_back(line * 700 + i);
       out.streams[0].trained.push_back(i % 2);
@@ -79,7 +79,7 @@ class NumberedRows : public RowEncoder {
   }
 };
 
-TEST_F(CacheFormat, TheColumnsOfEveryRowTypeAreThoseOfTheDocument) {
+TEST_F(CacheFormat, ColumnsOfEveryRowTypeMatchTheDocument) {
   if (std::system("python3 -c 0 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
   for (int kind = 0; kind <= static_cast<int>(RowKind::kFeedback); ++kind) {
     CacheSource source = toy_source(folder_.write("toys.jsonl", toy_file(100)), 900);

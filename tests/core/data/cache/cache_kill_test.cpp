@@ -1,5 +1,5 @@
-// kill -9 at random moments of a build: what was committed is never lost and never done again, and
-// the finished cache has the bytes of an undisturbed build.
+// kill -9 at random times of a build: committed rows are never lost and never built twice, and the
+// finished cache has the bytes of an undisturbed build.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

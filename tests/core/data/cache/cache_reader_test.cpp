@@ -171,7 +171,7 @@ TEST_F(ToyCache, RefusesARowOutOfRange) {
   EXPECT_NE(error_of([&] { reader.find(-1); }), "");
 }
 
-// A head whose checksum is right but whose places are not: no length in it is believed.
+// A header with a correct checksum and wrong offsets: no length in it is trusted.
 TEST(ShardHeader, ColumnsOutsideTheFileAreRefused) {
   ShardData data({{"offsets", ColumnType::kI64, -1}, {"text", ColumnType::kU8, 0}});
   data.push_elements(1, "hello");

@@ -1,4 +1,4 @@
-// A build that ends without a fault of its data keeps its committed shards.
+// A build that stops for a reason other than its data keeps its committed shards.
 
 #include <gtest/gtest.h>
 

@@ -44,7 +44,7 @@ TEST_F(FileDigestsTest, AFileIsReadOnce) {
   EXPECT_EQ(digest(FileDigests(dir_)), Found(hash_hex("rows"), false));
 }
 
-TEST_F(FileDigestsTest, AFileThatChangedJustNowIsNotRemembered) {
+TEST_F(FileDigestsTest, ARecentlyChangedFileIsNotRemembered) {
   const FileDigests digests(dir_);
   EXPECT_TRUE(digest(digests).second);
   EXPECT_TRUE(digest(digests).second);

@@ -45,7 +45,7 @@ class SidecarTest : public testing::Test {
   SidecarKey key_;
 };
 
-TEST_F(SidecarTest, GivesBackWhatAnotherOpeningAdded) {
+TEST_F(SidecarTest, ReadsValuesThatAnotherOpeningAdded) {
   Sidecar sidecar = open();
   EXPECT_FALSE(Sidecar::exists(folder_.path(), key_));
   add(sidecar, {7, 1, 99}, -12.5f);
@@ -196,7 +196,7 @@ TEST_F(SidecarTest, AFullDiskIsAnErrorThatKeepsTheValues) {
   EXPECT_EQ(find(open(), {1, 0, 1}), -1.f);
 }
 
-TEST_F(SidecarTest, RefusesAFolderWhoseKeyIsAnother) {
+TEST_F(SidecarTest, RefusesAFolderOfAnotherKey) {
   std::ofstream(open().dir() / "key.json") << "{\"weights\":\"other\"}";
   try {
     open();

@@ -55,7 +55,7 @@ TEST_F(DataSets, PacksHoldWholePairsWithTheirTrainedTokens) {
 }
 
 // A cache whose manifest denies its largest id: no number in it is believed where packs are made.
-TEST_F(DataSets, AnIdBeyondTheVocabularyReachesNoPack) {
+TEST_F(DataSets, AnIdBeyondTheVocabularyNeverReachesAPack) {
   DataOptions asked = options(numbered_pairs(2));
   const fs::path dir = open(asked).cache_dirs()[0];
   CacheManifest manifest = read_manifest(dir, kManifestName);
@@ -181,7 +181,7 @@ TEST_F(DataSets, AnExtraColumnOfMixedTypesDropsTheOtherRows) {
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("bad_extra_column"), 1);
 }
 
-TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsLeftOutWithANote) {
+TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   DataOptions opened = options(pair_row("q", "a", "b", ",\"tag\":\"t\"") +
                                pair_row("q", "c", "d", ",\"k\":1,\"tag\":\"u\""));
   opened.sources[0].keep = {"k", "tag"};

@@ -12,7 +12,7 @@ std::vector<std::string> roles(const RowTrace::Stream& stream) {
   return out;
 }
 
-TEST_F(DataSetTrace, ARowsStreamsAreThoseOfItsCache) {
+TEST_F(DataSetTrace, StreamsOfARowMatchItsCache) {
   const DataSet set = open(numbered_pairs(40));
   const std::vector<RowTrace> traces = set.trace({7, 3, 39}, tokenizer());
   ASSERT_EQ(traces.size(), 3u);

@@ -1,5 +1,5 @@
 // Kills, and failing reads and writes, of a source as recipes open it: a tokenizer, a compiled
-// template, a transform. Whatever happens, a later opening ends with the bytes of an undisturbed
+// template, a transform. A later opening always ends with the bytes of an undisturbed
 // one.
 
 #include <gtest/gtest.h>

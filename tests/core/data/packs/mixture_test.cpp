@@ -37,7 +37,7 @@ TEST(Mixture, UnshuffledSourcesAreNeverARowBeyondTheirShare) {
 }
 
 // Levanter's staged vectors: two sources of five rows; .5 .5, from row 20 on 1 0.
-TEST(Mixture, StagesThatComeTooLateChangeNoLength) {
+TEST(Mixture, StagesAfterTheEndDoNotChangeTheLength) {
   const Mixture mixture({{0, {0.5, 0.5}}, {20, {1, 0}}}, 1, 0, false, 10);
   EXPECT_EQ(mixture.length_for(0, 5), 9);
   EXPECT_EQ(mixture.length_for(1, 5), 10);  // all_exhausted
@@ -57,7 +57,7 @@ TEST(Mixture, AStageStartsAtItsStep) {
   EXPECT_EQ(mixture(100).draw < 2048, true);
 }
 
-TEST(Mixture, OneStageIsTheMixtureOfItsWeights) {
+TEST(Mixture, OneStageEqualsTheMixtureOfItsWeights) {
   const Mixture plain({2, 3, 1}, 9, true, 64);
   const Mixture staged({{0, {2, 3, 1}}}, 5, 9, true, 64);
   for (int64_t i = 0; i < 1000; ++i) {
@@ -91,7 +91,7 @@ TEST(Mixture, ABlockIsSharedOutByLargestRemainder) {
 }
 
 // Every source's draws are 0, 1, 2, ... over all stages, whatever their borders.
-TEST(Mixture, NoDrawIsLeftOutOrRepeatedAcrossStages) {
+TEST(Mixture, NoDrawIsSkippedOrRepeatedAcrossStages) {
   for (const int64_t step_rows : {1, 7, 10, 33}) {
     for (const bool shuffle : {false, true}) {
       const Mixture mixture({{0, {3, 1, 0}}, {13, {1, 1, 1}}, {17, {0, 1, 2}}, {60, {1, 0, 1}}},
@@ -121,7 +121,7 @@ TEST(Mixture, AStageHoldsItsOwnShares) {
   EXPECT_EQ(after[0], 130);  // 13 of each 64
 }
 
-TEST(Mixture, TheStreamOfALengthHoldsTheDrawsAskedFor) {
+TEST(Mixture, AStreamHoldsTheRequestedDraws) {
   const Mixture mixtures[] = {{{1, 3}, 7, true}, {{{0, {1, 3}}, {40, {3, 1}}}, 25, 7, true, 64}};
   for (const Mixture& mixture : mixtures) {
     for (const int64_t wanted : {1, 200, 250, 257, 700}) {
@@ -173,7 +173,7 @@ TEST(Mixture, RefusesStagesOutOfOrder) {
             "mixture.stages[2].start is 2305843009213693952, beyond 2^62 rows");
 }
 
-TEST(Mixture, ReachesIndicesFarBehindManyStages) {
+TEST(Mixture, ReachesIndicesFarBeyondManyStages) {
   std::vector<MixtureStage> stages;
   for (int64_t s = 0; s < 1000; ++s) stages.push_back({s * 1000, {1.0 + (s % 3), 2}});
   const Mixture mixture(stages, 8, 1, true);

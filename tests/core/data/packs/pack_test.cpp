@@ -88,7 +88,7 @@ TEST(BestFitDecreasing, PutsEveryItemInOnePackWithinTheCapacity) {
 }
 
 // Many packs of equal room, empty items, capacities far beyond the items and below them.
-TEST(BestFitDecreasing, GivesThePacksOfItsDefinition) {
+TEST(BestFitDecreasing, MatchesItsDefinition) {
   const int64_t capacities[] = {1, 7, 64, 100, 4095, 4096, 100000, int64_t{1} << 40};
   for (uint64_t round = 0; round < 160; ++round) {
     const int64_t capacity = capacities[round % 8];
@@ -118,7 +118,7 @@ int64_t heaviest(const Shares& shares, const std::vector<int64_t>& costs) {
   return most;
 }
 
-// The least that the heaviest rank can have, over all ways that respect the counts.
+// The smallest cost of the heaviest rank over all assignments that respect the counts.
 int64_t best_possible(const std::vector<int64_t>& costs, size_t ranks, size_t pack,
                       Shares& shares) {
   if (pack == costs.size()) {
@@ -159,7 +159,7 @@ TEST(ShareOut, BreaksTiesByTheLowerPackAndTheLowerRank) {
   EXPECT_EQ(share_out(std::vector<int64_t>{7, 7, 7, 7, 7}, 3), (Shares{{0, 3}, {1, 4}, {2}}));
 }
 
-TEST(ShareOut, LeavesRanksEmptyWhereThereAreFewerPacks) {
+TEST(ShareOut, LeavesRanksEmptyIfThereAreFewerPacks) {
   EXPECT_EQ(share_out(std::vector<int64_t>{7, 8}, 4), (Shares{{1}, {0}, {}, {}}));
   EXPECT_EQ(share_out(std::vector<int64_t>{}, 2), (Shares{{}, {}}));
 }

@@ -25,10 +25,10 @@ TEST(Shuffle, IsABijectionOfAnySize) {
   for (uint64_t n = 1; n <= 500; ++n) sizes.push_back(n);
   for (uint64_t n : sizes) {
     std::vector<bool> seen(n, false);
-    for (uint64_t place : order_of(n, 5, 0)) {
-      ASSERT_LT(place, n);
-      ASSERT_FALSE(seen[place]) << n;
-      seen[place] = true;
+    for (uint64_t position : order_of(n, 5, 0)) {
+      ASSERT_LT(position, n);
+      ASSERT_FALSE(seen[position]) << n;
+      seen[position] = true;
     }
   }
 }
@@ -38,9 +38,9 @@ TEST(Shuffle, NeverGivesARowOfALargeSetTwice) {
     const Shuffle shuffle(n, 8, 1);
     std::unordered_set<uint64_t> seen;
     for (uint64_t k = 0; k < 200000; ++k) {
-      const uint64_t place = shuffle(n / 200001 * k);
-      ASSERT_LT(place, n);
-      ASSERT_TRUE(seen.insert(place).second);
+      const uint64_t position = shuffle(n / 200001 * k);
+      ASSERT_LT(position, n);
+      ASSERT_TRUE(seen.insert(position).second);
     }
   }
 }
@@ -140,9 +140,9 @@ TEST(BlockShuffle, NeverGivesARowOfALargeSetTwice) {
     std::unordered_set<uint64_t> seen;
     for (uint64_t k = 0; k < 200000; ++k) {  // half of them side by side, half far apart
       const uint64_t index = k % 2 == 0 ? k / 2 : n / 110000 * (k / 2) + 200000;
-      const uint64_t place = shuffle(index);
-      ASSERT_LT(place, n);
-      ASSERT_TRUE(seen.insert(place).second);
+      const uint64_t position = shuffle(index);
+      ASSERT_LT(position, n);
+      ASSERT_TRUE(seen.insert(position).second);
     }
   }
 }

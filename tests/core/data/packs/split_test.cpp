@@ -14,7 +14,7 @@
 namespace xrun::split_test {
 namespace {
 
-TEST(Split, CountsAsTheReferenceDoes) {
+TEST(Split, CountsLikeTheReference) {
   EXPECT_EQ(held_out_count(100, 0.1), 10);
   EXPECT_EQ(held_out_count(19, 0.1), 1);
   EXPECT_EQ(held_out_count(5, 0.1), 1);   // at least one

@@ -100,7 +100,7 @@ TEST_F(Windows, AStepOfWindowsIsAPureFunctionOfItsNumber) {
   for (int64_t i = 0; i < cut.size(); ++i) EXPECT_EQ(seen.count(i), 2u);
 }
 
-TEST_F(Windows, PiecesWithoutATrainedTokenAreLeftOut) {
+TEST_F(Windows, PiecesWithoutATrainedTokenAreDropped) {
   // Of the second document the last token alone is trained; the third weighs nothing.
   DataOptions opened = options(R"({"input_ids":[1,2,3,4],"w":1}
 {"input_ids":[5,6,7,8,9,10],"labels":[-100,-100,-100,-100,-100,10],"w":1}

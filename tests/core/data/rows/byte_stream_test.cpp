@@ -83,7 +83,7 @@ TEST_F(ByteStreamTest, AFileThatIsNotCompressedAsItsNameSaysIsAnErrorWithTheFix)
             "a.jsonl.zst: is compressed by gzip; rename it to a.jsonl.gz");
 }
 
-TEST_F(ByteStreamTest, AFailedReadIsNotAFaultOfTheBytes) {
+TEST_F(ByteStreamTest, AFailedReadIsNotReportedAsDamage) {
   set_file_fault("read", 2);
   for (const auto& [name, bytes] : {std::pair<std::string, std::string>{"a.jsonl", text(9000)},
                                     {"a.jsonl.gz", gzip(text(9000))}}) {

@@ -81,7 +81,7 @@ TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   EXPECT_EQ(trained(cut), "bbbb");
 }
 
-TEST_F(ChatEncoder, UsualNamesOfOtherSetsAreSuggested) {
+TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"question":"a","answer":"b"})"),
             "unknown_format: the row has question, answer; name them: fields = { prompt = "
             "\"question\", completion = \"answer\" }");
@@ -197,7 +197,7 @@ TEST_F(ChatEncoder, ARowWithoutATrainedAnswerIsRefused) {
             "empty_mask: no token of the conversation is trained");
 }
 
-TEST_F(ChatEncoder, RolesOfOtherNamesAreReadAsTheirsAndNoted) {
+TEST_F(ChatEncoder, AliasesOfRolesAreReadAndNoted) {
   const EncodedRow row = chat(R"({"messages":[{"role":"Human","content":"a"},
       {"role":"gpt","content":"b"},{"role":"observation","content":"o"},)" ASSISTANT("c") "]}");
   EXPECT_EQ(text(row),

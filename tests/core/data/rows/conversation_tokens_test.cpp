@@ -16,7 +16,7 @@ class ConversationTokens : public EncoderFixture {
   EncodedRow chat(const std::string& row) const { return encode(RowKind::kChat, row); }
 };
 
-TEST_F(ConversationTokens, AnAnswerThatIsNotToBeTrainedIsNot) {
+TEST_F(ConversationTokens, FlaggedAnswersAreNotTrained) {
   const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",)";
   const std::string tail = "}," USER("c") "," ASSISTANT("d") "]}";
   for (const char* flag : {R"("weight":0)", R"("train":false)", R"("training":false)"}) {
@@ -61,7 +61,7 @@ TEST_F(ConversationTokens, AnswersInOneBlockAreTrainedTogetherOrRefused) {
   }
 }
 
-TEST_F(ConversationTokens, OneOfTwoCallsOfAToolIsNotBoth) {
+TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
   const auto first_only = make_jinja_template(
       "{% for m in messages %}{% generation %}{{ m.content }}{% if m.tool_calls %}"
       "{{ m.tool_calls[0].name }}{% endif %};{% endgeneration %}{% endfor %}",
@@ -88,7 +88,7 @@ TEST_F(ConversationTokens, OneOfTwoCallsOfAToolIsNotBoth) {
 }
 
 // Two blocks of the first answer and none of the second: their number alone says nothing.
-TEST_F(ConversationTokens, BlocksBelongToTheMessageThatTheyWereOpenedIn) {
+TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
   const auto tagged = make_jinja_template(
       "{% for m in messages %}<{{ m.role }}>"
       "{% if m.thought %}{% generation %}{{ m.thought }}!{% endgeneration %}|{% endif %}"
@@ -152,7 +152,7 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
   EXPECT_EQ(text(out), "a;f;");
 }
 
-TEST_F(ConversationTokens, ATablesNullsCallNothing) {
+TEST_F(ConversationTokens, ANullFunctionCallIsNotACall) {
   for (const char* none : {"null", R"({"name":null,"arguments":null})"}) {
     const EncodedRow row = chat(R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",
         "function_call":)" + std::string(none) +
@@ -162,7 +162,7 @@ TEST_F(ConversationTokens, ATablesNullsCallNothing) {
   }
 }
 
-TEST_F(ConversationTokens, AConversationBeyondWhatIsRenderedIsTooLong) {
+TEST_F(ConversationTokens, AConversationAboveTheRenderingLimitIsTooLong) {
   settings_.over_length = OverLength::kDrop;
   const std::string text(kMaxConversationBytes + 1, 'a');
   const std::string refused =
@@ -181,7 +181,7 @@ TEST_F(ConversationTokens, ToolsCountAsTextOfTheirConversation) {
 }
 
 // The other one's source says nothing of this row.
-TEST_F(ConversationTokens, ACallIsLostIfTheTemplateOfItsRowKnowsNone) {
+TEST_F(ConversationTokens, ACallIsLostIfTheRowsTemplateDoesNotRenderCalls) {
   constexpr const char* kPlain =
       "{% for m in messages %}{% generation %}{{ m.content }};{% endgeneration %}{% endfor %}";
   constexpr const char* kToolUse =

@@ -25,7 +25,7 @@ SourceLedger some_ledger() {
   return ledger;
 }
 
-TEST(Ledger, RowsAreKeptPlusDropped) {
+TEST(Ledger, RowsEqualKeptPlusDropped) {
   Ledger ledger;
   ledger.sources = {some_ledger()};
   EXPECT_EQ(error_of([&] { ledger.check_sums(); }), "");

@@ -103,7 +103,7 @@ TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedRefusesTheRow) {
   }
 }
 
-TEST_F(PreferenceEncoders, WhatTheTemplateRefusesIsABadRow) {
+TEST_F(PreferenceEncoders, ARowThatTheTemplateRefusesIsBad) {
   const std::string row = R"({"prompt":[{"role":"refused","content":"x"}],"chosen":"a",
                               "rejected":"b"})";
   try {

@@ -1,4 +1,4 @@
-// A row is another's text: whatever it contains, reading ends with a row or with an Error.
+// Reading any row, however malformed, ends with a row or with an Error.
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ std::string spoilt(std::string text, uint64_t seed) {
   return text;
 }
 
-TEST(PreferenceRowFuzz, ASpoiltRowIsReadOrRefused) {
+TEST(PreferenceRowFuzz, AMutatedRowIsReadOrRefused) {
   int read = 0, refused = 0;
   for (const char* row : kRows) {
     RowSettings settings;

@@ -38,7 +38,7 @@ struct Spelling {
 
 class Spellings : public testing::TestWithParam<Spelling> {};
 
-TEST_P(Spellings, GivesTheConversations) {
+TEST_P(Spellings, GiveTheSameConversations) {
   const PreferenceRow row = read(GetParam().row);
   EXPECT_EQ(spelled(row.chosen), GetParam().chosen);
   EXPECT_EQ(spelled(row.rejected), GetParam().rejected);
@@ -74,7 +74,7 @@ const Spelling kSpellings[] = {
 INSTANTIATE_TEST_SUITE_P(Every, Spellings, testing::ValuesIn(kSpellings),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(PreferenceRow, AStringPromptBesideWholeConversationsIsIgnoredAloud) {
+TEST(PreferenceRow, AStringPromptBesideWholeConversationsIsIgnoredAndReported) {
   const PreferenceRow row =
       read(R"({"prompt":"other","chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "]}");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
@@ -112,7 +112,7 @@ TEST(PreferenceRow, AnUnknownFieldNameIsRefusedWithTheNearest) {
             std::string::npos);
 }
 
-TEST(PreferenceRow, AColumnCalledWeightIsNoWeightUnlessNamed) {
+TEST(PreferenceRow, AColumnCalledWeightIsIgnoredUnlessNamed) {
   EXPECT_EQ(read(R"({"prompt":"hi","chosen":"yes","rejected":"no","weight":9})").weight, 1.0f);
 }
 
@@ -142,7 +142,7 @@ TEST(PreferenceRow, RowsOfOnePromptShareItsHash) {
   EXPECT_NE(read(R"({"prompt":"ho","chosen":"yes","rejected":"no"})").prompt_hash, hash);
 }
 
-TEST(PreferenceRow, AnAnswerThatIsAListOfOtherThingsIsAText) {
+TEST(PreferenceRow, AListAnswerWithoutMessagesIsText) {
   const PreferenceRow row = read(R"({"prompt":"hi","chosen":"[{'role': 1}]","rejected":"[{x"})");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:[{'role': 1}]");
   EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:[{x");
@@ -156,7 +156,7 @@ struct Refused {
 
 class RefusedRows : public testing::TestWithParam<Refused> {};
 
-TEST_P(RefusedRows, SaysReasonAndDetail) {
+TEST_P(RefusedRows, GivesReasonAndDetail) {
   try {
     read(GetParam().row, {}, {});
     FAIL() << "was read";

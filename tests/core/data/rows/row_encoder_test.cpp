@@ -48,7 +48,7 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
 
 using TextRows = EncoderFixture;
 
-TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
+TEST_F(TextRows, ALongTextWithoutASplitPointIsTooLong) {
   settings_.over_length = OverLength::kDrop;
   const std::string stretch(12'600'000, 'x');
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"one two )" + stretch + " three\"}"),
@@ -56,7 +56,7 @@ TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
             "that begins with one; at most 12,582,912 such bytes can be tokenised");
 }
 
-TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
+TEST_F(TextRows, ATokenizerThatCannotSplitRefusesLongText) {
   const auto whole = Tokenizer::load(source_path("tests/data/tokenizers/regexes"));
   ASSERT_FALSE(whole->safe_splits().space || whole->safe_splits().line);
   std::string words;
@@ -78,7 +78,7 @@ TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
 
 using EveryEncoder = EncoderFixture;
 
-TEST_F(EveryEncoder, RefusesAWeightThatIsNone) {
+TEST_F(EveryEncoder, RefusesAnInvalidWeight) {
   constexpr std::pair<RowKind, const char*> kRows[] = {
       {RowKind::kPreference, R"("prompt":"a","chosen":"b","rejected":"c")"},
       {RowKind::kChat, R"("prompt":"a","completion":"b")"},
@@ -114,7 +114,7 @@ TEST_F(PromptsEncoder, TrainsNothingAndLeavesAnswersOut) {
   }
 }
 
-TEST_F(PromptsEncoder, FlagsOfItsTurnsAskForNothing) {
+TEST_F(PromptsEncoder, FlagsOfItsTurnsAreIgnored) {
   const auto row = [](const char* flag) {
     return fmt::format(R"({{"messages":[{{"role":"user","content":"a"}},
                            {{"role":"assistant","content":"b"{}}},
@@ -181,7 +181,7 @@ TEST_F(TextEncoder, SaysWhyARowIsRefused) {
 
 class TokensEncoder : public EncoderFixture {};
 
-TEST_F(TokensEncoder, LabelsMasksAndWeightsSayWhatIsTrained) {
+TEST_F(TokensEncoder, LabelsMasksAndWeightsSelectTheTrainedTokens) {
   using Flags = std::vector<uint8_t>;
   const auto flags = [&](const char* row) {
     return encode(RowKind::kTokens, row).streams[0].trained;

@@ -71,7 +71,7 @@ TEST(RowParse, PlainTextKeepsItsLinesAndLosesCarriageReturns) {
   EXPECT_EQ(repairs, 1);
 }
 
-TEST(RowFormHint, SaysWhatTheFileIs) {
+TEST(RowFormHint, NamesTheFormOfTheFile) {
   const ScratchFolder folder;
   const auto hint = [&](const char* name, const std::string& bytes) {
     return row_form_hint(folder.write(name, bytes));
@@ -87,7 +87,7 @@ TEST(RowFormHint, SaysWhatTheFileIs) {
   EXPECT_EQ(hint("e.txt", "[\n{},\n{}]\n"), "");
 }
 
-TEST(RowFormHint, AFileThatCannotBeReadHasNone) {
+TEST(RowFormHint, AnUnreadableFileHasNoHint) {
   const ScratchFolder folder;
   EXPECT_EQ(row_form_hint((folder.path() / "none.jsonl").string()), "");
   EXPECT_EQ(row_form_hint(folder.write("a.jsonl.gz", "no gzip")), "");

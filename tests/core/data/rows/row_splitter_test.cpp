@@ -54,14 +54,14 @@ class RowSplitterTest : public testing::Test {
   ScratchFolder folder_;
 };
 
-TEST_F(RowSplitterTest, BlankLinesCountAsLinesButAreNoRows) {
+TEST_F(RowSplitterTest, BlankLinesCountAsLinesButAreNotRows) {
   const SplitFile file = split("{\"a\":1}\n\n  \t\r\n{\"a\":2}");
   EXPECT_EQ(file.rows, (std::vector<SplitRow>{{"{\"a\":1}", 1, 0}, {"{\"a\":2}", 4, 0}}));
   EXPECT_EQ(file.end.lines, 3);
   EXPECT_EQ(file.end.column, 7u);
 }
 
-TEST_F(RowSplitterTest, AByteOrderMarkAndCrLfAreNoPartOfARow) {
+TEST_F(RowSplitterTest, AByteOrderMarkAndCrLfAreNotPartOfARow) {
   EXPECT_EQ(texts("\xEF\xBB\xBF{\"a\":1}\r\n{\"a\":2}\r\n", "r.jsonl"),
             (std::vector<std::string>{"{\"a\":1}", "{\"a\":2}"}));
   EXPECT_EQ(texts("\xEF\xBB\xBF[1,\r\n2]", "r.json"), (std::vector<std::string>{"1", "2"}));
@@ -76,7 +76,7 @@ TEST_F(RowSplitterTest, AnEmptyFileHasNoRows) {
   EXPECT_TRUE(split(" [ ]\n", "r.json").rows.empty());
 }
 
-TEST_F(RowSplitterTest, ElementsOfAnArrayAreRowsWhereTheyBegin) {
+TEST_F(RowSplitterTest, ElementsOfAnArrayAreRowsWithTheirPositions) {
   const SplitFile file =
       split("[{\"a\": \"]}\\\"\",\n \"b\": [1, {}]} , \"x\\\\\",\n\n 3.5e2 ,null]\n", "r.json");
   EXPECT_EQ(file.rows, (std::vector<SplitRow>{{"{\"a\": \"]}\\\"\",\n \"b\": [1, {}]}", 1, 1},
@@ -91,7 +91,7 @@ TEST_F(RowSplitterTest, ParagraphsOfATextAreRows) {
                            {"one\nline", 3, 0}, {"two \r\nlines", 7, 0}, {"three", 12, 0}}));
 }
 
-TEST_F(RowSplitterTest, BlocksOfAnySizeGiveTheSameRowsAndReadingGoesOnBehindEach) {
+TEST_F(RowSplitterTest, BlocksOfAnySizeGiveTheSameRowsAndReadingContinuesAfterEach) {
   std::string lines, array = "[", paragraphs;
   for (int i = 0; i < 40; ++i) {
     const std::string text(static_cast<size_t>(i * i % 37 + 1), static_cast<char>('a' + i % 26));

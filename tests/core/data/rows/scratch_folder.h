@@ -1,5 +1,5 @@
 #pragma once
-// A folder of one test, empty at its start and gone at its end.
+// A folder for one test, empty at its start and removed at its end.
 
 #include <stdlib.h>
 

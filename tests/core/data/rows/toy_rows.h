@@ -24,10 +24,10 @@ namespace xrun {
 class ToyEncoder : public RowEncoder {
  public:
   ToyEncoder() : RowEncoder({}) {}
-  void encode_value(const Json& row, const std::string& place, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
     const std::string text = row.at("text").as_string();
     if (text.starts_with("bad")) throw RowRefusal("bad", "it says so");
-    if (text.starts_with("stop")) throw Error(place + ": stop");
+    if (text.starts_with("stop")) throw Error(location + ": stop");
     for (const char c : text) {
       out.streams[0].ids.push_back(c);
       out.streams[0].trained.push_back(c == 'a');
@@ -35,8 +35,8 @@ class ToyEncoder : public RowEncoder {
   }
 };
 
-inline int64_t line_of(const std::string& place) {
-  return std::stoll(place.substr(place.rfind(':') + 1));
+inline int64_t line_of(const std::string& location) {
+  return std::stoll(location.substr(location.rfind(':') + 1));
 }
 
 // Calls `each` with the line of every row before it is encoded.
@@ -44,9 +44,10 @@ inline RowEncoderMaker watched_rows(std::function<void(int64_t line)> each) {
   class Watched : public ToyEncoder {
    public:
     explicit Watched(std::function<void(int64_t)> each) : each_(std::move(each)) {}
-    void encode_value(const Json& row, const std::string& place, EncodedRow& out) const override {
-      each_(line_of(place));
-      ToyEncoder::encode_value(row, place, out);
+    void encode_value(const Json& row, const std::string& location,
+                      EncodedRow& out) const override {
+      each_(line_of(location));
+      ToyEncoder::encode_value(row, location, out);
     }
 
    private:

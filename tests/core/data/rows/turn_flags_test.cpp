@@ -13,7 +13,7 @@ PreferenceRow read(const std::string& json) {
   return PreferenceReader(RowSettings()).read(parse_json(json, "row"));
 }
 
-TEST(TurnFlags, TrainingFlagsDoNotPartThePrompt) {
+TEST(TurnFlags, TrainingFlagsDoNotSplitThePrompt) {
   const auto prompt = [](const char* flag) {
     return std::string(R"([{"role":"user","content":"hi"},{"role":"assistant","content":"ho")") +
            flag + R"(},{"role":"user","content":"so"})";

@@ -110,7 +110,7 @@ TEST(VarlenAttention, TheLogSumExpIsFp32UnlessAllIsFp64) {
 }
 
 // A softmax over all keys, merged from two halves of them.
-TEST(VarlenAttention, TwoPartsMergeByTheirLogSumExp) {
+TEST(VarlenAttention, TwoHalvesMergeByTheirLogSumExp) {
   const at::NoGradGuard no_grad;
   const Inputs in = inputs(1, 4, 2),
                other = {in[0], random_tensor({1, 2, 8}, 8), random_tensor({1, 2, 8}, 9)};

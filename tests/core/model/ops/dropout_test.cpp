@@ -21,7 +21,7 @@ TEST(DropoutMask, DropsItsShareAndScalesTheRest) {
   EXPECT_EQ(dropout_mask(at::zeros({9}), 5, 0).min().item<float>(), 1);
 }
 
-TEST(DropoutMask, IsAFunctionOfKeyAndPlaceAlone) {
+TEST(DropoutMask, DependsOnKeyAndIndexOnly) {
   const at::Tensor mask = dropout_mask(at::zeros({7, 5}), 5, 0.5);
   EXPECT_TRUE(at::equal(dropout_mask(at::zeros({5, 9}), 5, 0.5).flatten().narrow(0, 0, 35),
                         mask.flatten()));

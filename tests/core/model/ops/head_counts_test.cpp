@@ -1,4 +1,4 @@
-// The graph of the head counts rows, so every device counts alike whatever its halves do.
+// Rows are counted where the head's graph is built, so every device counts alike.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 namespace xrun::head_counts_test {
 
-TEST(HeadCounts, AreTheGraphsAndNotTheHalves) {
+TEST(HeadCounts, CountTheGraphAndNotItsHalves) {
   const HeadProblem p = head_problem(6, 9, 21, 5);
   const auto forward = find_op<LinearHeadForward>("xrun::linear_head_forward");
   const auto backward = find_op<LinearHeadBackward>("xrun::linear_head_backward");

@@ -140,7 +140,7 @@ TEST(TargetsAlone, OnlyInputsThatNeedAGradientGetOne) {
   EXPECT_FALSE(linear_head(h, p.weight, p.index, p.target).logprob.requires_grad());
 }
 
-TEST(TargetsAlone, NarrowInputsStillMeetAnFp32Softmax) {
+TEST(TargetsAlone, NarrowInputsUseAnFp32Softmax) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     Problem p = make_problem(9, 30, 77, 16);
     p.hidden = p.hidden.to(type);

@@ -159,7 +159,7 @@ TEST(LinearHead, SeveralTargetsAreSeveralRows) {
   EXPECT_EQ(got.value.logprob.sizes(), at::IntArrayRef({12, 3}));
 }
 
-TEST(LinearHead, TemperatureIsADivision) {
+TEST(LinearHead, TemperatureDividesTheLogits) {
   const HeadProblem p = head_problem(8, 12, 40, 6);
   HeadOptions options = everything();
   options.temperature = 4;  // a power of two divides without rounding
@@ -195,7 +195,7 @@ TEST(LinearHead, RowsBeyondTheMemoryGiveTheSameBits) {
   }
 }
 
-TEST(LinearHead, TargetsAloneAreTheTargetsBesideOtherOutputs) {
+TEST(LinearHead, TargetsAloneMatchTargetsWithOtherOutputs) {
   const HeadProblem p = head_problem(20, 300, 131, 9);
   const Gradients got = ours(p, {"logprob"}, {.lse = true}), want = ours(p, {"logprob"}, {});
   EXPECT_LT(largest_difference(got.value.logprob, want.value.logprob), 2e-6);

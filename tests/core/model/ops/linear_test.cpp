@@ -40,7 +40,7 @@ at::Tensor own_op(const at::Tensor& x, const at::Tensor& weight,
 
 }  // namespace
 
-TEST(Linear, StorageTypeIsAtensLinear) {
+TEST(Linear, StorageTypeMatchesAtensLinear) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const Operands in = some(5, type);
     EXPECT_TRUE(linear(in.x, in.weight, in.bias, GemmType::kStorage)

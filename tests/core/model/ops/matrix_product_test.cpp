@@ -42,7 +42,7 @@ TEST(MatrixProduct, AgreesWithDoublePrecisionWhateverTheStrides) {
   }
 }
 
-TEST(MatrixProduct, NothingIsAddedByAnEmptySum) {
+TEST(MatrixProduct, AnEmptySumAddsNothing) {
   const at::Tensor out = random_tensor({3, 4}, 1), before = out.clone();
   multiply_into(out, at::empty({3, 0}), at::empty({0, 4}), Into::kAdd);
   EXPECT_TRUE(out.equal(before));

@@ -94,7 +94,7 @@ TEST(MoeExperts, RoutingAndExpertsTogetherAgreeWithFiniteDifferences) {
   }
 }
 
-TEST(MoeExperts, WidenedGradientsAreThoseOfFp32) {
+TEST(MoeExperts, WidenedGradientsMatchFp32) {
   const Case c;
   const Routing routing = c.routing();
   const auto gradients = [&](at::ScalarType type, GemmType gemm) {
@@ -145,7 +145,7 @@ TEST(MoeExperts, ATokensNeighboursDoNotChangeItsSumsOrder) {
       at::tensor({int64_t{1}, int64_t{3}, int64_t{0}, int64_t{2}}).view({2, 2})));
 }
 
-TEST(MoeExperts, NoTokensAreLegalAndStrangeExpertsAreNamed) {
+TEST(MoeExperts, EmptyInputIsLegalAndUnknownExpertsAreNamed) {
   const Case c{.T = 0};
   const Routing routing = c.routing();
   const at::Tensor x = c.x().set_requires_grad(true), down = c.down().set_requires_grad(true);

@@ -52,7 +52,7 @@ TEST(Moe, WeightsAreProbabilitiesOrTheirShares) {
   EXPECT_EQ(route(logits.to(at::kBFloat16), 2, true).prob.scalar_type(), at::kFloat);
 }
 
-TEST(Moe, RefusesMoreExpertsATokenThanThereAre) {
+TEST(Moe, RefusesMoreExpertsPerTokenThanExist) {
   EXPECT_THROW(route(at::zeros({2, 4}), 5, true), Error);
   EXPECT_THROW(route(at::zeros({2, 4}), 0, true), Error);
   EXPECT_EQ(route(at::zeros({0, 4}), 4, true).index.sizes(), at::IntArrayRef({0, 4}));
@@ -114,7 +114,7 @@ TEST(Moe, NothingRoutedHasNoBalanceAndNoLoad) {
   EXPECT_EQ(expert_load(empty).largest, 0);
 }
 
-TEST(Moe, BalanceIsTransformersForOneLayer) {
+TEST(Moe, BalanceMatchesTransformersForOneLayer) {
   for (const char* name : {"qwen3_moe", "qwen3_moe_fused"}) {
     const auto dir = std::filesystem::path(source_path("tests/golden/models")) / name;
     const SafetensorsFile golden(dir / "golden.safetensors");

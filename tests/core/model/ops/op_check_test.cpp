@@ -1,4 +1,4 @@
-// Recipes can call every op of ours: whatever they pass is refused or computed, and never crashes.
+// Recipes can call all of our ops: any arguments are refused or computed, and never crash.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/arange.h>
@@ -111,7 +111,7 @@ c10::IValue hostile(const c10::IValue& good, Dice& dice) {
   return list;
 }
 
-TEST(OpCheck, TheGoodCallsAreGoodAndNameEveryOp) {
+TEST(OpCheck, ValidCallsPassAndCoverEveryOp) {
   const auto calls = good_calls();
   for (const auto& [op, arguments] : calls) EXPECT_TRUE(call(op, arguments)) << op;
   for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -139,7 +139,7 @@ TEST(OpCheck, HostileArgumentsNeverCrash) {
   }
 }
 
-TEST(OpCheck, NoneHasASecondDerivative) {
+TEST(OpCheck, SecondDerivativesAreRefused) {
   for (const auto& [op, good] : good_calls()) {
     if (op.ends_with("_forward") || op.ends_with("_backward") || op == "xrun::rope_rotate" ||
         op == "xrun::dropout_mask") {

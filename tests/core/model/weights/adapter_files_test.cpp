@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Peft, AdapterGoldenTest,
                                          std::pair{"one_layer", "tied_gqa"}),
                          [](const auto& info) { return std::string(info.param.first); });
 
-TEST_P(AdapterGoldenTest, LogitsAndGradientsArePefts) {
+TEST_P(AdapterGoldenTest, LogitsAndGradientsMatchPeft) {
   const SafetensorsFile want(adapter() / "golden.safetensors");
   const SafetensorsFile rows(base() / "golden.safetensors");
   const auto model = load();
@@ -68,7 +68,7 @@ TEST_P(AdapterGoldenTest, LogitsAndGradientsArePefts) {
   }
 }
 
-TEST_P(AdapterGoldenTest, AMergedExportHasTheLogitsOfPeftsMerge) {
+TEST_P(AdapterGoldenTest, LogitsOfAMergedExportMatchPeft) {
   const ScratchFolder scratch;
   export_model(load()->exported(), base(), scratch.path() / "hf");
   const auto merged = Model::load(scratch.path() / "hf", at::kFloat, false);
@@ -165,7 +165,7 @@ TEST_F(BadAdapterTest, OneErrorListsMissingUnexpectedAndMisshapen) {
             "  1 unexpected: base_model.model.lm_head.lora_A.weight");
 }
 
-TEST_F(BadAdapterTest, OneOfAnotherModelIsRefused) {
+TEST_F(BadAdapterTest, AnAdapterOfAnotherModelIsRefused) {
   const std::string error =
       error_of([&] { read_adapter(dir_, read_model_config(kGolden / "models/gpt2")); });
   EXPECT_NE(error.find("8 unexpected"), std::string::npos) << error;

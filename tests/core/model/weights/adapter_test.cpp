@@ -45,7 +45,7 @@ std::string refusal(const AdapterOptions& options) {
 
 }  // namespace
 
-TEST(Adapter, AFreshOneChangesNoBitOfTheForward) {
+TEST(Adapter, AFreshAdapterChangesNoBitOfTheForward) {
   for (const char* name : {"tied_gqa", "qwen3", "gpt2"}) {
     const auto base = Model::load(model_dir(name), at::kFloat, false);
     const at::Tensor want = base->forward(three_sequences());
@@ -129,22 +129,22 @@ TEST(Adapter, OptionsOutOfRangeAreNamed) {
   EXPECT_NE(refusal({.targets = {"lm_head"}}).find("'lm_head'"), std::string::npos);
 }
 
-TEST(Dropped, IsAFunctionOfKeyPlaceAndElement) {
+TEST(Dropped, IsAFunctionOfKeyLayerAndElement) {
   const at::Tensor x = random_tensor({50, 41}, 1).abs().add(0.1);
   const DropoutKey key{.seed = 1, .step = 2, .micro = 3};
   const at::Tensor y = dropped(x, 0.25, key, 4);
   EXPECT_TRUE(at::equal(y, dropped(x, 0.25, key, 4)));
-  for (const auto& [other, place] :
+  for (const auto& [other, layer] :
        {std::pair{DropoutKey{2, 2, 3}, 4}, std::pair{DropoutKey{1, 3, 3}, 4},
         std::pair{DropoutKey{1, 2, 4}, 4}, std::pair{key, 5}}) {
-    EXPECT_FALSE(at::equal(y, dropped(x, 0.25, other, place)));
+    EXPECT_FALSE(at::equal(y, dropped(x, 0.25, other, layer)));
   }
   const at::Tensor kept = y.ne(0);
   EXPECT_NEAR(kept.to(at::kFloat).mean().item<float>(), 0.75, 0.03);
   EXPECT_LT((y - x.mul(kept).div(0.75)).abs().max().item<float>(), 1e-6f);
 }
 
-TEST(Dropped, AnEvaluationHasNone) {
+TEST(Dropped, AnEvaluationDropsNothing) {
   const auto model = with_fresh("untied", {.rank = 3, .dropout = 0.5, .zero_a = false});
   const at::NoGradGuard no_grad;
   for (Parameter& parameter : model->trained_parameters()) {
@@ -155,7 +155,7 @@ TEST(Dropped, AnEvaluationHasNone) {
   EXPECT_FALSE(at::equal(plain, model->forward(three_sequences(), {.dropout = DropoutKey{}})));
 }
 
-TEST(LowRank, GradientsAreThoseOfDifferences) {
+TEST(LowRank, GradientsMatchFiniteDifferences) {
   expect_gradients(
       [](const std::vector<at::Tensor>& in) {
         return low_rank(in[0], in[1], in[2], 0.7, GemmType::kStorage);
@@ -165,7 +165,7 @@ TEST(LowRank, GradientsAreThoseOfDifferences) {
 
 // Bits of values and gradients: with adapters (the first block reads frozen embeddings), with
 // dropout, and with all weights trained.
-TEST(Recompute, HasTheBitsOfAPlainRun) {
+TEST(Recompute, MatchesAPlainRunBitForBit) {
   const auto gradients = [](Model& model, const ForwardOptions& options) {
     std::vector<at::Tensor> all{model.forward(three_sequences(), options)};
     all[0].square().sum().backward();
@@ -215,7 +215,7 @@ TEST(Recompute, RouterStatisticsKeepTheirGraph) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(at::equal(got[i], want[i])) << i;
 }
 
-TEST(Recompute, InBf16ToTheBit) {
+TEST(Recompute, MatchesInBf16BitForBit) {
   const auto grad = [](bool recompute) {
     const auto model = Model::load(
         model_dir("untied"), {.dtype = at::kBFloat16, .trainable = true, .recompute = recompute});

@@ -53,7 +53,7 @@ TEST_P(Export, AnExportHasTheTensorsOfItsSource) {
   }
 }
 
-TEST_P(ExportPrefix, AnExportHasThePrefixThatItsSourceLeftOut) {
+TEST_P(ExportPrefix, AnExportAddsThePrefixThatItsSourceOmits) {
   const SafetensorsFolder want(golden(GetParam())), got = exported(golden(GetParam()));
   EXPECT_EQ(got.names().size() + 2, want.names().size());  // all but the masks of its two layers
   constexpr std::string_view kPrefix = "transformer.";

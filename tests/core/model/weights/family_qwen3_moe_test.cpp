@@ -73,7 +73,7 @@ TEST(Qwen3Moe, LayersAreMixturesUnlessNamedOrSkipped) {
   EXPECT_FALSE(parse(with("mlp_only_layers", "[3]")).is_moe(3));
 }
 
-TEST(Qwen3Moe, WindowsOfAMixtureAreThoseOfAllLayers) {
+TEST(Qwen3Moe, AMixturesWindowAppliesToAllLayers) {
   Json config = with("use_sliding_window", "true");
   config.set("sliding_window", 16);
   config.set("max_window_layers", 28);
@@ -82,7 +82,7 @@ TEST(Qwen3Moe, WindowsOfAMixtureAreThoseOfAllLayers) {
   EXPECT_TRUE(parse(config).windows.empty());
 }
 
-TEST(Qwen3Moe, NumbersThatCannotBeAreRefused) {
+TEST(Qwen3Moe, InvalidNumbersAreRefused) {
   EXPECT_EQ(message(with("num_experts_per_tok", "9")),
             "config.json: num_experts_per_tok is 9, there are 8 experts");
   EXPECT_EQ(message(with("num_experts", "null")), "config.json: has no num_local_experts");

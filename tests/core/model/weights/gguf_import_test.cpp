@@ -77,7 +77,7 @@ class GgufImportTest : public testing::Test {
   std::filesystem::path dir_;
 };
 
-TEST_F(GgufImportTest, WeightsAreThoseThatTransformersLoads) {
+TEST_F(GgufImportTest, WeightsMatchTransformers) {
   const Json golden = read_json((kGolden / "gguf.json").string());
   const GgufImport report = import_gguf(kGolden / "tiny.gguf", dir_ / "out");
   const SafetensorsFile file(dir_ / "out/model.safetensors");
@@ -111,7 +111,7 @@ TEST_F(GgufImportTest, WeightsAreThoseThatTransformersLoads) {
   EXPECT_EQ(report.vocab, 271);
 }
 
-TEST_F(GgufImportTest, LogProbsAreThoseOfTransformersOnTheSameFile) {
+TEST_F(GgufImportTest, LogProbsMatchTransformersOnTheSameFile) {
   const Json golden = read_json((kGolden / "gguf.json").string());
   std::vector<int32_t> ids;
   for (const Json& id : golden.at("ids").as_array()) {
@@ -129,7 +129,7 @@ TEST_F(GgufImportTest, LogProbsAreThoseOfTransformersOnTheSameFile) {
   }
 }
 
-TEST_F(GgufImportTest, TheConfigHasTheSizesOfTheFile) {
+TEST_F(GgufImportTest, SizesInTheConfigMatchTheFile) {
   import_gguf(kGolden / "tiny.gguf", dir_ / "out/");
   const Json config = read_json((dir_ / "out/config.json").string());
   EXPECT_EQ(config.at("rms_norm_eps").as_double(), 1e-5);  // not the float32's 9.99...e-06
@@ -146,7 +146,7 @@ TEST_F(GgufImportTest, TheConfigHasTheSizesOfTheFile) {
   EXPECT_NE(tokenizer.at("chat_template").as_string().find("<|im_start|>"), std::string::npos);
 }
 
-TEST_F(GgufImportTest, TokensAreThoseOfTheTokenizersLibrary) {
+TEST_F(GgufImportTest, TokensMatchTheTokenizersLibrary) {
   import_gguf(kGolden / "tiny.gguf", dir_ / "out");
   const auto tokenizer = Tokenizer::load(dir_ / "out");
   const Json golden = read_json((kGolden / "gguf.json").string());
@@ -187,7 +187,7 @@ TEST_F(GgufImportTest, NamesAnUnsupportedFeature) {
                  "llama.context_length is missing, wanted a positive integer");
 }
 
-TEST_F(GgufImportTest, RefusesAFolderThatHoldsSomething) {
+TEST_F(GgufImportTest, RefusesANonEmptyFolder) {
   std::filesystem::create_directories(dir_ / "full");
   write_file_atomic(dir_ / "full/mine.txt", "x");
   EXPECT_THROW(import_gguf(kGolden / "tiny.gguf", dir_ / "full"), Error);

@@ -156,7 +156,7 @@ TEST(HfConfig, YarnLongropeAndDynamicTakeTheirDefaultsFromTheFile) {
             2048);
 }
 
-TEST(HfConfig, RopeFactorsThatCannotBeAreNamed) {
+TEST(HfConfig, InvalidRopeFactorsAreNamed) {
   EXPECT_EQ(message(with("rope_scaling", R"({"type":"longrope","factor":2.0,"long_factor":[1,2],
               "short_factor":[1,1]})")),
             "config.json: rope_scaling: short_factor has 2 numbers, wanted 8, half of head_dim");

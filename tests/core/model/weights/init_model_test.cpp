@@ -113,7 +113,7 @@ TEST_F(InitModelTest, BiasesAreZeroAndNormsOne) {
             "gpt2 has as many key heads as heads; wanted 4, not 2");
 }
 
-TEST_F(InitModelTest, RefusesShapesThatDoNotFitAndFoldersThatAreFull) {
+TEST_F(InitModelTest, RefusesShapesThatDoNotFitAndNonEmptyFolders) {
   EXPECT_EQ(
       init_message(root_ / "a", {.heads = 4, .kv_heads = 3}),
       "the model's shape: num_attention_heads (4) is not a multiple of num_key_value_heads (3)");
@@ -160,7 +160,7 @@ TEST_F(InitModelTest, AnExportIsTheSameModel) {
   EXPECT_EQ(entries(), 2u);  // a, out, and no temporary
 }
 
-TEST_F(InitModelTest, AnExportNeverReplacesItsSourceOrAStrangersFolder) {
+TEST_F(InitModelTest, AnExportNeverReplacesItsSourceOrAForeignFolder) {
   init_model(root_ / "a", {});
   const auto model = Model::load(root_ / "a", at::kFloat, false);
   EXPECT_THROW(export_model(model->exported(), root_ / "a", root_ / "a"), Error);

@@ -177,7 +177,7 @@ TEST_F(ModelRegistry, LeftoversOfAKilledFetchAreReplaced) {
   EXPECT_EQ(models(), std::vector<std::string>{"tiny"});
 }
 
-TEST_F(ModelRegistry, OfTwoFetchesOneDownloads) {
+TEST_F(ModelRegistry, OnlyOneOfTwoFetchesDownloads) {
   play_python("sleep 0.2");
   std::thread other([&] { fetch_model(tiny_); });
   fetch_model(tiny_);

@@ -39,7 +39,7 @@ TEST(MetricsFile, NullsAreCountedAndNotANumber) {
   EXPECT_EQ(metrics.find("nonfinite"), nullptr);
 }
 
-TEST(MetricsFile, ATornLastLineIsLeftOutAndSaid) {
+TEST(MetricsFile, ATornLastLineIsDroppedAndReported) {
   const RunMetrics metrics = metrics_of("{\"step\":0,\"a\":1}\n{\"step\":1,\"a\":");
   EXPECT_EQ(metrics.objects, 1);
   ASSERT_EQ(metrics.notices.size(), 1u);
@@ -49,11 +49,11 @@ TEST(MetricsFile, ATornLastLineIsLeftOutAndSaid) {
 }
 
 // The last line may be whole and yet lack its end: its last number may be cut.
-TEST(MetricsFile, ALastLineWithoutItsEndIsTorn) {
+TEST(MetricsFile, ALastLineWithoutANewlineIsTorn) {
   EXPECT_EQ(metrics_of("{\"step\":0,\"a\":1}").objects, 0);
 }
 
-TEST(MetricsFile, GarbageBetweenLinesIsLeftOutAndCounted) {
+TEST(MetricsFile, GarbageBetweenLinesIsSkippedAndCounted) {
   using namespace std::string_literals;
   const RunMetrics metrics = metrics_of(
       "{\"step\":0,\"a\":1}\n\x00\xff\x1b[2J\n[1,2]\n{\"step\":0,\"a\":2}\n{\"step\":1,\"a\":\"x\"}\n"s);
@@ -64,7 +64,7 @@ TEST(MetricsFile, GarbageBetweenLinesIsLeftOutAndCounted) {
             "metrics.jsonl:2: is not a JSON object; this and 2 lines more are left out");
 }
 
-TEST(MetricsFile, AStepThatGoesBackIsSaid) {
+TEST(MetricsFile, ADecreasingStepIsReported) {
   const RunMetrics metrics = metrics_of("{\"step\":0,\"a\":1}\n{\"step\":-3,\"a\":2}\n");
   ASSERT_EQ(metrics.notices.size(), 1u);
   EXPECT_EQ(metrics.notices[0],
@@ -82,7 +82,7 @@ TEST(MetricsFile, ManyNamesAreOnlyCounted) {
   EXPECT_NE(metrics.notices[0].find("3 values of further names"), std::string::npos);
 }
 
-TEST(MetricsFile, AnEmptyFileHasNothing) {
+TEST(MetricsFile, AnEmptyFileHasNoSeries) {
   EXPECT_EQ(metrics_of("").objects, 0);
   EXPECT_EQ(metrics_of("").last_step, -1);
 }
@@ -94,7 +94,7 @@ std::string missing(const std::vector<int64_t>& steps, int64_t end = 0) {
   return found.text();
 }
 
-TEST(MissingSteps, AreNoneWhereEveryStepHasALine) {
+TEST(MissingSteps, AreEmptyIfEveryStepHasALine) {
   EXPECT_EQ(missing({}), "");
   EXPECT_EQ(missing({0, 1, 2}, 3), "");
 }
@@ -105,7 +105,7 @@ TEST(MissingSteps, AreNamedByTheirRanges) {
   EXPECT_EQ(missing({1, 3, 5, 7, 9}), "metrics.jsonl has no line of steps 0, 2, 4 and 2 more");
 }
 
-TEST(MissingSteps, HoldForNumbersThatNoRunReaches) {
+TEST(MissingSteps, HandleHugeStepNumbers) {
   const int64_t most = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(missing({-5, 0, most, most}),
             "metrics.jsonl has no line of steps 1 to 9223372036854775806");
@@ -128,7 +128,7 @@ TEST(StepValues, EveryStepOfEitherSeriesComesOnceInOrder) {
   EXPECT_EQ(found->b, 22);
 }
 
-TEST(StepValues, ZerosOfOtherSignsDifferAndNaNsDoNot) {
+TEST(StepValues, ZerosOfOppositeSignsDifferAndNaNsDoNot) {
   EXPECT_FALSE(same_value(0.0, -0.0));
   EXPECT_TRUE(same_value(NAN, -NAN));
   EXPECT_FALSE(same_value(NAN, 0));

@@ -64,7 +64,7 @@ TEST(RunComparison, APromptIsADifferenceOfCode) {
   EXPECT_EQ(comparison.program[0].b, "yes, see log.txt");
 }
 
-// The file was moved; what stands in it did not change.
+// The file was moved; its content did not change.
 TEST(RunComparison, APathToTheSameBytesHasNoEffect) {
   RunFiles b = a_run("b");
   b.config.set("data", parse_json(R"([{"path":"moved.jsonl"}])", "config"));
@@ -119,7 +119,7 @@ TEST(RunComparison, AnotherProgramIsOtherCodeAndAnotherMachineIsNot) {
   EXPECT_TRUE(comparison.code_differs());
 }
 
-TEST(RunComparison, NamesTheFirstStepWhereResultsPart) {
+TEST(RunComparison, NamesTheFirstStepWhereResultsDiffer) {
   RunFiles b = a_run("b");
   b.metrics.series[0].values[1] = std::nextafter(0.25, 1);
   b.metrics.series[0].values[2] = 0.5;
@@ -132,7 +132,7 @@ TEST(RunComparison, NamesTheFirstStepWhereResultsPart) {
   EXPECT_EQ(comparison_json(comparison).at("results").at("first_apart").as_int(), 1);
 }
 
-TEST(RunComparison, AShorterRunDiffersAndSaysWhere) {
+TEST(RunComparison, AShorterRunIsReportedWithItsMissingSteps) {
   RunFiles b = a_run("b");
   b.record.set("steps", 2);
   b.metrics.series[0] = {"train/loss", {0, 1}, {0.5, 0.25}};
@@ -154,7 +154,7 @@ TEST(RunComparison, WeightsOfTheSameStepAreComparedByDigest) {
   EXPECT_TRUE(compare_runs(a, b).weights.empty());
 }
 
-TEST(RunComparison, GarbageInTheFilesEndsInAComparison) {
+TEST(RunComparison, GarbageInTheFilesStillGivesAComparison) {
   RunFiles a, b;
   a.record = parse_json(R"({"inputs":{"data":{"1":[],"2":{"keys":[7,{"files":3}]}}},"data":[1],
       "binary":"x","steps":"many"})",

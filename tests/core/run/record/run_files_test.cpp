@@ -21,7 +21,7 @@ void put_run(const fs::path& dir) {
   put_text(dir / "samples/step_0000002.jsonl", "{\"text\":\"early\"}\n{\"text\":\"two\"}\n");
 }
 
-TEST(RunFiles, HoldWhatTheFolderHolds) {
+TEST(RunFiles, MatchTheFolder) {
   const ScratchFolder folder;
   put_run(folder / "mine");
   const RunFiles run = read_run_files(folder / "mine");
@@ -64,7 +64,7 @@ TEST(RunFiles, DamagedFilesAreNamed) {
   EXPECT_EQ(run.samples.size(), 1u);
 }
 
-TEST(RunFiles, SamplesAreThoseOfTheFirstStepAndTheLast) {
+TEST(RunFiles, SamplesComeFromTheFirstAndTheLastStep) {
   const ScratchFolder folder;
   put_run(folder / "mine");
   for (int step = 3000; step > 16; --step) {
@@ -92,7 +92,7 @@ TEST(RunFiles, ANewerFormatIsRefused) {
                 ": its format is \"x\\u001b\", wanted a whole number from 1; the file is damaged");
 }
 
-TEST(RunFiles, OfOneNameAreNamedByTheirPaths) {
+TEST(RunFiles, RunsOfOneNameAreNamedByTheirPaths) {
   const ScratchFolder folder;
   put_run(folder / "x/mine");
   put_run(folder / "y/mine");
@@ -105,7 +105,7 @@ TEST(RunFiles, OfOneNameAreNamedByTheirPaths) {
   EXPECT_EQ(runs[2].name, "other");
 }
 
-TEST(RunFiles, StepsDoneAreThoseOfTheRecordOrElseThoseLogged) {
+TEST(RunFiles, StepsDoneComeFromTheRecordElseTheLog) {
   RunFiles run;
   run.metrics.last_step = 16;  // logged behind the last body
   EXPECT_EQ(steps_done(run), 17);

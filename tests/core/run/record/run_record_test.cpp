@@ -31,7 +31,7 @@ TEST(Settings, AreFlatInTheOrderOfTheConfig) {
   EXPECT_EQ(settings[5].key, "laws");
 }
 
-TEST(Settings, OfNoObjectAreNone) {
+TEST(Settings, AreEmptyForANonObject) {
   EXPECT_TRUE(flat_settings(Json(), Json()).empty());
   EXPECT_TRUE(flat_settings(Json::object(), Json("x")).empty());
 }
@@ -71,7 +71,7 @@ TEST(ProfileSum, AddsUpLinesThatReadTheSame) {
   EXPECT_EQ(dump_json(lines[3]), line(4, "c()", 20));
 }
 
-TEST(ProfileSum, RefusesWhatIsNone) {
+TEST(ProfileSum, RefusesANonProfile) {
   const Json good = profile(line(3, "a()", 1));
   for (const char* text :
        {"{}", "[]", "{\"lines\":7,\"seconds\":1}", "{\"lines\":[7],\"seconds\":1}",

@@ -13,7 +13,7 @@ std::vector<SourceSample> samples_of(const char* inputs, const std::filesystem::
   return sample_sources(record, Json::object(), store, store);
 }
 
-TEST(SourceSample, SaysThatACacheIsGone) {
+TEST(SourceSample, ReportsAMissingCache) {
   const ScratchFolder folder;
   const auto samples = samples_of(
       R"({"data":{"1":{"keys":[{"name":"a.jsonl"},{"name":"b.jsonl"}]}}})", folder.path());

@@ -172,7 +172,7 @@ std::filesystem::path tokenizer_folder(const std::string& name) {
 
 class RealRows : public testing::TestWithParam<const char*> {};
 
-TEST_P(RealRows, HaveTheIdsAndMasksOfTransformers) {
+TEST_P(RealRows, IdsAndMasksMatchTransformers) {
   const std::string key = GetParam(), name = key.substr(0, key.find('/'));
   const std::filesystem::path folder = tokenizer_folder(name);
   if (!std::filesystem::exists(shared_data() / "preferences/dpo_en.jsonl") ||

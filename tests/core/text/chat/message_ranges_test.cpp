@@ -51,13 +51,13 @@ TEST(MessageRanges, EachMessageHasItsHeaderAndItsEnd) {
                        "assistant:<|assistant|>aaa<|end|>\n"}));
 }
 
-TEST(MessageRanges, AGenerationPromptIsTheTemplatesOwn) {
+TEST(MessageRanges, AGenerationPromptBelongsToTheTemplate) {
   EXPECT_EQ(stretches(*jinja(kChatml), messages("u"),
                       Json(Json::Object{{"add_generation_prompt", true}})),
             (Stretches{"user:<|user|>uuu<|end|>\n", ":<|assistant|>"}));
 }
 
-TEST(MessageRanges, ADefaultSystemTurnIsTheTemplatesOwn) {
+TEST(MessageRanges, ADefaultSystemTurnBelongsToTheTemplate) {
   EXPECT_EQ(stretches(*jinja("<|system|>Be kind.<|end|>\n" + kChatml), messages("ua")),
             (Stretches{":<|system|>Be kind.<|end|>\n", "user:<|user|>uuu<|end|>\n",
                        "assistant:<|assistant|>aaa<|end|>\n"}));

@@ -235,7 +235,7 @@ TEST(TemplateFamilies, InsertedMarksTrainTheSameTextAsThePublishedMarkedCopy) {
   EXPECT_GE(compared, 8);
 }
 
-TEST(TemplateFamilies, TheFingerprintIsOfTheTextAsJinjaReadsIt) {
+TEST(TemplateFamilies, TheFingerprintCoversTheTextThatJinjaReads) {
   EXPECT_EQ(template_fingerprint("a\r\nb\rc\n"), template_fingerprint("a\nb\nc"));
   EXPECT_NE(template_fingerprint("a\nb\n\n"), template_fingerprint("a\nb\n"));
   EXPECT_NE(template_fingerprint("{{ 'a b' }}"), template_fingerprint("{{ 'a  b' }}"));

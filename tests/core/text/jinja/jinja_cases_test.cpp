@@ -100,7 +100,7 @@ TEST(JinjaCases, UnsupportedFeaturesAreRefusedByNameTemplateAndLine) {
   EXPECT_EQ(render_text("{{ 'a'.casefold is defined }} {{ 'a'.nope is defined }}"), "True False");
 }
 
-TEST(JinjaCases, UpperCaseIsPythonsOrRefused) {
+TEST(JinjaCases, UpperCaseMatchesPythonOrIsRefused) {
   EXPECT_EQ(render_text("{{ 'uüя世ж'.upper() }} {{ 'éa bO'.title() }} {{ 'ÿX' | capitalize }}"),
             "UÜЯ世Ж Éa Bo Ÿx");
   EXPECT_NE(error_of([] {

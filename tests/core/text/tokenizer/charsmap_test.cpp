@@ -33,7 +33,7 @@ TEST(Charsmap, FindsTheReplacementOfAPrefix) {
   EXPECT_TRUE(map.is_sound());
 }
 
-TEST(Charsmap, AValueOutsideTheTextsIsUnknownAndNotSound) {
+TEST(Charsmap, AnOffsetOutsideTheTextsIsUnknownAndUnsound) {
   const Charsmap map(table(std::string("xy\0", 3), 1u << 31 | 3), "test");
   EXPECT_FALSE(map.find("A"));
   EXPECT_FALSE(map.is_sound());

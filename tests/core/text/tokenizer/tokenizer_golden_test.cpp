@@ -90,7 +90,7 @@ std::string without_lost_bytes(const Tokenizer& tokenizer, const std::string& te
 }
 
 // The hashes are those of tests/golden/make/generated_goldens.py.
-TEST(TokenizerGenerated, MatchThePackagesOnAHundredThousandStringsSlow) {
+TEST(TokenizerGenerated, MatchesThePackageOnAHundredThousandStringsSlow) {
   constexpr uint64_t kBlock = 1000;
   const GeneratedStrings generated;
   const Json golden =
