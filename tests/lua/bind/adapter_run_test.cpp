@@ -8,7 +8,7 @@ using AdapterRun = TwoPhases;
 
 const std::vector<std::string> kDropout = {"lora.rank=4", "lora.dropout=0.3"};
 
-TEST_F(AdapterRun, WithDropoutItResumesToTheSameBits) {
+TEST_F(AdapterRun, SlowWithDropoutItResumesToTheSameBits) {
   const std::string recipe = head("fraction = 0.2") + R"(
 for step, batch in run:steps(train, cfg.batch) do
   run:log(run:evaluate(valid, dpo))
@@ -23,7 +23,7 @@ end
   EXPECT_NE(metrics("kept"), dropped) << "dropout changes nothing";
 }
 
-TEST_F(AdapterRun, APhaseWithItsReferenceResumesAnywhere) {
+TEST_F(AdapterRun, SlowAPhaseWithItsReferenceResumesAnywhere) {
   expect_same_when_resumed(two_phases("  run:log(adamw:step(batch, later))"), {1, 3, 4}, kDropout);
 }
 

@@ -62,7 +62,7 @@ assert(math.abs(loss - )" +
             "");
 }
 
-TEST_F(BestWeights, PatienceEndsARunAlsoAfterAResume) {
+TEST_F(BestWeights, SlowPatienceEndsARunAlsoAfterAResume) {
   expect_same_when_resumed(patient(2), {1, 3, 5});
   const Json last = parse_json(metrics("whole").back(), "metrics");
   EXPECT_LT(last.at("step").as_int(), 7);  // it did not take all of its 8 steps
@@ -87,7 +87,7 @@ TEST_F(BestWeights, TwoValidationSetsHaveTheirNames) {
 }
 
 // On a resume the recipe runs through its first lines with the weights of later.
-TEST_F(BestWeights, AResumeDoesNotExportLaterWeightsUnderAnEarlierName) {
+TEST_F(BestWeights, SlowAResumeDoesNotExportLaterWeightsUnderAnEarlierName) {
   const std::string text = head() + R"(
 for step, batch in run:steps(train, { pairs = 4, max_tokens = 600, steps = 2 }) do
   run:log(adamw:step(batch, dpo))

@@ -54,7 +54,7 @@ TEST_F(DataSetBinding, AnErrorOfTheDataNamesItsFileBeforeTheRecipe) {
       << error;
 }
 
-TEST_F(DataSetBinding, ChatTrainsByTokensAndResumes) {
+TEST_F(DataSetBinding, SlowChatTrainsByTokensAndResumes) {
   expect_same_when_resumed(
       opening("chats", "sequences = 3, max_tokens = 300") +
           "local train, valid = xrun.chat(cfg.data, policy):split { fraction = 0.2 }\n" + kLoop,
@@ -63,7 +63,7 @@ TEST_F(DataSetBinding, ChatTrainsByTokensAndResumes) {
   has(output_, " steps of 3 = ");
 }
 
-TEST_F(DataSetBinding, TextTrainsInWindowsAndResumes) {
+TEST_F(DataSetBinding, SlowTextTrainsInWindowsAndResumes) {
   expect_same_when_resumed(
       opening("text", "tokens = 64, max_tokens = 64", "max_length = 32") +
           "local train, valid = xrun.text(cfg.data, policy):split { fraction = 0.2 }\n" + kLoop,
@@ -170,7 +170,7 @@ TEST_F(DataSetBinding, ACountThatDoesNotFitTheRowsIsRefused) {
       "sequences = 8 }");
 }
 
-TEST_F(DataSetBinding, AMixtureInStagesAndAShuffleByBlocksComeFromTheConfig) {
+TEST_F(DataSetBinding, SlowAMixtureInStagesAndAShuffleByBlocksComeFromTheConfig) {
   expect_same_when_resumed(
       opening(
           "chats", "sequences = 3",

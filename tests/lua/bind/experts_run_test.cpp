@@ -36,7 +36,7 @@ run:export(policy)
 
 }  // namespace
 
-TEST_F(ExpertsRun, ResumesToTheSameBitsWithItsBalanceTerm) {
+TEST_F(ExpertsRun, SlowResumesToTheSameBitsWithItsBalanceTerm) {
   expect_same_when_resumed(recipe("experts", "0.1"), {1, 3});
   const std::string first = metrics("whole").front();
   for (const char* name : {"aux_loss", "load_max", "load_min", "idle"}) {

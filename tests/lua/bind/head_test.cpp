@@ -62,7 +62,7 @@ reference:digest()
       "there is no option `top`");
 }
 
-TEST_F(HeadBinding, AnEntropyBonusTrainsAndResumesToTheSameBits) {
+TEST_F(HeadBinding, SlowAnEntropyBonusTrainsAndResumesToTheSameBits) {
   const std::string text = head() + R"(
 local function entropy(p)
   local view = p.chosen

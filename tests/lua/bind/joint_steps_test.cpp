@@ -66,7 +66,7 @@ for row = 0, 4 do assert(math.abs((seen[row] or 0) - count / 5) < 1, row) end
   EXPECT_EQ(run(text, "r"), "");
 }
 
-TEST_F(JointSteps, ResumeToTheSameBits) {
+TEST_F(JointSteps, SlowResumeToTheSameBits) {
   expect_same_when_resumed(
       joint("run:log(adamw:step({ { prefs, dpo }, { talk, nll, weight = 0.5 } }))") + kExport,
       {1, 3});

@@ -74,7 +74,7 @@ TEST_F(MixtureRun, LossAndMetricsAreLoggedBySource) {
   EXPECT_EQ(step.find("train/length_chosen/other"), nullptr);
 }
 
-TEST_F(MixtureRun, AShuffleByBlocksResumesToTheSameBits) {
+TEST_F(MixtureRun, SlowAShuffleByBlocksResumesToTheSameBits) {
   const std::string shuffle = "shuffle = { block = 4, window = 2 }, ";
   std::string recipe = head() + kSources + kExport;
   const size_t at = recipe.find("xrun.config {") + 13;

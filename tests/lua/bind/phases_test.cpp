@@ -7,7 +7,7 @@ namespace xrun::phases_test {
 using Phases = TwoPhases;
 
 // Two references: the folder's weights, and those that the first loop made.
-TEST_F(Phases, APhaseWithItsReferenceResumesAnywhere) {
+TEST_F(Phases, SlowAPhaseWithItsReferenceResumesAnywhere) {
   expect_same_when_resumed(two_phases(R"(
   run:log(run:evaluate(valid, later))
   local m = adamw:step(batch, later)

@@ -28,7 +28,7 @@ assert(#a < 24 and #a == #b, #a .. " " .. #b)
             "");
 }
 
-TEST_F(PreferenceBinding, SplitsByPromptAndByFileResume) {
+TEST_F(PreferenceBinding, SlowSplitsByPromptAndByFileResume) {
   write_pairs("other.jsonl", 5);
   expect_same_when_resumed(head("by = \"prompt\", fraction = 0.2") + kLoop + kExport, {2});
   std::filesystem::remove_all("whole");

@@ -7,7 +7,7 @@ namespace xrun::run_test {
 
 using RunBinding = SessionTest;
 
-TEST_F(RunBinding, RandomNumbersOfARecipeAreTheSameInEveryRunAndResumed) {
+TEST_F(RunBinding, SlowRandomNumbersOfARecipeAreTheSameInEveryRunAndResumed) {
   expect_same_when_resumed(head() + R"(
 local first = xrun.rand({1}):item() + math.random()
 local function noisy(p)
@@ -30,7 +30,7 @@ end
   ASSERT_EQ(run("local xrun = require 'xrun'\nassert(xrun.rand({1}):item() ~= nil)\n", "x"), "");
 }
 
-TEST_F(RunBinding, AnEvaluationOutsideTheLoopsComesBackOnAResume) {
+TEST_F(RunBinding, SlowAnEvaluationOutsideTheLoopsComesBackOnAResume) {
   expect_same_when_resumed(head() + R"(
 local base = run:evaluate(valid, dpo)                        -- never logged
 assert(base.loss and base.accuracy == 0.5)
@@ -137,7 +137,7 @@ end
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
 
-TEST_F(RunBinding, CodeAfterABreakResumesToTheSame) {
+TEST_F(RunBinding, SlowCodeAfterABreakResumesToTheSame) {
   expect_same_when_resumed(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
   run:log(adamw:step(batch, dpo))

@@ -32,7 +32,7 @@ run:export(scorer)
 )";
 };
 
-TEST_F(ScorerBinding, ResumesToTheSameBits) {
+TEST_F(ScorerBinding, SlowResumesToTheSameBits) {
   expect_same_when_resumed(reward(kLoop), {1, 3});
   const Json config = read_json("whole/hf/config.json");
   EXPECT_EQ(dump_json(config.at("architectures")), R"(["LlamaForSequenceClassification"])");

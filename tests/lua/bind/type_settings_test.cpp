@@ -73,7 +73,7 @@ TEST_F(GemmSetting, ADamagedRecordIsReportedAndMeasuredAgain) {
   EXPECT_TRUE(choice("a").is_object());
 }
 
-TEST_F(GemmSetting, ARecordWithoutAChoiceIsReported) {
+TEST_F(GemmSetting, SlowARecordWithoutAChoiceIsReported) {
   const std::string text = recipe("dtype = 'bf16'");
   for (const char* measured : {R"({"gemm":"fp32"})", "5", "{}", "null"}) {
     const std::string dir = "run_" + std::to_string(std::string(measured).size());
@@ -96,7 +96,7 @@ TEST_F(GemmSetting, AnExplicitChoiceWinsAndMeasuresNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
 }
 
-TEST_F(GemmSetting, TypesAreSpelledAlikeInBothKeys) {
+TEST_F(GemmSetting, SlowTypesAreSpelledAlikeInBothKeys) {
   const auto made_in = [&](const std::string& settings, const std::string& dir) {
     EXPECT_EQ(run(recipe(settings), dir), "") << settings;
     return metrics(dir);

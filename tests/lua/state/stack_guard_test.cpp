@@ -23,14 +23,14 @@ TEST_F(StackGuardTest, NestedCoroutinesEndInAnError) {
       "if not ok then error(e, 0) end end f()");
 }
 
-TEST_F(StackGuardTest, CallbacksOfTheLibraryEndInAnError) {
+TEST_F(StackGuardTest, SlowCallbacksOfTheLibraryEndInAnError) {
   overflows("local function f() return (string.gsub('a', 'a', f)) end f()");
   overflows("local function f() return (('a'):gsub('a', f)) end f()");
   overflows("local function f() table.sort({1, 2}, f) return true end f()");
   overflows("local function f() local g, e = load(f) if not g then error(e, 0) end end f()");
 }
 
-TEST_F(StackGuardTest, MetamethodsEndInAnError) {
+TEST_F(StackGuardTest, SlowMetamethodsEndInAnError) {
   overflows(
       "local t = setmetatable({}, {__tostring = function(t) local s = ('%s'):format(t) return s "
       "end}) "

@@ -140,7 +140,7 @@ TEST(TokenizerEncode, AStripNormalizerKeepsSplitPoints) {
   }
 }
 
-TEST(TokenizerEncode, ABpeTokenizerModelIsCutAtSpacesWithAndWithoutLegacyPrefixes) {
+TEST(TokenizerEncode, SlowABpeTokenizerModelIsCutAtSpacesWithAndWithoutLegacyPrefixes) {
   const ScratchFolder folder;
   folder.write("tokenizer.model", read_file(kTokenizers / "sp_bpe/tokenizer.model"));
   for (const char* config : {R"({"legacy": true})", R"({"legacy": false})"}) {
