@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Whole runs on a tiny model: another compute type, other packing, an export that chats, bad files and disks.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+
+# --force continues in another compute type with the weights of the folder.
+dpo --run half --steps 2 >/dev/null
+wants 2 'did you mean `half`?' dpo --run hlaf --resume
+wants 1 'dtype' dpo --run half --steps 4 --resume --set dtype=bf16
+wants 0 'resumed half at step 2' dpo --run half --steps 4 --resume --force --set dtype=bf16
+
+dpo --run a >/dev/null
+# Packing and micro-batch size change nothing beyond rounding.
+dpo --run d --set batch.max_tokens=400 >/dev/null
+python3 - <<'PYTHON'
+import json
+for x, y in zip(open("a/metrics.jsonl"), open("d/metrics.jsonl")):
+    x, y = json.loads(x), json.loads(y)
+    if "train/loss" in x: assert abs(x["train/loss"] - y["train/loss"]) < 1e-5, (x, y)
+PYTHON
+
+# An export answers a chat with the template that trained it, though its tokenizer had none.
+tokenizer=$root/tests/data/tokenizers/smol
+"$xrun" init-model bare --tokenizer "$tokenizer" --layers 1 --hidden 32 --heads 2 \
+  --ffn 64 >/dev/null
+dpo --set model=bare --set template=chatml --set steps=2 --run chat >/dev/null
+echo hi >question
+wants 0 "the tokenizer's own" "$xrun" sample --model chat/hf --chat --max-new-tokens 2 question
+
+# Bad files and disks: one clear error, the right status, nothing lost.
+head -c 3000 tiny/model.safetensors >short && cp -r tiny cut && mv short cut/model.safetensors
+wants 1 "model.safetensors" dpo --run e --set model=cut
+wants 0 "dropped" dpo --run e --set max_length=135 --set over_length=drop
+mkdir shut && chmod 555 shut
+[ "$(id -u)" = 0 ] || wants 1 "shut" dpo --run shut/run
+wants 1 "No space left" env XRUN_FILE_FAULT=write:30 "$xrun" "$root/recipes/dpo.lua" --run f \
+  --set model=tiny --set answers=0 --set data.1.path="$root/tests/data/pairs.jsonl" \
+  --set batch.pairs=2
