@@ -36,7 +36,7 @@ void KvCache::close(int64_t slot) {
 
 void KvCache::fork(int64_t from, int64_t to) {
   const int64_t n = length(from);
-  XRUN_CHECK(n <= capacity(to), "a slot of {} tokens cannot hold the {} of another", capacity(to),
+  XRUN_CHECK(n <= capacity(to), "a slot of {} tokens is too small for the {} tokens to copy", capacity(to),
              n);
   slots_[static_cast<size_t>(to)].narrow(3, 0, n).copy_(
       slots_[static_cast<size_t>(from)].narrow(3, 0, n));

@@ -89,7 +89,7 @@ struct ResumeRule {
 
 constexpr ResumeRule kResumeRules[] = {
     {ResumeItem::kIdentity, true, "the recipe, its configuration or xrun has changed"},
-    {ResumeItem::kFree, false, "settings that change no result are different from here on"},
+    {ResumeItem::kFree, false, "settings that do not affect results have changed"},
     {ResumeItem::kMachine, false,
      "the machine or its settings have changed, so the last digits may differ"},
     {ResumeItem::kInput, true, "{} has changed since the run began"},

@@ -25,10 +25,10 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options = {
 // The same over a whole batch: all micro-batches, without gradient, in batch order.
 HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options = {});
 
-// The same for the frozen weights, without gradient: the policy's own forward until its next
-// update, then the twin's over the whole micro-batch, once for all views, since the column has none
-// of it. Log-probs are those of Reference::token_logprob; their last digits may differ from the
-// column's.
+// The same for the frozen weights, without gradient. Until the policy's next update this is the
+// policy's own forward; afterwards the twin runs once over the whole micro-batch for all views,
+// because the reference's sidecar stores log-probs alone. The log-probs may differ in their last
+// digits from those that the sidecar stores (Reference::token_logprob).
 HeadResult reference_head(Reference& reference, const View& view, const HeadOptions& options = {},
                           const at::Tensor& target = {});
 HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options = {});

@@ -256,9 +256,9 @@ PromptAnswer Prompt::obey(std::string_view input) {
     for (const PromptCommand& command : commands_) {
       known.push_back(":" + command.name);
       if (command.name != name) continue;
-      std::string said = command.run(*this, rest);
+      std::string message = command.run(*this, rest);
       if (command.in_script) script_inputs_.emplace_back(input);
-      return said;
+      return message;
     }
     throw Error(fmt::format("there is no :{}{}; :help lists the commands", name,
                             did_you_mean(":" + name, known)));

@@ -114,7 +114,7 @@ std::string doc(Prompt& prompt, std::string_view rest) {
   if (std::string text = words_on(prompt, name); !text.empty()) return without_newline(text);
   std::vector<std::string> known = public_op_names();
   for (const DocEntry& entry : doc_entries()) known.push_back(entry.name);
-  throw Error(fmt::format("nothing is called {}{}; :ops finds operators by a piece of their name",
+  throw Error(fmt::format("unknown name {}{}; :ops finds operators by a piece of their name",
                           name, did_you_mean(name, known)));
 }
 

@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Leaves out bodies until the one of this step is next; false if there is none.
+// Skips bodies up to `step`. Returns false if no loop reaches it.
 bool PausedRun::go_to(int64_t step) {
   while (const LoopPause* at = hooks_.pause()) {
     if (step < at->loop->first_step + at->loop->steps) break;
@@ -25,7 +25,7 @@ bool PausedRun::go_to(int64_t step) {
   return hooks_.resume();
 }
 
-// Takes the recipe, which has begun again, to where another one was.
+// Moves the restarted recipe to the step and the state in `carried`.
 std::string PausedRun::go_on_from(const Carried& carried) {
   const std::string& file = recipe().context().options.recipe;
   if (!go_to(carried.step)) {
@@ -38,17 +38,17 @@ std::string PausedRun::go_on_from(const Carried& carried) {
     carried.objects.restore(run->run().saved());
     run->write_state(carried.state);
   }
-  std::string said = fmt::format("{} was read again; it is paused before step {}{}", file,
+  std::string message = fmt::format("{} was read again; it is paused before step {}{}", file,
                                  carried.step, trained ? " with the weights as they are" : "");
   carried_.reset();
-  return said;
+  return message;
 }
 
 std::string PausedRun::reload() {
   const std::string& file = recipe().context().options.recipe;
   XRUN_CHECK(
       hooks_.previews(),
-      "a run of yours cannot be reloaded; stop it (Ctrl-C) and continue with --resume --force");
+      "only a preview can be reloaded, not a run; stop it (Ctrl-C) and continue with --resume --force");
   const std::string text = read_file(file, 16 << 20);
   const std::shared_ptr<RunLoop> old = session().run;
   // A recipe that has ended leaves nothing to continue.

@@ -111,7 +111,7 @@ chmod +x bin/cmake bin/ninja
 mkdir cache/trl
 build=(XRUN_CACHE="$work/cache" PATH="$work/bin:$PATH")
 is "$(env "${build[@]}" bash "$tree/tools/setup/build.sh" test >out 2>err </dev/null; echo $?)" 0
-grep -q 'first use: compiles xrun in .*, about [0-9]* minutes with [0-9]* jobs at a time, once' err || fail "$(cat err)"
+grep -q 'first use: compiles in .*, about [0-9]* minutes with [0-9]* jobs at a time, once' err || fail "$(cat err)"
 grep -q 'building the program: 75 %, about 0:0[0-2] min left' err || fail "$(cat err)"
 grep -q 'building the tests: 100 %' err || fail "$(cat err)"
 is "$(setup "${build[@]}" WARNING=1)" 0

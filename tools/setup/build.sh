@@ -9,7 +9,7 @@ cache="${XRUN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/xrun}"
 torch_home="$cache/torch-2.11.0"
 goal="${1:-run}"
 # CPU seconds of a clean build without a compiler cache (docs/numbers.md).
-declare -A cpu_seconds=([run]=500 [test]=850)
+program_cpu_s=450 tests_cpu_s=300
 
 say() { printf 'xrun: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -134,7 +134,7 @@ jobs() {
 # Reads ninja's output "[done/total] ...": shows percent and time left, on one line of a terminal, elsewhere a
 # line every tenth. Anything else (a warning, an error) goes to the log alone.
 show_progress() { # WHAT LOG
-  local what=$1 log=$2 line shown=-10 percent left began=$SECONDS
+  local what=$1 log=$2 line shown=0 percent left began=$SECONDS
   while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
     [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
@@ -198,8 +198,11 @@ main() {
   mkdir -p "$build"
   exec 9>"$build/lock"
   flock -n 9 || { say "another xrun is building in $build; waiting for it"; flock 9; }
-  [ -e "$build/built-$goal" ] ||
-    say "first use: compiles xrun in $build, about $(((cpu_seconds[$goal] / $(jobs) + 59) / 60)) minutes with $(jobs) jobs at a time, once"
+  local cpu_s=0
+  [ -e "$build/built-run" ] || cpu_s=$program_cpu_s
+  [ "$goal" = run ] || [ -e "$build/built-test" ] || cpu_s=$((cpu_s + tests_cpu_s))
+  [ $cpu_s = 0 ] ||
+    say "first use: compiles in $build, about $(((cpu_s / $(jobs) + 59) / 60)) minutes with $(jobs) jobs at a time, once"
   packages=$(missing_packages)
   if [ -n "${XRUN_TORCH:-}" ]; then
     torch_dir=$(cd "$XRUN_TORCH" 2>/dev/null && pwd) || fail "XRUN_TORCH=$XRUN_TORCH: no such folder"

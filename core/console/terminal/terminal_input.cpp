@@ -69,7 +69,7 @@ TerminalInput::~TerminalInput() { leave(); }
 
 void TerminalInput::enter() {
   if (raw_) return;
-  XRUN_CHECK(::tcgetattr(in_, &before_) == 0, "cannot read the mode of the terminal: {}",
+  XRUN_CHECK(::tcgetattr(in_, &before_) == 0, "cannot read the terminal mode: {}",
              std::strerror(errno));
   termios raw = before_;
   raw.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);

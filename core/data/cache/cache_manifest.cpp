@@ -126,10 +126,10 @@ CacheManifest decode_manifest(const Json& value) {
     manifest.shards.push_back(read_shard(entry, rows, manifest.shards.size()));
     rows += manifest.shards.back().rows;
     XRUN_CHECK(manifest.shards.back().elements.size() == manifest.columns.size(),
-               "shard {} lists {} columns of {}", manifest.shards.size() - 1,
+               "shard {} lists {} columns, wanted {}", manifest.shards.size() - 1,
                manifest.shards.back().elements.size(), manifest.columns.size());
   }
-  XRUN_CHECK(value.at("rows").as_int() == rows, "has {} rows in its shards and says {}", rows,
+  XRUN_CHECK(value.at("rows").as_int() == rows, "its shards have {} rows, the manifest says {}", rows,
              value.at("rows").as_int());
   const Json& bad_rows = value.at("bad_rows");
   manifest.bad_rows = {bad_rows.at("rows").as_int(),

@@ -1,7 +1,8 @@
 #pragma once
 // Causal attention within the segments of a pack, without padding; the ops xrun::varlen_attention
 // and xrun::varlen_attention_lse. attention_cpu.cpp and attention_cuda.cpp hold the device forms,
-// attention_composed.cpp the form in plain products.
+// attention_composed.cpp the form in plain products. Tree attention is planned as one more layout of
+// these ops; core/prefix will build the trees.
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The vocabulary projection of chosen rows, without keeping all logits: log-probabilities of one or
-// several targets, entropy, log-sum-exp and top k.
+// The fused head: the vocabulary projection of chosen rows without keeping all logits. Gives the
+// log-probabilities of one or several targets, entropy, log-sum-exp and top k.
 
 #include <ATen/core/Tensor.h>
 
@@ -15,8 +15,8 @@ struct HeadOptions {
   bool entropy = false;
   bool lse = false;
   int64_t top_k = 0;  // 0: none
-  int64_t head_mb =
-      1024;  // MiB of logits or softmax rows that this call keeps; others are recomputed
+  // MiB of logits or softmax rows that this call keeps; others are recomputed.
+  int64_t head_mb = 1024;
 };
 
 // fp32; undefined where not wanted. All but top_id carry gradients to hidden and weight.

@@ -222,7 +222,7 @@ TEST(RunDir, ASettingThatChangesNoResultIsReportedNotRefused) {
   const RunDir dir = open_dir(folder / "run", true, false, changed);
   ASSERT_EQ(dir.notices().size(), 1u);
   EXPECT_EQ(dir.notices()[0],
-            "settings that change no result are different from here on:\n"
+            "settings that do not affect results have changed:\n"
             "  config.save: absent -> {\"every\":5}\n");
 }
 

@@ -46,7 +46,7 @@ TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
   EXPECT_TRUE(says(":doc t:cumsum", "cumsum(Tensor self"));
   EXPECT_TRUE(says(":doc time", ":time CHUNK: "));
   EXPECT_TRUE(says(":doc t", "t = f32[2] cpu"));
-  EXPECT_TRUE(says(":doc nothing_like_it", "failed: nothing is called nothing_like_it"));
+  EXPECT_TRUE(says(":doc nothing_like_it", "failed: unknown name nothing_like_it"));
 }
 
 TEST_F(PromptTest, OpsTakesAPieceOfANameOrAPattern) {
