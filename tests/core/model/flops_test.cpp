@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/model/model.h"
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/init_model.h"
@@ -17,13 +17,6 @@ namespace {
 
 class Flops : public testing::Test {
  protected:
-  Flops() {
-    std::string name = std::filesystem::temp_directory_path() / "xrun_flops_XXXXXX";
-    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made", name);
-    root_ = name;
-  }
-  ~Flops() override { std::filesystem::remove_all(root_); }
-
   std::filesystem::path folder(const InitOptions& options) {
     const std::filesystem::path dir = root_ / std::to_string(made_++);
     init_model(dir, options);
@@ -31,7 +24,8 @@ class Flops : public testing::Test {
   }
   ModelConfig config(const InitOptions& options) { return read_model_config(folder(options)); }
 
-  std::filesystem::path root_;
+  const TemporaryDir temporary_{"flops_test"};
+  const std::filesystem::path root_ = temporary_.path();
   int made_ = 0;
 };
 

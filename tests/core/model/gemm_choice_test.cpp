@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun::gemm_choice_test {
@@ -17,17 +17,11 @@ namespace {
 class GemmChoiceTest : public testing::Test {
  protected:
   GemmChoiceTest() {
-    std::string name = std::filesystem::temp_directory_path() / "xrun_gemm_XXXXXX";
-    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made", name);
-    folder_ = name;
     setenv("XRUN_CACHE", folder_.c_str(), 1);
     config_.hidden = 64;
     config_.ffn = 128;
   }
-  ~GemmChoiceTest() override {
-    unsetenv("XRUN_CACHE");
-    std::filesystem::remove_all(folder_);
-  }
+  ~GemmChoiceTest() override { unsetenv("XRUN_CACHE"); }
 
   GemmChoice choose(double storage_ms, double float_ms,
                     c10::ScalarType dtype = c10::ScalarType::BFloat16) {
@@ -44,7 +38,8 @@ class GemmChoiceTest : public testing::Test {
     return {};
   }
 
-  std::filesystem::path folder_;
+  const TemporaryDir temporary_{"gemm_test"};
+  const std::filesystem::path folder_ = temporary_.path();
   ModelConfig config_;
   int measured_ = 0;
 };

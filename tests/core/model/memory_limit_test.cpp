@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/init_model.h"
@@ -22,15 +23,7 @@ constexpr int64_t kMiB = 1 << 20;
 
 class MemoryLimit : public testing::Test {
  protected:
-  MemoryLimit() {
-    std::string name = std::filesystem::temp_directory_path() / "xrun_memory_XXXXXX";
-    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made", name);
-    folder_ = name;
-  }
-  ~MemoryLimit() override {
-    unsetenv("XRUN_MEMORY_MB");
-    std::filesystem::remove_all(folder_);
-  }
+  ~MemoryLimit() override { unsetenv("XRUN_MEMORY_MB"); }
 
   void file(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
@@ -63,7 +56,8 @@ class MemoryLimit : public testing::Test {
     return "";
   }
 
-  std::filesystem::path folder_;
+  const TemporaryDir temporary_{"memory_test"};
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(MemoryLimit, IsTheAvailableSystemMemory) {

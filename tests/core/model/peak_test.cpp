@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "tests/scoped_variable.h"
 
 namespace xrun::peak_test {
@@ -18,12 +18,8 @@ namespace {
 class Peak : public testing::Test {
  protected:
   Peak() {
-    std::string name = std::filesystem::temp_directory_path() / "xrun_peak_XXXXXX";
-    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made", name);
-    folder_ = name;
     cache_.emplace("XRUN_CACHE", folder_.string());
   }
-  ~Peak() override { std::filesystem::remove_all(folder_); }
 
   double measured(double rate, c10::ScalarType dtype = c10::ScalarType::Float) {
     return measured_peak_flops(dtype, [&](c10::ScalarType) {
@@ -38,7 +34,8 @@ class Peak : public testing::Test {
     return {};
   }
 
-  std::filesystem::path folder_;
+  const TemporaryDir temporary_{"peak_test"};
+  const std::filesystem::path folder_ = temporary_.path();
   std::optional<ScopedVariable> cache_;
   int measurements_ = 0;
 };
