@@ -8,21 +8,24 @@
 
 namespace xrun::kernels {
 
-// Softmax of `rows` rows of x [rows, V], and the log-probability of one target in each.
+// Softmax of `rows` rows of x [rows, V], and the log-probabilities of the targets of each: those
+// from first[r] to first[r + 1], at least one.
 struct SoftmaxRows {
   float* x;               // [rows, V] logits; probabilities afterwards if `keep`
-  const int64_t* target;  // [rows] in [0, V)
-  float* logprob;         // [rows] out: x[target] - lse
+  const int64_t* first;   // [rows + 1] rising; null: row r has target r alone
+  const int64_t* target;  // in [0, V)
+  float* logprob;         // as target, out: x[target] - lse
   float* lse;             // [rows] out: log sum exp, may be null
   int64_t rows, width;
-  bool keep;  // write the probabilities, minus one at the target
+  bool keep;  // write the probabilities, minus one at the row's first target
 };
 
-// Turns logits into probabilities minus one at the target, given the row's log-sum-exp.
+// Turns logits into probabilities minus one at the row's first target, given its log-sum-exp.
 struct SoftmaxFromLse {
-  float* x;               // [rows, V] in and out
-  const int64_t* target;  // [rows]
-  const float* lse;       // [rows]
+  float* x;              // [rows, V] in and out
+  const int64_t* first;  // as in SoftmaxRows
+  const int64_t* target;
+  const float* lse;  // [rows]
   int64_t rows, width;
 };
 
@@ -88,14 +91,19 @@ void compute(const SoftmaxRows& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
     float* x = a.x + r * a.width;
     const float most = row_max(x, a.width);
-    const double wanted = x[a.target[r]];
+    const int64_t begin = a.first == nullptr ? r : a.first[r];
+    const int64_t end = a.first == nullptr ? r + 1 : a.first[r + 1];
+    for (int64_t e = begin; e < end; ++e)
+      a.logprob[e] = x[a.target[e]];  // before it is overwritten
     const double sum = a.keep ? sum_exp<true>(x, a.width, most) : sum_exp<false>(x, a.width, most);
     const double lse = static_cast<double>(most) + __builtin_log(sum);
-    a.logprob[r] = static_cast<float>(wanted - lse);
+    for (int64_t e = begin; e < end; ++e) {
+      a.logprob[e] = static_cast<float>(static_cast<double>(a.logprob[e]) - lse);
+    }
     if (a.lse != nullptr) a.lse[r] = static_cast<float>(lse);
     if (!a.keep) continue;
     scale_row(x, a.width, static_cast<float>(1.0 / sum));
-    x[a.target[r]] -= 1.0f;
+    x[a.target[begin]] -= 1.0f;
   }
 }
 
@@ -106,7 +114,7 @@ void compute(const SoftmaxFromLse& a) {
     each_vector(a.width, [&](int64_t i, int n) {
       store_some(x + i, exp_of(load_some(x + i, n) - shift), n);
     });
-    x[a.target[r]] -= 1.0f;
+    x[a.target[a.first == nullptr ? r : a.first[r]]] -= 1.0f;
   }
 }
 

@@ -24,8 +24,8 @@ TEST_P(SoftmaxRowsTest, AgreesWithDoublePrecisionAtEveryWidth) {
     const std::vector<float> logits = random_floats(rows * width, 7, 12.0f);
     const std::vector<int64_t> target = {0, width / 2, width - 1};
     std::vector<float> x = logits, logprob(rows), lse(rows);
-    kernels_->run(kernels::SoftmaxRows{x.data(), target.data(), logprob.data(), lse.data(), rows,
-                                       width, true});
+    kernels_->run(kernels::SoftmaxRows{x.data(), nullptr, target.data(), logprob.data(), lse.data(),
+                                       rows, width, true});
     for (int64_t r = 0; r < rows; ++r) {
       const double want = reference_lse(logits.data() + r * width, width);
       EXPECT_NEAR(lse[r], want, 1.5e-6) << width;
@@ -42,10 +42,11 @@ TEST_P(SoftmaxRowsTest, LeavesTheLogitsWhenNotKept) {
   const std::vector<float> logits = random_floats(2 * 77, 8, 3.0f);
   std::vector<float> x = logits, logprob(2), kept(2);
   const std::vector<int64_t> target = {5, 76};
-  kernels_->run(
-      kernels::SoftmaxRows{x.data(), target.data(), logprob.data(), nullptr, 2, 77, false});
+  kernels_->run(kernels::SoftmaxRows{x.data(), nullptr, target.data(), logprob.data(), nullptr, 2,
+                                     77, false});
   EXPECT_EQ(x, logits);
-  kernels_->run(kernels::SoftmaxRows{x.data(), target.data(), kept.data(), nullptr, 2, 77, true});
+  kernels_->run(
+      kernels::SoftmaxRows{x.data(), nullptr, target.data(), kept.data(), nullptr, 2, 77, true});
   EXPECT_EQ(logprob, kept);
 }
 
@@ -53,9 +54,9 @@ TEST_P(SoftmaxRowsTest, RecomputationFromTheLogSumExpGivesTheKeptRows) {
   const std::vector<float> logits = random_floats(2 * 1003, 9, 20.0f);
   std::vector<float> kept = logits, again = logits, logprob(2), lse(2);
   const std::vector<int64_t> target = {1002, 17};
-  kernels_->run(
-      kernels::SoftmaxRows{kept.data(), target.data(), logprob.data(), lse.data(), 2, 1003, true});
-  kernels_->run(kernels::SoftmaxFromLse{again.data(), target.data(), lse.data(), 2, 1003});
+  kernels_->run(kernels::SoftmaxRows{kept.data(), nullptr, target.data(), logprob.data(),
+                                     lse.data(), 2, 1003, true});
+  kernels_->run(kernels::SoftmaxFromLse{again.data(), nullptr, target.data(), lse.data(), 2, 1003});
   for (size_t i = 0; i < kept.size(); ++i) ASSERT_NEAR(kept[i], again[i], 2e-6);
 }
 
@@ -63,12 +64,13 @@ TEST_P(SoftmaxRowsTest, SurvivesHugeLogitsAndPropagatesNans) {
   std::vector<float> x = {1e30f, -1e30f, 0.0f, 3e38f};
   const int64_t target = 3;
   float logprob = 1;
-  kernels_->run(kernels::SoftmaxRows{x.data(), &target, &logprob, nullptr, 1, 4, true});
+  kernels_->run(kernels::SoftmaxRows{x.data(), nullptr, &target, &logprob, nullptr, 1, 4, true});
   EXPECT_EQ(logprob, 0.0f);
   EXPECT_EQ(x, (std::vector<float>{0, 0, 0, 0}));
   std::vector<float> bad(40, 0.0f);
   bad[37] = std::nanf("");
-  kernels_->run(kernels::SoftmaxRows{bad.data(), &target, &logprob, nullptr, 1, 40, false});
+  kernels_->run(
+      kernels::SoftmaxRows{bad.data(), nullptr, &target, &logprob, nullptr, 1, 40, false});
   EXPECT_TRUE(std::isnan(logprob));
 }
 

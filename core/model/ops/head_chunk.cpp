@@ -89,6 +89,18 @@ void HeadGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& s
   first_ = false;
 }
 
+void HeadGradients::add_target(int64_t h, int64_t id, float c) {
+  const auto add_row = [c](const at::Tensor& to, int64_t row, const at::Tensor& from,
+                           int64_t from_row) {
+    const int64_t width = to.size(1);
+    float* const out = to.mutable_data_ptr<float>() + row * width;
+    const float* const in = from.const_data_ptr<float>() + from_row * width;
+    for (int64_t d = 0; d < width; ++d) out[d] += c * in[d];
+  };
+  if (dx_.defined()) add_row(dx_, h, w_, id);
+  if (dw_.defined()) add_row(dw_, id, x_, h);
+}
+
 at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const {
   if (!dx_.defined()) return {};
   at::Tensor dhidden = at::zeros({tokens, dx_.size(1)}, at::kFloat);

@@ -37,6 +37,9 @@ class HeadGradients {
   // is multiplied by scale[r]. Copies at most 2 MB of dz at a time.
   void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
 
+  // Adds c e_id to row h of dz, after all calls of add: dx[h] += c w[id], dw[id] += c x[h].
+  void add_target(int64_t h, int64_t id, float c);
+
   // [T, D], rows summed where index repeats, and [V, D]; undefined if not wanted.
   at::Tensor hidden(const at::Tensor& index, int64_t tokens) const;
   at::Tensor weight() const { return dw_; }

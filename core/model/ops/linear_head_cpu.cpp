@@ -4,11 +4,14 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
+#include "core/base/error.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/linear_head_op.h"
@@ -20,15 +23,38 @@ namespace {
 
 at::Tensor dense_floats(const at::Tensor& x) { return x.to(at::kFloat).contiguous(); }
 
+// Loss rows that read one hidden row. Neighbours of equal index share its logits: the children of a
+// token in a folded pack.
+struct RowsByHidden {
+  std::vector<int64_t> first;  // [H+1], the first loss row of each hidden row; empty: one for each
+  at::Tensor index;            // [H], the hidden rows
+
+  // For the kernels, from hidden row `begin`.
+  const int64_t* from(int64_t begin) const { return first.empty() ? nullptr : &first[begin]; }
+};
+
+RowsByHidden rows_by_hidden(const at::Tensor& index, bool share) {
+  const int64_t* const row = index.const_data_ptr<int64_t>();
+  std::vector<int64_t> first;
+  for (int64_t r = 0; r < index.size(0); ++r) {
+    if (r == 0 || row[r] != row[r - 1]) first.push_back(r);
+  }
+  if (!share || std::ssize(first) == index.size(0)) return {{}, index};
+  const at::Tensor hidden = index.index_select(0, at::tensor(first, index.options()));
+  first.push_back(index.size(0));
+  return {std::move(first), hidden};
+}
+
 struct HeadRowOutputs {
   at::Tensor logprob, entropy, lse, top_logprob, top_id;
 };
 
-HeadRowOutputs make_outputs(const at::Tensor& target, bool entropy, int64_t top_k) {
+HeadRowOutputs make_outputs(const at::Tensor& target, int64_t hidden_rows, bool entropy,
+                            int64_t top_k) {
   const int64_t rows = target.size(0);
   const auto floats = target.options().dtype(at::kFloat);
   return {at::empty(target.sizes(), floats), at::empty({entropy ? rows : 0}, floats),
-          at::empty({rows}, floats), at::empty({rows, top_k}, floats),
+          at::empty({hidden_rows}, floats), at::empty({rows, top_k}, floats),
           at::empty({rows, top_k}, target.options())};
 }
 
@@ -50,30 +76,36 @@ kernels::HeadRows head_rows(const HeadRowOutputs& out, const at::Tensor& ids, co
   return rows;
 }
 
-// Softmax and log-probability of the rows z [n, V], whose first is row `begin` of the whole.
-void softmax_chunk(const at::Tensor& z, int64_t begin, const at::Tensor& target,
-                   const HeadRowOutputs& out, bool keep) {
+// Softmax and log-probabilities of the hidden rows z [n, V], whose first is row `begin` of the
+// whole.
+void softmax_chunk(const at::Tensor& z, int64_t begin, const RowsByHidden& shared,
+                   const at::Tensor& target, const HeadRowOutputs& out, bool keep) {
   const int64_t width = z.size(1);
+  // `first` counts loss rows from 0; without it a row's one target lies beside it.
+  const int64_t offset = shared.first.empty() ? begin : 0;
   float* const x = z.mutable_data_ptr<float>();
-  const int64_t* const t = target.const_data_ptr<int64_t>() + begin;
-  float* const l = out.logprob.mutable_data_ptr<float>() + begin;
+  const int64_t* const t = target.const_data_ptr<int64_t>() + offset;
+  float* const l = out.logprob.mutable_data_ptr<float>() + offset;
   float* const s = out.lse.mutable_data_ptr<float>() + begin;
   at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
-    kernels::cpu_kernels().run(kernels::SoftmaxRows{x + from * width, t + from, l + from, s + from,
-                                                    to - from, width, keep});
+    const int64_t skip = shared.first.empty() ? from : 0;
+    kernels::cpu_kernels().run(kernels::SoftmaxRows{x + from * width, shared.from(begin + from),
+                                                    t + skip, l + skip, s + from, to - from, width,
+                                                    keep});
   });
 }
 
 // The same rows again, as softmax minus one-hot.
-void recompute_softmax(const at::Tensor& z, int64_t begin, const at::Tensor& target,
-                       const at::Tensor& lse) {
-  const int64_t width = z.size(1);
+void recompute_softmax(const at::Tensor& z, int64_t begin, const RowsByHidden& shared,
+                       const at::Tensor& target, const at::Tensor& lse) {
+  const int64_t width = z.size(1), offset = shared.first.empty() ? begin : 0;
   float* const x = z.mutable_data_ptr<float>();
-  const int64_t* const t = target.const_data_ptr<int64_t>() + begin;
+  const int64_t* const t = target.const_data_ptr<int64_t>() + offset;
   const float* const s = lse.const_data_ptr<float>() + begin;
   at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
-    kernels::cpu_kernels().run(
-        kernels::SoftmaxFromLse{x + from * width, t + from, s + from, to - from, width});
+    const int64_t skip = shared.first.empty() ? from : 0;
+    kernels::cpu_kernels().run(kernels::SoftmaxFromLse{x + from * width, shared.from(begin + from),
+                                                       t + skip, s + from, to - from, width});
   });
 }
 
@@ -86,14 +118,15 @@ linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, cons
   check_head_options(inputs, temperature, top_k);
   const int64_t vocab = weight.size(0), existing = columns > 0 ? columns : vocab;
   const at::Tensor ids = target.contiguous(), w = dense_floats(weight);
-  const at::Tensor x = dense_floats(at::index_select(hidden, 0, index));
-  const HeadRowOutputs out = make_outputs(ids, entropy, top_k);
+  const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
+  const RowsByHidden shared = rows_by_hidden(index.contiguous(), alone);
+  const at::Tensor x = dense_floats(at::index_select(hidden, 0, shared.index));
+  const HeadRowOutputs out = make_outputs(ids, x.size(0), entropy, top_k);
   const int64_t saved_count = head_rows_within(head_mb, x.size(0), vocab);
   at::Tensor saved_rows = at::empty({0, vocab}, x.options());
   if (saved_count > 0) saved_rows = scratch_floats(saved_count * vocab).view({saved_count, vocab});
-  const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
   each_logit_chunk(x, w, saved_rows, 0, [&](const LogitChunk& chunk) {
-    if (alone) return softmax_chunk(chunk.z, chunk.begin, ids, out, chunk.saved);
+    if (alone) return softmax_chunk(chunk.z, chunk.begin, shared, ids, out, chunk.saved);
     const float* const z = chunk.z.const_data_ptr<float>();
     at::parallel_for(0, chunk.z.size(0), 1, [&](int64_t from, int64_t to) {
       kernels::HeadRows rows = head_rows(out, ids, z + from * vocab, chunk.begin + from, to - from);
@@ -151,17 +184,43 @@ void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
   check_sizes("linear_head", "entropy", entropy, {rows});
 }
 
-// The backward of targets alone: dz = -a (p - e_y). The factor -a multiplies the small operands, dx
-// and x, which saves a pass over [R, V].
+// The sum of a row's gradients, negated, [H].
+at::Tensor negative_sums(const at::Tensor& grad, const RowsByHidden& shared) {
+  if (shared.first.empty()) return grad.neg();
+  const at::Tensor sums = at::empty(shared.index.sizes(), grad.options());
+  const float* const a = grad.const_data_ptr<float>();
+  float* const out = sums.mutable_data_ptr<float>();
+  for (int64_t h = 0; h < sums.size(0); ++h) {
+    double sum = 0;
+    for (auto e = shared.first[h]; e < shared.first[h + 1]; ++e) sum += a[e];
+    out[h] = static_cast<float>(-sum);
+  }
+  return sums;
+}
+
+// The backward of targets alone. A row with one target has dz = -a (p - e_y); the factor -a
+// multiplies the small operands, dx and x, which saves a pass over [R, V]. With several targets and
+// G = sum a, dz = -G (p - e_y1) + (a_1 - G) e_y1 + sum_(i > 1) a_i e_yi: the rest are a few rows.
 void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& w,
-                           const at::Tensor& target, const at::Tensor& lse,
-                           const at::Tensor& saved_rows, HeadGradients& gradients) {
-  const at::Tensor factor = grad.to(at::kFloat).neg();
+                           const RowsByHidden& shared, const at::Tensor& target,
+                           const at::Tensor& lse, const at::Tensor& saved_rows,
+                           HeadGradients& gradients) {
+  const at::Tensor a = dense_floats(grad), factor = negative_sums(a, shared);
   if (saved_rows.size(0) > 0) gradients.add(saved_rows, 0, factor);
   each_logit_chunk(x, w, {}, saved_rows.size(0), [&](const LogitChunk& chunk) {
-    recompute_softmax(chunk.z, chunk.begin, target, lse);
+    recompute_softmax(chunk.z, chunk.begin, shared, target, lse);
     gradients.add(chunk.z, chunk.begin, factor);
   });
+  if (shared.first.empty()) return;
+  const float* const value = a.const_data_ptr<float>();
+  const float* const negative = factor.const_data_ptr<float>();
+  const int64_t* const id = target.const_data_ptr<int64_t>();
+  for (int64_t h = 0; h < x.size(0); ++h) {
+    const int64_t begin = shared.first[h], end = shared.first[h + 1];
+    if (end - begin == 1) continue;
+    gradients.add_target(h, id[begin], value[begin] + negative[h]);
+    for (int64_t e = begin + 1; e < end; ++e) gradients.add_target(h, id[e], value[e]);
+  }
 }
 
 // dz of a chunk is written beside the saved logits, not over them: saved rows and recomputed rows
@@ -196,10 +255,13 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cpu(
   const at::Tensor x = x_any.contiguous(), saved_rows = saved_rows_any.contiguous(),
                    w = dense_floats(weight);
   const at::Tensor ids = ids_any.contiguous(), lse = lse_any.contiguous();
+  const RowsByHidden shared = rows_by_hidden(index.contiguous(), alone);
+  XRUN_CHECK(x.size(0) == shared.index.size(0), "linear_head: x has {} rows, wanted {}", x.size(0),
+             shared.index.size(0));
   HeadGradients gradients(x, w, want_hidden, want_weight);
   if (alone) {
     check_sizes("linear_head", "target", ids, {index.size(0)});
-    add_softmax_gradients(grad, x, w, ids, lse, saved_rows, gradients);
+    add_softmax_gradients(grad, x, w, shared, ids, lse, saved_rows, gradients);
   } else {
     check_gradients(grad_lse, grad_entropy, entropy, index.size(0));
     add_row_gradients({dense_floats(grad), ids, dense_floats(grad_lse), lse,
@@ -207,7 +269,7 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cpu(
                        columns > 0 ? columns : w.size(0), static_cast<float>(1 / temperature)},
                       x, w, saved_rows, gradients);
   }
-  return {gradients.hidden(index, tokens), gradients.weight()};
+  return {gradients.hidden(shared.index, tokens), gradients.weight()};
 }
 
 static_assert(std::is_same_v<decltype(linear_head_forward_cpu), LinearHeadForward>);

@@ -12,7 +12,8 @@ namespace xrun {
 
 // (hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse) to logprob as
 // target, entropy [R] or [0], lse [R], top_logprob [R, k], top_id [R, k]; x [R, D], the gathered
-// rows, and saved_rows [n, V]: logits, or softmax minus one-hot if wants_targets_alone.
+// rows, and saved_rows [n, V]: logits, or softmax minus one-hot if wants_targets_alone. In that
+// case, on the CPU, neighbours of equal index share a row of lse, x and saved_rows.
 using LinearHeadForward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
         const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
@@ -54,9 +55,9 @@ void check_head_options(const HeadInputs& inputs, double temperature, int64_t to
 // The tensors that a backward has from its forward.
 struct HeadSaved {
   const at::Tensor& grad;        // floating, sizes as target
-  const at::Tensor& lse;         // [R] float32
-  const at::Tensor& x;           // [R, D] float32
-  const at::Tensor& saved_rows;  // [n <= R, V] float32
+  const at::Tensor& lse;         // [H <= R] float32
+  const at::Tensor& x;           // [H, D] float32
+  const at::Tensor& saved_rows;  // [n <= H, V] float32
 };
 
 // Throws Error unless the arguments of a backward on the CPU, whose hidden had `tokens` rows, fit.

@@ -3,6 +3,7 @@
 #include "core/model/ops/linear_head.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
@@ -157,6 +158,41 @@ TEST(LinearHead, SeveralTargetsAreSeveralRows) {
   const at::Tensor one = linear_head(rows.hidden, rows.weight, rows.index, rows.target).logprob;
   EXPECT_LT(largest_difference(got.value.logprob.reshape({-1}), one), 1e-6);
   EXPECT_EQ(got.value.logprob.sizes(), at::IntArrayRef({12, 3}));
+}
+
+TEST(LinearHead, TargetsOfOneHiddenRowShareItsSoftmax) {
+  // Rows 0 0 1 2 2 2 3: their gradients may cancel, as those of a chosen and a rejected answer do.
+  HeadProblem p = head_problem(8, 7, 700, 12);
+  p.index = at::tensor({0, 0, 1, 2, 2, 2, 3}, at::kLong);
+  const at::Tensor a = at::tensor({0.5, -0.5, 1.0, 0.25, 2.0, -1.0, 0.0}, at::kFloat);
+  // The last target of row 2 repeats its first one.
+  p.target = at::tensor({3, 699, 5, 11, 0, 11, 8}, at::kLong);
+  for (const int64_t head_mb : {1024, 0}) {
+    const auto gradients = [&](const at::Tensor& order) {
+      const at::Tensor h = p.hidden.detach().clone().set_requires_grad(true);
+      const at::Tensor w = p.weight.detach().clone().set_requires_grad(true);
+      HeadOptions options;
+      options.lse = false;
+      options.head_mb = head_mb;
+      const at::Tensor y = linear_head(h, w, p.index.index_select(0, order),
+                                       p.target.index_select(0, order), options)
+                               .logprob;
+      (y * a.index_select(0, order)).sum().backward();
+      return std::vector<at::Tensor>{y.detach(), h.grad(), w.grad()};
+    };
+    // Apart from each other, equal rows share nothing.
+    const at::Tensor apart = at::tensor({0, 3, 6, 1, 4, 2, 5}, at::kLong);
+    const auto shared = gradients(at::arange(7)), separate = gradients(apart);
+    EXPECT_TRUE(shared[0].index_select(0, apart).equal(separate[0]));
+    expect_close(shared[1], separate[1], 1e-6, "hidden");
+    expect_close(shared[2], separate[2], 1e-6, "weight");
+  }
+  const int64_t rows = head_counts().rows;
+  const at::Tensor h = p.hidden.detach().clone().set_requires_grad(true);
+  HeadOptions options;
+  options.lse = false;
+  linear_head(h, p.weight, p.index, p.target, options).logprob.sum().backward();
+  EXPECT_EQ(head_counts().rows - rows, 4) << "of 7 loss rows";
 }
 
 TEST(LinearHead, TemperatureDividesTheLogits) {
