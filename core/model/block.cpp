@@ -76,7 +76,7 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
 at::Tensor mixture(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {
   const MoeConfig& moe = state.config.moe;
   const Routing routing = route(state.linear(index.router, x), moe.top_k, moe.renormalise);
-  if (state.router != nullptr) state.router->add_layer(routing);
+  if (state.router != nullptr) state.router->add_layer(routing, state.multiplicity);
   return moe_experts(x, routing.index, routing.weight, state.weight(index.expert_gate_up),
                      state.weight(index.expert_down), state.gemm);
 }

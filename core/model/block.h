@@ -31,6 +31,7 @@ struct ForwardState {
   KvCache* cache = nullptr;  // segments are appended to its slots; null: none
   GemmType gemm = GemmType::kStorage;
   RouterRecord* router = nullptr;                    // collects MoE routing; null: not wanted
+  at::Tensor multiplicity = {};                      // ForwardOptions::multiplicity
   const Adapter* adapter = nullptr;                  // of the linear maps; null: none
   std::optional<DropoutKey> dropout = std::nullopt;  // of adapter inputs; nullopt: none
 

@@ -33,7 +33,9 @@ at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, 
   const std::vector<at::Tensor> out = recomputed(run, x);
   if (out.size() > 1) {
     state.router->layers.push_back({.count = out[2].detach(), .prob_sum = out[1]});
-    state.router->tokens = x.size(0);
+    state.router->tokens = state.multiplicity.defined()
+                               ? state.multiplicity.sum().item<int64_t>()
+                               : x.size(0);
     state.router->top_k = state.config.moe.top_k;
   }
   return out[0];
@@ -65,6 +67,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                      .cache = cache,
                      .gemm = options_.gemm,
                      .router = options.router,
+                     .multiplicity = options.multiplicity,
                      .adapter = options_.adapter.get(),
                      .dropout = options.dropout};
   if (config_.positions == Positions::kRotary) {

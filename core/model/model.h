@@ -57,6 +57,8 @@ struct LoadOptions {
 struct ForwardOptions {
   RouterRecord* router = nullptr;  // out: the experts chosen (ops/moe_routing.h); null: not wanted
   std::optional<DropoutKey> dropout = std::nullopt;  // of an adapter; nullopt: none
+  // [T] float32 on the host: how often the router's record counts a token; undefined: once.
+  at::Tensor multiplicity = {};
 };
 
 // Not thread-safe: one forward at a time. Tensors of a forward may outlive the model, but their

@@ -103,13 +103,20 @@ at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const Expe
   return y;
 }
 
-void RouterRecord::add_layer(const Routing& routing) {
+void RouterRecord::add_layer(const Routing& routing, const at::Tensor& multiplicity) {
   const int64_t experts = routing.prob.size(1);
-  tokens = routing.prob.size(0);
   top_k = routing.index.size(1);
-  layers.push_back(
-      // float64: counts of a whole step add without rounding
-      {at::bincount(routing.index.flatten(), {}, experts).to(at::kDouble), routing.prob.sum(0)});
+  // float64: counts of a whole step add without rounding
+  if (!multiplicity.defined()) {
+    tokens = routing.prob.size(0);
+    layers.push_back(
+        {at::bincount(routing.index.flatten(), {}, experts).to(at::kDouble), routing.prob.sum(0)});
+    return;
+  }
+  tokens = multiplicity.sum().item<int64_t>();
+  const at::Tensor slots = multiplicity.to(at::kDouble).repeat_interleave(top_k);
+  layers.push_back({at::bincount(routing.index.flatten(), slots, experts),
+                    routing.prob.mul(multiplicity.unsqueeze(1)).sum(0)});
 }
 
 void RouterTotals::add(const RouterRecord& record) {

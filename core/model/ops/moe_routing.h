@@ -1,5 +1,6 @@
 #pragma once
-// Mixture of experts: routing with a fixed tie order, the order of rows by expert, load and balance.
+// Mixture of experts: routing with a fixed tie order, the order of rows by expert, load and
+// balance.
 
 #include <ATen/core/Tensor.h>
 
@@ -56,7 +57,8 @@ struct RouterRecord {
   int64_t tokens = 0;  // T
   int64_t top_k = 0;
 
-  void add_layer(const Routing& routing);
+  // Counts token t multiplicity[t] times, [T] float32 whole numbers; undefined: once.
+  void add_layer(const Routing& routing, const at::Tensor& multiplicity = {});
 };
 
 // Sums of records over the micro-batches of a step.
