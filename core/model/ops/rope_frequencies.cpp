@@ -58,6 +58,14 @@ YarnRamp yarn_ramp(const RopeConfig& rope, double head_dim) {
 
 }  // namespace
 
+int64_t rope_length_class(const RopeConfig& rope, int64_t length) {
+  switch (rope.type) {
+    case RopeConfig::Type::kDynamic: return std::max(length, rope.max_length);
+    case RopeConfig::Type::kLongrope: return length > rope.original_max_length ? 1 : 0;
+    default: return 0;
+  }
+}
+
 at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t length) {
   const double K = static_cast<double>(head_dim);
   const double theta =
