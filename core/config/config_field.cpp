@@ -158,6 +158,7 @@ std::string wanted_text(const ConfigField& field) {
     case K::kText: return choices.empty() ? "text" : choices;
     case K::kFlag: return "true or false";
     case K::kTable: return "a table with named keys";
+    case K::kFlagOrText: return "true, false or " + choices;
     case K::kFlagOrTable: return "true, false or a table with named keys";
     case K::kList: return "a list of tables, { " + element_example(field.path + "[]") + " }";
     case K::kNumbers:
@@ -178,6 +179,10 @@ bool fits(const ConfigField& field, const Json& value) {
       return value.is_string() &&
              (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(),
                                                  value.as_string()) != field.choices.end());
+    case K::kFlagOrText:
+      return value.is_bool() ||
+             (value.is_string() && std::find(field.choices.begin(), field.choices.end(),
+                                             value.as_string()) != field.choices.end());
     case K::kWhole: return value.is_int() && number_fits(field, value);
     case K::kNumber: return number_fits(field, value);
     case K::kFlag: return value.is_bool();

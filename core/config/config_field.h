@@ -15,6 +15,7 @@ namespace xrun {
 // Defaults of settings that are also used without a configuration.
 constexpr double kMaxBadShare = 0.5;       // max_bad
 constexpr int64_t kMaxMicroTokens = 8192;  // batch.max_tokens
+constexpr int64_t kFoldMin = 64;           // batch.fold_min
 
 enum class FieldKind {
   kText,
@@ -22,6 +23,7 @@ enum class FieldKind {
   kNumber,
   kFlag,
   kTable,
+  kFlagOrText,  // true, false or one of `choices`
   kFlagOrTable,
   kList,
   kNumbers,  // a list of numbers
@@ -40,7 +42,7 @@ struct ConfigField {
   double most = std::numeric_limits<double>::infinity();
   bool above_least = false;               // least itself is excluded
   bool below_most = false;                // most itself is excluded
-  std::vector<std::string> choices = {};  // of kText; empty: any
+  std::vector<std::string> choices = {};  // of kText (empty: any) and kFlagOrText
   bool required = false;                  // if its table is given or read
   size_t elements = 0;                    // of a list: how many there must be; 0: any number
   bool of_data_set = false;               // also an option of xrun.chat and its like

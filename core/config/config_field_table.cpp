@@ -26,6 +26,14 @@ ConfigField text(std::string path, Json default_value, std::string doc,
   return field;
 }
 
+ConfigField flag_or_text(std::string path, Json default_value, std::string doc,
+                         std::vector<std::string> choices) {
+  ConfigField field =
+      of_kind(K::kFlagOrText, std::move(path), std::move(default_value), std::move(doc));
+  field.choices = std::move(choices);
+  return field;
+}
+
 ConfigField flag(std::string path, bool default_value, std::string doc) {
   return of_kind(K::kFlag, std::move(path), Json(default_value), std::move(doc));
 }
@@ -181,13 +189,15 @@ std::vector<ConfigField> of_order() {
 // The compute type, and the trained part of the model.
 std::vector<ConfigField> of_model() {
   return {
-      foreign({"bf16", "fp16", "torch_dtype"},
-              text("dtype", kNone,
-                   "The type of activations and of the weights in products: f32 on a CPU, bf16 on a "
-                   "GPU unless it is set (a resumed run keeps its type); master weights are always "
-                   "f32.",
-                   {"f32", "fp32", "float32", "bf16", "bfloat16"})),
-      of_kind(K::kTable, "export", Json::object(), "The Hugging Face folders that run:export writes."),
+      foreign(
+          {"bf16", "fp16", "torch_dtype"},
+          text("dtype", kNone,
+               "The type of activations and of the weights in products: f32 on a CPU, bf16 on a "
+               "GPU unless it is set (a resumed run keeps its type); master weights are always "
+               "f32.",
+               {"f32", "fp32", "float32", "bf16", "bfloat16"})),
+      of_kind(K::kTable, "export", Json::object(),
+              "The Hugging Face folders that run:export writes."),
       text("export.dtype", kNone,
            "The type of the exported weights; by default the type of the model they came from.",
            {"f32", "fp32", "float32", "bf16", "bfloat16", "f16", "fp16", "float16"}),
@@ -262,7 +272,18 @@ std::vector<ConfigField> of_steps() {
       whole("batch.tokens", kNone, 2,
             "Tokens per step of a text stream, cut into windows of max_length tokens."),
       whole("batch.max_tokens", kMaxMicroTokens, 1,
-            "Most tokens of one micro-batch; a longer pair or sequence is an error before step 0."),
+            "Most tokens of one micro-batch that are computed, so after folding; a longer pair or "
+            "sequence is an error before step 0."),
+      flag_or_text("batch.fold", "auto",
+                   "Shared prefixes of a micro-batch are computed once, with the losses and "
+                   "gradients of the separate sequences: \"auto\" where that saves time, true "
+                   "always, false never.",
+                   {"auto"}),
+      whole("batch.fold_min", kFoldMin, 1, "The shortest shared run of tokens that is folded."),
+      text("batch.fold_weight", "per_sample",
+           "The weight of a trained token that several sequences share: each sequence's own, the "
+           "share of the group's sequences that have it, or that of the first sequence alone.",
+           {"per_sample", "branch_mean", "own_once"}),
       of_kind(K::kTable, "save", Json::object(), "Checkpoints."),
       foreign({"save_steps", "save_strategy"},
               whole("save.every", 0, 0,

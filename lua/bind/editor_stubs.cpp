@@ -24,10 +24,11 @@ std::string type_of(const ConfigField& field, const std::string& root) {
   const bool has_fields = !config_field_names(field.path).empty();
   const std::string named = has_fields ? root + "." + field.path : "table";
   switch (field.kind) {
-    case K::kText: {
-      std::string choices;
+    case K::kText:
+    case K::kFlagOrText: {
+      std::string choices = field.kind == K::kFlagOrText ? "boolean|" : "";
       for (const std::string& choice : field.choices) {
-        choices += (choices.empty() ? "\"" : "|\"") + choice + "\"";
+        choices += (choices.empty() || choices.back() == '|' ? "\"" : "|\"") + choice + "\"";
       }
       return choices.empty() ? "string" : choices;
     }
