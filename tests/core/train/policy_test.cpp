@@ -149,6 +149,18 @@ TEST(Policy, AnExportKeepsTheTypeOfTheModelItCameFrom) {
   }
 }
 
+TEST(Policy, TheSizeOfAnExportFollowsItsType) {
+  TinyFolder folder;
+  const std::filesystem::path model = folder.path() / "narrow";
+  init_model(model, {.hidden = 32, .ffn = 64, .scale = 0.2, .dtype = c10::ScalarType::BFloat16});
+  const int64_t narrow = Policy::open(model)->export_bytes();
+  const auto file = static_cast<int64_t>(std::filesystem::file_size(model / "model.safetensors"));
+  EXPECT_NEAR(static_cast<double>(narrow), static_cast<double>(file), 4096);  // less its header
+  PolicyOptions options;
+  options.export_dtype = c10::ScalarType::Float;
+  EXPECT_EQ(Policy::open(model, options)->export_bytes(), 2 * narrow);
+}
+
 TEST(Policy, ASavedWeightOfAnotherShapeIsRefused) {
   TinyFolder folder;
   const auto policy = Policy::open(folder.model());
