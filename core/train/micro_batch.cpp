@@ -22,17 +22,7 @@ namespace {
 constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
                                       "source", "tokens", "weight"};
 
-constexpr std::string_view kNoField = "this batch has no field \"";
-constexpr std::string_view kAssignIt = "; assign it to the batch first";
-
 }  // namespace
-
-std::string missing_field(const std::string& message) {
-  const size_t begin = message.find(kNoField);
-  const size_t end = message.find(std::string("\"").append(kAssignIt));
-  if (begin == message.npos || end == message.npos) return "";
-  return message.substr(begin + kNoField.size(), end - begin - kNoField.size());
-}
 
 MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
     : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
@@ -303,9 +293,10 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
   if (const at::Tensor own = own_field(name); own.defined()) return on_device(own, device());
   XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, not numbers", name);
   const std::string near = nearest_name(name, field_names());
-  throw Error(fmt::format(
-      "{}{}\"{}", kNoField, name,
-      near.empty() ? std::string(kAssignIt) : fmt::format("; did you mean \"{}\"?", near)));
+  XRUN_CHECK(near.empty(), "this batch has no field \"{}\"; did you mean \"{}\"?", name, near);
+  throw MissingField(
+      std::string(name),
+      fmt::format("this batch has no field \"{}\"; assign it to the batch first", name));
 }
 
 at::Tensor MicroBatch::own_field(std::string_view name) const {
