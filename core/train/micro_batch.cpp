@@ -26,13 +26,13 @@ constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
 
 MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
     : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
-  input_.tokens = ids(pack_.tokens);
-  input_.position_ids = ids(pack_.position_ids);
+  input_.tokens = int_tensor(pack_.tokens);
+  input_.position_ids = int_tensor(pack_.position_ids);
   input_.cu_seqlens = pack_.cu_seqlens;
-  row_hidden_ = on_device(ids(pack_.rows.hidden), device());
-  row_target_ = on_device(ids(pack_.rows.target), device());
-  for (const auto& [name, values] : pack_.segment_streams) set_field(name, floats(values), false);
-  for (const auto& [name, values] : pack_.row_streams) set_field(name, floats(values), true);
+  row_hidden_ = on_device(int_tensor(pack_.rows.hidden), device());
+  row_target_ = on_device(int_tensor(pack_.rows.target), device());
+  for (const auto& [name, values] : pack_.segment_streams) set_field(name, float_tensor(values), false);
+  for (const auto& [name, values] : pack_.row_streams) set_field(name, float_tensor(values), true);
 }
 
 int64_t MicroBatch::segment_count() const { return pack_.segment_count(); }
@@ -59,10 +59,10 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
   }
   view->name = std::move(name);
   view->everything = segments.size() == n && std::is_sorted(segments.begin(), segments.end());
-  view->segment = on_device(ids(segments), device());
-  view->row = on_device(ids(row), device());
-  view->row_segment = on_device(ids(row_segment), device());
-  view->length = on_device(ids(length), device());
+  view->segment = on_device(int_tensor(segments), device());
+  view->row = on_device(int_tensor(row), device());
+  view->row_segment = on_device(int_tensor(row_segment), device());
+  view->length = on_device(int_tensor(length), device());
   view->segments = std::move(segments);
   view->loss_rows = std::move(row);
   return view;
@@ -211,7 +211,7 @@ int64_t MicroBatch::unit_count(Unit unit) const {
 
 at::Tensor MicroBatch::unit_weight(Unit unit) const {
   if (!has_unit(unit)) throw_no_unit(unit);
-  const at::Tensor by_row = floats(pack_.rows.weight), by_segment = floats(pack_.weight);
+  const at::Tensor by_row = float_tensor(pack_.rows.weight), by_segment = float_tensor(pack_.weight);
   if (unit == Unit::kToken) return by_row;
   if (unit == Unit::kSequence) return by_segment;
   if (unit == Unit::kChunk) return group_by(pack_.chunk).sum(by_row);
@@ -225,7 +225,7 @@ at::Tensor MicroBatch::unit_weight(Unit unit) const {
   for (size_t s = 0; s < pack_.side.size(); ++s) {
     if (pack_.side[s] > 0) weights.push_back(pack_.weight[s]);
   }
-  return floats(weights);
+  return float_tensor(weights);
 }
 
 std::vector<int64_t> MicroBatch::unit_segments(Unit unit) const {
@@ -300,19 +300,19 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
 }
 
 at::Tensor MicroBatch::own_field(std::string_view name) const {
-  if (name == "row") return ids(pack_.row_id);
-  if (name == "pair") return ids(pack_.pair_id);
-  if (name == "group") return ids(pack_.group_id);
-  if (name == "source") return ids(pack_.source);
-  if (name == "weight") return floats(pack_.weight);
+  if (name == "row") return int_tensor(pack_.row_id);
+  if (name == "pair") return int_tensor(pack_.pair_id);
+  if (name == "group") return int_tensor(pack_.group_id);
+  if (name == "source") return int_tensor(pack_.source);
+  if (name == "weight") return float_tensor(pack_.weight);
   if (name == "tokens") {
-    const at::Tensor borders = ids(pack_.cu_seqlens);
+    const at::Tensor borders = int_tensor(pack_.cu_seqlens);
     return borders.slice(0, 1).sub(borders.slice(0, 0, borders.size(0) - 1));
   }
   if (name == "length") {
     std::vector<int64_t> length(static_cast<size_t>(segment_count()), 0);
     for (int32_t s : pack_.rows.segment) ++length[static_cast<size_t>(s)];
-    return ids(length);
+    return int_tensor(length);
   }
   return {};
 }

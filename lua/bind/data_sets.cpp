@@ -16,7 +16,7 @@
 #include "core/train/data_batch.h"
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
-#include "lua/bind/data_settings.h"
+#include "lua/bind/data_config.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"

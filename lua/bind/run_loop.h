@@ -15,7 +15,7 @@
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
-#include "lua/bind/data_settings.h"
+#include "lua/bind/data_config.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"

@@ -65,7 +65,7 @@ TEST_F(OpCall, DTypesAreNamesAndNeverNumbers) {
             "false");
 }
 
-TEST_F(OpCall, TwoIsTwoPointZero) {
+TEST_F(OpCall, WholeNumbersMakeIntegerTensors) {
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2).dtype"), "i64");
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2.5).dtype"), "f32");
   EXPECT_EQ(run("return xrun.full({2}, 1).dtype, xrun.full({2}, xrun.f(1)).dtype"), "i64, f32");
