@@ -10,9 +10,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/base/folder.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 
 namespace xrun {

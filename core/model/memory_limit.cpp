@@ -18,8 +18,8 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/memory_remedy.h"
 #include "core/model/memory_plan.h"
+#include "core/model/memory_remedy.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/hf_config.h"
 

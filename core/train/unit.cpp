@@ -81,11 +81,7 @@ at::Tensor Grouping::sum(const at::Tensor& x) const {
 Grouping group_by(const std::vector<int64_t>& ids) { return number_units(ids); }
 Grouping group_by(const std::vector<int32_t>& ids) { return number_units(ids); }
 
-at::Tensor int_tensor(const std::vector<int64_t>& values) {
-  return to_tensor(values, at::kLong, at::kLong);
-}
-
-at::Tensor int_tensor(const std::vector<int32_t>& values) {
+at::Tensor int64_tensor(const std::vector<int32_t>& values) {
   return to_tensor(values, at::kInt, at::kLong);
 }
 

@@ -74,8 +74,8 @@ std::string text_of(const std::string& line, const RowReader& rows) {
 
 std::vector<int32_t> ids_of(const std::string& line, const RowReader& rows) {
   const Json field = field_of(line, rows, "ids");
-  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" has type {}, wanted an array", rows.location(),
-             field.kind_name());
+  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" has type {}, wanted an array",
+             rows.location(), field.kind_name());
   std::vector<int32_t> ids;
   for (const Json& id : field.as_array()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= INT32_MAX,

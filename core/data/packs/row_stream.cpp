@@ -42,11 +42,11 @@ void RowStream::require_weight_in_a_stage(int32_t source) const {
   const auto gives_weight = [&](const MixtureStage& stage) {
     return stage.weights[static_cast<size_t>(source)] > 0;
   };
-  XRUN_CHECK(plan_.stages.empty() ||
-                 std::any_of(plan_.stages.begin(), plan_.stages.end(), gives_weight),
-             "data[{}] has weight 0 in every stage of mixture.stages, so it is never drawn; give "
-             "it a weight, or take it out of data",
-             source + 1);
+  XRUN_CHECK(
+      plan_.stages.empty() || std::any_of(plan_.stages.begin(), plan_.stages.end(), gives_weight),
+      "data[{}] has weight 0 in every stage of mixture.stages, so it is never drawn; give "
+      "it a weight, or take it out of data",
+      source + 1);
 }
 
 namespace {

@@ -17,9 +17,7 @@ namespace {
 
 class Peak : public testing::Test {
  protected:
-  Peak() {
-    cache_.emplace("XRUN_CACHE", folder_.string());
-  }
+  Peak() { cache_.emplace("XRUN_CACHE", folder_.string()); }
 
   double measured(double rate, c10::ScalarType dtype = c10::ScalarType::Float) {
     return measured_peak_flops(dtype, [&](c10::ScalarType) {

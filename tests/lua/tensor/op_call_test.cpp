@@ -130,8 +130,9 @@ TEST_F(OpCall, OperatorsThatDoNotCheckArgumentsAreRefused) {
        {"_sparse_coo_tensor_unsafe", "_softmax", "tanh_backward", "from_file", "fbgemm_pack"}) {
     EXPECT_EQ(find_op("aten", name), nullptr) << name;
   }
-  error_has("return xrun.ops.aten._sparse_coo_tensor_unsafe",
-            "there is no operator aten::_sparse_coo_tensor_unsafe for recipes: it does not check its");
+  error_has(
+      "return xrun.ops.aten._sparse_coo_tensor_unsafe",
+      "there is no operator aten::_sparse_coo_tensor_unsafe for recipes: it does not check its");
   error_has("return xrun.ops.quantized.add", "there is no xrun.ops.quantized");
 }
 
