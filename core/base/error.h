@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace xrun {
 
@@ -18,6 +19,17 @@ class Error : public std::runtime_error {
 class UsageError : public Error {
  public:
   using Error::Error;
+};
+
+// A value that nothing has set so far: a field that the recipe assigns to a batch. Carries its name.
+class MissingField : public Error {
+ public:
+  MissingField(std::string name, const std::string& message)
+      : Error(message), name_(std::move(name)) {}
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
 };
 
 // The run was asked to stop (SIGINT or SIGTERM); carries the signal's number.

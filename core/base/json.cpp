@@ -1,13 +1,13 @@
-// Writing is one pass without intermediate strings; doubles take std::to_chars' shortest form.
+// Writing is one pass without intermediate strings; doubles take their shortest form.
 
 #include "core/base/json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -175,7 +175,7 @@ class Writer {
   }
 
  private:
-  void number(double value) { out_ += std::isfinite(value) ? shortest_double(value) : "null"; }
+  void number(double value) { out_ += std::isfinite(value) ? shortest_decimal(value) : "null"; }
 
   void line(int level) {
     if (style_.indent < 0) return;
@@ -226,20 +226,6 @@ class Writer {
 };
 
 }  // namespace
-
-std::string shortest_double(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char buffer[64];
-  // Python's repr: plain digits for 1e-4 <= |x| < 1e16, else an exponent of two digits or more.
-  const double size = std::abs(value);
-  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
-  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
-  const auto result = std::to_chars(buffer, buffer + sizeof(buffer), value, format);
-  std::string text(buffer, result.ptr);
-  if (plain && text.find('.') == std::string::npos) text += ".0";
-  return text;
-}
 
 void append_json_string(std::string& out, std::string_view text, bool ascii) {
   out.push_back('"');

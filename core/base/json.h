@@ -97,8 +97,8 @@ inline std::string text_member(const Json& object, std::string_view key) {
   return text_member(&object, key);
 }
 
-// Returns the code unit of the escape "\uXXXX" at text[at], or -1 if there is none.
-int json_escape_unit(std::string_view text, size_t at);
+// Returns the UTF-16 code unit of the JSON escape "\uXXXX" at text[at], or -1 if there is none.
+int utf16_escape(std::string_view text, size_t at);
 
 struct JsonStyle {
   int indent = -1;     // spaces a level; -1 is one line
@@ -114,8 +114,5 @@ std::string dump_json(const Json& value, const JsonStyle& style = {});
 
 // Appends `text` as a JSON string with its quotes.
 void append_json_string(std::string& out, std::string_view text, bool ascii = false);
-
-// Returns the shortest decimal that reads back as the same double, in Python's spelling.
-std::string shortest_double(double value);
 
 }  // namespace xrun

@@ -17,7 +17,7 @@
 
 namespace xrun {
 
-int json_escape_unit(std::string_view text, size_t at) {
+int utf16_escape(std::string_view text, size_t at) {
   if (at + 6 > text.size() || text.substr(at, 2) != "\\u") return -1;
   const char* end = text.data() + at + 6;
   unsigned unit = 0;
@@ -146,12 +146,12 @@ class JsonGrammar {
       at_ += 2;
       return;
     }
-    const int first = json_escape_unit(text_, at_);
+    const int first = utf16_escape(text_, at_);
     if (first < 0) fail("\\u without four hexadecimal digits");
     const size_t start = at_;
     at_ += 6;
     if (first < 0xD800 || first > 0xDFFF) return;
-    const int second = json_escape_unit(text_, at_);
+    const int second = utf16_escape(text_, at_);
     if (first > 0xDBFF || second < 0xDC00 || second > 0xDFFF) {
       at_ = start;
       fail("half of a surrogate pair");

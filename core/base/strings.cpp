@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <iterator>
 
 namespace xrun {
@@ -28,6 +30,20 @@ std::string format_bytes(double bytes) {
   const bool whole = unit == 0 || bytes >= 9.95;
   return whole ? fmt::format("{:.0f} {}", bytes, kUnits[unit])
                : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string shortest_decimal(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char buffer[64];
+  // Python's repr: plain digits for 1e-4 <= |x| < 1e16, else an exponent of two digits or more.
+  const double size = std::abs(value);
+  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  const auto result = std::to_chars(buffer, buffer + sizeof(buffer), value, format);
+  std::string text(buffer, result.ptr);
+  if (plain && text.find('.') == std::string::npos) text += ".0";
+  return text;
 }
 
 std::string_view trimmed(std::string_view text) {

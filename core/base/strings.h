@@ -26,6 +26,9 @@ std::string counted(int64_t count, std::string_view noun, std::string_view endin
 // "512 KB", "1.6 GB" (powers of 1000).
 std::string format_bytes(double bytes);
 
+// Returns the shortest decimal that reads back as the same double, in Python's spelling.
+std::string shortest_decimal(double value);
+
 // Clears the sign of a NaN, so that it prints as "nan", never as "-nan"; other numbers pass.
 inline double plain_nan(double value) {
   return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;

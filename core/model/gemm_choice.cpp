@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/hash.h"
-#include "core/model/measured.h"
+#include "core/model/measured_value.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/hf_config.h"
 

@@ -18,8 +18,8 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/memory_change.h"
 #include "core/model/memory_plan.h"
+#include "core/model/memory_remedy.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/hf_config.h"
 
@@ -184,7 +184,7 @@ void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int6
   const std::vector<MemoryKind> plan = memory_plan(models);
   const int64_t need = total_bytes(plan);
   if (available == 0 || fits(need)) return;
-  const std::optional<MemoryChange> change = smallest_change(models, longest, fits);
+  const std::optional<MemoryRemedy> change = smallest_remedy(models, longest, fits);
   throw Error(fmt::format(
       "the run needs about {} ({}), {} are available{}; {}", text_of(need), describe_kinds(plan),
       text_of(available), held > 0 ? " beside what is loaded" : "",

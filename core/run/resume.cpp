@@ -1,12 +1,13 @@
-// The length of a run (steps, epochs) and its free settings (save, valid.every) are not part of its
-// identity: they are neither compared nor hashed. Each loop's number of steps is compared when the
-// loop begins.
+// The length of a run (steps, epochs) and its free settings (save, valid.every, export.dtype) are
+// not part of its identity: they are neither compared nor hashed. Each loop's number of steps is
+// compared when the loop begins.
 #include "core/run/resume.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -26,6 +27,10 @@ size_t skip_blanks(std::string_view text, size_t at) {
   return at;
 }
 
+// The free settings inside tables whose other members decide results.
+constexpr std::pair<std::string_view, std::string_view> kFreeMembers[] = {{"valid", "every"},
+                                                                         {"export", "dtype"}};
+
 // The members of the configuration whose values decide results, or with `free` those that change
 // none.
 Json members(const Json& config, bool free) {
@@ -33,10 +38,12 @@ Json members(const Json& config, bool free) {
   if (!config.is_object()) return out;
   for (const auto& [key, value] : config.as_object()) {
     if (is_length(key)) continue;
-    if (key == "valid" && value.is_object()) {
+    const auto member = std::find_if(std::begin(kFreeMembers), std::end(kFreeMembers),
+                                     [&](const auto& one) { return one.first == key; });
+    if (member != std::end(kFreeMembers) && value.is_object()) {
       Json inner = Json::object();
       for (const auto& [name, one] : value.as_object()) {
-        if ((name == "every") == free) inner.set(name, one);
+        if ((name == member->second) == free) inner.set(name, one);
       }
       out.set(key, std::move(inner));
     } else if ((key == "save") == free) {
@@ -89,7 +96,7 @@ struct ResumeRule {
 
 constexpr ResumeRule kResumeRules[] = {
     {ResumeItem::kIdentity, true, "the recipe, its configuration or xrun has changed"},
-    {ResumeItem::kFree, false, "settings that do not affect results have changed"},
+    {ResumeItem::kFree, false, "settings that do not affect training have changed"},
     {ResumeItem::kMachine, false,
      "the machine or its settings have changed, so the last digits may differ"},
     {ResumeItem::kInput, true, "{} has changed since the run began"},

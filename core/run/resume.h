@@ -40,8 +40,8 @@ std::string recipe_name(const std::filesystem::path& recipe);
 // binary.
 std::vector<Difference> identity_differences(const RunIdentity& before, const RunIdentity& now);
 
-// Returns the differing free settings: those that decide when something is written and change no
-// result (save, valid.every).
+// Returns the differing free settings: those that decide when and in which type something is
+// written and do not affect training (save, valid.every, export.dtype).
 std::vector<Difference> free_differences(const RunIdentity& before, const RunIdentity& now);
 
 // True if steps, epochs, or a number that the recipe's text gives to such a name differ.
@@ -56,7 +56,7 @@ std::vector<Difference> input_differences(const Json& before, const Json& now);
 // (checkpoint.h) cannot be resumed at all.
 enum class ResumeItem {
   kIdentity,     // recipe, configuration, binary; compared when the folder is opened
-  kFree,         // settings that change no result; likewise
+  kFree,         // settings that do not affect training; likewise
   kMachine,      // threads, device; likewise
   kInput,        // a data set or a Lua module, when it is opened
   kLoopData,     // the plan of a loop, when the loop begins

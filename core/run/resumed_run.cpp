@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/strings.h"
+#include "core/run/record/run_files.h"
 
 namespace xrun {
 
@@ -16,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRuns = "runs";
+constexpr int64_t kMostThreads = 4096;  // a damaged run.json must not exhaust the machine
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;
@@ -88,14 +90,29 @@ fs::path folder_of(const std::string& recipe, const fs::path& dir, const fs::pat
       recipe, kRuns));
 }
 
+// Device and threads of the process that last continued the run: the bits depend on both.
+void read_machine(ResumedRun& run) {
+  const Json record = read_run_record(run.dir);
+  const Json* machine = record.find("machine");
+  if (machine == nullptr || !machine->is_object()) return;
+  if (const Json* device = machine->find("device"); device && device->is_string()) {
+    run.device = device->as_string();
+  }
+  if (const Json* threads = machine->find("threads"); threads && threads->is_number()) {
+    run.threads = static_cast<int>(std::clamp<int64_t>(threads->as_int(), 0, kMostThreads));
+  }
+}
+
 std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
 
 }  // namespace
 
 ResumedRun find_resumed_run(const std::string& recipe, const fs::path& dir, const fs::path& own) {
-  ResumedRun run{folder_of(recipe, dir, own), {}};
+  ResumedRun run;
+  run.dir = folder_of(recipe, dir, own);
   const fs::path config = run.dir / "config.json";
   if (!is_file(run.dir / "run.json") || !is_file(config)) return run;
+  read_machine(run);
   const Json saved = read_json(config.string());
   const Json* sets = saved.find("sets");
   if (sets == nullptr) return run;

@@ -1,5 +1,5 @@
 #pragma once
-// The run that --resume continues: its folder, and the settings that it began with.
+// The run that --resume continues: its folder, and the settings and machine that it began with.
 
 #include <filesystem>
 #include <string>
@@ -10,6 +10,8 @@ namespace xrun {
 struct ResumedRun {
   std::filesystem::path dir;
   std::vector<std::string> sets;  // its --set, in order: "key=value"; none before its run.json
+  std::string device;             // "cpu" or "cuda"; "" before its run.json
+  int threads = 0;                // of the CPU; 0: unknown
 };
 
 // Finds the run that --resume means.

@@ -206,7 +206,7 @@ void MetricSums::add_scored(const MicroBatch& micro,
       return (s == nullptr ? first : s) == scored.source;
     };
     if (std::none_of(sources.begin(), sources.end(), wanted)) continue;
-    const at::Tensor own = weight.index_select(0, ids(scored.rows->segments));
+    const at::Tensor own = weight.index_select(0, int64_tensor(scored.rows->segments));
     metric("logprob_" + scored.rows->name).plain.add(scored.logprob, own);
     metric("length_" + scored.rows->name).plain.add(scored.rows->length, own);
   }

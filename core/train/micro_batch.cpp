@@ -10,10 +10,10 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head.h"
+#include "core/model/ops/moe_routing.h"
 
 namespace xrun {
 
@@ -22,27 +22,18 @@ namespace {
 constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
                                       "source", "tokens", "weight"};
 
-constexpr std::string_view kNoField = "this batch has no field \"";
-constexpr std::string_view kAssignIt = "; assign it to the batch first";
-
 }  // namespace
-
-std::string missing_field(const std::string& message) {
-  const size_t begin = message.find(kNoField);
-  const size_t end = message.find(std::string("\"").append(kAssignIt));
-  if (begin == message.npos || end == message.npos) return "";
-  return message.substr(begin + kNoField.size(), end - begin - kNoField.size());
-}
 
 MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
     : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
-  input_.tokens = ids(pack_.tokens);
-  input_.position_ids = ids(pack_.position_ids);
+  input_.tokens = int64_tensor(pack_.tokens);
+  input_.position_ids = int64_tensor(pack_.position_ids);
   input_.cu_seqlens = pack_.cu_seqlens;
-  row_hidden_ = on_device(ids(pack_.rows.hidden), device());
-  row_target_ = on_device(ids(pack_.rows.target), device());
-  for (const auto& [name, values] : pack_.segment_streams) set_field(name, floats(values), false);
-  for (const auto& [name, values] : pack_.row_streams) set_field(name, floats(values), true);
+  row_hidden_ = on_device(int64_tensor(pack_.rows.hidden), device());
+  row_target_ = on_device(int64_tensor(pack_.rows.target), device());
+  for (const auto& [name, values] : pack_.segment_streams)
+    set_field(name, float_tensor(values), false);
+  for (const auto& [name, values] : pack_.row_streams) set_field(name, float_tensor(values), true);
 }
 
 int64_t MicroBatch::segment_count() const { return pack_.segment_count(); }
@@ -69,10 +60,10 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
   }
   view->name = std::move(name);
   view->everything = segments.size() == n && std::is_sorted(segments.begin(), segments.end());
-  view->segment = on_device(ids(segments), device());
-  view->row = on_device(ids(row), device());
-  view->row_segment = on_device(ids(row_segment), device());
-  view->length = on_device(ids(length), device());
+  view->segment = on_device(int64_tensor(segments), device());
+  view->row = on_device(int64_tensor(row), device());
+  view->row_segment = on_device(int64_tensor(row_segment), device());
+  view->length = on_device(int64_tensor(length), device());
   view->segments = std::move(segments);
   view->loss_rows = std::move(row);
   return view;
@@ -160,8 +151,7 @@ at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   Forward& made = forward(model);
   if (!made.logprob.defined()) {
     if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), model.config().vocab);
-    made.logprob =
-        model.head(made.hidden, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
+    made.logprob = model.head(made.hidden, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;
@@ -221,7 +211,8 @@ int64_t MicroBatch::unit_count(Unit unit) const {
 
 at::Tensor MicroBatch::unit_weight(Unit unit) const {
   if (!has_unit(unit)) throw_no_unit(unit);
-  const at::Tensor by_row = floats(pack_.rows.weight), by_segment = floats(pack_.weight);
+  const at::Tensor by_row = float_tensor(pack_.rows.weight),
+                   by_segment = float_tensor(pack_.weight);
   if (unit == Unit::kToken) return by_row;
   if (unit == Unit::kSequence) return by_segment;
   if (unit == Unit::kChunk) return group_by(pack_.chunk).sum(by_row);
@@ -235,7 +226,7 @@ at::Tensor MicroBatch::unit_weight(Unit unit) const {
   for (size_t s = 0; s < pack_.side.size(); ++s) {
     if (pack_.side[s] > 0) weights.push_back(pack_.weight[s]);
   }
-  return floats(weights);
+  return float_tensor(weights);
 }
 
 std::vector<int64_t> MicroBatch::unit_segments(Unit unit) const {
@@ -303,25 +294,26 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
   if (const at::Tensor own = own_field(name); own.defined()) return on_device(own, device());
   XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, not numbers", name);
   const std::string near = nearest_name(name, field_names());
-  throw Error(fmt::format(
-      "{}{}\"{}", kNoField, name,
-      near.empty() ? std::string(kAssignIt) : fmt::format("; did you mean \"{}\"?", near)));
+  XRUN_CHECK(near.empty(), "this batch has no field \"{}\"; did you mean \"{}\"?", name, near);
+  throw MissingField(
+      std::string(name),
+      fmt::format("this batch has no field \"{}\"; assign it to the batch first", name));
 }
 
 at::Tensor MicroBatch::own_field(std::string_view name) const {
-  if (name == "row") return ids(pack_.row_id);
-  if (name == "pair") return ids(pack_.pair_id);
-  if (name == "group") return ids(pack_.group_id);
-  if (name == "source") return ids(pack_.source);
-  if (name == "weight") return floats(pack_.weight);
+  if (name == "row") return int64_tensor(pack_.row_id);
+  if (name == "pair") return int64_tensor(pack_.pair_id);
+  if (name == "group") return int64_tensor(pack_.group_id);
+  if (name == "source") return int64_tensor(pack_.source);
+  if (name == "weight") return float_tensor(pack_.weight);
   if (name == "tokens") {
-    const at::Tensor borders = ids(pack_.cu_seqlens);
+    const at::Tensor borders = int64_tensor(pack_.cu_seqlens);
     return borders.slice(0, 1).sub(borders.slice(0, 0, borders.size(0) - 1));
   }
   if (name == "length") {
     std::vector<int64_t> length(static_cast<size_t>(segment_count()), 0);
     for (int32_t s : pack_.rows.segment) ++length[static_cast<size_t>(s)];
-    return ids(length);
+    return int64_tensor(length);
   }
   return {};
 }

@@ -19,10 +19,6 @@ namespace xrun {
 
 class LogprobSource;
 
-// The field that an error of a missing field is about ("advantage"); "" for any other message, and
-// for a name that is probably a slip of another one.
-std::string missing_field(const std::string& message);
-
 // Step and data, shared by all micro-batches of a batch.
 struct BatchInfo {
   int64_t step = 0;         // loop bodies of the run done before this one; enters the seeds
@@ -115,7 +111,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // An extra column of strings, one per segment; nullptr if there is none of this name.
   void set_strings(const std::string& name, std::vector<std::string> values);
   const std::vector<std::string>* strings(std::string_view name) const;
-  // Returns a field (View::field) of the whole micro-batch, [R] if *by_row, else [n].
+  // Returns a field (View::field) of the whole micro-batch, [R] if *by_row, else [n]. Throws Error
+  // for strings and for a probable slip of another name, MissingField for any other unknown name.
   at::Tensor field(std::string_view name, bool* by_row) const;
   std::vector<std::string> field_names() const;       // sorted, those of strings too
   static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...

@@ -12,6 +12,7 @@
 #include "core/model/weights/export.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
+#include "core/model/weights/safetensors.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/logprob_stand_in.h"
@@ -100,6 +101,19 @@ std::string Policy::exported_template() const {
 
 c10::ScalarType Policy::export_dtype() {
   return options_.export_dtype.value_or(model().config().dtype);
+}
+
+int64_t Policy::export_bytes() const {
+  int64_t bytes = 0;
+  const SafetensorsFolder weights(dir_);
+  for (const std::string& name : weights.names()) {
+    const SafetensorsEntry& entry = weights.entry(name);
+    int64_t elements = 1;
+    for (const int64_t size : entry.shape) elements *= size;
+    bytes += elements *
+             static_cast<int64_t>(c10::elementSize(options_.export_dtype.value_or(entry.dtype)));
+  }
+  return bytes;
 }
 
 void Policy::export_to(const std::filesystem::path& out, std::optional<c10::ScalarType> dtype) {

@@ -63,6 +63,9 @@ class Policy : public LogprobSource,
   // The type of exported weights: options().export_dtype, else that of the folder the model came
   // from. Loads the weights.
   c10::ScalarType export_dtype();
+  // About the bytes of an export's weights: the tensors of the folder the model came from, in the
+  // type of the export. Reads the headers of its files alone, whose errors it throws.
+  int64_t export_bytes() const;
   // Writes the current weights as a Hugging Face folder (core/model/weights/export.h) in that type
   // or in `dtype`, with an adapter merged and also separately, in fp32, in its adapter/.
   void export_to(const std::filesystem::path& out,

@@ -81,15 +81,11 @@ at::Tensor Grouping::sum(const at::Tensor& x) const {
 Grouping group_by(const std::vector<int64_t>& ids) { return number_units(ids); }
 Grouping group_by(const std::vector<int32_t>& ids) { return number_units(ids); }
 
-at::Tensor ids(const std::vector<int64_t>& values) {
-  return to_tensor(values, at::kLong, at::kLong);
-}
-
-at::Tensor ids(const std::vector<int32_t>& values) {
+at::Tensor int64_tensor(const std::vector<int32_t>& values) {
   return to_tensor(values, at::kInt, at::kLong);
 }
 
-at::Tensor floats(const std::vector<float>& values) {
+at::Tensor float_tensor(const std::vector<float>& values) {
   return to_tensor(values, at::kFloat, at::kFloat);
 }
 

@@ -38,8 +38,7 @@ Grouping group_by(const std::vector<int64_t>& ids);
 Grouping group_by(const std::vector<int32_t>& ids);
 
 // Columns of a pack as tensors on the CPU; copies.
-at::Tensor ids(const std::vector<int64_t>& values);   // [n] int64
-at::Tensor ids(const std::vector<int32_t>& values);   // [n] int64, the index type of ATen
-at::Tensor floats(const std::vector<float>& values);  // [n] float32
+at::Tensor int64_tensor(const std::vector<int32_t>& values);  // [n] int64, the index type of ATen
+at::Tensor float_tensor(const std::vector<float>& values);    // [n] float32
 
 }  // namespace xrun

@@ -15,7 +15,7 @@
 #include "core/train/policy_head.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
-#include "lua/bind/data_settings.h"
+#include "lua/bind/data_config.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/session.h"

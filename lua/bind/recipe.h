@@ -34,12 +34,14 @@ struct RecipeOptions {
   bool force = false;
   std::optional<int64_t> steps;  // --steps: stop early
   std::string device = "cpu";
-  int threads = 0;  // 0: LibTorch's choice
+  bool device_given = false;  // by --device; else a resume takes the run's
+  int threads = 0;            // 0: LibTorch's choice, or the run's of a resume
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
   bool json = false;                 // of a purpose that prints
   bool profile = false;              // --profile: the run gets a profile.json
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
+  std::vector<std::string> notices = {};  // of resumed_options, printed first
 };
 
 // A Lua file that a recipe loaded.

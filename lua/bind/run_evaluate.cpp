@@ -10,7 +10,7 @@
 #include "core/model/model.h"
 #include "core/rollout/answer_text.h"
 #include "core/train/evaluate.h"
-#include "lua/bind/data_settings.h"
+#include "lua/bind/data_config.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/samples.h"

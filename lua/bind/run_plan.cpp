@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 
 #include "core/run/machine.h"
 #include "core/train/adamw.h"
+#include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {
@@ -59,19 +59,9 @@ int64_t checkpoint_bytes(const RunModels& models) {
   return bytes;
 }
 
-// An export is about as large as the weights that the policy was loaded from.
 int64_t export_bytes(const RunModels& models) {
   int64_t bytes = 0;
-  for (const auto& policy : models.policies) {
-    std::error_code code;
-    for (std::filesystem::directory_iterator at(policy->dir(), code), end; !code && at != end;
-         at.increment(code)) {
-      std::error_code unknown;
-      const uintmax_t size = at->file_size(unknown);
-      const bool weights = at->path().extension() == ".safetensors" && !unknown;
-      if (weights) bytes += static_cast<int64_t>(size);
-    }
-  }
+  for (const auto& policy : models.policies) bytes += policy->export_bytes();
   return bytes;
 }
 

@@ -6,7 +6,7 @@
 #include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/summary.h"
-#include "core/model/peak.h"
+#include "core/model/peak_flops.h"
 #include "core/model/weights/hf_config.h"
 #include "core/train/adamw.h"
 #include "lua/bind/run_loop.h"

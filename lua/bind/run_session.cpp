@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "core/config/config_set.h"
 #include "core/config/recipe_text.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/run/record/run_record.h"
@@ -197,10 +199,6 @@ void run_to_end(Recipe& recipe, const Drive& drive) {
   session.run->finish(session.run->read_state());
 }
 
-}  // namespace
-
-namespace {
-
 // The default folder of a recipe with these settings, "" if they do not make a whole config: a
 // resume may find the missing ones in its run.
 std::filesystem::path own_run_dir(const RecipeOptions& options) {
@@ -216,28 +214,71 @@ std::filesystem::path own_run_dir(const RecipeOptions& options) {
   }
 }
 
-// --resume takes the settings from the run; --set names those that change.
-RecipeOptions with_settings_of_run(RecipeOptions options) {
-  if (!options.resume) return options;
-  const bool named = !options.run_dir.empty();
-  ResumedRun run = find_resumed_run(recipe_name(options.recipe), options.run_dir,
-                                    named ? std::filesystem::path() : own_run_dir(options));
-  options.run_dir = run.dir.string();
-  options.sets = joined_sets(std::move(run.sets), options.sets);
-  return options;
+// Returns the settings of a run that the recipe still takes. An edited recipe may have lost a key:
+// without --force that is an error, since the run would train something else.
+std::vector<std::string> sets_of_run(const ResumedRun& run, RecipeOptions& options) {
+  if (run.sets.empty()) return {};
+  RecipeText recipe;
+  try {
+    recipe = read_recipe_text(options.recipe, read_file(options.recipe, kMostRecipeBytes));
+  } catch (const Error&) {
+    return run.sets;  // an error of the recipe itself is reported when it is loaded
+  }
+  std::vector<std::string> taken;
+  for (const std::string& set : run.sets) {
+    Literal before = recipe.config;  // a refused setting may leave a part of its path behind
+    try {
+      apply_set(recipe, recipe.config, set);
+      taken.push_back(set);
+    } catch (const UsageError& error) {
+      recipe.config = std::move(before);
+      if (!options.force) {
+        throw UsageError(fmt::format(
+            "{}: cannot resume: the run began with a setting that the recipe no longer takes: {}; "
+            "restore the key, or add --force to resume without the setting",
+            run.dir.string(), error.what()));
+      }
+      options.notices.push_back(fmt::format(
+          "resuming by --force: a setting of the run is left out, since the recipe no longer takes "
+          "it: {}",
+          error.what()));
+    }
+  }
+  return taken;
 }
 
 }  // namespace
 
-int run_session(const RecipeOptions& given, const Drive& drive) {
-  set_up_torch(given.threads);
-  const RecipeOptions options = with_settings_of_run(given);
+RecipeOptions resumed_options(RecipeOptions options) {
+  if (!options.resume) return options;
+  const bool named = !options.run_dir.empty();
+  const ResumedRun run = find_resumed_run(recipe_name(options.recipe), options.run_dir,
+                                          named ? std::filesystem::path() : own_run_dir(options));
+  options.run_dir = run.dir.string();
+  options.sets = joined_sets(sets_of_run(run, options), options.sets);
+  if (!options.device_given && !run.device.empty()) options.device = run.device;
+  if (options.threads == 0 && run.threads > 0) {
+    options.threads = run.threads;
+    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+    if (cores > 0 && run.threads > cores) {
+      options.notices.push_back(fmt::format(
+          "the run computes with {} threads, and this machine runs {} at once; --threads {} may "
+          "be faster, but the last digits may then differ",
+          run.threads, cores, cores));
+    }
+  }
+  return options;
+}
+
+int run_session(const RecipeOptions& options, const Drive& drive) {
+  set_up_torch(options.threads);
   Recipe recipe(options, engine_modules());
   Session& session = session_of(recipe.state());
   // A script reads the folders of caches from standard output; the rest is for people.
   const bool caches = options.purpose == RecipePurpose::kCache;
   session.console = console_on(caches ? stderr : stdout);
   session.folder.opens_early = !caches;
+  for (const std::string& notice : options.notices) session.console->say(notice);
   LuaState::set_interruptible(&recipe.state());
   set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");

@@ -6,7 +6,7 @@
 #include "core/data/packs/pack.h"
 #include "core/data/packs/row_stream.h"
 #include "core/data/packs/shuffle.h"
-#include "lua/bind/data_settings.h"
+#include "lua/bind/data_config.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/tensor/token_tensors.h"

@@ -125,14 +125,14 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   push(L, key);
   lua_insert(L, -2);
   lua_rawset(L, -3);
-  std::string said = fmt::format("{}.{} = {}  (was {})", config, path, now, old);
+  std::string reply = fmt::format("{}.{} = {}  (was {})", config, path, now, old);
   if (find_config_field(path) != nullptr) {
-    said += fmt::format(
+    reply += fmt::format(
         "\nthe engine has already read its own keys; only lines that read {}.{} from now on see "
         "the new value (--set {}={} applies it from the beginning)",
         config, path, path, text);
   }
-  return said;
+  return reply;
 }
 
 // The command that reads a file of inputs to the same names.

@@ -26,6 +26,7 @@ struct ErrorReport {
   int signal_number = 0;             // not 0: this is an interruption, not a failure
   bool usage = false;                // bad configuration: exit status 2
   bool data = false;                 // a fault of the data, whose own file and line come first
+  std::string missing_field;         // of a MissingField error, the field's name
 
   std::string position() const;  // "dpo.lua:22", or ""
   std::string headline() const;  // "dpo.lua:22: matmul: mat1 and mat2 ..."

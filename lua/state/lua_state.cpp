@@ -22,14 +22,21 @@ namespace {
 const char kStateKey = 0;   // registry[&kStateKey] = LuaState*
 const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
 
+// Flags of the report, by the type of the error.
+struct FailureKind {
+  bool usage = false, data = false;
+  std::string missing_field = {};
+};
+
 // Leaves the Lua error value of a failed binding on the stack.
 [[gnu::noinline]] void push_failure(lua_State* L, const Binding& binding, int arguments,
-                                    std::string_view message, bool usage, bool data = false) {
+                                    std::string_view message, const FailureKind& kind = {}) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   auto report = std::make_shared<ErrorReport>();
   report->operation = binding.entry.name;
-  report->usage = usage;
-  report->data = data;
+  report->usage = kind.usage;
+  report->data = kind.data;
+  report->missing_field = kind.missing_field;
   set_message(*report, message);
   locate(L, 0, arguments, *report);
   push_error(L, std::move(report));
@@ -158,15 +165,17 @@ int enter_binding(lua_State* L) {
   } catch (const Interrupted&) {
     push_interruption(L);
   } catch (const UsageError& error) {
-    push_failure(L, binding, arguments, error.what(), true);
+    push_failure(L, binding, arguments, error.what(), {.usage = true});
   } catch (const DataError& error) {
-    push_failure(L, binding, arguments, error.what(), false, true);
+    push_failure(L, binding, arguments, error.what(), {.data = true});
+  } catch (const MissingField& error) {
+    push_failure(L, binding, arguments, error.what(), {.missing_field = error.name()});
   } catch (const c10::Error& error) {
-    push_failure(L, binding, arguments, error.what_without_backtrace(), false);
+    push_failure(L, binding, arguments, error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    push_failure(L, binding, arguments, "out of memory", false);
+    push_failure(L, binding, arguments, "out of memory");
   } catch (const std::exception& error) {
-    push_failure(L, binding, arguments, error.what(), false);
+    push_failure(L, binding, arguments, error.what());
   }
   return lua_error(L);
 }

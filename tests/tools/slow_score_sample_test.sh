@@ -52,7 +52,7 @@ is $status 1
 is "$(sed -n 1p out)" '{"error":"rows:1: the field \"ids\" holds 131, wanted whole numbers '\
 'from 0 to 130: the model'"'"'s vocabulary"}'
 is "$(sed -n 2p out)" \
-  '{"error":"rows:2: the field \"ids\" is of kind string, wanted an array of token ids"}'
+  '{"error":"rows:2: the field \"ids\" has type string, wanted an array of token ids"}'
 is "$(sed -n 3p out)" '{"error":"rows:3: wanted an object with the field \"ids\" or \"text\""}'
 [[ $(sed -n 4p out) == '{"error":"rows:4:'* ]] || fail "$(sed -n 4p out)"
 [[ $(sed -n 5p out) == '{"ids":[1,2],"logprobs":[null,-'* ]] || fail "$(sed -n 5p out)"

@@ -110,7 +110,15 @@ END
 chmod +x bin/cmake bin/ninja
 mkdir cache/trl
 build=(XRUN_CACHE="$work/cache" PATH="$work/bin:$PATH")
-is "$(env "${build[@]}" bash "$tree/tools/setup/build.sh" test >out 2>err </dev/null; echo $?)" 0
+env "${build[@]}" bash "$tree/tools/setup/build.sh" test >first.out 2>first.err </dev/null &
+first=$!
+sleep 1
+# Another xrun waits, and shows how far the build is.
+is "$(setup "${build[@]}")" 0
+wait $first
+grep -q 'another xrun is building in .*; this one runs when the build is done' err || fail "$(cat err)"
+grep -qE 'waiting for the other build: (25|50|75) %' err || fail "$(cat err)"
+cp first.err err
 grep -q 'first use: compiles in .*, about [0-9]* minutes with [0-9]* jobs at a time, once' err || fail "$(cat err)"
 grep -q 'building the program: 75 %, about 0:0[0-2] min left' err || fail "$(cat err)"
 grep -q 'building the tests: 100 %' err || fail "$(cat err)"

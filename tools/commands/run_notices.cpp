@@ -1,4 +1,4 @@
-// Names and contents of run folders are foreign text: shown_text keeps them from the terminal.
+// Names and contents of run folders are untrusted text: shown_text keeps them from the terminal.
 
 #include "tools/commands/run_notices.h"
 

@@ -67,15 +67,15 @@ Json field_of(const std::string& line, const RowReader& rows, const char* name) 
 
 std::string text_of(const std::string& line, const RowReader& rows) {
   const Json text = field_of(line, rows, "text");
-  XRUN_CHECK(text.is_string(), "{}: the field \"text\" is of kind {}, wanted a string",
+  XRUN_CHECK(text.is_string(), "{}: the field \"text\" has type {}, wanted a string",
              rows.location(), text.kind_name());
   return text.as_string();
 }
 
 std::vector<int32_t> ids_of(const std::string& line, const RowReader& rows) {
   const Json field = field_of(line, rows, "ids");
-  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" is of kind {}, wanted an array", rows.location(),
-             field.kind_name());
+  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" has type {}, wanted an array",
+             rows.location(), field.kind_name());
   std::vector<int32_t> ids;
   for (const Json& id : field.as_array()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= INT32_MAX,

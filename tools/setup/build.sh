@@ -190,6 +190,28 @@ build_cuda() {
     say "the CUDA plug-in did not build ($build/cuda.log); everything runs without it"
 }
 
+# Waits for the lock of another build and shows how far it is: its log has ninja's "[done/total] ..." lines. On a
+# terminal one line, elsewhere a line every tenth.
+wait_for_build() {
+  local last percent shown=0
+  say "another xrun is building in $build; this one runs when the build is done"
+  until flock -w 1 9; do
+    last=$(grep -oE '^\[[0-9]+/[0-9]+\]' "$build/build.log" 2>/dev/null | tail -n 1) || last=""
+    if [[ $last =~ ([0-9]+)/([0-9]+) ]] && [ "${BASH_REMATCH[2]}" -gt 0 ]; then
+      percent=$((100 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+    else
+      continue # it installs or configures
+    fi
+    if [ -t 2 ]; then
+      printf '\r\033[Kxrun: waiting for the other build: %d %%' "$percent" >&2
+    elif [ "$percent" -ge $((shown + 10)) ]; then
+      shown=$((percent / 10 * 10))
+      say "waiting for the other build: $percent %"
+    fi
+  done
+  [ ! -t 2 ] || printf '\r\033[K' >&2
+}
+
 main() {
   local packages torch="" cuda="" torch_dir tests=OFF
   [ "$goal" != test ] || tests=ON
@@ -197,7 +219,8 @@ main() {
   grep -qsxF XRUN_TESTS:BOOL=ON "$build/CMakeCache.txt" && tests=ON
   mkdir -p "$build"
   exec 9>"$build/lock"
-  flock -n 9 || { say "another xrun is building in $build; waiting for it"; flock 9; }
+  flock -n 9 || wait_for_build
+  : >"$build/build.log" # that of an earlier build would tell a waiting xrun that this one is done
   local cpu_s=0
   [ -e "$build/built-run" ] || cpu_s=$program_cpu_s
   [ "$goal" = run ] || [ -e "$build/built-test" ] || cpu_s=$((cpu_s + tests_cpu_s))

@@ -1,4 +1,4 @@
-// A pack as the JSON object of `xrun inspect --json` (design.md 4), segments end to end.
+// A pack as the JSON object of `xrun inspect --json`, segments end to end.
 
 #include "core/console/inspect/inspected_pack.h"
 

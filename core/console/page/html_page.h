@@ -31,16 +31,16 @@ std::string html_escape(std::string_view text);
 struct HtmlPage {
   std::string title = {};   // plain text, escaped here
   std::string body = {};    // HTML
-  std::string style = {};   // CSS after the shared sheet; never foreign text
-  std::string script = {};  // run once after the body; never foreign text; "" for none
+  std::string style = {};   // CSS after the shared sheet; never untrusted text
+  std::string script = {};  // run once after the body; never untrusted text; "" for none
 };
 
 // Returns the whole file. Its policy forbids every load and every script except `script`, so that
-// foreign text that slipped through unescaped could do nothing. Throws Error if style or script
+// untrusted text that slipped through unescaped could do nothing. Throws Error if style or script
 // contains "</".
 std::string html_page(const HtmlPage& page);
 
-// Rows of cells under a header. Cells are HTML: foreign text goes through html_escape first.
+// Rows of cells under a header. Cells are HTML: untrusted text goes through html_escape first.
 class HtmlTable {
  public:
   // Headers are HTML too; an empty list makes a table without a header.

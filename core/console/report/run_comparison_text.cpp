@@ -190,7 +190,7 @@ class ComparisonText {
   }
 
   std::string number(double value) const {
-    return width_ < kExactWidth ? fmt::format("{:.5g}", value) : shortest_double(value);
+    return width_ < kExactWidth ? fmt::format("{:.5g}", value) : shortest_decimal(value);
   }
 
   void only(const std::string& name, const std::vector<std::string>& metrics) {

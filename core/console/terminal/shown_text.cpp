@@ -1,4 +1,4 @@
-// The only filter between foreign text and a terminal or a page.
+// The only filter between untrusted text and a terminal or a page.
 #include "core/console/terminal/shown_text.h"
 
 #include <fmt/core.h>

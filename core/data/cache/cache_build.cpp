@@ -25,6 +25,7 @@
 #include "core/data/cache/row_columns.h"
 #include "core/data/cache/row_pipeline.h"
 #include "core/data/cache/shard_file.h"
+#include "core/data/rows/data_fault.h"
 #include "core/data/rows/ledger.h"
 
 namespace xrun {
@@ -37,7 +38,9 @@ constexpr uint64_t kHugeRow = 8;  // a shard above 9/8 of shard_bytes has a huge
 
 // True if an error says nothing about the data, so that committed shards stay.
 bool is_of_system(const Error& error) {
-  return dynamic_cast<const Interrupted*>(&error) != nullptr ||
+  const auto* data = dynamic_cast<const DataError*>(&error);
+  return (data != nullptr && data->of_system()) ||
+         dynamic_cast<const Interrupted*>(&error) != nullptr ||
          dynamic_cast<const FileError*>(&error) != nullptr;
 }
 

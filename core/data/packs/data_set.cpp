@@ -168,7 +168,7 @@ RowStream DataSet::stream_of(const StepPlan& plan) const {
 int64_t DataSet::steps_total(const StepPlan& plan) const {
   const RowStream stream = stream_of(plan);
   const std::optional<int64_t> length = stream.length();
-  XRUN_CHECK(length, "the stream of rows has no end ({}); set steps", stream.why_endless());
+  XRUN_CHECK(length, "the stream of rows has no end ({}); set steps", stream.endless_reason());
   return *length / plan.units + (*length % plan.units != 0);
 }
 

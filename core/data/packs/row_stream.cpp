@@ -22,51 +22,64 @@ RowStream::RowStream(std::vector<Source> sources, MixtureStop stop, uint64_t see
 RowStream::RowStream(Plan plan) : plan_(std::move(plan)) {
   XRUN_CHECK(plan_.epochs >= 0, "epochs is {}, wanted at least 0", plan_.epochs);
   require_stages(plan_.stages, plan_.sources.size());
-  const std::vector<int32_t> live = live_sources();
-  if (live.size() > 1) make_mixture(live);
-  if (live.size() == 1) only_ = live[0];
-  find_length(live);
+  active_ = find_active_sources();
+  if (active_.size() > 1) make_mixture();
+  find_length();
 }
 
-std::vector<int32_t> RowStream::live_sources() const {
-  std::vector<int32_t> live;
-  for (size_t s = 0; s < plan_.sources.size(); ++s) {
-    if (plan_.sources[s].rows <= 0 || plan_.sources[s].weight == 0) continue;
-    live.push_back(static_cast<int32_t>(s));
-    const bool drawn = plan_.stages.empty() ||
-                       std::any_of(plan_.stages.begin(), plan_.stages.end(),
-                                   [&](const MixtureStage& stage) { return stage.weights[s] > 0; });
-    XRUN_CHECK(drawn,
-               "data[{}] has weight 0 in every stage of mixture.stages, so it is never drawn; give "
-               "it a weight, or take it out of data",
-               s + 1);
+std::vector<int32_t> RowStream::find_active_sources() const {
+  std::vector<int32_t> active;
+  for (int32_t s = 0; s < std::ssize(plan_.sources); ++s) {
+    const Source& source = plan_.sources[static_cast<size_t>(s)];
+    if (source.rows <= 0 || source.weight == 0) continue;
+    require_weight_in_a_stage(s);
+    active.push_back(s);
   }
-  return live;
+  return active;
 }
 
-void RowStream::make_mixture(const std::vector<int32_t>& live) {
-  // A source that is not live is never drawn, whatever its weight.
-  const auto live_alone = [&](const auto& weight_of) {
-    std::vector<double> weights(plan_.sources.size(), 0);
-    for (const int32_t s : live)
-      weights[static_cast<size_t>(s)] = weight_of(static_cast<size_t>(s));
-    return weights;
+void RowStream::require_weight_in_a_stage(int32_t source) const {
+  const auto gives_weight = [&](const MixtureStage& stage) {
+    return stage.weights[static_cast<size_t>(source)] > 0;
   };
+  XRUN_CHECK(
+      plan_.stages.empty() || std::any_of(plan_.stages.begin(), plan_.stages.end(), gives_weight),
+      "data[{}] has weight 0 in every stage of mixture.stages, so it is never drawn; give "
+      "it a weight, or take it out of data",
+      source + 1);
+}
+
+namespace {
+
+// The weights of the active sources, 0 for the others: one without rows must not be drawn, whatever
+// its weight.
+std::vector<double> only_active(const std::vector<double>& weights,
+                                const std::vector<int32_t>& active) {
+  std::vector<double> out(weights.size(), 0);
+  for (const int32_t s : active) out[static_cast<size_t>(s)] = weights[static_cast<size_t>(s)];
+  return out;
+}
+
+}  // namespace
+
+void RowStream::make_mixture() {
   const bool shuffle = plan_.order.kind != RowOrder::Kind::kFile;
   if (plan_.stages.empty()) {
-    mixture_.emplace(live_alone([&](size_t s) { return plan_.sources[s].weight; }), plan_.seed,
-                     shuffle, plan_.mixture_block);
+    std::vector<double> weights;
+    for (const Source& source : plan_.sources) weights.push_back(source.weight);
+    mixture_.emplace(only_active(weights, active_), plan_.seed, shuffle, plan_.mixture_block);
     return;
   }
   for (size_t i = 0; i < plan_.stages.size(); ++i) {
-    MixtureStage& stage = plan_.stages[i];
-    stage.weights = live_alone([&](size_t s) { return stage.weights[s]; });
-    XRUN_CHECK(*std::max_element(stage.weights.begin(), stage.weights.end()) > 0,
+    std::vector<double>& weights = plan_.stages[i].weights;
+    weights = only_active(weights, active_);
+    XRUN_CHECK(*std::max_element(weights.begin(), weights.end()) > 0,
                "mixture.stages[{}] gives weights above 0 only to sources without rows", i + 1);
   }
   mixture_.emplace(plan_.stages, plan_.step_rows, plan_.seed, shuffle, plan_.mixture_block);
 }
 
+// The bound keeps products and sums of row numbers within int64.
 int64_t RowStream::rows_of_all_epochs(int32_t source) const {
   const int64_t rows = plan_.sources[static_cast<size_t>(source)].rows;
   XRUN_CHECK(plan_.epochs <= (int64_t{1} << 62) / rows,
@@ -74,37 +87,46 @@ int64_t RowStream::rows_of_all_epochs(int32_t source) const {
   return rows * plan_.epochs;
 }
 
-void RowStream::find_length(const std::vector<int32_t>& live) {
-  if (live.empty()) {
+void RowStream::find_length() {
+  if (active_.empty()) {
     length_ = 0;
   } else if (plan_.epochs == 0) {
-    why_endless_ = "epochs is 0";
+    endless_reason_ = "epochs is 0";
   } else if (!mixture_) {
-    length_ = rows_of_all_epochs(only_);
+    length_ = rows_of_all_epochs(active_[0]);
   } else if (plan_.stop == MixtureStop::kRestart) {
-    why_endless_ = "mixture.stop is \"restart\"";
+    endless_reason_ = "mixture.stop is \"restart\"";
   } else {
-    const bool first = plan_.stop == MixtureStop::kFirst;
-    for (const int32_t s : live) {
-      const int64_t wanted = rows_of_all_epochs(s);
-      const std::optional<int64_t> end = mixture_->length_for(s, wanted);
-      if (end) {
-        length_ = !length_ ? *end : first ? std::min(*length_, *end) : std::max(*length_, *end);
-      } else if (!first) {
-        why_endless_ = fmt::format(
-            "mixture.stop is \"all\", and data[{}] is never used up: its weight ends at 0 when {} "
-            "of {} rows are drawn",
-            s + 1, *mixture_->draws_of(s), wanted);
-        length_.reset();
-        return;
-      }
-    }
+    find_mixture_length();
   }
 }
 
+// kFirst: the least of the lengths at which a source has been drawn for all epochs; kAll: the
+// greatest, and none if one source never gets there because a later stage gives it weight 0.
+void RowStream::find_mixture_length() {
+  const bool first = plan_.stop == MixtureStop::kFirst;
+  std::vector<int64_t> lengths;
+  for (const int32_t s : active_) {
+    const int64_t wanted = rows_of_all_epochs(s);
+    if (const std::optional<int64_t> length = mixture_->length_for(s, wanted)) {
+      lengths.push_back(*length);
+    } else if (!first) {
+      endless_reason_ = fmt::format(
+          "mixture.stop is \"all\", and data[{}] is never used up: its weight ends at 0 when {} "
+          "of {} rows are drawn",
+          s + 1, *mixture_->draws_of(s), wanted);
+      return;
+    }
+  }
+  if (lengths.empty()) return;
+  const auto [least, greatest] = std::minmax_element(lengths.begin(), lengths.end());
+  length_ = first ? *least : *greatest;
+}
+
 RowStream::DrawnRow RowStream::at(int64_t index) const {
-  const Mixture::Draw draw = mixture_ ? (*mixture_)(index) : Mixture::Draw{only_, index};
+  const Mixture::Draw draw = mixture_ ? (*mixture_)(index) : Mixture::Draw{active_[0], index};
   const int64_t rows = plan_.sources[static_cast<size_t>(draw.source)].rows;
+  // Each source has epochs and orders of its own, so that another source's rows never move its own.
   const EpochOrder order(plan_.order, rows, plan_.seed, static_cast<uint64_t>(draw.draw / rows),
                          shuffle_of_rows(draw.source));
   return {draw.source, order(draw.draw % rows)};

@@ -43,21 +43,25 @@ class RowStream {
   RowStream(std::vector<Source> sources, MixtureStop stop, uint64_t seed, bool shuffle,
             int64_t epochs);
 
-  std::optional<int64_t> length() const { return length_; }        // no value: without end
-  const std::string& why_endless() const { return why_endless_; }  // "" if it has an end
-  DrawnRow at(int64_t index) const;                                // requires 0 <= index < length
+  std::optional<int64_t> length() const { return length_; }  // no value: without end
+  // The settings that leave the stream without an end; "" if it has one.
+  const std::string& endless_reason() const { return endless_reason_; }
+  DrawnRow at(int64_t index) const;  // requires 0 <= index < length
 
  private:
-  std::vector<int32_t> live_sources() const;
-  void make_mixture(const std::vector<int32_t>& live);
-  void find_length(const std::vector<int32_t>& live);
+  // Sources with rows and a weight above 0; the others are never drawn.
+  std::vector<int32_t> find_active_sources() const;
+  void require_weight_in_a_stage(int32_t source) const;
+  void make_mixture();
+  void find_length();
+  void find_mixture_length();
   int64_t rows_of_all_epochs(int32_t source) const;
 
   Plan plan_;
-  int32_t only_ = -1;  // the live source if there is exactly one
-  std::optional<Mixture> mixture_;
+  std::vector<int32_t> active_;     // in ascending order
+  std::optional<Mixture> mixture_;  // of two or more active sources
   std::optional<int64_t> length_;
-  std::string why_endless_;
+  std::string endless_reason_;
 };
 
 }  // namespace xrun

@@ -3,6 +3,7 @@
 #include "core/data/rows/data_fault.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/base/utf8.h"
 #include "core/data/rows/byte_stream.h"
@@ -33,6 +34,18 @@ DataError data_error(std::string fault, std::string_view row,
     text += fmt::format("\n    --set {:<{}}  {}", one.setting, width, one.effect);
   }
   return DataError(text);
+}
+
+DataError unreadable_data(const FileError& error) {
+  const char* fix = "check the path and the disk that holds it";
+  if (error.code() == EACCES || error.code() == EPERM) {
+    fix = "allow your user to read it (chmod u+r, and u+x on its folders)";
+  } else if (error.code() == EIO) {
+    fix = "the disk or network share fails: name a copy of the file on another disk";
+  } else if (error.code() == EMFILE || error.code() == ENFILE) {
+    fix = "too many files are open: raise the limit with ulimit -n";
+  }
+  return DataError(fmt::format("{}; {}", error.what(), fix), /*of_system=*/true);
 }
 
 std::string beginning_of_content(const std::string& path, size_t bytes) {

@@ -15,7 +15,13 @@ namespace xrun {
 // reports name the recipe's line after it.
 class DataError : public Error {
  public:
-  using Error::Error;
+  explicit DataError(const std::string& message, bool of_system = false)
+      : Error(message), of_system_(of_system) {}
+  // True if the system did not give the data, which says nothing about their content.
+  bool of_system() const { return of_system_; }
+
+ private:
+  bool of_system_;
 };
 
 // A setting to paste after the command, and its effect.
@@ -37,15 +43,20 @@ DataError data_error(std::string fault, std::string_view row,
 // cannot be read: it only adds to another message. Throws Interrupted.
 std::string line_of_file(const std::string& path, int64_t line);
 
-// Calls `read` and turns an Error that says nothing about the system into a DataError.
+// Returns the DataError for data that the system did not give, with a fix.
+DataError unreadable_data(const FileError& error);
+
+// Calls `read` and turns its Errors into DataErrors.
 template <typename Read>
 auto as_data_errors(const Read& read) {
   try {
     return read();
   } catch (const Interrupted&) {
     throw;
-  } catch (const FileError&) {
+  } catch (const DataError&) {
     throw;
+  } catch (const FileError& error) {
+    throw unreadable_data(error);
   } catch (const Error& error) {
     throw DataError(error.what());
   }

@@ -84,9 +84,9 @@ std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs) {
   for (size_t at = 0; at < text.size();) {
     size_t size = 1;
     if (text[at] == '\\') {
-      const int unit = json_escape_unit(text, at);
+      const int unit = utf16_escape(text, at);
       size = unit < 0 ? 2 : 6;
-      if (is_high(unit) && is_low(json_escape_unit(text, at + 6))) {
+      if (is_high(unit) && is_low(utf16_escape(text, at + 6))) {
         size = 12;
       } else if (is_high(unit) || is_low(unit)) {
         out += "\\ufffd";

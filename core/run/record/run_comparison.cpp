@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/config/lua_source.h"
 #include "core/run/record/difference.h"
 #include "core/run/record/metrics_file.h"
@@ -198,7 +199,7 @@ void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
 
 // ---- results
 
-std::string exact(double value) { return std::isnan(value) ? "null" : shortest_double(value); }
+std::string exact(double value) { return std::isnan(value) ? "null" : shortest_decimal(value); }
 
 void compare_series(const MetricSeries& a, const MetricSeries& b, RunComparison& out) {
   // Common steps only: the number of steps is compared elsewhere.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/text/jinja/jinja_operators.h"
 #include "core/text/unicode/unicode.h"
@@ -93,7 +94,7 @@ class Printer {
       case Kind::kNone: return plain("None");
       case Kind::kBool: return plain(value.as_int() != 0 ? "True" : "False");
       case Kind::kInt: return plain(std::to_string(value.as_int()));
-      case Kind::kFloat: return plain(shortest_double(value.as_double()));
+      case Kind::kFloat: return plain(shortest_decimal(value.as_double()));
       case Kind::kBigInt: return plain(value.bytes());
       case Kind::kText: return text(value);
       case Kind::kList: return list(value.list(), depth);
@@ -190,7 +191,7 @@ class JsonPrinter {
   static std::string number(double value) {
     if (std::isnan(value)) return "NaN";
     if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-    return shortest_double(value);
+    return shortest_decimal(value);
   }
 
   void text(const Text& text) {

@@ -82,7 +82,7 @@ TEST_F(File, MapsAnEmptyFileAndRefusesAFolder) {
   EXPECT_THROW(MappedFile{dir_}, Error);
 }
 
-TEST_F(File, ASecondLockIsNotHeld) {
+TEST_F(File, OnlyOneLockIsHeld) {
   const FileLock first(dir_ / "lock", false);
   const FileLock second(dir_ / "lock", false);
   EXPECT_TRUE(first.held());

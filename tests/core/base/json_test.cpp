@@ -123,15 +123,6 @@ TEST(Json, AWrongKindNamesBothKinds) {
   }
 }
 
-TEST(Json, DoublesPrintAsPythonPrintsThem) {
-  EXPECT_EQ(shortest_double(0.1), "0.1");
-  EXPECT_EQ(shortest_double(1.0), "1.0");
-  EXPECT_EQ(shortest_double(1e16), "1e+16");
-  EXPECT_EQ(shortest_double(123456789012345680.0), "1.2345678901234568e+17");
-  EXPECT_EQ(shortest_double(1e-5), "1e-05");
-  EXPECT_EQ(shortest_double(0.0001), "0.0001");
-}
-
 TEST(Json, StyleFollowsPythonsDumps) {
   const Json value = parse_json(R"({"b":[1,{"c":"é"}],"a":[]})", "t");
   EXPECT_EQ(dump_json(value, {.ascii = true, .item_separator = ", ", .key_separator = ": "}),

@@ -25,6 +25,15 @@ TEST(CountText, OneHasNoPluralEnding) {
   EXPECT_EQ(counted(2, "batch", "es"), "2 batches");
 }
 
+TEST(ShortestDecimal, IsSpelledAsPythonSpellsIt) {
+  EXPECT_EQ(shortest_decimal(0.1), "0.1");
+  EXPECT_EQ(shortest_decimal(1.0), "1.0");
+  EXPECT_EQ(shortest_decimal(1e16), "1e+16");
+  EXPECT_EQ(shortest_decimal(123456789012345680.0), "1.2345678901234568e+17");
+  EXPECT_EQ(shortest_decimal(1e-5), "1e-05");
+  EXPECT_EQ(shortest_decimal(0.0001), "0.0001");
+}
+
 TEST(ShellWord, QuotesOnlySpecialCharacters) {
   EXPECT_EQ(shell_word("runs/a-1.lua"), "runs/a-1.lua");
   EXPECT_EQ(shell_word("beta=0.3"), "beta=0.3");

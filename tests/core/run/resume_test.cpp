@@ -32,17 +32,19 @@ TEST(RunIdentity, ALongerRunHasTheSameHashAndNoDifference) {
   EXPECT_FALSE(lengths_differ(toy_identity(1), toy_identity(1)));
 }
 
-TEST(RunIdentity, SettingsThatChangeNoResultAreFree) {
+TEST(RunIdentity, SettingsThatDoNotAffectTrainingAreFree) {
   RunIdentity before = toy_identity(), now = toy_identity();
   before.config.set("save", parse_json(R"({"every":3})", "save"));
   now.config.set("save", parse_json(R"({"every":5,"keep":1})", "save"));
   before.config.set("valid", parse_json(R"({"every":2,"fraction":0.1})", "valid"));
   now.config.set("valid", parse_json(R"({"every":4,"fraction":0.1})", "valid"));
+  before.config.set("export", Json::object());
+  now.config.set("export", parse_json(R"({"dtype":"bf16"})", "export"));
   EXPECT_EQ(short_hash(before), short_hash(now));
   EXPECT_EQ(described(before, now), "");
   EXPECT_EQ(describe_differences(free_differences(before, now)),
             "  config.save.every: 3 -> 5\n  config.save.keep: absent -> 1\n"
-            "  config.valid.every: 2 -> 4\n");
+            "  config.valid.every: 2 -> 4\n  config.export.dtype: absent -> \"bf16\"\n");
   now.config.find("valid")->set("fraction", 0.2);
   EXPECT_NE(short_hash(before), short_hash(now));
   EXPECT_EQ(described(before, now), "  config.valid.fraction: 0.1 -> 0.2\n");

@@ -34,6 +34,15 @@ TEST_F(FindResumedRun, TakesTheSettingsFromTheNamedFolder) {
   EXPECT_EQ(run.sets, (Sets{"beta=0.2", "data.1.path=a b.jsonl"}));
 }
 
+TEST_F(FindResumedRun, TakesDeviceAndThreadsFromTheRun) {
+  RunIdentity identity = toy_identity();
+  identity.machine = parse_json(R"({"device":"cuda","threads":3})", "machine");
+  RunDir::open(identity, {"r"}).begin();
+  const ResumedRun run = find_resumed_run("toy", "r", "");
+  EXPECT_EQ(run.device, "cuda");
+  EXPECT_EQ(run.threads, 3);
+}
+
 TEST_F(FindResumedRun, WithoutANameFindsItsFolderOrTheNewestOfTheRecipe) {
   make_run("runs/toy-11111111");
   make_run("runs/toy-22222222", {"beta=0.2"});

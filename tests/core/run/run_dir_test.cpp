@@ -213,7 +213,7 @@ TEST(RunDir, AChangedRecipeNeverRestartsARunThatHasSteps) {
   EXPECT_TRUE(std::filesystem::exists(folder / "run/metrics.jsonl.1"));
 }
 
-TEST(RunDir, ASettingThatChangesNoResultIsReportedNotRefused) {
+TEST(RunDir, AFreeSettingIsReportedNotRefused) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
   put_checkpoint(folder / "run", 1);
@@ -222,7 +222,7 @@ TEST(RunDir, ASettingThatChangesNoResultIsReportedNotRefused) {
   const RunDir dir = open_dir(folder / "run", true, false, changed);
   ASSERT_EQ(dir.notices().size(), 1u);
   EXPECT_EQ(dir.notices()[0],
-            "settings that do not affect results have changed:\n"
+            "settings that do not affect training have changed:\n"
             "  config.save: absent -> {\"every\":5}\n");
 }
 

@@ -7,8 +7,8 @@
 #include <ATen/ops/equal.h>
 
 #include "core/base/error.h"
-#include "core/model/weights/init_model.h"
 #include "core/model/ops/head_chunk.h"
+#include "core/model/weights/init_model.h"
 #include "core/train/unit.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/head_oracle.h"
@@ -53,8 +53,9 @@ class PolicyHeadTest : public StepTest {
   static HeadResult wanted(Policy& policy, MicroBatch& micro, const HeadOptions& options) {
     const at::NoGradGuard no_grad;
     Model& model = policy.model();
-    return head_oracle(micro.hidden(model), model.head_weight(), ids(micro.pack().rows.hidden),
-                       ids(micro.pack().rows.target), options);
+    return head_oracle(micro.hidden(model), model.head_weight(),
+                       int64_tensor(micro.pack().rows.hidden),
+                       int64_tensor(micro.pack().rows.target), options);
   }
   static void expect_same(const HeadResult& got, const HeadResult& want, double tolerance = 1e-5) {
     EXPECT_LT(largest_difference(got.logprob, want.logprob), tolerance);
@@ -77,7 +78,7 @@ TEST_F(PolicyHeadTest, ValuesMatchAPlainSoftmax) {
   }
 }
 
-TEST_F(PolicyHeadTest, PlainLogProbsAreTokenLogProbs) {
+TEST_F(PolicyHeadTest, ByDefaultReturnsTokenLogProbsOnly) {
   for (const auto& policy : kinds()) {
     const auto batch = tiny_batch(tiny_pairs(4), 4);
     const View view = batch->micros()[0]->chosen();

@@ -149,6 +149,37 @@ TEST(Policy, AnExportKeepsTheTypeOfTheModelItCameFrom) {
   }
 }
 
+TEST(Policy, AnExportThatOverflowsFp16IsAnErrorThatNamesTheTensor) {
+  TinyFolder folder;
+  const auto policy = Policy::open(folder.model());
+  policy->model();
+  const Parameter& large = policy->parameters()[3];
+  large.master.detach().view({-1})[7].fill_(-7e4);
+  const std::filesystem::path hf = folder.path() / "hf";
+  try {
+    policy->export_to(hf, c10::ScalarType::Half);
+    ADD_FAILURE() << "a weight of -7e4 was written as fp16";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              large.name + ": a trained value overflows float16; set export = { dtype = \"fp32\" }");
+  }
+  EXPECT_FALSE(std::filesystem::exists(hf));
+  policy->export_to(hf, c10::ScalarType::BFloat16);
+  EXPECT_TRUE(std::filesystem::exists(hf / "model.safetensors"));
+}
+
+TEST(Policy, TheSizeOfAnExportFollowsItsType) {
+  TinyFolder folder;
+  const std::filesystem::path model = folder.path() / "narrow";
+  init_model(model, {.hidden = 32, .ffn = 64, .scale = 0.2, .dtype = c10::ScalarType::BFloat16});
+  const int64_t narrow = Policy::open(model)->export_bytes();
+  const auto file = static_cast<int64_t>(std::filesystem::file_size(model / "model.safetensors"));
+  EXPECT_NEAR(static_cast<double>(narrow), static_cast<double>(file), 4096);  // less its header
+  PolicyOptions options;
+  options.export_dtype = c10::ScalarType::Float;
+  EXPECT_EQ(Policy::open(model, options)->export_bytes(), 2 * narrow);
+}
+
 TEST(Policy, ASavedWeightOfAnotherShapeIsRefused) {
   TinyFolder folder;
   const auto policy = Policy::open(folder.model());

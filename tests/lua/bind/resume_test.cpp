@@ -28,6 +28,74 @@ TEST_F(Resume, TakesTheSettingsFromTheRun) {
   EXPECT_EQ(read_json("r/config.json").at("config").at("save").at("every").as_int(), 2);
 }
 
+TEST_F(Resume, TakesTheThreadsOfTheRun) {
+  ASSERT_EQ(run(recipe(), "whole", false, {}, {}, false, 2), "");
+  ASSERT_EQ(run(recipe(), "r", false, 2, {}, false, 2), "");
+  at::set_num_threads(1);  // as in a new process without --threads
+  ASSERT_EQ(run(recipe(), "r", true, {}, {}, false, 0), "");
+  EXPECT_EQ(read_json("r/run.json").at("machine").at("threads").as_int(), 2);
+  EXPECT_EQ(output_.find("machine.threads"), std::string::npos) << output_;
+  EXPECT_EQ(metrics("r"), metrics("whole"));
+  at::set_num_threads(1);
+}
+
+TEST_F(Resume, ARunWithMoreThreadsThanTheMachineIsReported) {
+  ASSERT_EQ(run(recipe(), "r", false, 2), "");
+  Json record = read_json("r/run.json");
+  record.find("machine")->set("threads", 1000);
+  write_file_atomic("r/run.json", dump_json(record));
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  options.run_dir = "r";
+  options.resume = true;
+  options = resumed_options(options);
+  EXPECT_EQ(options.threads, 1000);
+  ASSERT_EQ(options.notices.size(), 1u);
+  has(options.notices[0], "the run computes with 1000 threads, and this machine runs ");
+  options.threads = 1;  // given by --threads
+  EXPECT_EQ(resumed_options(options).threads, 1);
+}
+
+TEST_F(Resume, TakesTheDeviceOfTheRun) {
+  ASSERT_EQ(run(recipe(), "r", false, 2), "");
+  Json record = read_json("r/run.json");
+  record.find("machine")->set("device", "cuda");
+  write_file_atomic("r/run.json", dump_json(record));
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  options.run_dir = "r";
+  options.resume = true;
+  EXPECT_EQ(resumed_options(options).device, "cuda");
+  options.device_given = true;
+  EXPECT_EQ(resumed_options(options).device, "cpu");
+}
+
+TEST_F(Resume, AKeyThatTheRecipeHasLostNeedsForce) {
+  std::string text = recipe();
+  const std::string key = ", beta = 0.1";
+  ASSERT_EQ(run(text, "r", false, 2, {"beta=0.3", "save.every=1"}), "");
+  text.replace(text.find(key), key.size(), "");
+  const std::string read = "cfg.beta";
+  text.replace(text.find(read), read.size(), "0.3");
+  const std::string error = run(text, "r", true);
+  has(error,
+      "r: cannot resume: the run began with a setting that the recipe no longer takes: --set "
+      "beta=0.3: there is no key `beta`");
+  has(error, "add --force to resume without the setting");
+  ASSERT_EQ(run(text, "r", true, {}, {}, true), "");
+  has(output_,
+      "resuming by --force: a setting of the run is left out, since the recipe no longer takes "
+      "it: --set beta=0.3");
+  EXPECT_EQ(metrics("r").size(), 4u);
+  EXPECT_EQ(read_json("r/config.json").at("sets").size(), 1u);
+}
+
+TEST_F(Resume, TheTypeOfTheExportMayChange) {
+  ASSERT_EQ(run(recipe(), "r", false, 2), "");
+  ASSERT_EQ(run(recipe(), "r", true, {}, {"export.dtype=bf16"}), "");
+  has(output_, "config.export.dtype: absent -> \"bf16\"");
+}
+
 TEST_F(Resume, WithoutAFolderFindsTheNewestRunOfTheRecipe) {
   ASSERT_EQ(run(recipe(), "", false, 2, {"beta=0.3"}), "");
   ASSERT_EQ(run(recipe(), "", true), "");
@@ -43,7 +111,7 @@ TEST_F(Resume, AFolderWithoutARunIsAnError) {
   options.run_dir = "r";
   options.resume = true;
   try {
-    run_session(options);
+    run_session(resumed_options(options));
     ADD_FAILURE() << "a run was started";
   } catch (const UsageError& error) {
     has(error.what(), "r: this folder does not exist, so there is nothing to resume");

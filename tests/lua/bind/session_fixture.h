@@ -63,10 +63,11 @@ class SessionTest : public testing::Test {
     options.sets = std::move(sets);
     options.threads = threads;
     options.device = device_;
+    options.device_given = true;
     testing::internal::CaptureStdout();
     std::string error;
     try {
-      run_session(options);
+      run_session(resumed_options(options));
     } catch (const std::exception& thrown) {
       error = thrown.what();
     }

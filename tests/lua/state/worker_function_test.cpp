@@ -24,7 +24,7 @@ void expect_error(const std::string& code, const std::string& piece) {
       << code << " gives " << text;
 }
 
-TEST(WorkerFunction, AddressesAreNotText) {
+TEST(WorkerFunction, RefusesToPrintAddresses) {
   for (const char* value : {"{}", "print", "coroutine.create(print)", "function() end"}) {
     for (const char* call : {"tostring(%)", "string.format('%s', %)", "('%s'):format(%)"}) {
       std::string code = std::string("local text = ") + call + " return text";

@@ -65,7 +65,7 @@ TEST_F(OpCall, DTypesAreNamesAndNeverNumbers) {
             "false");
 }
 
-TEST_F(OpCall, TwoIsTwoPointZero) {
+TEST_F(OpCall, WholeNumbersMakeIntegerTensors) {
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2).dtype"), "i64");
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2.5).dtype"), "f32");
   EXPECT_EQ(run("return xrun.full({2}, 1).dtype, xrun.full({2}, xrun.f(1)).dtype"), "i64, f32");
@@ -130,8 +130,9 @@ TEST_F(OpCall, OperatorsThatDoNotCheckArgumentsAreRefused) {
        {"_sparse_coo_tensor_unsafe", "_softmax", "tanh_backward", "from_file", "fbgemm_pack"}) {
     EXPECT_EQ(find_op("aten", name), nullptr) << name;
   }
-  error_has("return xrun.ops.aten._sparse_coo_tensor_unsafe",
-            "there is no operator aten::_sparse_coo_tensor_unsafe for recipes: it does not check its");
+  error_has(
+      "return xrun.ops.aten._sparse_coo_tensor_unsafe",
+      "there is no operator aten::_sparse_coo_tensor_unsafe for recipes: it does not check its");
   error_has("return xrun.ops.quantized.add", "there is no xrun.ops.quantized");
 }
 

@@ -9,7 +9,6 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/console/terminal/console.h"
-#include "core/train/micro_batch.h"
 #include "lua/prompt/preview.h"
 #include "lua/state/interruption.h"
 #include "tools/commands/command_line.h"
@@ -49,8 +48,7 @@ void check_loops(Preview& preview, FindingReport& report) {
     preview.next_loop();
   }
   // A field that only a real run makes ended the dry step; a note says so.
-  const bool unchecked =
-      preview.error() != nullptr && !missing_field(preview.error()->message).empty();
+  const bool unchecked = preview.error() != nullptr && !preview.error()->missing_field.empty();
   if (preview.error() != nullptr && !unchecked && report.trouble() == 0) {
     report.add(error_finding("recipe", *preview.error()));
   }

@@ -174,7 +174,7 @@ Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
 // The error of a dry step. A field that the recipe makes only in a real run (from rollouts, say) is
 // missing here, which says nothing about the recipe.
 Finding dry_step_error(const ErrorReport& report) {
-  const std::string field = missing_field(report.message);
+  const std::string field = report.missing_field;
   if (field.empty()) return error_finding("dry step", report);
   return {Verdict::kNote, "dry step",
           fmt::format("could not be checked: field {} is made by the recipe at run time", field),

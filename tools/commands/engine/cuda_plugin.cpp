@@ -71,8 +71,12 @@ std::string read(void* driver, CudaDriver& out) {
                      out.capability_major);
 }
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw UsageError(fmt::format("--device cuda: {}; use --device cpu", why));
+[[noreturn]] void refuse(const std::string& why, bool of_run) {
+  throw UsageError(
+      of_run ? fmt::format("the run was on --device cuda: {}; to continue it on the CPU, where the "
+                           "last digits may differ, add --device cpu",
+                           why)
+             : fmt::format("--device cuda: {}; use --device cpu", why));
 }
 
 }  // namespace
@@ -93,23 +97,25 @@ std::filesystem::path cuda_plugin_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / kPlugin;
 }
 
-void load_cuda_plugin() {
+void load_cuda_plugin(bool of_run) {
   if (const CudaDriver driver = read_cuda_driver(); !driver.problem.empty()) {
-    refuse(driver.problem);
+    refuse(driver.problem, of_run);
   }
   // cuBLAS needs this for reproducible bits; LibTorch refuses its products otherwise.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   const std::filesystem::path path = cuda_plugin_path();
   if (!std::filesystem::exists(path)) {
     refuse(fmt::format("{} was not built; install the CUDA 13.0 toolkit (nvcc) and build again",
-                       path.string()));
+                       path.string()),
+           of_run);
   }
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     refuse(
         fmt::format("the CUDA plug-in cannot be loaded ({}); LibTorch's CUDA part needs the "
                     "wheels of tools/setup/cuda-wheels.txt unpacked beside torch/, where ./xrun "
                     "puts them if nvcc of CUDA 13 and a driver are installed",
-                    dlerror()));
+                    dlerror()),
+        of_run);
   }
 }
 

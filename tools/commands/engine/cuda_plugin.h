@@ -29,6 +29,7 @@ std::filesystem::path cuda_plugin_path();
 // Loads libxrun_cuda.so from the executable's folder. LibTorch caches whether it has CUDA, so call
 // this before anything else of LibTorch. Throws UsageError with the fix if there is no driver or
 // GPU, or if the library was not built or cannot be loaded.
-void load_cuda_plugin();
+//   of_run  the device is that of the run that is resumed, not a --device
+void load_cuda_plugin(bool of_run = false);
 
 }  // namespace xrun

@@ -66,7 +66,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
 }
 
 std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
-  XRUN_CHECK(value.is_array(), "the field \"ids\" is of kind {}, wanted an array of token ids",
+  XRUN_CHECK(value.is_array(), "the field \"ids\" has type {}, wanted an array of token ids",
              value.kind_name());
   std::vector<int32_t> ids;
   for (const Json& id : value.as_array()) {

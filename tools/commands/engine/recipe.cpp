@@ -70,7 +70,8 @@ int command_recipe(int argc, char** argv) {
   CLI::App app("Runs a recipe: data, an objective and a loop, written in Lua.", "xrun");
   add_recipe_arguments(app, options);
   app.add_flag("--resume", options.resume,
-               "continue a run with its own settings: the one in --run, or the recipe's newest");
+               "continue a run with its own settings, device and threads: the one in --run, or the "
+               "recipe's newest");
   app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
   app.add_option("--steps", options.steps, "stop after this many steps; schedules do not change")
       ->check(whole_number(1));
@@ -83,8 +84,10 @@ int command_recipe(int argc, char** argv) {
          "opens it after the current step")
       ->check(whole_number(0));
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
+  options.device_given = app.count("--device") > 0;
+  options = resumed_options(std::move(options));
+  if (options.device == "cuda") load_cuda_plugin(!options.device_given);
   return run_session(options,
                      [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
 }

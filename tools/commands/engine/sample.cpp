@@ -50,7 +50,7 @@ class SampleRows {
     const Json* prompt = row.find("prompt");
     XRUN_CHECK(prompt != nullptr,
                "wanted an object with the field \"prompt\", \"messages\" or \"ids\"");
-    XRUN_CHECK(prompt->is_string(), "the field \"prompt\" is of kind {}, wanted a string",
+    XRUN_CHECK(prompt->is_string(), "the field \"prompt\" has type {}, wanted a string",
                prompt->kind_name());
     return from_prompt(prompt->as_string());
   }

@@ -77,7 +77,7 @@ class ScoreRows {
     if (const Json* ids = row.find("ids")) return row_ids(*ids, model_.config());
     const Json* text = row.find("text");
     XRUN_CHECK(text != nullptr, "wanted an object with the field \"ids\" or \"text\"");
-    XRUN_CHECK(text->is_string(), "the field \"text\" is of kind {}, wanted a string",
+    XRUN_CHECK(text->is_string(), "the field \"text\" has type {}, wanted a string",
                text->kind_name());
     return from_text(text->as_string());
   }

@@ -109,7 +109,7 @@ TEST(RowStream, StopsByTheDrawsOfAllStages) {
   EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).at(49).row, 39);
   const RowStream restart(staged(MixtureStop::kRestart));
   EXPECT_FALSE(restart.length().has_value());
-  EXPECT_EQ(restart.why_endless(), "mixture.stop is \"restart\"");
+  EXPECT_EQ(restart.endless_reason(), "mixture.stop is \"restart\"");
 }
 
 TEST(RowStream, NamesTheSourceThatNeverEndsUnderAll) {
@@ -117,7 +117,7 @@ TEST(RowStream, NamesTheSourceThatNeverEndsUnderAll) {
   plan.epochs = 3;
   const RowStream stream(plan);
   EXPECT_FALSE(stream.length().has_value());
-  EXPECT_EQ(stream.why_endless(),
+  EXPECT_EQ(stream.endless_reason(),
             "mixture.stop is \"all\", and data[1] is never used up: its weight ends at 0 when 10 "
             "of 15 rows are drawn");
   EXPECT_EQ(stream.at(1000).source, 1);  // it has rows all the same, for a number of steps

@@ -115,7 +115,7 @@ TEST_F(SafetensorsTest, NamesTheNearestTensor) {
   }
 }
 
-TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
+TEST_F(SafetensorsTest, RefusesInconsistentHeaders) {
   const std::string data(8, 'x');
   write_raw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", data);
   EXPECT_EQ(open_message(), "no error");

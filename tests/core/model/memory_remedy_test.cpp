@@ -1,7 +1,7 @@
 // The refusal of a run that does not fit into memory, and the change of the configuration it
 // proposes.
 
-#include "core/model/memory_change.h"
+#include "core/model/memory_remedy.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "core/model/memory_plan.h"
 #include "core/model/weights/init_model.h"
 
-namespace xrun::memory_change_test {
+namespace xrun::memory_remedy_test {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -193,4 +193,4 @@ TEST_F(SmallestChange, ManyLayersArePlannedAtOnce) {
 }
 
 }  // namespace
-}  // namespace xrun::memory_change_test
+}  // namespace xrun::memory_remedy_test

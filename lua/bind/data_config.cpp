@@ -1,7 +1,7 @@
 // Reads the data, mixture, shuffle and batch settings; an option of a set overrides the
 // configuration.
 
-#include "lua/bind/data_settings.h"
+#include "lua/bind/data_config.h"
 
 #include <algorithm>
 

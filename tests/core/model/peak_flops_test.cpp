@@ -1,6 +1,6 @@
 // The measured peak: a plausible rate within its time, remembered, and measured again if damaged.
 
-#include "core/model/peak.h"
+#include "core/model/peak_flops.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,12 @@
 #include "core/base/folder.h"
 #include "tests/scoped_variable.h"
 
-namespace xrun::peak_test {
+namespace xrun::peak_flops_test {
 namespace {
 
 class Peak : public testing::Test {
  protected:
-  Peak() {
-    cache_.emplace("XRUN_CACHE", folder_.string());
-  }
+  Peak() { cache_.emplace("XRUN_CACHE", folder_.string()); }
 
   double measured(double rate, c10::ScalarType dtype = c10::ScalarType::Float) {
     return measured_peak_flops(dtype, [&](c10::ScalarType) {
@@ -71,4 +69,4 @@ TEST_F(Peak, IsMeasuredWithinASecond) {
 }
 
 }  // namespace
-}  // namespace xrun::peak_test
+}  // namespace xrun::peak_flops_test

@@ -1,5 +1,5 @@
 #pragma once
-// The smallest change of a configuration that makes a run fit into memory.
+// The smallest change of the configuration with which a run fits into memory.
 
 #include <cstdint>
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace xrun {
 
-struct MemoryChange {
+struct MemoryRemedy {
   std::string text;   // "recompute = true, head_mb = 64": only keys whose values change
   int64_t bytes = 0;  // upper bound of the run with the change
 };
@@ -20,7 +20,7 @@ struct MemoryChange {
 // train something else; none if none fits.
 //   longest  tokens of the longest unit, the lower limit of a micro-batch
 //   fits     whether a run of so many bytes fits
-std::optional<MemoryChange> smallest_change(const std::vector<PlannedModel>& models,
+std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& models,
                                             int64_t longest,
                                             const std::function<bool(int64_t)>& fits);
 

@@ -2,7 +2,7 @@
 // recompute, smaller micro-batches), then those that train something else (an adapter, bf16). The
 // first that fits wins.
 
-#include "core/model/memory_change.h"
+#include "core/model/memory_remedy.h"
 
 #include <fmt/format.h>
 
@@ -40,7 +40,7 @@ class ChangeSearch {
   }
 
   // Returns `change` with the largest micro-batch that fits, if there is one.
-  std::optional<MemoryChange> first(const CandidateChange& change) const {
+  std::optional<MemoryRemedy> first(const CandidateChange& change) const {
     if (!change.fewer_tokens) return fitting(change, tokens_);
     // Downwards by a sixteenth at a time: a plan takes long for a search token by token, and a
     // suggestion needs no more precision.
@@ -54,7 +54,7 @@ class ChangeSearch {
   }
 
  private:
-  std::optional<MemoryChange> fitting(const CandidateChange& change, int64_t tokens) const {
+  std::optional<MemoryRemedy> fitting(const CandidateChange& change, int64_t tokens) const {
     std::string text = text_of(change);
     if (change.fewer_tokens) {
       text += fmt::format("{}batch.max_tokens = {}", text.empty() ? "" : ", ", tokens);
@@ -64,7 +64,7 @@ class ChangeSearch {
     const int64_t bytes =
         std::max(need(change, tokens, GemmType::kStorage), need(change, tokens, GemmType::kFloat));
     if (!fits_(bytes)) return std::nullopt;
-    return MemoryChange{std::move(text), bytes};
+    return MemoryRemedy{std::move(text), bytes};
   }
 
   int64_t need(const CandidateChange& change, int64_t tokens, GemmType gemm) const {
@@ -108,7 +108,7 @@ class ChangeSearch {
 
 }  // namespace
 
-std::optional<MemoryChange> smallest_change(const std::vector<PlannedModel>& models,
+std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& models,
                                             int64_t longest,
                                             const std::function<bool(int64_t)>& fits) {
   const ChangeSearch search(models, longest, fits);

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/core/train/memory_steps.h"
+#include "tests/core/model/memory_steps.h"
 
 namespace xrun::memory_plan_test {
 namespace {

@@ -1,7 +1,7 @@
 // One file per key, replaced atomically: processes that measure at the same time do not disturb
 // each other, and a damaged file costs one measurement.
 
-#include "core/model/measured.h"
+#include "core/model/measured_value.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -10,9 +10,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/base/folder.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 
 namespace xrun {
