@@ -1,0 +1,70 @@
+#pragma once
+// A pack whose shared prefixes are computed once: its tokens as a tree, beside the PackedBatch,
+// which stays as it is.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/data/packs/packed_batch.h"
+
+namespace xrun {
+
+struct FoldOptions {
+  int64_t min_run = 64;  // tokens of the shortest run that is shared; 1: every shared prefix
+  // [S] A number for everything beside tokens and positions that changes the hidden states of a
+  // segment: the frequency class of its RoPE, an adapter, a replayed expert route. Segments share
+  // only where it is equal. Empty: all are equal.
+  std::vector<int64_t> segment_key = {};
+};
+
+// T tokens in S segments with R loss rows, folded into F tokens in N nodes. A node is a run of
+// tokens that the same segments share; nodes are in preorder, roots and the children of a node in
+// the order of their first segments. So a pack without shared prefixes is folded into itself.
+//   loss row -> edge -> hidden row: an edge is a distinct (hidden row, target) of the loss rows.
+struct FoldedPack {
+  std::vector<int32_t> tokens;        // [F]
+  std::vector<int32_t> position_ids;  // [F] depth of the token on its path
+  std::vector<int32_t> prev;          // [F] slot of the token before it on its path; -1 at a root
+  std::vector<int32_t> end;           // [F] end of the subtree of the token's node
+  std::vector<int32_t> flat_of;       // [T] slot of each token of the pack
+
+  std::vector<int32_t> node_begin = {0};  // [N + 1] strictly increasing, 0 first and F last
+  std::vector<int32_t> parent;            // [N] the node above, a lower number; -1: a root
+  std::vector<int32_t> samples;           // [N] number of segments through the node
+  std::vector<int32_t> leaf;              // [S] node in which the segment ends
+
+  std::vector<int32_t> hidden;       // [H] slots whose hidden states predict, strictly increasing
+  std::vector<int32_t> edge_hidden;  // [E] index into hidden, ascending
+  std::vector<int32_t> edge_target;  // [E] token id
+  std::vector<int32_t> row_edge;     // [R] edge of each loss row
+
+  int64_t token_count() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t logical_tokens() const { return static_cast<int64_t>(flat_of.size()); }
+  int64_t node_count() const { return static_cast<int64_t>(parent.size()); }
+  // Tokens of the pack for each computed one, >= 1; 1 for an empty pack.
+  double ratio() const;
+
+  // Throws Error that names field, index and value at the first broken invariant: nodes that do not
+  // nest in preorder, prev or end that do not follow from them, a slot of another token or
+  // position, a segment that leaves its path, an edge that is not the row's.
+  void validate(const PackedBatch& batch) const;
+};
+
+// Returns the tree with the fewest tokens whose shared runs have at least min_run tokens
+// (prefix_trie). The weights of loss rows play no part. Requires a valid batch; throws Error for a
+// segment_key of another length and a min_run below 1.
+FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options = {});
+
+// The share of a loss row in an edge that several segments have.
+enum class SharedRows {
+  kPerSample,   // every row counts: the loss of the separate sequences
+  kBranchMean,  // every row counts 1 / K for K segments through its root: an edge that g of them
+                // share weighs g / K (Tree Training, arXiv 2511.00413)
+  kOwnOnce,     // the first row of positive weight counts, the others do not: agents' calls that
+                // replay earlier turns as context
+};
+
+// Returns [R] the batch's weights of loss rows under a policy.
+std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows policy);
+
+}  // namespace xrun
