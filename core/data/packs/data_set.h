@@ -11,6 +11,7 @@
 
 #include "core/base/json.h"
 #include "core/data/packs/data_options.h"
+#include "core/data/packs/pack_plan.h"
 #include "core/data/packs/packed_batch.h"
 #include "core/data/packs/shuffle.h"
 #include "core/data/rows/ledger.h"
@@ -79,14 +80,15 @@ class DataSet {
   // The tokens of the longest row of the whole set, or of a window.
   int64_t longest() const;
 
-  // Throws Error that names the row if a unit of this set has more than max_tokens tokens.
-  void check_fits(int64_t max_tokens) const;
-  // Returns best-fit-decreasing packs of whole units, each of at most max_tokens. The sides of a
-  // pair are adjacent, chosen first, and its pair_id is its index in `units`. Packs are ordered by
-  // their first unit, units in a pack as in `units`. Pieces of a window without a trained token of
-  // positive weight are left out. Throws Error that names the row of a longer unit, and for a pack
-  // from a damaged cache or of another vocabulary.
-  std::vector<PackedBatch> pack(const std::vector<int64_t>& units, int64_t max_tokens) const;
+  // Throws Error that names the row if a unit of this set has more tokens than a pack may have.
+  void check_fits(const PackLimits& limits) const;
+  // Returns best-fit-decreasing packs of whole units, each of at most max_tokens; with fold of as
+  // many computed ones (plan_folded_packs), except for windows, which share no prefixes. The sides
+  // of a pair are adjacent, chosen first, and its pair_id is its index in `units`. Packs are ordered
+  // by their first unit, units in a pack as in `units`. Pieces of a window without a trained token
+  // of positive weight are left out. Throws Error that names the row of a longer unit, and for a
+  // pack from a damaged cache or of another vocabulary.
+  std::vector<PackedBatch> pack(const std::vector<int64_t>& units, const PackLimits& limits) const;
 
   // Returns the canonical pack of a row: the run of consecutive rows of its source to which it
   // belongs if each row joins the one before it while their tokens are at most `capacity`,
@@ -127,9 +129,14 @@ class DataSet {
   DataSet() = default;
   RowStream stream_of(const StepPlan& plan) const;
   int64_t source_size(size_t source) const;
-  void append_unit(PackedBatch& batch, int64_t unit, int64_t index) const;
+  std::vector<TokenStream> read_streams(int64_t row) const;
+  int64_t folded_row_tokens(int64_t row, const PackLimits& limits) const;
+  std::vector<PackedBatch> pack_folded(const std::vector<int64_t>& units,
+                                       const PackLimits& limits) const;
+  void append_unit(PackedBatch& batch, int64_t unit, int64_t index,
+                   const std::vector<TokenStream>& streams) const;
   void append_window(PackedBatch& batch, int64_t unit, int64_t index) const;
-  [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const;
+  [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const;
 
   std::shared_ptr<const State> state_;
   std::shared_ptr<const RowSelection> selection_;

@@ -15,6 +15,12 @@ namespace {
 
 constexpr int64_t kCanonicalRows = 256;  // bounds the rows whose lengths are read for one pack
 
+UnitTokens token_lists(const std::vector<TokenStream>& streams) {
+  UnitTokens lists;
+  for (const TokenStream& stream : streams) lists.emplace_back(stream.ids);
+  return lists;
+}
+
 // True if a piece of a document gives a loss; any other piece is left out.
 bool has_target(const TokenStream& tokens, float weight) {
   return weight > 0 &&
@@ -23,13 +29,18 @@ bool has_target(const TokenStream& tokens, float weight) {
 
 }  // namespace
 
-void DataSet::fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const {
+void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const {
+  const int64_t max_tokens = limits.max_tokens;
   const State::SourceRow at = state_->find(row);
   std::string sides;
   if (kind() == RowKind::kPreference) {
     sides = fmt::format(" ({} chosen, {} rejected)",
                         count_text(at.source.cache->length(at.row, kChosen)),
                         count_text(at.source.cache->length(at.row, kRejected)));
+    if (limits.fold) {
+      sides += fmt::format(", {} with the shared prefix once",
+                           count_text(folded_row_tokens(row, limits)));
+    }
   }
   const SourceLine line = at.source.cache->at(at.row);
   const std::vector<std::string>& files = at.source.cache->ledger().files;
@@ -45,7 +56,21 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) con
        {fmt::format("max_length={} --set over_length=cut", length), "cut longer rows"}});
 }
 
-void DataSet::check_fits(int64_t max_tokens) const {
+std::vector<TokenStream> DataSet::read_streams(int64_t row) const {
+  const State::SourceRow at = state_->find(row);
+  std::vector<TokenStream> streams(static_cast<size_t>(at.source.cache->stream_count()));
+  for (size_t s = 0; s < streams.size(); ++s) at.source.cache->read(at.row, s, streams[s]);
+  return streams;
+}
+
+int64_t DataSet::folded_row_tokens(int64_t row, const PackLimits& limits) const {
+  const std::vector<TokenStream> streams = read_streams(row);
+  const UnitTokens unit = token_lists(streams);
+  return folded_tokens(std::span(&unit, 1), limits);
+}
+
+void DataSet::check_fits(const PackLimits& limits) const {
+  const int64_t max_tokens = limits.max_tokens;
   XRUN_CHECK(window_length() <= max_tokens,
              "a window has {} tokens, batch.max_tokens is {}; lower max_length", window_length(),
              max_tokens);
@@ -56,7 +81,10 @@ void DataSet::check_fits(int64_t max_tokens) const {
     const RowSelection::SourceRange& range = selection_->ranges[s];
     for (int64_t i = 0; i < range.size(); ++i) {
       const int64_t tokens = source.cache->tokens(range.at(i));
-      if (tokens > max_tokens) fail_too_long(source.first_row + range.at(i), tokens, max_tokens);
+      if (tokens <= max_tokens) continue;
+      const int64_t row = source.first_row + range.at(i);
+      if (limits.fold && folded_row_tokens(row, limits) <= max_tokens) continue;
+      fail_too_long(row, tokens, limits);
     }
   }
 }
@@ -68,18 +96,17 @@ int64_t DataSet::unit_tokens(int64_t unit) const {
   return sum;
 }
 
-void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index) const {
+void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
+                          const std::vector<TokenStream>& streams) const {
   const State::SourceRow at = state_->find(unit);
   const bool is_pair = kind() == RowKind::kPreference;
-  const int64_t streams = static_cast<int64_t>(at.source.cache->stream_count());
-  TokenStream tokens;
-  for (int64_t s = 0; s < streams; ++s) {
-    at.source.cache->read(at.row, static_cast<size_t>(s), tokens);
+  for (int64_t s = 0; s < std::ssize(streams); ++s) {
+    const TokenStream& tokens = streams[static_cast<size_t>(s)];
     PackedBatch::Segment segment;
     segment.row_id = unit;
     segment.pair_id = is_pair ? index : -1;
     segment.group_id = index;
-    segment.sample_id = streams * index + s;
+    segment.sample_id = std::ssize(streams) * index + s;
     segment.source = static_cast<int32_t>(at.index);
     segment.side = static_cast<int8_t>(is_pair ? (s == 0 ? 1 : -1) : 0);
     segment.weight = at.source.cache->weight(at.row);
@@ -107,22 +134,47 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
 }
 
 std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
-                                       int64_t max_tokens) const {
+                                       const PackLimits& limits) const {
+  if (limits.fold && !windows_) return pack_folded(units, limits);
   std::vector<int64_t> sizes;
   for (const int64_t unit : units) {
     sizes.push_back(unit_tokens(unit));
-    if (!windows_ && sizes.back() > max_tokens) fail_too_long(unit, sizes.back(), max_tokens);
+    if (!windows_ && sizes.back() > limits.max_tokens) fail_too_long(unit, sizes.back(), limits);
   }
   std::vector<PackedBatch> batches;
-  for (const std::vector<int64_t>& pack : best_fit_decreasing(sizes, max_tokens)) {
+  for (const std::vector<int64_t>& pack : best_fit_decreasing(sizes, limits.max_tokens)) {
     PackedBatch batch;
     for (const int64_t index : pack) {
       const int64_t unit = units[static_cast<size_t>(index)];
-      windows_ ? append_window(batch, unit, index) : append_unit(batch, unit, index);
+      windows_ ? append_window(batch, unit, index)
+               : append_unit(batch, unit, index, read_streams(unit));
     }
     if (batch.segment_count() == 0) continue;  // windows without a target
     batch.validate(state_->vocab_limit);
     batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
+std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
+                                              const PackLimits& limits) const {
+  std::vector<std::vector<TokenStream>> streams;
+  std::vector<UnitTokens> lists;
+  for (const int64_t unit : units) {
+    streams.push_back(read_streams(unit));
+    lists.push_back(token_lists(streams.back()));
+    if (tokens(unit) <= limits.max_tokens) continue;
+    const bool fits = folded_tokens(std::span(&lists.back(), 1), limits) <= limits.max_tokens;
+    if (!fits) fail_too_long(unit, tokens(unit), limits);
+  }
+  std::vector<PackedBatch> batches;
+  for (const std::vector<int64_t>& pack : plan_folded_packs(lists, limits)) {
+    PackedBatch& batch = batches.emplace_back();
+    for (const int64_t index : pack) {
+      const size_t i = static_cast<size_t>(index);
+      append_unit(batch, units[i], index, streams[i]);
+    }
+    batch.validate(state_->vocab_limit);
   }
   return batches;
 }
@@ -144,7 +196,10 @@ PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
     held += tokens;
   }
   PackedBatch batch;
-  for (int64_t r = begin; r < next; ++r) append_unit(batch, at.source.first_row + r, r - begin);
+  for (int64_t r = begin; r < next; ++r) {
+    const int64_t row_id = at.source.first_row + r;
+    append_unit(batch, row_id, r - begin, read_streams(row_id));
+  }
   batch.validate(state_->vocab_limit);
   return batch;
 }

@@ -81,6 +81,42 @@ TEST_F(DataSets, APairLongerThanAPackIsNamedBeforeAnyStep) {
   EXPECT_EQ(error_of([&] { set.split(0.5).first.check_fits(100); }), "");  // it is held out
 }
 
+TEST_F(DataSets, FoldedPacksCountASharedPromptOnce) {
+  const std::string prompt(150, 'q');
+  const DataSet set = open(pair_row(prompt, "yes", "no") + numbered_pairs(4));
+  PackLimits limits(300);
+  const std::string message = error_of([&] { set.check_fits(limits); });
+  EXPECT_NE(message.find("pairs.jsonl:1: the pair has"), std::string::npos) << message;
+  limits.fold = true;
+  EXPECT_EQ(error_of([&] { set.check_fits(limits); }), "");
+  const std::vector<PackedBatch> packs = set.pack({1, 0, 2}, limits);
+  ASSERT_EQ(packs.size(), 1u);
+  EXPECT_GT(packs[0].token_count(), 300);  // whole sequences, in the order of the units
+  EXPECT_EQ(packs[0].row_id, (std::vector<int64_t>{1, 1, 0, 0, 2, 2}));
+  limits.max_tokens = 100;
+  const std::string folded = error_of([&] { set.check_fits(limits); });
+  EXPECT_NE(folded.find("with the shared prefix once, batch.max_tokens is 100"), std::string::npos)
+      << folded;
+  EXPECT_EQ(error_of([&] { set.pack({0}, limits); }), folded);
+}
+
+TEST_F(DataSets, FoldedPacksOfRowsThatShareNothingAreThePlainOnes) {
+  const DataSet set = open(numbered_pairs(10));
+  std::vector<int64_t> rows(10);
+  std::iota(rows.begin(), rows.end(), 0);
+  PackLimits limits(120);
+  limits.fold = true;  // rows of less than 64 tokens
+  const std::vector<PackedBatch> plain = set.pack(rows, 120), folded = set.pack(rows, limits);
+  ASSERT_EQ(folded.size(), plain.size());
+  for (size_t p = 0; p < plain.size(); ++p) {
+    EXPECT_EQ(folded[p].tokens, plain[p].tokens);
+    EXPECT_EQ(folded[p].cu_seqlens, plain[p].cu_seqlens);
+    EXPECT_EQ(folded[p].pair_id, plain[p].pair_id);
+    EXPECT_EQ(folded[p].sample_id, plain[p].sample_id);
+    EXPECT_EQ(folded[p].rows.hidden, plain[p].rows.hidden);
+  }
+}
+
 TEST_F(DataSets, StepsAreOneStreamOfEpochs) {
   const DataSet set = open(numbered_pairs(10));
   const StepPlan plan{4, 2, {}, 7};

@@ -1,0 +1,225 @@
+// All segments of the step are sorted once. The trie of any of its units then follows from the
+// common prefixes of neighbours: that of two segments is the least between them in the order.
+
+#include "core/data/packs/pack_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/data/packs/pack.h"
+
+namespace xrun {
+
+namespace {
+
+using Items = std::vector<std::vector<int64_t>>;  // lists of units
+
+class FoldedSizes {
+ public:
+  FoldedSizes(std::span<const UnitTokens> units, const PackLimits& limits)
+      : limits_(limits), positions_(units.size()) {
+    std::vector<TokenList> lists;
+    std::vector<int64_t> keys;
+    for (size_t u = 0; u < units.size(); ++u) {
+      for (const TokenList list : units[u]) {
+        lists.push_back(list);
+        lengths_.push_back(std::ssize(list));
+        unit_of_.push_back(u);
+        if (limits.length_class) keys.push_back(limits.length_class(lengths_.back()));
+      }
+    }
+    sorted_ = sort_lists(lists, keys);
+    for (size_t n = 0; n < sorted_.order.size(); ++n) {
+      positions_[unit_of_[static_cast<size_t>(sorted_.order[n])]].push_back(
+          static_cast<int32_t>(n));
+    }
+  }
+
+  int64_t tokens(std::span<const int64_t> units) const {
+    std::vector<int32_t> positions;
+    for (const int64_t unit : units) {
+      const std::vector<int32_t>& own = positions_[static_cast<size_t>(unit)];
+      positions.insert(positions.end(), own.begin(), own.end());
+    }
+    std::sort(positions.begin(), positions.end());
+    SortedLists sorted;
+    std::vector<int64_t> lengths;
+    for (size_t i = 0; i < positions.size(); ++i) {
+      const size_t list = static_cast<size_t>(sorted_.order[static_cast<size_t>(positions[i])]);
+      lengths.push_back(lengths_[list]);
+      sorted.order.push_back(static_cast<int32_t>(i));
+      sorted.shared.push_back(i == 0 ? 0 : shared(positions[i - 1], positions[i]));
+    }
+    return prefix_trie(lengths, sorted, limits_.fold_min).tokens();
+  }
+
+  // Clusters of units whose segments meet in a tree of the whole step, each in the order of tokens.
+  Items clusters() const {
+    const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.fold_min);
+    std::vector<int32_t> root(trie.parent.size());
+    for (size_t n = 0; n < root.size(); ++n) {
+      root[n] = trie.parent[n] < 0 ? static_cast<int32_t>(n)
+                                   : root[static_cast<size_t>(trie.parent[n])];
+    }
+    // Union-find: a cluster is known by its lowest unit.
+    std::vector<size_t> joined(positions_.size());
+    std::iota(joined.begin(), joined.end(), size_t{0});
+    const auto find = [&](size_t unit) {
+      while (joined[unit] != unit) unit = joined[unit] = joined[joined[unit]];
+      return unit;
+    };
+    std::vector<int64_t> unit_at(root.size(), -1);
+    for (size_t list = 0; list < trie.leaf.size(); ++list) {
+      if (trie.leaf[list] < 0) continue;
+      int64_t& seen = unit_at[static_cast<size_t>(root[static_cast<size_t>(trie.leaf[list])])];
+      if (seen < 0) seen = static_cast<int64_t>(unit_of_[list]);
+      const size_t a = find(static_cast<size_t>(seen)), b = find(unit_of_[list]);
+      joined[std::max(a, b)] = std::min(a, b);
+    }
+    std::vector<std::vector<int64_t>> members(positions_.size());
+    for (size_t u = 0; u < positions_.size(); ++u) {
+      members[find(u)].push_back(static_cast<int64_t>(u));
+    }
+    Items found;
+    for (std::vector<int64_t>& units : members) {
+      if (units.empty()) continue;
+      std::stable_sort(units.begin(), units.end(),
+                       [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
+      found.push_back(std::move(units));
+    }
+    return found;
+  }
+
+  // Tokens that the first segments of two units share.
+  int32_t link(int64_t a, int64_t b) const {
+    if (positions_[static_cast<size_t>(b)].empty()) return 0;
+    return shared(rank(a), rank(b));
+  }
+
+ private:
+  int32_t rank(int64_t unit) const {
+    const std::vector<int32_t>& own = positions_[static_cast<size_t>(unit)];
+    return own.empty() ? static_cast<int32_t>(sorted_.order.size()) : own.front();
+  }
+
+  // The common prefix of two positions, from <= to; 0 for one that is too short to be shared.
+  int32_t shared(int32_t from, int32_t to) const {
+    int32_t least = std::numeric_limits<int32_t>::max();
+    for (int32_t n = from + 1; n <= to; ++n) {
+      least = std::min(least, sorted_.shared[static_cast<size_t>(n)]);
+      if (least < limits_.fold_min) return 0;
+    }
+    return least;
+  }
+
+  const PackLimits& limits_;
+  std::vector<int64_t> lengths_;                 // of all segments
+  std::vector<size_t> unit_of_;                  // of a segment
+  std::vector<std::vector<int32_t>> positions_;  // of a unit's segments in sorted_, ascending
+  SortedLists sorted_;
+};
+
+// Appends parts of a cluster that fit. Each is as long as fits, shortened to its weakest link.
+void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t capacity,
+            Items& parts) {
+  while (!units.empty()) {
+    size_t fits = 1, over = 2;
+    while (over <= units.size() && sizes.tokens(units.first(over)) <= capacity) {
+      fits = over;
+      over *= 2;
+    }
+    over = std::min(over, units.size() + 1);
+    while (over - fits > 1) {
+      const size_t middle = (fits + over) / 2;
+      (sizes.tokens(units.first(middle)) <= capacity ? fits : over) = middle;
+    }
+    size_t cut = fits;
+    if (fits < units.size()) {
+      int32_t weakest = sizes.link(units[fits - 1], units[fits]);
+      for (size_t n = fits - 1; n > 0; --n) {
+        const int32_t link = sizes.link(units[n - 1], units[n]);
+        if (link < weakest) weakest = link, cut = n;
+      }
+    }
+    parts.emplace_back(units.begin(), units.begin() + static_cast<int64_t>(cut));
+    units = units.subspan(cut);
+  }
+}
+
+struct Plan {
+  Items packs;
+  int64_t tokens = 0;  // of all packs
+};
+
+// Packs of items that fit alone. Parts of one cluster in one pack may compute a little more than
+// their sum, where one breaks a shared run of the other into short ones; such a pack is divided.
+Plan place(const FoldedSizes& sizes, Items items, int64_t capacity) {
+  for (std::vector<int64_t>& item : items) std::sort(item.begin(), item.end());
+  std::sort(items.begin(), items.end());
+  std::vector<int64_t> item_tokens;
+  for (const std::vector<int64_t>& item : items) item_tokens.push_back(sizes.tokens(item));
+  Plan plan;
+  const auto add = [&](std::vector<int64_t> pack) {
+    std::sort(pack.begin(), pack.end());
+    plan.tokens += sizes.tokens(pack);
+    plan.packs.push_back(std::move(pack));
+  };
+  for (const std::vector<int64_t>& chosen : best_fit_decreasing(item_tokens, capacity)) {
+    std::vector<int64_t> pack;
+    for (const int64_t index : chosen) {
+      const std::vector<int64_t>& item = items[static_cast<size_t>(index)];
+      std::vector<int64_t> joined = pack;
+      joined.insert(joined.end(), item.begin(), item.end());
+      if (!pack.empty() && sizes.tokens(joined) > capacity) {
+        add(std::move(pack));
+        joined = item;
+      }
+      pack = std::move(joined);
+    }
+    add(std::move(pack));
+  }
+  std::sort(plan.packs.begin(), plan.packs.end());
+  return plan;
+}
+
+}  // namespace
+
+int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limits) {
+  std::vector<int64_t> all(units.size());
+  std::iota(all.begin(), all.end(), 0);
+  return FoldedSizes(units, limits).tokens(all);
+}
+
+std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> units,
+                                                    const PackLimits& limits) {
+  const FoldedSizes sizes(units, limits);
+  Items singles;
+  for (size_t u = 0; u < units.size(); ++u) {
+    singles.push_back({static_cast<int64_t>(u)});
+    const int64_t folded = sizes.tokens(singles.back());
+    int64_t sum = 0;
+    for (const TokenList list : units[u]) sum += std::ssize(list);
+    XRUN_CHECK(folded <= limits.max_tokens,
+               "packing: unit {} has {} tokens, {} with shared prefixes once; max_tokens is {}", u,
+               sum, folded, limits.max_tokens);
+  }
+  Items items;
+  for (const std::vector<int64_t>& cluster : sizes.clusters()) {
+    if (sizes.tokens(cluster) <= limits.max_tokens) {
+      items.push_back(cluster);
+    } else {
+      divide(sizes, cluster, limits.max_tokens, items);
+    }
+  }
+  const bool shares = items.size() < units.size();
+  Plan together = place(sizes, std::move(items), limits.max_tokens);
+  if (!shares) return together.packs;
+  Plan apart = place(sizes, std::move(singles), limits.max_tokens);
+  const auto cost = [](const Plan& plan) { return std::pair(plan.packs.size(), plan.tokens); };
+  return cost(apart) < cost(together) ? apart.packs : together.packs;
+}
+
+}  // namespace xrun
