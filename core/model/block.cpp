@@ -15,9 +15,9 @@
 #include "core/base/error.h"
 #include "core/model/kv_cache.h"
 #include "core/model/memory_plan.h"
-#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/attention.h"
 #include "core/model/ops/moe_experts.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/rms_norm.h"
 #include "core/model/ops/swiglu.h"
 #include "core/model/weights/adapter.h"
@@ -66,10 +66,10 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
     k = rope(k, state.angles);
   }
   const double scale = score_scale(c, layer);
-  const int64_t window = c.window(layer);
-  const at::Tensor y = state.cache != nullptr
-                           ? state.cache->attend(layer, q, k, v, state.cu_seqlens, scale, window)
-                           : varlen_attention(q, k, v, state.cu_seqlens, scale, window);
+  AttentionLayout layout = state.layout;
+  layout.window = c.window(layer);
+  const at::Tensor y = state.cache != nullptr ? state.cache->attend(layer, q, k, v, layout, scale)
+                                              : varlen_attention(q, k, v, layout, scale);
   return state.linear(index.o, y.view({x.size(0), c.heads * c.head_dim}));
 }
 

@@ -7,10 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "core/model/decoder_weights.h"
+#include "core/model/ops/attention_layout.h"
 #include "core/model/ops/dropout.h"
 #include "core/model/ops/linear.h"
 #include "core/model/ops/rope.h"
-#include "core/model/decoder_weights.h"
 
 namespace xrun {
 
@@ -26,9 +27,9 @@ struct ForwardState {
   const ModelConfig& config;
   ComputeWeights& weights;
   int64_t update_count = 0;
-  std::vector<int64_t> cu_seqlens = {};
-  RopeAngles angles = {};    // undefined where positions are learned
-  KvCache* cache = nullptr;  // segments are appended to its slots; null: none
+  AttentionLayout layout = {};  // the window is that of each layer
+  RopeAngles angles = {};       // undefined where positions are learned
+  KvCache* cache = nullptr;     // segments are appended to its slots; null: none
   GemmType gemm = GemmType::kStorage;
   RouterRecord* router = nullptr;                    // collects MoE routing; null: not wanted
   at::Tensor multiplicity = {};                      // ForwardOptions::multiplicity

@@ -8,8 +8,8 @@
 #include "core/model/block.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
-#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/device.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/recompute.h"
 
 namespace xrun {
@@ -63,7 +63,8 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
   ForwardState state{.config = config_,
                      .weights = weights_,
                      .update_count = update_count,
-                     .cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
+                     .layout = {.cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
+                                .parent = {input.parent.begin(), input.parent.end()}},
                      .cache = cache,
                      .gemm = options_.gemm,
                      .router = options.router,
@@ -71,8 +72,9 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                      .adapter = options_.adapter.get(),
                      .dropout = options.dropout};
   if (config_.positions == Positions::kRotary) {
-    state.angles = rope_angles(config_.rope, config_.head_dim, input.position_ids, state.cu_seqlens,
-                               options_.dtype, options_.device);
+    state.angles =
+        rope_angles(config_.rope, config_.head_dim, input.position_ids, state.layout.cu_seqlens,
+                    options_.dtype, options_.device, input.rope_length);
   }
   at::Tensor x = embed(state, input);
   // A frozen model records no graph, so it has nothing to recompute.
@@ -84,7 +86,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
     x = recompute ? recomputed_block(state, index, layer, x) : block(state, index, layer, x);
   }
   // Every layer appends at the same length, so lengths grow once, after the last one.
-  if (cache != nullptr) cache->advance(state.cu_seqlens);
+  if (cache != nullptr) cache->advance(state.layout.cu_seqlens);
   return state.norm(index_.final_norm, x);
 }
 

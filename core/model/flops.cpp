@@ -31,8 +31,14 @@ double expert_weights(const ModelConfig& config) {
 }  // namespace
 
 PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_seqlens,
-                     const AdapterOptions* adapter) {
+                     const std::vector<int32_t>& parent, const AdapterOptions* adapter) {
   double weights = 0, factors = 0, keys = 0;
+  std::vector<double> above(cu_seqlens.size(), 0);  // tokens of the nodes above each node
+  for (size_t n = 0; n < parent.size(); ++n) {
+    if (parent[n] < 0) continue;
+    const auto up = static_cast<size_t>(parent[n]);
+    above[n] = above[up] + cu_seqlens[up + 1] - cu_seqlens[up];
+  }
   for (const LinearModule& module : linear_modules(config)) {
     const auto in = static_cast<double>(module.in), out = static_cast<double>(module.out);
     weights += in * out;
@@ -42,9 +48,10 @@ PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_s
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     if (config.is_moe(layer)) weights += expert_weights(config);
-    for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-      keys +=
-          seen_keys(cu_seqlens[s + 1] - cu_seqlens[s], static_cast<double>(config.window(layer)));
+    const auto window = static_cast<double>(config.window(layer));
+    for (size_t n = 0; n + 1 < cu_seqlens.size(); ++n) {
+      const double end = above[n] + cu_seqlens[n + 1] - cu_seqlens[n];
+      keys += seen_keys(end, window) - seen_keys(above[n], window);
     }
   }
   const double tokens = cu_seqlens.empty() ? 0 : cu_seqlens.back() - cu_seqlens.front();

@@ -29,9 +29,11 @@ struct PackFlops {
 // Returns the FLOPs of the blocks, without the vocabulary projection. Per token and layer
 // 2 in out of each linear map (of a mixture of experts the router and top_k experts); per layer,
 // head and pair of a query and a key that it sees (causal, within the layer's window) 4 head_dim.
-//   cu_seqlens  [S+1] boundaries of the segments
+//   cu_seqlens  [N+1] boundaries of the segments, or of the nodes of trees
+//   parent      [N] the node above, -1 for a root; empty: all are roots
 //   adapter     of the linear maps; null: none
 PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_seqlens,
+                     const std::vector<int32_t>& parent = {},
                      const AdapterOptions* adapter = nullptr);
 
 // Returns the FLOPs of the vocabulary projection of `rows` loss rows, 2 rows V D; its backward is

@@ -36,8 +36,8 @@ void KvCache::close(int64_t slot) {
 
 void KvCache::fork(int64_t from, int64_t to) {
   const int64_t n = length(from);
-  XRUN_CHECK(n <= capacity(to), "a slot of {} tokens is too small for the {} tokens to copy", capacity(to),
-             n);
+  XRUN_CHECK(n <= capacity(to), "a slot of {} tokens is too small for the {} tokens to copy",
+             capacity(to), n);
   slots_[static_cast<size_t>(to)].narrow(3, 0, n).copy_(
       slots_[static_cast<size_t>(from)].narrow(3, 0, n));
   lengths_[static_cast<size_t>(to)] = n;
@@ -67,8 +67,10 @@ void KvCache::use_slots(std::vector<int64_t> slots) {
 }
 
 at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
-                           const at::Tensor& v, const std::vector<int64_t>& cu_seqlens,
-                           double scale, int64_t window) {
+                           const at::Tensor& v, const AttentionLayout& layout, double scale) {
+  const std::vector<int64_t>& cu_seqlens = layout.cu_seqlens;
+  XRUN_CHECK(layout.parent.empty(), "the cache takes segments, not a tree of {} nodes",
+             layout.parent.size());
   XRUN_CHECK(used_.size() + 1 == cu_seqlens.size(), "the pack has {} segments, {} slots are in use",
              cu_seqlens.size() - 1, used_.size());
   // A prefill attends within the pack, a decoding step to the cache; a prompt in pieces would need
@@ -83,17 +85,16 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
                capacity(used_[s]));
   }
   XRUN_CHECK(single || fresh, "the cache takes whole prompts or single tokens, not both at once");
-  if (!single) return prefill(layer, q, k, v, cu_seqlens, scale, window);
+  if (!single) return prefill(layer, q, k, v, layout, scale);
   return decode(layer, q.to(type_).contiguous(), k.to(type_).contiguous(), v.to(type_).contiguous(),
-                scale, window)
+                scale, layout.window)
       .to(q.scalar_type());
 }
 
 at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const std::vector<int64_t>& cu_seqlens,
-                            double scale, int64_t window) {
+                            const at::Tensor& v, const AttentionLayout& layout, double scale) {
   for (size_t s = 0; s < used_.size(); ++s) {
-    const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
+    const int64_t begin = layout.cu_seqlens[s], n = layout.cu_seqlens[s + 1] - begin;
     const at::Tensor held = slots_[static_cast<size_t>(used_[s])].select(0, layer);
     const auto target = [&](int64_t which) {
       return held.select(0, which).narrow(1, 0, n).permute({1, 0, 2});
@@ -101,7 +102,7 @@ at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor
     target(0).copy_(k.narrow(0, begin, n));
     target(1).copy_(v.narrow(0, begin, n));
   }
-  return varlen_attention(q, k, v, cu_seqlens, scale, window);
+  return varlen_attention(q, k, v, layout, scale);
 }
 
 at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor& k,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/model/ops/attention_layout.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun {
@@ -28,16 +29,16 @@ class KvCache {
 
   // Sets the slot of each segment of the next forward.
   void use_slots(std::vector<int64_t> slots);
-  // Appends one layer's keys and values and returns the attention over the segment's last `window`
-  // tokens (0: all), [T, H, K]. Either every segment is one token, or every slot in use is empty.
+  // Appends one layer's keys and values and returns the attention, [T, H, K]. The layout's nodes
+  // are segments, one per slot in use; either each is one token, or all those slots are empty.
   at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                    const std::vector<int64_t>& cu_seqlens, double scale, int64_t window = 0);
+                    const AttentionLayout& layout, double scale);
   // Adds the appended tokens to the lengths, after the last layer.
   void advance(const std::vector<int64_t>& cu_seqlens);
 
  private:
   at::Tensor prefill(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     const std::vector<int64_t>& cu_seqlens, double scale, int64_t window);
+                     const AttentionLayout& layout, double scale);
   at::Tensor decode(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     double scale, int64_t window);
   int64_t capacity(int64_t slot) const;

@@ -14,8 +14,10 @@
 #include "core/model/decoder.h"
 #include "core/model/flops.h"
 #include "core/model/memory_limit.h"
+#include "core/model/ops/attention_layout.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/linear_head.h"
+#include "core/model/ops/rope.h"
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/weight_check.h"
@@ -66,6 +68,18 @@ void check_range(const at::Tensor& values, int64_t limit, const char* what, cons
   }
 }
 
+// A node of a tree may be shared by sequences of other lengths than its own last position tells.
+void check_rope_length(const PackInput& input, const ModelConfig& config) {
+  const size_t nodes = input.cu_seqlens.size() - 1;
+  XRUN_CHECK(input.rope_length.empty() || input.rope_length.size() == nodes,
+             "pack: rope_length has {} entries, wanted {}, one per node", input.rope_length.size(),
+             nodes);
+  XRUN_CHECK(input.parent.empty() || !input.rope_length.empty() ||
+                 config.positions != Positions::kRotary || !rope_by_length(config.rope),
+             "pack: a tree needs rope_length, since this model's RoPE depends on the length of a "
+             "sequence");
+}
+
 void check_input(const PackInput& input, const ModelConfig& config) {
   const int64_t T = input.tokens.numel();
   XRUN_CHECK(
@@ -74,10 +88,10 @@ void check_input(const PackInput& input, const ModelConfig& config) {
   XRUN_CHECK(
       input.tokens.scalar_type() == at::kLong && input.position_ids.scalar_type() == at::kLong,
       "tokens and positions must be int64");
-  const std::vector<int32_t>& cu = input.cu_seqlens;
-  XRUN_CHECK(
-      !cu.empty() && cu.front() == 0 && cu.back() == T && std::is_sorted(cu.begin(), cu.end()),
-      "cu_seqlens must rise from 0 to {}, the number of tokens", T);
+  const std::vector<int64_t> cu(input.cu_seqlens.begin(), input.cu_seqlens.end());
+  const std::vector<int64_t> parent(input.parent.begin(), input.parent.end());
+  check_layout("pack", cu, parent, 0, T);
+  check_rope_length(input, config);
   check_range(input.tokens, config.vocab, "token", "the model's vocabulary of");
   if (config.positions == Positions::kLearned) {
     check_range(input.position_ids, config.max_length, "position",
@@ -264,7 +278,7 @@ std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
 
 at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options) {
   check_input(input, config_);
-  const PackFlops flops = pack_flops(config_, input.cu_seqlens,
+  const PackFlops flops = pack_flops(config_, input.cu_seqlens, input.parent,
                                      options_.adapter ? &options_.adapter->options : nullptr);
   const bool backward = options_.trainable && at::GradMode::is_enabled();
   count_flops(flops.forward() + (backward ? flops.backward(trains_base(options_)) : 0));

@@ -24,12 +24,17 @@ struct HeadOptions;
 struct HeadResult;
 struct RouterRecord;
 
-// A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]). Its
-// tensors are on the host, where they are checked, whatever the model's device.
+// A pack without padding: N segments, or the nodes of trees whose branches share their prefixes
+// (ops/attention_layout.h). Node n is tokens [cu_seqlens[n], cu_seqlens[n+1]). Tensors are on the
+// host, where they are checked, whatever the model's device.
 struct PackInput {
-  at::Tensor tokens;                // [T] int64
-  at::Tensor position_ids;          // [T] int64, usually from 0 in each segment
-  std::vector<int32_t> cu_seqlens;  // [S+1], from 0 to T
+  at::Tensor tokens;                 // [T] int64
+  at::Tensor position_ids;           // [T] int64, usually from 0 in each segment
+  std::vector<int32_t> cu_seqlens;   // [N+1], from 0 to T
+  std::vector<int32_t> parent = {};  // [N] the node above, -1 for a root; empty: all are roots
+  // [N] tokens of the sequences through a node, which choose the frequencies of dynamic and
+  // longrope RoPE; empty: the last position of the node plus 1
+  std::vector<int32_t> rope_length = {};
 };
 
 // Returns a copy of the values, [n] int64.

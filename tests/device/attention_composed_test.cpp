@@ -26,12 +26,13 @@ TEST(AttentionComposed, MatchesTheCpu) {
       const double tolerance = type == at::kFloat ? 3e-6 : 2e-2;
       const at::Tensor q = at::randn({27, 6, 10}).to(type), k = at::randn({27, 2, 10}).to(type);
       const at::Tensor v = at::randn({27, 2, 10}).to(type), g = at::randn({27, 6, 10}).to(type);
-      const auto [out, lse] = attention_forward_composed(q, k, v, kBorders, 0.4, window);
-      const auto [out0, lse0] = forward.call(q, k, v, kBorders, 0.4, window);
+      const auto [out, lse] = attention_forward_composed(q, k, v, kBorders, 0.4, window, {});
+      const auto [out0, lse0] = forward.call(q, k, v, kBorders, 0.4, window, {});
       EXPECT_LT(relative_difference(out, out0), tolerance);
       EXPECT_LT(relative_difference(lse, lse0), type == at::kFloat ? 3e-6 : 3e-5);
-      const auto got = attention_backward_composed(g, q, k, v, out0, lse0, kBorders, 0.4, window);
-      const auto wanted = backward.call(g, q, k, v, out0, lse0, kBorders, 0.4, window);
+      const auto got =
+          attention_backward_composed(g, q, k, v, out0, lse0, kBorders, 0.4, window, {});
+      const auto wanted = backward.call(g, q, k, v, out0, lse0, kBorders, 0.4, window, {});
       EXPECT_LT(relative_difference(std::get<0>(got), std::get<0>(wanted)), tolerance);
       EXPECT_LT(relative_difference(std::get<1>(got), std::get<1>(wanted)), tolerance);
       EXPECT_LT(relative_difference(std::get<2>(got), std::get<2>(wanted)), tolerance);
@@ -75,12 +76,13 @@ TEST(AttentionComposed, RefusesInvalidBoundaries) {
   const at::Tensor q = at::randn({4, 2, 8}), k = at::randn({4, 1, 8});
   const std::vector<int64_t> falling = {0, 3, 2, 4}, short_of = {0, 3};
   for (const auto& borders : {falling, short_of, std::vector<int64_t>()}) {
-    EXPECT_THROW(attention_forward_composed(q, k, k, borders, 1, 0), Error);
+    EXPECT_THROW(attention_forward_composed(q, k, k, borders, 1, 0, {}), Error);
   }
   const std::vector<int64_t> all = {0, 4};
-  EXPECT_THROW(attention_forward_composed(q, at::randn({4, 3, 8}), at::randn({4, 3, 8}), all, 1, 0),
-               Error);
-  EXPECT_THROW(attention_forward_composed(q, k, k, all, 1, -1), Error);
+  EXPECT_THROW(
+      attention_forward_composed(q, at::randn({4, 3, 8}), at::randn({4, 3, 8}), all, 1, 0, {}),
+      Error);
+  EXPECT_THROW(attention_forward_composed(q, k, k, all, 1, -1, {}), Error);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_P(LayersCuda, Attention) {
       SCOPED_TRACE(window);
       expect_same(
           [&](const Tensors& x) {
-            return varlen_attention(x[0], x[1], x[2], borders, 0.2, window);
+            return varlen_attention(x[0], x[1], x[2], {borders, {}, window}, 0.2);
           },
           {random({100, 6, width}), random({100, 2, width}), random({100, 2, width})}, tolerance());
     }
@@ -94,15 +94,15 @@ TEST_P(LayersCuda, Attention) {
 TEST_P(LayersCuda, AttentionReturnsLogSumExp) {
   const std::vector<int64_t> borders = {0, 3, 70, 71};
   const at::Tensor q = random({71, 4, 64}), k = random({71, 2, 64}), v = random({71, 2, 64});
-  const at::Tensor got = varlen_attention_lse(q.cuda(), k.cuda(), v.cuda(), borders, 0.2).lse;
-  const at::Tensor wanted = varlen_attention_lse(q, k, v, borders, 0.2).lse;
+  const at::Tensor got = varlen_attention_lse(q.cuda(), k.cuda(), v.cuda(), {borders}, 0.2).lse;
+  const at::Tensor wanted = varlen_attention_lse(q, k, v, {borders}, 0.2).lse;
   EXPECT_LT(largest_difference(got, wanted), 1e-3);
 }
 
 // Library kernels behave differently if no segment has two tokens.
 TEST_P(LayersCuda, AttentionOverSingleTokens) {
   const std::vector<int64_t> borders = {0, 1, 2, 3};
-  expect_same([&](const Tensors& x) { return varlen_attention(x[0], x[1], x[2], borders, 0.2); },
+  expect_same([&](const Tensors& x) { return varlen_attention(x[0], x[1], x[2], {borders}, 0.2); },
               {random({3, 6, 64}), random({3, 2, 64}), random({3, 2, 64})}, tolerance());
 }
 

@@ -22,17 +22,18 @@ namespace {
 using AttentionOutputs = std::tuple<at::Tensor, at::Tensor>;
 
 AttentionOutputs attention_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                   at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+                                   at::IntArrayRef cu_seqlens, double scale, int64_t window,
+                                   at::IntArrayRef parent) {
   static const auto op = find_op<AttentionForward>("xrun::varlen_attention_forward");
-  return op.call(q, k, v, cu_seqlens, scale, window);
+  return op.call(q, k, v, cu_seqlens, scale, window, parent);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
-    int64_t window) {
+    int64_t window, at::IntArrayRef parent) {
   static const auto op = find_op<AttentionBackward>("xrun::varlen_attention_backward");
-  return op.call(grad, q, k, v, out, lse, cu_seqlens, scale, window);
+  return op.call(grad, q, k, v, out, lse, cu_seqlens, scale, window, parent);
 }
 
 // Returns out and lse, both with gradients.
@@ -41,14 +42,16 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
                                                 const at::Tensor& q, const at::Tensor& k,
                                                 const at::Tensor& v, at::IntArrayRef cu_seqlens,
-                                                double scale, int64_t window) {
+                                                double scale, int64_t window,
+                                                at::IntArrayRef parent) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [out, lse] = attention_forward(q, k, v, cu_seqlens, scale, window);
+    auto [out, lse] = attention_forward(q, k, v, cu_seqlens, scale, window, parent);
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({q, k, v, out, lse});  // attention_saves
     ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
+    ctx->saved_data["parent"] = parent.vec();
     return {out, lse};
   }
 
@@ -61,40 +64,44 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const std::vector<int64_t> cu_seqlens = ctx->saved_data["cu_seqlens"].toIntVector();
     const double scale = ctx->saved_data["scale"].toDouble();
     const int64_t window = ctx->saved_data["window"].toInt();
+    const std::vector<int64_t> parent = ctx->saved_data["parent"].toIntVector();
     at::AutoDispatchBelowADInplaceOrView below;
     at::Tensor dq, dk, dv;
     if (grads[0].defined()) {
       std::tie(dq, dk, dv) =
-          attention_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window);
+          attention_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window, parent);
     }
     if (grads[1].defined()) {
       const at::Tensor g = grads[1].t().unsqueeze(2).mul(scale);
-      const at::Tensor seen = std::get<0>(attention_forward(q, k, k, cu_seqlens, scale, window));
+      const at::Tensor seen =
+          std::get<0>(attention_forward(q, k, k, cu_seqlens, scale, window, parent));
       const at::Tensor of_lse = g.mul(q).to(q.scalar_type());
-      const at::Tensor more_dk =
-          std::get<2>(attention_backward(of_lse, q, k, k, seen, lse, cu_seqlens, scale, window));
+      const at::Tensor more_dk = std::get<2>(
+          attention_backward(of_lse, q, k, k, seen, lse, cu_seqlens, scale, window, parent));
       const at::Tensor more_dq = g.mul(seen).to(q.scalar_type());
       dq = dq.defined() ? dq.add(more_dq) : more_dq;
       dk = dk.defined() ? dk.add(more_dk) : more_dk;
     }
-    return {dq, dk, dv, {}, {}, {}};
+    return {dq, dk, dv, {}, {}, {}, {}};
   }
 };
 
 at::Tensor attention_without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                   at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  return std::get<0>(attention_forward(q, k, v, cu_seqlens, scale, window));
+                                   at::IntArrayRef cu_seqlens, double scale, int64_t window,
+                                   at::IntArrayRef parent) {
+  return std::get<0>(attention_forward(q, k, v, cu_seqlens, scale, window, parent));
 }
 
 at::Tensor attention_with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  return AttentionFunction::apply(q, k, v, cu_seqlens, scale, window)[0];
+                                at::IntArrayRef cu_seqlens, double scale, int64_t window,
+                                at::IntArrayRef parent) {
+  return AttentionFunction::apply(q, k, v, cu_seqlens, scale, window, parent)[0];
 }
 
 AttentionOutputs attention_lse_with_graph(const at::Tensor& q, const at::Tensor& k,
                                           const at::Tensor& v, at::IntArrayRef cu_seqlens,
-                                          double scale, int64_t window) {
-  const auto both = AttentionFunction::apply(q, k, v, cu_seqlens, scale, window);
+                                          double scale, int64_t window, at::IntArrayRef parent) {
+  const auto both = AttentionFunction::apply(q, k, v, cu_seqlens, scale, window, parent);
   return {both[0], both[1]};
 }
 
@@ -107,16 +114,17 @@ at::ScalarType lse_type(const at::Tensor& q) {
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
   m.def(
       "varlen_attention(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
-      "int window=0) -> Tensor");
+      "int window=0, int[] parent=[]) -> Tensor");
   m.def(
       "varlen_attention_lse(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
-      "int window=0) -> (Tensor out, Tensor lse)");
+      "int window=0, int[] parent=[]) -> (Tensor out, Tensor lse)");
   m.def(
       "varlen_attention_forward(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
-      "int window=0) -> (Tensor, Tensor)");
+      "int window=0, int[] parent=[]) -> (Tensor, Tensor)");
   m.def(
       "varlen_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
-      "Tensor lse, int[] cu_seqlens, float scale, int window=0) -> (Tensor, Tensor, Tensor)");
+      "Tensor lse, int[] cu_seqlens, float scale, int window=0, int[] parent=[]) -> "
+      "(Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
@@ -130,16 +138,15 @@ TORCH_LIBRARY_IMPL(xrun, Autograd, m) {
 }
 
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int64_t>& cu_seqlens, double scale, int64_t window) {
+                            const AttentionLayout& layout, double scale) {
   static const auto op = find_op<decltype(attention_without_graph)>("xrun::varlen_attention");
-  return op.call(q, k, v, cu_seqlens, scale, window);
+  return op.call(q, k, v, layout.cu_seqlens, scale, layout.window, layout.parent);
 }
 
 AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                     const std::vector<int64_t>& cu_seqlens, double scale,
-                                     int64_t window) {
+                                     const AttentionLayout& layout, double scale) {
   static const auto op = find_op<decltype(attention_forward)>("xrun::varlen_attention_lse");
-  auto [out, lse] = op.call(q, k, v, cu_seqlens, scale, window);
+  auto [out, lse] = op.call(q, k, v, layout.cu_seqlens, scale, layout.window, layout.parent);
   return {out, lse};
 }
 
@@ -159,9 +166,8 @@ Temporaries attention_temporaries(double heads, double kv_heads, double head_dim
 }
 
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     at::IntArrayRef cu_seqlens, int64_t window) {
+                     at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent) {
   constexpr const char* kOp = "varlen_attention";
-  XRUN_CHECK(window >= 0, "varlen_attention: window is {}, wanted 0 (all) or more", window);
   XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
                  q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
                  q.size(1) % k.size(1) == 0,
@@ -171,9 +177,7 @@ void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   check_floating(kOp, "q", q, q.device());
   check_type(kOp, "k", k, q.scalar_type(), q.device());
   check_type(kOp, "v", v, q.scalar_type(), q.device());
-  XRUN_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0 && cu_seqlens.back() == q.size(0) &&
-                 std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()),
-             "varlen_attention: cu_seqlens must rise from 0 to {}", q.size(0));
+  check_layout(kOp, cu_seqlens, parent, window, q.size(0));
 }
 
 void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,

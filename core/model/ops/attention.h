@@ -1,27 +1,24 @@
 #pragma once
-// Causal attention within the segments of a pack, without padding; the ops xrun::varlen_attention
-// and xrun::varlen_attention_lse. attention_cpu.cpp and attention_cuda.cpp hold the device forms,
-// attention_composed.cpp the form in plain products. Tree attention is planned as one more layout of
-// these ops; core/prefix will build the trees.
+// Causal attention along the paths of a pack, without padding; the ops xrun::varlen_attention and
+// xrun::varlen_attention_lse. attention_cpu.cpp and attention_cuda.cpp hold the device forms,
+// attention_composed.cpp the form in plain products.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <vector>
 
+#include "core/model/ops/attention_layout.h"
 #include "core/model/ops/op_memory.h"
 
 namespace xrun {
 
-// Returns softmax(scale q k^T) v per segment and head, [T, H, K]. A row sees its segment up to and
-// including itself; with `window` > 0 only the last `window` tokens of that. Query head h reads key
-// head h / (H / G).
-//   q           [T, H, K] fp32, bf16 or fp16 (fp64 on the CPU)
-//   k, v        [T, G, K], G divides H
-//   cu_seqlens  [S+1] from 0 to T; empty segments are legal
+// Returns softmax(scale q k^T) v per head, [T, H, K], over the keys that the layout lets a row see.
+// Query head h reads key head h / (H / G).
+//   q       [T, H, K] fp32, bf16 or fp16 (fp64 on the CPU)
+//   k, v    [T, G, K], G divides H
+//   layout  of T rows; Error if it does not pass check_layout
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int64_t>& cu_seqlens, double scale,
-                            int64_t window = 0);
+                            const AttentionLayout& layout, double scale);
 
 // The same with the natural log of each row's sum of exponentials, which merges attentions over two
 // sets of keys: out = sigmoid(lse_1 - lse_2) (out_1 - out_2) + out_2. Both carry gradients; that of
@@ -31,8 +28,7 @@ struct AttentionResult {
   at::Tensor lse;  // [H, T] fp32 (fp64 for fp64)
 };
 AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                     const std::vector<int64_t>& cu_seqlens, double scale,
-                                     int64_t window = 0);
+                                     const AttentionLayout& layout, double scale);
 
 // Its backward saves q, k, v, out and lse of a token.
 void attention_saves(SavedTensors& saved, double heads, double kv_heads, double head_dim);

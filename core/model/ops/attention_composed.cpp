@@ -1,12 +1,14 @@
 // With p = exp(scale q k^T - lse), masked:  out = p v;  dv = p^T g;
 // ds = p (g v^T - sum(g out));  dq = scale ds k;  dk = scale ds^T q.
+// In preorder a row q sees key k if and only if k <= q < end(k), where end(k) is the row after the
+// subtree of k's node: earlier rows of other branches belong to subtrees that have ended.
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <torch/library.h>
 
@@ -24,23 +26,58 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kPadding = 32;  // kAlignLSE of ATen's memory-efficient attention
 
-// Rows [begin, begin + n) as [H, n, K], upcast: the reference form computes in fp32.
+at::ScalarType wide_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// Rows [begin, begin + n) as [H, n, K], upcast: the reference form computes in fp32 at least.
 at::Tensor heads_first(const at::Tensor& x, int64_t begin, int64_t n) {
-  return x.narrow(0, begin, n).permute({1, 0, 2}).to(at::kFloat);
+  return x.narrow(0, begin, n).permute({1, 0, 2}).to(wide_type(x));
 }
 
-// True where query i may not see key j: after it, or `window` or more before it.
-at::Tensor unseen(int64_t n, int64_t window, c10::Device device) {
-  const at::Tensor all = at::ones({n, n}, at::TensorOptions().dtype(at::kBool).device(device));
-  const at::Tensor later = all.triu(1);
-  return window > 0 && n > window ? later.logical_or(all.tril(-window)) : later;
+// Per row of a tree: its position on the path, and the row after the subtree of its node.
+struct TreeRows {
+  at::Tensor position, end;  // [n] int64, `end` counted from the tree's first row
+};
+
+TreeRows tree_rows(const LayoutPaths& paths, int64_t begin, int64_t n, c10::Device device) {
+  std::vector<int64_t> position, end;
+  for (size_t node = 0; node < paths.parent.size(); ++node) {
+    if (paths.cu_seqlens[node] < begin || paths.cu_seqlens[node + 1] > begin + n) continue;
+    for (int64_t row = paths.cu_seqlens[node]; row < paths.cu_seqlens[node + 1]; ++row) {
+      position.push_back(paths.position[node] + row - paths.cu_seqlens[node]);
+      end.push_back(paths.end[node] - begin);
+    }
+  }
+  return {on_device(at::tensor(position, at::dtype(at::kLong)), device),
+          on_device(at::tensor(end, at::dtype(at::kLong)), device)};
 }
 
-// Masked scores [H, n, n] of a segment.
-at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, int64_t window) {
-  return at::matmul(q, k.transpose(1, 2))
-      .mul_(scale)
-      .masked_fill_(unseen(q.size(1), window, q.device()), -kInfinity);
+// [n, n], true where query i may not see key j: before it, after the subtree of its node, or
+// `window` or more after it on the path.
+at::Tensor unseen(const TreeRows& rows, int64_t window) {
+  const at::Tensor row = at::arange(rows.position.size(0), rows.position.options());
+  const at::Tensor query = row.unsqueeze(1), key = row.unsqueeze(0);
+  at::Tensor hidden = key.gt(query).logical_or_(query.ge(rows.end.unsqueeze(0)));
+  if (window > 0) {
+    hidden.logical_or_(rows.position.unsqueeze(1).sub(rows.position.unsqueeze(0)).ge(window));
+  }
+  return hidden;
+}
+
+// Masked scores [H, n, n] of a tree.
+at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale,
+                  const at::Tensor& hidden) {
+  return at::matmul(q, k.transpose(1, 2)).mul_(scale).masked_fill_(hidden, -kInfinity);
+}
+
+// Calls f(begin, n, mask) for every tree.
+template <class F>
+void each_tree(const LayoutPaths& paths, int64_t window, c10::Device device, F f) {
+  for (size_t r = 0; r + 1 < paths.roots.size(); ++r) {
+    const int64_t begin = paths.roots[r], n = paths.roots[r + 1] - begin;
+    f(begin, n, unseen(tree_rows(paths, begin, n, device), window));
+  }
 }
 
 template <class F>
@@ -51,7 +88,56 @@ void each_segment(at::IntArrayRef cu_seqlens, F f) {
   }
 }
 
-PackBorders make_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> attention_forward_composed(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, at::IntArrayRef cu_seqlens,
+    double scale, int64_t window, at::IntArrayRef parent) {
+  check_attention(q, k, v, cu_seqlens, window, parent);
+  const auto paths = layout_paths(cu_seqlens, parent);
+  const int64_t heads = q.size(1);
+  const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
+  const at::Tensor out = at::empty(q.sizes(), q.options());
+  const at::Tensor lse = at::empty({heads, q.size(0)}, q.options().dtype(wide_type(q)));
+  each_tree(*paths, window, q.device(), [&](int64_t begin, int64_t n, const at::Tensor& hidden) {
+    const at::Tensor s =
+        scores(heads_first(q, begin, n), heads_first(all_k, begin, n), scale, hidden);
+    const at::Tensor l = at::logsumexp(s, -1, /*keepdim=*/true);
+    const at::Tensor y = at::matmul(s.sub(l).exp_(), heads_first(all_v, begin, n));
+    out.narrow(0, begin, n).copy_(y.permute({1, 0, 2}));
+    lse.narrow(1, begin, n).copy_(l.squeeze(-1));
+  });
+  return {out, lse};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
+    const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
+    int64_t window, at::IntArrayRef parent) {
+  check_attention(q, k, v, cu_seqlens, window, parent);
+  const auto paths = layout_paths(cu_seqlens, parent);
+  const int64_t heads = q.size(1), groups = k.size(1);
+  check_attention_backward(grad, q, out, lse);
+  const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
+  const at::Tensor dq = at::empty(q.sizes(), q.options().dtype(wide_type(q)));
+  const at::Tensor dk = at::empty_like(dq), dv = at::empty_like(dq);
+  each_tree(*paths, window, q.device(), [&](int64_t begin, int64_t n, const at::Tensor& hidden) {
+    const at::Tensor q1 = heads_first(q, begin, n), k1 = heads_first(all_k, begin, n);
+    const at::Tensor g = heads_first(grad, begin, n);
+    const at::Tensor p =
+        scores(q1, k1, scale, hidden).sub_(lse.narrow(1, begin, n).unsqueeze(2)).exp_();
+    const at::Tensor delta = g.mul(heads_first(out, begin, n)).sum(-1, /*keepdim=*/true);
+    const at::Tensor dp = at::matmul(g, heads_first(all_v, begin, n).transpose(1, 2));
+    const at::Tensor ds = dp.sub_(delta).mul_(p).mul_(scale);
+    dq.narrow(0, begin, n).copy_(at::matmul(ds, k1).permute({1, 0, 2}));
+    dk.narrow(0, begin, n).copy_(at::matmul(ds.transpose(1, 2), q1).permute({1, 0, 2}));
+    dv.narrow(0, begin, n).copy_(at::matmul(p.transpose(1, 2), g).permute({1, 0, 2}));
+  });
+  return {dq.to(q.scalar_type()), sum_of_copies(dk, groups).to(k.scalar_type()),
+          sum_of_copies(dv, groups).to(v.scalar_type())};
+}
+
+PackBorders make_pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   PackBorders borders;
   std::vector<int> starts = {0};
   each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
@@ -71,55 +157,6 @@ PackBorders make_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   return borders;
 }
 
-}  // namespace
-
-std::tuple<at::Tensor, at::Tensor> attention_forward_composed(const at::Tensor& q,
-                                                              const at::Tensor& k,
-                                                              const at::Tensor& v,
-                                                              at::IntArrayRef cu_seqlens,
-                                                              double scale, int64_t window) {
-  check_attention(q, k, v, cu_seqlens, window);
-  const int64_t heads = q.size(1);
-  const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
-  const at::Tensor out = at::empty(q.sizes(), q.options());
-  const at::Tensor lse = at::empty({heads, q.size(0)}, q.options().dtype(at::kFloat));
-  each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    const at::Tensor s =
-        scores(heads_first(q, begin, n), heads_first(all_k, begin, n), scale, window);
-    const at::Tensor l = at::logsumexp(s, -1, /*keepdim=*/true);
-    const at::Tensor y = at::matmul(s.sub(l).exp_(), heads_first(all_v, begin, n));
-    out.narrow(0, begin, n).copy_(y.permute({1, 0, 2}));
-    lse.narrow(1, begin, n).copy_(l.squeeze(-1));
-  });
-  return {out, lse};
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
-    const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-    const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
-    int64_t window) {
-  check_attention(q, k, v, cu_seqlens, window);
-  const int64_t heads = q.size(1), groups = k.size(1);
-  check_attention_backward(grad, q, out, lse);
-  const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
-  const at::Tensor dq = at::empty(q.sizes(), q.options().dtype(at::kFloat));
-  const at::Tensor dk = at::empty_like(dq), dv = at::empty_like(dq);
-  each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    const at::Tensor q1 = heads_first(q, begin, n), k1 = heads_first(all_k, begin, n);
-    const at::Tensor g = heads_first(grad, begin, n);
-    const at::Tensor p =
-        scores(q1, k1, scale, window).sub_(lse.narrow(1, begin, n).unsqueeze(2)).exp_();
-    const at::Tensor delta = g.mul(heads_first(out, begin, n)).sum(-1, /*keepdim=*/true);
-    const at::Tensor dp = at::matmul(g, heads_first(all_v, begin, n).transpose(1, 2));
-    const at::Tensor ds = dp.sub_(delta).mul_(p).mul_(scale);
-    dq.narrow(0, begin, n).copy_(at::matmul(ds, k1).permute({1, 0, 2}));
-    dk.narrow(0, begin, n).copy_(at::matmul(ds.transpose(1, 2), q1).permute({1, 0, 2}));
-    dv.narrow(0, begin, n).copy_(at::matmul(p.transpose(1, 2), g).permute({1, 0, 2}));
-  });
-  return {dq.to(q.scalar_type()), sum_of_copies(dk, groups).to(k.scalar_type()),
-          sum_of_copies(dv, groups).to(v.scalar_type())};
-}
-
 PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   struct LastPack {
     std::vector<int64_t> cu_seqlens;
@@ -130,7 +167,7 @@ PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   static thread_local LastPack* const last = new LastPack;
   if (last->cu_seqlens.empty() || at::IntArrayRef(last->cu_seqlens) != cu_seqlens ||
       last->device != device) {
-    last->borders = make_borders(cu_seqlens, device);
+    last->borders = make_pack_borders(cu_seqlens, device);
     last->cu_seqlens = cu_seqlens.vec();
     last->device = device;
   }

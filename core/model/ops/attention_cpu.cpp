@@ -106,8 +106,11 @@ std::tuple<at::Tensor, at::Tensor> attention_forward_cpu(const at::Tensor& q_any
                                                          const at::Tensor& k_any,
                                                          const at::Tensor& v_any,
                                                          at::IntArrayRef cu_seqlens, double scale,
-                                                         int64_t window) {
-  check_attention(q_any, k_any, v_any, cu_seqlens, window);
+                                                         int64_t window, at::IntArrayRef parent) {
+  if (!parent.empty()) {
+    return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
+  }
+  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
   const HeadShape s = head_shape(q, k);
   const at::Tensor out = at::empty_like(q);
@@ -128,8 +131,12 @@ std::tuple<at::Tensor, at::Tensor> attention_forward_cpu(const at::Tensor& q_any
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
     const at::Tensor& grad_any, const at::Tensor& q_any, const at::Tensor& k_any,
     const at::Tensor& v_any, const at::Tensor& out_any, const at::Tensor& lse_any,
-    at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  check_attention(q_any, k_any, v_any, cu_seqlens, window);
+    at::IntArrayRef cu_seqlens, double scale, int64_t window, at::IntArrayRef parent) {
+  if (!parent.empty()) {
+    return attention_backward_composed(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens,
+                                       scale, window, parent);
+  }
+  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
   check_attention_backward(grad_any, q_any, out_any, lse_any);
   const at::Tensor grad = grad_any.contiguous();
   const at::Tensor out = out_any.contiguous(), lse = lse_any.contiguous();

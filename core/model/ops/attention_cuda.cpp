@@ -108,11 +108,11 @@ Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const a
 
 Forward attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
                                const at::Tensor& v_any, at::IntArrayRef cu_seqlens, double scale,
-                               int64_t window) {
-  check_attention(q_any, k_any, v_any, cu_seqlens, window);
+                               int64_t window, at::IntArrayRef parent) {
+  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
   const AttentionKernel kernel = kernel_for(q_any, cu_seqlens, window);
-  if (kernel == AttentionKernel::kProducts) {
-    return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window);
+  if (kernel == AttentionKernel::kProducts || !parent.empty()) {
+    return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
   }
   const PackBorders pack = pack_borders(cu_seqlens, q_any.device());
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
@@ -123,13 +123,14 @@ Forward attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
 Backward attention_backward_cuda(const at::Tensor& grad_any, const at::Tensor& q_any,
                                  const at::Tensor& k_any, const at::Tensor& v_any,
                                  const at::Tensor& out, const at::Tensor& lse,
-                                 at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  check_attention(q_any, k_any, v_any, cu_seqlens, window);
+                                 at::IntArrayRef cu_seqlens, double scale, int64_t window,
+                                 at::IntArrayRef parent) {
+  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
   check_attention_backward(grad_any, q_any, out, lse);
   const AttentionKernel kernel = kernel_for(q_any, cu_seqlens, window);
-  if (kernel == AttentionKernel::kProducts) {
+  if (kernel == AttentionKernel::kProducts || !parent.empty()) {
     return attention_backward_composed(grad_any, q_any, k_any, v_any, out, lse, cu_seqlens, scale,
-                                       window);
+                                       window, parent);
   }
   const PackBorders pack = pack_borders(cu_seqlens, q_any.device());
   const at::Tensor grad = grad_any.to(q_any.scalar_type()).contiguous();

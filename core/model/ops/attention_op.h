@@ -7,30 +7,31 @@
 #include <cstdint>
 #include <tuple>
 
+#include "core/model/ops/attention_layout.h"
 #include "core/model/ops/op.h"
 
 namespace xrun {
 
-// (q, k, v, cu_seqlens, scale, window) to out [T, H, K] and lse [H, T] fp32 (fp64 for fp64).
-using AttentionForward = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& q,
-                                                            const at::Tensor& k,
-                                                            const at::Tensor& v,
-                                                            at::IntArrayRef cu_seqlens,
-                                                            double scale, int64_t window);
+// (q, k, v, cu_seqlens, scale, window, parent) to out [T, H, K] and lse [H, T] fp32 (fp64 for
+// fp64).
+using AttentionForward = std::tuple<at::Tensor, at::Tensor>(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, at::IntArrayRef cu_seqlens,
+    double scale, int64_t window, at::IntArrayRef parent);
 
 // The gradient of out, and the forward's inputs and results, to dq, dk, dv.
 using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
-    int64_t window);
+    int64_t window, at::IntArrayRef parent);
 
-// Throw Error unless tensors of one device, boundaries and window fit each other (attention.h).
+// Throw Error unless tensors of one device and the layout fit each other (attention.h).
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     at::IntArrayRef cu_seqlens, int64_t window);
+                     at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent);
 void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,
                               const at::Tensor& lse);
 
-// Plain products of ATen, one segment at a time, softmax in fp32 over [H, n, n]: the composed form.
+// Plain products of ATen, one tree at a time, under a dense mask [n, n] over scores [H, n, n]: the
+// composed form, and the reference of tests. Computes in fp32, or fp64 if the inputs are.
 AttentionForward attention_forward_composed;
 AttentionBackward attention_backward_composed;
 
@@ -43,7 +44,9 @@ struct PackBorders {
   int64_t padded = 0;     // the longest segment, rounded up to a multiple of 32
 };
 
-// Remembers a thread's last result, since all layers of a forward ask for the same one.
+PackBorders make_pack_borders(at::IntArrayRef cu_seqlens, c10::Device device);
+
+// The same. Remembers a thread's last result, since all layers of a forward ask for the same one.
 PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device);
 
 // lse [H, T] from and to the form of kernels that pad segments, [S, H, padded]. Padding is +inf,

@@ -123,7 +123,7 @@ bool rope_by_length(const RopeConfig& rope) {
 
 RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
                        const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
-                       c10::Device device) {
+                       c10::Device device, const std::vector<int32_t>& lengths) {
   const at::Tensor position = on_device(position_ids, device).to(at::kFloat);
   const auto frequencies = [&](int64_t length) {
     return on_device(rope_inverse_frequencies(rope, head_dim, length), device);
@@ -135,7 +135,8 @@ RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tenso
       const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
       if (n == 0) continue;
       // The length that a segment has reached decides its frequencies, as in a forward of it alone.
-      const int64_t length = position_ids[begin + n - 1].item<int64_t>() + 1;
+      const int64_t length =
+          lengths.empty() ? position_ids[begin + n - 1].item<int64_t>() + 1 : lengths[s];
       angle.narrow(0, begin, n).copy_(at::outer(position.narrow(0, begin, n), frequencies(length)));
     }
   } else {

@@ -39,13 +39,14 @@ int64_t rope_length_class(const RopeConfig& rope, int64_t length);
 at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t length);
 
 // Returns the angles of a pack, computed in fp32 whatever the type; cos and sin are scaled by the
-// attention factor, then rounded. Where frequencies depend on the length, it is the last position
-// of the segment plus 1, so that a segment's angles do not depend on its neighbours.
+// attention factor, then rounded.
 //   position_ids  [T] int64 on the host; the result is on `device`
-//   cu_seqlens    [S+1] from 0 to T
+//   cu_seqlens    [N+1] boundaries of segments or nodes, from 0 to T
+//   lengths       [N] the length that chooses the frequencies of a node, where they depend on it;
+//                 empty: its last position plus 1, so that neighbours have no influence
 RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
                        const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
-                       c10::Device device = c10::kCPU);
+                       c10::Device device = c10::kCPU, const std::vector<int32_t>& lengths = {});
 
 // Rotates the pairs (i, i + K/2) of each head; the op xrun::rope.
 //   x  [T, H, K] floating; fp32 and bf16 have kernels on the CPU

@@ -63,7 +63,7 @@ TEST_F(Flops, AMixtureCountsTheRouterAndTheChosenExperts) {
 
 TEST_F(Flops, AnAdapterTrainsItsFactorsAndNotTheWeights) {
   const AdapterOptions adapter{.rank = 4, .targets = {"q_proj"}};
-  const PackFlops flops = pack_flops(config(kLlama), {0, 8}, &adapter);
+  const PackFlops flops = pack_flops(config(kLlama), {0, 8}, {}, &adapter);
   EXPECT_EQ(flops.adapter, 2 * 8 * 2 * 4 * (32 + 32));
   EXPECT_EQ(flops.backward(/*trains_base=*/false),
             flops.base + 2 * flops.adapter + 2 * flops.attention);

@@ -54,12 +54,12 @@ void expect_agreement(const Inputs& at_point, const std::vector<int64_t>& cu, in
     in.push_back(x.clone().set_requires_grad(true));
     want_in.push_back(x.clone().set_requires_grad(true));
   }
-  const AttentionResult got = varlen_attention_lse(in[0], in[1], in[2], cu, 0.35, window);
+  const AttentionResult got = varlen_attention_lse(in[0], in[1], in[2], {cu, {}, window}, 0.35);
   const AttentionResult want = reference(want_in, cu, 0.35, window);
   EXPECT_LT(largest_difference(got.out, want.out), 2e-6);
   ASSERT_EQ(got.lse.sizes(), want.lse.sizes());
   EXPECT_LT(largest_difference(got.lse, want.lse), 1e-5);
-  EXPECT_TRUE(got.out.equal(varlen_attention(in[0], in[1], in[2], cu, 0.35, window)));
+  EXPECT_TRUE(got.out.equal(varlen_attention(in[0], in[1], in[2], {cu, {}, window}, 0.35)));
   const at::Tensor c = random_tensor(got.out.sizes().vec(), 4);
   const at::Tensor e = random_tensor(got.lse.sizes().vec(), 5);
   for (const AttentionResult& one : {got, want}) {
@@ -90,7 +90,7 @@ TEST(VarlenAttention, TheLogSumExpAgreesWithFiniteDifferences) {
   for (const int64_t window : {0, 3}) {
     expect_gradients(
         [&](const Inputs& in) {
-          return varlen_attention_lse(in[0], in[1], in[1], {0, 3, 10}, 0.5, window).lse;
+          return varlen_attention_lse(in[0], in[1], in[1], {{0, 3, 10}, {}, window}, 0.5).lse;
         },
         {random_tensor({10, 4, 6}, 1), random_tensor({10, 2, 6}, 2)});
   }
@@ -103,7 +103,7 @@ TEST(VarlenAttention, TheLogSumExpIsFp32UnlessAllIsFp64) {
   for (const auto& [type, tolerance] :
        {std::pair{at::kBFloat16, 5e-2}, {at::kHalf, 5e-3}, {at::kDouble, 1e-12}}) {
     const AttentionResult got =
-        varlen_attention_lse(in[0].to(type), in[1].to(type), in[2].to(type), {0, 7, 20}, 0.35);
+        varlen_attention_lse(in[0].to(type), in[1].to(type), in[2].to(type), {{0, 7, 20}}, 0.35);
     EXPECT_EQ(got.lse.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);
     EXPECT_LT(largest_difference(got.lse, want.lse), tolerance);
   }
@@ -114,20 +114,20 @@ TEST(VarlenAttention, TwoHalvesMergeByTheirLogSumExp) {
   const at::NoGradGuard no_grad;
   const Inputs in = inputs(1, 4, 2),
                other = {in[0], random_tensor({1, 2, 8}, 8), random_tensor({1, 2, 8}, 9)};
-  const AttentionResult a = varlen_attention_lse(in[0], in[1], in[2], {0, 1}, 0.35);
-  const AttentionResult b = varlen_attention_lse(in[0], other[1], other[2], {0, 1}, 0.35);
+  const AttentionResult a = varlen_attention_lse(in[0], in[1], in[2], {{0, 1}}, 0.35);
+  const AttentionResult b = varlen_attention_lse(in[0], other[1], other[2], {{0, 1}}, 0.35);
   const at::Tensor share = a.lse.sub(b.lse).sigmoid().t().unsqueeze(2);
   const at::Tensor merged = a.out * share + b.out * (1 - share);
   const at::Tensor k = at::cat({in[1], other[1]}), v = at::cat({in[2], other[2]});
   const at::Tensor q = in[0].expand({2, 4, 8});
-  EXPECT_LT(largest_difference(merged[0], varlen_attention(q, k, v, {0, 2}, 0.35)[1]), 1e-6);
+  EXPECT_LT(largest_difference(merged[0], varlen_attention(q, k, v, {{0, 2}}, 0.35)[1]), 1e-6);
 }
 
 TEST(VarlenAttention, SegmentsNeverSeeEachOther) {
   const std::vector<int64_t> cu = {0, 90, 240, 600};
   for (const int64_t window : {0, 16}) {
     Inputs in = inputs(600, 4, 2);
-    const AttentionResult before = varlen_attention_lse(in[0], in[1], in[2], cu, 0.4, window);
+    const AttentionResult before = varlen_attention_lse(in[0], in[1], in[2], {cu, {}, window}, 0.4);
     Inputs moved;
     for (const at::Tensor& x : in) {
       moved.push_back(x.clone());
@@ -135,7 +135,7 @@ TEST(VarlenAttention, SegmentsNeverSeeEachOther) {
       moved.back().set_requires_grad(true);
     }
     const AttentionResult after =
-        varlen_attention_lse(moved[0], moved[1], moved[2], cu, 0.4, window);
+        varlen_attention_lse(moved[0], moved[1], moved[2], {cu, {}, window}, 0.4);
     for (const auto& [begin, n] : {std::pair{0, 90}, {240, 360}}) {
       EXPECT_TRUE(after.out.narrow(0, begin, n).equal(before.out.narrow(0, begin, n)));
       EXPECT_TRUE(after.lse.narrow(1, begin, n).equal(before.lse.narrow(1, begin, n)));
@@ -152,14 +152,14 @@ TEST(VarlenAttention, SegmentsNeverSeeEachOther) {
 TEST(VarlenAttention, AWindowAsLongAsTheSegmentChangesNothing) {
   const at::NoGradGuard no_grad;
   const at::Tensor q = random_tensor({90, 2, 8}, 1), k = random_tensor({90, 1, 8}, 2);
-  EXPECT_TRUE(varlen_attention(q, k, k, {0, 80, 90}, 0.4, 80)
-                  .equal(varlen_attention(q, k, k, {0, 80, 90}, 0.4)));
+  EXPECT_TRUE(varlen_attention(q, k, k, {{0, 80, 90}, {}, 80}, 0.4)
+                  .equal(varlen_attention(q, k, k, {{0, 80, 90}}, 0.4)));
 }
 
 TEST(VarlenAttention, AWindowAgreesWithFiniteDifferences) {
   expect_gradients(
       [](const std::vector<at::Tensor>& in) {
-        return varlen_attention(in[0], in[1], in[2], {0, 3, 10}, 0.5, 3);
+        return varlen_attention(in[0], in[1], in[2], {{0, 3, 10}, {}, 3}, 0.5);
       },
       {random_tensor({10, 4, 6}, 1), random_tensor({10, 2, 6}, 2), random_tensor({10, 2, 6}, 3)});
 }
@@ -167,7 +167,7 @@ TEST(VarlenAttention, AWindowAgreesWithFiniteDifferences) {
 TEST(VarlenAttention, AgreesWithFiniteDifferences) {
   expect_gradients(
       [](const std::vector<at::Tensor>& in) {
-        return varlen_attention(in[0], in[1], in[2], {0, 3, 10}, 0.5);
+        return varlen_attention(in[0], in[1], in[2], {{0, 3, 10}}, 0.5);
       },
       {random_tensor({10, 4, 6}, 1), random_tensor({10, 2, 6}, 2), random_tensor({10, 2, 6}, 3)});
 }
@@ -175,25 +175,25 @@ TEST(VarlenAttention, AgreesWithFiniteDifferences) {
 TEST(VarlenAttention, ALongSegmentHasTheSameBitsAloneAndBesideShortOnes) {
   const at::NoGradGuard no_grad;
   const at::Tensor q = random_tensor({700, 2, 8}, 1), k = random_tensor({700, 1, 8}, 2);
-  const at::Tensor both = varlen_attention(q, k, k, {0, 600, 650, 700}, 0.4);
+  const at::Tensor both = varlen_attention(q, k, k, {{0, 600, 650, 700}}, 0.4);
   const auto part = [&](const at::Tensor& x, int64_t begin, int64_t n) {
     return x.narrow(0, begin, n);
   };
   const at::Tensor alone =
-      varlen_attention(part(q, 0, 600), part(k, 0, 600), part(k, 0, 600), {0, 600}, 0.4);
+      varlen_attention(part(q, 0, 600), part(k, 0, 600), part(k, 0, 600), {{0, 600}}, 0.4);
   EXPECT_TRUE(part(both, 0, 600).equal(alone));
   const at::Tensor brief =
-      varlen_attention(part(q, 650, 50), part(k, 650, 50), part(k, 650, 50), {0, 50}, 0.4);
+      varlen_attention(part(q, 650, 50), part(k, 650, 50), part(k, 650, 50), {{0, 50}}, 0.4);
   EXPECT_TRUE(part(both, 650, 50).equal(brief));
 }
 
 TEST(VarlenAttention, RefusesBoundariesThatDoNotCoverThePack) {
   const at::Tensor q = random_tensor({4, 2, 8}, 1);
-  EXPECT_THROW(varlen_attention(q, q, q, {0, 3}, 1.0), Error);
-  EXPECT_THROW(varlen_attention(q, q, q, {0, 3, 2, 4}, 1.0), Error);
-  EXPECT_THROW(varlen_attention(q, random_tensor({4, 3, 8}, 2), q, {0, 4}, 1.0), Error);
+  EXPECT_THROW(varlen_attention(q, q, q, {{0, 3}}, 1.0), Error);
+  EXPECT_THROW(varlen_attention(q, q, q, {{0, 3, 2, 4}}, 1.0), Error);
+  EXPECT_THROW(varlen_attention(q, random_tensor({4, 3, 8}, 2), q, {{0, 4}}, 1.0), Error);
   EXPECT_EQ(
-      varlen_attention(q.narrow(0, 0, 0), q.narrow(0, 0, 0), q.narrow(0, 0, 0), {0}, 1.0).size(0),
+      varlen_attention(q.narrow(0, 0, 0), q.narrow(0, 0, 0), q.narrow(0, 0, 0), {{0}}, 1.0).size(0),
       0);
 }
 

@@ -24,7 +24,7 @@ std::map<std::string, Arguments> good_calls() {
   const at::Tensor ids = at::arange(3, at::kLong);
   const at::Tensor hidden = floats({4, 6}), head = floats({5, 6});
   const at::Tensor q = floats({4, 4, 8}), k = floats({4, 2, 8});
-  const std::vector<int64_t> cu = {0, 3, 4};
+  const std::vector<int64_t> cu = {0, 3, 4}, up = {-1, 0};
   // four tokens of width 6, two of three experts of width 2 each
   const at::Tensor chosen = ids.narrow(0, 0, 2).expand({4, 2}).contiguous();
   const at::Tensor share = floats({4, 2}), gate_up = floats({3, 4, 6}), down = floats({3, 6, 2});
@@ -51,10 +51,10 @@ std::map<std::string, Arguments> good_calls() {
       {"xrun::swiglu", {hidden, hidden}},
       {"xrun::swiglu_forward", {hidden, hidden}},
       {"xrun::swiglu_backward", {hidden, hidden, hidden}},
-      {"xrun::varlen_attention", {q, k, k, cu, 0.3, 2}},
-      {"xrun::varlen_attention_lse", {q, k, k, cu, 0.3, 2}},
-      {"xrun::varlen_attention_forward", {q, k, k, cu, 0.3, 2}},
-      {"xrun::varlen_attention_backward", {q, q, k, k, q, floats({4, 4}), cu, 0.3, 2}},
+      {"xrun::varlen_attention", {q, k, k, cu, 0.3, 2, up}},
+      {"xrun::varlen_attention_lse", {q, k, k, cu, 0.3, 2, up}},
+      {"xrun::varlen_attention_forward", {q, k, k, cu, 0.3, 2, up}},
+      {"xrun::varlen_attention_backward", {q, q, k, k, q, floats({4, 4}), cu, 0.3, 2, up}},
   };
 }
 
