@@ -150,7 +150,9 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
     };
   }
   info.row_name = [set](int64_t row) { return set.location(row); };
-  auto batch = std::make_shared<Batch>(std::move(info), set.pack(units, max_tokens));
+  std::vector<PackedBatch> packs = set.pack(units, pack_limits(max_tokens, info.fold));
+  for (PackedBatch& pack : packs) weigh_shared_rows(pack, info.fold);
+  auto batch = std::make_shared<Batch>(std::move(info), std::move(packs));
   extra.add_to(*batch);
   return batch;
 }

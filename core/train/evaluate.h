@@ -27,7 +27,8 @@ struct EvaluateOptions {
   int64_t step = 0;                       // bodies of the run done before it
   int64_t number = 0;                     // of this evaluation among those of its step
   c10::Device device = c10::kCPU;         // of the batches that it makes
-  const ExtraColumns* extra = nullptr;     // of the set, if they are at hand; null: made here
+  const ExtraColumns* extra = nullptr;    // of the set, if they are at hand; null: made here
+  FoldSettings fold = {};                 // of the batches that it makes
 };
 
 // Returns the next batch, null at the end.

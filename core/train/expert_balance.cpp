@@ -8,6 +8,7 @@
 #include "core/model/model.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
+#include "core/train/computed_pack.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
 
@@ -43,7 +44,8 @@ void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::functio
     for (const auto& micro : term.batch->micros()) {
       if (poll) poll();
       RouterRecord record;
-      model_->forward(micro->input(), {.router = &record});
+      const ComputedPack& pack = micro->computed(*model_);
+      model_->forward(pack.input, {.router = &record, .multiplicity = pack.multiplicity});
       step_.add(record);
       ++counted_;
     }

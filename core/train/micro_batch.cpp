@@ -10,10 +10,13 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/moe_routing.h"
+#include "core/model/weights/hf_config.h"
+#include "core/train/computed_pack.h"
 
 namespace xrun {
 
@@ -26,14 +29,22 @@ constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
 
 MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
     : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
-  input_.tokens = int64_tensor(pack_.tokens);
-  input_.position_ids = int64_tensor(pack_.position_ids);
-  input_.cu_seqlens = pack_.cu_seqlens;
-  row_hidden_ = on_device(int64_tensor(pack_.rows.hidden), device());
   row_target_ = on_device(int64_tensor(pack_.rows.target), device());
   for (const auto& [name, values] : pack_.segment_streams)
     set_field(name, float_tensor(values), false);
   for (const auto& [name, values] : pack_.row_streams) set_field(name, float_tensor(values), true);
+}
+
+MicroBatch::~MicroBatch() = default;
+
+const ComputedPack& MicroBatch::computed(const Model& model) {
+  std::vector<int64_t> classes = frequency_classes(pack_, model.config());
+  for (const auto& [known, computed] : computed_) {
+    if (known == classes) return *computed;
+  }
+  auto made =
+      std::make_unique<const ComputedPack>(computed_pack(pack_, info_->fold, classes, device()));
+  return *computed_.emplace_back(std::move(classes), std::move(made)).second;
 }
 
 int64_t MicroBatch::segment_count() const { return pack_.segment_count(); }
@@ -117,7 +128,9 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
     options.dropout =
         DropoutKey{info_->seed, static_cast<uint64_t>(info_->step), static_cast<uint64_t>(index_)};
   }
-  at::Tensor hidden = model.forward(input_, options);
+  const ComputedPack& pack = computed(model);
+  options.multiplicity = pack.multiplicity;
+  at::Tensor hidden = model.forward(pack.input, options);
   forwards_.push_back({&model, model.update_count, gradient, std::move(hidden), {}, false, router});
   return forwards_.back();
 }
@@ -125,7 +138,7 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
 at::Tensor MicroBatch::hidden(Model& model) {
   Forward& made = forward(model);
   made.wants_hidden = true;
-  if (!made.hidden.defined()) made.hidden = model.forward(input_);
+  if (!made.hidden.defined()) made.hidden = model.forward(computed(model).input);
   return made.hidden;
 }
 
@@ -150,8 +163,15 @@ int64_t MicroBatch::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
 at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   Forward& made = forward(model);
   if (!made.logprob.defined()) {
-    if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), model.config().vocab);
-    made.logprob = model.head(made.hidden, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
+    const ComputedPack& pack = computed(model);
+    const bool folded = pack.fold != nullptr;
+    const at::Tensor& index = folded ? pack.edge_hidden : pack.row_hidden;
+    if (made.gradient) head_mb = take_head_mb(head_mb, index.size(0), model.config().vocab);
+    made.logprob =
+        model
+            .head(made.hidden, index, folded ? pack.edge_target : row_target_, {.head_mb = head_mb})
+            .logprob;
+    if (folded) made.logprob = made.logprob.index_select(0, pack.row_edge);
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;

@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "core/data/packs/packed_batch.h"
-#include "core/model/model.h"
+#include "core/prefix/fold_settings.h"
 #include "core/train/unit.h"
 #include "core/train/view.h"
 
 namespace xrun {
 
 class LogprobSource;
+class Model;
+struct ComputedPack;
+struct RouterRecord;
 
 // Step and data, shared by all micro-batches of a batch.
 struct BatchInfo {
@@ -26,7 +29,8 @@ struct BatchInfo {
   int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
   uint64_t seed = 0;        // of the run
   Unit unit = Unit::kPair;  // of a plain loss tensor
-  int64_t max_tokens = 0;   // of a pack; 0: unknown
+  int64_t max_tokens = 0;   // that a pack computes; 0: unknown
+  FoldSettings fold = {};   // of shared prefixes
   int64_t max_length = 0;   // of one sequence; 0: unknown
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
@@ -43,6 +47,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
  public:
   // The caller has validated the pack. `index` counts the micro-batches of the step.
   MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index);
+  ~MicroBatch();
 
   const PackedBatch& pack() const { return pack_; }
   const BatchInfo& info() const { return *info_; }
@@ -58,15 +63,17 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   View chosen();    // one segment per pair, in pair order; Error if the data are not pairs
   View rejected();  // likewise; chosen()[i] and rejected()[i] are one pair
 
-  // Returns the hidden states after the last norm, [T, D] in the compute type, from one forward of
-  // the whole micro-batch. Cached by (model, its update count, gradient mode) until close() or a
-  // later update of the model.
+  // Returns the hidden states after the last norm, a row per computed token, in the compute type,
+  // from one forward of the whole micro-batch. Cached by (model, its update count, gradient mode)
+  // until close() or a later update of the model.
   at::Tensor hidden(Model& model);
   // Returns log p of every loss row, [R] float32, from the same forward, cached likewise. Without
   // gradient the hidden states are freed unless hidden() was called.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
-  // Index and target of every loss row, [R] int64: its hidden state and the token that it predicts.
-  const at::Tensor& row_hidden() const { return row_hidden_; }
+  // The tokens that a model computes for this micro-batch, folded where that pays. Loss rows index
+  // its hidden states.
+  const ComputedPack& computed(const Model& model);
+  // The token that every loss row predicts, [R] int64.
   const at::Tensor& row_target() const { return row_target_; }
   // Returns the rest of `head_mb` MiB for the logits or softmax rows of one more product of `rows`
   // rows with a vocabulary of `vocab`, and reserves what it will keep. All products with gradient
@@ -79,9 +86,6 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // Returns the experts chosen in the cached forward with gradient; null without one, or for a
   // dense model.
   const RouterRecord* router(const Model& model) const;
-
-  // The model's input: tokens, positions, boundaries.
-  const PackInput& input() const { return input_; }
 
   // Frees the forwards and their graphs and makes every existing view throw "closed". New views
   // work (a batch may be stepped twice).
@@ -151,8 +155,9 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   PackedBatch pack_;
   std::shared_ptr<const BatchInfo> info_;
   int64_t index_;
-  PackInput input_;
-  at::Tensor row_hidden_, row_target_;  // [R] int64
+  // By the frequency classes of the segments (computed_pack.h), nearly always one.
+  std::vector<std::pair<std::vector<int64_t>, std::unique_ptr<const ComputedPack>>> computed_;
+  at::Tensor row_target_;  // [R] int64
   std::map<std::string, FieldValue, std::less<>> fields_;
   std::map<std::string, std::vector<std::string>, std::less<>> strings_;
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;

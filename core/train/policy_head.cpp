@@ -11,6 +11,7 @@
 #include "core/model/ops/device.h"
 #include "core/model/weights/hf_config.h"
 #include "core/train/batch.h"
+#include "core/train/computed_pack.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
@@ -37,7 +38,7 @@ HeadResult head_of(Model& model, const at::Tensor& hidden, const View& view,
                    const HeadOptions& options, const at::Tensor& target) {
   MicroBatch& micro = view.micro();
   return model.head(
-      hidden, view.select_rows(micro.row_hidden()),
+      hidden, view.select_rows(micro.computed(model).row_hidden),
       target.defined() ? on_device(target, micro.device()) : view.select_rows(micro.row_target()),
       options);
 }
@@ -110,8 +111,9 @@ at::Tensor policy_logits(Policy& policy, const View& view) {
     return stand_in->logits(view, read_model_config(policy.dir()).vocab);
   }
   Model& model = policy.model();
-  const at::Tensor hidden = model.forward(view.micro().input())
-                                .index_select(0, view.select_rows(view.micro().row_hidden()));
+  const ComputedPack& pack = view.micro().computed(model);
+  const at::Tensor hidden =
+      model.forward(pack.input).index_select(0, view.select_rows(pack.row_hidden));
   return at::matmul(hidden, model.head_weight().t()).to(at::kFloat);
 }
 

@@ -62,9 +62,12 @@ uint64_t stamp_of(const SegmentTokens& cut) {
 }
 
 // Runs the frozen weights over a pack and returns the sum of each segment, [S] on the device.
-at::Tensor sums_of(Model& model, int64_t head_mb, const BatchInfo& info, PackedBatch pack) {
+at::Tensor sums_of(Model& model, int64_t head_mb, BatchInfo info, PackedBatch pack) {
+  // A stored value must not depend on the setting: only in fp32 on a CPU has folding no effect on
+  // its bits.
+  if (!model.device().is_cpu() || model.compute_type() != at::kFloat) info.fold = {};
   const auto micro = std::make_shared<MicroBatch>(
-      std::move(pack), std::make_shared<const BatchInfo>(info), /*index=*/0);
+      std::move(pack), std::make_shared<const BatchInfo>(std::move(info)), /*index=*/0);
   return micro->all().sum(micro->token_logprob(model, head_mb));
 }
 

@@ -11,6 +11,7 @@
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/train/batch.h"
+#include "core/train/computed_pack.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 
@@ -19,14 +20,12 @@ namespace {
 
 constexpr const char* kName = "score.weight";  // as classifiers of transformers call it
 
-// The slots of the last tokens of a view's segments, [n] int64.
-at::Tensor last_slots(const View& view) {
-  const std::vector<int32_t>& borders = view.micro().input().cu_seqlens;
-  std::vector<int64_t> slots;
-  for (const int64_t s : view.rows().segments) {
-    slots.push_back(borders[static_cast<size_t>(s) + 1] - 1);
-  }
-  return on_device(int64_tensor(slots), view.micro().device());
+// The computed last tokens of a view's segments, [n] int64.
+at::Tensor last_tokens(const View& view, const Model& model) {
+  const std::vector<int64_t>& last = view.micro().computed(model).last_token;
+  std::vector<int64_t> tokens;
+  for (const int64_t s : view.rows().segments) tokens.push_back(last[static_cast<size_t>(s)]);
+  return on_device(int64_tensor(tokens), view.micro().device());
 }
 
 }  // namespace
@@ -44,8 +43,9 @@ at::Tensor& Scorer::weight() {
 
 at::Tensor Scorer::score(const View& view) {
   if (const auto& stand_in = policy_->stand_in()) return stand_in->score(view);
-  const at::Tensor hidden = view.micro().hidden(policy_->model());
-  const at::Tensor last = at::index_select(hidden, 0, last_slots(view)).to(at::kFloat);
+  Model& model = policy_->model();
+  const at::Tensor hidden = view.micro().hidden(model);
+  const at::Tensor last = at::index_select(hidden, 0, last_tokens(view, model)).to(at::kFloat);
   return at::matmul(last, weight().select(0, 0));
 }
 

@@ -139,10 +139,31 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   return result;
 }
 
+FoldSettings read_fold(const Json& batch) {
+  const auto value = [&](const char* name) {
+    const Json* given = batch.find(name);
+    return given == nullptr ? default_value(std::string("batch.") + name) : *given;
+  };
+  FoldSettings fold;
+  const Json mode = value("fold");
+  fold.mode = mode.is_string() ? FoldMode::kAuto
+              : mode.as_bool() ? FoldMode::kAlways
+                               : FoldMode::kNever;
+  fold.min_run = value("fold_min").as_int();
+  const std::string weight = value("fold_weight").as_string();
+  fold.rows = weight == "branch_mean" ? SharedRows::kBranchMean
+              : weight == "own_once"  ? SharedRows::kOwnOnce
+                                      : SharedRows::kPerSample;
+  return fold;
+}
+
 BatchSizes config_sizes(lua_State* L) {
   BatchSizes sizes;
   sizes.tokens = config_whole(L, "batch.tokens");
   sizes.max_tokens = config_whole(L, "batch.max_tokens");
+  const Json* batch = recipe_context(L).config.find("batch");
+  sizes.fold = read_fold(batch == nullptr ? Json::object() : *batch);
+  sizes.fold.max_tokens = sizes.max_tokens;
   return sizes;
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/config/config_field.h"
 #include "core/data/packs/data_set.h"
+#include "core/prefix/fold_settings.h"
 #include "lua/bind/data_handle.h"
 
 namespace xrun {
@@ -32,7 +33,11 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
 struct BatchSizes {
   int64_t tokens = 0;                    // of a step made of windows; 0: its units are rows
   int64_t max_tokens = kMaxMicroTokens;  // of a micro-batch
+  FoldSettings fold = {};
 };
+
+// Reads fold, fold_min and fold_weight of a `batch` table, whose fields are checked.
+FoldSettings read_fold(const Json& batch);
 
 // The configuration's `batch`.
 BatchSizes config_sizes(lua_State* L);

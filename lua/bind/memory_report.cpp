@@ -34,9 +34,12 @@ struct StepSizes {
 void add_step(const StepLoop& loop, int64_t step, StepSizes& sizes) {
   for (const StepSource& source : loop.sources) {
     const DataSet& set = source.data->set;
-    for (const PackedBatch& pack : set.pack(set.step_units(source.plan, step), loop.max_tokens)) {
-      sizes.tokens = std::max(sizes.tokens, pack.token_count());
-      sizes.loss_rows = std::max(sizes.loss_rows, pack.rows.size());
+    const PackLimits limits = pack_limits(loop.max_tokens, loop.fold);
+    for (const PackedBatch& pack : set.pack(set.step_units(source.plan, step), limits)) {
+      const std::optional<FoldedPack> fold = fold_where_it_pays(pack, loop.fold);
+      sizes.tokens = std::max(sizes.tokens, fold ? fold->token_count() : pack.token_count());
+      sizes.loss_rows =
+          std::max(sizes.loss_rows, fold ? std::ssize(fold->edge_target) : pack.rows.size());
     }
   }
 }
@@ -52,7 +55,8 @@ StepLengths lengths_of(const StepLoop& loop, int64_t step) {
     const DataSet& set = source.data->set;
     std::vector<int64_t> tokens;
     for (const int64_t unit : set.step_units(source.plan, step)) {
-      tokens.push_back(set.unit_tokens(unit));
+      // A unit that fits folded alone may have more tokens.
+      tokens.push_back(std::min(set.unit_tokens(unit), loop.max_tokens));
     }
     const auto packs = best_fit_decreasing(tokens, loop.max_tokens);
     lengths.micros += std::ssize(packs);

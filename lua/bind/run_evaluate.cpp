@@ -205,7 +205,8 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   options.device = run.device();
   const BatchSizes sizes = run.sizes().value_or(config_sizes(L));
   const DataSet set = cuts_windows(data.set.kind(), sizes) ? windows_of(data, sizes) : data.set;
-  set.check_fits(sizes.max_tokens);
+  options.fold = sizes.fold;
+  set.check_fits(pack_limits(sizes.max_tokens, sizes.fold));
   try {
     return evaluate(set, sizes.max_tokens, objective, options);
   } catch (const NonFiniteLoss& error) {

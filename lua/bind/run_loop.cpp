@@ -21,9 +21,10 @@ constexpr const char* kStoppingStep =
     "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
 
 std::shared_ptr<Batch> next_batch(const StepSource& source, const LoopBody& body,
-                                  int64_t max_tokens, c10::Device device) {
+                                  const StepLoop& loop, c10::Device device) {
   const DataHandle& data = *source.data;
   BatchInfo info;
+  info.fold = loop.fold;
   info.step = body.step;
   info.phase_step = body.phase_step;
   info.total_steps = body.phase_steps;
@@ -31,7 +32,7 @@ std::shared_ptr<Batch> next_batch(const StepSource& source, const LoopBody& body
   info.max_length = data.max_length;
   info.device = device;
   return data_batch(data.set, *data.extra, data.set.step_units(source.plan, body.phase_step),
-                    max_tokens, std::move(info));
+                    loop.max_tokens, std::move(info));
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
-  for (const StepSource& source : loop.sources) source.data->set.check_fits(loop.max_tokens);
+  for (const StepSource& source : loop.sources) source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
   // With a given number of steps the stream continues past the last one.
@@ -98,6 +99,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   const PhasePlan plan = phase_plan_of(loop);
   plan_memory(loop);
   check_disk(loop);
+  check_folding(loop);
   loop.phase = phases_++;
   loop.begun = true;
   report(loop);
@@ -179,12 +181,13 @@ std::vector<PackedBatch> RunLoop::packs(const StepLoop& loop, int64_t step, size
   const LoopBody body = body_at(loop, step);
   const StepSource& from = loop.sources.at(source);
   const DataSet& set = from.data->set;
-  return set.pack(set.step_units(from.plan, body.phase_step), loop.max_tokens);
+  return set.pack(set.step_units(from.plan, body.phase_step),
+                  pack_limits(loop.max_tokens, loop.fold));
 }
 
 std::shared_ptr<Batch> RunLoop::make_batch(const StepLoop& loop, int64_t step,
                                            size_t source) const {
-  return next_batch(loop.sources.at(source), body_at(loop, step), loop.max_tokens, device());
+  return next_batch(loop.sources.at(source), body_at(loop, step), loop, device());
 }
 
 std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
@@ -202,7 +205,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   body_tokens_ = 0;
   last_train_.clear();
   for (StepSource& source : loop.sources) {
-    source.batch = next_batch(source, *body, loop.max_tokens, device());
+    source.batch = next_batch(source, *body, loop, device());
   }
   return body;
 }

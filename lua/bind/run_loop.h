@@ -36,6 +36,7 @@ struct StepLoop {
   std::vector<StepSource> sources;
   int64_t steps = 0;
   int64_t max_tokens = 0;
+  FoldSettings fold = {};
   int64_t phase = 0;
   int64_t first_step = 0;  // bodies of the run before its first one
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
@@ -101,6 +102,9 @@ class RunLoop {
   // The batch sizes of the latest loop; nothing before one.
   const std::optional<BatchSizes>& sizes() const { return sizes_; }
   void set_sizes(const BatchSizes& sizes) { sizes_ = sizes; }
+  // Returns the settings under which this run folds: as a resumed run did, and not by "auto" where
+  // an adapter has dropout, which is reported.
+  FoldSettings fold_of_run(FoldSettings fold);
   // Writes ledger.json again and prints the new part if sets were opened since the last time.
   void write_ledger();
   void log(const Metrics& metrics);
@@ -128,6 +132,7 @@ class RunLoop {
   void check_disk(const StepLoop& loop);
   void report_resume(const StepLoop& loop);
   void measure_peak();
+  void check_folding(const StepLoop& loop);
   void load_weights();
   void measure_memory();
   void report_body_copy();
@@ -150,6 +155,7 @@ class RunLoop {
   bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
+  std::string fold_text_;  // of the opening report; "": nothing is folded
   std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one
 };
 

@@ -91,6 +91,7 @@ void RunLoop::report(const StepLoop& loop) {
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));
   }
+  if (!fold_text_.empty()) report.facts.emplace_back("folds", fold_text_);
   if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
   if (!session_.previews()) report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices.lines);

@@ -8,7 +8,9 @@
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
+#include "core/model/weights/hf_config.h"
 #include "core/train/batch.h"
+#include "core/train/computed_pack.h"
 #include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/paused_run.h"
@@ -25,8 +27,11 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
   int64_t pairs = 0;
   for (const StepSource& source : loop.sources) {
     const DataHandle& data = *source.data;
-    const InspectedSource from{data.set, *data.policy->tokenizer(), recipe, data.name, step,
-                               end,      loop.max_tokens,           pairs};
+    InspectedSource from{data.set, *data.policy->tokenizer(), recipe, data.name, step,
+                         end,      loop.max_tokens,           pairs,  loop.fold};
+    from.segment_key = [config = read_model_config(data.policy->dir())](const PackedBatch& pack) {
+      return frequency_classes(pack, config);
+    };
     sets.push_back(inspect_step(from, source.plan, step - loop.first_step, rows));
     pairs += sets.back().units;
   }

@@ -126,6 +126,43 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
   return segment;
 }
 
+constexpr size_t kNodeText = 24;  // tokens at the beginning of a node
+
+std::string end_name(const InspectedSource& source, const PackedBatch& pack, size_t s) {
+  const std::string side = side_name(pack.side[s]);
+  return fmt::format("{}{}{}", side, side.empty() ? "" : " ", source.set.location(pack.row_id[s]));
+}
+
+std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const PackedBatch& pack,
+                                            const std::vector<InspectedSegment*>& shown,
+                                            TokenPieces& pieces) {
+  const auto key = source.segment_key ? source.segment_key(pack) : std::vector<int64_t>();
+  std::optional<FoldedPack> tree = fold_where_it_pays(pack, source.fold, key);
+  if (!tree) return std::nullopt;
+  InspectedFold fold;
+  for (size_t s = 0; s < shown.size(); ++s) {
+    if (shown[s] == nullptr) continue;
+    fold.flat_of.insert(fold.flat_of.end(), tree->flat_of.begin() + pack.cu_seqlens[s],
+                        tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
+  }
+  for (size_t n = 0; n < tree->parent.size(); ++n) {
+    InspectedFold::Node& node = fold.nodes.emplace_back();
+    const auto begin = static_cast<size_t>(tree->node_begin[n]);
+    const auto end = static_cast<size_t>(tree->node_begin[n + 1]);
+    node.tokens = static_cast<int64_t>(end - begin);
+    node.samples = tree->samples[n];
+    for (size_t t = begin; t < std::min(end, begin + kNodeText); ++t) {
+      node.text += pieces.token(tree->tokens[t]).bytes;
+    }
+    node.text = shown_text(node.text, Blanks::kBreaksMarked);
+  }
+  for (size_t s = 0; s < tree->leaf.size(); ++s) {
+    fold.nodes[static_cast<size_t>(tree->leaf[s])].ends.push_back(end_name(source, pack, s));
+  }
+  fold.tree = std::move(*tree);
+  return fold;
+}
+
 // Reads the rows of all shown segments once.
 void trace_segments(const InspectedSource& source, InspectedStep& step) {
   std::map<int64_t, size_t> index;  // of a row in `rows`
@@ -204,6 +241,8 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
       fill_tokens(*shown_segments[s], packed, s, pieces);
     }
     pack.left_out = static_cast<int64_t>(count - pack.segments.size());
+    pack.fold = inspected_fold(source, packed, shown_segments, pieces);
+    step.computed += pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     fill_weights(packed, shown_segments);
     if (!pack.segments.empty()) step.packs.push_back(std::move(pack));
   }
@@ -214,7 +253,8 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
 InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
                            int64_t rows) {
   const std::vector<int64_t> units = source.set.step_units(plan, plan_step);
-  return inspect_step(source, units, source.set.pack(units, source.max_tokens), rows);
+  const PackLimits limits = pack_limits(source.max_tokens, source.fold);
+  return inspect_step(source, units, source.set.pack(units, limits), rows);
 }
 
 const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s) {

@@ -2,6 +2,7 @@
 // The packs of a step as they will train: plain values, and their forms as text, JSON and a page.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "core/console/terminal/console.h"
 #include "core/data/packs/data_set.h"
 #include "core/data/packs/packed_batch.h"
+#include "core/prefix/fold_settings.h"
 
 namespace xrun {
 
@@ -54,11 +56,24 @@ struct InspectedSegment {
 };
 const char* side_name(int8_t side);  // "chosen", "rejected", ""
 
+// The tree of a folded pack.
+struct InspectedFold {
+  FoldedPack tree;
+  std::vector<int32_t> flat_of;  // the slot of each shown token, segments end to end
+  struct Node {
+    int64_t tokens = 0, samples = 0;
+    std::string text;               // its beginning
+    std::vector<std::string> ends;  // the segments that end in it: "chosen pairs.jsonl:17"
+  };
+  std::vector<Node> nodes;  // as tree.parent
+};
+
 struct InspectedPack {
   int64_t index = 0;                // in the step
   int64_t tokens = 0, targets = 0;  // of the pack, shown or not
   int64_t left_out = 0;             // segments that are not shown
   std::vector<InspectedSegment> segments;
+  std::optional<InspectedFold> fold;  // nullopt: every token is computed
 };
 
 // Returns the rejected side after segment s; nullptr if s is not the chosen side of a pair.
@@ -75,6 +90,7 @@ struct InspectedStep {
   std::string unit_name;                            // "pair"
   int64_t max_tokens = 0;                           // that a pack may have
   int64_t pack_count = 0, tokens = 0, targets = 0;  // of the whole step, shown or not
+  int64_t computed = 0;                             // tokens after folding
   std::vector<InspectedPack> packs;                 // those with something to show
   Ledger ledger;                                    // of the set
 };
@@ -86,6 +102,9 @@ struct InspectedSource {
   std::string recipe, data;
   int64_t step = 0, steps = 0, max_tokens = 0;
   int64_t first_pair = 0;  // pairs of earlier sets of the step
+  FoldSettings fold = {};
+  // Segments of a pack that may share tokens, as FoldOptions::segment_key; empty: all.
+  std::function<std::vector<int64_t>(const PackedBatch&)> segment_key = {};
 };
 
 // Returns the values of the packs that `set` made of `units`. `rows` limits the units shown to the
@@ -99,6 +118,10 @@ InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, 
 
 // Returns the length of the common prefix of two segments, equal in id, target and weight.
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
+
+// Draws a tree, a line per node of at most `width` columns: "├─ 1,024 tokens x2: <|im_start|>...".
+// Sequences that share nothing are counted in one line.
+std::vector<std::string> fold_tree_lines(const InspectedFold& fold, int width);
 
 struct PackTextStyle {
   ColorDepth colors = ColorDepth::kNone;
@@ -118,7 +141,8 @@ std::string step_text(const InspectedStep& step, const PackTextStyle& style);
 // entry of rows per segment: {"file","line","side","pair"}, side "chosen", "rejected" or null, pair
 // or null; then "weight", "cut_tokens", "turns" [{"role","message", "begin"}] begin a token of the
 // segment. "left_out" counts the segments not shown; "logprobs": {"policy","reference"} has null
-// for unscored tokens.
+// for unscored tokens. A folded pack has "fold": {"tokens","position_ids","prev","end","flat_of"},
+// the computed tokens and, for every shown token, its index among them.
 Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 
 // Returns one self-contained page with search. Tokens are coloured by loss weight (palette.h),

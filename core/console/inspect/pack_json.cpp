@@ -44,6 +44,20 @@ Json number(const std::optional<float>& value) {
   return value ? Json(static_cast<double>(*value)) : Json();
 }
 
+Json whole_numbers(const std::vector<int32_t>& values) {
+  Json::Array list;
+  for (const int32_t value : values) list.emplace_back(int64_t{value});
+  return Json(std::move(list));
+}
+
+Json fold_json(const InspectedFold& fold) {
+  return Json(Json::Object{{"tokens", whole_numbers(fold.tree.tokens)},
+                           {"position_ids", whole_numbers(fold.tree.position_ids)},
+                           {"prev", whole_numbers(fold.tree.prev)},
+                           {"end", whole_numbers(fold.tree.end)},
+                           {"flat_of", whole_numbers(fold.flat_of)}});
+}
+
 bool any_logprob(const InspectedPack& pack, std::optional<float> InspectedToken::*field) {
   for (const InspectedSegment& segment : pack.segments) {
     for (const InspectedToken& token : segment.tokens) {
@@ -77,6 +91,7 @@ Json pack_json(const InspectedStep& step, const InspectedPack& pack) {
             return Json(static_cast<double>(t.weight));
           }));
   out.set("rows", Json(std::move(rows)));
+  if (pack.fold) out.set("fold", fold_json(*pack.fold));
   out.set("data", step.data);
   out.set("max_tokens", step.max_tokens);
   out.set("left_out", pack.left_out);

@@ -16,6 +16,8 @@ namespace xrun {
 namespace {
 
 inline constexpr const char* kPackPageStyle = R"css(
+.node { overflow: hidden; white-space: nowrap; font-size: 0.8em; background: #8882; margin-top: 2px; }
+.node.shared { background: #4a90d966; }
 .bar { position: sticky; top: 0; background: var(--paper); padding: .5rem 0; z-index: 2; }
 .bar input { font: inherit; padding: .25rem .5rem; width: 18rem; max-width: 60%;
   color: var(--text); background: var(--panel); border: 1px solid var(--edge); }
@@ -204,6 +206,7 @@ class PageWriter {
         "trained</summary>\n",
         pack.index, count_text(pack.tokens), count_text(step.max_tokens), fill,
         count_text(pack.targets));
+    if (pack.fold) fold(pack, *pack.fold);
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];
       const InspectedSegment* const rejected = rejected_behind(pack, s);
@@ -211,6 +214,28 @@ class PageWriter {
       s += rejected != nullptr ? 2 : 1;
     }
     if (pack.left_out > 0) add("<p>{} not shown</p>\n", counted(pack.left_out, "segment"));
+    add("</details>\n");
+  }
+
+  // The tree of a folded pack: a bar per node, as long as its tokens, at its position on the path.
+  void fold(const InspectedPack& pack, const InspectedFold& fold) {
+    add("<details class=\"fold\"><summary>folded {:.1f}x: {} tokens computed as {}</summary>\n",
+        fold.tree.ratio(), count_text(pack.tokens), count_text(fold.tree.token_count()));
+    const auto& position = fold.tree.position_ids;
+    const double longest =
+        position.empty() ? 1 : 1.0 + *std::max_element(position.begin(), position.end());
+    for (size_t n = 0; n < fold.nodes.size(); ++n) {
+      const InspectedFold::Node& node = fold.nodes[n];
+      const auto begin = static_cast<size_t>(fold.tree.node_begin[n]);
+      std::string ends;
+      for (const std::string& end : node.ends) ends += (ends.empty() ? "" : ", ") + end;
+      add("<div class=\"node{}\" style=\"margin-left:{:.2f}%;width:{:.2f}%\" title=\"{}\">{}{} "
+          "<span class=\"dim\">{}</span></div>\n",
+          node.samples > 1 ? " shared" : "", 100 * position[begin] / longest,
+          100 * static_cast<double>(node.tokens) / longest, escaped(ends), count_text(node.tokens),
+          node.samples > 1 ? fmt::format(" x{}", node.samples) : std::string(),
+          html_escape(node.text));
+    }
     add("</details>\n");
   }
 

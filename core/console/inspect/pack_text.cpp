@@ -90,6 +90,13 @@ class StepWriter {
            count_text(pack.targets) + " trained", counted(segments, "segment"),
            pack.left_out > 0 ? count_text(pack.left_out) + " not shown" : ""},
           "1");
+    if (!pack.fold) return;
+    facts({fmt::format("folded {:.1f}x: {} tokens computed as {}", pack.fold->tree.ratio(),
+                       count_text(pack.tokens), count_text(pack.fold->tree.token_count()))},
+          nullptr);
+    for (const std::string& line : fold_tree_lines(*pack.fold, style_.width)) {
+      print(paint(line, "2"));
+    }
   }
 
   // Writes the segment at s, or the pair that begins there; returns how many segments that were.

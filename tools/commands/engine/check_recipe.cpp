@@ -85,7 +85,7 @@ Finding source_finding(const SourceLedger& source) {
 std::optional<Finding> fit_finding(const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     try {
-      source.data->set.check_fits(loop.max_tokens);
+      source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
     } catch (const Interrupted&) {
       throw;  // an Error too, but not a finding
     } catch (const Error& error) {

@@ -143,6 +143,7 @@ void score(Preview& preview, const StepSource& source, const LoopPause& pause, i
   info.step = step;
   info.unit = unit_of_rows(source.data->set.kind());
   info.max_tokens = pause.loop->max_tokens;
+  info.fold = pause.loop->fold;
   info.device = pause.run->device();
   for (InspectedPack& pack : shown.packs) {
     const PackedBatch& packed = packs[static_cast<size_t>(pack.index)];

@@ -1,0 +1,69 @@
+// A tree in text. A node begins where its parent ends; children follow their parent, as in the
+// folded pack.
+//   ├─ 1,024 tokens x2: <|im_start|>system
+//   │  ├─ 128 tokens: Paris. (chosen pairs.jsonl:17)
+
+#include "core/base/strings.h"
+#include "core/console/inspect/inspected_pack.h"
+#include "core/console/terminal/text_width.h"
+
+namespace xrun {
+
+namespace {
+
+class TreeWriter {
+ public:
+  TreeWriter(const InspectedFold& fold, int width)
+      : fold_(fold), width_(width), children_(fold.nodes.size()) {
+    for (size_t n = 0; n < fold.nodes.size(); ++n) {
+      const int32_t parent = fold.tree.parent[n];
+      (parent < 0 ? roots_ : children_[static_cast<size_t>(parent)]).push_back(n);
+    }
+  }
+
+  std::vector<std::string> write() {
+    std::vector<size_t> shared;
+    for (const size_t root : roots_) {
+      if (fold_.nodes[root].samples > 1) shared.push_back(root);
+    }
+    const size_t alone = roots_.size() - shared.size();
+    for (size_t i = 0; i < shared.size(); ++i) {
+      add(shared[i], "", alone == 0 && i + 1 == shared.size());
+    }
+    if (alone > 0) {
+      lines_.push_back(fmt::format("└─ {} that shares nothing",
+                                   counted(static_cast<int64_t>(alone), "sequence")));
+      if (alone > 1) lines_.back() = fmt::format("└─ {} sequences that share nothing", alone);
+    }
+    return std::move(lines_);
+  }
+
+ private:
+  void add(size_t n, const std::string& indent, bool last) {
+    const InspectedFold::Node& node = fold_.nodes[n];
+    std::string line = indent + (last ? "└─ " : "├─ ") + counted(node.tokens, "token");
+    if (node.samples > 1) line += fmt::format(" x{}", node.samples);
+    std::string ends;
+    for (const std::string& end : node.ends) ends += (ends.empty() ? "" : ", ") + end;
+    line += ends.empty() ? ": " + node.text : fmt::format(" ({}): {}", ends, node.text);
+    lines_.push_back(cut_to_width(line, width_));
+    const std::vector<size_t>& below = children_[n];
+    for (size_t i = 0; i < below.size(); ++i) {
+      add(below[i], indent + (last ? "   " : "│  "), i + 1 == below.size());
+    }
+  }
+
+  const InspectedFold& fold_;
+  int width_;
+  std::vector<std::vector<size_t>> children_;
+  std::vector<size_t> roots_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+std::vector<std::string> fold_tree_lines(const InspectedFold& fold, int width) {
+  return TreeWriter(fold, width).write();
+}
+
+}  // namespace xrun

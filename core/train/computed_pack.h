@@ -1,0 +1,42 @@
+#pragma once
+// The tokens that a model computes for a micro-batch: those of the pack, or of its folded tree.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/model/model.h"
+#include "core/prefix/fold_settings.h"
+
+namespace xrun {
+
+struct ModelConfig;
+struct PackedBatch;
+
+// C computed tokens: T without folding. Index tensors are on the micro-batch's device.
+struct ComputedPack {
+  PackInput input;                         // on the host
+  std::shared_ptr<const FoldedPack> fold;  // null: every token of the pack is computed
+  at::Tensor row_hidden;                   // [R] int64, the computed token that predicts a loss row
+  // The distinct predictions: pairs of a computed token and a target. Undefined without folding,
+  // where every loss row is one.
+  at::Tensor edge_hidden, edge_target;  // [E] int64
+  at::Tensor row_edge;                  // [R] int64
+  at::Tensor multiplicity;              // [C] float32, sequences that share a token; undefined: 1
+  std::vector<int64_t> last_token;      // [S], the computed last token of each segment
+
+  int64_t token_count() const { return input.tokens.size(0); }
+};
+
+// Classes of a pack's segments, [S]: equal where a model turns them by the same rotary frequencies.
+// Empty if all are equal.
+std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfig& config);
+
+// Returns the pack folded under `settings`, or as it is where folding is off or does not pay. Only
+// segments of one class share tokens: the frequencies of a class give them the same hidden states.
+ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
+                           const std::vector<int64_t>& classes, c10::Device device);
+
+}  // namespace xrun

@@ -1,0 +1,51 @@
+// difference[t] = max_d |folded[flat_of[t], d] - whole[t, d]| / max(1, max_d |whole[t, d]|). Hidden
+// states rather than log-probs, so that an error in a token that is not trained shows too.
+
+#include "core/train/fold_check.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/index_select.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/data/packs/packed_batch.h"
+#include "core/model/model.h"
+#include "core/model/ops/device.h"
+#include "core/prefix/folded_pack.h"
+#include "core/train/computed_pack.h"
+#include "core/train/unit.h"
+
+namespace xrun {
+
+namespace {
+
+// Far above what the order of sums can change in fp32, far below any wrong token. Below fp32 the
+// rounding of thirty layers reaches some percent.
+constexpr double kMostFloat = 1e-4, kMostNarrow = 0.1;
+
+}  // namespace
+
+double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,
+                  const std::function<std::string(int64_t row)>& row_name) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor whole = model.forward(computed_whole(pack, model.device()).input).to(at::kFloat);
+  const at::Tensor flat_of = on_device(int64_tensor(folded.fold->flat_of), model.device());
+  const at::Tensor shared = model.forward(folded.input).to(at::kFloat).index_select(0, flat_of);
+  const at::Tensor difference =
+      shared.sub(whole).abs().amax(1).div(whole.abs().amax(1).clamp_min(1)).cpu();
+  const double largest = difference.max().item<double>();
+  const double most = model.compute_type() == at::kFloat ? kMostFloat : kMostNarrow;
+  if (largest <= most) return largest;
+  const auto token = static_cast<int32_t>(difference.argmax().item<int64_t>());
+  const auto& cu = pack.cu_seqlens;
+  const auto s =
+      static_cast<size_t>(std::upper_bound(cu.begin(), cu.end(), token) - cu.begin()) - 1;
+  throw Error(
+      fmt::format("{}: folding changes the hidden state of token {} by {:.2g}, wanted at most "
+                  "{:.0e}: this is a "
+                  "defect of xrun, please report it; --set batch.fold=false trains without folding",
+                  row_name(pack.row_id[s]), token - cu[s], largest, most));
+}
+
+}  // namespace xrun

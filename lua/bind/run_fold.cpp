@@ -1,0 +1,98 @@
+// Folding of a run, in run.json: {"fold": {"mode", "min_run", "min_ratio", "ratio", "deviation"}}.
+// A resume keeps mode, min_run and min_ratio, since they decide which tokens share a micro-batch.
+
+#include "core/base/strings.h"
+#include "core/model/model.h"
+#include "core/model/ops/rope.h"
+#include "core/model/weights/adapter.h"
+#include "core/model/weights/hf_config.h"
+#include "core/train/computed_pack.h"
+#include "core/train/fold_check.h"
+#include "lua/bind/run_loop.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kFold = "fold";
+constexpr const char* kModes[] = {"never", "auto", "always"};
+
+// The dropout of the adapters that a run trains, as far as it is known before the weights load.
+double adapter_dropout(const std::vector<std::shared_ptr<Policy>>& policies) {
+  double most = 0;
+  for (const auto& policy : policies) {
+    if (policy->options().lora) most = std::max(most, policy->options().lora->dropout);
+    if (!policy->loaded() || !policy->model().adapter()) continue;
+    most = std::max(most, policy->model().adapter()->options.dropout);
+  }
+  return most;
+}
+
+Json to_json(const FoldSettings& fold) {
+  return Json(Json::Object{{"mode", kModes[static_cast<size_t>(fold.mode)]},
+                           {"min_run", fold.min_run},
+                           {"min_ratio", fold.min_ratio}});
+}
+
+// Tokens of a step's packs, and those of them that are computed.
+struct StepTokens {
+  int64_t logical = 0, computed = 0;
+  std::shared_ptr<MicroBatch> folded;  // the first one that is; null: none
+};
+
+}  // namespace
+
+FoldSettings RunLoop::fold_of_run(FoldSettings fold) {
+  const Json* known = run_->dir().resuming() ? run_->dir().record().find(kFold) : nullptr;
+  if (known != nullptr && known->is_object()) {
+    // batch.fold itself is compared by the resume, as the whole configuration is.
+    if (const Json* ratio = known->find("min_ratio")) fold.min_ratio = ratio->as_double();
+  }
+  if (fold.mode == FoldMode::kAuto && adapter_dropout(policies_) > 0) {
+    fold.mode = FoldMode::kNever;
+    session_.notices.add(
+        "shared prefixes are not folded: with lora.dropout each sequence draws a dropout mask, a "
+        "folded prefix one for all; --set batch.fold=true folds, --set lora.dropout=0 loses "
+        "nothing");
+  }
+  for (const auto& policy : policies_) {
+    const ModelConfig config = read_model_config(policy->dir());
+    if (config.positions != Positions::kRotary || !rope_by_length(config.rope)) continue;
+    fold.length_class = [rope = config.rope](int64_t n) { return rope_length_class(rope, n); };
+  }
+  run_->dir().record().set(kFold, to_json(fold));
+  return fold;
+}
+
+// Compares the first folded pack with its separate sequences, once for each loop.
+void RunLoop::check_folding(const StepLoop& loop) {
+  fold_text_.clear();
+  const bool done = loop.steps <= run_->resume_step() - run_->step();  // a resume skips the loop
+  if (!loop.fold.folds() || session_.previews() || done) return;
+  StepTokens tokens;
+  for (size_t i = 0; i < loop.sources.size(); ++i) {
+    const StepSource& source = loop.sources[i];
+    if (source.data->policy == nullptr) continue;
+    const Model& model = source.data->policy->model();
+    for (const auto& micro : make_batch(loop, loop.first_step, i)->micros()) {
+      const ComputedPack& computed = micro->computed(model);
+      tokens.logical += micro->token_count();
+      tokens.computed += computed.token_count();
+      if (computed.fold == nullptr || tokens.folded) continue;
+      tokens.folded = micro;
+    }
+  }
+  if (!tokens.folded) return;
+  Model& model = loop.sources.front().data->policy->model();
+  const double deviation = check_fold(model, tokens.folded->pack(), tokens.folded->computed(model),
+                                      [&](int64_t row) { return tokens.folded->row_name(row); });
+  const double ratio = static_cast<double>(tokens.logical) / static_cast<double>(tokens.computed);
+  fold_text_ = fmt::format("{:.1f}x: {} tokens computed as {} in the first step", ratio,
+                           count_text(tokens.logical), count_text(tokens.computed));
+  Json record = to_json(loop.fold);
+  record.set("ratio", ratio);
+  record.set("deviation", deviation);
+  run_->dir().record().set(kFold, std::move(record));
+}
+
+}  // namespace xrun
