@@ -173,4 +173,10 @@ std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
   return weights;
 }
 
+PrefixBreak prefix_break(std::span<const int32_t> a, std::span<const int32_t> b) {
+  const size_t position = at(common_prefix(a, b));
+  return {static_cast<int64_t>(position), position < a.size() ? a[position] : -1,
+          position < b.size() ? b[position] : -1};
+}
+
 }  // namespace xrun

@@ -3,6 +3,7 @@
 // which stays as it is.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/data/packs/packed_batch.h"
@@ -66,5 +67,13 @@ enum class SharedRows {
 
 // Returns [R] the batch's weights of loss rows under a policy.
 std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows policy);
+
+// The first position at which two segments differ: the reason why they share no more.
+struct PrefixBreak {
+  int64_t position = 0;  // tokens that both share
+  int32_t token_a = -1;  // the token of each there; -1: the segment has ended
+  int32_t token_b = -1;
+};
+PrefixBreak prefix_break(std::span<const int32_t> a, std::span<const int32_t> b);
 
 }  // namespace xrun

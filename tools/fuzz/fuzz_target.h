@@ -18,6 +18,7 @@ struct FuzzTarget {
 void fuzz_cache_open(std::string_view input);       // edits of a cache's files
 void fuzz_data_rows(std::string_view input);        // a letter that names a format, and a file
 void fuzz_jinja(std::string_view input);            // a template's source, 0, messages as JSON
+void fuzz_prefix_tree(std::string_view input);      // a letter that names a function, and lists
 void fuzz_tokenizer_bytes(std::string_view input);  // a letter that names a tokenizer, and text
 void fuzz_tokenizer_json(std::string_view input);   // a tokenizer.json
 
@@ -25,6 +26,7 @@ inline constexpr FuzzTarget kFuzzTargets[] = {
     {"cache_open", fuzz_cache_open},
     {"data_rows", fuzz_data_rows},
     {"jinja", fuzz_jinja},
+    {"prefix_tree", fuzz_prefix_tree},
     {"tokenizer_bytes", fuzz_tokenizer_bytes},
     {"tokenizer_json", fuzz_tokenizer_json},
 };

@@ -154,32 +154,37 @@ struct Plan {
   int64_t tokens = 0;  // of all packs
 };
 
-// Packs of items that fit alone. Parts of one cluster in one pack may compute a little more than
-// their sum, where one breaks a shared run of the other into short ones; such a pack is divided.
+// Packs of items that fit alone.
 Plan place(const FoldedSizes& sizes, Items items, int64_t capacity) {
   for (std::vector<int64_t>& item : items) std::sort(item.begin(), item.end());
   std::sort(items.begin(), items.end());
   std::vector<int64_t> item_tokens;
   for (const std::vector<int64_t>& item : items) item_tokens.push_back(sizes.tokens(item));
   Plan plan;
-  const auto add = [&](std::vector<int64_t> pack) {
-    std::sort(pack.begin(), pack.end());
-    plan.tokens += sizes.tokens(pack);
-    plan.packs.push_back(std::move(pack));
-  };
-  for (const std::vector<int64_t>& chosen : best_fit_decreasing(item_tokens, capacity)) {
-    std::vector<int64_t> pack;
+  const auto join = [&](std::span<const int64_t> chosen) {
+    std::vector<int64_t> units;
     for (const int64_t index : chosen) {
       const std::vector<int64_t>& item = items[static_cast<size_t>(index)];
-      std::vector<int64_t> joined = pack;
-      joined.insert(joined.end(), item.begin(), item.end());
-      if (!pack.empty() && sizes.tokens(joined) > capacity) {
-        add(std::move(pack));
-        joined = item;
-      }
-      pack = std::move(joined);
+      units.insert(units.end(), item.begin(), item.end());
     }
-    add(std::move(pack));
+    std::sort(units.begin(), units.end());
+    return units;
+  };
+  for (const std::vector<int64_t>& chosen : best_fit_decreasing(item_tokens, capacity)) {
+    // Parts of one cluster may compute a little more together than apart, where one breaks a shared
+    // run of another into short ones. Such a pack is divided.
+    for (std::span<const int64_t> rest = chosen; !rest.empty();) {
+      size_t count = rest.size();
+      std::vector<int64_t> units = join(rest);
+      int64_t tokens = sizes.tokens(units);
+      while (tokens > capacity) {
+        units = join(rest.first(--count));
+        tokens = sizes.tokens(units);
+      }
+      plan.tokens += tokens;
+      plan.packs.push_back(std::move(units));
+      rest = rest.subspan(count);
+    }
   }
   std::sort(plan.packs.begin(), plan.packs.end());
   return plan;

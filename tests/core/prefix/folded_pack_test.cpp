@@ -307,7 +307,8 @@ TEST(FoldedPack, HasTheFewestTokensThatMinRunAllows) {
     for (const int64_t min_run : {2, 3, 5}) {
       const FoldedPack fold = checked_fold(batch, {.min_run = min_run});
       for (size_t n = 0; n < fold.parent.size(); ++n) {
-        if (fold.samples[n] > 1) ASSERT_GE(fold.node_begin[n + 1] - fold.node_begin[n], min_run);
+        const int64_t run = fold.node_begin[n + 1] - fold.node_begin[n];
+        ASSERT_TRUE(fold.samples[n] == 1 || run >= min_run) << "seed " << seed;
       }
       const int64_t fewest = fewest_tokens(segments, min_run);
       if (fewest < 0) continue;
@@ -316,6 +317,17 @@ TEST(FoldedPack, HasTheFewestTokensThatMinRunAllows) {
     }
   }
   EXPECT_GT(compared, 300);
+}
+
+TEST(PrefixBreak, NamesPositionAndBothTokens) {
+  const auto broken = [](const Ids& a, const Ids& b) {
+    const PrefixBreak found = prefix_break(a, b);
+    return std::vector<int64_t>{found.position, found.token_a, found.token_b};
+  };
+  EXPECT_EQ(broken({1, 2, 3, 4}, {1, 2, 9, 4}), (std::vector<int64_t>{2, 3, 9}));
+  EXPECT_EQ(broken({1, 2}, {1, 2, 9}), (std::vector<int64_t>{2, -1, 9}));
+  EXPECT_EQ(broken({1, 2}, {1, 2}), (std::vector<int64_t>{2, -1, -1}));
+  EXPECT_EQ(broken({}, {5}), (std::vector<int64_t>{0, -1, 5}));
 }
 
 TEST(PrefixTrie, AcceptsEmptyLists) {

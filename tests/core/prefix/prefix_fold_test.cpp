@@ -1,0 +1,134 @@
+#include "core/prefix/prefix_fold.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun::prefix_fold_test {
+namespace {
+
+using List = std::vector<int64_t>;
+using Lists = std::vector<List>;
+
+// "[2,4)[0,2)F"
+std::string text_of(const TreeSlices& slices) {
+  std::string text;
+  for (size_t i = 0; i < slices.types.size(); ++i) {
+    const auto& [q0, q1] = slices.q_ranges[i];
+    const auto& [k0, k1] = slices.k_ranges[i];
+    text += fmt::format("[{},{})[{},{}){} ", q0, q1, k0, k1, slices.types[i] == "full" ? "F" : "C");
+  }
+  return text;
+}
+
+TEST(FoldSharedPrefix, GivesTheLayoutOfTheWorkedExample) {
+  const FoldedRollouts folded = fold_shared_prefix({{1, 2}, {{10, 11}, {20, 21, 22}}});
+  EXPECT_EQ(folded.input_ids, (List{1, 2, 10, 11, 20, 21, 22}));
+  EXPECT_EQ(folded.labels, (List{-100, -100, 11, -100, 21, 22, -100}));
+  EXPECT_EQ(folded.position_ids, (List{0, 1, 2, 3, 2, 3, 4}));
+  EXPECT_EQ(folded.node_lengths, (List{2, 2, 3}));
+  EXPECT_EQ(folded.sample_paths, (Lists{{0, 1}, {0, 2}}));
+  const TreeSlices slices = tree_slices(folded.node_lengths, folded.sample_paths);
+  EXPECT_EQ(text_of(slices), "[0,2)[0,2)C [2,4)[2,4)C [2,4)[0,2)F [4,7)[4,7)C [4,7)[0,2)F ");
+  EXPECT_EQ(slices.sample_token_ranges,
+            (std::vector<std::vector<TokenRange>>{{{0, 2}, {2, 4}}, {{0, 2}, {4, 7}}}));
+}
+
+TEST(FoldSharedPrefix, TakesASingleCompletion) {
+  const FoldedRollouts folded = fold_shared_prefix({{5, 6, 7}, {{8, 9}}});
+  EXPECT_EQ(folded.input_ids, (List{5, 6, 7, 8, 9}));
+  EXPECT_EQ(folded.labels, (List{-100, -100, -100, 9, -100}));
+  EXPECT_EQ(folded.position_ids, (List{0, 1, 2, 3, 4}));
+  EXPECT_EQ(folded.sample_paths, (Lists{{0, 1}}));
+}
+
+TEST(FoldSharedPrefix, AnEmptyPromptStaysAsANodeInNoPath) {
+  const FoldedRollouts folded = fold_shared_prefix({{}, {{1, 2, 3}, {4, 5}}});
+  EXPECT_EQ(folded.position_ids, (List{0, 1, 2, 0, 1}));
+  EXPECT_EQ(folded.labels, (List{2, 3, -100, 5, -100}));
+  EXPECT_EQ(folded.node_lengths, (List{0, 3, 2}));
+  EXPECT_EQ(folded.sample_paths, (Lists{{1}, {2}}));
+  EXPECT_EQ(text_of(tree_slices(folded.node_lengths, folded.sample_paths)),
+            "[0,3)[0,3)C [3,5)[3,5)C ");
+}
+
+TEST(FoldSharedPrefix, LeavesEqualCompletionsApart) {
+  const FoldedRollouts folded = fold_shared_prefix({{1}, {{7, 8}, {7, 8}}});
+  EXPECT_EQ(folded.input_ids, (List{1, 7, 8, 7, 8}));
+  EXPECT_EQ(folded.node_lengths, (List{1, 2, 2}));
+}
+
+TEST(FoldSharedPrefix, TakesAnIgnoreIndex) {
+  EXPECT_EQ(fold_shared_prefix({{1}, {{2, 3}, {4}}}, -1).labels, (List{-1, 3, -1, -1}));
+}
+
+TEST(FoldSharedPrefix, RefusesEmptyCompletions) {
+  EXPECT_EQ(error_of([] { fold_shared_prefix({{1, 2}, {}}); }),
+            "completions must be non-empty (need at least one rollout).");
+  EXPECT_EQ(error_of([] { fold_shared_prefix({{1, 2}, {{3}, {}}}); }),
+            "every completion must be non-empty.");
+}
+
+TEST(CollateGroups, TakesExactlyOneGroup) {
+  const std::vector<RolloutGroup> two(2, RolloutGroup{{1}, {{2, 3}}});
+  EXPECT_EQ(collate_groups(std::span(two).first(1)).input_ids, (List{1, 2, 3}));
+  EXPECT_EQ(error_of([&] { collate_groups(two); }),
+            "prefix_tree_collate_fn supports local_batch_size=1 only, got 2 groups.");
+  EXPECT_EQ(error_of([] { collate_groups({}); }),
+            "prefix_tree_collate_fn supports local_batch_size=1 only, got 0 groups.");
+}
+
+TEST(TreeSlices, EmitTheSquareOfASharedRootOnce) {
+  const Lists paths = {{0, 1}, {0, 2}};
+  EXPECT_EQ(text_of(tree_slices(List{4, 2, 3}, paths)),
+            "[0,4)[0,4)C [4,6)[4,6)C [4,6)[0,4)F [6,9)[6,9)C [6,9)[0,4)F ");
+}
+
+TEST(TreeSlices, TakeAnyDepth) {
+  const Lists paths = {{0, 1, 2}, {0, 1, 3}, {0, 4}, {0}};
+  const TreeSlices slices = tree_slices(List{1, 2, 3, 4, 5}, paths);
+  EXPECT_EQ(text_of(slices),
+            "[0,1)[0,1)C [1,3)[1,3)C [1,3)[0,1)F [3,6)[3,6)C [3,6)[0,1)F [3,6)[1,3)F "
+            "[6,10)[6,10)C [6,10)[0,1)F [6,10)[1,3)F [10,15)[10,15)C [10,15)[0,1)F ");
+  EXPECT_EQ(slices.sample_token_ranges[3], (std::vector<TokenRange>{{0, 1}}));
+}
+
+TEST(TreeSlices, OfEmptyNodesAreEmittedOncePerRange) {
+  const Lists paths = {{0, 1}, {0, 2}};
+  EXPECT_EQ(text_of(tree_slices(List{2, 0, 0}, paths)), "[0,2)[0,2)C [2,2)[2,2)C [2,2)[0,2)F ");
+}
+
+TEST(TreeSlices, NameFieldIndexAndValueOfBadInput) {
+  const auto error = [](const List& lengths, const Lists& paths) {
+    return error_of([&] { tree_slices(lengths, paths); });
+  };
+  EXPECT_EQ(error({1, -3}, {{0}}), "tree_slices: node_lengths[1] is -3, wanted at least 0");
+  EXPECT_EQ(error({int64_t{1} << 30, int64_t{1} << 30}, {{0}}),
+            "tree_slices: node_lengths[1] is 1073741824, behind 1073741824 tokens; the most is "
+            "2^31 - 1");
+  EXPECT_EQ(error({1}, {{0}, {}}), "tree_slices: sample_paths[1] has no nodes");
+  EXPECT_EQ(error({1, 2}, {{0, 2}}),
+            "tree_slices: sample_paths[0][1] is 2, node_lengths has 2 entries");
+  EXPECT_EQ(error({1, 2}, {{-1}}),
+            "tree_slices: sample_paths[0][0] is -1, node_lengths has 2 entries");
+  EXPECT_EQ(error({1, 2, 3}, {{0, 2}, {1, 2}}),
+            "tree_slices: sample_paths[1][1] is node 2, here below node 1 and before below node 0; "
+            "a node has one parent");
+  EXPECT_EQ(error({1, 2}, {{0, 1}, {1, 0}}),
+            "tree_slices: sample_paths[1][0] is node 1, here a root and before below node 0; a "
+            "node has one parent");
+  EXPECT_EQ(error({1, 2}, {{0, 1, 0}}),
+            "tree_slices: sample_paths[0][2] is node 0, here below node 1 and before a root; a "
+            "node has one parent");
+  EXPECT_EQ(error({1, 2}, {{0, 0}}),
+            "tree_slices: sample_paths[0][1] is node 0, here below node 0 and before a root; a "
+            "node has one parent");
+  List chain(6000), ones(6000, 1);
+  for (size_t n = 0; n < chain.size(); ++n) chain[n] = static_cast<int64_t>(n);
+  EXPECT_EQ(error(ones, {chain}), "tree_slices: 18003000 slices, the most is 16777216");
+}
+
+}  // namespace
+}  // namespace xrun::prefix_fold_test
