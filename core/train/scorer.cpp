@@ -24,6 +24,7 @@ at::Tensor last_slots(const View& view) {
   const std::vector<int32_t>& borders = view.micro().input().cu_seqlens;
   std::vector<int64_t> slots;
   for (const int64_t s : view.rows().segments) {
+    // The last token of the whole sequence has seen all of it, trained or not.
     slots.push_back(borders[static_cast<size_t>(s) + 1] - 1);
   }
   return on_device(int64_tensor(slots), view.micro().device());
@@ -45,6 +46,7 @@ at::Tensor& Scorer::weight() {
 at::Tensor Scorer::score(const View& view) {
   if (const auto& stand_in = policy_->stand_in()) return stand_in->score(view);
   const at::Tensor hidden = view.micro().hidden(policy_->model());
+  // fp32: a sum over D products in bf16 would leave two digits of a score.
   const at::Tensor last = at::index_select(hidden, 0, last_slots(view)).to(at::kFloat);
   return at::matmul(last, weight().select(0, 0));
 }
@@ -62,6 +64,7 @@ at::Tensor Scorer::score(Batch& batch) {
 std::vector<Parameter>& Scorer::parameters() {
   if (parameters_.empty()) {
     parameters_ = policy_->parameters();
+    // Last, so that the policy's weights keep their indices in the optimizer.
     parameters_.push_back({kName, weight()});
   }
   return parameters_;
