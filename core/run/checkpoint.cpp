@@ -21,6 +21,7 @@ constexpr std::string_view kTemporary = ".tmp_";
 constexpr std::string_view kRemoved = ".old_";
 
 std::optional<int64_t> step_of(const std::string& name) {
+  // At least seven digits: a folder that a user named step_1 is not ours.
   if (!name.starts_with(kStep) || name.size() < kStep.size() + 7) return std::nullopt;
   int64_t step = 0;
   const char* end = name.data() + name.size();
@@ -43,6 +44,7 @@ std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
   std::vector<int64_t> found;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
     const auto step = step_of(entry.path().filename().string());
+    // The manifest is written last, so a folder with one is whole.
     if (step && std::filesystem::exists(entry.path() / kCheckpointManifest)) found.push_back(*step);
   }
   std::sort(found.begin(), found.end());
@@ -54,6 +56,7 @@ std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
 std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
   if (!std::filesystem::exists(dir / "latest")) return std::nullopt;
   std::string name = read_file(dir / "latest", 4096);
+  // An editor may have touched the file.
   while (!name.empty() && name.back() == '\n') name.pop_back();
   const auto step = step_of(name);
   return step && std::filesystem::exists(dir / name) ? step : std::nullopt;
@@ -69,6 +72,7 @@ std::string join(const std::vector<std::string>& names) {
 
 std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoints) {
   if (!std::filesystem::is_directory(checkpoints)) return std::nullopt;
+  // `latest` first: after a step was undone, a higher number may remain for a moment.
   if (const auto marked = marked_step(checkpoints)) return marked;
   const std::vector<int64_t> whole = steps_in(checkpoints);
   return whole.empty() ? std::nullopt : std::optional(whole.back());
@@ -92,6 +96,7 @@ void Checkpoint::restore(const SavedObjects& objects) const {
   std::vector<std::string> given;
   for (const auto& [name, object] : objects) given.push_back(name);
   std::vector<std::string> a = given, b = names_;
+  // Names identify the objects; their order in the recipe may change.
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
   XRUN_CHECK(
@@ -111,6 +116,7 @@ CheckpointStore::CheckpointStore(std::filesystem::path dir, int64_t keep)
   make_dirs(dir_);
   for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
     const std::string name = entry.path().filename().string();
+    // Left by a kill; the run's lock is held, so nobody is writing them.
     if (name.starts_with(kTemporary) || name.starts_with(kRemoved) ||
         name.starts_with("latest.tmp")) {
       remove_folder(entry.path());
@@ -122,6 +128,7 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
                                             const SavedObjects& objects) {
   const std::string name = checkpoint_name(step);
   const auto target = dir_ / name;
+  // Nothing changed since: a loop that ends at a saved step saves once.
   if (step == last_step_) return target;
   check_saved_names(objects);
   const auto temporary = dir_ / (std::string(kTemporary) + name);
@@ -139,8 +146,10 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
     remove_folder(temporary);
     throw;
   }
+  // Flipped only now: until the rename above is durable, `latest` must name the previous one.
   write_file_atomic(dir_ / "latest", name + "\n");
   last_step_ = step;
+  // Last: a failure before this line leaves one checkpoint too many, never one too few.
   remove_old(step);
   return target;
 }
@@ -158,6 +167,7 @@ void CheckpointStore::set_aside(const std::string& name) {
 void CheckpointStore::remove_old(int64_t newest) {
   auto all = steps();
   const auto last = std::find(all.begin(), all.end(), newest);
+  // At most keep_, counted back from the one just written.
   const auto kept_from = last - std::min<int64_t>(keep_ - 1, last - all.begin());
   for (auto it = all.begin(); it != all.end(); ++it) {
     if (it < kept_from || it > last) set_aside(checkpoint_name(*it));
@@ -174,6 +184,7 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
   checkpoint.path_ = dir_ / checkpoint_name(step);
   const CheckpointManifest manifest = read_checkpoint_manifest(checkpoint.path_, step);
   if (!manifest.damage.empty()) {
+    // Only named in the message: falling back silently would lose steps without a word.
     const std::vector<int64_t> whole = steps();
     const auto it = std::lower_bound(whole.begin(), whole.end(), step);
     const std::string fix = it == whole.begin() ? "start from the beginning"

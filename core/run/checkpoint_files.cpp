@@ -44,6 +44,7 @@ void check_manifest(const Json& manifest, int64_t step) {
   const int64_t format = manifest.at("format").as_int();
   XRUN_CHECK(format == kFormat, "has format {}, wanted {}", format, kFormat);
   const int64_t own = manifest.at("step").as_int();
+  // A folder that was renamed by hand would restore another position of the data.
   XRUN_CHECK(own == step, "is of step {}, wanted {}", own, step);
   const Json& files = manifest.at("files");
   std::vector<std::string> wanted = {kCheckpointRun};
@@ -66,6 +67,7 @@ Json encode_number(double value) {
 
 // Returns the NaN or infinity that encode_number wrote, 0 for any other value.
 double special_number(const Json& value) {
+  // A state of the user's with this key alone and another value passes unchanged.
   const Json* name = value.size() == 1 ? value.find(kNumber) : nullptr;
   if (name == nullptr || !name->is_string()) return 0;
   if (name->as_string() == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -76,6 +78,7 @@ double special_number(const Json& value) {
 
 template <typename Leaf>
 Json rebuild(const Json& value, const Leaf& leaf) {
+  // null means "not a leaf of ours"; a null of the state falls through to itself.
   if (const Json replaced = leaf(value); !replaced.is_null()) return replaced;
   if (value.is_array()) {
     Json out = Json::array();
@@ -92,9 +95,12 @@ Json rebuild(const Json& value, const Leaf& leaf) {
 
 void CheckpointWriter::add(const std::string& name, const Saveable& object) {
   const std::string file = name + ".safetensors";
+  // Synced by the writer.
   write_safetensors(dir_ / file, object.tensors());
   // This file is hashed while the next object is written.
   const auto hash = [path = dir_ / file] { return hash_file(path); };
+  // Read back from the page cache: the checksum is of the bytes that were written, not of the
+  // memory.
   hashes_.emplace_back(file, std::async(std::launch::async, hash));
   add_json(name + ".json", object.state());
   names_.push_back(name);
@@ -113,6 +119,7 @@ void CheckpointWriter::finish(int64_t step) {
   for (auto& [name, hash] : hashes_) {
     Json file = Json::object();
     file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
+    // Waits for the threads, and throws what they threw.
     file.set("xxh3", hash.get());
     files.set(name, std::move(file));
   }
@@ -123,6 +130,7 @@ void CheckpointWriter::finish(int64_t step) {
   for (const auto& name : names_) names.push_back(name);
   manifest.set("objects", std::move(names));
   manifest.set("files", std::move(files));
+  // Everything that it lists is synced by now.
   write_synced(dir_ / kCheckpointManifest, dump_json(manifest) + "\n");
   sync_dir(dir_);
 }

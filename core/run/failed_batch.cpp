@@ -32,6 +32,7 @@ Json targets_of(const PackedBatch& pack, int32_t segment, int32_t begin) {
   for (size_t r = 0; r < pack.rows.hidden.size(); ++r) {
     if (pack.rows.segment[r] != segment) continue;
     Json target = Json::array();
+    // The hidden state at t predicts token t + 1.
     target.push_back(pack.rows.hidden[r] + 1 - begin);
     target.push_back(pack.rows.target[r]);
     target.push_back(static_cast<double>(pack.rows.weight[r]));
@@ -86,6 +87,7 @@ std::string save_failed_batch(const std::filesystem::path& dir, int64_t step,
   for (size_t i = 0; i < std::min(ids.size(), kNamedRows); ++i) {
     rows += (i == 0 ? "" : ", ") + name(ids[i]);
   }
+  // The file has all of them; a line of a terminal has room for some.
   if (ids.size() > kNamedRows) rows += fmt::format(", and {} more", ids.size() - kNamedRows);
   return fmt::format("the batch is saved in {}; its rows: {}", path.string(), rows);
 }

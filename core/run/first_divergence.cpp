@@ -47,6 +47,7 @@ FirstDivergence compare_metrics(const RunMetrics& a, const RunMetrics& b, const 
   std::set<std::string> all;
   for (const RunMetrics* metrics : {&a, &b}) {
     for (const MetricSeries& series : metrics->series) {
+      // perf/* differs between any two runs.
       if (is_result(series)) all.insert(series.name);
     }
   }
@@ -60,6 +61,7 @@ FirstDivergence compare_metrics(const RunMetrics& a, const RunMetrics& b, const 
     const auto apart = first_step_where(
         in_a == nullptr ? none : *in_a, in_b == nullptr ? none : *in_b,
         [](const StepValues& at) { return !at.a || !at.b || !same_value(*at.a, *at.b); });
+    // The earliest step of all metrics: later differences follow from it.
     if (!apart || apart->step >= first) continue;
     first = apart->step;
     found.text = divergence_text(name, *apart, names);
@@ -88,6 +90,7 @@ std::string tensors_text(const fs::path& a, const fs::path& b, const RunNames& n
     if (x.sizes() != y.sizes() || x.scalar_type() != y.scalar_type()) {
       return fmt::format("{} has a different shape or type", entry.name);
     }
+    // Bits, not values: 0 and -0 are different runs.
     if (std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0) continue;
     return fmt::format("{} differs in {}", entry.name, element_text(x, y, names));
   }
@@ -145,6 +148,7 @@ std::vector<FirstDivergence> first_divergences(const fs::path& a, const fs::path
   std::vector<FirstDivergence> divergences = {
       compare_metrics(read_metrics(a / "metrics.jsonl"), read_metrics(b / "metrics.jsonl"), names)};
   const fs::path in_a = newest_of(a, one), in_b = newest_of(b, other);
+  // Weights of different steps differ anyway, which would say nothing.
   if (in_a.filename() != in_b.filename()) {
     divergences.push_back({"checkpoint",
                            fmt::format("the newest is {} in {}, {} in {}", in_a.filename().string(),

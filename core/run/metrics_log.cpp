@@ -41,6 +41,7 @@ size_t kept_bytes(std::string_view bytes, int64_t step, const std::function<void
     const size_t end = bytes.find('\n', kept);
     if (end == std::string::npos) break;  // torn
     const auto found = line_step(bytes.substr(kept, end - kept));
+    // Everything after the first bad line goes, too: lines are ascending, so it is of a later step.
     if (!found || *found >= step) break;
     kept = end + 1;
     keeps(*found);
@@ -86,6 +87,7 @@ void MetricsLog::log(MetricSpan metrics) {
                metric.first);
     const auto same = std::find_if(pending_.begin(), pending_.end(),
                                    [&](const auto& old) { return old.first == metric.first; });
+    // The last value of a body wins, as an assignment would.
     if (same != pending_.end()) {
       same->second = metric.second;
     } else {
@@ -97,6 +99,7 @@ void MetricsLog::log(MetricSpan metrics) {
 bool MetricsLog::empty() const { return pending_.empty(); }
 
 Json MetricsLog::write(int64_t step) {
+  // For people who read the file; inside a group the order of logging stays.
   std::stable_sort(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
     return group_of(a.first) < group_of(b.first);
   });
@@ -105,10 +108,12 @@ Json MetricsLog::write(int64_t step) {
   last_nulls_.clear();
   for (const auto& [name, value] : pending_) {
     const bool finite = std::isfinite(value);
+    // JSON has no NaN; "nonfinite" keeps such a step findable.
     object.set(name, finite ? Json(value) : Json());
     if (!finite) last_nulls_.push_back(name);
   }
   if (!last_nulls_.empty()) object.set("nonfinite", std::ssize(last_nulls_));
+  // Before the counters and TensorBoard: if the disk is full, the body can be closed again.
   write_line(step, dump_json(object) + "\n");
   for (const std::string& name : last_nulls_) ++nonfinite_[name];
   tensorboard_.write(step, pending_);
@@ -134,6 +139,8 @@ void MetricsLog::write_line(int64_t step, const std::string& line) {
       file_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
     }
     file_->write(line);
+    // To the kernel, not to the disk: a kill of the process loses nothing, and no step waits for an
+    // fsync.
     file_->flush();
   } catch (...) {
     file_.reset();
@@ -142,6 +149,7 @@ void MetricsLog::write_line(int64_t step, const std::string& line) {
 }
 
 void MetricsLog::sync() {
+  // A checkpoint follows: its steps are not computed again, so their lines must be on the disk.
   if (file_ != nullptr) file_->sync();
   tensorboard_.sync();
 }

@@ -29,7 +29,7 @@ size_t skip_blanks(std::string_view text, size_t at) {
 
 // The free settings inside tables whose other members decide results.
 constexpr std::pair<std::string_view, std::string_view> kFreeMembers[] = {{"valid", "every"},
-                                                                         {"export", "dtype"}};
+                                                                          {"export", "dtype"}};
 
 // The members of the configuration whose values decide results, or with `free` those that change
 // none.
@@ -83,6 +83,7 @@ Difference first_differing_line(std::string_view before, std::string_view now) {
     const RecipeLine a = take_line(before);
     const RecipeLine b = take_line(now);
     const bool same = a.exists == b.exists && without_lengths(a.text) == without_lengths(b.text);
+    // The caller knows that the texts differ, so the loop ends.
     if (!same || !a.exists) return {fmt::format("recipe.lua:{}", number), quoted(a), quoted(b)};
   }
 }
@@ -114,6 +115,7 @@ std::string without_lengths(std::string_view text) {
   while (at < text.size()) {
     size_t end = at;
     while (end < text.size() && is_word(text[end])) ++end;
+    // Not a word: copied byte by byte.
     if (end == at) {
       out += text[at++];
       continue;
@@ -122,12 +124,14 @@ std::string without_lengths(std::string_view text) {
     out += word;
     at = end;
     const size_t equals = skip_blanks(text, end);
+    // `steps == 3` is a comparison: its second `=` is not a digit, so nothing is replaced below.
     if (!is_length(word) || equals >= text.size() || text[equals] != '=') continue;
     const size_t number = skip_blanks(text, equals + 1);
     size_t number_end = number;
     while (number_end < text.size() && text[number_end] >= '0' && text[number_end] <= '9') {
       ++number_end;
     }
+    // `steps = n` or `steps = 3e4` is not a plain number; its line then counts as changed.
     if (number_end == number || (number_end < text.size() && is_word(text[number_end]))) continue;
     out += text.substr(end, number - end);
     out += '0';
@@ -139,6 +143,7 @@ std::string without_lengths(std::string_view text) {
 std::string short_hash(const RunIdentity& identity) {
   Hasher hasher;
   hasher.field("recipe", without_lengths(identity.recipe_text));
+  // Sorted keys: moving a line of the config must not start another folder.
   hasher.field("config", dump_json(members(identity.config, false), {.sort_keys = true}));
   return hasher.hex().substr(0, 8);
 }
@@ -179,6 +184,7 @@ std::vector<Difference> input_differences(const Json& before, const Json& now) {
   const Json* from = before.find("keys");
   const Json* to = now.find("keys");
   std::vector<Difference> out;
+  // Fields tell the user what to undo; a digest only tells that something differs.
   if (from != nullptr && to != nullptr) out = find_differences(*from, *to, "data");
   return out.empty() ? find_differences(before.at("digest"), now.at("digest"), "digest") : out;
 }

@@ -82,6 +82,7 @@ fs::path folder_of(const std::string& recipe, const fs::path& dir, const fs::pat
     if (!was_started(dir)) throw_missing(recipe, dir);
     return dir;
   }
+  // The settings given may name the run exactly; otherwise the newest is meant.
   if (!own.empty() && was_started(own)) return own;
   if (const auto newest = newest_run_of(recipe)) return *newest;
   throw UsageError(fmt::format(
@@ -111,6 +112,7 @@ ResumedRun find_resumed_run(const std::string& recipe, const fs::path& dir, cons
   ResumedRun run;
   run.dir = folder_of(recipe, dir, own);
   const fs::path config = run.dir / "config.json";
+  // Killed before it began: there is nothing to take over, and the run starts from its beginning.
   if (!is_file(run.dir / "run.json") || !is_file(config)) return run;
   read_machine(run);
   const Json saved = read_json(config.string());
@@ -123,6 +125,7 @@ ResumedRun find_resumed_run(const std::string& recipe, const fs::path& dir, cons
 std::vector<std::string> joined_sets(std::vector<std::string> of_run,
                                      const std::vector<std::string>& given) {
   for (const std::string& set : given) {
+    // Replaced, not repeated: config.json would otherwise grow with every resume.
     std::erase_if(of_run, [&](const std::string& old) { return key_of(old) == key_of(set); });
     of_run.push_back(set);
   }

@@ -44,6 +44,7 @@ Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
       checkpoints_(dir_.checkpoints(), settings.save_keep),
       saved_at_(SteadyClock::now()) {
   if (dir_.resuming()) restore();
+  // After restore(): a resume that fails leaves run.json of the earlier process untouched.
   dir_.begin();
 }
 
@@ -68,6 +69,7 @@ void Run::restore() {
 }
 
 void Run::remember(const std::string& what, MetricSpan metrics) {
+  // Inside a body a resume runs the evaluation again; outside, its step may be long past.
   if (!in_body_) at_.outside.push_back({step_, what, {metrics.begin(), metrics.end()}});
 }
 
@@ -86,6 +88,7 @@ void Run::check_input(std::string_view kind, const std::string& key, const std::
   if (inputs.find(kind) == nullptr) inputs.set(kind, Json::object());
   const Json* before = inputs.find(kind)->find(key);
   if (before != nullptr && *before == identity) return;
+  // Keys may gain fields between versions of xrun; the digest decides.
   if (before != nullptr && resumed() && !(before->at("digest") == identity.at("digest"))) {
     dir_.note_difference(ResumeItem::kInput, what, input_differences(*before, identity));
   }
@@ -103,6 +106,7 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
   const bool another_follows = index + 1 < at_.phases.size();
   const std::string steps =
       fmt::format("{} has {} steps and had {}", loop, plan.steps, saved.total);
+  // A loop that the recipe left by `break` never reached its end.
   if (plan.steps < saved.total && !saved.left) {
     dir_.note_difference(ResumeItem::kLoopShrank, steps, {});
   } else if (plan.steps > saved.total && another_follows) {
@@ -111,19 +115,23 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
 }
 
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
+  // A `break` runs no code of ours: the open body is noticed when the next loop begins.
   if (in_body_) leave_loop(state);
   ended_body_ = false;
+  // Learned again for each loop, whose body is other code.
   updates_known_ = several_updates_ = false;
   body_copy_.forget();
   const size_t index = phases_begun_++;
   earlier_phase_steps_ = 0;
   if (index < at_.phases.size()) {
     check_phase(index, plan);
+    // The saved bodies of this loop are skipped, not run.
     step_ += at_.phases[index].done;
   } else {
     at_.phases.emplace_back();
   }
   RunPhase& phase = at_.phases[index];
+  // The run had begun a later loop, so this one is over whatever its length is now.
   const bool past = index + 1 < at_.phases.size();
   if (!past) {  // a past loop keeps its number of steps
     earlier_phase_steps_ = phase.total == plan.steps ? 0 : phase.total;
@@ -153,10 +161,13 @@ bool Run::cut_by_limit() const {
 
 std::optional<LoopBody> Run::begin_body(const Json& state) {
   XRUN_CHECK(phases_begun_ > 0, "a body begins outside a loop; call begin_phase first");
+  // The iterator is called again exactly when the previous body has ended.
   if (in_body_) end_body(state);
   const std::optional<LoopBody> body = upcoming();
   if (!body) return std::nullopt;
+  // Between bodies: everything is saved or savable here.
   check_interrupt();
+  // run.state as it was: an error in the body must not save half of its changes.
   body_state_ = state;
   before_body_ = metrics_ == nullptr ? MetricList() : metrics_->pending();
   stopped_before_ = at_.stopped;
@@ -186,6 +197,7 @@ void Run::take_back() {
   --step_;
   at_.stopped = stopped_before_;
   std::erase_if(at_.outside, [&](const OutsideEvaluation& one) { return one.step > step_; });
+  // Otherwise save() would take the step for saved and keep the undone weights.
   checkpoints_.forget(step_ + 1);  // the repeated body may end in another state
   metrics().take_back(step_, before_body_);
 }
@@ -212,6 +224,7 @@ void Run::copy_state() {
 }
 
 void Run::begin_update() {
+  // Known only at the second update; from the next body on there is a copy to go back to.
   if (in_body_ && updates_ > 0) several_updates_ = true;
 }
 
@@ -223,6 +236,7 @@ MetricsLog& Run::metrics() {
 }
 
 void Run::log(MetricSpan values) {
+  // metrics.jsonl has these steps already.
   if (!replaying()) metrics().log(values);
 }
 
@@ -237,6 +251,7 @@ void Run::write_metrics() {
 // The metrics come first: if they cannot be written the body stays open, for save_after_error.
 void Run::close_body() {
   write_metrics();
+  // After the write: logging is part of the time that the user waits.
   seconds_ += seconds_since(body_began_);
   in_body_ = false;
   ended_body_ = true;
@@ -251,6 +266,7 @@ void Run::end_body(const Json& state) {
   close_body();
   const bool interrupted = interrupt_requested();
   if (save_is_due() || interrupted || phase_is_over() || limit_reached()) save(state);
+  // Thrown after the save, so that a Ctrl-C costs no finished body.
   if (interrupted) check_interrupt();
 }
 
@@ -279,6 +295,7 @@ void Run::stop(std::string reason) {
 
 bool Run::may_interrupt_now() {
   if (!in_body_ || updates_ == 0) return true;
+  // From the first request: a body with an update is given a moment to end.
   if (!waiting_since_) waiting_since_ = SteadyClock::now();
   return seconds_since(*waiting_since_) >= kInterruptPatienceS;
 }
@@ -288,6 +305,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   // In a loop's first body it is unknown whether another update would follow.
   const bool several = several_updates_ || !updates_known_;
   const bool half_done = in_body_ && updates_ > 0 && several;
+  // Nothing was updated, or everything is put back: the state is that of the body's beginning.
   const bool before_update = in_body_ && (updates_ == 0 || half_done);
   if (half_done) dropped_updates_ = updates_;
   // Without a copy the objects hold half a body, which no checkpoint may.
@@ -303,6 +321,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   } else if (metrics_ != nullptr && !metrics_->empty()) {
     write_metrics();
   }
+  // A checkpoint of step 0 would hold nothing that the recipe does not make itself.
   if (step_ > 0) save(before_update ? body_state_ : state);
   return last_checkpoint_;
 }
@@ -312,6 +331,7 @@ void Run::finish(const Json& state) {
   if (metrics_ != nullptr && !metrics_->empty()) write_metrics();
   if (step_ > 0 && !replaying()) save(state);
   if (metrics_ != nullptr) metrics_->sync();
+  // A run that --steps cut has steps left, so a resume must not call it finished.
   dir_.record().set("finished", !cut_by_limit());
   if (cut_by_limit()) dir_.record().set("steps_limit", settings_.steps_limit);
   dir_.record().set("stopped", at_.stopped);
@@ -328,6 +348,7 @@ RunSummary Run::summary() const {
   RunSummary summary;
   summary.dir = dir_.path();
   summary.exported = exported_;
+  // A recipe that replays fewer bodies than it saved has still trained them all.
   summary.steps = std::max(step_, resume_step_);
   for (const RunPhase& phase : at_.phases) summary.total_steps += phase.total;
   summary.first_step = std::max<int64_t>(resume_step_, 0);

@@ -97,6 +97,7 @@ void RunDir::enter() {
                path_.string(), kElsewhere);
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
+      // --run may name any folder by mistake, such as a home folder: nothing is written into it.
       if (std::filesystem::exists(file("run.json")) || is_from_before_begin(name)) continue;
       throw UsageError(
           fmt::format("{}: holds {} and no run; {}", path_.string(), name, kElsewhere));
@@ -107,6 +108,7 @@ void RunDir::enter() {
     } catch (const Error& error) {
       throw Error(fmt::format("{}; {}", error.what(), kElsewhere));
     }
+    // Only then may leave() remove it.
     made_folder_ = true;
   }
   try {
@@ -123,6 +125,7 @@ void RunDir::read_run(const RunDirOptions& options) {
   if (!std::filesystem::exists(file("run.json"))) return;
   record_ = read_run_record(path_);
   check_run_format(record_, path_);
+  // Set even without --resume: a run that never saved anything starts over in its own folder.
   resuming_ = true;
   begun_ = true;
   const bool saved = newest_checkpoint(checkpoints()) || finished();
@@ -134,6 +137,7 @@ void RunDir::read_run(const RunDirOptions& options) {
                     path_.string(), kElsewhere));
   }
   const RunIdentity before = read_identity(path_);
+  // From here on there is something to lose, so every difference is compared.
   if (saved) {
     compare(before);
     const std::string missing = missing_metrics(
@@ -143,6 +147,7 @@ void RunDir::read_run(const RunDirOptions& options) {
   }
   // Nothing was saved there, so another recipe may start over, unless it would replace metrics.
   changed_ = identity_differences(before, identity_);
+  // Its metrics would be set aside for another recipe's: that needs --force.
   if (!changed_.empty() && logged) {
     note_difference(ResumeItem::kIdentity, "", changed_);
   } else if (!changed_.empty()) {
@@ -154,6 +159,7 @@ void RunDir::read_run(const RunDirOptions& options) {
     notices_.push_back(
         fmt::format("the steps logged so far are kept in {}", metrics_aside_.filename().string()));
   }
+  // The data may have changed, too, since nothing was trained on them.
   forget_inputs();
 }
 
@@ -161,6 +167,7 @@ void RunDir::read_run(const RunDirOptions& options) {
 void RunDir::forget_inputs() {
   Json record = Json::object();
   for (const auto& [key, value] : record_.as_object()) {
+    // These are history; everything else is written by the new start.
     if (key == "started" || key == "resumes") record.set(key, value);
   }
   record_ = std::move(record);
@@ -170,6 +177,7 @@ void RunDir::compare(const RunIdentity& before) {
   changed_ = identity_differences(before, identity_);
   longer_ = lengths_differ(before, identity_);
   if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
+  // Reported, since a changed save.every surprises less when it is seen.
   const auto free = free_differences(before, identity_);
   if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
   if (is_interactive(record_) && !finished()) {
@@ -194,6 +202,7 @@ void RunDir::leave() noexcept {
   if (std::filesystem::exists(file("run.json"), ignored)) return;
   log_.reset();
   for (const std::string_view name : kBeforeBegin) ::unlink(file(name).c_str());
+  // Fails if anything else is in it, which is intended.
   ::rmdir(path_.c_str());
 }
 
@@ -208,7 +217,9 @@ bool RunDir::finished() const {
 
 void RunDir::begin() {
   if (recorded_) return;
+  // First: a kill after this line leaves the steps under their new name, never overwritten.
   if (!metrics_aside_.empty()) rename_durable(file("metrics.jsonl"), metrics_aside_);
+  // The text that was loaded, not the file: an editor may have saved since.
   write_file_atomic(file("recipe.lua"), identity_.recipe_text);
   Json config = Json::object();
   config.set("config", identity_.config);

@@ -49,6 +49,7 @@ RunPosition RunPosition::from_json(const Json& json) {
                           saved.at("left").as_bool(), saved.at("data")});
   }
   out.stopped = json.at("stopped").as_string();
+  // Checkpoints of older runs lack it.
   if (const Json* evaluations = json.find("outside")) {
     for (const Json& one : evaluations->as_array()) out.outside.push_back(evaluation_from(one));
   }

@@ -50,6 +50,7 @@ void say(const char* text) {
 bool stays(int signal_number) { return signal_number == SIGINT && manner == SignalManner::kPrompt; }
 
 void on_signal(int signal_number) {
+  // The interrupted code may be between a system call and its check of errno.
   const int saved_errno = errno;
   const bool pending_stays = interrupt_requested() && stays(interrupt_signal());
   const bool first = !interrupt_requested() || (pending_stays && !stays(signal_number));
@@ -57,10 +58,12 @@ void on_signal(int signal_number) {
     clear_interrupt(SIGINT);
     first_signal_ms = now_ms();
     if (const char* text = stopping_text; text != nullptr && !stays(signal_number)) say(text);
+    // A timer thread would not be async-signal-safe; SIGALRM is.
     alarm(kStillStoppingAfterS);
   } else if (!pending_stays && now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
     remove_temporary_dirs();
+    // Not exit(): destructors and atexit would run inside the handler.
     _exit(interrupted_exit_status(signal_number));
   }
   request_interrupt(signal_number);
@@ -107,6 +110,8 @@ void install_signal_handlers() {
   sigemptyset(&late.sa_mask);
   late.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &late, nullptr);
+  // `xrun ... | head` must end with an error of write, not by a silent kill in the middle of a
+  // save.
   signal(SIGPIPE, SIG_IGN);
 }
 
@@ -114,6 +119,7 @@ void install_pause_handler() {
   struct sigaction action {};
   action.sa_handler = on_pause;
   sigemptyset(&action.sa_mask);
+  // A pause interrupts nothing: reads of data and of the terminal continue.
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
 }

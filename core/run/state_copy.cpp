@@ -16,6 +16,7 @@ namespace {
 
 at::Tensor copy_into(const at::Tensor& source, at::Tensor old) {
   if (!old.defined() || old.sizes() != source.sizes() || old.dtype() != source.dtype()) {
+    // On the host, also for a GPU run: device memory is the scarce one.
     old = at::empty_like(source, source.options().device(at::kCPU));
   }
   return old.copy_(source);
@@ -45,6 +46,8 @@ int64_t StateCopy::bytes() const {
 
 void StateCopy::keep(const SavedObjects& objects) {
   const at::NoGradGuard no_grad;
+  // The buffers of the last copy are reused; allocating gigabytes per body would touch every page
+  // again.
   std::map<std::string, ObjectCopy> before = std::exchange(copies_, {}), now;
   for (const auto& [name, object] : objects) {
     ObjectCopy& one = now[name];
@@ -59,6 +62,7 @@ void StateCopy::keep(const SavedObjects& objects) {
 
 void StateCopy::restore(const SavedObjects& objects) const {
   for (const auto& [name, object] : objects) {
+    // All names before the first restore: half a restore is worse than none.
     XRUN_CHECK(copies_.contains(name), "{} is not in the copy", name);
   }
   for (const auto& [name, object] : objects) {

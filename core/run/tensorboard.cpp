@@ -60,6 +60,8 @@ __attribute__((target("sse4.2"))) uint32_t crc_by_sse(std::string_view data, uin
 }
 #endif
 
+// TFRecord masks its checksums, so that a record inside another record's data has a valid crc of
+// its own.
 uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u; }
 
 template <typename T>
@@ -127,6 +129,7 @@ std::optional<uint64_t> take_varint(std::string_view& bytes) {
 
 // Returns the step of an event as event_start writes it: wall_time first, then step or nothing.
 int64_t event_step(std::string_view event) {
+  // 0x09: field 1, fixed64; 0x10: field 2, varint.
   if (event.size() < 10 || event[0] != 0x09 || event[9] != 0x10) return 0;
   event.remove_prefix(10);
   return static_cast<int64_t>(take_varint(event).value_or(0));
@@ -172,6 +175,7 @@ std::filesystem::path next_file(const std::filesystem::path& dir,
 uint32_t crc32c(std::string_view data, uint32_t crc) {
   crc = ~crc;
 #if defined(__x86_64__)
+  // Asked once: the test reads cpuid.
   static const bool has_sse = __builtin_cpu_supports("sse4.2");
   if (has_sse) return ~crc_by_sse(data, crc);
 #endif
@@ -216,11 +220,13 @@ void cut_events(const std::filesystem::path& path, int64_t step) {
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& dir, int64_t first_step) {
   make_dirs(dir);
   const auto files = event_files(dir);
+  // All of them: a run resumed twice has steps after first_step in two files.
   for (const auto& file : files) cut_events(file, first_step);
   file_ = std::make_unique<FileWriter>(next_file(dir, files));
   std::string version = event_start(wall_time_now(), 0);
   append_bytes(version, 3, "brain.Event:2");
   file_->write(tensorboard_record(version));
+  // A TensorBoard that is already open has read the steps that were cut from the files.
   if (first_step > 0) file_->write(tensorboard_record(start_mark(first_step)));
   file_->flush();
 }
@@ -242,6 +248,7 @@ void TensorBoardWriter::write(int64_t step,
                               std::span<const std::pair<std::string, double>> scalars) {
   std::vector<std::pair<std::string, double>> finite;
   for (const auto& scalar : scalars) {
+    // TensorBoard scales its axes by every point; metrics.jsonl counts the others.
     if (std::isfinite(scalar.second)) finite.push_back(scalar);
   }
   if (!finite.empty()) write_record(scalar_event(wall_time_now(), step, finite));

@@ -27,6 +27,7 @@ namespace {
 constexpr int64_t kChunk = 1 << 16;
 
 void check_options(const AdamWOptions& o) {
+  // UsageError: a wrong optimizer setting is a wrong configuration, exit status 2.
   auto check = [](bool ok, const char* name, double got, const char* wanted) {
     if (!ok) throw UsageError(fmt::format("optim.{} is {}, wanted {}", name, got, wanted));
   };
@@ -60,6 +61,7 @@ kernels::AdamWFactors factors_of(const AdamWOptions& o, double lr, double clip, 
 // The same update through ATen, for weights on another device.
 void update_by_ops(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tensor v,
                    const kernels::AdamWFactors& f) {
+  // lerp_ and addcdiv_ in the order of the kernel: m before v before p, because p reads both.
   const at::Tensor g = grad.mul(f.clip);
   m.lerp_(g, f.beta1_rest);
   v.mul_(f.beta2).addcmul_(g, g, f.beta2_rest);
@@ -69,6 +71,7 @@ void update_by_ops(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tenso
 void update_weight(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tensor v,
                    const kernels::AdamWFactors& f) {
   if (!p.device().is_cpu()) return update_by_ops(p, grad, m, v, f);
+  // Autograd may leave a transposed gradient; the kernel walks flat memory.
   const at::Tensor dense = grad.contiguous();
   float* weight = p.mutable_data_ptr<float>();
   const float* gradient = dense.const_data_ptr<float>();
@@ -93,6 +96,7 @@ double cpu_sum_of_squares(const at::Tensor& gradient) {
     }
   });
   double sum = 0;
+  // The chunks are added in index order, so the norm has the same bits on any number of threads.
   for (double one : sums) sum += one;
   return sum;
 }
@@ -108,6 +112,7 @@ Schedule schedule_of(std::string_view name) {
 }
 
 int64_t warmup_steps(double warmup, int64_t total_steps) {
+  // transformers: a share is rounded up, so that a small share of a short run still warms up.
   if (warmup >= 1.0) return static_cast<int64_t>(warmup);
   return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * warmup));
 }
@@ -116,6 +121,7 @@ int64_t warmup_steps(double warmup, int64_t total_steps) {
 // cosine: (1 + cos(pi (k - warmup) / (T - warmup))) / 2, as in transformers.
 double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t total_steps) {
   auto fraction = [](int64_t a, int64_t b) {
+    // A run of warmup steps alone would divide by 0.
     return static_cast<double>(a) / static_cast<double>(std::max<int64_t>(1, b));
   };
   if (k < warmup) return fraction(k, warmup);
@@ -137,6 +143,7 @@ AdamW::AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions op
 }
 
 double AdamW::lr(int64_t step, int64_t total_steps) const {
+  // A constant schedule reads no length, so a loop without one may still train.
   XRUN_CHECK(total_steps > 0 || options_.schedule == Schedule::kConstant,
              "this batch does not know how many steps its loop has, which the learning-rate "
              "schedule needs; set optim.schedule = \"constant\" or pass lr to the step");
@@ -145,6 +152,7 @@ double AdamW::lr(int64_t step, int64_t total_steps) const {
 }
 
 void AdamW::make_moments() {
+  // Late, because weights load at the first forward; a dry run never makes them.
   if (!moments_.empty()) return;
   for (size_t i = 0; i < trainables_.size(); ++i) {
     // Several trained objects may use one name; the first has the names of the checkpoint.
@@ -163,6 +171,7 @@ void AdamW::make_moments() {
 std::vector<at::Tensor> AdamW::gradients() const {
   std::vector<at::Tensor> out;
   for (const auto& trainable : trainables_) {
+    // Asking an unloaded policy for its parameters would load its weights.
     if (!trainable->loaded()) continue;
     for (const Parameter& parameter : trainable->parameters()) {
       if (parameter.master.grad().defined()) out.push_back(parameter.master.grad());
@@ -190,12 +199,14 @@ at::Tensor AdamW::grad_norm() const {
   }
   const at::Tensor host = at::scalar_tensor(on_cpu, at::TensorOptions().dtype(at::kDouble));
   if (elsewhere.empty()) return host.sqrt();
+  // One tensor on the device: the caller reads it together with the losses, in a single sync.
   return at::stack(elsewhere).sum().add(on_cpu).sqrt();
 }
 
 void AdamW::update(double lr, double norm) {
   const at::NoGradGuard no_grad;
   make_moments();
+  // torch.nn.utils.clip_grad_norm_: 1e-6 keeps the division finite and is part of its bits.
   const double ratio = options_.clip > 0 ? options_.clip / (norm + 1e-6) : 1.0;
   const double clip = std::min(1.0, ratio);
   size_t i = 0;
@@ -211,9 +222,11 @@ void AdamW::update(double lr, double norm) {
       update_weight(parameter.master.detach(), gradient, moments.exp_avg, moments.exp_avg_sq,
                     factors_of(options_, lr, clip, moments.count, decays));
     }
+    // After all weights of the object: a forward in between would mix two versions.
     trainable->count_update();
   }
   ++update_count_;
+  // Freed before the next forward, which needs the memory for activations.
   clear_gradients();
 }
 
@@ -229,6 +242,7 @@ std::vector<NamedTensor> AdamW::tensors() const {
 Json AdamW::state() const {
   Json counts = Json::object();
   for (const Moments& one : moments_) {
+    // Almost always equal, so only the exceptions are stored.
     if (one.count != update_count_) counts.set(one.name, one.count);
   }
   Json state = Json::object();
@@ -249,6 +263,7 @@ void AdamW::restore(const TensorSource& tensor, const Json& state) {
     for (const auto& [name, target] :
          {std::pair<std::string, at::Tensor>{"exp_avg." + one.name, one.exp_avg},
           {"exp_avg_sq." + one.name, one.exp_avg_sq}}) {
+      // Read one at a time: the whole optimizer state is twice the weights.
       const at::Tensor saved = tensor(name);
       XRUN_CHECK(saved.sizes() == target.sizes(),
                  "the saved optimizer state {} has {} elements, wanted {}: it belongs to another "

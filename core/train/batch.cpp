@@ -44,9 +44,12 @@ std::vector<SegmentRows> segments_in_order(const std::vector<std::shared_ptr<Mic
     }
     row += pack.rows.size();
   }
+  // Packing decides where a segment is computed, never where it is in the batch: what a recipe
+  // reads and assigns is in the order of the stream.
   std::stable_sort(segments.begin(), segments.end(),
                    [](const SegmentRows& a, const SegmentRows& b) { return a.key < b.key; });
   for (size_t i = 1; i < segments.size(); ++i) {
+    // A repeated key would leave the order to the packing.
     XRUN_CHECK(segments[i].key != segments[i - 1].key,
                "segment {} occurs twice in a batch: pair_id and sample_id must be unique in "
                "a step",
@@ -67,6 +70,7 @@ void note_split_groups(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
     for (size_t s = 0; s < groups.size(); ++s) {
       const auto segment = static_cast<int64_t>(s);
       const Seen seen = first.emplace(groups[s], Seen{m, segment}).first->second;
+      // Negative ids belong to no group.
       if (seen.micro == m || groups[s] < 0) continue;
       micros[m]->note_split_group(segment);
       micros[seen.micro]->note_split_group(seen.segment);
@@ -96,6 +100,8 @@ Batch::Batch(BatchInfo info, std::vector<PackedBatch> packs)
     micros_.push_back(
         std::make_shared<MicroBatch>(std::move(pack), info_, static_cast<int64_t>(micros_.size())));
   }
+  // Before any objective runs: a loss per group must be refused at once, not in the middle of a
+  // step.
   note_split_groups(micros_);
   for (const SegmentRows& one : segments_in_order(micros_)) {
     segment_order_.push_back(one.segment);
@@ -144,6 +150,7 @@ std::optional<Unit> Batch::made_as(const at::Tensor& value) const {
 }
 
 void Batch::note_made(const at::Tensor& value, Unit unit) const {
+  // Weak: a note about a tensor must not keep its memory.
   std::erase_if(made_, [](const MadeTensor& made) { return made.tensor.expired(); });
   made_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(value.getIntrusivePtr()), unit});
 }
@@ -152,6 +159,7 @@ Unit Batch::assigned_unit(const std::string& name, const at::Tensor& value,
                           std::optional<Unit> unit) const {
   std::vector<Unit> units;
   if (value.dim() == 1) units = units_of_length(value.size(0));
+  // A tensor that this batch itself returned has a known unit, even where lengths agree.
   if (!unit) unit = made_as(value);
   if (unit) std::erase_if(units, [&](Unit one) { return one != *unit; });
   const int64_t pairs = pair_count();
@@ -176,7 +184,9 @@ void Batch::set_field(const std::string& name, const at::Tensor& value, std::opt
              "batch.{} belongs to the data and cannot be assigned; choose another name", name);
   const Unit of = assigned_unit(name, value, unit);
   const bool by_row = of == Unit::kToken;
+  // A field is data: a graph held here would outlive the step.
   const at::Tensor given = value.detach();
+  // Fields are stored by segment; both sides of a pair get the value of the pair.
   at::Tensor ordered = of == Unit::kPair ? given.repeat_interleave(2) : given;
   const auto& order = by_row ? row_order_ : segment_order_;
   // Assigned in batch order, stored in the order of the micro-batches.
@@ -208,6 +218,7 @@ bool Batch::has_field(std::string_view name) const {
 std::optional<std::vector<std::string>> Batch::strings(std::string_view name) const {
   std::vector<std::string> packed;
   for (const auto& micro : micros_) {
+    // All micro-batches have the same columns, so the first without one decides.
     const std::vector<std::string>* values = micro->strings(name);
     if (values == nullptr) return std::nullopt;
     packed.insert(packed.end(), values->begin(), values->end());
@@ -223,6 +234,7 @@ std::vector<std::string> Batch::field_names() const {
 }
 
 at::Tensor Batch::in_batch_order(const std::vector<at::Tensor>& parts, bool by_row) const {
+  // An empty batch, as of a rank without data, still gives a tensor that can be summed.
   if (parts.empty()) return at::empty({0}, at::TensorOptions().dtype(at::kFloat));
   const at::Tensor ordered = at::index_select(
       at::cat(parts), 0, index_of(by_row ? row_order_ : segment_order_, parts.front().device()));

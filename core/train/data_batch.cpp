@@ -44,6 +44,7 @@ std::vector<Halves> cut_sequences(const Batch& batch) {
     const PackedBatch& pack = micro->pack();
     for (int64_t s = 0; s < pack.segment_count(); ++s) {
       const SegmentTokens whole = pack.segment_tokens(s);
+      // The answer begins at the first trained token; what is trained after it stays with it.
       const auto answer = std::find(whole.trained.begin(), whole.trained.end(), 1);
       const auto begin = answer - whole.trained.begin(), end = std::ssize(whole.ids);
       const auto at = static_cast<size_t>(s);
@@ -95,6 +96,7 @@ struct Mismatched {
 Mismatched mismatch(const std::vector<Halves>& halves, int64_t most) {
   Mismatched out;
   for (size_t i = 0; i < halves.size(); ++i) {
+    // Cyclic, so that every prompt gets an answer of another row.
     const Halves& before = halves[i == 0 ? halves.size() - 1 : i - 1];
     out.tokens.push_back(joined(halves[i].prompt, before.answer, most));
     out.sizes.push_back(std::ssize(out.tokens.back().ids));
@@ -143,12 +145,14 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   info.unit = unit_of_rows(set.kind());
   info.max_tokens = max_tokens;
   info.data_key = set.fingerprint();
+  // A single source would repeat each metric under a second name.
   if (set.source_names().size() > 1) info.sources = set.source_names();
   if (set.window_length() == 0) {  // a window's segments are parts of rows
     info.canonical_pack = [set](int64_t row, int64_t tokens) {
       return set.canonical_pack(row, tokens);
     };
   }
+  // By value: the batch may outlive the recipe's handle, and a set is a few shared pointers.
   info.row_name = [set](int64_t row) { return set.location(row); };
   std::vector<PackedBatch> packs = set.pack(units, pack_limits(max_tokens, info.fold));
   for (PackedBatch& pack : packs) weigh_shared_rows(pack, info.fold);
@@ -170,6 +174,7 @@ std::shared_ptr<Batch> mismatched_batch(const Batch& batch) {
       mismatch(halves, std::min(from.max_tokens > 0 ? from.max_tokens : kNoLimit,
                                 from.max_length > 0 ? from.max_length : kNoLimit));
   const int64_t longest = *std::max_element(sequences.sizes.begin(), sequences.sizes.end());
+  // A prompt with a longer answer than its own may exceed the packs of the batch.
   const int64_t capacity =
       std::max(from.max_tokens > 0 ? from.max_tokens : longest_pack(batch), longest);
   std::vector<PackedBatch> packs;
@@ -177,6 +182,7 @@ std::shared_ptr<Batch> mismatched_batch(const Batch& batch) {
     PackedBatch& out = packs.emplace_back();
     for (const int64_t i : pack) {
       const auto at = static_cast<size_t>(i);
+      // Without row_id: nothing is looked up or cached for a sequence that no row has.
       PackedBatch::Segment segment{.group_id = i, .sample_id = i};
       segment.weight = halves[at].weight;
       segment.source = halves[at].source;

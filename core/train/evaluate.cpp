@@ -31,6 +31,7 @@ struct UnitLosses {
 
   void add(const ObjectiveResult& result, const MicroBatch& micro) {
     for (const auto& [unit, loss] : result.losses) {
+      // Each unit on its own: a loss of two units has two denominators.
       ObjectiveResult one;
       one.losses.emplace_back(unit, loss);
       one.metrics.emplace_back("loss", loss);
@@ -55,6 +56,7 @@ struct UnitLosses {
 
 bool all_finite(const ObjectiveResult& result) {
   for (const auto& [unit, loss] : result.losses) {
+    // One sum per loss: a single NaN or infinity shows in it, and the host reads one number.
     if (!std::isfinite(loss.detach().to(at::kDouble).sum().item().toDouble())) return false;
   }
   return true;
@@ -86,7 +88,9 @@ std::vector<at::Generator> generators() {
 Metrics evaluate(const BatchStream& next, const Objective& objective,
                  const EvaluateOptions& options) {
   const at::NoGradGuard no_grad;
+  // An evaluation must not move the random stream of the training around it.
   const RandomScope random;
+  // The upper half tells evaluations of one step apart, the lower half their micro-batches.
   const auto number = static_cast<uint64_t>(options.number) << 32;
   uint64_t seeds = 0;
   MetricSums sums;
@@ -107,10 +111,12 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
       sums.add_metrics(result, *micro);
       sums.add_scored(*micro, {options.policy});
       add_unit_weights(weights, *micro);
+      // Now, not at the end: the forwards of a whole set would not fit into memory.
       micro->close();
     }
   }
   Metrics metrics;
+  // Weight 0 is not an error: a recipe may switch a validation source off.
   if (weights[Unit::kToken] == 0) return metrics;  // a mean needs weight
   metrics.emplace_back("loss", losses.total());
   const MetricSums::Read read = sums.read(nullptr);
@@ -140,11 +146,13 @@ Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& object
 }
 
 std::vector<float> token_scores(LogprobSource& source, const PackedBatch& pack, BatchInfo info) {
+  // NaN stays at the first token of each segment, which nothing predicts.
   std::vector<float> scores(pack.tokens.size(), std::numeric_limits<float>::quiet_NaN());
   if (pack.segment_count() == 0) return scores;
   Batch batch(std::move(info), {with_every_target(pack)});
   const at::Tensor values = source.token_logprob(batch).cpu().contiguous();
   const float* next = values.const_data_ptr<float>();
+  // Values come in batch order; the pack has its own.
   for (const int64_t segment : batch.segment_order()) {
     const auto s = static_cast<size_t>(segment);
     for (int32_t t = pack.cu_seqlens[s] + 1; t < pack.cu_seqlens[s + 1]; ++t) {

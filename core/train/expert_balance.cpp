@@ -27,6 +27,7 @@ Policy* policy_of(Trainable& trainable) {
 ExpertBalance::ExpertBalance(const AdamW& adamw) {
   for (const auto& trainable : adamw.trainables()) {
     Policy* const policy = policy_of(*trainable);
+    // One policy: two mixtures in one step would need two sums, and no recipe trains two.
     if (policy == nullptr || policy->model().config().moe.experts == 0) continue;
     model_ = &policy->model();
     weight_ = policy->options().moe_aux;
@@ -44,6 +45,8 @@ void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::functio
     for (const auto& micro : term.batch->micros()) {
       if (poll) poll();
       RouterRecord record;
+      // A whole forward for counts alone: f must cover the step before the first backward.
+      // perf/moe_counted shows the cost.
       const ComputedPack& pack = micro->computed(*model_);
       model_->forward(pack.input, {.router = &record, .multiplicity = pack.multiplicity});
       step_.add(record);
@@ -57,6 +60,7 @@ at::Tensor ExpertBalance::share(const MicroBatch& micro) {
   if (record == nullptr) return {};
   seen_.add(*record);
   if (weight_ == 0) return {};
+  // seen_ equals the step if there is one micro-batch, whose own counts are already in it.
   return balance_share(*record, counted_ > 0 ? step_ : seen_).mul(weight_);
 }
 

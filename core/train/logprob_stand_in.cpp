@@ -35,9 +35,11 @@ LogprobStandIn::Source LogprobStandIn::seeded(uint64_t seed) {
     uint64_t token = 0;
     for (int64_t r = 0; r < micro.row_count(); ++r) {
       const int32_t own_segment = pack.rows.segment[static_cast<size_t>(r)];
+      // Loss rows of a segment are adjacent, so the token's number restarts with each segment.
       token = own_segment == segment ? token + 1 : 0;
       segment = own_segment;
       const auto s = static_cast<size_t>(segment);
+      // side is -1, 0 or 1: shifted, so that chosen and rejected of one row differ.
       const auto side = static_cast<uint64_t>(pack.side.empty() ? 1 : pack.side[s] + 1);
       const auto row = static_cast<uint64_t>(pack.row_id[s]);
       values[r] = kLowest * philox_unit(own, kStreamStandIn, row * 4 + side, token);
@@ -68,6 +70,7 @@ at::Tensor LogprobStandIn::values(MicroBatch& micro, const std::string& model) {
   if (known.micro.lock().get() != &micro) {
     const at::NoGradGuard no_grad;
     known = {micro.weak_from_this(), source_(micro, model).detach().to(micro.device(), dtype_)};
+    // The leaf belongs to the micro-batch that is gone; its gradient would be read as this one's.
     leaves_.erase({model, &micro});
   }
   return known.values;
@@ -83,6 +86,7 @@ at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& mo
     return view.select_rows(known == leaves_.end() ? own : known->second.detach());
   }
   if (known != leaves_.end()) return view.select_rows(known->second);
+  // One leaf per model and micro-batch: all views share it, so its gradient is the whole one.
   return view.select_rows(leaves_[{model, &micro}] = own.clone().requires_grad_());
 }
 
@@ -124,6 +128,7 @@ HeadResult ModelStandIn::head(const View& view, const HeadOptions& options,
     for (int64_t m = 0; m < target.size(1); ++m) {
       columns.push_back(values(view, fmt::format(" target {}", m)));
     }
+    // [R, M]: a different value per target, as a head with several targets gives.
     result.logprob = at::stack(columns, 1);
   } else {
     result.logprob = values(view, target.defined() ? " target" : "");

@@ -22,6 +22,8 @@ namespace {
 double total(const at::Tensor& weight) {
   const float* values = weight.const_data_ptr<float>();
   double sum = 0;
+  // In double and in index order: fp32 weights of many rows lose digits, at::sum changes with
+  // threads.
   for (int64_t i = 0; i < weight.numel(); ++i) sum += values[i];
   return sum;
 }
@@ -39,6 +41,7 @@ at::Tensor read_together(std::vector<at::Tensor> values) {
   for (const at::Tensor& one : values) {
     if (!one.is_cpu()) device = one.device();
   }
+  // A copy to the device does not wait; the one copy back does.
   for (at::Tensor& one : values) one = on_device(one, device).reshape({-1});
   return at::cat(values).to(at::kCPU);
 }
@@ -66,6 +69,7 @@ void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit f
                         const MicroBatch& micro) {
   std::vector<Unit> units = units_of(micro);
   // If lengths agree (one token a sequence), the unit of the first loss is preferred.
+  // Stable: the others keep the order of kUnits.
   std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
   std::vector<std::string> sizes;
   for (const Unit unit : units) {
@@ -80,6 +84,7 @@ void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit f
     candidates_ = std::move(units);
     return;
   }
+  // For the message: the last unit that still fitted.
   const Unit before = candidates_.front();
   std::erase_if(candidates_, [&](Unit unit) {
     return std::find(units.begin(), units.end(), unit) == units.end();
@@ -124,6 +129,7 @@ void MetricSums::WeightedSum::add_by_source(const at::Tensor& value, const at::T
   source_weights.resize(sources);
   for (int64_t i = 0; i < units; ++i) {
     const auto at = static_cast<size_t>(i);
+    // [sources, units] times [units]: one product for all sources, without a loop over them.
     cell[source[at] * units + i] = weight[i];
     source_weights[static_cast<size_t>(source[at])] += weight[i];
   }
@@ -173,6 +179,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
     XRUN_CHECK(value.defined(), "the metric \"{}\" is not a tensor", name);
     Metric& own = metric(name);
     if (value.dim() == 0) {
+      // A single number stands for the whole micro-batch, so it counts as much as its losses.
       const double weight = total(micro.unit_weight(first));
       own.plain.sums.push_back(value.detach().to(at::kDouble).mul(weight));
       own.plain.weight += weight;
@@ -207,6 +214,7 @@ void MetricSums::add_scored(const MicroBatch& micro,
     };
     if (std::none_of(sources.begin(), sources.end(), wanted)) continue;
     const at::Tensor own = weight.index_select(0, int64_tensor(scored.rows->segments));
+    // By sequence weight: a log-prob of a row of weight 0 must not move the mean.
     metric("logprob_" + scored.rows->name).plain.add(scored.logprob, own);
     metric("length_" + scored.rows->name).plain.add(scored.rows->length, own);
   }
@@ -255,6 +263,7 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     }
   }
   if (extra.defined()) out.extra = *value;
+  // Every rank has the same list: its length depends on metrics and sources, not on the data drawn.
   if (ranks != nullptr) ranks->sum(sums);
   read_means(sums, out.metrics);
   return out;
@@ -268,6 +277,7 @@ void MetricSums::read_means(const std::vector<double>& sums, Metrics& metrics) c
   SourceMeans losses;
   for (const SourceLoss& one : source_losses_) {
     for (size_t s = 0; s < one.sum.source_weights.size(); ++s, next += 2) {
+      // A source that this step did not draw has no mean, rather than 0.
       if (next[1] > 0) losses.add(sources_.at(one.term)[s], one.term_weight * next[0] / next[1], 1);
     }
   }
@@ -294,6 +304,7 @@ WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micr
     const double scale = coefficient(term_weight, totals.at(unit));
     const at::Tensor weight =
         on_device(micro.unit_weight(unit).to(at::kDouble).mul_(scale), loss.device());
+    // The gradient in the loss's own type; the reported value in double, from the same weights.
     const at::Tensor graph = loss.mul(weight.to(loss.scalar_type())).sum();
     const at::Tensor value = loss.detach().to(at::kDouble).mul(weight).sum();
     out.graph = out.graph.defined() ? out.graph.add(graph) : graph;
@@ -312,6 +323,7 @@ void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_
     for (int64_t i = 0; i < host.numel(); ++i) {
       if (std::isfinite(values[i])) continue;
       const int64_t row = micro.unit_row(unit, i);
+      // The first value is reported; later ones often follow from it.
       if (rows.empty()) bad = values[i];
       if (rows.empty() || rows.back() != row) rows.push_back(row);
     }

@@ -58,6 +58,7 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
   const auto n = static_cast<size_t>(pack_.segment_count());
   // Loss rows of segment s are [begin[s], begin[s + 1]).
   std::vector<int64_t> begin(n + 1, 0);
+  // Counting sort by segment: loss rows are in token order already, so the ranges are contiguous.
   for (int32_t s : pack_.rows.segment) ++begin[static_cast<size_t>(s) + 1];
   for (size_t s = 0; s < n; ++s) begin[s + 1] += begin[s];
   std::vector<int64_t> row, row_segment, length;
@@ -70,6 +71,7 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
     length.push_back(begin[s + 1] - begin[s]);
   }
   view->name = std::move(name);
+  // The test that lets a view skip its index_select; the order must match, too.
   view->everything = segments.size() == n && std::is_sorted(segments.begin(), segments.end());
   view->segment = on_device(int64_tensor(segments), device());
   view->row = on_device(int64_tensor(row), device());
@@ -125,6 +127,7 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
   ForwardOptions options{.router = router.get()};
   if (gradient) {
     // Keyed by step and micro-batch: a resumed step drops the same inputs.
+    // No dropout without gradient: a reference or an evaluation scores the model itself.
     options.dropout =
         DropoutKey{info_->seed, static_cast<uint64_t>(info_->step), static_cast<uint64_t>(index_)};
   }
@@ -138,6 +141,7 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
 at::Tensor MicroBatch::hidden(Model& model) {
   Forward& made = forward(model);
   made.wants_hidden = true;
+  // token_logprob freed it; without gradient and dropout the second forward has the same bits.
   if (!made.hidden.defined()) made.hidden = model.forward(computed(model).input);
   return made.hidden;
 }
@@ -166,12 +170,14 @@ at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
     const ComputedPack& pack = computed(model);
     const bool folded = pack.fold != nullptr;
     const at::Tensor& index = folded ? pack.edge_hidden : pack.row_hidden;
+    // Without gradient the head keeps no softmax rows, so it takes nothing from the budget.
     if (made.gradient) head_mb = take_head_mb(head_mb, index.size(0), model.config().vocab);
     made.logprob =
         model
             .head(made.hidden, index, folded ? pack.edge_target : row_target_, {.head_mb = head_mb})
             .logprob;
     if (folded) made.logprob = made.logprob.index_select(0, pack.row_edge);
+    // [T, D] of every micro-batch of an evaluation would add up; the log-probs are [R].
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;
@@ -188,6 +194,7 @@ void MicroBatch::close() {
   forwards_.clear();
   scored_.clear();
   head_mb_taken_ = 0;
+  // Open views compare it: using one after the step is an error instead of a read of freed memory.
   ++generation_;
 }
 
@@ -197,6 +204,7 @@ bool MicroBatch::has_unit(Unit unit) const {
     case Unit::kSequence: return true;
     case Unit::kPair: return info_->unit == Unit::kPair || pair_count() > 0;
     case Unit::kGroup:
+      // A group that is not here whole has no complete sum, so it is not a unit here.
       return split_segment_ < 0 && std::none_of(pack_.group_id.begin(), pack_.group_id.end(),
                                                 [](int64_t id) { return id < 0; });
     case Unit::kChunk: return !pack_.chunk.empty() || row_count() == 0;
@@ -244,6 +252,7 @@ at::Tensor MicroBatch::unit_weight(Unit unit) const {
   // Both sides of a pair have the weight of its row; it is read from the chosen one.
   std::vector<float> weights;
   for (size_t s = 0; s < pack_.side.size(); ++s) {
+    // Chosen segments are in pair order, as the losses of an objective are.
     if (pack_.side[s] > 0) weights.push_back(pack_.weight[s]);
   }
   return float_tensor(weights);
@@ -292,6 +301,7 @@ std::string MicroBatch::row_name(int64_t row) const {
 }
 
 void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
+  // An assignment may change a column's type; one name must not have two values.
   strings_.erase(name);
   fields_[name] = {on_device(value, device()), by_row};
 }
@@ -311,6 +321,7 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
     *by_row = found->second.by_row;
     return found->second.value;
   }
+  // Own names come last but cannot be assigned (Batch::set_field), so they are never hidden.
   if (const at::Tensor own = own_field(name); own.defined()) return on_device(own, device());
   XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, not numbers", name);
   const std::string near = nearest_name(name, field_names());
@@ -354,6 +365,7 @@ void MicroBatch::note_scored(const LogprobSource* source, const View& view,
                              const at::Tensor& logprob) {
   // An objective may ask for a view's log-probs several times; the step reports them once.
   const ViewRows* rows = &view.rows();
+  // Linear: a step scores two or three views.
   for (const Scored& one : scored_) {
     if (one.source == source && one.rows.get() == rows) return;
   }

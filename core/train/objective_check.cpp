@@ -41,6 +41,7 @@ WeightedLosses weighted_losses(const ObjectiveResult& result, const MicroBatch& 
                                bool* narrow) {
   std::vector<at::Tensor> losses, weights;
   for (const auto& [unit, loss] : result.losses) {
+    // One float32 loss limits the precision of the sum.
     *narrow = *narrow || loss.scalar_type() != at::kDouble;
     losses.push_back(loss.to(at::kDouble).cpu().reshape({-1}));
     weights.push_back(micro.unit_weight(unit).to(at::kCPU, at::kDouble).reshape({-1}));
@@ -81,9 +82,11 @@ Slope slope_between(const WeightedLosses& above, const WeightedLosses& below,
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double up = a.const_data_ptr<double>()[i], down = b.const_data_ptr<double>()[i];
     const double weight = w.const_data_ptr<double>()[i];
+    // Another row's NaN on both sides says nothing about this row; up == down is false for it.
     const bool neither = std::isnan(up) && std::isnan(down);
     if (up == down || (neither && !own(i))) continue;
     slope.value += weight * (up - down) / (2 * h);
+    // Summed as if all roundings agreed in sign: an upper bound, never an average.
     slope.noise += noise_of(std::max(std::fabs(up), std::fabs(down)), weight, h, narrow);
   }
   return slope;
@@ -105,6 +108,7 @@ at::Tensor direction_in(const std::vector<int64_t>& own, int64_t row_count, uint
   at::Tensor direction = at::zeros({row_count}, at::kDouble);
   double* const values = direction.mutable_data_ptr<double>();
   for (const int64_t r : own) {
+    // A random direction tests all tokens of the row with two evaluations of the objective.
     values[r] = 2 * philox_unit(leaf, kStreamStandIn, 1, static_cast<uint64_t>(r)) - 1;
   }
   return direction;
@@ -138,6 +142,7 @@ std::vector<int64_t> units_of_rows(MicroBatch& micro, Unit unit) {
       pair_of[static_cast<size_t>(own[i])] = static_cast<int64_t>(i);
     }
   }
+  // Both sides of a pair move together: a loss per pair may depend on both.
   for (int64_t& value : units) value = pair_of[static_cast<size_t>(value)];
   return units;
 }
@@ -181,17 +186,20 @@ class MovedLeaves {
 
 // Counts a row, or files it with its error beyond `noise`.
 void add_row(LogprobCheck::RowSlope row, double noise, LogprobCheck& check) {
+  // A row that no loss reads: not an error, but the report counts it.
   if (row.analytic == 0 && row.numeric == 0) {
     ++check.without;
     return;
   }
   const double size = std::max(std::fabs(row.analytic), std::fabs(row.numeric));
   const double apart = std::fabs(row.analytic - row.numeric);
+  // Large noise decides nothing, unless the two differ by more than it.
   if (noise > kUnsure * size && apart <= noise) {
     ++check.unsure;
     return;
   }
   row.error = apart <= noise ? 0 : (apart - noise) / size;
+  // Kept even with error 0: the report names the worst row.
   check.rows.push_back(row);
 }
 
@@ -228,6 +236,7 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
     const WeightedLosses losses = weighted_losses(result, micro, &check.narrow);
     if (losses.weights.numel() > 0) largest_weight = losses.weights.abs().max().item().toDouble();
     const at::Tensor total = losses.total();
+    // A constant objective has no gradient; its numeric slopes are 0, too.
     if (total.requires_grad()) total.backward();
   }
   const std::vector<at::Tensor> moved = leaves(micro);
@@ -254,6 +263,8 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
     };
     move(h);
     const WeightedLosses above = losses_now();
+    // In place, h up then 2h down: rounding leaves the leaf within an ulp of its start, far below
+    // h.
     move(-2 * h);
     const Slope slope = slope_between(above, losses_now(), owned, h, check.narrow);
     move(h);
@@ -269,6 +280,7 @@ std::string non_separable_row(MicroBatch& micro, const Objective& objective,
   const at::AutoGradMode gradients_on(true);  // otherwise the objective does not read the leaves
   const ObjectiveResult before = objective(micro);
   if (before.losses.size() != 1) return "";
+  // With losses of two units it is unclear which unit separates, so nothing is claimed.
   const Unit unit = before.losses.front().first;
   const std::vector<int64_t> unit_of = units_of_rows(micro, unit);
   if (unit_of.empty()) return "";
@@ -277,6 +289,7 @@ std::string non_separable_row(MicroBatch& micro, const Objective& objective,
     const MovedLeaves moved(leaves(micro), moves(unit_of));
     return losses_of(objective(micro));
   }();
+  // Only odd units were moved: an even one that changed depends on another unit.
   for (size_t u = 0; u < was.size(); u += 2) {
     const double scale = std::max(1.0, std::abs(was[u]));
     if (std::abs(now[u] - was[u]) <= kFollows * scale) continue;

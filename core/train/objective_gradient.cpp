@@ -21,6 +21,7 @@ std::string group_of(const std::string& name) {
   for (size_t at = 0; at <= name.size();) {
     const size_t end = std::min(name.find('.', at), name.size());
     const std::string part = name.substr(at, end - at);
+    // Layers share a group: 30 angles of 24 layers each would hide what differs.
     const bool number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
     group += (at == 0 ? "" : ".") + (number ? std::string("*") : part);
     at = end + 1;
@@ -38,6 +39,7 @@ struct ProductSums {
   }
   GradientAngle angle(const std::string& group) const {
     const double a = std::sqrt(first), b = std::sqrt(second);
+    // A ratio to a gradient of 0 is infinite, or 1 if both are 0.
     const double none = b > 0 ? std::numeric_limits<double>::infinity() : 1;
     return {group, a > 0 && b > 0 ? dot / (a * b) : 0, a > 0 ? b / a : none};
   }
@@ -68,6 +70,7 @@ const at::Tensor* find(const ObjectiveGradient& gradient, const std::string& nam
 
 ObjectiveGradient objective_gradient(const std::vector<StepTerm>& terms, AdamW& adamw,
                                      const StepOptions& options) {
+  // The next step of the run must draw the same numbers, whether or not somebody looked.
   const RandomScope random;
   ObjectiveGradient out;
   StepOptions reading = options;
@@ -77,6 +80,7 @@ ObjectiveGradient objective_gradient(const std::vector<StepTerm>& terms, AdamW& 
       for (const Parameter& one : adamw.trainables()[i]->parameters()) {
         if (!one.master.grad().defined()) continue;
         out.names.push_back(prefix + one.name);
+        // A copy on the host: the step clears its gradients when the callback returns.
         out.gradients.push_back(one.master.grad().detach().to(at::kCPU, at::kFloat, false, true));
       }
     }

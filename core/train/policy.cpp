@@ -64,6 +64,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                dir.string());
     policy->adapter_dir_ = dir;
   }
+  // Checked here, before any data are read: the expert kernels exist for the CPU alone.
   XRUN_CHECK(options.device.is_cpu() || config.moe.experts == 0,
              "{}: a mixture of experts trains on the CPU only so far; use --device cpu",
              base.string());
@@ -92,6 +93,7 @@ void Policy::use_gemm(GemmType gemm) {
 }
 
 void Policy::use_template(std::shared_ptr<const ChatTemplate> chat_template) {
+  // The first wins: training data come before validation data in every recipe.
   if (!chat_template_) chat_template_ = std::move(chat_template);
 }
 
@@ -144,6 +146,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
 Model& Policy::model() {
   XRUN_CHECK(!stand_in_,
              "this needs the model's weights; a dry run has stand-ins for log-probs only");
+  // At the first forward, not at open: check and inspect of a recipe must not wait for weights.
   if (!model_) {
     std::shared_ptr<Model> model = load_trained();
     // A fresh adapter adds exactly 0.

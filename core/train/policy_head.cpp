@@ -51,6 +51,7 @@ HeadResult over_batch(Source& source, Batch& batch, const HeadOptions& options, 
   std::vector<HeadResult> results;
   for (const auto& micro : batch.micros()) {
     results.push_back(head(micro->all()));
+    // Only the outputs are needed again; the hidden states of a large batch are not.
     micro->free_hidden();
   }
   HeadResult whole;
@@ -74,11 +75,13 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
   MicroBatch& micro = view.micro();
   Model& model = policy.model();
   const at::Tensor hidden = micro.hidden(model), weight = model.head_weight();
+  // Only a product with gradient keeps its softmax rows until the backward.
   if (at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad())) {
     options.head_mb =
         micro.take_head_mb(policy.options().head_mb, view.row_count(), weight.size(0));
   }
   HeadResult result = head_of(model, hidden, view, options, target);
+  // Other targets or temperatures are not the policy's log-probs, so the step does not report them.
   if (!target.defined() && options.temperature == 1 && options.columns == 0) {
     micro.note_scored(&policy, view, view.sum(result.logprob.detach()));
   }

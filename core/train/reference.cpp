@@ -47,6 +47,7 @@ std::vector<size_t> whole_unit(const PackedBatch& pack, size_t segment) {
     if (pack.pair_id[s] != pack.pair_id[segment]) continue;
     (pack.side[s] > 0 ? chosen : rejected) = s;
   }
+  // A canonical value is of the whole pair, so that either side gives it the same neighbours.
   XRUN_CHECK(chosen && rejected, "segment {} of a micro-batch lacks the other side of its pair",
              segment);
   return {*chosen, *rejected};
@@ -103,6 +104,7 @@ Reference::~Reference() {
 }
 
 bool Reference::shares() const {
+  // Dropout makes the policy's forward another function than the frozen weights.
   return policy_->update_count() == updates_ && !policy_->has_noise();
 }
 
@@ -152,6 +154,7 @@ SidecarKey Reference::column_key(const std::string& data_key, int64_t max_tokens
   key.made_by.set("pack_tokens", canonical_tokens(max_tokens));
   key.made_by.set("dtype", dtype_name(options.dtype));
   key.made_by.set("gemm", gemm_name(options.gemm));
+  // Threads, processor and head_mb may each change last digits; a warm cache must not change a bit.
   key.made_by.set("threads", at::get_num_threads());
   key.made_by.set("device", c10::DeviceTypeName(options.device.type(), /*lower_case=*/true));
   key.made_by.set("processor",
@@ -162,6 +165,7 @@ SidecarKey Reference::column_key(const std::string& data_key, int64_t max_tokens
 }
 
 Sidecar& Reference::column(const ColumnName& name) {
+  // A column stays open for the run: opening one reads its whole index.
   const auto known = columns_.find(name);
   if (known != columns_.end()) return *known->second;
   // Opened before it is entered: a column that cannot be opened leaves no empty entry behind.
@@ -189,11 +193,13 @@ std::optional<at::Tensor> Reference::find(const ColumnEntry& entry) {
 
 void Reference::store(const ColumnEntry& entry, const at::Tensor& value) {
   if (!value.is_cpu()) {
+    // Reading it now would make the host wait for the device in the middle of a step.
     waiting_.insert_or_assign(entry, value);
     return;
   }
   Sidecar& known = column(entry.column);
   known.add<float>(entry.entry, std::array{value.item<float>()});
+  // An fsync for each value would cost more than its forward.
   if (known.unsaved() >= kFlushAt) known.flush();
 }
 
@@ -252,6 +258,7 @@ at::Tensor Reference::column_values(const View& view) {
     const auto s = static_cast<size_t>(segment);
     const ColumnEntry entry{name,
                             {pack.row_id[s], pack.side[s], stamp_of(pack.segment_tokens(segment))}};
+    // A batch made by hand has no key, and a negative row id belongs to no data set.
     const bool storable = !name.data_key.empty() && entry.entry.row >= 0;
     auto known = fresh.find(entry);
     if (known == fresh.end()) {
@@ -285,6 +292,7 @@ at::Tensor Reference::token_logprob(const View& view) {
   const int64_t head_mb = policy_->options().head_mb;
   // The policy's own forward, with its graph if the policy will ask for it: one forward for both.
   if (shares()) {
+    // Detached: the reference is a constant although it shares the graph.
     return view.select_rows(view.micro().token_logprob(policy_->model(), head_mb).detach());
   }
   const at::NoGradGuard no_grad;
@@ -292,6 +300,7 @@ at::Tensor Reference::token_logprob(const View& view) {
 }
 
 void Reference::copy_waiting() {
+  // One copy at a time: the next starts when this one has arrived.
   if (copied_ || waiting_.empty()) return;
   std::vector<ColumnEntry> entries;
   std::vector<at::Tensor> values;

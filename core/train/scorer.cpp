@@ -45,6 +45,7 @@ at::Tensor Scorer::score(const View& view) {
   if (const auto& stand_in = policy_->stand_in()) return stand_in->score(view);
   Model& model = policy_->model();
   const at::Tensor hidden = view.micro().hidden(model);
+  // fp32: a sum over D products in bf16 would leave two digits of a score.
   const at::Tensor last = at::index_select(hidden, 0, last_tokens(view, model)).to(at::kFloat);
   return at::matmul(last, weight().select(0, 0));
 }
@@ -62,6 +63,7 @@ at::Tensor Scorer::score(Batch& batch) {
 std::vector<Parameter>& Scorer::parameters() {
   if (parameters_.empty()) {
     parameters_ = policy_->parameters();
+    // Last, so that the policy's weights keep their indices in the optimizer.
     parameters_.push_back({kName, weight()});
   }
   return parameters_;

@@ -39,11 +39,14 @@ class StepScope {
   StepScope(const std::vector<StepTerm>& terms, AdamW* adamw) : terms_(terms), adamw_(adamw) {
     if (adamw_ != nullptr) adamw_->clear_gradients();
     for (const StepTerm& term : terms_) {
+      // A batch may be stepped twice; the first step's scores are not the second's metrics.
       for (const auto& micro : term.batch->micros()) micro->clear_scored();
     }
   }
   ~StepScope() {
     if (adamw_ != nullptr) adamw_->clear_gradients();
+    // Also on an exception: a graph that stays would hold gigabytes while the recipe handles the
+    // error.
     for (const StepTerm& term : terms_) term.batch->close();
   }
   StepScope(const StepScope&) = delete;
@@ -113,6 +116,7 @@ class StepGradient {
   }
 
   void accumulate(const std::vector<StepTerm>& terms, const std::vector<UnitTotals>& totals) {
+    // Before any backward: f must be constant over the whole step.
     experts_.count(terms, options_.poll);
     for (size_t i = 0; i < terms.size(); ++i) {
       for (const auto& micro : terms[i].batch->micros()) add(*micro, terms, i, totals[i]);
@@ -123,6 +127,8 @@ class StepGradient {
   MetricSums::Read read(const at::Tensor& grad_norm) const {
     MetricSums::Read read = sums_.read(options_.ranks, grad_norm);
     for (size_t i = 0; i < read.losses.size(); ++i) {
+      // Checked after the backward on purpose: a test per micro-batch would sync with the device
+      // each time.
       if (std::isfinite(read.losses[i])) continue;
       check_finite(losses_[i].losses, *losses_[i].micro, losses_[i].term, losses_[i].micro_count);
     }
@@ -148,6 +154,7 @@ class StepGradient {
                "from policy:logprob or policy:token_logprob, and detach only what is constant");
     const at::Tensor balance = experts_.share(micro);
     const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
+    // An empty micro-batch has no graph.
     if (total.requires_grad()) total.backward();
     sums_.add_loss(loss.value);
     sums_.add_source_losses(result, micro, static_cast<int64_t>(i), terms[i].weight);
@@ -159,6 +166,7 @@ class StepGradient {
     for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
     losses_.push_back(
         {std::move(result), &micro, static_cast<int64_t>(i), terms[i].batch->micros().size()});
+    // The graph of one micro-batch at a time: this is what bounds the memory of a step.
     micro.close();
   }
 
@@ -196,11 +204,13 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   const Batch& first = *terms.front().batch;
   const double lr = options.lr || !updates ? options.lr.value_or(0)
                                            : adamw->lr(first.schedule_step(), first.total_steps());
+  // A recipe may call the step inside xrun.no_grad.
   const at::AutoGradMode gradients_on(true);
   const StepScope scope(terms, adamw);
 
   // Denominators first: the packs tell them, so no forward has to wait for another.
   std::vector<UnitTotals> totals = term_totals(terms, options.ranks);
+  // Nothing to learn from: an update would only decay the weights and move the moments.
   if (token_weight(terms, totals) == 0) {
     Metrics skipped = {{"skipped", 1.0}};
     if (updates) skipped.emplace_back("lr", lr);
@@ -211,6 +221,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   if (adamw == nullptr) return gradient.read({}).metrics;
   if (options.ranks != nullptr) {
     std::vector<at::Tensor> gradients = adamw->gradients();
+    // Before the norm: clipping uses the norm of the summed gradient, the same on every rank.
     options.ranks->sum(gradients);
   }
   auto [metrics, losses, grad_norm] = gradient.read(adamw->grad_norm());

@@ -27,6 +27,7 @@ Grouping number_units(const std::vector<T>& ids) {
       out.unit.push_back(-1);
       continue;
     }
+    // A hash table only looks ids up; the order of units is that of the members.
     const auto [found, is_new] = number.emplace(ids[i], out.count());
     if (is_new) out.first.push_back(static_cast<int64_t>(i));
     out.unit.push_back(found->second);
@@ -37,6 +38,7 @@ Grouping number_units(const std::vector<T>& ids) {
 template <typename T>
 at::Tensor to_tensor(const std::vector<T>& values, at::ScalarType from, at::ScalarType to) {
   const auto size = static_cast<int64_t>(values.size());
+  // No copy yet: clone() or to() below makes the tensor own its memory.
   const at::Tensor view = at::from_blob(const_cast<T*>(values.data()), {size}, from);
   return to == from ? view.clone() : view.to(to);
 }

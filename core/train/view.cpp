@@ -47,6 +47,7 @@ at::Tensor View::field(std::string_view name) const {
 
 bool View::has_field(std::string_view name) const {
   const std::vector<std::string> names = field_names();
+  // field_names is sorted.
   return std::binary_search(names.begin(), names.end(), name);
 }
 
@@ -78,6 +79,7 @@ at::Tensor View::sum(const at::Tensor& x) const {
   return at::index_add(at::zeros({size()}, x.options()), 0, rows_->row_segment, x);
 }
 
+// A sequence without a trained token has the mean 0, not NaN.
 at::Tensor View::mean(const at::Tensor& x) const { return sum(x).div(rows_->length.clamp_min(1)); }
 
 at::Tensor View::spread(const at::Tensor& x) const {

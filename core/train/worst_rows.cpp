@@ -80,6 +80,7 @@ void WorstRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, WorstRo
     const int64_t id = micro.unit_row(unit, i);
     for (size_t s = 0; s < pack.row_id.size(); ++s) {
       if (pack.row_id[s] != id) continue;
+      // A row has one prompt and two answers; the chosen segment gives the prompt.
       const bool second = !pack.side.empty() && pack.side[s] < 0;
       (second ? row.rejected : row.text) = answer_of(micro, s, *tokenizer_);
       if (!second) row.prompt = prompt_of(micro, s, *tokenizer_);
@@ -102,6 +103,7 @@ void WorstRows::add(const ObjectiveResult& result, const MicroBatch& micro) {
         std::upper_bound(ranked_.begin(), ranked_.end(), values[i],
                          [&](double value, const Ranked& row) { return before(value, row.value); });
     if (rank == ranked_.end() && std::ssize(ranked_) >= most_) continue;
+    // Holds the micro-batch, whose graph is closed: its tokens are small.
     ranked_.insert(rank, {values[i], micro.shared_from_this(), i});
     if (std::ssize(ranked_) > most_) ranked_.pop_back();
   }

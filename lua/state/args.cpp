@@ -22,6 +22,7 @@ void throw_argument(lua_State* L, int i, const char* what, std::string_view want
 
 int64_t read_int(lua_State* L, int i, const char* what) {
   constexpr double kLargest = 9007199254740992.0;  // 2^53: beyond it doubles skip integers
+  // NaN for anything else fails the test below: floor(NaN) differs from NaN.
   const double value = lua_type(L, i) == LUA_TNUMBER ? lua_tonumber(L, i) : NAN;
   if (!(std::floor(value) == value && std::fabs(value) <= kLargest)) {
     throw_argument(L, i, what, "a whole number");
@@ -42,6 +43,7 @@ bool read_bool(lua_State* L, int i, const char* what) {
 std::string read_string(lua_State* L, int i, const char* what) {
   if (lua_type(L, i) != LUA_TSTRING) throw_argument(L, i, what, "a string");
   size_t size = 0;
+  // With its size: Lua strings may contain zero bytes.
   const char* text = lua_tolstring(L, i, &size);
   return {text, size};
 }
@@ -59,6 +61,7 @@ std::vector<T> read_list(lua_State* L, int i, const char* what, const char* want
   const int size = static_cast<int>(lua_objlen(L, i));
   std::vector<T> values;
   for (int k = 1; k <= size; ++k) {
+    // Raw, as everywhere here: a metamethod could run code of the recipe in the middle of a read.
     lua_rawgeti(L, i, k);
     const std::string name = fmt::format("element {} of {}", k, what == nullptr ? "a list" : what);
     values.push_back(read(L, lua_gettop(L), name.c_str()));
@@ -83,6 +86,7 @@ namespace {
 
 // The keys of the table of options among the parameters of the running function.
 std::vector<std::string> documented_keys(lua_State* L) {
+  // Upvalue 1 of every binding is its Binding (push_binding).
   const auto& entry = static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)))->entry;
   for (const LuaParameter& parameter : entry.parameters) {
     if (std::vector<std::string> keys = option_keys(parameter); !keys.empty()) return keys;
@@ -101,6 +105,7 @@ Options::Options(lua_State* L, int i) : state_(L), index_(i) {
   const StackGuard guard(L);
   const std::vector<std::string> names = documented_keys(L);
   lua_pushnil(L);
+  // All keys are checked before any is read, so that a slip is reported even beside a missing key.
   while (lua_next(L, i) != 0) {
     lua_pop(L, 1);
     const bool text = lua_type(L, -1) == LUA_TSTRING;

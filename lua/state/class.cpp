@@ -21,6 +21,7 @@ struct KnownClasses {
 };
 
 KnownClasses& known_classes() {
+  // Never destroyed: a state that outlives main still asks for its classes.
   static KnownClasses* const instance = new KnownClasses;
   return *instance;
 }
@@ -29,6 +30,7 @@ void add_names(lua_State* L, int table, std::vector<std::string>& names) {
   lua_pushnil(L);
   while (lua_next(L, table) != 0) {
     lua_pop(L, 1);
+    // \1 marks entries that no recipe can name: the fallbacks.
     if (lua_type(L, -1) == LUA_TSTRING && lua_tostring(L, -1)[0] != '\1') {
       names.emplace_back(lua_tostring(L, -1));
     }
@@ -51,6 +53,7 @@ void add_names(lua_State* L, int table, std::vector<std::string>& names) {
 int index_object(lua_State* L, void*) {
   lua_settop(L, 2);
   lua_pushvalue(L, 2);
+  // Methods first: they are by far the most frequent.
   lua_rawget(L, lua_upvalueindex(2));
   if (!lua_isnil(L, -1)) return 1;
   lua_settop(L, 2);
@@ -61,6 +64,7 @@ int index_object(lua_State* L, void*) {
     return getter->invoke(L, getter->function);
   }
   lua_settop(L, 2);
+  // The fallback of a class that has members beyond its lists, as Tensor has operators.
   lua_pushliteral(L, "\1get");
   lua_rawget(L, lua_upvalueindex(4));
   const auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1));
@@ -109,6 +113,7 @@ void push_access(lua_State* L, const std::string& name, const char* event, const
                                              .function = nullptr,
                                              .invoke = invoke});
   // The three tables are on top of the stack, in the order methods, getters, setters.
+  // Copies: the tables themselves stay for the caller.
   for (int i = 0; i < 3; ++i) lua_pushvalue(L, -3);
   push_binding(L, binding, 3);
 }
@@ -116,6 +121,7 @@ void push_access(lua_State* L, const std::string& name, const char* event, const
 }  // namespace
 
 const ClassInfo* class_of(lua_State* L, int i) {
+  // Userdata of other libraries (io files) may be smaller than our header, or begin with anything.
   if (lua_type(L, i) != LUA_TUSERDATA || lua_objlen(L, i) < sizeof(ObjectHeader)) return nullptr;
   const ClassInfo* info = static_cast<ObjectHeader*>(lua_touserdata(L, i))->info;
   KnownClasses& known = known_classes();
@@ -137,6 +143,7 @@ ClassTable::ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std
     KnownClasses& known = known_classes();
     const std::lock_guard lock(known.mutex);
     if (info->name == nullptr) {
+      // Never freed: ClassInfo is static and its name is read without a lock.
       info->name = (new std::string(name_))->c_str();
       known.infos.push_back(info);
     }
@@ -144,6 +151,7 @@ ClassTable::ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std
   const StackGuard guard(L);
   lua_pushlightuserdata(L, info);
   lua_rawget(L, LUA_REGISTRYINDEX);
+  // Registered in this state already; several modules may add members to one class.
   if (!lua_isnil(L, -1)) return;
   lua_createtable(L, 4, 0);
   const int entry = lua_gettop(L);
@@ -252,6 +260,7 @@ void push_methods(lua_State* L, const ClassInfo* info) {
 void set_class(lua_State* L, const ClassInfo* info) {
   lua_pushlightuserdata(L, const_cast<ClassInfo*>(info));
   lua_rawget(L, LUA_REGISTRYINDEX);
+  // A worker state lacks most classes.
   XRUN_CHECK(lua_istable(L, -1), "class {} is not registered in this Lua state",
              info->name == nullptr ? "(unnamed)" : info->name);
   lua_rawgeti(L, -1, 1);
@@ -261,6 +270,7 @@ void set_class(lua_State* L, const ClassInfo* info) {
 
 void throw_not_a(lua_State* L, int i, const ClassInfo* wanted, const char* what) {
   const std::string name = wanted->name == nullptr ? "an object" : wanted->name;
+  // The right class, but object_at refused it: its pointer is gone.
   if (class_of(L, i) == wanted) {
     throw Error(fmt::format("this {} is closed: its contents were freed", name));
   }

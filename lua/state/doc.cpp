@@ -64,6 +64,7 @@ const Binding* register_binding(Binding binding) {
   XRUN_CHECK(!read || entry.results.size() == 1, "{} has no type", entry.name);
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
+  // Every state registers the same bindings; they share one entry.
   if (auto found = all.by_name.find(entry.name); found != all.by_name.end()) {
     const Binding& known = *found->second;
     const bool calls_another = binding.invoke != nullptr && (known.invoke != binding.invoke ||
@@ -87,6 +88,7 @@ std::vector<DocEntry> doc_entries() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   std::vector<DocEntry> entries;
+  // Copies: another thread may register more while the caller reads.
   entries.reserve(all.bindings.size());
   for (const Binding& binding : all.bindings) entries.push_back(binding.entry);
   return entries;
@@ -96,6 +98,7 @@ const DocEntry* find_doc(std::string_view name) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   auto found = all.by_name.find(name);
+  // `xrun explain adamw` means xrun.adamw.
   if (found == all.by_name.end()) found = all.by_name.find("xrun." + std::string(name));
   return found == all.by_name.end() ? nullptr : &found->second->entry;
 }

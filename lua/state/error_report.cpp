@@ -32,6 +32,7 @@ std::string function_name(const lua_Debug& frame) {
 }
 
 std::string traceback_of(lua_State* L, lua_State* failed) {
+  // Now: once the handler returns, the failing stack is gone.
   luaL_traceback(L, failed, nullptr, 0);
   std::string text = lua_tostring(L, -1);
   lua_pop(L, 1);
@@ -212,6 +213,7 @@ bool find_differentiated_line(lua_State* L, ErrorReport& report) {
     const bool inside = token.line >= objective.first_line && token.line <= objective.last_line;
     if (inside && token.text == operation) lines.insert(token.line);
   }
+  // Several lines use the operator: naming one would be a guess.
   if (lines.size() != 1) {
     report.callers.push_back(fmt::format("the objective is at {}:{}", file, objective.first_line));
     return false;
@@ -228,6 +230,7 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   find_tail_call(L, level, report);
   if (find_differentiated_line(L, report)) arguments = 0;  // the operands are those of the step
+  // find_tail_call or find_differentiated_line knew better than the stack.
   bool placed = !report.file.empty();
   if (placed) report.values = values_on_line(L, -1, "", arguments);
   lua_Debug frame{};

@@ -37,6 +37,7 @@ void push_interruption(lua_State* L) {
   report->message = "interrupted";
   locate(L, 0, 0, *report);
   auto& line = LuaState::of(L).service<InterruptedLine>();
+  // The innermost line comes first; the callers that raise it again must not replace it.
   if (line.text.empty() || line.since != pending_since.load()) {
     line = {report->position(), pending_since.load()};
   }
@@ -53,11 +54,14 @@ void interrupt_hook(lua_State* L, lua_Debug*) {
     return;
   }
   const LuaState& state = LuaState::of(L);
+  // A body with an update in it is given time to end; asking at every instruction would slow it
+  // down.
   if (state.may_interrupt && !state.may_interrupt()) return arm_hook(L, kWhileWaiting);
   const Suspension suspends = suspension(L);
   if (suspends == Suspension::kSoon) return arm_hook(L, kWhileWaiting);
   if (suspends == Suspension::kNow) {
     state.suspending(L, pending_signal.load());
+    // A prompt opens at this line. A count hook may yield.
     lua_yield(L, 0);
     return;
   }
@@ -85,6 +89,7 @@ int handle_error(lua_State* L) {
 
 int wrap_handler(lua_State* L) {
   lua_settop(L, 1);
+  // Anything else is left for xpcall's own error.
   if (lua_isfunction(L, 1)) lua_pushcclosure(L, handle_error, 1);
   return 1;
 }
@@ -113,6 +118,7 @@ void LuaState::set_interruptible(LuaState* state) {
 }
 
 void LuaState::interrupt_from_signal(int signal_number) noexcept {
+  // The first signal starts the clock; a second one must not extend it.
   if (pending_signal.exchange(signal_number) == 0) {
     pending_since.store(SteadyClock::now().time_since_epoch().count());
   }
@@ -151,6 +157,7 @@ void check_interrupt(lua_State* L) {
   const int signal_number = pending_signal.load();
   if (signal_number == 0) return;
   const LuaState& state = LuaState::of(L);
+  // Other states (workers, completion) end with their caller.
   if (interruptible.load() != state.get()) return;
   if (state.may_interrupt && !state.may_interrupt()) return;
   throw Interrupted(signal_number);

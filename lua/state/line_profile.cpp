@@ -58,11 +58,13 @@ const LineProfile::Key* LineProfile::caller(lua_State* L) {
 }
 
 bool LineProfile::enter(lua_State* L) {
+  // Workers have their own states; `active` belongs to one thread.
   if (!profiled_thread) return false;
   LineProfile& profile = *active;
   const Key* key = profile.caller(L);
   if (key == nullptr) return false;
   ProfiledLine& line = profile.lines_[*key];
+  // A recursive line counts its total once, in its outermost call.
   const bool open = std::any_of(profile.open_.begin(), profile.open_.end(),
                                 [&](const Open& call) { return call.line == &line; });
   const MemoryCount memory = memory_count();
@@ -80,6 +82,7 @@ void LineProfile::leave() {
   const int64_t allocated = memory.allocated - call.allocated;
   ProfiledLine& line = *call.line;
   ++line.calls;
+  // Calls inside are charged to their own lines.
   line.own_s += elapsed - call.inner_s;
   line.allocated += allocated - call.inner_allocated;
   if (call.outermost) {

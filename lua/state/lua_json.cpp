@@ -29,6 +29,7 @@ struct JsonReader {
       case LUA_TNUMBER: return number(lua_tonumber(L, i));
       case LUA_TTABLE: return table(i, depth);
       case LUA_TLIGHTUSERDATA:
+        // A null of a row comes back as it went out.
         if (lua_touserdata(L, i) == nullptr) return {};  // push_row's null
         [[fallthrough]];
       default:
@@ -39,6 +40,7 @@ struct JsonReader {
 
   static Json number(double value) {
     const bool whole = std::floor(value) == value && std::fabs(value) <= 9007199254740992.0;
+    // -0 stays a double: as an integer it would lose its sign.
     if (whole && !(value == 0 && std::signbit(value))) return static_cast<int64_t>(value);
     return value;
   }
@@ -58,12 +60,14 @@ struct JsonReader {
         ++others;
       }
     }
+    // lua_objlen is a border: with gaps it may be any of them, hence the count.
     if (keys.empty() && others == length) return list(i, length, depth);
     if (others > 0) fail("a table has both named and numbered keys, or gaps in its numbers");
     return object(i, keys, depth);
   }
 
   Json list(int i, size_t length, int depth) {
+    // {} is a list and an object alike; the caller knows which it needs.
     if (length == 0 && !empty_array) return Json::object();
     Json::Array values;
     values.reserve(length);
@@ -125,6 +129,7 @@ void push_json(lua_State* L, const Json& value, NullInList null) {
     case Json::Kind::kBool: return lua_pushboolean(L, value.as_bool());
     case Json::Kind::kInt: return lua_pushnumber(L, static_cast<double>(value.as_int()));
     case Json::Kind::kDouble:
+    // Rounded: Lua has doubles alone.
     case Json::Kind::kBigInt: return lua_pushnumber(L, value.as_double());
     case Json::Kind::kString: return push(L, std::string_view(value.as_string()));
     case Json::Kind::kArray: {

@@ -86,6 +86,7 @@ LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
   XRUN_CHECK(main_ != nullptr, "out of memory: no Lua state could be opened");
   lua_atpanic(main_, panic);
   luaL_openlibs(main_);
+  // Compiled code checks no hooks, so an endless loop could not be interrupted; --jit accepts that.
   if (!options.jit) luaJIT_setmode(main_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
   lua_pushlightuserdata(main_, const_cast<char*>(&kStateKey));
   lua_pushlightuserdata(main_, this);
@@ -101,9 +102,11 @@ LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
 }
 
 LuaState::~LuaState() {
+  // First: a signal may arrive while the state is closing.
   forget_interruptible(main_);
   lua_close(main_);
   main_ = nullptr;
+  // After lua_close, whose finalisers still use the services.
   services_.clear();
 }
 
@@ -155,6 +158,7 @@ int enter_binding(lua_State* L) {
   const auto& binding = *static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)));
   const int arguments = lua_gettop(L);
   try {
+    // Before anything that needs stack itself.
     check_c_stack();
     if (LuaState::interrupt_pending() != 0 && suspension(L) == Suspension::kNone) [[unlikely]]
       check_interrupt(L);
@@ -177,6 +181,8 @@ int enter_binding(lua_State* L) {
   } catch (const std::exception& error) {
     push_failure(L, binding, arguments, error.what());
   }
+  // Outside the try block: lua_error unwinds like longjmp, and all C++ objects of this frame are
+  // gone here.
   return lua_error(L);
 }
 
@@ -209,6 +215,7 @@ class Entered {
     functions_.stack.push_back(std::move(entered));
   }
   ~Entered() {
+    // The backward of a step runs after its objective has left; an error in it is looked up there.
     functions_.last = std::move(functions_.stack.back());
     functions_.stack.pop_back();
   }
@@ -225,12 +232,14 @@ void protected_call(lua_State* L, int arguments, int results) {
   const int function = lua_gettop(L) - arguments;
   const Entered entered(L, function);
   lua_pushcfunction(L, message_handler);
+  // Below the function: pcall takes the handler by index.
   lua_insert(L, function);
   const int status = lua_pcall(L, arguments, results, function);
   lua_remove(L, function);
   if (status == 0) return;
   auto report = report_of(L, -1);
   lua_settop(L, function - 1);
+  // Not a failure: nothing on the way up may treat it as one.
   if (report->signal_number != 0) throw Interrupted(report->signal_number);
   throw LuaError(std::move(report));
 }
@@ -241,6 +250,7 @@ LuaRef::LuaRef(lua_State* L, int i) : state_(&LuaState::of(L)) {
 }
 
 LuaRef::~LuaRef() {
+  // A reference may outlive its state; then there is nothing to release.
   if (state_ != nullptr && state_->get() != nullptr) {
     luaL_unref(state_->get(), LUA_REGISTRYINDEX, ref_);
   }

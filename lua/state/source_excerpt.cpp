@@ -42,6 +42,7 @@ bool step_into(lua_State* L, std::string_view field) {
   push(L, field);
   lua_rawget(L, -2);
   const bool lazy = lua_isnil(L, -1) && luaL_getmetafield(L, -2, "__index") != 0;
+  // The field would be computed by a metamethod, which must not run here.
   if (lazy) return false;
   lua_remove(L, -2);
   return true;
@@ -111,6 +112,7 @@ std::optional<int> tail_call_line(std::string_view text, int first, int last,
     if (token.line < first || (last != 0 && token.line > last)) continue;
     if (token.text == "return") returning = token.line;
     if (token.line != returning || token.text != name) continue;
+    // Two lines return such a call: neither is certain.
     if (found && *found != token.line) return std::nullopt;
     found = token.line;
   }
@@ -154,6 +156,7 @@ std::vector<std::string> values_on_line(lua_State* L, int level, std::string_vie
   if (level >= 0 && lua_getstack(L, level, &frame) != 0) {
     for (const LuaToken& token : lua_names(source_line, true)) {
       const std::string& path = token.text;
+      // Six lines of values still leave the excerpt in view.
       if (values.size() == 6 || std::find(seen.begin(), seen.end(), path) != seen.end()) continue;
       seen.push_back(path);
       const int before = lua_gettop(L);
@@ -169,6 +172,7 @@ std::vector<std::string> values_on_line(lua_State* L, int level, std::string_vie
   for (int i = 1; i <= arguments && i < first_shown; ++i) {
     if (class_of(L, i) == nullptr) continue;
     bool named = false;
+    // An operand that a name on the line already shows is not repeated.
     for (int k = first_shown; k <= last_shown; ++k) named = named || lua_rawequal(L, i, k) != 0;
     if (!named) values.push_back(fmt::format("operand {} = {}", i, describe_value(L, i)));
   }
@@ -200,6 +204,7 @@ std::string describe_value(lua_State* L, int i) {
       if (length > 0) return "{" + list + (length > 8 ? ", ...}" : "}");
       return "a table";
     }
+    // LuaJIT's type number of cdata, which lua.h does not name.
     case 10: return "an int64 or other cdata";
     default: return lua_typename(L, lua_type(L, i));
   }

@@ -27,9 +27,11 @@ uintptr_t lowest_address() {
   pthread_attr_t attributes;
   void* low = nullptr;
   size_t size = 0;
+  // Unknown limits: no check is better than refusing every call.
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
   pthread_attr_getstack(&attributes, &low, &size);
   pthread_attr_destroy(&attributes);
+  // The main thread's stack may be unlimited (ulimit -s), so it is bounded here.
   const size_t usable = std::min(size - std::min(kReserve, size / 2), kMostUsed);
   return reinterpret_cast<uintptr_t>(low) + size - usable;
 }
@@ -93,6 +95,7 @@ void guard_coroutines(lua_State* L) {
 }  // namespace
 
 void check_c_stack() {
+  // Once per thread: reading the bounds of a stack opens /proc on the main thread.
   thread_local const uintptr_t lowest = lowest_address();
   const char here = 0;
   XRUN_CHECK(reinterpret_cast<uintptr_t>(&here) > lowest,
@@ -105,6 +108,7 @@ void guard_library(lua_State* L) {
   for (const auto& [library, name] : kCallBack) {
     lua_getglobal(L, *library == '\0' ? "_G" : library);
     lua_getfield(L, -1, name);
+    // A state opened without a library lacks its functions.
     if (const lua_CFunction original = lua_tocfunction(L, -1)) {
       push_guarded(L, *library == '\0' ? name : std::string(library) + "." + name, original);
       lua_setfield(L, -3, name);

@@ -36,6 +36,7 @@ std::string stripped_digest(lua_State* L, int i) {
   lua_getglobal(L, "string");
   lua_getfield(L, -1, "dump");
   lua_pushvalue(L, i);
+  // strip: without debug information.
   lua_pushboolean(L, 1);
   protected_call(L, 2, 1);
   size_t size = 0;
@@ -136,6 +137,7 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(st
   lua_pushvalue(L, i);
   lua_getinfo(L, ">S", &about);
   chunk_ = about.source;
+  // Any upvalue at all: its value would have to be copied into every worker and into the key.
   if (const char* name = lua_getupvalue(L, i, 1)) {
     const std::string upvalue = name;
     lua_pop(L, 1);
@@ -150,6 +152,7 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(st
   const StackGuard guard(L);
   lua_pushvalue(L, i);
   XRUN_CHECK(lua_dump(L, append_code, &code_) == 0, "{}: cannot be copied", what_);
+  // The source lines are for people; the digest also covers what is on the same line.
   source_ += "code " + stripped_digest(L, i);
 }
 
@@ -170,6 +173,7 @@ std::unique_ptr<LuaState> open_worker_state() {
   lua_setglobal(L, "null");  // in the lists of a row
   XRUN_CHECK(luaL_loadstring(L, kStrict) == 0, "a worker's globals: {}", lua_tostring(L, -1));
   protected_call(L, 0, 0);
+  // A row's function may loop without end, and Ctrl-C must still work.
   lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, kPollEvery);
   return state;
 }

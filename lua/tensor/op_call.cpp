@@ -80,6 +80,7 @@ struct Matcher {
   // The argument that positional value k goes to.
   int target(size_t k, bool as_method) const {
     const int at = static_cast<int>(k);
+    // self is almost always first; otherwise the object is taken out of the order.
     if (!as_method || overload.self <= 0) return at;
     if (at == 0) return overload.self;
     return at <= overload.self ? at - 1 : at;
@@ -95,6 +96,8 @@ struct Matcher {
 
   bool positional(bool as_method) {
     const size_t ints = static_cast<size_t>(std::max(overload.ints_from, 0));
+    // Several ints are a list. A single one is a list only for int[] without a size, since int[N]
+    // takes one int by itself.
     const bool list = all_ints(ints) &&
                       (values.positional.size() > ints + 1 || overload.arguments[ints].count == 0);
     for (size_t k = 0; k < values.positional.size(); ++k) {
@@ -136,6 +139,7 @@ struct Matcher {
     for (size_t i = 0; i < overload.arguments.size(); ++i) {
       const OpArgument& argument = overload.arguments[i];
       const bool list = match.ints_from >= 0 && static_cast<int>(i) == overload.ints_from;
+      // An optional argument without a default must be given, as in PyTorch.
       if (match.value[i] != nullptr || list || argument.has_default) continue;
       return fail([&] { return fmt::format("argument `{}` is missing", argument.name); });
     }
@@ -178,6 +182,7 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
   }
   std::vector<std::pair<OpMatch, const OpOverload*>> tried;
   for (const OpOverload& overload : packet.overloads) {
+    // Matched again, with explanations: the usual call does not pay for texts.
     tried.emplace_back(match_overload(packet, overload, values, as_method, L), &overload);
   }
   std::stable_sort(tried.begin(), tried.end(),
@@ -201,6 +206,7 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
 
 // FNV-1a over the kinds and the names of keyword arguments; the latter in any order.
 uint64_t key_of(const OpValues& values, bool as_method) {
+  // x:f(y) and xrun.f(x, y) may match differently, so they have different keys.
   uint64_t hash = as_method ? 0xcbf29ce484222325ULL : 0x84222325cbf29ce4ULL;
   const auto mix = [](uint64_t at, uint64_t byte) { return (at ^ byte) * 0x100000001b3ULL; };
   for (const OpValue& value : values.positional)
@@ -219,6 +225,7 @@ uint64_t key_of(const OpValues& values, bool as_method) {
 OpValues read_values(lua_State* L) {
   OpValues values;
   int top = lua_gettop(L);
+  // Only the last argument can be a table of keyword arguments, as in f(x, { dim = 0 }).
   if (top > 0 && lua_type(L, top) == LUA_TTABLE) {
     const ValueKind last = value_kind(L, top);
     if (last == ValueKind::kMixedTable) {
@@ -227,6 +234,7 @@ OpValues read_values(lua_State* L) {
           "\nhint: a list and keyword arguments are two tables: f({2, 3}, {dim = 0})");
     }
     if (last == ValueKind::kNamedTable) {
+      // Each takes two slots while the table is walked.
       luaL_checkstack(L, 64, "too many keyword arguments");
       lua_pushnil(L);
       while (lua_next(L, top) != 0) {
@@ -282,6 +290,7 @@ const OpOverload& choose(lua_State* L, const OpPacket& packet, const OpValues& v
     best = &overload;
     best_cost = match.cost;
   }
+  // Failures are not cached: they end the recipe or are rare.
   if (best == nullptr) throw_no_overload(L, packet, values, as_method);
   const std::lock_guard lock(packet.cache->mutex);
   packet.cache->chosen.emplace(key, best);
@@ -330,6 +339,7 @@ int push_results(lua_State* L, const OpOverload& overload, const torch::jit::Sta
         if (operand != nullptr && operand->is_same(tensor)) same = match.value[i]->index;
       }
       if (same != 0) {
+        // The same handle, so that rawequal and the ledger see one tensor.
         lua_pushvalue(L, same);
         continue;
       }
@@ -345,6 +355,7 @@ int push_results(lua_State* L, const OpOverload& overload, const torch::jit::Sta
 int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   OpValues values = read_values(L);
   for (const OpValue& value : values.positional) {
+    // For its message: a closed tensor is not a missing overload.
     if (value.kind == ValueKind::kClosedTensor) read_tensor(L, value.index, nullptr);
   }
   rewrite_to(packet, values);

@@ -87,6 +87,7 @@ c10::IValue number_list(lua_State* L, int i, ArgumentKind wanted) {
 
 at::Tensor wrapped(lua_State* L, int i, ValueKind got) {
   at::Tensor number = c10::scalar_to_tensor(scalar(L, i, got));
+  // As in Python: a number does not promote the other operand's type.
   number.unsafeGetTensorImpl()->set_wrapped_number(true);
   return number;
 }
@@ -94,6 +95,7 @@ at::Tensor wrapped(lua_State* L, int i, ValueKind got) {
 }  // namespace
 
 c10::IValue to_ivalue(lua_State* L, int i, ValueKind got, ArgumentKind wanted, int count) {
+  // None: the argument is optional, or match_overload would have refused it.
   if (got == ValueKind::kNone || got == ValueKind::kNil) return {};
   const auto text = [&] { return std::string_view(lua_tostring(L, i)); };
   switch (wanted) {
@@ -128,6 +130,7 @@ void push_result(lua_State* L, const c10::IValue& value, const c10::Type& type) 
   if (value.isNone()) return lua_pushnil(L);
   if (value.isBool()) return push(L, value.toBool());
   if (value.isInt()) {
+    // An enum in the schema, an int in the IValue: Lua sees the name.
     if (type.kind() == c10::TypeKind::ScalarTypeType) {
       return push(L, dtype_name(static_cast<at::ScalarType>(value.toInt())));
     }

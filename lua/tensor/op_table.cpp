@@ -95,12 +95,14 @@ Index& op_index() {
 // Reads the dispatcher's names again if a library has registered more since. Returns true if so.
 bool refresh(Index& index) {
   std::vector<c10::OperatorName> all = c10::Dispatcher::singleton().getAllOpNames();
+  // Libraries only add operators, so the count tells whether anything is new.
   if (all.size() == index.operators) return false;
   index.operators = all.size();
   index.names.clear();
   for (c10::OperatorName& name : all) index.names[name.name].push_back(std::move(name));
   index.public_names.clear();
   for (const auto& [name, overloads] : index.names) {
+    // Other namespaces are reached through xrun.ops and are no methods.
     if (!name.starts_with("aten::")) continue;
     const std::string own = name.substr(6);
     if (!is_internal("aten", own) && !in(kNotPublic, own)) index.public_names.push_back(own);
@@ -116,6 +118,7 @@ bool is_factory(const OpOverload& overload) {
     layout = layout || (argument.keyword_only && argument.name == "layout");
     tensor = tensor || (argument.kind == ArgumentKind::kTensor && argument.name != "self");
   }
+  // zeros, full, rand and their likes; *_like have a tensor named self.
   return dtype && layout && !tensor;
 }
 
@@ -124,6 +127,7 @@ std::optional<OpOverload> read_overload(const c10::OperatorHandle& handle) {
   if (has_dimnames(schema.overload_name())) return std::nullopt;
   OpOverload overload{.handle = handle, .arguments = {}};
   for (const c10::Argument& argument : schema.arguments()) {
+    // out= writes into a tensor of the caller, whose shape it may change.
     if (argument.is_out()) return std::nullopt;
     OpArgument read;
     read.name = argument.name();
@@ -133,6 +137,7 @@ std::optional<OpOverload> read_overload(const c10::OperatorHandle& handle) {
     read.writes = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     read.count = argument.N().value_or(0);
     const int at = static_cast<int>(overload.arguments.size());
+    // Most schemas say `self`; some operators call their first tensor `input`.
     if (read.kind == ArgumentKind::kTensor && (read.name == "self" || (at == 0)) &&
         (overload.self < 0 || read.name == "self")) {
       overload.self = at;
@@ -142,6 +147,7 @@ std::optional<OpOverload> read_overload(const c10::OperatorHandle& handle) {
   }
   overload.factory = is_factory(overload);
   const int only = overload.self == 0 ? 1 : 0;
+  // view, permute, expand, repeat: one list is all that follows the object.
   if (overload.positional == only + 1 && overload.arguments[only].kind == ArgumentKind::kIntList) {
     overload.ints_from = only;
   }
@@ -171,6 +177,7 @@ std::unique_ptr<OpPacket> read_packet(const std::string& name,
     if (!handle) continue;  // an implementation without a definition
     if (auto read = read_overload(*handle)) packet->overloads.push_back(std::move(*read));
   }
+  // Cached as null by the caller: the search is not repeated.
   if (packet->overloads.empty()) return nullptr;
   std::sort(packet->overloads.begin(), packet->overloads.end(), tried_before);
   const size_t colons = name.find("::");
@@ -200,6 +207,7 @@ const OpPacket* find_op(std::string_view op_namespace, std::string_view name) {
   }
   auto overloads = index.names.find(full);
   if (overloads == index.names.end()) {
+    // A plug-in may have registered it since.
     if (!refresh(index)) return nullptr;
     overloads = index.names.find(full);
     if (overloads == index.names.end()) return nullptr;

@@ -26,10 +26,12 @@ constexpr double kLargestWhole = 9007199254740992.0;  // 2^53
 
 ValueKind number_kind(double value) {
   const bool whole = std::floor(value) == value && std::fabs(value) <= kLargestWhole;
+  // -0 is a float: as an int it would become +0.
   return whole && !(value == 0 && std::signbit(value)) ? ValueKind::kInt : ValueKind::kFloat;
 }
 
 ValueKind string_kind(std::string_view text) {
+  // The names are disjoint, so the order decides nothing.
   if (dtype_of(text)) return ValueKind::kDTypeName;
   if (device_of(text)) return ValueKind::kDeviceName;
   if (memory_format_of(text)) return ValueKind::kMemoryFormatName;
@@ -67,6 +69,7 @@ ValueKind table_kind(lua_State* L, int i) {
   lua_pushnil(L);
   while (lua_next(L, i) != 0) {
     lua_pop(L, 1);
+    // Counted before elements are read: a mixed table must fail as such, not by its first element.
     ++(lua_type(L, -1) == LUA_TNUMBER ? counted : named);
   }
   if (named > 0) return counted > 0 ? ValueKind::kMixedTable : ValueKind::kNamedTable;
@@ -84,6 +87,7 @@ ValueKind table_kind(lua_State* L, int i) {
 
 // The number of an int64 cdata ("123LL" is how it prints); uint64 counts if it fits.
 bool read_cdata(lua_State* L, int i, int64_t* value) {
+  // LuaJIT's C API has no access to cdata; the text is the only access to its number.
   if (luaL_callmeta(L, i, "__tostring") == 0) return false;
   const std::string text = lua_tostring(L, -1);
   lua_pop(L, 1);
@@ -169,6 +173,7 @@ int conversion_cost(ArgumentKind wanted, ValueKind got, bool optional, bool broa
       // A 0-dim tensor becomes a number, as in PyTorch, if nothing fits better.
       return number ? 0 : got == K::kBool ? 1 : got == K::kTensor ? 9 : -1;
     case ArgumentKind::kInt: return whole ? 0 : -1;
+    // An int overload comes first: 2 is 2.0 in Lua, and PyTorch would see the int.
     case ArgumentKind::kFloat: return whole ? 1 : number ? 0 : -1;
     case ArgumentKind::kBool: return exactly(K::kBool);
     case ArgumentKind::kString:

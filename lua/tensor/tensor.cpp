@@ -43,6 +43,7 @@ int find_method(lua_State* L) {
     std::vector<std::string> known = public_op_names();
     for (const DocEntry& entry : doc_entries()) {
       if (entry.name.starts_with("Tensor:") || entry.name.starts_with("Tensor.")) {
+        // Our own members before operators: nearest_name prefers earlier entries.
         known.insert(known.begin(), entry.name.substr(7));
       }
     }
@@ -55,6 +56,7 @@ int find_method(lua_State* L) {
   push_binding(L, &packet->as_method);
   lua_pushvalue(L, -1);
   lua_insert(L, 3);
+  // Into the method table: the next x:name() does not come here.
   lua_rawset(L, -3);
   lua_settop(L, 3);
   return 1;
@@ -70,6 +72,7 @@ int get_other(lua_State* L) {
 }
 
 int set_other(lua_State* L) {
+  // 0: no element, so the class reports an unknown property.
   if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") return 0;
   assign_index(L, self(L), 2, 3);
   return 1;
@@ -102,6 +105,7 @@ void push_list(lua_State* L, const at::Tensor& tensor) {
 }
 
 int tolist(lua_State* L) {
+  // One copy to the host instead of one per element.
   push_list(L, self(L).detach().cpu());
   return 1;
 }

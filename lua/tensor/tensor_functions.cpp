@@ -34,10 +34,12 @@ void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const
   luaL_checkstack(L, 4, "a list nested too deep");
   const auto length = static_cast<int64_t>(lua_objlen(L, i));
   if (first && depth == shape.sizes.size()) {
+    // The limit also ends a table that contains itself.
     XRUN_CHECK(depth < 64, "a list nested deeper than 64");
     shape.sizes.push_back(length);
   }
   XRUN_CHECK(depth < shape.sizes.size(), "got a list, wanted a number");
+  // The first list of each depth fixes the size.
   XRUN_CHECK(shape.sizes[depth] == length, "lists of {} and of {} elements in dimension {}",
              shape.sizes[depth], length, depth);
   for (int64_t k = 1; k <= length; ++k) {
@@ -97,6 +99,7 @@ int make_tensor(lua_State* L) {
   const auto type = options_of("dtype", dtype_of);
   at::Tensor made;
   if (const at::Tensor* source = tensor_if(L, 1)) {
+    // A copy, as torch.tensor makes one: later changes of the source must not show.
     made = source->detach().clone();
     if (type) made = made.to(*type);
   } else {

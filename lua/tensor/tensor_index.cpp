@@ -48,10 +48,12 @@ int64_t apply(lua_State* L, Selection& selection, int64_t dim, int i) {
     return 0;  // the dimension is gone
   }
   if (const at::Tensor* index = tensor_if(L, i)) {
+    // at::index needs an entry for each dimension up to the last tensor.
     while (static_cast<int64_t>(selection.advanced.size()) < dim) {
       selection.advanced.push_back(std::nullopt);
     }
     selection.advanced.push_back(*index);
+    // A mask stands for as many dimensions as it has.
     return index->scalar_type() == at::kBool ? std::max<int64_t>(index->dim(), 1) : 1;
   }
   const bool whole = is_none(L, i) ||
@@ -108,6 +110,7 @@ void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value) {
   if (source == nullptr) {
     const double scalar =
         lua_type(L, value) == LUA_TNUMBER ? lua_tonumber(L, value) : lua_toboolean(L, value);
+    // On the tensor's device and in its type, so that copy_ does not convert.
     number = at::scalar_tensor(scalar, tensor.options().requires_grad(false));
     source = &number;
   }

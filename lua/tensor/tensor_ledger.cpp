@@ -29,11 +29,14 @@ void TensorLink::link_before(TensorLink& position) noexcept {
 TensorLedger::TensorLedger() { scopes_.push_back(std::make_unique<TensorLink>()); }
 
 void TensorLedger::before_push(lua_State* L, int64_t bytes) {
+  // Lua sees some 40 bytes per handle and would collect far too late.
   debt_ += bytes + kHandleBytes;
   if (debt_ <= soft_limit_) return;
+  // Before the allocation, so that its memory may be reused.
   lua_gc(L, LUA_GCCOLLECT, 0);
   ++collections_;
   debt_ = bytes + kHandleBytes;
+  // Live tensors fill the limit: collecting more often would free nothing.
   if (live_bytes_ > soft_limit_ / 5 * 4) soft_limit_ = soft_limit_ / 5 * 7;
 }
 
@@ -53,6 +56,8 @@ void TensorLedger::close(TensorBox& box) noexcept {
   box.unlink();
   live_bytes_ -= box.bytes;
   --live_tensors_;
+  // Released at the end of this function: its destructor may free other handles, and the box must
+  // be consistent by then.
   const at::Tensor last = std::move(box.tensor);
   box.tensor = at::Tensor();
 }
@@ -64,6 +69,7 @@ TensorScope::TensorScope(lua_State* L) : ledger_(LuaState::of(L).service<TensorL
 TensorScope::~TensorScope() {
   const std::unique_ptr<TensorLink> head = std::move(ledger_.scopes_.back());
   ledger_.scopes_.pop_back();
+  // close() unlinks, so the list shrinks with each turn.
   while (head->next != head.get()) ledger_.close(static_cast<TensorBox&>(*head->next));
 }
 
@@ -74,6 +80,7 @@ void TensorScope::keep_in(lua_State* L, int i, int depth) {
   if (tensor_if(L, i) != nullptr) {
     auto& box = *static_cast<TensorBox*>(lua_touserdata(L, i));
     box.unlink();
+    // The scope around this one, which then decides.
     box.link_before(*ledger_.scopes_[ledger_.scopes_.size() - 2]);
   } else if (lua_type(L, i) == LUA_TTABLE && depth < kDeepest) {
     luaL_checkstack(L, 4, "no room to keep tensors");
@@ -102,6 +109,7 @@ void push(lua_State* L, const at::Tensor& value) {
 }
 
 const at::Tensor* tensor_if(lua_State* L, int i) {
+  // The size first: a userdata of another library may be too small to have our header.
   if (lua_type(L, i) != LUA_TUSERDATA || lua_objlen(L, i) != sizeof(TensorBox)) return nullptr;
   const auto* box = static_cast<TensorBox*>(lua_touserdata(L, i));
   return box->info == &class_info<at::Tensor> && box->tensor.defined() ? &box->tensor : nullptr;

@@ -15,12 +15,14 @@ namespace fs = std::filesystem;
 BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
     : path_(std::move(path)), entry_(committed) {
   std::error_code code;
+  // Nothing committed: a file that is here is of a build that began and was killed.
   if (committed.bytes == 0) {
     fs::remove(path_, code);
     XRUN_CHECK(!code, "{}: cannot be removed: {}", path_.string(), code.message());
     return;
   }
   XRUN_CHECK(path_exists(path_), "{}: is missing", path_.string());
+  // Rows after the last commit are read again and would be listed twice.
   fs::resize_file(path_, committed.bytes, code);
   if (code) {
     throw FileError(code.value(), fmt::format("{}: cannot be cut to {} bytes: {}", path_.string(),
@@ -39,6 +41,7 @@ void BadRowLog::add(const std::string& file, int64_t line, const std::string& re
   row.set("reason", reason);
   row.set("detail", short_detail(detail));
   const std::string text = dump_json(row) + "\n";
+  // At the first bad row: most caches have none, and then no file.
   if (!writer_) writer_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
   writer_->write(text);
   hasher_.bytes(text);

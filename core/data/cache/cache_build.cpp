@@ -52,10 +52,12 @@ class Build {
   void run() {
     remove_temporaries(dir_);  // this process holds the lock, so nobody writes them
     if (!continue_build()) begin();
+    // A build that continues may have committed bad rows before the recipe became strict.
     if (source_.strict) check_strict(manifest_.ledger, true);
     try {
       take_rows();
     } catch (const Error& error) {
+      // After an error of the disk the committed shards stay: the next run continues from them.
       if (data_fault_ && !is_of_system(error)) discard();
       throw;
     }
@@ -65,6 +67,7 @@ class Build {
  private:
   // The data itself ends this build: these bytes never give a finished cache under this key.
   void discard() {
+    // The thread still writes into the folder.
     if (committing_.valid()) committing_.wait();
     remove_cache_folder(dir_);
   }
@@ -89,6 +92,7 @@ class Build {
     if (!path_exists(dir_ / kPartialName)) return false;
     const Json fresh = columns_.summary();
     try {
+      // Reads every committed page once: a torn shard must not end up in a finished cache.
       manifest_ = read_interrupted_build(dir_);
       columns_.restore(manifest_.summary);
       XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns differ");
@@ -109,6 +113,7 @@ class Build {
 
   // Opens the file of the last commit after the content of the committed rows.
   void open_at_cursor() {
+    // Of the last shard: rows after it were read but never committed.
     cursor_ = manifest_.shards.back().cursor;
     const int32_t files = static_cast<int32_t>(source_.files.size());
     XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
@@ -116,6 +121,8 @@ class Build {
     const std::string& name = source_.files[static_cast<size_t>(cursor_.file)].name;
     splitter_ = RowSplitter::open(name, name, cursor_.at);
     content_ = splitter_->take_prefix();
+    // The key has the digest of the whole file, which is not read again; this proves the part that
+    // is skipped.
     XRUN_CHECK(content_.hex() == cursor_.xxh3, "{}: the bytes before the cursor have changed",
                name);
   }
@@ -137,12 +144,14 @@ class Build {
   }
 
   void take_block(EncodedBlock& block) {
+    // Counts within the block: each block's content begins at its own offset.
     hashed_ = 0;
     for (size_t row = 0; row < block.encoded; ++row) {
       check_interrupt();
       take_row(block, row);
       if (source_.strict) check_strict(manifest_.ledger, true);
     }
+    // After the rows before it: they are in the ledger that the message shows.
     if (block.error) {
       data_fault_ = true;
       std::rethrow_exception(block.error);
@@ -174,6 +183,7 @@ class Build {
     shard_->end_row();
     ++ledger.kept;
     if (shard_->bytes() < source_.shard_bytes) return;
+    // Up to the end of this row: the cursor and the hash must name the same byte.
     hash_content(block.raw, raw.behind.offset);
     cursor_.at = raw.behind;
     ledger.lines = lines_before_ + cursor_.at.lines;
@@ -182,6 +192,7 @@ class Build {
 
   void drop(const SourceLine& at, const std::string& reason, const std::string& detail) {
     manifest_.ledger.drop(at, reason, detail);
+    // The recipe's own filter left it out on purpose: counted, not listed as bad.
     if (reason == kFilteredReason) return;
     bad_rows_->add(source_.files[static_cast<size_t>(at.file)].name, at.line, reason, detail);
   }
@@ -195,12 +206,14 @@ class Build {
   void end_file(const EncodedBlock& block) {
     const DataFile& file = source_.files[static_cast<size_t>(block.file)];
     data_fault_ = true;
+    // The remembered digest may be of an earlier content with the same size and time.
     if (block.file_digest != file.digest) source_.digests.forget(file.name);
     XRUN_CHECK(block.file_digest == file.digest,
                "{}: changed while it was read ({} bytes, {} when it was opened); run again, and do "
                "not write to a data file while it is read",
                file.name, block.raw_bytes, file.bytes);
     data_fault_ = false;
+    // A last line without its line end counts as a line.
     lines_before_ += cursor_.at.lines + (cursor_.at.column > 0 ? 1 : 0);
     manifest_.ledger.lines = lines_before_;
     bytes_before_ += file.bytes;
@@ -210,6 +223,7 @@ class Build {
 
   // Updates the manifest to everything taken, except the shard being gathered.
   void describe() {
+    // The manifest lists shards in order, so the one in flight goes first.
     finish_commit();
     if (shard_) manifest_.columns = shard_->columns();
     manifest_.bad_rows = bad_rows_->commit();
@@ -218,6 +232,7 @@ class Build {
 
   SourceCursor hashed_cursor() const {
     SourceCursor cursor = cursor_;
+    // At the beginning of a file there is nothing to prove.
     if (cursor.at.offset > 0) cursor.xxh3 = content_.hex();
     return cursor;
   }
@@ -226,10 +241,12 @@ class Build {
     describe();
     const uint64_t usual = source_.shard_bytes + source_.shard_bytes / kHugeRow;
     const bool has_huge_row = shard_->bytes() > usual;
+    // By value: this object changes the manifest while the thread writes.
     auto write = [dir = dir_, manifest = manifest_, cursor = hashed_cursor(),
                   shard = std::move(shard_)]() mutable {
       append_shard(dir, *shard, std::move(cursor), manifest);
       shard.reset();
+      // After the shard is synced: a manifest never names bytes that a power cut could take.
       write_file_atomic(dir / kPartialName, encode_manifest(manifest));
       return manifest.shards.back();
     };
@@ -244,6 +261,7 @@ class Build {
   void finish() {
     describe();
     if (shard_) append_shard(dir_, *shard_, hashed_cursor(), manifest_);
+    // This line finishes the cache: a folder without it is not one.
     write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));
     std::error_code ignored;  // a partial manifest beside the finished one is never read
     fs::remove(dir_ / kPartialName, ignored);
@@ -285,6 +303,7 @@ bool is_cached(const fs::path& data_root, const CacheSource& source) {
 
 fs::path ensure_cache(const fs::path& data_root, const CacheSource& source) {
   const fs::path dir = data_root / cache_key(source.key_document);
+  // Without the lock: the usual case, and readers must not wait for each other.
   if (is_cached(data_root, source)) return dir;
   bool said = false;
   const FileLock lock(dir / kLockName, true, [&] {

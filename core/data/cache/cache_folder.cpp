@@ -45,6 +45,7 @@ void measure(CacheFolder& folder) {
     std::error_code failed;
     if (!entry->is_regular_file(failed)) continue;
     const uint64_t bytes = entry->file_size(failed);
+    // A file may vanish while a build renames it.
     if (!failed) folder.bytes += bytes;
     const auto time = entry->last_write_time(failed);
     if (!failed) folder.changed_s = std::max(folder.changed_s, unix_seconds(time));
@@ -66,6 +67,7 @@ CacheFolder describe_folder(const fs::path& dir) {
   measure(folder);
   try {
     const bool finished = path_exists(dir / kManifestName);
+    // A finished manifest wins: a lock may be left by a process that only waited.
     folder.state = finished              ? CacheState::kFinished
                    : is_being_built(dir) ? CacheState::kBuilding
                                          : CacheState::kUnfinished;
@@ -138,6 +140,8 @@ std::error_code remove_cache_folder(const fs::path& dir) {
   const fs::path aside = dir.string() + ".removed";
   std::error_code code;
   fs::remove_all(aside, code);  // of a process that was killed here
+  // Renamed first, so that a kill in between never leaves a folder that looks like a cache with
+  // missing shards.
   fs::rename(dir, aside, code);
   if (!code) fs::remove_all(aside, code);
   return code;
@@ -150,6 +154,7 @@ CacheManifest read_interrupted_build(const fs::path& dir) {
     const fs::path path = dir / entry.file;
     XRUN_CHECK(path_exists(path), "{}: is missing", path.string());
     const ShardFile file(path, manifest.columns, {entry.bytes, entry.head_bytes, entry.head_xxh3});
+    // Every page, since a build that continues vouches for them in the finished manifest.
     for (uint64_t page = 0; page < file.header().pages; ++page) {
       check_interrupt();
       file.check_page(page);

@@ -56,6 +56,7 @@ Json shard_json(const ShardEntry& shard) {
 ShardEntry read_shard(const Json& entry, int64_t first_row, size_t index) {
   ShardEntry shard;
   shard.file = entry.at("file").as_string();
+  // Names are not free: a hostile manifest must not open a file outside its folder.
   XRUN_CHECK(shard.file == shard_name(index), "shard {} is in file \"{}\"", index, shard.file);
   shard.rows = entry.at("rows").as_int();
   shard.first_row = entry.at("first_row").as_int();
@@ -85,6 +86,7 @@ Json columns_json(const std::vector<Column>& columns) {
     entry.set("name", column.name);
     entry.set("type", column_type_name(column.type));
     if (column.offsets >= 0) {
+      // By name: a reader need not count columns.
       entry.set("offsets", columns[static_cast<size_t>(column.offsets)].name);
     }
     list.push_back(std::move(entry));
@@ -124,6 +126,7 @@ CacheManifest decode_manifest(const Json& value) {
   int64_t rows = 0;
   for (const Json& entry : value.at("segments").as_array()) {
     manifest.shards.push_back(read_shard(entry, rows, manifest.shards.size()));
+    // Shards are contiguous: row ids are sums of what comes before.
     rows += manifest.shards.back().rows;
     XRUN_CHECK(manifest.shards.back().elements.size() == manifest.columns.size(),
                "shard {} lists {} columns, wanted {}", manifest.shards.size() - 1,
@@ -168,6 +171,7 @@ std::string encode_manifest(const CacheManifest& manifest) {
   value.set("summary", manifest.summary);
   value.set("ledger", manifest.ledger.to_json());
   std::string body = dump_json(value);
+  // Hashed without the brace, so that the checksum can be the last member of the same object.
   body.pop_back();  // the closing brace is part of the tail
   return fmt::format("{}{}{}{}", body, kTailBegin, hash_hex(body), kTailEnd);
 }
@@ -177,6 +181,7 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   const std::string text = read_file(path, kMaxManifestBytes);
   const size_t body = text.size() < kTailBytes ? 0 : text.size() - kTailBytes;
   const std::string_view view(text);
+  // Before the parser sees a byte.
   const bool whole = body > 0 && view.substr(body, kTailBegin.size()) == kTailBegin &&
                      view.ends_with(kTailEnd) &&
                      view.substr(body + kTailBegin.size(), 32) == hash_hex(view.substr(0, body));
@@ -191,6 +196,7 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   XRUN_CHECK(manifest.key == cache_key(manifest.key_document),
              "{}: its key document hashes to {}, it says {}; {}", path,
              cache_key(manifest.key_document), manifest.key, kRebuildHint);
+  // A folder that was copied to another name would be found under a key that is not its own.
   XRUN_CHECK(manifest.key == folder,
              "{}: is the manifest of cache {}, but its folder is named {}; {}", path, manifest.key,
              folder, kRebuildHint);

@@ -36,6 +36,7 @@ void CacheReader::open_shard(const ShardEntry& entry) {
       dir_ / entry.file, manifest_.columns,
       ShardFile::Expected{entry.bytes, entry.head_bytes, entry.head_xxh3});
   const ShardHeader& header = shard->header();
+  // A shard of another cache may be intact in itself.
   XRUN_CHECK(header.key == manifest_.key && header.index == shards_.size() &&
                  header.rows == static_cast<uint64_t>(entry.rows) &&
                  header.first_row == static_cast<uint64_t>(entry.first_row),
@@ -73,6 +74,7 @@ size_t CacheReader::column(const std::string& name, ColumnType type) const {
 CacheReader::ShardRow CacheReader::find(int64_t row) const {
   XRUN_CHECK(row >= 0 && row < rows(), "{}: row {} is out of range, the cache has {}",
              dir_.string(), row, rows());
+  // Shards are never empty, so first rows strictly ascend.
   const auto next = std::upper_bound(first_row_.begin(), first_row_.end(), row);
   const size_t shard = static_cast<size_t>(next - first_row_.begin()) - 1;
   return {shard, static_cast<uint64_t>(row - first_row_[shard])};
@@ -90,6 +92,7 @@ void CacheReader::verify(const std::function<void(uint64_t, uint64_t)>& progress
         progress(done + std::min((page + 1) * kPageBytes, shard->header().file_bytes), total);
     }
     done += shard->header().file_bytes;
+    // Otherwise verifying a large cache would push everything else out of the page cache.
     shard->forget();
   }
   verify_bad_rows();

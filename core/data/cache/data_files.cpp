@@ -120,6 +120,7 @@ std::string current_folder() {
 std::vector<std::string> expand_glob(const std::string& pattern) {
   glob_t found{};
   std::vector<std::string> paths;
+  // Sorted below by bytes: glob's own order follows the locale, and the order enters the key.
   if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   }
@@ -130,6 +131,7 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
 
 DataFile read_data_file(const std::string& path, const HashProgress& progress,
                         const FileDigests& digests) {
+  // A relative path is the usual cause, so the message has the folder it is relative to.
   XRUN_CHECK(path_exists(path), "{}: no such data file (the current folder is {})", path,
              current_folder());
   std::error_code code;
@@ -153,6 +155,7 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
 std::vector<DataFile> matching_files(const std::string& path, const HashProgress& progress,
                                      const FileDigests& digests) {
   std::error_code code;
+  // A file whose name contains a bracket is meant literally.
   if (path.find_first_of("*?[") == std::string::npos || fs::exists(path, code)) {
     return {read_data_file(path, progress, digests)};
   }

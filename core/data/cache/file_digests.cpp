@@ -67,6 +67,7 @@ std::string read_record(const fs::path& path, const Json& file) {
     if (!path_exists(path)) return "";
     const Json record = parse_json(read_file(path, kMaxRecordBytes), path.string());
     const std::string& digest = record.at("xxh3").as_string();
+    // The check covers a flipped bit of the record, which nothing else would notice.
     const bool same =
         record.at("file") == file && record.at("check").as_string() == check_of(file, digest);
     return same ? digest : "";
@@ -111,6 +112,7 @@ std::string FileDigests::digest(const fs::path& path,
   if (dir_.empty()) return hash_file_pieces(path, each);
   const fs::path record = record_path(path);
   const int64_t start = now_ns();
+  // Taken before and after the read: a file that is written meanwhile is not remembered.
   const std::optional<FileState> before = state_of(path);
   if (before) {
     const std::string known = read_record(record, before->document);

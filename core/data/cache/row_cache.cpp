@@ -32,6 +32,7 @@ void read_ids(const CacheReader::Elements& ids, ElementRange range, std::vector<
   out.resize(range.end - range.begin);
   for (uint64_t i = 0; i < out.size(); ++i) {
     T id;
+    // memcpy: the bytes are mapped, so no object of type T lives there.
     std::memcpy(&id, ids.data + (range.begin + i) * sizeof(T), sizeof(T));
     out[i] = static_cast<int32_t>(id);
   }
@@ -61,6 +62,7 @@ RowCache::RowCache(const std::filesystem::path& dir, RowKind kind)
   }
   streams_.resize(stream_names(kind).size());
   first_token_ = {0};
+  // An empty cache has no shard, hence no columns.
   if (size() == 0) return;
   find_columns();
   find_extra();
@@ -69,6 +71,7 @@ RowCache::RowCache(const std::filesystem::path& dir, RowKind kind)
 void RowCache::find_columns() {
   const CacheManifest& manifest = reader_->manifest();
   const std::vector<std::string> names = stream_names(kind_);
+  // The ids of one cache all have one width, which its vocabulary decided.
   wide_ = has_column(manifest, names[0] + "_ids", ColumnType::kU32);
   has_weights_ = has_column(manifest, names[0] + "_weights", ColumnType::kF32);
   const ColumnType ids = wide_ ? ColumnType::kU32 : ColumnType::kU16;
@@ -84,6 +87,7 @@ void RowCache::find_columns() {
     }
   }
   for (const ShardEntry& shard : manifest.shards) {
+    // Running totals, so that a token number finds its shard without reading offsets.
     first_token_.push_back(first_token_.back() + shard.elements[streams_[0].ids]);
   }
   file_ = reader_->column("file", ColumnType::kI32);
@@ -139,6 +143,7 @@ void RowCache::read_part(int64_t row, size_t stream, int64_t begin, int64_t end,
     read_ids<uint16_t>(tokens, range, out.ids);
   }
   read_bits(reader_->elements(at, columns.mask), range, out.trained);
+  // The caller reuses `out`; rows without weights must not inherit the last row's.
   out.weights.clear();
   if (!has_weights_ || begin == end) return;
   const CacheReader::Elements weights = reader_->elements(at, columns.weights);
@@ -166,6 +171,7 @@ int8_t RowCache::label(int64_t row) const {
 }
 
 int64_t RowCache::first_token(int64_t row) const {
+  // One past the last row: the end of the stream.
   if (row == size()) return first_token_.back();
   const CacheReader::ShardRow at = reader_->find(row);
   return first_token_[at.shard] + reader_->value<int64_t>(at, streams_[0].offsets);

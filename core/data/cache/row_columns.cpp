@@ -29,6 +29,7 @@ std::vector<Column> RowColumns::columns() const {
   const ColumnType ids = id_type(schema_);
   std::vector<Column> columns;
   for (const std::string& name : stream_names(schema_.kind)) {
+    // The offsets column comes first; those that use it name its index.
     const int32_t at = static_cast<int32_t>(columns.size());
     columns.push_back({name + "_offsets", ColumnType::kI64, -1});
     columns.push_back({name + "_ids", ids, at});
@@ -42,6 +43,7 @@ std::vector<Column> RowColumns::columns() const {
   if (schema_.kind == RowKind::kFeedback) columns.push_back({"label", ColumnType::kU8, -1});
   int stored = 0;
   for (const std::string& type : extra_types_) {
+    // Numbered without gaps: the summary has the names in this order.
     if (type == "absent") continue;
     const std::string name = fmt::format("keep{}", stored++);
     if (type == "number") {
@@ -62,6 +64,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
   const std::vector<std::string>& keep = schema_.keep;
   // First, because the notes of unread columns may be more than a ledger lists.
   const auto note_first = [&](std::string note) {
+    // Notes are counted by text; a ledger lists the first ones.
     row.notes.insert(row.notes.begin(), std::move(note));
   };
   if (rows_ == 0) {
@@ -91,6 +94,7 @@ void RowColumns::accept(StoredRow& row, const SourceLine& at, SourceLedger& ledg
   ledger.straddlers += row.straddlers;
   ledger.tokens += row.tokens();
   if (row.weight > 0) {
+    // Rows of weight 0 are in the cache but train nothing.
     ledger.trained_tokens += row.streams[0].trained + row.streams[1].trained;
   } else {
     ++ledger.zero_weight;
@@ -108,6 +112,7 @@ void RowColumns::append_stream(ShardData& shard, size_t first_column, const Stor
       shard.push<float>(first_column + 3, stream.weights.empty() ? 1.0f : stream.weights[i]);
     }
   }
+  // After the ids: the offset is where the row ends.
   shard.push_offset(first_column, first_column + 1);
   if (stream.largest_id > max_id_) {
     max_id_ = stream.largest_id;
@@ -132,6 +137,7 @@ void RowColumns::append(const StoredRow& row, const SourceLine& at, ShardData& s
     if (extra_types_[k] == "absent") continue;
     if (extra_types_[k] == "number") {
       const double value = row.extra[k].as_double();
+      // Whole over all rows: the column becomes an i64 field of the batch.
       extra_whole_[k] = extra_whole_[k] && std::floor(value) == value;
       shard.push<double>(column++, value);
       continue;
@@ -177,6 +183,7 @@ void RowColumns::restore(const Json& summary) {
   longest_tokens_ = summary.at("longest_tokens").as_int();
   max_id_row_ = summary.at("max_id_row").as_int();
   max_id_ = summary.at("max_id").as_int();
+  // Columns that the first row lacked are not in the summary.
   extra_types_.assign(schema_.keep.size(), "absent");
   extra_whole_.assign(schema_.keep.size(), true);
   for (const Json& entry : summary.at("kept").as_array()) {

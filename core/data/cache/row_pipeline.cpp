@@ -43,6 +43,7 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
   for (int i = 0; i < workers; ++i) encoders_.push_back(make_encoder());
   try {
     for (const auto& encoder : encoders_) {
+      // One encoder a thread: it has buffers and, for a Lua template, a Lua state.
       threads_.emplace_back([this, &encoder] { work(*encoder); });
     }
   } catch (...) {  // the system gives no more threads
@@ -67,7 +68,9 @@ std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& wai
   const auto ready = [&] {
     return failure_ || (slots_.empty() ? all_read_ : slots_.front()->ready);
   };
+  // Polled, because only the caller's thread answers Ctrl-C.
   while (!changed_.wait_for(lock, kPoll, ready)) {
+    // `waiting` may throw; no lock may be held across it.
     lock.unlock();
     waiting();
     lock.lock();
@@ -89,6 +92,7 @@ void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
     const std::lock_guard lock(mutex_);
     bytes_held_ -= held;
     --blocks_held_;
+    // Reused: a block's buffers have grown to the size that its rows need.
     if (block && spare_.size() < kSpareBlocks) spare_.push_back(std::move(block));
   }
   changed_.notify_all();
@@ -111,6 +115,7 @@ void RowPipeline::work(RowEncoder& encoder) {
     {
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
+      // Other workers see it at their next row or in wait_for_room.
       stop_ = true;
     }
     changed_.notify_all();
@@ -125,12 +130,14 @@ void RowPipeline::weigh(EncodedBlock& block) {
 }
 
 size_t RowPipeline::room() const {
+  // One block a worker, one that is being read, one that the caller takes.
   return (static_cast<size_t>(options_.workers) + 2) * kHeldBytes * options_.block_bytes;
 }
 
 bool RowPipeline::wait_for_room() {
   std::unique_lock lock(mutex_);
   const size_t blocks = 4 * (static_cast<size_t>(options_.workers) + 2);
+  // Two limits: bytes for large rows, blocks for many small ones that the caller has not taken.
   changed_.wait(lock, [&] { return stop_ || (bytes_held_ < room() && blocks_held_ < blocks); });
   return !stop_ && !all_read_;
 }
@@ -154,6 +161,7 @@ std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
 
 // Returns nullptr at the end of the source.
 std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
+  // One reader at a time fixes the order; encoding runs in parallel.
   const std::lock_guard reading(reading_);
   if (!wait_for_room()) return nullptr;
   auto slot = std::make_shared<Slot>();
@@ -162,6 +170,7 @@ std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
   try {
     more = read_block(*slot->block);
   } catch (...) {
+    // Kept in its place in the queue: rows before it are delivered first.
     slot->block->error = std::current_exception();
     slot->block->raw.rows.clear();
     slot->block->raw.behind = slot->block->raw.from;
@@ -193,6 +202,7 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   block.raw_bytes = splitter_->file().bytes();
   if (more) return true;
   block.raw.behind = block.raw.from;
+  // A separate empty block, so that the digest is compared after the last row.
   block.ends_file = true;
   block.file_digest = splitter_->file().digest();
   splitter_.reset();
@@ -202,6 +212,7 @@ bool RowPipeline::read_block(EncodedBlock& block) {
 
 void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
   if (block.error) return;
+  // Only grows: outcomes keep their buffers from block to block.
   if (block.outcomes.size() < block.raw.rows.size()) block.outcomes.resize(block.raw.rows.size());
   try {
     for (size_t row = 0; row < block.raw.rows.size() && !stop_; ++row) {
@@ -229,6 +240,7 @@ void RowPipeline::encode_row(RowEncoder& encoder, EncodedBlock& block, size_t ro
     encoder.encode(raw, location, encoded);
     store_row(std::move(encoded), ids_, outcome.row);
   } catch (const RowRefusal& refusal) {
+    // A refused row was still repaired; the ledger counts both.
     outcome.row.repairs = encoded.repairs;
     outcome.reason = refusal.reason();
     outcome.detail = refusal.what();

@@ -46,6 +46,7 @@ struct FileColumn {
 };
 static_assert(sizeof(FileColumn) == 64);
 
+// By ColumnType, from 1.
 constexpr uint64_t kTypeBits[] = {0, 8, 16, 32, 32, 64, 64, 32, 64, 1};
 constexpr const char* kTypeNames[] = {"",    "u8",  "u16", "u32", "i32",
                                       "i64", "u64", "f32", "f64", "bits"};
@@ -78,6 +79,7 @@ void check_column(const FileColumn& got, std::span<const Column> columns, size_t
                   const ShardHeader& header, const std::string& name) {
   const Column& want = columns[c];
   char padded[kNameBytes] = {};
+  // Compared with its padding, so that a name cannot hide bytes after its end.
   std::memcpy(padded, want.name.data(), std::min(want.name.size(), kNameBytes - 1));
   XRUN_CHECK(std::memcmp(got.name, padded, kNameBytes) == 0 &&
                  got.type == static_cast<uint32_t>(want.type) && got.offsets == want.offsets,
@@ -162,6 +164,7 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
   FileHeader file{};
   ShardHeader header;
   header.columns.resize(columns.size());
+  // Before any field is read.
   XRUN_CHECK(bytes.size() >= header.column_table_end(),
              "{}: is cut short: {} bytes, its header has {}", name, bytes.size(),
              header.column_table_end());
@@ -202,6 +205,7 @@ ShardData::ShardData(std::vector<Column> columns)
   for (size_t c = 0; c < schema_.size(); ++c) {
     XRUN_CHECK(schema_[c].name.size() < kNameBytes, "a column's name has at most 31 bytes: {}",
                schema_[c].name);
+    // Row 0 begins at element 0; every row then appends its end.
     if (is_offsets_column(schema_, c)) push<int64_t>(c, 0);
   }
 }
@@ -219,11 +223,14 @@ void ShardData::push_bits(size_t column, std::span<const uint64_t> words, size_t
   data.elements += count;
   data.bytes.extend((data.elements + 7) / 8 - data.bytes.size());
   const size_t end = data.bytes.size();
+  // The bits of the rows before that are already in the byte.
   uint64_t carry = shift > 0 ? static_cast<uint8_t>(data.bytes[at]) : 0;
   for (const uint64_t word : words) {
+    // Little-endian: the low bits of the word come first in memory.
     const uint64_t merged = word << shift | carry;
     const size_t bytes = std::min(sizeof(merged), end - at);
     std::memcpy(&data.bytes[at], &merged, bytes);
+    // A shift by 64 is undefined, hence the test.
     carry = shift > 0 ? word >> (64 - shift) : 0;
     at += bytes;
   }
@@ -250,6 +257,7 @@ void ShardData::body(const std::function<void(std::string_view)>& write) const {
 
 std::string ShardData::head(uint64_t index, uint64_t first_row, const std::string& key) const {
   PageHasher hasher;
+  // Hashed before the head is written, because the head holds the checksums.
   body([&](std::string_view piece) { hasher.bytes(piece); });
   const std::vector<uint64_t> pages = hasher.finish();
   ShardHeader sizes;
@@ -273,6 +281,7 @@ std::string ShardData::head(uint64_t index, uint64_t first_row, const std::strin
                "cache: column \"{}\" has {} elements for {} rows", schema_[c].name, elements,
                rows_);
     FileColumn& column = table[c];
+    // Every byte of the file is determined, padding included.
     std::memset(&column, 0, sizeof(column));
     std::memcpy(column.name, schema_[c].name.data(), schema_[c].name.size());
     column.type = static_cast<uint32_t>(schema_[c].type);

@@ -36,6 +36,7 @@ ShardFile::ShardFile(const std::filesystem::path& path, std::span<const Column> 
   header_ = read_shard_header(all, columns, name_);
   XRUN_CHECK(header_.head_bytes() == body_, "{}: has a head of {} bytes, the manifest says {}; {}",
              name_, header_.head_bytes(), body_, kRebuildHint);
+  // One bit a page. Opening checks the head alone: a cache of gigabytes opens in milliseconds.
   checked_ = std::vector<std::atomic<uint64_t>>((header_.pages + 63) / 64);
 }
 
@@ -52,6 +53,7 @@ const char* ShardFile::element(size_t column, uint64_t index, uint64_t bytes) co
 ShardFile::Range ShardFile::range(uint64_t row, size_t offsets_column) const {
   int64_t begin = 0;
   int64_t end = 0;
+  // Two offsets, each with its own bounds and page check.
   std::memcpy(&begin, element(offsets_column, row, 8), 8);
   std::memcpy(&end, element(offsets_column, row + 1, 8), 8);
   XRUN_CHECK(begin >= 0 && begin <= end, "{}: the offsets of row {} run backwards: {} to {}", name_,
@@ -68,9 +70,11 @@ ShardFile::Elements ShardFile::elements(uint64_t row, size_t column) const {
   const Column& schema = columns_[column];
   const ColumnSpan& span = header_.columns[column];
   const Range found = range(row, static_cast<size_t>(schema.offsets));
+  // The offsets passed their checksum, but a hostile writer may have hashed wrong ones.
   XRUN_CHECK(found.end <= span.elements, "{}: row {} ends at element {} of column {}, which has {}",
              name_, row, found.end, column, span.elements);
   const bool bits = schema.type == ColumnType::kBits;
+  // Rows of bits share bytes with their neighbours.
   const uint64_t begin = bits ? found.begin / 8 : column_bytes(schema.type, found.begin);
   const uint64_t end = column_bytes(schema.type, found.end);
   if (end > begin) check_bytes(span.begin + begin, span.begin + end);
@@ -86,6 +90,7 @@ void ShardFile::check_bytes(uint64_t begin, uint64_t end) const {
     const uint64_t word = checked_[page / 64].load(std::memory_order_acquire);
     if ((word >> page % 64 & 1) != 0) [[likely]]
       continue;
+    // Two threads may check one page at the same time; both get the same answer.
     check_page(page);
     checked_[page / 64].fetch_or(uint64_t{1} << page % 64, std::memory_order_release);
   }
@@ -168,6 +173,7 @@ void append_shard(const std::filesystem::path& dir, const ShardData& shard, Sour
   FileWriter writer(dir / entry.file);
   writer.write(head);
   shard.body([&](std::string_view piece) { writer.write(piece); });
+  // Before the manifest names it.
   writer.sync();
   writer.close();
   entry.bytes = writer.size();

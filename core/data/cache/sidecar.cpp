@@ -76,6 +76,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
   std::string piece;
   uint64_t begin = 0;  // of the piece in the file
   const auto bytes_at = [&](uint64_t from, uint64_t count) {
+    // Records are read in order, so one large piece serves thousands of them.
     if (from < begin || from + count > begin + piece.size()) {
       check_interrupt();
       begin = from;
@@ -87,6 +88,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
     RecordHead head{};
     std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
     const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
+    // A count of another width is damage, not a torn tail: nothing behind it can be trusted.
     torn = width == 0 || head.count == static_cast<uint64_t>(width);
     if (!torn || at + body + kCheckBytes > size) break;
     const std::string_view record = bytes_at(at, body + kCheckBytes);
@@ -139,6 +141,7 @@ Sidecar::Sidecar(const fs::path& root, const SidecarKey& key)
     : dir_(dir_of(root, key)), value_bytes_(column_bytes(key.type, 1)), width_(key.width) {
   const std::string document = dump_json(key.document());
   make_dirs(dir_);
+  // Other runs of the same reference append to this file.
   const FileLock lock(dir_ / kLockName, /*wait=*/true, check_interrupt);
   const fs::path key_file = dir_ / kKeyName;
   if (!path_exists(key_file)) {
@@ -162,6 +165,7 @@ void Sidecar::read_records() {
   bool torn = true;
   end_ = read_from(
       fd_, path, end_, value_bytes_, width_, torn, [&](const RecordHead& head, uint64_t offset) {
+        // The first value wins, in memory as in the file.
         index_.try_emplace({head.row, head.side, head.stamp}, Stored{offset, head.count});
       });
 }
@@ -170,6 +174,7 @@ std::optional<std::string> Sidecar::find_bytes(const SidecarEntry& entry,
                                                size_t value_bytes) const {
   XRUN_CHECK(value_bytes == value_bytes_, "{}: its values have {} bytes, {} were asked for",
              dir_.string(), value_bytes_, value_bytes);
+  // Values that were added and not yet written.
   if (const auto known = pending_.find(entry); known != pending_.end()) return known->second;
   const auto known = index_.find(entry);
   if (known == index_.end()) return std::nullopt;
@@ -182,6 +187,7 @@ std::optional<std::string> Sidecar::find_bytes(const SidecarEntry& entry,
 
 bool Sidecar::has(int64_t row, int32_t side) const {
   const auto has_in = [&](const auto& entries) {
+    // Any stamp counts: the planner asks before the tokens are known.
     const auto first = entries.lower_bound({row, side, 0});
     return first != entries.end() && first->first.row == row && first->first.side == side;
   };
@@ -201,6 +207,7 @@ void Sidecar::flush() {
   if (pending_.empty()) return;
   const FileLock lock(dir_ / kLockName, /*wait=*/true);
   const fs::path path = dir_ / kValuesName;
+  // Others may have appended since; their values are not written twice.
   read_records();
   std::error_code failed;
   const uint64_t size = fs::file_size(path, failed);
@@ -219,9 +226,11 @@ void Sidecar::flush() {
     record.append(reinterpret_cast<const char*>(&check), kCheckBytes);
     out.write(record);
   }
+  // Before the lock is released, so that nobody appends to bytes that may vanish.
   out.sync();
   out.close();
   pending_.clear();
+  // Puts the written values into the index with their offsets.
   read_records();
 }
 

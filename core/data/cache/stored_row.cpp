@@ -41,6 +41,7 @@ void pack_bits(std::span<const uint8_t> flags, StoredStream& out) {
   for (size_t w = 0; w < out.bits.size(); ++w) {
     const size_t count = std::min(kWord, flags.size() - w * kWord);
     uint8_t bytes[kWord] = {};
+    // The last word is padded with zeros, which push_bits requires.
     std::memcpy(bytes, flags.data() + w * kWord, count);
     uint64_t word = 0;
     for (size_t i = 0; i < kWord; i += 8) {
@@ -49,6 +50,7 @@ void pack_bits(std::span<const uint8_t> flags, StoredStream& out) {
       word |= bits_of(eight) << i;
     }
     out.bits[w] = word;
+    // Counted here, where the flags are in a register.
     out.trained += std::popcount(word);
   }
 }

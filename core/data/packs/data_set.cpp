@@ -23,6 +23,7 @@ namespace {
 std::string metric_name(const DataSource& source, const std::vector<std::string>& earlier) {
   std::string name = source.name;
   if (name.empty()) name = std::filesystem::path(content_name(source.path)).stem().string();
+  // A slash would make another level of metric names.
   std::replace(name.begin(), name.end(), '/', '_');
   const bool is_plain = !name.empty() && name.find_first_of("*?[") == std::string::npos;
   if (!is_plain) name = "source";
@@ -52,7 +53,9 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
     state->source_names.push_back(metric_name(options.sources[s], state->source_names));
     state->rows += cache->size();
     state->ledger.sources.push_back(cache->ledger());
+    // Weight 0: the source is opened and checked, and no row of it is drawn or validated on.
     selection->ranges.push_back({0, weight > 0 ? cache->size() : 0, {}, false});
+    // Keys have everything that determines the bytes, so the fingerprint does too.
     hasher.field("source", cache->key());
   }
   state->ledger.check_sums();
@@ -84,6 +87,7 @@ int64_t DataSet::unit(int64_t index) const {
   for (size_t s = 0;; ++s) {
     const RowSelection::SourceRange& range = selection_->ranges[s];
     if (index < range.size()) return state_->sources[s].first_row + range.at(index);
+    // Linear over sources: there are a handful.
     index -= range.size();
   }
 }
@@ -118,6 +122,7 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
     rows = selection_->split_flagged(hold_out_prompts(prompts, fraction));
   }
   std::pair<DataSet, DataSet> sets(*this, *this);
+  // Both halves share the caches; only their rows differ.
   sets.first.selection_ = std::make_shared<RowSelection>(std::move(rows.first));
   sets.second.selection_ = std::make_shared<RowSelection>(std::move(rows.second));
   return sets;
@@ -169,6 +174,7 @@ int64_t DataSet::steps_total(const StepPlan& plan) const {
   const RowStream stream = stream_of(plan);
   const std::optional<int64_t> length = stream.length();
   XRUN_CHECK(length, "the stream of rows has no end ({}); set steps", stream.endless_reason());
+  // The last step may be short.
   return *length / plan.units + (*length % plan.units != 0);
 }
 
@@ -177,6 +183,7 @@ std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) con
   const RowStream rows = stream_of(plan);
   std::vector<int64_t> ids;
   const int64_t end = rows.length().value_or(std::numeric_limits<int64_t>::max());
+  // Before the product step * units, which could overflow.
   if (step > end / plan.units) return ids;
   for (int64_t i = step * plan.units; i < end && std::ssize(ids) < plan.units; ++i) {
     const RowStream::DrawnRow drawn = rows.at(i);

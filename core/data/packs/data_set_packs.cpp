@@ -77,6 +77,8 @@ void DataSet::check_fits(const PackLimits& limits) const {
   if (windows_) return;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
     const State::Source& source = state_->sources[s];
+    // The longest row is in the summary; rows are walked only to name one that is in this
+    // selection.
     if (source.cache->longest().value <= max_tokens) continue;
     const RowSelection::SourceRange& range = selection_->ranges[s];
     for (int64_t i = 0; i < range.size(); ++i) {
@@ -106,6 +108,7 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
     segment.row_id = unit;
     segment.pair_id = is_pair ? index : -1;
     segment.group_id = index;
+    // Unique in the step, and ascending in the order of the stream.
     segment.sample_id = std::ssize(streams) * index + s;
     segment.source = static_cast<int32_t>(at.index);
     segment.side = static_cast<int8_t>(is_pair ? (s == 0 ? 1 : -1) : 0);
@@ -122,6 +125,7 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
   int64_t number = 0;
   for (const TextWindows::Piece& piece : windows_->pieces(unit)) {
     source.cache->read_part(piece.row, 0, piece.begin, piece.end, tokens);
+    // Computing it would cost a forward that no loss reads.
     if (!has_target(tokens, source.cache->weight(piece.row))) continue;
     PackedBatch::Segment segment;
     segment.row_id = source.first_row + piece.row;
@@ -188,7 +192,9 @@ PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
   int64_t next = begin;
   for (; next < end; ++next) {
     const int64_t tokens = cache.tokens(next);
+    // A row above the capacity is a pack by itself.
     if (next > begin && held + tokens > capacity) {
+      // The pack that holds the wanted row is complete.
       if (next > at.row) break;
       begin = next;
       held = 0;

@@ -27,10 +27,12 @@ void DataSet::State::merge_extra() {
     for (ExtraColumn& column : extra) {
       const auto found = std::find_if(own.begin(), own.end(),
                                       [&](const ExtraColumn& k) { return k.name == column.name; });
+      // A missing string is "", but no number would be neutral in every loss.
       XRUN_CHECK(found != own.end() || !column.is_number,
                  "{}: has no extra column \"{}\", which other sources have as a number; keep it in "
                  "all of them, in none, or add it by map",
                  source.cache->ledger().name, column.name);
+      // -1: this source lacks the string column.
       source.extra.push_back(found == own.end() ? -1 : static_cast<int32_t>(found - own.begin()));
     }
   }
@@ -67,6 +69,7 @@ TokenStream DataSet::stream(int64_t row, size_t stream) const {
 
 std::vector<int32_t> DataSet::prompt_ids(int64_t row) const {
   TokenStream tokens = stream(row, 0);
+  // The answer begins at the first trained token.
   const auto first = std::find(tokens.trained.begin(), tokens.trained.end(), 1);
   tokens.ids.resize(static_cast<size_t>(first - tokens.trained.begin()));
   return tokens.ids;

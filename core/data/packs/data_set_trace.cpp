@@ -24,6 +24,7 @@ struct Wanted {
 using WantedByLine = std::multimap<int64_t, Wanted>;
 
 bool begins_with(const std::vector<int32_t>& whole, const std::vector<int32_t>& beginning) {
+  // A cut row is the beginning of what its text encodes to.
   return whole.size() >= beginning.size() &&
          std::equal(beginning.begin(), beginning.end(), whole.begin());
 }
@@ -43,6 +44,8 @@ void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
     if (!trace.failure.empty()) one->second.trace->failure = trace.failure;
     if (!is_of(trace, one->second.cached)) continue;
     *one->second.trace = trace;
+    // Each row of the file serves one wanted row, so that equal rows on one line are told apart by
+    // order.
     wanted.erase(one);
     return;
   }
@@ -110,6 +113,7 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
       wanted.cached.push_back(stream(rows[i], s));
     }
     const SourceLine line = at.source.cache->at(at.row);
+    // Until it is found again.
     traces[i].failure = "it has changed since it was cached";
     files[{at.index, line.file}].emplace(line.line, std::move(wanted));
   }

@@ -190,6 +190,7 @@ std::shared_ptr<const RowCache> open_data_source(
       std::find(options.disabled_laws.begin(), options.disabled_laws.end(), kToolCallsLaw) !=
       options.disabled_laws.end();
   RowEncoding settings_alone = encoding;
+  // A transform would open Lua states for a check that needs none.
   settings_alone.transform = nullptr;
   make_row_encoder(settings_alone);  // refuses wrong settings before any file is read
   require_law_names(options.disabled_laws);
@@ -198,7 +199,9 @@ std::shared_ptr<const RowCache> open_data_source(
   const std::filesystem::path root = store / "data";
   CacheSource build = cache_source(options, source, store);
   build.key_document = key_of_files(options, source, build.files, encoding);
+  // A finished cache was checked when it was built: its key has template and data.
   if (!is_cached(root, build)) {
+    // Its slow tables are needed only to encode.
     tokenizer.finish_loading();
     const bool trains = options.kind != RowKind::kPrompts;
     if (uses_template(options.kind) && trains) check_template(options, encoding, build.files);
@@ -210,6 +213,7 @@ std::shared_ptr<const RowCache> open_data_source(
   const bool unread = ledger.rows > 0 && ledger.kept == 0;
   if (options.strict) check_strict(ledger, false);
   check_kept(ledger, options.max_bad, unread ? row_form_hint(build.files[0].name) : "");
+  // Not part of the key: two models of one tokenizer share the cache.
   check_vocabulary(*cache, options.vocab_limit);
   return cache;
 }

@@ -32,12 +32,14 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
     const int64_t count = static_cast<int64_t>(std::floor(exact));
     begin[d + 1] = count;
     left -= count;
+    // A source of weight 0 must not get a row by rounding.
     if (weights[d] > 0) remainders.emplace_back(std::floor(exact) - exact, d);
   }
   // Equal remainders go to the lower index. Rounding may leave a row more than there are
   // remainders.
   std::sort(remainders.begin(), remainders.end());
   for (size_t i = 0; left > 0; ++i, --left) ++begin[remainders[i % remainders.size()].second + 1];
+  // From counts to first slots.
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
   return begin;
 }
@@ -127,6 +129,7 @@ Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle
   XRUN_CHECK(std::isfinite(total), "the weights of data add up to infinity");
   const std::vector<int64_t> begin = share_block(weights, block);
   for (size_t d = 0; d < weights.size(); ++d) {
+    // A weight that can never be drawn is probably a slip of the unit (percent against shares).
     XRUN_CHECK(weights[d] == 0 || count_of(begin, d) > 0,
                "data[{}].weight is {} of {}: less than one row in {}, so it is never drawn; raise "
                "it, or set it to 0",
@@ -165,6 +168,7 @@ Mixture::Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uin
     grids_.push_back(grid);
     if (last) break;
     for (size_t d = 0; d < sources; ++d) {
+      // A source continues in the next stage where this one stops.
       grid.base[d] += grid.whole * count_of(grid.begin, d) + count_of(grid.rest_begin, d);
     }
     grid.first_block += grid.whole + (rest > 0);
@@ -216,11 +220,13 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
   const size_t d = static_cast<size_t>(source);
   if (const std::optional<int64_t> all = draws_of(source); all && *all < draws) return std::nullopt;
   size_t g = grids_.size() - 1;
+  // The last stage that begins before the wanted draw; base ascends.
   while (grids_[g].base.at(d) >= draws) --g;
   const Grid& grid = grids_[g];
   const int64_t count = count_of(grid.begin, d);
   const int64_t here = draws - grid.base[d];  // wanted of this stage, at least 1
   int64_t number = grid.whole;
+  // A stage may draw none of this source in whole blocks and some in its rest.
   if (count > 0) number = std::min(number, (here - 1) / count);
   const Block block = block_of(grid, number);
   const int64_t wanted = here - number * count;

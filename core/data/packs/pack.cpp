@@ -35,6 +35,7 @@ class BitTree {
   void erase(size_t value) {
     for (std::vector<uint64_t>& level : levels_) {
       level[value / 64] &= ~(uint64_t{1} << value % 64);
+      // Upper levels keep their bit while any number below is left.
       if (level[value / 64] != 0) return;
       value /= 64;
     }
@@ -43,6 +44,7 @@ class BitTree {
   int64_t next(size_t value) const {
     for (size_t k = 0; k < levels_.size(); ++k) {
       if (value / 64 >= levels_[k].size()) return -1;
+      // Clears the bits below `value`.
       const uint64_t word = levels_[k][value / 64] >> value % 64 << value % 64;
       if (word == 0) {
         value = value / 64 + 1;
@@ -50,6 +52,7 @@ class BitTree {
       }
       value = value / 64 * 64 + static_cast<size_t>(std::countr_zero(word));
       while (k-- > 0) {
+        // Down again along the lowest bit of each level.
         value = value * 64 + static_cast<size_t>(std::countr_zero(levels_[k][value]));
       }
       return static_cast<int64_t>(value);
@@ -92,6 +95,7 @@ class RoomTable {
   // A pairing heap: the lower number becomes the other's parent.
   int32_t merge(int32_t a, int32_t b) {
     if (a < 0 || b < 0) return std::max(a, b);
+    // Lowest number first: both structures must choose the same pack.
     if (a > b) std::swap(a, b);
     sibling_[static_cast<size_t>(b)] = child_[static_cast<size_t>(a)];
     child_[static_cast<size_t>(a)] = b;
@@ -213,6 +217,7 @@ std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> s
              sizes.size());
   int64_t largest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
+    // An item above the capacity has no pack; callers name its row before.
     XRUN_CHECK(sizes[i] >= 0 && sizes[i] <= capacity,
                "packing: item {} has size {}, the capacity is {}", i, sizes[i], capacity);
     largest = std::max(largest, sizes[i]);
@@ -266,6 +271,7 @@ std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int6
       (std::ssize(share) < each ? open : reached).emplace(add_up_to_limit(cost, costs[pack]), rank);
     }
   }
+  // By number: micro-batches of a rank run in the order of the stream.
   for (std::vector<int64_t>& share : shares) std::sort(share.begin(), share.end());
   return shares;
 }

@@ -80,6 +80,7 @@ void check_pairs(const PackedBatch& batch) {
     const int side = batch.side[s];
     XRUN_CHECK(side >= -1 && side <= 1, "batch: side[{}] is {}, wanted 1, -1 or 0", s, side);
     if (side == 0) continue;
+    // Neighbours: pairs are found by position, without a table.
     XRUN_CHECK(side == 1 && s + 1 < segments && batch.side[s + 1] == -1 &&
                    batch.pair_id[s] == batch.pair_id[s + 1] &&
                    batch.row_id[s] == batch.row_id[s + 1],
@@ -100,6 +101,7 @@ void check_chunks(const PackedBatch& batch) {
                chunk);
     if (chunk < 0) continue;
     const int32_t segment = batch.rows.segment[r];
+    // A chunk belongs to one segment: its weight is that segment's.
     const int32_t first = segment_of.emplace(chunk, segment).first->second;
     XRUN_CHECK(first == segment, "batch: chunk {} has rows in the segments {} and {}, wanted one",
                chunk, first, segment);
@@ -127,10 +129,12 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
   tokens.insert(tokens.end(), ids.begin(), ids.end());
   for (size_t i = 0; i < ids.size(); ++i) {
     position_ids.push_back(static_cast<int32_t>(i));
+    // Token 0 of a segment has no hidden state that predicts it.
     if (i == 0 || trained[i] == 0) continue;
     rows.hidden.push_back(begin + static_cast<int32_t>(i) - 1);
     rows.target.push_back(ids[i]);
     rows.segment.push_back(index);
+    // The row's weight times the token's: both are factors of one loss.
     rows.weight.push_back(token_weights.empty() ? segment.weight
                                                 : segment.weight * token_weights[i]);
   }

@@ -26,6 +26,7 @@ uint64_t mix(uint64_t value) {
 Shuffle::Shuffle(uint64_t size, uint64_t seed, uint64_t epoch, uint64_t stream) : size_(size) {
   XRUN_CHECK(size < (uint64_t{1} << 62), "a shuffle of {} rows, the most is 2^62", size);
   const int bits = size <= 1 ? 1 : std::bit_width(size - 1);
+  // Both halves of the network have the same width, hence an even power of two.
   half_bits_ = (bits + 1) / 2;
   half_mask_ = (uint64_t{1} << half_bits_) - 1;
   for (uint64_t round = 0; round < kRounds; ++round) {
@@ -77,11 +78,13 @@ BlockShuffle::BlockShuffle(uint64_t size, uint64_t block, uint64_t window, uint6
 
 uint64_t BlockShuffle::operator()(uint64_t index) const {
   XRUN_CHECK(index < size_, "a shuffle of {} rows has no index {}", size_, index);
+  // Rows behind the last whole block stay at the end, shuffled among themselves.
   if (index >= whole_) {
     return whole_ + Shuffle(size_ - whole_, seed_, 0, kTail)(index - whole_);
   }
   const uint64_t window = index / window_rows_;
   const uint64_t first = window * window_rows_;
+  // The last window may be smaller.
   const Shuffle rows(std::min(window_rows_, whole_ - first), seed_, window, kRows);
   const uint64_t at = first + rows(index - first);
   return blocks_(at / block_) * block_ + at % block_;

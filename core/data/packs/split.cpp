@@ -25,6 +25,7 @@ std::vector<HashedRow> sort_by_prompt(std::span<const uint64_t> prompt_hash, uin
     const uint64_t order = philox_u64(prompt_hash[i], kStreamSplit, 0, 0);
     if (order <= limit) rows.push_back({order, i});
   }
+  // By the prompt's own hash on a collision, so that two prompts never interleave.
   std::sort(rows.begin(), rows.end(), [&](const HashedRow& a, const HashedRow& b) {
     return a.order != b.order ? a.order < b.order : prompt_hash[a.row] < prompt_hash[b.row];
   });
@@ -48,6 +49,7 @@ int64_t held_out_count(int64_t n, double fraction) {
              "valid.fraction is {}, wanted a number from 0 to below 1", fraction);
   if (n <= 1 || fraction <= 0) return 0;
   const int64_t count = static_cast<int64_t>(static_cast<double>(n) * fraction);
+  // A fraction above 0 holds out at least one row and trains on at least one.
   return std::clamp<int64_t>(count, 1, n - 1);
 }
 
@@ -70,6 +72,7 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
         smallest = begin;
         fewest = size;
       }
+      // A prompt with too many rows is skipped; a later, smaller one may still fit.
       if (held + size <= wanted) {
         hold_out(begin, end);
         held += size;
@@ -98,6 +101,7 @@ std::pair<RowSelection, RowSelection> RowSelection::split_last(double fraction) 
   for (const SourceRange& range : ranges) {
     const int64_t kept = range.size() - held_out_count(range.size(), fraction);
     if (range.listed) {
+      // The last rows, so that appending to a file keeps the training rows.
       const auto border = range.rows.begin() + kept;
       sets.first.ranges.push_back({0, 0, {range.rows.begin(), border}, true});
       sets.second.ranges.push_back({0, 0, {border, range.rows.end()}, true});

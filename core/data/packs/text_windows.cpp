@@ -30,6 +30,7 @@ std::vector<TextWindows::Piece> TextWindows::pieces(int64_t window) const {
   for (int64_t at = from; at < to && row < end_row_; ++row) {
     const int64_t row_begin = cache_->first_token(row);
     const int64_t end = std::min(cache_->first_token(row + 1), to);
+    // One token alone predicts nothing.
     if (end - at >= 2) pieces.push_back({row, at - row_begin, end - row_begin});
     at = end;
   }
