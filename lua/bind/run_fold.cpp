@@ -1,6 +1,8 @@
 // Folding of a run, in run.json: {"fold": {"mode", "min_run", "min_ratio", "ratio", "deviation"}}.
 // A resume keeps mode, min_run and min_ratio, since they decide which tokens share a micro-batch.
 
+#include <algorithm>
+
 #include "core/base/strings.h"
 #include "core/model/model.h"
 #include "core/model/ops/rope.h"
@@ -34,12 +36,6 @@ Json to_json(const FoldSettings& fold) {
                            {"min_ratio", fold.min_ratio}});
 }
 
-// Tokens of a step's packs, and those of them that are computed.
-struct StepTokens {
-  int64_t logical = 0, computed = 0;
-  std::shared_ptr<MicroBatch> folded;  // the first one that is; null: none
-};
-
 }  // namespace
 
 FoldSettings RunLoop::fold_of_run(FoldSettings fold) {
@@ -64,31 +60,32 @@ FoldSettings RunLoop::fold_of_run(FoldSettings fold) {
   return fold;
 }
 
-// Compares the first folded pack with its separate sequences, once for each loop.
+// Compares the first folded pack of each set with its separate sequences.
 void RunLoop::check_folding(const StepLoop& loop) {
   fold_text_.clear();
   const bool done = loop.steps <= run_->resume_step() - run_->step();  // a resume skips the loop
   if (!loop.fold.folds() || session_.previews() || done) return;
-  StepTokens tokens;
+  int64_t logical = 0, computed = 0;
+  double deviation = 0;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
-    const StepSource& source = loop.sources[i];
-    if (source.data->policy == nullptr) continue;
-    const Model& model = source.data->policy->model();
-    for (const auto& micro : make_batch(loop, loop.first_step, i)->micros()) {
-      const ComputedPack& computed = micro->computed(model);
-      tokens.logical += micro->token_count();
-      tokens.computed += computed.token_count();
-      if (computed.fold == nullptr || tokens.folded) continue;
-      tokens.folded = micro;
+    Model& model = loop.sources[i].data->policy->model();
+    const std::shared_ptr<Batch> batch = make_batch(loop, loop.first_step, i);
+    bool checked = false;
+    for (const auto& micro : batch->micros()) {
+      const ComputedPack& pack = micro->computed(model);
+      logical += micro->token_count();
+      computed += pack.token_count();
+      if (pack.fold == nullptr || checked) continue;
+      checked = true;
+      deviation = std::max(deviation, check_fold(model, micro->pack(), pack, [&](int64_t row) {
+                             return micro->row_name(row);
+                           }));
     }
   }
-  if (!tokens.folded) return;
-  Model& model = loop.sources.front().data->policy->model();
-  const double deviation = check_fold(model, tokens.folded->pack(), tokens.folded->computed(model),
-                                      [&](int64_t row) { return tokens.folded->row_name(row); });
-  const double ratio = static_cast<double>(tokens.logical) / static_cast<double>(tokens.computed);
+  if (computed == logical) return;
+  const double ratio = static_cast<double>(logical) / static_cast<double>(computed);
   fold_text_ = fmt::format("{:.1f}x: {} tokens computed as {} in the first step", ratio,
-                           count_text(tokens.logical), count_text(tokens.computed));
+                           count_text(logical), count_text(computed));
   Json record = to_json(loop.fold);
   record.set("ratio", ratio);
   record.set("deviation", deviation);

@@ -200,11 +200,12 @@ class PageWriter {
   }
 
   void pack(const InspectedStep& step, const InspectedPack& pack) {
-    const double fill = 100.0 * static_cast<double>(pack.tokens) /
+    const int64_t computed = pack.fold ? pack.fold->tree.token_count() : pack.tokens;
+    const double fill = 100.0 * static_cast<double>(computed) /
                         static_cast<double>(std::max<int64_t>(step.max_tokens, 1));
     add("<details class=\"pack\" open><summary><h3>pack {}</h3> {} of {} tokens, {:.0f}% full; {} "
         "trained</summary>\n",
-        pack.index, count_text(pack.tokens), count_text(step.max_tokens), fill,
+        pack.index, count_text(computed), count_text(step.max_tokens), fill,
         count_text(pack.targets));
     if (pack.fold) fold(pack, *pack.fold);
     for (size_t s = 0; s < pack.segments.size();) {

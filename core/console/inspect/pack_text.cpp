@@ -81,19 +81,25 @@ class StepWriter {
           "1");
   }
 
+  static int64_t computed(const InspectedPack& pack) {
+    return pack.fold ? pack.fold->tree.token_count() : pack.tokens;
+  }
+
   void pack_head(const InspectedPack& pack) {
     print("");
     const auto segments = static_cast<int64_t>(pack.segments.size()) + pack.left_out;
     facts({fmt::format("pack {}", pack.index),
-           fmt::format("{} of {} tokens, {} full", count_text(pack.tokens),
-                       count_text(step_.max_tokens), percent(pack.tokens, step_.max_tokens)),
+           pack.fold
+               ? fmt::format("{} tokens, {} computed of {}, {} full", count_text(pack.tokens),
+                             count_text(computed(pack)), count_text(step_.max_tokens),
+                             percent(computed(pack), step_.max_tokens))
+               : fmt::format("{} of {} tokens, {} full", count_text(pack.tokens),
+                             count_text(step_.max_tokens), percent(pack.tokens, step_.max_tokens)),
            count_text(pack.targets) + " trained", counted(segments, "segment"),
            pack.left_out > 0 ? count_text(pack.left_out) + " not shown" : ""},
           "1");
     if (!pack.fold) return;
-    facts({fmt::format("folded {:.1f}x: {} tokens computed as {}", pack.fold->tree.ratio(),
-                       count_text(pack.tokens), count_text(pack.fold->tree.token_count()))},
-          nullptr);
+    facts({fmt::format("folded {:.1f}x", pack.fold->tree.ratio())}, nullptr);
     for (const std::string& line : fold_tree_lines(*pack.fold, style_.width)) {
       print(paint(line, "2"));
     }
@@ -203,7 +209,7 @@ class StepWriter {
     facts({counted(step_.pack_count, "pack"),
            fmt::format("{} of {} tokens trained ({})", count_text(step_.targets),
                        count_text(step_.tokens), percent(step_.targets, step_.tokens)),
-           percent(step_.tokens, step_.max_tokens * step_.pack_count) + " full"},
+           percent(step_.computed, step_.max_tokens * step_.pack_count) + " full"},
           "1");
     for (const SourceLedger& source : step_.ledger.sources) source_line(source);
     legend();

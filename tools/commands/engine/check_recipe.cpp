@@ -101,21 +101,28 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
   const StepLoop& loop = *pause.loop;
   const StepSource& source = loop.sources[which];
   const std::vector<PackedBatch> packs = pause.run->packs(loop, pause.step, which);
-  int64_t tokens = 0, trained = 0;
+  int64_t tokens = 0, computed = 0, trained = 0;
   for (const PackedBatch& pack : packs) {
+    const std::optional<FoldedPack> fold = fold_where_it_pays(pack, loop.fold);
     tokens += pack.token_count();
+    computed += fold ? fold->token_count() : pack.token_count();
     trained += pack.rows.size();
   }
   const int64_t room = loop.max_tokens * static_cast<int64_t>(packs.size());
   Finding finding{
       Verdict::kOk, "steps",
-      fmt::format("{} of {} from {}; step {}: {} in {}, {:.0f} % full, {} trained",
-                  counted(loop.steps, "step"),
-                  counted(source.plan.units, source.data->set.unit_name()),
-                  count_text(source.data->set.size()), pause.step, counted(tokens, "token"),
-                  counted(static_cast<int64_t>(packs.size()), "micro-batch", "es"),
-                  room == 0 ? 0.0 : 100.0 * static_cast<double>(tokens) / static_cast<double>(room),
-                  count_text(trained))};
+      fmt::format(
+          "{} of {} from {}; step {}: {} in {}, {:.0f} % full, {} trained",
+          counted(loop.steps, "step"), counted(source.plan.units, source.data->set.unit_name()),
+          count_text(source.data->set.size()), pause.step, counted(tokens, "token"),
+          counted(static_cast<int64_t>(packs.size()), "micro-batch", "es"),
+          room == 0 ? 0.0 : 100.0 * static_cast<double>(computed) / static_cast<double>(room),
+          count_text(trained))};
+  if (computed < tokens) {
+    finding.text += fmt::format("; folds {:.1f}x: {} tokens computed as {}",
+                                static_cast<double>(tokens) / static_cast<double>(computed),
+                                count_text(tokens), count_text(computed));
+  }
   return finding;
 }
 
