@@ -1,4 +1,6 @@
 // A prefill copies whole segments; a decoding step appends one row per slot and runs the kernel.
+// Keys lie transposed in blocks (kernels/cpu/decode_attention.h), so that a sampled token has the
+// bits that it has in a pack.
 
 #include "core/model/kv_cache.h"
 
@@ -20,12 +22,14 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
     : type_(compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat),
       layers_(config.layers),
       groups_(config.kv_heads),
-      width_(config.head_dim),
+      head_dim_(config.head_dim),
+      width_(kernels::padded_head(config.head_dim)),
       slots_(static_cast<size_t>(slots)),
       lengths_(static_cast<size_t>(slots), 0) {}
 
 void KvCache::open(int64_t slot, int64_t capacity) {
-  slots_[static_cast<size_t>(slot)] = at::empty({layers_, 2, groups_, capacity, width_}, type_);
+  slots_[static_cast<size_t>(slot)] =
+      at::empty({layers_, 2, groups_, kernels::cache_tokens(capacity), width_}, type_);
   clear(slot);
 }
 
@@ -38,9 +42,25 @@ void KvCache::fork(int64_t from, int64_t to) {
   const int64_t n = length(from);
   XRUN_CHECK(n <= capacity(to), "a slot of {} tokens is too small for the {} tokens to copy",
              capacity(to), n);
-  slots_[static_cast<size_t>(to)].narrow(3, 0, n).copy_(
-      slots_[static_cast<size_t>(from)].narrow(3, 0, n));
+  const at::Tensor &source = slots_[static_cast<size_t>(from)],
+                   &target = slots_[static_cast<size_t>(to)];
+  for (int64_t block = 0; block < n; block += kernels::kKeyBlock) {
+    const int64_t count = std::min(kernels::kKeyBlock, n - block);
+    key_block(target, block, count).copy_(key_block(source, block, count));
+  }
+  target.select(1, 1).narrow(2, 0, n).copy_(source.select(1, 1).narrow(2, 0, n));
   lengths_[static_cast<size_t>(to)] = n;
+}
+
+// Keys [block, block + count) of a slot, [layers, G, K, count].
+at::Tensor KvCache::key_block(const at::Tensor& slot, int64_t block, int64_t count) const {
+  const int64_t tokens = slot.size(3), stride = kernels::cache_stride(block, tokens);
+  return slot.select(1, 0)
+      .view({layers_, groups_, tokens * width_})
+      .narrow(2, block * width_, stride * width_)
+      .view({layers_, groups_, width_, stride})
+      .narrow(2, 0, head_dim_)
+      .narrow(3, 0, count);
 }
 
 int64_t KvCache::capacity(int64_t slot) const {
@@ -49,7 +69,8 @@ int64_t KvCache::capacity(int64_t slot) const {
 }
 
 int64_t KvCache::slot_bytes(int64_t capacity) const {
-  return layers_ * 2 * groups_ * capacity * width_ * static_cast<int64_t>(at::elementSize(type_));
+  return layers_ * 2 * groups_ * kernels::cache_tokens(capacity) * width_ *
+         static_cast<int64_t>(at::elementSize(type_));
 }
 
 int64_t KvCache::bytes() const {
@@ -95,12 +116,18 @@ at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor
                             const at::Tensor& v, const AttentionLayout& layout, double scale) {
   for (size_t s = 0; s < used_.size(); ++s) {
     const int64_t begin = layout.cu_seqlens[s], n = layout.cu_seqlens[s + 1] - begin;
-    const at::Tensor held = slots_[static_cast<size_t>(used_[s])].select(0, layer);
-    const auto target = [&](int64_t which) {
-      return held.select(0, which).narrow(1, 0, n).permute({1, 0, 2});
-    };
-    target(0).copy_(k.narrow(0, begin, n));
-    target(1).copy_(v.narrow(0, begin, n));
+    const at::Tensor& slot = slots_[static_cast<size_t>(used_[s])];
+    for (int64_t block = 0; block < n; block += kernels::kKeyBlock) {
+      const int64_t count = std::min(kernels::kKeyBlock, n - block);
+      key_block(slot, block, count)
+          .select(0, layer)
+          .copy_(k.narrow(0, begin + block, count).permute({1, 2, 0}));
+    }
+    slot.select(0, layer)
+        .select(0, 1)
+        .narrow(1, 0, n)
+        .narrow(2, 0, head_dim_)
+        .copy_(v.narrow(0, begin, n).permute({1, 0, 2}));
   }
   return varlen_attention(q, k, v, layout, scale);
 }
@@ -112,26 +139,25 @@ at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor&
   with_kernel_type(y, [&](auto unit) {
     using T = decltype(unit);
     at::parallel_for(0, static_cast<int64_t>(used_.size()), 1, [&](int64_t from, int64_t to) {
-      std::vector<float> scratch;
+      std::vector<float> scratch(
+          static_cast<size_t>(kernels::decode_scratch(heads / groups_, head_dim_)));
       for (int64_t s = from; s < to; ++s) {
-        const int64_t slot = used_[static_cast<size_t>(s)], n = length(slot), room = capacity(slot);
-        // keys [G, room, K] of this layer, then values: the kernel reads one head's rows in
-        // sequence
-        T* const keys =
-            kernel_data<T>(slots_[static_cast<size_t>(slot)]) + layer * 2 * groups_ * room * width_;
-        T* const values = keys + groups_ * room * width_;
+        const int64_t slot = used_[static_cast<size_t>(s)], n = length(slot);
+        const at::Tensor& held = slots_[static_cast<size_t>(slot)];
+        const int64_t tokens = held.size(3), stride = kernels::cache_stride(n, tokens);
+        const int64_t head_size = tokens * width_;
+        T* const keys = kernel_data<T>(held) + layer * 2 * groups_ * head_size;
+        T* const values = keys + groups_ * head_size;
         for (int64_t g = 0; g < groups_; ++g) {
-          const int64_t to_row = (g * room + n) * width_, from_row = (s * groups_ + g) * width_;
-          std::copy_n(kernel_data<T>(k) + from_row, width_, keys + to_row);
-          std::copy_n(kernel_data<T>(v) + from_row, width_, values + to_row);
+          const int64_t row = (s * groups_ + g) * head_dim_;
+          T* const key = keys + g * head_size + kernels::cached_key(n, width_);
+          for (int64_t i = 0; i < head_dim_; ++i) key[i * stride] = kernel_data<T>(k)[row + i];
+          std::copy_n(kernel_data<T>(v) + row, head_dim_, values + g * head_size + n * width_);
         }
-        // The new token is at index n; `first` is the oldest key that it sees.
-        const int64_t first = window > 0 ? std::max<int64_t>(0, n + 1 - window) : 0;
-        scratch.resize(static_cast<size_t>(n + 1 - first));
         kernels::cpu_kernels().run(kernels::DecodeAttention<T>{
-            kernel_data<T>(q) + s * heads * width_, keys + first * width_, values + first * width_,
-            kernel_data<T>(y) + s * heads * width_, scratch.data(), n + 1 - first, room, heads,
-            groups_, width_, static_cast<float>(scale)});
+            kernel_data<T>(q) + s * heads * head_dim_, keys, values,
+            kernel_data<T>(y) + s * heads * head_dim_, scratch.data(), n + 1, tokens, window, heads,
+            groups_, head_dim_, static_cast<float>(scale)});
       }
     });
   });

@@ -41,11 +41,14 @@ class KvCache {
                      const AttentionLayout& layout, double scale);
   at::Tensor decode(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     double scale, int64_t window);
+  at::Tensor key_block(const at::Tensor& slot, int64_t block, int64_t count) const;
   int64_t capacity(int64_t slot) const;
 
   at::ScalarType type_;
-  int64_t layers_, groups_, width_;  // G key heads of K
-  std::vector<at::Tensor> slots_;    // [layers, 2, G, capacity, K], keys and values; fp32 or bf16
+  int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width`
+  // [layers, 2, G, cache_tokens(capacity), width], keys in transposed blocks, then values; fp32 or
+  // bf16
+  std::vector<at::Tensor> slots_;
   std::vector<int64_t> lengths_, used_;
 };
 

@@ -63,7 +63,7 @@ void on_signal(int signal_number) {
   } else if (!pending_stays && now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
     remove_temporary_dirs();
-    // Not std::exit: destructors and atexit would run inside the handler.
+    // A plain end would run destructors inside the handler.
     _exit(interrupted_exit_status(signal_number));
   }
   request_interrupt(signal_number);

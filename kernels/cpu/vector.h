@@ -99,10 +99,54 @@ XRUN_INLINE float sum_of(VF v) {
   return sum;
 }
 
+// 0, 1, ... N - 1 as template arguments.
+template <int... I>
+struct Numbers {};
+template <int N, int... I>
+struct Counted : Counted<N - 1, N - 1, I...> {};
+template <int... I>
+struct Counted<0, I...> {
+  typedef Numbers<I...> type;
+};
+using LaneNumbers = Counted<kLanes>::type;
+
+template <int... I>
+XRUN_INLINE VI lane_numbers(Numbers<I...>) {
+  return VI{I...};
+}
+
+template <int S, int... I>
+XRUN_INLINE VF rotated(VF v, Numbers<I...>) {
+  return __builtin_shufflevector(v, v, (I + S) % kLanes...);
+}
+
+template <int S = kLanes / 2>
 XRUN_INLINE float max_of(VF v) {
-  float most = v[0];
-  for (int i = 1; i < kLanes; ++i) most = v[i] > most ? v[i] : most;
-  return most;
+  if constexpr (S == 0) {
+    return v[0];
+  } else {
+    return max_of<S / 2>(larger(v, rotated<S>(v, LaneNumbers())));
+  }
+}
+
+// Exchanges the odd blocks of S lanes of a with the even ones of b.
+template <int S, int... I>
+XRUN_INLINE void exchange(VF& a, VF& b, Numbers<I...>) {
+  const VF low = __builtin_shufflevector(a, b, (I & S ? kLanes + I - S : I)...);
+  b = __builtin_shufflevector(a, b, (I & S ? kLanes + I : I + S)...);
+  a = low;
+}
+
+// Transposes kLanes vectors: lane j of row i becomes lane i of row j.
+template <int S = 1>
+XRUN_INLINE void transpose(VF* row) {
+  if constexpr (S < kLanes) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      if ((i & S) == 0) exchange<S>(row[i], row[i + S], LaneNumbers());
+    }
+    transpose<S * 2>(row);
+  }
 }
 
 // e^x with a relative error below 2e-7; 0 below -87, infinity above 88, NaN stays.
@@ -129,6 +173,27 @@ XRUN_INLINE VF exp_of(VF x) {
   p = p * scale1 * scale2;
   p = x < low ? VF{} : p;
   p = x > top ? splat(__builtin_inff()) : p;
+  return x != x ? x : p;
+}
+
+// e^x of x <= 0 or NaN, with the error of exp_of: n is at most 0, so 2^n needs one factor.
+XRUN_INLINE VF exp_of_nonpositive(VF x) {
+  const VF low = splat(-87.3f);
+  const VF y = x < low ? low : x;
+  const VF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const VF shifted = y * 1.44269504088896341f + magic;
+  const VF n = shifted - magic;
+  const VF r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
+  VF p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  // The low bits of `shifted` are n, which the shift moves into the exponent of p.
+  p = (VF)((VI)p + ((VI)shifted << 23));
+  p = x < low ? VF{} : p;
   return x != x ? x : p;
 }
 

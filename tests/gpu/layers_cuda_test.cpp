@@ -91,6 +91,23 @@ TEST_P(LayersCuda, Attention) {
   }
 }
 
+// Without a window by library calls, merged; with one, and where no node has rows below it that a
+// call could take, in plain products.
+TEST_P(LayersCuda, AttentionOverTrees) {
+  const std::vector<int64_t> nodes = {0, 40, 70, 70, 75, 100, 101, 130, 160},
+                             parent = {-1, 0, 0, 2, 2, 4, -1, 6};
+  for (const int64_t window : {0, 33}) {
+    for (const int64_t width : {16, 20, 64}) {
+      SCOPED_TRACE(window);
+      expect_same(
+          [&](const Tensors& x) {
+            return varlen_attention(x[0], x[1], x[2], {nodes, parent, window}, 0.2);
+          },
+          {random({160, 6, width}), random({160, 2, width}), random({160, 2, width})}, tolerance());
+    }
+  }
+}
+
 TEST_P(LayersCuda, AttentionReturnsLogSumExp) {
   const std::vector<int64_t> borders = {0, 3, 70, 71};
   const at::Tensor q = random({71, 4, 64}), k = random({71, 2, 64}), v = random({71, 2, 64});

@@ -10,22 +10,28 @@ INSTANTIATE_TEST_SUITE_P(Cpu, DecodeAttentionTest, all_instruction_sets(), instr
 TEST_P(DecodeAttentionTest, AgreesWithDoublePrecisionAndReadsOnlyFilledRows) {
   const int64_t heads = 6, kv_heads = 2;
   for (const int64_t head_dim : {4, 16, 24, 64}) {
-    for (const int64_t n : {1, 2, 19, 300}) {
-      const int64_t capacity = n + 5;
+    for (const int64_t n : {1, 2, 19, 64, 300}) {
+      const int64_t tokens = kernels::cache_tokens(n + 5), width = kernels::padded_head(head_dim);
       const auto q = random_floats(heads * head_dim, 1, 2.0f);
-      auto k = random_floats(kv_heads * capacity * head_dim, 2), v = k;
-      for (size_t i = 0; i < v.size(); ++i) v[i] = k[v.size() - 1 - i];
-      for (int64_t g = 0; g < kv_heads; ++g) {  // what is beyond n must not matter
-        for (int64_t i = n * head_dim; i < capacity * head_dim; ++i) {
-          k[g * capacity * head_dim + i] = v[g * capacity * head_dim + i] = std::nanf("");
+      const auto k = random_floats(kv_heads * n * head_dim, 2), v = random_floats(k.size(), 3);
+      // What is not filled must not matter.
+      std::vector<float> keys(kv_heads * tokens * width, std::nanf("")), values = keys;
+      for (int64_t g = 0; g < kv_heads; ++g) {
+        for (int64_t j = 0; j < n; ++j) {
+          for (int64_t i = 0; i < head_dim; ++i) {
+            const int64_t from = (g * n + j) * head_dim + i, head = g * tokens * width;
+            keys[head + kernels::cached_key(j, width) + i * kernels::cache_stride(j, tokens)] =
+                k[from];
+            values[head + j * width + i] = v[from];
+          }
         }
       }
-      std::vector<float> y(q.size()), scratch(n);
-      kernels_->run(kernels::DecodeAttention<float>{q.data(), k.data(), v.data(), y.data(),
-                                                    scratch.data(), n, capacity, heads, kv_heads,
+      std::vector<float> y(q.size()), scratch(kernels::decode_scratch(3, head_dim));
+      kernels_->run(kernels::DecodeAttention<float>{q.data(), keys.data(), values.data(), y.data(),
+                                                    scratch.data(), n, tokens, 0, heads, kv_heads,
                                                     head_dim, 0.3f});
       for (int64_t h = 0; h < heads; ++h) {
-        const int64_t base = (h / 3) * capacity * head_dim;
+        const int64_t base = (h / 3) * n * head_dim;
         std::vector<double> p(n);
         double total = 0;
         for (int64_t j = 0; j < n; ++j) {

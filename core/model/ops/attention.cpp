@@ -160,9 +160,10 @@ void attention_saves(SavedTensors& saved, double heads, double kv_heads, double 
 
 Temporaries attention_temporaries(double heads, double kv_heads, double head_dim) {
   // forward: q, k, v and out. Backward: the gradients of those, and dq, dk, dv before RoPE's
-  // backward beside theirs after it.
+  // backward beside theirs after it; or, of a few sequences in bf16, the gradients of out and q
+  // beside fp32 dk and dv of every query head and their sums (attention_cpu.cpp).
   return {.forward = (2 * heads + 2 * kv_heads) * head_dim,
-          .backward = (4 * heads + 4 * kv_heads) * head_dim};
+          .backward = std::max(4 * heads + 4 * kv_heads, 6 * heads + 2 * kv_heads) * head_dim};
 }
 
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -1,162 +1,177 @@
-// The CPU form of xrun::varlen_attention. Each segment is one call of ATen's flash attention on
-// strided views of the pack: grouped key heads are the batch dimension, query heads of a group the
-// head dimension, and the key's head stride is zero, so no key is copied. Short segments run in
-// parallel with each other, long ones in parallel within. A segment longer than the window goes by
-// blocks of queries against the keys that their rows see, under an additive mask.
+// The CPU form of xrun::varlen_attention: our own kernels (kernels/cpu/attention.h) in fp32 and
+// bf16, fp32 beneath for fp16, and the composed form for fp64. Work is cut into items that the
+// shape alone fixes; threads take the next item as they become free, so neither their number nor
+// their order reaches a result.
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
+#include <atomic>
+#include <functional>
 
 #include "core/model/ops/attention_op.h"
+#include "core/model/ops/scratch.h"
+#include "kernels/cpu/attention.h"
 
 namespace xrun {
 
 namespace {
 
-// A segment of this length alone keeps every thread busy.
-constexpr int64_t kLongSegment = 512;
+using Outputs = std::tuple<at::Tensor, at::Tensor>;
+using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-struct HeadShape {
-  int64_t tokens, groups, heads_a_group, head_dim;
-};
-
-HeadShape head_shape(const at::Tensor& q, const at::Tensor& k) {
-  return {q.size(0), k.size(1), q.size(1) / k.size(1), q.size(2)};
+kernels::AttentionNodes kernel_nodes(const LayoutPaths& paths, int64_t window) {
+  return {paths.cu_seqlens.data(), paths.parent.data(), paths.position.data(),
+          paths.end.data(),        paths.nodes(),       window};
 }
 
-// [T, H, K] -> the segment as [G, H/G, n, K].
-at::Tensor query_view(const at::Tensor& q, const HeadShape& s, int64_t begin, int64_t n) {
-  return q.narrow(0, begin, n)
-      .view({n, s.groups, s.heads_a_group, s.head_dim})
-      .permute({1, 2, 0, 3});
+kernels::AttentionSizes kernel_sizes(const at::Tensor& q, const at::Tensor& k, double scale) {
+  return {q.size(0), q.size(1), k.size(1), q.size(2), static_cast<float>(scale)};
 }
 
-// [T, G, K] -> the segment as [G, H/G (stride 0), n, K].
-at::Tensor key_view(const at::Tensor& k, const HeadShape& s, int64_t begin, int64_t n) {
-  return k.narrow(0, begin, n)
-      .permute({1, 0, 2})
-      .unsqueeze(1)
-      .expand({s.groups, s.heads_a_group, n, s.head_dim});
-}
-
-// lse [H, T] -> the segment as [G, H/G, n].
-at::Tensor lse_view(const at::Tensor& lse, const HeadShape& s, int64_t begin, int64_t n) {
-  return lse.view({s.groups, s.heads_a_group, s.tokens}).narrow(2, begin, n);
-}
-
-// A block of queries and the keys that they see, as ranges of the pack.
-struct AttentionTile {
-  int64_t query, queries, key, keys;
-  std::optional<at::Tensor> mask;  // [queries, keys] additive; none: causal, queries = keys
-};
-
-// Query i is at key i + offset and sees the last `window` keys up to that one.
-at::Tensor window_mask(int64_t queries, int64_t keys, int64_t offset, int64_t window,
-                       at::ScalarType type) {
-  const at::Tensor never =
-      at::full({queries, keys}, -std::numeric_limits<double>::infinity(), at::dtype(type));
-  return never.triu(offset + 1).add_(never.tril(offset - window));
-}
-
-constexpr int64_t kMinBlock = 64;  // queries; fewer do not fill a product
-
-// The tiles of a segment, in order of queries.
-std::vector<AttentionTile> tiles_of(int64_t begin, int64_t n, int64_t window, at::ScalarType type) {
-  if (window == 0 || n <= window) return {{begin, n, begin, n, {}}};
-  const int64_t block = std::max(kMinBlock, window);
-  const at::Tensor inner = window_mask(block, block + window - 1, window - 1, window, type);
-  std::vector<AttentionTile> tiles;
-  for (int64_t q = 0; q < n; q += block) {
-    const int64_t queries = std::min(block, n - q), offset = q == 0 ? 0 : window - 1;
-    const int64_t keys = queries + offset;
-    tiles.push_back({begin + q, queries, begin + q - offset, keys,
-                     q == 0 ? window_mask(queries, keys, 0, window, type)
-                            : inner.narrow(0, 0, queries).narrow(1, 0, keys).contiguous()});
-  }
-  return tiles;
-}
-
-// Calls f(begin, n) for every non-empty segment, on several threads at once.
-template <class F>
-void each_segment_in_parallel(at::IntArrayRef cu_seqlens, F f) {
-  std::vector<std::pair<int64_t, int64_t>> brief;
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
-    if (n >= kLongSegment) f(begin, n);
-    if (n > 0 && n < kLongSegment) brief.emplace_back(begin, n);
-  }
-  if (brief.size() == 1) return f(brief[0].first, brief[0].second);
-  at::parallel_for(0, static_cast<int64_t>(brief.size()), 1, [&](int64_t from, int64_t to) {
-    at::AutoDispatchBelowADInplaceOrView below;  // the guard is per thread
-    for (int64_t i = from; i < to; ++i) f(brief[i].first, brief[i].second);
+// Calls f(item, scratch) for items 0 to count - 1, each on the next free thread.
+void each_item(int64_t count, int64_t scratch_size, const std::function<void(int64_t, float*)>& f) {
+  std::atomic<int64_t> next = 0;
+  const int64_t threads = std::min<int64_t>(at::get_num_threads(), count);
+  at::parallel_for(0, threads, 1, [&](int64_t from, int64_t to) {
+    const at::Tensor scratch = scratch_floats(scratch_size);
+    for (; from < to; ++from) {
+      for (int64_t item = next++; item < count; item = next++) {
+        f(item, scratch.mutable_data_ptr<float>());
+      }
+    }
   });
 }
 
-std::tuple<at::Tensor, at::Tensor> attention_forward_cpu(const at::Tensor& q_any,
-                                                         const at::Tensor& k_any,
-                                                         const at::Tensor& v_any,
-                                                         at::IntArrayRef cu_seqlens, double scale,
-                                                         int64_t window, at::IntArrayRef parent) {
-  if (!parent.empty()) {
+Outputs attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
+                              const at::Tensor& v_any, at::IntArrayRef cu_seqlens, double scale,
+                              int64_t window, at::IntArrayRef parent) {
+  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
+  if (q_any.scalar_type() == at::kDouble) {
     return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
   }
-  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
+  if (!has_kernel_type(q_any)) {
+    auto [out, lse] =
+        attention_forward_cpu(q_any.to(at::kFloat), k_any.to(at::kFloat), v_any.to(at::kFloat),
+                              cu_seqlens, scale, window, parent);
+    return {out.to(q_any.scalar_type()), lse};
+  }
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const HeadShape s = head_shape(q, k);
   const at::Tensor out = at::empty_like(q);
-  const at::Tensor lse =
-      at::empty({q.size(1), q.size(0)}, q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  each_segment_in_parallel(cu_seqlens, [&](int64_t begin, int64_t n) {
-    for (const AttentionTile& t : tiles_of(begin, n, window, q.scalar_type())) {
-      auto [y, l] = at::_scaled_dot_product_flash_attention_for_cpu(
-          query_view(q, s, t.query, t.queries), key_view(k, s, t.key, t.keys),
-          key_view(v, s, t.key, t.keys), 0.0, /*is_causal=*/!t.mask, t.mask, scale);
-      query_view(out, s, t.query, t.queries).copy_(y);
-      lse_view(lse, s, t.query, t.queries).copy_(l);
-    }
+  const at::Tensor lse = at::empty({q.size(1), q.size(0)}, at::kFloat);
+  const auto paths = layout_paths(cu_seqlens, parent);
+  const kernels::AttentionSizes sizes = kernel_sizes(q, k, scale);
+  const int64_t heads = sizes.heads / sizes.kv_heads, chunk = kernels::attention_chunk(heads);
+  const int64_t chunks = (sizes.rows + chunk - 1) / chunk;
+  with_kernel_type(q, [&](auto unit) {
+    using T = decltype(unit);
+    const auto attend = [&](int64_t item, float* scratch) {
+      // The last chunks of a sequence see the most keys: they go first.
+      const int64_t first = (chunks - 1 - item / sizes.kv_heads) * chunk;
+      kernels::cpu_kernels().run(kernels::PathAttention<T>{
+          kernel_data<T>(q), kernel_data<T>(k), kernel_data<T>(v), kernel_data<T>(out),
+          kernel_data<float>(lse), scratch, kernel_nodes(*paths, window), sizes, first,
+          std::min(sizes.rows, first + chunk), item % sizes.kv_heads});
+    };
+    each_item(chunks * sizes.kv_heads, kernels::attention_scratch(heads, sizes.head_dim), attend);
   });
   return {out, lse};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
-    const at::Tensor& grad_any, const at::Tensor& q_any, const at::Tensor& k_any,
-    const at::Tensor& v_any, const at::Tensor& out_any, const at::Tensor& lse_any,
-    at::IntArrayRef cu_seqlens, double scale, int64_t window, at::IntArrayRef parent) {
-  if (!parent.empty()) {
+// A tree, a key head, and some of its query heads.
+struct BackwardItem {
+  int64_t first, last, kv_head, head, heads;
+  int64_t part;  // of the key head's query heads
+};
+
+// Items below which query heads of a group are computed apart, so that a few long sequences keep
+// the threads busy. dk and dv of each part are then summed in order.
+constexpr int64_t kFewItems = 8;
+
+// Parts that the query heads of a key head are cut into: a divisor of their number.
+int64_t head_parts(int64_t trees, const kernels::AttentionSizes& s) {
+  const int64_t heads = s.heads / s.kv_heads;
+  int64_t parts = 1;
+  while (parts < heads && (trees * s.kv_heads * parts < kFewItems || heads % parts != 0)) ++parts;
+  return parts;
+}
+
+std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels::AttentionSizes& s,
+                                         int64_t parts) {
+  const int64_t heads = s.heads / s.kv_heads, share = heads / parts;
+  std::vector<BackwardItem> items;
+  for (size_t tree = 0; tree + 1 < paths.roots.size(); ++tree) {
+    for (int64_t g = 0; g < s.kv_heads; ++g) {
+      for (int64_t part = 0; part < parts; ++part) {
+        items.push_back(
+            {paths.roots[tree], paths.roots[tree + 1], g, g * heads + part * share, share, part});
+      }
+    }
+  }
+  // Long trees first, so that none of them is begun when the rest is done.
+  std::stable_sort(items.begin(), items.end(), [](const BackwardItem& a, const BackwardItem& b) {
+    return a.last - a.first > b.last - b.first;
+  });
+  return items;
+}
+
+Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q_any,
+                                 const at::Tensor& k_any, const at::Tensor& v_any,
+                                 const at::Tensor& out_any, const at::Tensor& lse_any,
+                                 at::IntArrayRef cu_seqlens, double scale, int64_t window,
+                                 at::IntArrayRef parent) {
+  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
+  check_attention_backward(grad_any, q_any, out_any, lse_any);
+  const at::ScalarType type = q_any.scalar_type();
+  if (type == at::kDouble) {
     return attention_backward_composed(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens,
                                        scale, window, parent);
   }
-  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
-  check_attention_backward(grad_any, q_any, out_any, lse_any);
-  const at::Tensor grad = grad_any.contiguous();
-  const at::Tensor out = out_any.contiguous(), lse = lse_any.contiguous();
+  if (!has_kernel_type(q_any)) {
+    const auto wide = [](const at::Tensor& x) { return x.to(at::kFloat); };
+    const auto [dq, dk, dv] =
+        attention_backward_cpu(wide(grad_any), wide(q_any), wide(k_any), wide(v_any), wide(out_any),
+                               lse_any, cu_seqlens, scale, window, parent);
+    return {dq.to(type), dk.to(type), dv.to(type)};
+  }
+  const at::Tensor grad = grad_any.contiguous(), out = out_any.contiguous();
+  const at::Tensor lse = lse_any.contiguous();
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const HeadShape s = head_shape(q, k);
-  const at::Tensor dq = at::empty_like(q), dk = at::zeros_like(k), dv = at::zeros_like(v);
-  each_segment_in_parallel(cu_seqlens, [&](int64_t begin, int64_t n) {
-    for (const AttentionTile& t : tiles_of(begin, n, window, q.scalar_type())) {
-      auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          query_view(grad, s, t.query, t.queries), query_view(q, s, t.query, t.queries),
-          key_view(k, s, t.key, t.keys), key_view(v, s, t.key, t.keys),
-          query_view(out, s, t.query, t.queries), lse_view(lse, s, t.query, t.queries), 0.0,
-          /*is_causal=*/!t.mask, t.mask, scale);
-      query_view(dq, s, t.query, t.queries).copy_(gq);
-      // query heads of a group share their key head, and blocks of queries some of their keys
-      dk.narrow(0, t.key, t.keys).add_(gk.sum(1).permute({1, 0, 2}));
-      dv.narrow(0, t.key, t.keys).add_(gv.sum(1).permute({1, 0, 2}));
-    }
+  const auto paths = layout_paths(cu_seqlens, parent);
+  const kernels::AttentionSizes s = kernel_sizes(q, k, scale);
+  const auto trees = static_cast<int64_t>(paths->roots.size()) - 1;
+  const int64_t parts = head_parts(trees, s), kv_width = s.kv_heads * s.head_dim;
+  const std::vector<BackwardItem> items = backward_items(*paths, s, parts);
+  const at::Tensor dq = at::empty_like(q);
+  // [parts, T, G, K] each
+  const at::Tensor dk = at::zeros({parts, s.rows, s.kv_heads, s.head_dim}, at::kFloat);
+  const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
+  with_kernel_type(q, [&](auto unit) {
+    using T = decltype(unit);
+    const auto attend = [&](int64_t i, float* scratch) {
+      const BackwardItem& item = items[static_cast<size_t>(i)];
+      const int64_t at = item.part * s.rows * kv_width + item.kv_head * s.head_dim;
+      kernels::cpu_kernels().run(kernels::PathAttentionBackward<T>{
+          kernel_data<T>(grad), kernel_data<T>(q), kernel_data<T>(k), kernel_data<T>(v),
+          kernel_data<T>(out), kernel_data<float>(lse), kernel_data<T>(dq),
+          kernel_data<float>(dk) + at, kernel_data<float>(dv) + at, kv_width, scratch,
+          kernel_nodes(*paths, window), s, item.first, item.last, item.kv_head, item.head,
+          item.heads});
+    };
+    each_item(static_cast<int64_t>(items.size()),
+              kernels::attention_scratch(s.heads / s.kv_heads / parts, s.head_dim), attend);
   });
-  return {dq, dk, dv};
+  const auto summed = [&](const at::Tensor& x) {
+    if (parts == 1) return x[0].to(type);
+    const at::Tensor sum = x[0].add(x[1]);  // a tensor that does not keep the parts alive
+    for (int64_t part = 2; part < parts; ++part) sum.add_(x[part]);
+    return sum.to(type);
+  };
+  return {dq, summed(dk), summed(dv)};
 }
 
 static_assert(std::is_same_v<decltype(attention_forward_cpu), AttentionForward>);

@@ -1,7 +1,8 @@
 // The CUDA form of xrun::varlen_attention: flash attention in bf16 and fp16 for heads of a multiple
 // of 8 up to 256, the memory-efficient kernels in fp32 without a window, and the composed form for
-// the rest. The layouts of the library kernels' log-sum-exps are checked, since they are not a
-// public interface of LibTorch.
+// the rest. Trees without a window take one call a level, merged (attention_slices.h). The layouts
+// of the library kernels' log-sum-exps are checked, since they are not a public interface of
+// LibTorch.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_efficient_attention_backward.h>
@@ -11,11 +12,13 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
-#include <limits>
+#include <memory>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "core/model/ops/attention_op.h"
+#include "core/model/ops/attention_slices.h"
 
 namespace xrun {
 
@@ -24,7 +27,8 @@ namespace {
 using Forward = std::tuple<at::Tensor, at::Tensor>;
 using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-constexpr int64_t kCausal = 1;  // custom_mask_type of the memory-efficient kernels: from top left
+// custom_mask_type of the memory-efficient kernels; causal counts from top left.
+constexpr int64_t kUnmasked = 0, kCausal = 1;
 
 enum class AttentionKernel { kFlash, kEfficient, kProducts };
 
@@ -36,8 +40,6 @@ bool has_longer_than_one(at::IntArrayRef cu_seqlens) {
 }
 
 AttentionKernel kernel_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, int64_t window) {
-  TORCH_CHECK(q.size(0) <= std::numeric_limits<int>::max(), "varlen_attention: q has ", q.size(0),
-              " rows, wanted fewer than 2^31");
   // Flash attention reorders the log-sum-exp of grouped heads where no segment has two tokens.
   if (!has_longer_than_one(cu_seqlens)) return AttentionKernel::kProducts;
   const bool half = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
@@ -45,6 +47,20 @@ AttentionKernel kernel_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, int6
   // In fp32 the memory-efficient kernels read four elements at a time.
   const bool vectors = q.scalar_type() == at::kFloat && q.size(2) % 4 == 0;
   return vectors && window == 0 ? AttentionKernel::kEfficient : AttentionKernel::kProducts;
+}
+
+// The slices of a tree, or nothing if it must take the composed form: library calls know windows
+// of rows, not of positions on a path.
+std::shared_ptr<const std::vector<AttentionSlice>> slices_of(const at::Tensor& q,
+                                                             at::IntArrayRef cu_seqlens,
+                                                             at::IntArrayRef parent,
+                                                             int64_t window) {
+  if (window > 0 || q.size(0) == 0) return nullptr;
+  auto slices = attention_slices(*layout_paths(cu_seqlens, parent), q.device());
+  for (const AttentionSlice& slice : *slices) {
+    if (slice.queries.longest < 2) return nullptr;  // as in kernel_for
+  }
+  return slices;
 }
 
 std::optional<int64_t> keys_before(int64_t window) {
@@ -56,11 +72,11 @@ std::optional<int64_t> keys_behind(int64_t window) {
 }
 
 Forward flash_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                      const PackBorders& pack, double scale, int64_t window) {
+                      const AttentionSlice& slice, double scale, int64_t window) {
   auto [out, lse, rng_state, unused, debug] = at::_flash_attention_forward(
-      q, k, v, pack.cu_seqlens, pack.cu_seqlens, pack.longest, pack.longest, /*dropout_p=*/0.0,
-      /*is_causal=*/true, /*return_debug_mask=*/false, std::optional<double>(scale),
-      keys_before(window), keys_behind(window));
+      q, k, v, slice.queries.cu_seqlens, slice.keys.cu_seqlens, slice.queries.longest,
+      slice.keys.longest, /*dropout_p=*/0.0, slice.causal, /*return_debug_mask=*/false,
+      std::optional<double>(scale), keys_before(window), keys_behind(window));
   TORCH_CHECK(lse.dim() == 2 && lse.size(0) == q.size(1) && lse.size(1) == q.size(0),
               "varlen_attention: flash attention's log-sum-exp is ", lse.sizes(), ", wanted [",
               q.size(1), ", ", q.size(0),
@@ -70,40 +86,65 @@ Forward flash_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 
 Backward flash_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
-                        const PackBorders& pack, double scale, int64_t window) {
+                        const AttentionSlice& slice, double scale, int64_t window) {
   // Without dropout the state of the random numbers is not read.
   const at::Tensor rng_state = at::empty({2}, q.options().dtype(at::kUInt64));
   const at::Tensor unused = at::empty({}, q.options().dtype(at::kUInt64));
   return at::_flash_attention_backward(
-      grad, q, k, v, out, lse, pack.cu_seqlens, pack.cu_seqlens, pack.longest, pack.longest,
-      /*dropout_p=*/0.0, /*is_causal=*/true, rng_state, unused, std::optional<double>(scale),
-      keys_before(window), keys_behind(window));
+      grad, q, k, v, out, lse, slice.queries.cu_seqlens, slice.keys.cu_seqlens,
+      slice.queries.longest, slice.keys.longest, /*dropout_p=*/0.0, slice.causal, rng_state, unused,
+      std::optional<double>(scale), keys_before(window), keys_behind(window));
 }
 
 Forward efficient_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                          const PackBorders& pack, double scale) {
+                          const AttentionSlice& slice, double scale) {
   const int64_t heads = q.size(1);
   auto [out, lse, seed, offset, longest_q, longest_k] = at::_efficient_attention_forward(
       q.unsqueeze(0), head_copies(k, heads).unsqueeze(0), head_copies(v, heads).unsqueeze(0),
-      /*bias=*/{}, pack.cu_seqlens, pack.cu_seqlens, std::optional<int64_t>(pack.longest),
-      std::optional<int64_t>(pack.longest), /*dropout_p=*/0.0, kCausal, /*compute_log_sumexp=*/true,
+      /*bias=*/{}, slice.queries.cu_seqlens, slice.keys.cu_seqlens,
+      std::optional<int64_t>(slice.queries.longest), std::optional<int64_t>(slice.keys.longest),
+      /*dropout_p=*/0.0, slice.causal ? kCausal : kUnmasked, /*compute_log_sumexp=*/true,
       std::optional<double>(scale));
-  return {out.squeeze(0), unpadded_lse(lse, pack)};
+  return {out.squeeze(0), unpadded_lse(lse, slice.queries)};
 }
 
 Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
-                            const PackBorders& pack, double scale) {
+                            const AttentionSlice& slice, double scale) {
   const int64_t heads = q.size(1), groups = k.size(1);
   const at::Tensor none = at::empty({}, q.options().dtype(at::kLong));
   auto [dq, dk, dv, dbias] = at::_efficient_attention_backward(
       grad.unsqueeze(0), q.unsqueeze(0), head_copies(k, heads).unsqueeze(0),
-      head_copies(v, heads).unsqueeze(0), /*bias=*/{}, out.unsqueeze(0), pack.cu_seqlens,
-      pack.cu_seqlens, pack.longest, pack.longest, padded_lse(lse, pack),
-      /*dropout_p=*/0.0, /*philox_seed=*/none, /*philox_offset=*/none, kCausal,
-      /*bias_requires_grad=*/false, std::optional<double>(scale));
+      head_copies(v, heads).unsqueeze(0), /*bias=*/{}, out.unsqueeze(0), slice.queries.cu_seqlens,
+      slice.keys.cu_seqlens, slice.queries.longest, slice.keys.longest,
+      padded_lse(lse, slice.queries), /*dropout_p=*/0.0, /*philox_seed=*/none,
+      /*philox_offset=*/none, slice.causal ? kCausal : kUnmasked, /*bias_requires_grad=*/false,
+      std::optional<double>(scale));
   return {dq.squeeze(0), sum_of_copies(dk.squeeze(0), groups),
           sum_of_copies(dv.squeeze(0), groups)};
+}
+
+Forward slice_forward(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+                      const at::Tensor& v, const AttentionSlice& slice, double scale,
+                      int64_t window) {
+  if (kernel == AttentionKernel::kFlash) return flash_forward(q, k, v, slice, scale, window);
+  return efficient_forward(q, k, v, slice, scale);
+}
+
+Backward slice_backward(AttentionKernel kernel, const at::Tensor& grad, const at::Tensor& q,
+                        const at::Tensor& k, const at::Tensor& v, const at::Tensor& out,
+                        const at::Tensor& lse, const AttentionSlice& slice, double scale,
+                        int64_t window) {
+  if (kernel == AttentionKernel::kFlash) {
+    return flash_backward(grad, q, k, v, out, lse, slice, scale, window);
+  }
+  return efficient_backward(grad, q, k, v, out, lse, slice, scale);
+}
+
+// The whole pack as one causal call.
+AttentionSlice whole_pack(at::IntArrayRef cu_seqlens, c10::Device device) {
+  const PackBorders pack = pack_borders(cu_seqlens, device);
+  return {.query_rows = {}, .key_rows = {}, .queries = pack, .keys = pack, .causal = true};
 }
 
 Forward attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
@@ -111,34 +152,42 @@ Forward attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
                                int64_t window, at::IntArrayRef parent) {
   check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
   const AttentionKernel kernel = kernel_for(q_any, cu_seqlens, window);
-  if (kernel == AttentionKernel::kProducts || !parent.empty()) {
+  const auto slices = parent.empty() ? nullptr : slices_of(q_any, cu_seqlens, parent, window);
+  if (kernel == AttentionKernel::kProducts || (!parent.empty() && !slices)) {
     return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
   }
-  const PackBorders pack = pack_borders(cu_seqlens, q_any.device());
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  if (kernel == AttentionKernel::kFlash) return flash_forward(q, k, v, pack, scale, window);
-  return efficient_forward(q, k, v, pack, scale);
+  const auto call = [&](const at::Tensor& q1, const at::Tensor& k1, const at::Tensor& v1,
+                        const AttentionSlice& slice) {
+    return slice_forward(kernel, q1, k1, v1, slice, scale, window);
+  };
+  if (slices) return merged_forward(q, k, v, *slices, call);
+  return call(q, k, v, whole_pack(cu_seqlens, q.device()));
 }
 
 Backward attention_backward_cuda(const at::Tensor& grad_any, const at::Tensor& q_any,
                                  const at::Tensor& k_any, const at::Tensor& v_any,
-                                 const at::Tensor& out, const at::Tensor& lse,
+                                 const at::Tensor& out_any, const at::Tensor& lse_any,
                                  at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                  at::IntArrayRef parent) {
   check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
-  check_attention_backward(grad_any, q_any, out, lse);
+  check_attention_backward(grad_any, q_any, out_any, lse_any);
   const AttentionKernel kernel = kernel_for(q_any, cu_seqlens, window);
-  if (kernel == AttentionKernel::kProducts || !parent.empty()) {
-    return attention_backward_composed(grad_any, q_any, k_any, v_any, out, lse, cu_seqlens, scale,
-                                       window, parent);
+  const auto slices = parent.empty() ? nullptr : slices_of(q_any, cu_seqlens, parent, window);
+  if (kernel == AttentionKernel::kProducts || (!parent.empty() && !slices)) {
+    return attention_backward_composed(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens,
+                                       scale, window, parent);
   }
-  const PackBorders pack = pack_borders(cu_seqlens, q_any.device());
-  const at::Tensor grad = grad_any.to(q_any.scalar_type()).contiguous();
+  const at::Tensor grad = grad_any.contiguous(), out = out_any.contiguous();
+  const at::Tensor lse = lse_any.contiguous();
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  if (kernel == AttentionKernel::kFlash) {
-    return flash_backward(grad, q, k, v, out.contiguous(), lse.contiguous(), pack, scale, window);
-  }
-  return efficient_backward(grad, q, k, v, out.contiguous(), lse, pack, scale);
+  const auto call = [&](const at::Tensor& g1, const at::Tensor& q1, const at::Tensor& k1,
+                        const at::Tensor& v1, const at::Tensor& out1, const at::Tensor& lse1,
+                        const AttentionSlice& slice) {
+    return slice_backward(kernel, g1, q1, k1, v1, out1, lse1, slice, scale, window);
+  };
+  if (slices) return merged_backward(grad, q, k, v, out, lse, *slices, call);
+  return call(grad, q, k, v, out, lse, whole_pack(cu_seqlens, q.device()));
 }
 
 }  // namespace

@@ -1,0 +1,135 @@
+// The rows below a node follow its own in preorder, and nodes of one level have disjoint subtrees.
+// So a level's rectangles are one call, in which every row occurs at most once.
+
+#include "core/model/ops/attention_slices.h"
+
+#include <ATen/ops/exp.h>
+#include <ATen/ops/logaddexp.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "core/model/ops/device.h"
+
+namespace xrun {
+
+namespace {
+
+// Rows of the pack in segments.
+struct RowRuns {
+  std::vector<int64_t> rows, borders = {0};
+
+  void add(int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) rows.push_back(row);
+    borders.push_back(static_cast<int64_t>(rows.size()));
+  }
+};
+
+std::vector<AttentionSlice> make_slices(const LayoutPaths& paths, c10::Device device) {
+  std::vector<AttentionSlice> slices;
+  const PackBorders nodes = make_pack_borders(paths.cu_seqlens, device);
+  slices.push_back(
+      {.query_rows = {}, .key_rows = {}, .queries = nodes, .keys = nodes, .causal = true});
+  struct Level {
+    RowRuns queries, keys;
+  };
+  std::vector<Level> levels;
+  std::vector<size_t> depth(paths.parent.size(), 0);
+  for (size_t n = 0; n < paths.parent.size(); ++n) {
+    if (paths.parent[n] >= 0) depth[n] = depth[static_cast<size_t>(paths.parent[n])] + 1;
+    const int64_t begin = paths.cu_seqlens[n], below = paths.cu_seqlens[n + 1];
+    if (begin == below || below == paths.end[n]) continue;
+    if (levels.size() <= depth[n]) levels.resize(depth[n] + 1);
+    levels[depth[n]].queries.add(below, paths.end[n]);
+    levels[depth[n]].keys.add(begin, below);
+  }
+  const auto rows = [&](const RowRuns& runs) {
+    return on_device(at::tensor(runs.rows, at::dtype(at::kLong)), device);
+  };
+  for (const Level& level : levels) {
+    if (level.queries.rows.empty()) continue;  // the nodes of this level are empty
+    slices.push_back({.query_rows = rows(level.queries),
+                      .key_rows = rows(level.keys),
+                      .queries = make_pack_borders(level.queries.borders, device),
+                      .keys = make_pack_borders(level.keys.borders, device),
+                      .causal = false});
+  }
+  return slices;
+}
+
+at::Tensor rows_of(const at::Tensor& x, const at::Tensor& rows, int64_t dim = 0) {
+  return rows.defined() ? x.index_select(dim, rows) : x;
+}
+
+// Adds y to the given rows of sum, each of which occurs once: no atomics, the same bits every time.
+void add_rows(at::Tensor& sum, const at::Tensor& rows, const at::Tensor& y) {
+  if (!rows.defined()) {
+    sum.add_(y);
+  } else {
+    sum.index_copy_(0, rows, sum.index_select(0, rows).add_(y));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const std::vector<AttentionSlice>> attention_slices(const LayoutPaths& paths,
+                                                                    c10::Device device) {
+  struct LastSlices {
+    std::vector<int64_t> cu_seqlens, parent;
+    c10::Device device = c10::kCPU;
+    std::shared_ptr<const std::vector<AttentionSlice>> slices;
+  };
+  // Never destroyed: the device may be gone before the thread is.
+  static thread_local LastSlices* const last = new LastSlices;
+  if (!last->slices || last->cu_seqlens != paths.cu_seqlens || last->parent != paths.parent ||
+      last->device != device) {
+    *last = {paths.cu_seqlens, paths.parent, device,
+             std::make_shared<const std::vector<AttentionSlice>>(make_slices(paths, device))};
+  }
+  return last->slices;
+}
+
+std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at::Tensor& k,
+                                                  const at::Tensor& v,
+                                                  const std::vector<AttentionSlice>& slices,
+                                                  const SliceForward& forward) {
+  at::Tensor out, lse;
+  for (const AttentionSlice& slice : slices) {
+    auto [y, l] = forward(rows_of(q, slice.query_rows), rows_of(k, slice.key_rows),
+                          rows_of(v, slice.key_rows), slice);
+    if (!out.defined()) {
+      out = y.to(l.scalar_type()), lse = l;
+      continue;
+    }
+    const at::Tensor before = lse.index_select(1, slice.query_rows);
+    const at::Tensor both = at::logaddexp(before, l);
+    const auto share = [&](const at::Tensor& one) { return one.sub(both).exp_().t().unsqueeze(2); };
+    out.index_copy_(0, slice.query_rows,
+                    out.index_select(0, slice.query_rows)
+                        .mul_(share(before))
+                        .add_(y.to(out.scalar_type()).mul_(share(l))));
+    lse.index_copy_(1, slice.query_rows, both);
+  }
+  return {out.to(q.scalar_type()), lse};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> merged_backward(
+    const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const at::Tensor& out, const at::Tensor& lse, const std::vector<AttentionSlice>& slices,
+    const SliceBackward& backward) {
+  const auto sum_like = [&](const at::Tensor& x) {
+    return at::zeros(x.sizes(), x.options().dtype(lse.scalar_type()));
+  };
+  at::Tensor dq = sum_like(q), dk = sum_like(k), dv = sum_like(v);
+  for (const AttentionSlice& slice : slices) {
+    const at::Tensor &rows = slice.query_rows, &keys = slice.key_rows;
+    const auto [gq, gk, gv] =
+        backward(rows_of(grad, rows), rows_of(q, rows), rows_of(k, keys), rows_of(v, keys),
+                 rows_of(out, rows), rows_of(lse, rows, 1).contiguous(), slice);
+    add_rows(dq, rows, gq);
+    add_rows(dk, keys, gk);
+    add_rows(dv, keys, gv);
+  }
+  return {dq.to(q.scalar_type()), dk.to(k.scalar_type()), dv.to(v.scalar_type())};
+}
+
+}  // namespace xrun

@@ -1,0 +1,364 @@
+// Attention over random trees: against the unfolded sequences, bit for bit in fp32 and in fp64, the
+// composed form too. Wrong masks must be noticed.
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "core/model/ops/attention.h"
+#include "core/model/ops/attention_op.h"
+#include "core/model/ops/rope.h"
+#include "tests/gradient_check.h"
+#include "tests/tensor_difference.h"
+
+namespace xrun::attention_tree_test {
+
+namespace {
+
+using Numbers = std::vector<int64_t>;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr double kScale = 0.3;
+
+struct Tree {
+  AttentionLayout layout{.cu_seqlens = {0}};
+  std::vector<Numbers> paths;  // rows of the pack from a root to each leaf
+
+  int64_t rows() const { return layout.cu_seqlens.back(); }
+};
+
+// Packs of one to three trees of up to six levels.
+class TreeMaker {
+ public:
+  TreeMaker(uint64_t seed, int64_t longest, int64_t leaves)
+      : random_(seed), longest_(longest), leaves_(leaves) {}
+
+  Tree make() {
+    Tree tree;
+    for (int64_t roots = number(1, 3); roots > 0; --roots) add_node(tree, -1, {}, 1);
+    if (number(0, 2) == 0) tree.layout.window = number(1, longest_);
+    return tree;
+  }
+
+  int64_t number(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+
+ private:
+  // Mostly short, so that blocks of keys span several nodes; sometimes empty.
+  int64_t length() {
+    const int64_t kind = number(0, 7);
+    if (kind == 0) return 0;
+    return number(1, kind < 5 ? std::min<int64_t>(longest_, 40) : longest_);
+  }
+
+  void add_node(Tree& tree, int64_t parent, Numbers path, int depth) {
+    const auto self = static_cast<int64_t>(tree.layout.parent.size());
+    const int64_t begin = tree.rows(), end = begin + length();
+    tree.layout.parent.push_back(parent);
+    tree.layout.cu_seqlens.push_back(end);
+    for (int64_t row = begin; row < end; ++row) path.push_back(row);
+    int64_t children = depth < 6 && leaves_ > 1 ? number(0, 4) : 0;
+    if (children == 0) {
+      --leaves_;
+      tree.paths.push_back(path);
+    }
+    for (; children > 0; --children) add_node(tree, self, path, depth + 1);
+  }
+
+  std::mt19937_64 random_;
+  int64_t longest_, leaves_;
+};
+
+Tensors inputs(int64_t rows, int64_t heads, int64_t groups, int64_t head_dim, uint64_t seed) {
+  return {random_tensor({rows, heads, head_dim}, seed, 2.0),
+          random_tensor({rows, groups, head_dim}, seed + 1, 2.0),
+          random_tensor({rows, groups, head_dim}, seed + 2)};
+}
+
+at::Tensor row_index(const Numbers& rows) { return at::tensor(rows, at::dtype(at::kLong)); }
+
+// The attention of one path as a sequence of its own, of rows [n, ...] of x.
+AttentionResult alone(const Tensors& x, const Numbers& path, int64_t window) {
+  const at::Tensor rows = row_index(path);
+  const AttentionLayout segment{{0, static_cast<int64_t>(path.size())}, {}, window};
+  return varlen_attention_lse(x[0].index_select(0, rows), x[1].index_select(0, rows),
+                              x[2].index_select(0, rows), segment, kScale);
+}
+
+// True if every token has the bits that it has in its sequences alone.
+bool has_unfolded_bits(const Tree& tree, const Tensors& x, const AttentionResult& folded) {
+  for (const Numbers& path : tree.paths) {
+    const AttentionResult one = alone(x, path, tree.layout.window);
+    const at::Tensor rows = row_index(path);
+    if (!folded.out.index_select(0, rows).equal(one.out)) return false;
+    if (!folded.lse.index_select(1, rows).equal(one.lse)) return false;
+  }
+  return true;
+}
+
+struct Result {
+  at::Tensor out, lse, dq, dk, dv;
+};
+
+Result result_of(const Tensors& x, const at::Tensor& grad, const AttentionLayout& layout,
+                 bool composed) {
+  static const auto forward = find_op<AttentionForward>("xrun::varlen_attention_forward");
+  static const auto backward = find_op<AttentionBackward>("xrun::varlen_attention_backward");
+  const auto f = [&](auto&&... a) {
+    return composed ? attention_forward_composed(a...) : forward.call(a...);
+  };
+  const auto b = [&](auto&&... a) {
+    return composed ? attention_backward_composed(a...) : backward.call(a...);
+  };
+  auto [out, lse] = f(x[0], x[1], x[2], layout.cu_seqlens, kScale, layout.window, layout.parent);
+  auto [dq, dk, dv] =
+      b(grad, x[0], x[1], x[2], out, lse, layout.cu_seqlens, kScale, layout.window, layout.parent);
+  return {out, lse, dq, dk, dv};
+}
+
+// The unfolded sequences in fp64, in plain products. A row that several of them share is a query
+// in the first alone; keys of all of them add to the gradients.
+Result unfolded(const Tree& tree, const Tensors& x, const at::Tensor& grad) {
+  const int64_t heads = x[0].size(1), groups = x[1].size(1), window = tree.layout.window;
+  const at::Tensor all_k = head_copies(x[1], heads), all_v = head_copies(x[2], heads);
+  Result sum{at::zeros_like(x[0]), at::zeros({heads, tree.rows()}, at::kDouble),
+             at::zeros_like(x[0]), at::zeros_like(all_k), at::zeros_like(all_v)};
+  std::vector<bool> done(static_cast<size_t>(tree.rows()), false);
+  for (const Numbers& path : tree.paths) {
+    size_t shared = 0;
+    while (shared < path.size() && done[static_cast<size_t>(path[shared])]) ++shared;
+    if (shared == path.size()) continue;
+    for (const int64_t row : path) done[static_cast<size_t>(row)] = true;
+    const at::Tensor keys = row_index(path);
+    const at::Tensor own =
+        keys.narrow(0, static_cast<int64_t>(shared), static_cast<int64_t>(path.size() - shared));
+    const auto take = [](const at::Tensor& from, const at::Tensor& rows) {
+      return from.index_select(0, rows).transpose(0, 1);
+    };
+    const at::Tensor q = take(x[0], own), k = take(all_k, keys), v = take(all_v, keys);
+    const at::Tensor g = take(grad, own);
+    const at::Tensor at = at::arange(keys.size(0), at::kLong);
+    const at::Tensor distance =
+        at.narrow(0, static_cast<int64_t>(shared), own.size(0)).unsqueeze(1).sub(at.unsqueeze(0));
+    at::Tensor hidden = distance.lt(0);
+    if (window > 0) hidden = hidden.logical_or(distance.ge(window));
+    const at::Tensor scores = q.matmul(k.transpose(1, 2)).mul_(kScale).masked_fill_(hidden, -1e300);
+    const at::Tensor l = scores.logsumexp(-1, true), p = scores.sub_(l).exp_();
+    const at::Tensor y = p.matmul(v);
+    const at::Tensor ds =
+        g.matmul(v.transpose(1, 2)).sub_(g.mul(y).sum(-1, true)).mul_(p).mul_(kScale);
+    sum.out.index_copy_(0, own, y.transpose(0, 1));
+    sum.lse.index_copy_(1, own, l.squeeze(-1));
+    sum.dq.index_copy_(0, own, ds.matmul(k).transpose(0, 1));
+    sum.dk.index_add_(0, keys, ds.transpose(1, 2).matmul(q).transpose(0, 1));
+    sum.dv.index_add_(0, keys, p.transpose(1, 2).matmul(g).transpose(0, 1));
+  }
+  return {sum.out, sum.lse, sum.dq, sum_of_copies(sum.dk, groups), sum_of_copies(sum.dv, groups)};
+}
+
+Tensors doubles(const Tensors& x) {
+  Tensors wide;
+  for (const at::Tensor& one : x) wide.push_back(one.to(at::kDouble));
+  return wide;
+}
+
+double relative(const at::Tensor& got, const at::Tensor& wanted) {
+  return relative_difference(got.to(at::kDouble), wanted.to(at::kDouble));
+}
+
+void expect_close(const Result& got, const Result& want, double tolerance) {
+  EXPECT_LT(relative(got.out, want.out), tolerance);
+  EXPECT_LT(relative(got.lse, want.lse), tolerance);
+  EXPECT_LT(relative(got.dq, want.dq), tolerance);
+  EXPECT_LT(relative(got.dk, want.dk), tolerance);
+  EXPECT_LT(relative(got.dv, want.dv), tolerance);
+}
+
+// The kernel, and if `dense` the composed form too.
+void expect_tree(uint64_t seed, int64_t longest, int64_t leaves, bool dense) {
+  const at::NoGradGuard no_grad;
+  SCOPED_TRACE(seed);
+  TreeMaker maker(seed, longest, leaves);
+  const Tree tree = maker.make();
+  const int64_t groups = maker.number(1, 2), heads = groups * maker.number(1, 3);
+  const int64_t head_dim = Numbers{4, 16, 24, 64}[static_cast<size_t>(maker.number(0, 3))];
+  const Tensors x = inputs(tree.rows(), heads, groups, head_dim, seed);
+  const at::Tensor grad = random_tensor(x[0].sizes().vec(), seed + 3);
+  const Result got = result_of(x, grad, tree.layout, false);
+  EXPECT_TRUE(has_unfolded_bits(tree, x, {got.out, got.lse}));
+  const Result want = unfolded(tree, doubles(x), grad.to(at::kDouble));
+  expect_close(got, want, 1e-5);
+  if (dense)
+    expect_close(result_of(doubles(x), grad.to(at::kDouble), tree.layout, true), want, 1e-12);
+}
+
+// A prompt of 70 over two answers of 50, of which the first has two ends.
+Tree small_tree(int64_t window = 0) {
+  Tree tree;
+  tree.layout = {{0, 70, 120, 130, 145, 195}, {-1, 0, 1, 1, 0}, window};
+  const auto range = [](Numbers path, int64_t from, int64_t to) {
+    for (; from < to; ++from) path.push_back(from);
+    return path;
+  };
+  const Numbers prompt = range({}, 0, 70), first = range(prompt, 70, 120);
+  tree.paths = {range(first, 120, 130), range(first, 130, 145), range(prompt, 145, 195)};
+  return tree;
+}
+
+AttentionResult attention_of(const Tensors& x, const AttentionLayout& layout) {
+  return varlen_attention_lse(x[0], x[1], x[2], layout, kScale);
+}
+
+}  // namespace
+
+TEST(AttentionTree, RandomTreesHaveTheBitsOfSequencesAndTheGradientsOfFp64) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) expect_tree(seed, 100, 6, true);
+}
+
+TEST(AttentionTreeSlow, FiveHundredRandomTreesOfUpTo32Leaves) {
+  for (uint64_t seed = 1000; seed < 1500; ++seed) expect_tree(seed, 300, 32, false);
+}
+
+TEST(AttentionTree, GradientsOfLossesOverSequencesAddUp) {
+  for (uint64_t seed = 50; seed < 54; ++seed) {
+    SCOPED_TRACE(seed);
+    const Tree tree = TreeMaker(seed, 30, 4).make();
+    Tensors folded, unfolded;
+    for (const at::Tensor& one : doubles(inputs(tree.rows(), 4, 2, 8, seed))) {
+      folded.push_back(one.clone().set_requires_grad(true));
+      unfolded.push_back(one.clone().set_requires_grad(true));
+    }
+    const AttentionResult all = attention_of(folded, tree.layout);
+    at::Tensor loss = all.out.sum() * 0, wanted = loss.detach();
+    for (const Numbers& path : tree.paths) {
+      const AttentionResult one = alone(unfolded, path, tree.layout.window);
+      const at::Tensor rows = row_index(path);
+      const at::Tensor c = random_tensor(one.out.sizes().vec(), seed + 1).to(at::kDouble);
+      const at::Tensor e = random_tensor(one.lse.sizes().vec(), seed + 2).to(at::kDouble);
+      loss = loss + (all.out.index_select(0, rows) * c).sum() +
+             (all.lse.index_select(1, rows) * e).sum();
+      wanted = wanted + (one.out * c).sum() + (one.lse * e).sum();
+    }
+    EXPECT_LT(largest_difference(loss, wanted), 1e-9);
+    loss.backward();
+    wanted.backward();
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_LT(relative(folded[i].grad(), unfolded[i].grad()), 1e-12) << i;
+    }
+  }
+}
+
+TEST(AttentionTree, BitsDoNotDependOnTheNumberOfThreads) {
+  const at::NoGradGuard no_grad;
+  const int before = at::get_num_threads();
+  const Tree tree = small_tree();
+  const Tensors x = inputs(tree.rows(), 6, 2, 64, 4);
+  const at::Tensor grad = random_tensor(x[0].sizes().vec(), 7);
+  std::vector<Result> results;
+  for (const int threads : {1, 2, 1, 3}) {
+    at::set_num_threads(threads);
+    results.push_back(result_of(x, grad, tree.layout, false));
+  }
+  at::set_num_threads(before);
+  for (const Result& other : results) {
+    EXPECT_TRUE(other.out.equal(results[0].out));
+    EXPECT_TRUE(other.lse.equal(results[0].lse));
+    EXPECT_TRUE(other.dq.equal(results[0].dq));
+    EXPECT_TRUE(other.dk.equal(results[0].dk));
+    EXPECT_TRUE(other.dv.equal(results[0].dv));
+  }
+}
+
+TEST(AttentionTree, HalfPrecisionFoldsWithoutLossToo) {
+  const at::NoGradGuard no_grad;
+  const Tree tree = small_tree();
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    Tensors x;
+    for (const at::Tensor& one : inputs(tree.rows(), 4, 2, 40, 9)) x.push_back(one.to(type));
+    const at::Tensor grad = random_tensor(x[0].sizes().vec(), 8).to(type);
+    const Result got = result_of(x, grad, tree.layout, false);
+    EXPECT_TRUE(has_unfolded_bits(tree, x, {got.out, got.lse}));
+    expect_close(got, unfolded(tree, doubles(x), grad.to(at::kDouble)), 1e-2);
+  }
+}
+
+TEST(AttentionTree, ASiblingThatIsVisibleIsNoticed) {
+  const at::NoGradGuard no_grad;
+  Tree tree = small_tree();
+  const Tensors x = inputs(tree.rows(), 2, 1, 16, 3);
+  EXPECT_TRUE(has_unfolded_bits(tree, x, attention_of(x, tree.layout)));
+  tree.layout.parent = {-1, 0, 1, 2, 0};  // the third node now sees its sibling
+  EXPECT_FALSE(has_unfolded_bits(tree, x, attention_of(x, tree.layout)));
+  tree.layout.parent = {-1, 0, 1, 1, 1};
+  EXPECT_FALSE(has_unfolded_bits(tree, x, attention_of(x, tree.layout)));
+}
+
+TEST(AttentionTree, FlatPositionsAreNoticed) {
+  const at::NoGradGuard no_grad;
+  const Tree tree = small_tree();
+  const Tensors plain = inputs(tree.rows(), 2, 1, 16, 3);
+  const auto rotated = [&](const at::Tensor& position) {
+    const RopeAngles angles = rope_angles({}, 16, position, {0, tree.rows()}, at::kFloat);
+    return Tensors{rope(plain[0], angles), rope(plain[1], angles), plain[2]};
+  };
+  const auto matches = [&](const at::Tensor& position) {
+    const AttentionResult folded = attention_of(rotated(position), tree.layout);
+    for (const Numbers& path : tree.paths) {
+      const at::Tensor rows = row_index(path);
+      const auto n = static_cast<int64_t>(path.size());
+      const RopeAngles angles = rope_angles({}, 16, at::arange(n, at::kLong), {0, n}, at::kFloat);
+      const at::Tensor one = varlen_attention(rope(plain[0].index_select(0, rows), angles),
+                                              rope(plain[1].index_select(0, rows), angles),
+                                              plain[2].index_select(0, rows), {{0, n}}, kScale);
+      if (!folded.out.index_select(0, rows).equal(one)) return false;
+    }
+    return true;
+  };
+  at::Tensor path_position = at::arange(tree.rows(), at::kLong);
+  for (const Numbers& path : tree.paths) {
+    path_position.index_copy_(0, row_index(path),
+                              at::arange(static_cast<int64_t>(path.size()), at::kLong));
+  }
+  EXPECT_TRUE(matches(path_position));
+  EXPECT_FALSE(matches(at::arange(tree.rows(), at::kLong)));
+}
+
+TEST(AttentionTree, AWindowByFlatDistanceIsNoticed) {
+  const at::NoGradGuard no_grad;
+  constexpr int64_t kWindow = 60;
+  const Tree tree = small_tree(kWindow);
+  const Tensors x = inputs(tree.rows(), 1, 1, 16, 3);
+  // Dense, with a given distance between rows: on the path, or in the pack.
+  const auto dense = [&](bool flat) {
+    at::Tensor mask = at::zeros_like(x[0].select(1, 0).matmul(x[1].select(1, 0).t()));
+    mask.fill_(-1e30);
+    float* const at = mask.mutable_data_ptr<float>();
+    for (const Numbers& path : tree.paths) {
+      for (size_t i = 0; i < path.size(); ++i) {
+        for (size_t j = 0; j <= i; ++j) {
+          const int64_t distance = flat ? path[i] - path[j] : static_cast<int64_t>(i - j);
+          if (distance < kWindow) at[path[i] * tree.rows() + path[j]] = 0;
+        }
+      }
+    }
+    const at::Tensor scores = x[0].select(1, 0).matmul(x[1].select(1, 0).t()) * kScale;
+    return at::softmax(scores + mask, -1).matmul(x[2].select(1, 0)).unsqueeze(1);
+  };
+  const AttentionResult got = attention_of(x, tree.layout);
+  EXPECT_TRUE(has_unfolded_bits(tree, x, got));
+  EXPECT_LT(largest_difference(got.out, dense(false)), 1e-5);
+  EXPECT_GT(largest_difference(got.out, dense(true)), 1e-2);
+}
+
+}  // namespace xrun::attention_tree_test
