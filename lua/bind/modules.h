@@ -19,6 +19,7 @@ void open_template(LuaState& state);        // template.cpp
 void open_shuffle(LuaState& state);         // stream_functions.cpp
 void open_mixture(LuaState& state);         // stream_functions.cpp
 void open_pack(LuaState& state);            // stream_functions.cpp
+void open_fold(LuaState& state);            // fold_functions.cpp
 void open_adamw(LuaState& state);           // adamw.cpp
 void open_run(LuaState& state);             // run.cpp
 void open_sorted_pairs(LuaState& state);    // require.cpp
