@@ -43,11 +43,11 @@ struct Work {
   AttentionLayout layout;
   double scale = 0;
 
-  Work(const Heads& h, AttentionLayout of)
+  Work(const Heads& h, AttentionLayout of, at::ScalarType type = at::kFloat)
       : layout(std::move(of)), scale(1 / std::sqrt(static_cast<double>(h.head_dim))) {
     const int64_t rows = layout.cu_seqlens.back();
-    q = at::randn({rows, h.heads, h.head_dim}), grad = at::randn(q.sizes());
-    k = at::randn({rows, h.kv_heads, h.head_dim}), v = at::randn(k.sizes());
+    q = at::randn({rows, h.heads, h.head_dim}).to(type), grad = at::randn(q.sizes()).to(type);
+    k = at::randn({rows, h.kv_heads, h.head_dim}).to(type), v = at::randn(k.sizes()).to(type);
   }
 
   Outputs ours(bool backward) const {
@@ -112,7 +112,7 @@ Outputs Work::flash(bool backward) const {
 
 void expect_close(const at::Tensor& a, const at::Tensor& b, const char* what) {
   const double size = b.abs().max().item<double>(), off = (a - b).abs().max().item<double>();
-  if (!(off < 1e-5 * size)) {
+  if (!(off < (a.scalar_type() == at::kFloat ? 1e-5 : 2e-2) * size)) {
     throw std::runtime_error(fmt::format("{} of size {} is off by {}", what, size, off));
   }
 }
@@ -121,10 +121,11 @@ std::string shape_name(const Heads& h) {
   return fmt::format("{}/{} heads of {}", h.heads, h.kv_heads, h.head_dim);
 }
 
-void bench_pack(const Heads& h, int64_t segments, int64_t length) {
+void bench_pack(const Heads& h, int64_t segments, int64_t length,
+                at::ScalarType type = at::kFloat) {
   AttentionLayout layout{{0}};
   for (int64_t s = 0; s < segments; ++s) layout.cu_seqlens.push_back((s + 1) * length);
-  const Work work(h, layout);
+  const Work work(h, layout, type);
   const Outputs a = work.ours(true), b = work.flash(true);
   expect_close(a.out, b.out, "the output");
   expect_close(a.lse, b.lse, "the log-sum-exp");
@@ -134,7 +135,8 @@ void bench_pack(const Heads& h, int64_t segments, int64_t length) {
   for (const bool backward : {false, true}) {
     const Pairs pairs = interleave(
         21, [&] { work.flash(backward); }, [&] { work.ours(backward); });
-    print_figure({fmt::format("{} x {} tokens, {}, {}", segments, length, shape_name(h),
+    print_figure({fmt::format("{} x {} tokens, {}, {}, {}", segments, length, shape_name(h),
+                              type == at::kFloat ? "fp32" : "bf16",
                               backward ? "forward and backward" : "forward"),
                   pairs.b_ms, "ms", pairs.ratio, "times as fast as flash attention"});
   }
@@ -184,6 +186,8 @@ int run(const std::vector<Heads>& shapes) {
     bench_pack(h, 2, 600);
     bench_pack(h, 16, 60);
     bench_pack(h, 8, 250);
+    bench_pack(h, 1, 1024, at::kBFloat16);
+    bench_pack(h, 16, 60, at::kBFloat16);
     bench_tree(h, 1024, 8, 64);
     bench_tree(h, 512, 2, 256);
   }

@@ -50,6 +50,15 @@ TEST_F(Flops, AWindowBoundsTheKeysOfALayer) {
   EXPECT_EQ(pack_flops(windowed, {0, 5}).attention, all + two);
 }
 
+TEST_F(Flops, ATreeComputesSharedTokensOnceAndSeesTheKeysAbove) {
+  ModelConfig windowed = config(kLlama);
+  windowed.windows = {0, 4};
+  // 3 tokens above 2 and above 1: positions 3 and 4 see 4 and 5 keys, at most 4 in the window.
+  const PackFlops flops = pack_flops(windowed, {0, 3, 5, 6}, {-1, 0, 0});
+  EXPECT_EQ(flops.base, 2 * 6 * kWeights);
+  EXPECT_EQ(flops.attention, 4 * 32 * ((1 + 2 + 3 + 4 + 5 + 4) + (1 + 2 + 3 + 4 + 4 + 4)));
+}
+
 TEST_F(Flops, AMixtureCountsTheRouterAndTheChosenExperts) {
   InitOptions mixture = kLlama;
   mixture.family = "qwen3_moe";

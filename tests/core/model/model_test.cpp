@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/roll.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -135,6 +136,59 @@ TEST_F(ModelTest, AnEmptyPackIsLegal) {
   const auto model = Model::load(dir_, at::kFloat, true);
   EXPECT_EQ(model->forward(pack_sequences({})).sizes(), at::IntArrayRef({0, 32}));
   EXPECT_EQ(model->forward(pack_sequences({{}, {}})).sizes(), at::IntArrayRef({0, 32}));
+}
+
+// {1, 2, 3} over {4, 5} and {9, 8, 7}.
+PackInput small_tree() {
+  PackInput tree = pack_sequences({{1, 2, 3, 4, 5, 9, 8, 7}});
+  tree.position_ids = int64_tensor({0, 1, 2, 3, 4, 3, 4, 5});
+  tree.cu_seqlens = {0, 3, 5, 8};
+  tree.parent = {-1, 0, 0};
+  return tree;
+}
+
+TEST_F(ModelTest, ATreeHasTheHiddenStatesAndGradientsOfItsSequences) {
+  const auto model = Model::load(dir_, at::kFloat, true);
+  const auto gradients = [&] {
+    std::vector<at::Tensor> all;
+    for (Parameter& parameter : model->parameters()) {
+      all.push_back(parameter.master.grad().clone());
+      parameter.master.mutable_grad() = at::Tensor();
+    }
+    return all;
+  };
+  const at::Tensor folded = model->forward(small_tree());
+  const at::Tensor apart = model->forward(pack_sequences({{1, 2, 3, 4, 5}, {1, 2, 3, 9, 8, 7}}));
+  const at::Tensor copies = folded.index_select(0, int64_tensor({0, 1, 2, 3, 4, 0, 1, 2, 5, 6, 7}));
+  EXPECT_LT((copies - apart).abs().max().item<double>(), 1e-5);
+  const at::Tensor c = apart.detach().roll(1);
+  (copies * c).sum().backward();
+  const auto got = gradients();
+  (apart * c).sum().backward();
+  const auto wanted = gradients();
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_LT((got[i] - wanted[i]).abs().max().item<double>(),
+              1e-5 * (1 + wanted[i].abs().max().item<double>()));
+  }
+}
+
+TEST_F(ModelTest, RefusesTreesThatDoNotFit) {
+  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto refusal = [&](const PackInput& input) {
+    try {
+      model->forward(input);
+      return std::string("none");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  PackInput tree = small_tree();
+  EXPECT_EQ(refusal(tree), "none");
+  tree.rope_length = {6, 5};
+  EXPECT_EQ(refusal(tree), "pack: rope_length has 2 entries, wanted 3, one per node");
+  tree = small_tree();
+  tree.parent = {-1, 2, 0};
+  EXPECT_EQ(refusal(tree), "pack: parent[1] is 2, wanted -1 (a root) or a node before 1");
 }
 
 TEST_F(ModelTest, RefusesTokensAndPacksThatDoNotFit) {

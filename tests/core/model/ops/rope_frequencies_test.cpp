@@ -76,6 +76,15 @@ TEST(Rope, ASegmentsFrequenciesDoNotDependOnItsNeighbours) {
   EXPECT_FALSE(longer.sin.narrow(0, 0, 5).equal(brief.sin));
 }
 
+TEST(Rope, ANodesFrequenciesAreThoseOfTheLengthItIsGiven) {
+  const RopeConfig rope = longrope();
+  const at::Tensor five = at::arange(5, at::kLong), twelve = at::arange(12, at::kLong);
+  const RopeAngles node = rope_angles(rope, 4, five, {0, 5}, at::kFloat, c10::kCPU, {12});
+  const RopeAngles whole = rope_angles(rope, 4, twelve, {0, 12}, at::kFloat);
+  EXPECT_TRUE(node.cos.equal(whole.cos.narrow(0, 0, 5)));
+  EXPECT_TRUE(node.sin.equal(whole.sin.narrow(0, 0, 5)));
+}
+
 TEST(Rope, TheAttentionFactorScalesBothTables) {
   const RopeAngles angles =
       rope_angles(longrope(), 4, at::arange(3, at::kLong), {0, 3}, at::kFloat);
