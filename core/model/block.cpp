@@ -167,7 +167,7 @@ class BlockSizes {
     if (role.empty()) return;
     const bool trained = !shape_.adapter || (shape_.adapter->dropout == 0 &&
                                              is_adapter_target(*shape_.adapter, {.name = role}));
-    linear_saves(saved_, x, width, trained, shape_.gemm);
+    linear_saves(saved_, x, width, trained);
   }
 
   void adapter(const LinearModule& module) {

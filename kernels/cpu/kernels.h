@@ -12,6 +12,7 @@
 #include "kernels/cpu/head_rows.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
+#include "kernels/cpu/row_product.h"
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/swiglu.h"
 
@@ -37,7 +38,7 @@ using CpuKernels =
     KernelTable<SoftmaxRows, SoftmaxFromLse, HeadRows, HeadRowsBackward, RmsNorm<float>,
                 RmsNorm<Bf16>, RmsNormBackward<float>, RmsNormBackward<Bf16>, SwiGlu<float>,
                 SwiGlu<Bf16>, SwiGluBackward<float>, SwiGluBackward<Bf16>, Rope<float>, Rope<Bf16>,
-                DecodeAttention<float>, DecodeAttention<Bf16>, ExpRow>;
+                DecodeAttention<float>, DecodeAttention<Bf16>, ExpRow, RowProduct>;
 
 // Returns the kernels for this machine, chosen once: AVX-512, AVX2 or portable. XRUN_CPU=avx512,
 // avx2 or portable in the environment selects another that the machine can run.
