@@ -7,6 +7,7 @@
 // given, on the calling thread; the caller splits rows over threads at boundaries that the shape
 // alone fixes. Rows are contiguous. Arithmetic is fp32 (long sums fp64) whatever the storage type.
 
+#include "kernels/cpu/activation_rows.h"
 #include "kernels/cpu/decode_attention.h"
 #include "kernels/cpu/exp_row.h"
 #include "kernels/cpu/head_rows.h"
@@ -38,7 +39,8 @@ using CpuKernels =
     KernelTable<SoftmaxRows, SoftmaxFromLse, HeadRows, HeadRowsBackward, RmsNorm<float>,
                 RmsNorm<Bf16>, RmsNormBackward<float>, RmsNormBackward<Bf16>, SwiGlu<float>,
                 SwiGlu<Bf16>, SwiGluBackward<float>, SwiGluBackward<Bf16>, Rope<float>, Rope<Bf16>,
-                DecodeAttention<float>, DecodeAttention<Bf16>, ExpRow, RowProduct>;
+                DecodeAttention<float>, DecodeAttention<Bf16>, ExpRow, RowProduct,
+                ActivationRows<float>, ActivationRows<Bf16>>;
 
 // Returns the kernels for this machine, chosen once: AVX-512, AVX2 or portable. XRUN_CPU=avx512,
 // avx2 or portable in the environment selects another that the machine can run.
