@@ -90,9 +90,10 @@ void compute(const SoftmaxRows& a) {
     const float most = row_max(x, a.width);
     const double wanted = x[a.target[r]];
     const double sum = a.keep ? sum_exp<true>(x, a.width, most) : sum_exp<false>(x, a.width, most);
-    const double lse = static_cast<double>(most) + __builtin_log(sum);
-    a.logprob[r] = static_cast<float>(wanted - lse);
-    if (a.lse != nullptr) a.lse[r] = static_cast<float>(lse);
+    // The order of head_rows.h and of the sampler's draw: a token's log-prob has the same bits.
+    const double log_sum = __builtin_log(sum), largest = static_cast<double>(most);
+    a.logprob[r] = static_cast<float>(wanted - largest - log_sum);
+    if (a.lse != nullptr) a.lse[r] = static_cast<float>(largest + log_sum);
     if (!a.keep) continue;
     scale_row(x, a.width, static_cast<float>(1.0 / sum));
     x[a.target[r]] -= 1.0f;
