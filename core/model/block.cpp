@@ -3,10 +3,8 @@
 
 #include "core/model/block.h"
 
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/relu.h>
-#include <ATen/ops/silu.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/model/kv_cache.h"
 #include "core/model/memory_plan.h"
+#include "core/model/ops/activation.h"
 #include "core/model/ops/attention.h"
 #include "core/model/ops/moe_experts.h"
 #include "core/model/ops/moe_routing.h"
@@ -83,9 +82,9 @@ at::Tensor mixture(const ForwardState& state, const BlockIndex& index, const at:
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {
   switch (activation) {
-    case Activation::kSilu: return at::silu(x);
-    case Activation::kGeluTanh: return at::gelu(x, "tanh");
-    case Activation::kGelu: return at::gelu(x);
+    case Activation::kSilu: return xrun::silu(x);
+    case Activation::kGeluTanh: return xrun::gelu_tanh(x);
+    case Activation::kGelu: return xrun::gelu(x);
     case Activation::kRelu: return at::relu(x);
   }
   throw Error("unknown activation");
@@ -167,7 +166,7 @@ class BlockSizes {
     if (role.empty()) return;
     const bool trained = !shape_.adapter || (shape_.adapter->dropout == 0 &&
                                              is_adapter_target(*shape_.adapter, {.name = role}));
-    linear_saves(saved_, x, width, trained, shape_.gemm);
+    linear_saves(saved_, x, width, trained);
   }
 
   void adapter(const LinearModule& module) {

@@ -5,7 +5,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/mm.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "core/base/interrupt.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
+#include "core/model/ops/matrix_product.h"
 #include "core/model/ops/scratch.h"
 
 namespace xrun {
@@ -184,7 +184,7 @@ class Decoding {
     const at::Tensor last = at::index_select(hidden, 0, int64_tensor(rows)).to(at::kFloat);
     const int64_t n = last.size(0), vocab = head_.size(0);
     at::Tensor logits = scratch_floats(n * vocab).view({n, vocab});
-    at::mm_out(logits, last, head_.t());
+    multiply_rows_into(logits, last, head_);
     const std::vector<DrawnToken> draws = draw_tokens(logits, keys, options_.sampling);
     made_ += n;
     for (size_t s = 0; s < segments.size(); ++s) take(segments[s].slot, draws[s]);

@@ -4,11 +4,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
 #include "core/model/ops/device.h"
+#include "core/model/ops/linear.h"
 #include "core/model/weights/hf_config.h"
 #include "core/train/batch.h"
 #include "core/train/computed_pack.h"
@@ -117,7 +117,7 @@ at::Tensor policy_logits(Policy& policy, const View& view) {
   const ComputedPack& pack = view.micro().computed(model);
   const at::Tensor hidden =
       model.forward(pack.input).index_select(0, view.select_rows(pack.row_hidden));
-  return at::matmul(hidden, model.head_weight().t()).to(at::kFloat);
+  return linear(hidden, model.head_weight(), {}, model.options().gemm).to(at::kFloat);
 }
 
 }  // namespace xrun

@@ -4,12 +4,12 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
+#include "core/model/ops/linear.h"
 #include "core/train/batch.h"
 #include "core/train/computed_pack.h"
 #include "core/train/logprob_stand_in.h"
@@ -47,7 +47,7 @@ at::Tensor Scorer::score(const View& view) {
   const at::Tensor hidden = view.micro().hidden(model);
   // fp32: a sum over D products in bf16 would leave two digits of a score.
   const at::Tensor last = at::index_select(hidden, 0, last_tokens(view, model)).to(at::kFloat);
-  return at::matmul(last, weight().select(0, 0));
+  return linear(last, weight(), {}, GemmType::kStorage).select(1, 0);
 }
 
 at::Tensor Scorer::score(Batch& batch) {

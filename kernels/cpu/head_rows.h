@@ -55,21 +55,30 @@ struct RowSums {
   double sum, weighted;  // of e^d and of e^d d, where d = scale (z - most)
 };
 
+// Adds in the order of sum_exp, so that a log-prob at scale 1 has the bits of SoftmaxRows.
 template <bool kWeighted>
 XRUN_INLINE RowSums row_sums(const float* z, int64_t columns, float scale, float most) {
   const VF shift = splat(most);
   RowSums all = {0, 0};
   for (int64_t begin = 0; begin < columns; begin += kSumBlock) {
-    const int64_t size = begin + kSumBlock < columns ? kSumBlock : columns - begin;
-    VF sum = {}, weighted = {};
-    each_vector(size, [&](int64_t i, int n) {
-      const VF d = (load_some(z + begin + i, n) - shift) * scale;
+    const int64_t end = begin + kSumBlock < columns ? begin + kSumBlock : columns;
+    VF s0 = {}, s1 = {}, weighted = {};
+    const auto add = [&](int64_t i, int n, VF& sum) {
+      const VF d = (load_some(z + i, n) - shift) * scale;
       VF e = exp_of(d);
-      for (int lane = n; lane < kLanes; ++lane) e[lane] = 0.0f;  // padding is no logit
+      for (int lane = n; lane < kLanes; ++lane) e[lane] = 0.0f;  // padding is not a logit
       sum += e;
       if (kWeighted) weighted += e == 0.0f ? VF{} : e * d;
-    });
-    all.sum += static_cast<double>(sum_of(sum));
+    };
+    int64_t i = begin;
+    for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
+      add(i, kLanes, s0);
+      add(i + kLanes, kLanes, s1);
+    }
+    for (; i < end; i += kLanes) {
+      add(i, end - i < kLanes ? static_cast<int>(end - i) : kLanes, s0);
+    }
+    all.sum += static_cast<double>(sum_of(s0)) + static_cast<double>(sum_of(s1));
     all.weighted += static_cast<double>(sum_of(weighted));
   }
   return all;
@@ -133,7 +142,8 @@ void compute(const HeadRows& a) {
       a.entropy[r] = static_cast<float>(log_sum - sums.weighted / sums.sum);
     }
     const auto logprob = [&](float logit) {
-      return static_cast<float>(static_cast<double>(logit - most) * a.scale - log_sum);
+      const double below = static_cast<double>(logit) - static_cast<double>(most);
+      return static_cast<float>(below * a.scale - log_sum);
     };
     for (int64_t m = r * a.targets; m < (r + 1) * a.targets; ++m) {
       a.logprob[m] = logprob(z[a.target[m]]);

@@ -7,12 +7,14 @@
 // given, on the calling thread; the caller splits rows over threads at boundaries that the shape
 // alone fixes. Rows are contiguous. Arithmetic is fp32 (long sums fp64) whatever the storage type.
 
+#include "kernels/cpu/activation_rows.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/decode_attention.h"
 #include "kernels/cpu/exp_row.h"
 #include "kernels/cpu/head_rows.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
+#include "kernels/cpu/row_product.h"
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/swiglu.h"
 
@@ -40,7 +42,7 @@ using CpuKernels =
                 SwiGlu<Bf16>, SwiGluBackward<float>, SwiGluBackward<Bf16>, Rope<float>, Rope<Bf16>,
                 DecodeAttention<float>, DecodeAttention<Bf16>, PathAttention<float>,
                 PathAttention<Bf16>, PathAttentionBackward<float>, PathAttentionBackward<Bf16>,
-                ExpRow>;
+                ExpRow, RowProduct, ActivationRows<float>, ActivationRows<Bf16>>;
 
 // Returns the kernels for this machine, chosen once: AVX-512, AVX2 or portable. XRUN_CPU=avx512,
 // avx2 or portable in the environment selects another that the machine can run.

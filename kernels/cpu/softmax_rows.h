@@ -93,14 +93,15 @@ void compute(const SoftmaxRows& a) {
     const float most = row_max(x, a.width);
     const int64_t begin = a.first == nullptr ? r : a.first[r];
     const int64_t end = a.first == nullptr ? r + 1 : a.first[r + 1];
-    for (int64_t e = begin; e < end; ++e)
-      a.logprob[e] = x[a.target[e]];  // before it is overwritten
+    // The logits are overwritten below.
+    for (int64_t e = begin; e < end; ++e) a.logprob[e] = x[a.target[e]];
     const double sum = a.keep ? sum_exp<true>(x, a.width, most) : sum_exp<false>(x, a.width, most);
-    const double lse = static_cast<double>(most) + __builtin_log(sum);
+    // The order of head_rows.h and of the sampler's draw: a token's log-prob has the same bits.
+    const double log_sum = __builtin_log(sum), largest = static_cast<double>(most);
     for (int64_t e = begin; e < end; ++e) {
-      a.logprob[e] = static_cast<float>(static_cast<double>(a.logprob[e]) - lse);
+      a.logprob[e] = static_cast<float>(static_cast<double>(a.logprob[e]) - largest - log_sum);
     }
-    if (a.lse != nullptr) a.lse[r] = static_cast<float>(lse);
+    if (a.lse != nullptr) a.lse[r] = static_cast<float>(largest + log_sum);
     if (!a.keep) continue;
     scale_row(x, a.width, static_cast<float>(1.0 / sum));
     x[a.target[begin]] -= 1.0f;

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/model/gemm_choice.h"
+#include "core/model/row_probe.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/run.h"
 #include "core/run/run_dir.h"
@@ -153,6 +154,9 @@ GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtyp
       throw UsageError(
           "gemm = \"bf16\" computes with bf16 weights; set dtype = \"bf16\" too, or "
           "leave gemm out");
+    }
+    if (device.is_cpu() && context.options.purpose != RecipePurpose::kCache) {
+      session_of(L).notices.add(dependent_rows_notice());
     }
     return GemmType::kStorage;
   }

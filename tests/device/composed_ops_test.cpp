@@ -56,8 +56,8 @@ using Rotate = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor
 using SiluForward = at::Tensor(const at::Tensor&, const at::Tensor&);
 using SiluBackward = Two(const at::Tensor&, const at::Tensor&, const at::Tensor&);
 using LinearForward = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&);
-using LinearBackward = Three(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool,
-                             bool);
+using LinearBackward = Three(const at::Tensor&, const OptionalTensor&, const OptionalTensor&, bool,
+                             bool, bool);
 
 class ComposedOps : public testing::TestWithParam<at::ScalarType> {
  protected:

@@ -58,7 +58,7 @@ void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor
     if (!is_saved && !spare.defined()) spare = scratch_floats(n * vocab);
     const at::Tensor z =
         is_saved ? saved_rows.narrow(0, begin, n) : spare.narrow(0, 0, n * vocab).view({n, vocab});
-    multiply_into(z, x.narrow(0, begin, n), w.t());
+    multiply_rows_into(z, x.narrow(0, begin, n), w);
     f({z, begin, is_saved});
     begin += n;
   }

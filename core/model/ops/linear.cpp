@@ -2,6 +2,7 @@
 
 #include "core/model/ops/linear.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <fmt/ranges.h>
@@ -37,59 +38,85 @@ bool check_linear(const at::Tensor& x, const at::Tensor& weight,
   return true;
 }
 
+// The type in which products of narrower operands run.
+at::ScalarType product_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 at::Tensor linear_composed(const at::Tensor& x, const at::Tensor& weight,
                            const OptionalTensor& bias) {
   const bool has_bias = check_linear(x, weight, bias);
-  const at::Tensor b = has_bias ? bias->to(at::kFloat) : at::Tensor();
-  return at::linear(x.to(at::kFloat), weight.to(at::kFloat), b).to(x.scalar_type());
+  const at::ScalarType type = product_type(x);
+  const at::Tensor b = has_bias ? bias->to(type) : at::Tensor();
+  return at::linear(x.to(type), weight.to(type), b).to(x.scalar_type());
 }
 
 at::Tensor linear_cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
+  if (x.scalar_type() == at::kDouble) return linear_composed(x, weight, bias);
   const bool has_bias = check_linear(x, weight, bias);
-  at::Tensor y = scratch_matrix(x.size(0), weight.size(0));
-  at::mm_out(y, upcast(x), upcast(weight).t());
-  if (has_bias) y.add_(*bias);
-  // A copy even of fp32, since y is scratch memory.
-  return y.to(x.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  const at::Tensor b = has_bias ? bias->to(at::kFloat).contiguous() : at::Tensor();
+  const bool wide = x.scalar_type() == at::kFloat;
+  const at::Tensor y = wide ? at::empty({x.size(0), weight.size(0)}, x.options())
+                            : scratch_matrix(x.size(0), weight.size(0));
+  multiply_rows_into(y, upcast(x.contiguous()), upcast(weight.contiguous()), b);
+  return wide ? y : y.to(x.scalar_type());
 }
 
-void check_linear_backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight) {
-  check_linear(x, weight);
-  check_type("linear", "grad", grad, x.scalar_type(), x.device());
-  check_sizes("linear", "grad", grad, {x.size(0), weight.size(0)}, x.device());
+// `x` is needed for the weight's gradient, and `weight` for that of x.
+void check_linear_backward(const at::Tensor& grad, const OptionalTensor& x,
+                           const OptionalTensor& weight, bool x_wanted, bool weight_wanted) {
+  check_floating("linear", "grad", grad, grad.device());
+  XRUN_CHECK(grad.dim() == 2, "linear: grad is [{}], wanted [T, out]",
+             fmt::join(grad.sizes(), ", "));
+  const auto check = [&](const char* name, const OptionalTensor& operand, int64_t rows) {
+    XRUN_CHECK(operand.has_value() && operand->defined(),
+               "linear: {} is missing, and a gradient needs it", name);
+    check_type("linear", name, *operand, grad.scalar_type(), grad.device());
+    XRUN_CHECK(operand->dim() == 2 && operand->size(0) == rows,
+               "linear: {} is [{}], wanted {} rows as in grad [{}]", name,
+               fmt::join(operand->sizes(), ", "), rows, fmt::join(grad.sizes(), ", "));
+  };
+  if (x_wanted) check("weight", weight, grad.size(1));
+  if (weight_wanted) check("x", x, grad.size(0));
 }
 
-LinearBackward linear_backward_composed(const at::Tensor& grad, const at::Tensor& x,
-                                        const at::Tensor& weight, bool x_wanted, bool weight_wanted,
-                                        bool bias_wanted) {
-  check_linear_backward(grad, x, weight);
-  const at::Tensor dy = grad.to(at::kFloat);
+// The products of at::linear's own backward, in the same order: fp32 gradients have its bits.
+LinearBackward linear_backward_composed(const at::Tensor& grad, const OptionalTensor& x,
+                                        const OptionalTensor& weight, bool x_wanted,
+                                        bool weight_wanted, bool bias_wanted) {
+  check_linear_backward(grad, x, weight, x_wanted, weight_wanted);
+  const at::ScalarType type = grad.scalar_type(), wide = product_type(grad);
+  const at::Tensor dy = grad.to(wide);
   LinearBackward result;
   auto& [dx, dweight, dbias] = result;
-  if (x_wanted) dx = at::mm(dy, weight.to(at::kFloat)).to(x.scalar_type());
-  if (weight_wanted) dweight = at::mm(dy.t(), x.to(at::kFloat)).to(x.scalar_type());
-  if (bias_wanted) dbias = dy.sum(0).to(x.scalar_type());
+  if (x_wanted) dx = at::mm(dy, weight->to(wide)).to(type);
+  if (weight_wanted) dweight = at::mm(dy.t(), x->to(wide)).to(type);
+  if (bias_wanted) dbias = dy.sum(0).to(type);
   return result;
 }
 
-LinearBackward linear_backward_cpu(const at::Tensor& grad, const at::Tensor& x,
-                                   const at::Tensor& weight, bool x_wanted, bool weight_wanted,
+LinearBackward linear_backward_cpu(const at::Tensor& grad, const OptionalTensor& x,
+                                   const OptionalTensor& weight, bool x_wanted, bool weight_wanted,
                                    bool bias_wanted) {
-  check_linear_backward(grad, x, weight);
+  const at::ScalarType type = grad.scalar_type();
+  if (product_type(grad) == type) {  // nothing to upcast
+    return linear_backward_composed(grad, x, weight, x_wanted, weight_wanted, bias_wanted);
+  }
+  check_linear_backward(grad, x, weight, x_wanted, weight_wanted);
   const at::Tensor dy = upcast(grad);
   LinearBackward result;
   auto& [dx, dweight, dbias] = result;
   if (x_wanted) {
-    at::Tensor product = scratch_matrix(x.size(0), x.size(1));
-    at::mm_out(product, dy, upcast(weight));
-    dx = product.to(x.scalar_type(), false, /*copy=*/true);
+    at::Tensor product = scratch_matrix(grad.size(0), weight->size(1));
+    at::mm_out(product, dy, upcast(*weight));
+    dx = product.to(type);
   }
   if (weight_wanted) {
-    at::Tensor product = scratch_matrix(weight.size(0), weight.size(1));
-    at::mm_out(product, dy.t(), upcast(x));
-    dweight = product.to(x.scalar_type(), false, /*copy=*/true);
+    at::Tensor product = scratch_matrix(grad.size(1), x->size(1));
+    at::mm_out(product, dy.t(), upcast(*x));
+    dweight = product.to(type);
   }
-  if (bias_wanted) dbias = dy.sum(0).to(x.scalar_type());
+  if (bias_wanted) dbias = dy.sum(0).to(type);
   return result;
 }
 
@@ -104,7 +131,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& weight, const OptionalTensor& bias) {
     at::AutoDispatchBelowADInplaceOrView below;
-    ctx->save_for_backward({x, weight});  // linear_saves
+    // A frozen weight needs no x, and the first layer's x needs no weight.
+    const at::Tensor none;
+    ctx->save_for_backward({weight.requires_grad() ? x : none, x.requires_grad() ? weight : none});
     ctx->saved_data["bias"] = bias.has_value() && bias->defined();
     return linear_forward(x, weight, bias);
   }
@@ -114,10 +143,13 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     refuse_second_derivative("linear");
     static const auto op = find_op<decltype(linear_backward_cpu)>("xrun::linear_backward");
     const auto saved = ctx->get_saved_variables();
+    const auto given = [](const at::Tensor& t) {
+      return t.defined() ? OptionalTensor(t) : std::nullopt;
+    };
     const bool has_bias = ctx->saved_data["bias"].toBool();
     at::AutoDispatchBelowADInplaceOrView below;
     auto [dx, dweight, dbias] =
-        op.call(grads[0].contiguous(), saved[0], saved[1], ctx->needs_input_grad(0),
+        op.call(grads[0].contiguous(), given(saved[0]), given(saved[1]), ctx->needs_input_grad(0),
                 ctx->needs_input_grad(1), has_bias && ctx->needs_input_grad(2));
     return {dx, dweight, dbias};
   }
@@ -134,7 +166,7 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
   m.def("linear(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
   m.def("linear_forward(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
   m.def(
-      "linear_backward(Tensor grad, Tensor x, Tensor weight, bool x_wanted, bool weight_wanted, "
+      "linear_backward(Tensor grad, Tensor? x, Tensor? weight, bool x_wanted, bool weight_wanted, "
       "bool bias_wanted) -> (Tensor, Tensor, Tensor)");
 }
 
@@ -153,9 +185,9 @@ TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("linear", linear_with_graph); }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   GemmType gemm) {
-  if (gemm == GemmType::kStorage || x.scalar_type() == at::kFloat) {
-    return at::linear(x, weight, bias);
-  }
+  const at::ScalarType type = x.scalar_type();
+  const bool by_row = type == at::kFloat ? x.device().is_cpu() : gemm == GemmType::kFloat;
+  if (!by_row) return at::linear(x, weight, bias);
   static const auto op = find_op<decltype(linear_forward)>("xrun::linear");
   return op.call(x, weight, bias.defined() ? OptionalTensor(bias) : std::nullopt);
 }
@@ -165,9 +197,8 @@ at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& 
   return linear(linear(x, a, {}, gemm).mul(scale), b, {}, gemm);
 }
 
-void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained,
-                  GemmType gemm) {
-  if (trained || gemm == GemmType::kFloat) saved.add(x, width);
+void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained) {
+  if (trained) saved.add(x, width);
 }
 
 double linear_scratch(double tokens, double in, double out, c10::ScalarType dtype, GemmType gemm) {

@@ -1,5 +1,6 @@
 #pragma once
 // y = x W^T + b in a chosen compute type, whatever the operands are stored in; the op xrun::linear.
+// On the CPU in fp32 a token's result has the same bits whatever is computed beside it.
 
 #include <ATen/core/Tensor.h>
 
@@ -16,8 +17,8 @@ const char* gemm_name(GemmType gemm);  // "storage", "fp32"
 // Returns x weight^T + bias, in the type of x.
 //   x       [T, in] fp32, bf16 or fp16
 //   weight  [out, in], bias [out] or undefined, in the type of x
-// With kStorage or fp32 operands this is at::linear. Upcast copies live in scratch memory until the
-// call returns. T = 0 is legal.
+// fp32 and upcast products on the CPU go row by row (matrix_product.h); the rest is at::linear.
+// Upcast copies live in scratch memory until the call returns. T = 0 is legal.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   GemmType gemm);
 
@@ -27,10 +28,9 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                     GemmType gemm);
 
-// Declares the tensors that the backward of linear saves: its input `x`, `width` elements per token.
-// at::linear saves it for the gradient of a trained weight only, xrun::linear always.
-void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained,
-                  GemmType gemm);
+// Declares the tensors that the backward of linear saves: its input `x`, `width` elements per token,
+// for the gradient of a trained weight only.
+void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained);
 
 // Returns the bytes of scratch memory that maps between widths `in` and `out` hold, in either
 // direction: x, W and y in fp32. 0 unless operands of `dtype` are upcast.

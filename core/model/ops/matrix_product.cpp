@@ -1,14 +1,19 @@
+// Forward products: tiles of rows and panels of weights, by our kernel. Products of gradients:
 // oneDNN where LibTorch lets it run, else the BLAS.
 
 #include "core/model/ops/matrix_product.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
+#include "core/model/ops/op.h"
 #include "core/model/ops/scratch.h"
 
 namespace at::native {
@@ -23,6 +28,12 @@ void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& r
 namespace xrun {
 
 namespace {
+
+// An item of work is a block of rows times a block of columns of the result: enough columns for a
+// panel of the widest vectors, and enough rows that packing the panel costs about 1 % of the
+// products with it. The split does not affect the bits.
+constexpr int64_t kItemColumns = 64, kItemRows = 512;
+constexpr int64_t kAloneMultiplies = 1 << 16;  // below, another thread costs more than it saves
 
 // LibTorch requires bf16 instructions for fp32 operands too, and only an attempt tells.
 bool onednn_multiplies() {
@@ -40,6 +51,44 @@ bool onednn_multiplies() {
 }
 
 }  // namespace
+
+void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
+                        const at::Tensor& bias) {
+  const int64_t M = x.size(0), K = x.size(1), N = weight.size(0);
+  if (M == 0 || N == 0) return;
+  const auto* const rows = x.const_data_ptr<float>();
+  const auto* const columns = weight.const_data_ptr<float>();
+  const float* const added = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  auto* const result = out.mutable_data_ptr<float>();
+  const int64_t strips = (N + kItemColumns - 1) / kItemColumns;
+  const int64_t blocks = (M + kItemRows - 1) / kItemRows;
+  const auto multiply = [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      // Items of one thread share their rows, which stay in its cache.
+      const int64_t block = item / strips, j = item % strips * kItemColumns;
+      const int64_t r = M * block / blocks, n = M * (block + 1) / blocks - r;
+      kernels::cpu_kernels().run(kernels::RowProduct{
+          rows + r * x.stride(0), x.stride(0), columns + j * weight.stride(0), weight.stride(0),
+          added == nullptr ? nullptr : added + j, result + r * out.stride(0) + j, out.stride(0), n,
+          std::min(kItemColumns, N - j), K});
+    }
+  };
+  if (M * N * K < kAloneMultiplies) return multiply(0, strips * blocks);
+  at::parallel_for(0, strips * blocks, 1, multiply);
+}
+
+void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
+                        GemmType gemm) {
+  if (out.scalar_type() == at::kFloat) return multiply_rows_into(out, x, weight);
+  if (gemm == GemmType::kStorage) {
+    at::Tensor result = out;
+    at::mm_out(result, x, weight.t());
+    return;
+  }
+  const at::Tensor product = scratch_matrix(out.size(0), out.size(1));
+  multiply_rows_into(product, upcast(x), upcast(weight));
+  out.copy_(product);
+}
 
 void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (out.numel() == 0) return;

@@ -102,13 +102,13 @@ MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const a
   const at::Tensor up = at::empty_like(gate);
   experts.each([&](int64_t e, int64_t first, int64_t n) {
     const at::Tensor own = in.narrow(0, first, n);
-    product_into(gate.narrow(0, first, n), own, experts.gate(e).t(), experts.gemm);
-    product_into(up.narrow(0, first, n), own, experts.up(e).t(), experts.gemm);
+    multiply_rows_into(gate.narrow(0, first, n), own, experts.gate(e), experts.gemm);
+    multiply_rows_into(up.narrow(0, first, n), own, experts.up(e), experts.gemm);
   });
   const at::Tensor a = swiglu(gate, up);
   const at::Tensor out = at::empty_like(in);
   experts.each([&](int64_t e, int64_t first, int64_t n) {
-    product_into(out.narrow(0, first, n), a.narrow(0, first, n), experts.down[e].t(), experts.gemm);
+    multiply_rows_into(out.narrow(0, first, n), a.narrow(0, first, n), experts.down[e], experts.gemm);
   });
   return {sum_of_rows(out, weight_by_row(weight, experts.rows), experts.rows), gate, up};
 }

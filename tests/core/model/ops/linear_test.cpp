@@ -2,6 +2,7 @@
 
 #include "core/model/ops/linear.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/linear.h>
@@ -40,14 +41,84 @@ at::Tensor own_op(const at::Tensor& x, const at::Tensor& weight,
 
 }  // namespace
 
-TEST(Linear, StorageTypeMatchesAtensLinear) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+TEST(Linear, NarrowStorageTypesMatchAtensLinear) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kDouble}) {
     const Operands in = some(5, type);
     EXPECT_TRUE(linear(in.x, in.weight, in.bias, GemmType::kStorage)
                     .equal(at::linear(in.x, in.weight, in.bias)));
   }
-  const Operands in = some(5, at::kFloat);
-  EXPECT_TRUE(linear(in.x, in.weight, {}, GemmType::kFloat).equal(at::linear(in.x, in.weight)));
+}
+
+TEST(Linear, Fp32AgreesWithDoublePrecisionAndSoDoItsGradients) {
+  for (const int64_t T : {0, 1, 130}) {
+    const Operands in = some(T, at::kFloat), wide = in.to(at::kDouble);
+    const at::Tensor y = linear(in.x, in.weight, in.bias, GemmType::kStorage);
+    const at::Tensor want = at::linear(wide.x, wide.weight, wide.bias);
+    const at::Tensor c = random_tensor({T, 11}, 4);
+    y.backward(c);
+    want.backward(c.to(at::kDouble));
+    EXPECT_TRUE(y.to(at::kDouble).allclose(want, 1e-5, 1e-5)) << T;
+    EXPECT_TRUE(in.x.grad().to(at::kDouble).allclose(wide.x.grad(), 1e-5, 1e-5)) << T;
+    EXPECT_TRUE(in.weight.grad().to(at::kDouble).allclose(wide.weight.grad(), 1e-5, 1e-4)) << T;
+    EXPECT_TRUE(in.bias.grad().to(at::kDouble).allclose(wide.bias.grad(), 1e-5, 1e-5)) << T;
+  }
+}
+
+// True if every row of x weight^T has the bits of the whole product when fewer rows are multiplied,
+// from the beginning, the middle and the end, by one thread and by two.
+template <class Product>
+bool rows_see_only_themselves(int64_t in, int64_t out, const Product& product) {
+  const int threads = at::get_num_threads();
+  const int64_t most = 530;
+  const at::Tensor x = random_tensor({most, in}, 1), weight = random_tensor({out, in}, 2);
+  const at::Tensor all = product(x, weight);
+  bool same = true;
+  for (const int count : {1, 2}) {
+    at::set_num_threads(count);
+    for (const int64_t n : {1, 2, 3, 5, 8, 15, 16, 65, 257, 513}) {
+      for (const int64_t from : {int64_t{0}, (most - n) / 2, most - n}) {
+        same = same && product(x.narrow(0, from, n), weight).equal(all.narrow(0, from, n));
+      }
+    }
+  }
+  at::set_num_threads(threads);
+  return same;
+}
+
+TEST(Linear, ATokensResultHasTheSameBitsWhateverIsComputedBesideIt) {
+  for (const auto& [in, out] : {std::pair{64, 64}, {577, 192}, {1100, 65}, {8, 1}}) {
+    EXPECT_TRUE(rows_see_only_themselves(in, out, [](const at::Tensor& x, const at::Tensor& w) {
+      return linear(x, w, {}, GemmType::kStorage);
+    })) << in << " to " << out;
+  }
+  EXPECT_TRUE(rows_see_only_themselves(37, 40, [](const at::Tensor& x, const at::Tensor& w) {
+    return linear(x.to(at::kBFloat16), w.to(at::kBFloat16), {}, GemmType::kFloat);
+  }));
+  const at::Tensor b = random_tensor({33, 16}, 5);
+  EXPECT_TRUE(rows_see_only_themselves(37, 16, [&](const at::Tensor& x, const at::Tensor& w) {
+    return low_rank(x, w, b, 0.7, GemmType::kStorage);
+  }));
+}
+
+// The control: the check above must see that a BLAS picks its order of sums by the number of rows.
+TEST(Linear, ABlasDoesNotKeepTheBitsOfARow) {
+  EXPECT_FALSE(rows_see_only_themselves(577, 192, [](const at::Tensor& x, const at::Tensor& w) {
+    return at::linear(x, w);
+  }));
+}
+
+TEST(Linear, SavesItsInputForATrainedWeightOnly) {
+  const at::Tensor x = random_tensor({4, 6}, 1).set_requires_grad(true);
+  const at::Tensor weight = random_tensor({3, 6}, 2);
+  const at::Tensor in = x.mul(1);
+  const auto own = in.use_count();
+  const at::Tensor y = linear(in, weight, {}, GemmType::kStorage);
+  EXPECT_EQ(in.use_count(), own);
+  const at::Tensor z =
+      linear(in, weight.clone().set_requires_grad(true), {}, GemmType::kStorage);
+  EXPECT_GT(in.use_count(), own);
+  y.sum().backward();
+  EXPECT_TRUE(x.grad().allclose(weight.sum(0).expand({4, 6})));
 }
 
 TEST(Linear, UpcastProductsRoundOnce) {

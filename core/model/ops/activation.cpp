@@ -1,0 +1,72 @@
+// y = f(x) by our kernel; dx = dy f'(x) by ATen, whose rounding at the end of a loop does not matter
+// for a gradient.
+
+#include "core/model/ops/activation.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "core/model/ops/op.h"
+
+namespace xrun {
+
+namespace {
+
+using kernels::ActivationCurve;
+
+const char* gelu_form(ActivationCurve curve) {
+  return curve == ActivationCurve::kGeluTanh ? "tanh" : "none";
+}
+
+at::Tensor activation_cpu(const at::Tensor& x_any, ActivationCurve curve) {
+  const at::Tensor x = x_any.contiguous();
+  at::Tensor y = at::empty_like(x);
+  with_kernel_type(x, [&](auto unit) {
+    using T = decltype(unit);
+    at::parallel_for(0, x.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
+      kernels::cpu_kernels().run(kernels::ActivationRows<T>{
+          kernel_data<T>(x) + begin, kernel_data<T>(y) + begin, end - begin, curve});
+    });
+  });
+  return y;
+}
+
+class ActivationFunction : public torch::autograd::Function<ActivationFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
+                            int64_t curve) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    ctx->save_for_backward({x});
+    ctx->saved_data["curve"] = curve;
+    return activation_cpu(x, static_cast<ActivationCurve>(curve));
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    refuse_second_derivative("activation");
+    const auto curve = static_cast<ActivationCurve>(ctx->saved_data["curve"].toInt());
+    const at::Tensor x = ctx->get_saved_variables()[0];
+    if (curve == ActivationCurve::kSilu) return {at::silu_backward(grads[0], x), {}};
+    return {at::gelu_backward(grads[0], x, gelu_form(curve)), {}};
+  }
+};
+
+at::Tensor activation_of(const at::Tensor& x, ActivationCurve curve) {
+  if (x.device().is_cpu() && has_kernel_type(x)) {
+    return ActivationFunction::apply(x, static_cast<int64_t>(curve));
+  }
+  return curve == ActivationCurve::kSilu ? at::silu(x) : at::gelu(x, gelu_form(curve));
+}
+
+}  // namespace
+
+at::Tensor silu(const at::Tensor& x) { return activation_of(x, ActivationCurve::kSilu); }
+at::Tensor gelu(const at::Tensor& x) { return activation_of(x, ActivationCurve::kGelu); }
+at::Tensor gelu_tanh(const at::Tensor& x) { return activation_of(x, ActivationCurve::kGeluTanh); }
+
+}  // namespace xrun

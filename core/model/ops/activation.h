@@ -1,0 +1,15 @@
+#pragma once
+// Activations of feed-forward layers without a gate's kernel. On the CPU an element has the same bits
+// wherever it stands; at::silu and at::gelu do not promise that.
+
+#include <ATen/core/Tensor.h>
+
+namespace xrun {
+
+// Return the activation of every element, in the type of x. fp32 and bf16 have a kernel on the CPU;
+// anything else is ATen's. Saves x.
+at::Tensor silu(const at::Tensor& x);
+at::Tensor gelu(const at::Tensor& x);       // by the error function
+at::Tensor gelu_tanh(const at::Tensor& x);  // GPT-2's approximation
+
+}  // namespace xrun
