@@ -13,7 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/model/measured.h"
+#include "core/model/measured_value.h"
 #include "core/model/ops/activation.h"
 #include "core/model/ops/linear.h"
 #include "core/model/ops/linear_head.h"

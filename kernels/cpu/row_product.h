@@ -32,7 +32,7 @@ namespace {
 
 // Registers hold the sums of a tile: 14 x 2 of the 32 of AVX-512, 4 x 2 of 16 otherwise, beside two
 // vectors of the panel and a broadcast element of x.
-constexpr int kTileRows = kLanes == 16 ? 14 : 4;
+constexpr int kProductRows = kLanes == 16 ? 14 : 4;
 constexpr int kPanelColumns = 2 * kLanes;
 // Inner elements of a panel. Few rows take a short panel that stays in the first-level cache, many
 // rows one that is packed rarely; sums are carried from panel to panel through y, so their bits do
@@ -166,7 +166,7 @@ void row_tile_of(int64_t rows, const RowProduct& a, int64_t r, int64_t j, int64_
 
 void compute(const RowProduct& a) {
   alignas(64) float panel[kLongPanel * kPanelColumns];
-  const int64_t tiles = (a.rows + kTileRows - 1) / kTileRows;
+  const int64_t tiles = (a.rows + kProductRows - 1) / kProductRows;
   const int64_t most = tiles > 1 ? kLongPanel : kShortPanel;
   const int64_t panels = a.inner > most ? (a.inner + most - 1) / most : 1;  // one of 0 elements too
   for (int64_t j = 0; j < a.columns; j += kPanelColumns) {
@@ -176,9 +176,9 @@ void compute(const RowProduct& a) {
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = a.rows * t / tiles, rows = a.rows * (t + 1) / tiles - r;
         if (a.columns - j > kLanes) {
-          row_tile_of<kTileRows, 2>(rows, a, r, j, from, n, panel);
+          row_tile_of<kProductRows, 2>(rows, a, r, j, from, n, panel);
         } else {
-          row_tile_of<kTileRows, 1>(rows, a, r, j, from, n, panel);
+          row_tile_of<kProductRows, 1>(rows, a, r, j, from, n, panel);
         }
       }
     }

@@ -141,7 +141,7 @@ TEST_F(ModelTest, AnEmptyPackIsLegal) {
 // {1, 2, 3} over {4, 5} and {9, 8, 7}.
 PackInput small_tree() {
   PackInput tree = pack_sequences({{1, 2, 3, 4, 5, 9, 8, 7}});
-  tree.position_ids = int64_tensor({0, 1, 2, 3, 4, 3, 4, 5});
+  tree.position_ids = at::tensor({0, 1, 2, 3, 4, 3, 4, 5}, at::kLong);
   tree.cu_seqlens = {0, 3, 5, 8};
   tree.parent = {-1, 0, 0};
   return tree;
@@ -159,7 +159,7 @@ TEST_F(ModelTest, ATreeHasTheHiddenStatesAndGradientsOfItsSequences) {
   };
   const at::Tensor folded = model->forward(small_tree());
   const at::Tensor apart = model->forward(pack_sequences({{1, 2, 3, 4, 5}, {1, 2, 3, 9, 8, 7}}));
-  const at::Tensor copies = folded.index_select(0, int64_tensor({0, 1, 2, 3, 4, 0, 1, 2, 5, 6, 7}));
+  const at::Tensor copies = folded.index_select(0, at::tensor({0, 1, 2, 3, 4, 0, 1, 2, 5, 6, 7}, at::kLong));
   EXPECT_LT((copies - apart).abs().max().item<double>(), 1e-5);
   const at::Tensor c = apart.detach().roll(1);
   (copies * c).sum().backward();
