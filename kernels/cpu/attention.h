@@ -2,25 +2,15 @@
 // Causal attention along the paths of packs and trees, forward and backward.
 //
 // A row of queries is one head of one token. A call takes a range of query tokens and one key head,
-// and goes through the blocks of keys that some row of the range sees: every node owns the blocks
-// in which positions of its own lie, filled up with the rows above it. A block that the node ends
-// is seen by the node alone, a full one by its whole subtree, which in preorder is one range of
-// rows. So a block is gathered once, keys transposed so that lanes are keys, and meets all its rows
-// while it lies in the cache; a row meets its blocks in the order of its path.
+// and goes through the blocks of keys that some row of the range sees. A block is gathered once,
+// keys transposed so that lanes are keys, and meets all its rows while it is in the cache; a row
+// meets its blocks in the order of its path.
 
+#include "kernels/cpu/attention_blocks.h"
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/vector.h"
 
 namespace xrun::kernels {
-
-// The nodes of a pack in preorder (core/model/ops/attention_layout.h).
-struct AttentionNodes {
-  const int64_t* begin;     // [count + 1] boundaries in rows of the pack
-  const int64_t* parent;    // [count], -1: a root
-  const int64_t* position;  // [count] position on the path of the first row
-  const int64_t* end;       // [count] the row after the subtree
-  int64_t count, window;    // a row sees the last `window` positions of its path; 0: all
-};
 
 struct AttentionSizes {
   int64_t rows, heads, kv_heads, head_dim;  // of the pack: T, H, G, K
@@ -73,146 +63,6 @@ constexpr int64_t attention_scratch(int64_t heads, int64_t head_dim) {
 namespace xrun::kernels {
 
 namespace {
-
-XRUN_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-XRUN_INLINE int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
-
-// The keys of one block: `count` rows of the pack from position `position` of a path on.
-struct KeyBlock {
-  int64_t row[kKeyBlock];
-  int64_t position, count;
-};
-
-XRUN_INLINE int64_t node_length(const AttentionNodes& t, int64_t n) {
-  return t.begin[n + 1] - t.begin[n];
-}
-
-// The block that begins at a position of the path through node n, up to the node's last row.
-XRUN_INLINE void find_keys(const AttentionNodes& t, int64_t n, int64_t position, KeyBlock& block) {
-  int64_t high = smaller(position + kKeyBlock, t.position[n] + node_length(t, n));
-  block.position = position;
-  block.count = high - position;
-  for (; high > position; n = t.parent[n]) {
-    const int64_t low = greater(t.position[n], position);
-    for (int64_t p = low; p < high; ++p) {
-      block.row[p - position] = t.begin[n] + p - t.position[n];
-    }
-    high = smaller(high, low);
-  }
-}
-
-// Calls f(node, position, from, to) for each block of keys that query rows [from, to) of [first,
-// last) see, in an order in which every row meets its blocks as on its path.
-template <class F>
-XRUN_INLINE void each_block(const AttentionNodes& t, int64_t first, int64_t last, int64_t node,
-                            int64_t lowest, F f) {
-  const int64_t top = t.position[node] + node_length(t, node);
-  int64_t position = greater(t.position[node], lowest) / kKeyBlock * kKeyBlock;
-  if (node_length(t, node) == 0) return;
-  for (; position < top; position += kKeyBlock) {
-    // Rows of the node from the block's own first on; of its subtree, if the block is full.
-    const int64_t own = t.begin[node] + greater(position - t.position[node], 0);
-    const int64_t end = position + kKeyBlock <= top ? t.end[node] : t.begin[node + 1];
-    const int64_t from = greater(own, first), to = smaller(end, last);
-    if (from < to) f(node, position, from, to);
-  }
-}
-
-// The nodes above `node`, from its root: calls f for each of them.
-template <class F>
-XRUN_INLINE void each_above(const AttentionNodes& t, int64_t node, F f) {
-  int64_t done = -1;
-  while (t.parent[node] >= 0 && done != t.parent[node]) {
-    int64_t above = t.parent[node];
-    while (t.parent[above] != done) above = t.parent[above];
-    f(above);
-    done = above;
-  }
-}
-
-// The node that holds a row.
-XRUN_INLINE int64_t node_of(const AttentionNodes& t, int64_t row) {
-  int64_t low = 0, high = t.count;  // begin[low] <= row < begin[high]
-  while (high - low > 1) {
-    const int64_t middle = (low + high) / 2;
-    (t.begin[middle] <= row ? low : high) = middle;
-  }
-  return low;
-}
-
-// A chunk of query tokens: their positions, and the blocks of keys that they see.
-struct QueryChunk {
-  int64_t first, last, node, lowest;
-  int32_t* position;  // [last - first]
-};
-
-XRUN_INLINE QueryChunk find_chunk(const AttentionNodes& t, int64_t first, int64_t last,
-                                  int32_t* position) {
-  QueryChunk chunk{first, last, node_of(t, first), 0, position};
-  int64_t node = chunk.node, least = int64_t{1} << 32;
-  for (int64_t row = first; row < last; ++row) {
-    while (row >= t.begin[node + 1]) ++node;
-    const int64_t p = t.position[node] + row - t.begin[node];
-    position[row - first] = static_cast<int32_t>(p);
-    least = smaller(least, p);
-  }
-  if (t.window > 0) chunk.lowest = greater(0, least + 1 - t.window);
-  return chunk;
-}
-
-template <class F>
-XRUN_INLINE void each_block(const AttentionNodes& t, const QueryChunk& c, F f) {
-  each_above(t, c.node, [&](int64_t node) { each_block(t, c.first, c.last, node, c.lowest, f); });
-  for (int64_t node = c.node; node < t.count && t.begin[node] < c.last; ++node) {
-    each_block(t, c.first, c.last, node, c.lowest, f);
-  }
-}
-
-// y [width, kKeyBlock]: column j is the block's j-th row of x; columns up to a whole vector, and
-// dimensions beyond the head's, are 0. x is the first row of the pack, `stride` apart.
-template <class T>
-void gather_transposed(const KeyBlock& block, const T* x, int64_t stride, int64_t head_dim,
-                       float* y) {
-  const int64_t width = padded_head(head_dim);
-  for (int64_t j = 0; j < block.count; j += kLanes) {
-    for (int64_t i = 0; i < width; i += kLanes) {
-      VF lane[kLanes];
-#pragma GCC unroll 16
-      for (int l = 0; l < kLanes; ++l) {
-        const int64_t left = smaller(kLanes, head_dim - i);
-        const bool some = j + l < block.count && left > 0;
-        lane[l] = VF{};
-        if (some) lane[l] = load_some(x + block.row[j + l] * stride + i, static_cast<int>(left));
-      }
-      transpose(lane);
-#pragma GCC unroll 16
-      for (int l = 0; l < kLanes; ++l) store(y + (i + l) * kKeyBlock + j, lane[l]);
-    }
-  }
-}
-
-// y [count, width]: the block's rows of x.
-template <class T>
-void gather(const KeyBlock& block, const T* x, int64_t stride, int64_t head_dim, float* y) {
-  const int64_t width = padded_head(head_dim);
-  for (int64_t j = 0; j < block.count; ++j) {
-    widen(x + block.row[j] * stride, y + j * width, head_dim, width, 1);
-  }
-}
-
-// The keys that some row of [from, to) sees, given the tokens' positions.
-XRUN_INLINE SeenKeys seen_by_any(const QueryChunk& c, const KeyBlock& block, int64_t window,
-                                 int64_t from, int64_t to, int64_t heads) {
-  SeenKeys all{kKeyBlock, 0};
-  for (int64_t token = from / heads; token <= (to - 1) / heads; ++token) {
-    const SeenKeys seen = seen_keys(c.position[token], block.position, block.count, window);
-    if (seen.low >= seen.high) continue;
-    all = {smaller(all.low, seen.low), greater(all.high, seen.high)};
-  }
-  return all;
-}
-
-XRUN_INLINE int64_t whole_vectors(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // Rows of queries, `heads` for each token, and one block of keys. B is float where the block was
 // gathered, the storage type where it lies in a cache.

@@ -4,8 +4,8 @@
 //
 // A row's bits must not depend on the rows computed beside it. So keys come in blocks of kKeyBlock
 // positions of the row's path, a score is one chain of multiply-adds over the head's dimensions,
-// the row's maximum moves once a block, and weighted values are added key by key. What a tile
-// computes beyond the keys that a row sees has weight 0.
+// the row's maximum moves once a block, and weighted values are added key by key. Keys of a tile
+// that a row does not see have weight 0 for it.
 
 #include "kernels/cpu/vector.h"
 

@@ -204,6 +204,31 @@ TEST_P(AttentionTest, AgreesWithDoublePrecisionInBf16) {
   expect_definition(c, 1e-2);
 }
 
+TEST_P(AttentionTest, ATreeHasTheBitsOfItsSequences) {
+  for (const int64_t window : {0, 90}) {
+    const Shape shape{6, 2, 24};
+    Case<float> tree(shape, forest(window));
+    tree.forward(*kernels_, 1000);
+    for (const int64_t last : {119, 128, 258, 322, 323, 328, 528}) {  // the last row of a leaf
+      const Numbers path = forest(0).path_to(last);
+      const auto n = static_cast<int64_t>(path.size());
+      Case<float> alone(shape, Pack({n}, {-1}, window));
+      const auto copy = [&](std::vector<float>& to, const std::vector<float>& from, int64_t row) {
+        for (int64_t t = 0; t < n; ++t) {
+          std::copy_n(from.begin() + path[t] * row, row, to.begin() + t * row);
+        }
+      };
+      copy(alone.q, tree.q, shape.heads * shape.head_dim);
+      copy(alone.k, tree.k, shape.kv_heads * shape.head_dim);
+      copy(alone.v, tree.v, shape.kv_heads * shape.head_dim);
+      alone.forward(*kernels_, 1000);
+      std::vector<float> want(alone.out.size());
+      copy(want, tree.out, shape.heads * shape.head_dim);
+      EXPECT_EQ(alone.out, want) << "window " << window << " leaf " << last;
+    }
+  }
+}
+
 TEST_P(AttentionTest, BitsDoNotDependOnTheRangeOfQueries) {
   Case<float> whole({6, 2, 40}, forest(100));
   whole.forward(*kernels_, 1000);

@@ -14,7 +14,7 @@ TEST_P(DecodeAttentionTest, AgreesWithDoublePrecisionAndReadsOnlyFilledRows) {
       const int64_t tokens = kernels::cache_tokens(n + 5), width = kernels::padded_head(head_dim);
       const auto q = random_floats(heads * head_dim, 1, 2.0f);
       const auto k = random_floats(kv_heads * n * head_dim, 2), v = random_floats(k.size(), 3);
-      // What is not filled must not matter.
+      // Tokens that are not filled must not matter.
       std::vector<float> keys(kv_heads * tokens * width, std::nanf("")), values = keys;
       for (int64_t g = 0; g < kv_heads; ++g) {
         for (int64_t j = 0; j < n; ++j) {

@@ -193,8 +193,9 @@ void expect_tree(uint64_t seed, int64_t longest, int64_t leaves, bool dense) {
   SCOPED_TRACE(seed);
   TreeMaker maker(seed, longest, leaves);
   const Tree tree = maker.make();
-  const int64_t groups = maker.number(1, 2), heads = groups * maker.number(1, 3);
-  const int64_t head_dim = Numbers{4, 16, 24, 64}[static_cast<size_t>(maker.number(0, 3))];
+  const int64_t groups = maker.number(1, 2), heads = groups * maker.number(1, dense ? 3 : 2);
+  const int64_t head_dim =
+      Numbers{4, 16, 24, 64}[static_cast<size_t>(maker.number(0, dense ? 3 : 2))];
   const Tensors x = inputs(tree.rows(), heads, groups, head_dim, seed);
   const at::Tensor grad = random_tensor(x[0].sizes().vec(), seed + 3);
   const Result got = result_of(x, grad, tree.layout, false);
