@@ -1,8 +1,7 @@
 -- pair_losses.lua: the family of DPO, one loss per pair of answers, chosen by `--set loss=NAME`.
 -- c, r = log pi - log ref of the chosen and the rejected answer, h = beta (c - r), s = sigmoid.
--- Longer than the 60 lines of a recipe: one table in place of 13 copies of the loop below it. The
--- default is ipo: dpo.lua has DPO, and IPO differs most usefully from it. Its margin has a finite
--- target, 1 / (2 beta), where DPO widens the margin of pairs without label noise forever.
+-- Longer than other recipes: one table in place of 13 copies of the loop. The default is ipo, since
+-- dpo.lua has DPO: IPO's margin has a finite target, 1 / (2 beta), where DPO's grows without end.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

@@ -58,7 +58,7 @@ TEST_F(GemmSetting, AResumeUsesTheRunsChoiceNotTheMachines) {
   has(output_, said);
   has(output_, "(run.json)");
   EXPECT_EQ(choice("a"), turned);
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured" / "gemm"));
 }
 
 TEST_F(GemmSetting, ADamagedRecordIsReportedAndMeasuredAgain) {
@@ -91,9 +91,9 @@ TEST_F(GemmSetting, AnExplicitChoiceWinsAndMeasuresNothing) {
   ASSERT_EQ(run(recipe("dtype = 'bf16', gemm = 'fp32'"), "wide"), "");
   ASSERT_EQ(run(recipe("dtype = 'bf16', gemm = 'bf16'"), "narrow"), "");
   EXPECT_EQ(record("wide").find("measured"), nullptr);
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured" / "gemm"));
   ASSERT_EQ(run(recipe(""), "plain"), "");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured" / "gemm"));
 }
 
 TEST_F(GemmSetting, SlowTypesAreSpelledAlikeInBothKeys) {

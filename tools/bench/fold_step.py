@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Times training steps with folded against unfolded prefixes, after checking that the losses agree.
+
+    python3 tools/bench/fold_step.py XRUN TOKENIZER [SHAPE...] [--preset tiny|mid] [--steps N] [--rounds N]
+                                     [--threads N] [--json]
+
+SHAPE is PROMPTxRESPONSExGROUP in tokens and sequences per prompt; the default shapes are below. Pairs
+(group 2) train by recipes/dpo.lua, larger groups by recipes/sft.lua over answers to a common prompt. Each
+run is a separate process; runs with batch.fold = false and true alternate, and each round reverses the
+order. A time is the median of perf/step_s without the first 2 steps, a ratio that of one round; the line
+has the median of the ratios (lowest to highest) and the ratio of tokens. Losses must agree within 1e-3.
+"""
+import argparse
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PRESETS = {"tiny": ["--layers", "4", "--hidden", "256", "--heads", "4"],
+           "mid": ["--layers", "12", "--hidden", "512", "--heads", "8"]}
+SHAPES = ["100x250x2", "400x200x2", "600x100x2", "256x64x8", "1024x64x8"]
+WORDS = "river stone blue walk slow hill near house many people once live sing star night old".split()
+
+
+def text(rng, tokens):
+    return " ".join(rng.choice(WORDS) for _ in range(tokens))
+
+
+def write_rows(path, prompt, response, group, count):
+    rng = random.Random(7)
+    with open(path, "w") as out:
+        for _ in range(count):
+            asked = text(rng, prompt)
+            if group == 2:
+                row = {"prompt": asked, "chosen": text(rng, response), "rejected": text(rng, response)}
+                out.write(json.dumps(row) + "\n")
+                continue
+            for _ in range(group):
+                out.write(json.dumps({"prompt": asked, "completion": text(rng, response)}) + "\n")
+
+
+def run(options, folder, rows, group, steps, fold, name):
+    recipe = "dpo" if group == 2 else "sft"
+    unit = "pairs=4" if group == 2 else f"sequences={2 * group}"
+    settings = ["data.1.path=" + str(rows), "model=" + str(folder / "model"), f"steps={steps}",
+                "batch." + unit, f"batch.fold={fold}", "batch.max_tokens=32768", "max_length=8192",
+                "shuffle=false", "valid.fraction=0"]
+    settings += ["answers=0"] if recipe == "dpo" else ["data.2.weight=0"]
+    command = [options.xrun, str(ROOT / "recipes" / (recipe + ".lua")), "--run", str(folder / name),
+               "--threads", str(options.threads)]
+    for setting in settings:
+        command += ["--set", setting]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    lines = [json.loads(line) for line in open(folder / name / "metrics.jsonl")]
+    lines = [line for line in lines if "perf/step_s" in line]
+    record = json.load(open(folder / name / "run.json"))
+    return ([line["perf/step_s"] for line in lines[2:]], [line["train/loss"] for line in lines],
+            record["fold"].get("ratio", 1.0))
+
+
+def measure(options, shape):
+    prompt, response, group = map(int, shape.split("x"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        subprocess.run([options.xrun, "init-model", str(folder / "model"), "--tokenizer",
+                        options.tokenizer] + PRESETS[options.preset], check=True, capture_output=True)
+        rows = folder / "rows.jsonl"
+        write_rows(rows, prompt, response, group, (4 if group == 2 else 2) * options.steps)
+        ratios, tokens = [], 1.0
+        for k in range(options.rounds):
+            order = ["false", "true"] if k % 2 == 0 else ["true", "false"]
+            done = {fold: run(options, folder, rows, group, options.steps, fold, f"{fold}{k}")
+                    for fold in order}
+            worst = max(abs(a - b) for a, b in zip(done["false"][1], done["true"][1]))
+            if worst > 1e-3:
+                sys.exit(f"{shape}: the losses differ by {worst}")
+            tokens = done["true"][2]
+            ratios.append(statistics.median(done["false"][0]) / statistics.median(done["true"][0]))
+    return {"benchmark": "fold", "shape": shape, "preset": options.preset, "tokens": round(tokens, 2),
+            "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("xrun")
+    parser.add_argument("tokenizer")
+    parser.add_argument("shapes", nargs="*", default=SHAPES)
+    parser.add_argument("--preset", choices=PRESETS, default="tiny")
+    parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.xrun = str(pathlib.Path(options.xrun).resolve())
+    for shape in options.shapes:
+        row = measure(options, shape)
+        print(json.dumps(row) if options.json else
+              f"{shape:12} {row['preset']}: tokens {row['tokens']:.2f}x, step {row['ratio']:.2f}x "
+              f"({row['low']:.2f} to {row['high']:.2f})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
