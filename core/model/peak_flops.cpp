@@ -52,6 +52,12 @@ struct SquareProduct {
     return seconds_since(begin);
   }
 
+  double own_seconds() {
+    const auto begin = PeakClock::now();
+    multiply_rows_into(out, a, b);
+    return seconds_since(begin);
+  }
+
   at::Tensor a, b, out;
 };
 
@@ -81,7 +87,9 @@ double time_peak(c10::ScalarType dtype) {
     do {
       seconds = product.blas_seconds();
       // bf16 goes to oneDNN in at::mm already
-      if (dtype == c10::ScalarType::Float) seconds = std::min(seconds, product.onednn_seconds());
+      if (dtype == c10::ScalarType::Float) {
+        seconds = std::min({seconds, product.onednn_seconds(), product.own_seconds()});
+      }
       peak = std::max(peak, flops / seconds);
     } while (seconds_since(begin) < kProbeSeconds && (seconds > kLongProduct || n == kLastWidth));
   }
@@ -90,8 +98,9 @@ double time_peak(c10::ScalarType dtype) {
 
 double measured_peak_flops(c10::ScalarType dtype,
                            const std::function<double(c10::ScalarType)>& clock) {
+  // "products" counts the libraries that are timed, so that a value of fewer is measured again.
   const MeasuredValue stored("peak", "flops_per_s",
-                             Json(Json::Object{{"dtype", dtype_name(dtype)}}));
+                             Json(Json::Object{{"dtype", dtype_name(dtype)}, {"products", 3}}));
   if (const auto known = remembered_peak(stored)) return *known;
   const double peak = clock(dtype);
   stored.write(Json(peak));
