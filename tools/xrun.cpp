@@ -51,6 +51,10 @@ void print_help() {
   std::vector<std::string> names = {"help"};
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
+  if (near.empty() && (name == "train" || !nearest_name(name, {"train"}).empty())) {
+    throw UsageError(fmt::format("there is no command \"{}\"; a recipe trains: xrun RECIPE.lua",
+                                 name));
+  }
   throw UsageError(fmt::format("there is no command \"{}\"{}; `xrun help` lists them", name,
                                near.empty() ? "" : " (did you mean " + near + "?)"));
 }

@@ -133,7 +133,8 @@ std::vector<ConfigField> of_rows() {
           of_data_set(text(
               "over_length", "raise",
               "A row longer than max_length is an error (raise), is dropped and counted (drop), "
-              "or is cut, keeping the prompt and the beginning of the response (cut).",
+              "or is cut, keeping the prompt and the beginning of the response (cut; a prompt is never "
+              "cut, so a row whose prompt alone is too long is dropped).",
               {"raise", "drop", "cut"}))),
       foreign({"assistant_only_loss", "completion_only_loss", "train_on_inputs", "train_on_input"},
               of_data_set(text(
@@ -252,7 +253,8 @@ std::vector<ConfigField> of_optimizer() {
                                                   "Decay rates of the two moments.")),
       foreign({"adam_epsilon"},
               above_zero("optim.eps", 1e-8, "Added to the root of the second moment.")),
-      number("optim.weight_decay", 0, 0, kMost, "Decoupled weight decay; never of 1-D weights."),
+      foreign({"weight_decay"}, number("optim.weight_decay", 0, 0, kMost,
+                                       "Decoupled weight decay; never of 1-D weights.")),
       foreign({"max_grad_norm", "clip_grad_norm"},
               number("optim.clip", 1, 0, kMost, "The largest norm of the gradient; 0 is off.")),
   };
@@ -261,7 +263,7 @@ std::vector<ConfigField> of_optimizer() {
 // Steps, checkpoints and refusals.
 std::vector<ConfigField> of_steps() {
   return {
-      foreign({"per_device_train_batch_size", "gradient_accumulation_steps", "micro_batch_size"},
+      foreign({"per_device_train_batch_size", "gradient_accumulation_steps"},
               of_kind(K::kTable, "batch", Json::object(),
                       "The rows of one step, in all: pairs, sequences, prompts or tokens. The step "
                       "cuts them into micro-batches of max_tokens tokens, so there is no number of "
@@ -271,9 +273,10 @@ std::vector<ConfigField> of_steps() {
       whole("batch.prompts", kNone, 1, "Prompts per step."),
       whole("batch.tokens", kNone, 2,
             "Tokens per step of a text stream, cut into windows of max_length tokens."),
-      whole("batch.max_tokens", kMaxMicroTokens, 1,
-            "Most tokens of one micro-batch that are computed, so after folding; a longer pair or "
-            "sequence is an error before step 0."),
+      foreign({"micro_batch_size"},
+              whole("batch.max_tokens", kMaxMicroTokens, 1,
+                    "Most tokens of one micro-batch that are computed, so after folding; a longer "
+                    "pair or sequence is an error before step 0.")),
       flag_or_text("batch.fold", "auto",
                    "Shared prefixes of a micro-batch are computed once, with the losses and "
                    "gradients of the separate sequences: \"auto\" where that saves time, true "
@@ -296,8 +299,8 @@ std::vector<ConfigField> of_steps() {
       of_data_set(flag("strict", false, "Makes the first dropped, cut or repaired row an error.")),
       of_data_set(number(
           "max_bad", kMaxBadShare, 0, 1,
-          "Share of bad rows above which a source is refused; rows that a filter or over_length "
-          "leaves out do not count.")),
+          "Share of bad rows, or of rows that are not UTF-8, above which a source is refused; rows "
+          "that a filter or over_length leaves out do not count.")),
       whole(
           "head_mb", 1024, 1,
           "MiB per micro-batch for softmax rows and logits that are kept for the backward; others "
@@ -307,19 +310,42 @@ std::vector<ConfigField> of_steps() {
 
 // Names of TRL, Transformers and Axolotl without a key of the engine.
 constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
+    {"CPOTrainer", "xrun recipes/simpo.lua trains with SimPO"},
+    {"DPOTrainer", "xrun recipes/dpo.lua trains with DPO"},
+    {"KTOTrainer", "xrun recipes/kto.lua trains with KTO"},
+    {"ORPOTrainer", "xrun recipes/orpo.lua trains with ORPO"},
+    {"RewardTrainer", "xrun recipes/reward.lua trains a reward model"},
+    {"SFTTrainer", "xrun recipes/sft.lua fine-tunes on answers"},
+    {"attn_implementation", "there is one attention, on packed rows"},
     {"beta", "it is a key of the recipe, as in recipes/dpo.lua"},
+    {"cpo_alpha", "a recipe adds its losses: recipes/simpo.lua plus a term (docs/objectives.md)"},
+    {"dataset_num_proc", "rows are read on all threads; the option --threads N sets them"},
+    {"dataset_text_field", "data[].fields renames columns: fields = { text = \"column\" }"},
+    {"desirable_weight", "recipes/kto.lua has it as `good`"},
+    {"group_by_length", "rows are always packed, so lengths need no groups"},
     {"label_smoothing",
      "recipes/pair_losses.lua has it as `eps`, with loss = \"cdpo\" or \"robust\""},
+    {"load_best_model_at_end", "run:export(policy, \"best\") in the loop keeps the best weights"},
     {"logging_steps", "every step is logged"},
+    {"loss_weights", "a recipe weighs its losses itself (docs/objectives.md)"},
     {"loss_type", "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=hinge"},
+    {"max_completion_length",
+     "`max_length` limits prompt and answer together; `over_length` decides about longer rows"},
+    {"max_prompt_length",
+     "prompts are never cut; `max_length` limits prompt and answer together"},
     {"output_dir", "the run's folder is the option --run DIR"},
     {"packing", "rows are always packed; segments never see each other"},
     {"padding_free", "rows are always packed, without padding"},
     {"precompute_ref_log_probs", "policy:reference() keeps its log-probs in the cache"},
+    {"push_to_hub", "upload the run's folder hf/ yourself: hf upload"},
     {"ref_model", "the recipe makes it: policy:reference()"},
     {"report_to", "metrics.jsonl and TensorBoard events (tb/) are always written"},
     {"resume_from_checkpoint", "resume with the option --resume"},
+    {"rpo_alpha", "recipes/pair_losses.lua has it as `alpha`, with loss = \"rpo\""},
     {"sample_packing", "rows are always packed; segments never see each other"},
+    {"simpo_gamma", "recipes/simpo.lua has it as `gamma`"},
+    {"undesirable_weight", "recipes/kto.lua has it as `bad`"},
+    {"wandb_project", "metrics.jsonl and TensorBoard events (tb/) are always written"},
 };
 
 }  // namespace

@@ -22,6 +22,17 @@ void fill(Literal& list, const Json& default_value) {
   }
 }
 
+// Returns the only path that ends in `key`: "optim.lr" for lr; "" if there is none or several.
+std::string unique_path(const std::string& key) {
+  std::string found;
+  for (const ConfigField& field : config_fields()) {
+    if (!field.path.ends_with("." + key)) continue;
+    if (!found.empty()) return "";
+    found = field.path;
+  }
+  return found;
+}
+
 // Returns the entry of `table` that `key` names; adds it if the key exists.
 Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& key,
               const std::string& text) {
@@ -44,6 +55,9 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
                                   : did_you_mean(key, known, where);
     if (const std::string foreign = foreign_name_hint(key); hint.empty() && !foreign.empty()) {
       hint = "; " + foreign;
+    }
+    if (const std::string full = unique_path(key); hint.empty() && !full.empty()) {
+      hint = "; it is `" + full + "`";
     }
     throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
   }

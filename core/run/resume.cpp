@@ -102,7 +102,7 @@ constexpr ResumeRule kResumeRules[] = {
      "the machine or its settings have changed, so the last digits may differ"},
     {ResumeItem::kInput, true, "{} has changed since the run began"},
     {ResumeItem::kLoopData, true, "the data of {} has changed since it was trained on"},
-    {ResumeItem::kLoopShrank, true, "{}: a loop may grow, not shrink"},
+    {ResumeItem::kLoopShrank, true, "{}: a resume can only add steps"},
     {ResumeItem::kLoopRegrown, true,
      "{}, and a later loop has begun since: a loop that is done cannot grow"},
 };

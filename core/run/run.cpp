@@ -22,8 +22,8 @@ namespace {
 
 constexpr double kInterruptPatienceS = 2;  // a body that hangs must not block Ctrl-C
 
-// A fresh folder is recorded before anything else appears in it; a resumed one only once its
-// checkpoint is restored.
+// A fresh folder is recorded before anything else appears in it; a resumed one only once every
+// saved loop has passed its checks (Run::begin_phase), so that a refused resume writes nothing.
 RunDir recorded(RunDir dir, const SavedObjects& saved) {
   check_saved_names(saved);
   if (!dir.resuming()) dir.begin();
@@ -44,8 +44,8 @@ Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
       checkpoints_(dir_.checkpoints(), settings.save_keep),
       saved_at_(SteadyClock::now()) {
   if (dir_.resuming()) restore();
-  // After restore(): a resume that fails leaves run.json of the earlier process untouched.
-  dir_.begin();
+  // Without a checkpoint nothing is compared from here on.
+  if (!resumed()) dir_.begin();
 }
 
 Run::~Run() = default;
@@ -105,7 +105,8 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
   if (!changed.empty()) dir_.note_difference(ResumeItem::kLoopData, loop, changed);
   const bool another_follows = index + 1 < at_.phases.size();
   const std::string steps =
-      fmt::format("{} has {} steps and had {}", loop, plan.steps, saved.total);
+      fmt::format("{} had {} steps and now has {}", at_.phases.size() == 1 ? "the run" : loop,
+                  saved.total, plan.steps);
   // A loop that the recipe left by `break` never reached its end.
   if (plan.steps < saved.total && !saved.left) {
     dir_.note_difference(ResumeItem::kLoopShrank, steps, {});
@@ -141,6 +142,8 @@ void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   Json data = Json::array();
   for (const RunPhase& known : at_.phases) data.push_back(known.data);
   dir_.record().set("data", std::move(data));
+  // The last saved loop has passed: no check can refuse this resume any more.
+  if (!past) dir_.begin();
 }
 
 bool Run::limit_reached() const {
@@ -327,6 +330,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
 }
 
 void Run::finish(const Json& state) {
+  dir_.begin();  // of a resumed recipe that has fewer loops than before
   if (in_body_) leave_loop(state);
   if (metrics_ != nullptr && !metrics_->empty()) write_metrics();
   if (step_ > 0 && !replaying()) save(state);

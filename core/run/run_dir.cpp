@@ -132,6 +132,13 @@ void RunDir::read_run(const RunDirOptions& options) {
   std::error_code none;
   const bool logged = std::filesystem::file_size(file("metrics.jsonl"), none) > 0 && !none;
   if (!options.resume && (saved || logged)) {
+    const Json* done = record_.find("finished");
+    if (done != nullptr && done->is_bool() && done->as_bool()) {
+      throw UsageError(fmt::format(
+          "{0}: this folder holds a finished run; xrun report {0} shows it, --resume --set steps=N "
+          "trains it further, --run DIR trains in another folder",
+          path_.string()));
+    }
     throw UsageError(
         fmt::format("{}: this folder already holds a run; add --resume to continue it, or {}",
                     path_.string(), kElsewhere));
@@ -238,8 +245,10 @@ void RunDir::begin() {
   if (resuming_) add_resume();
   record_.set("finished", false);
   if (record_.find("steps_limit") != nullptr) record_.set("steps_limit", Json());
+  recorded_ = true;
   write_record();
-  begun_ = recorded_ = true;
+  begun_ = true;
+  if (!ledger_.is_null()) write_ledger(ledger_);
 }
 
 void RunDir::add_resume() {
@@ -255,10 +264,15 @@ void RunDir::add_resume() {
 }
 
 void RunDir::write_record() {
+  if (resuming_ && !recorded_) return;  // begin() writes it, unless the resume is refused first
   write_file_atomic(file("run.json"), dump_json(record_, indented()) + "\n");
 }
 
 void RunDir::write_ledger(const Json& ledger) {
+  if (resuming_ && !recorded_) {
+    ledger_ = ledger;  // begin() writes it
+    return;
+  }
   write_file_atomic(file("ledger.json"), dump_json(ledger, indented()) + "\n");
 }
 

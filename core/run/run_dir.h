@@ -60,12 +60,14 @@ class RunDir {
                        const std::vector<Difference>& differences);
   const RunIdentity& identity() const { return identity_; }
 
-  // Writes recipe.lua, config.json and run.json. Called by Run before its first step; idempotent.
+  // Writes recipe.lua, config.json and run.json. Called by Run before its first step, and on a
+  // resume when nothing can refuse it any more; idempotent. Until then a resume changes no file
+  // but log.txt: write_record and write_ledger only keep what they are given.
   void begin();
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
-  // "steps", "steps_limit" (of a run that --steps cut), "interactive"}. Changes reach the disk by
+  // "steps", "steps_limit" (of a run that --steps cut), "interactive", "model_folder"}. Changes reach the disk by
   // write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
@@ -93,6 +95,7 @@ class RunDir {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<FileWriter> log_;
   Json record_;
+  Json ledger_;  // of a resume that has not begun; null if none was given
   std::vector<std::string> notices_;
   std::vector<Difference> changed_;  // under --force
   bool resuming_ = false;

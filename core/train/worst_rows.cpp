@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "core/base/strings.h"
+#include "core/data/rows/row_length.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/micro_batch.h"
 
@@ -40,12 +41,15 @@ at::Tensor values_by(const ObjectiveResult& result, const std::string& by) {
 std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& tokenizer) {
   const LossRows& rows = micro.pack().rows;
   std::vector<int32_t> ids;
-  for (size_t r = 0; r < rows.segment.size() && std::ssize(ids) < kShownTokens; ++r) {
+  for (size_t r = 0; r < rows.segment.size() && std::ssize(ids) <= kShownTokens; ++r) {
     if (rows.segment[r] == static_cast<int32_t>(segment)) {
       ids.push_back(rows.target[r]);
     }
   }
-  return tokenizer.decode(ids, /*skip_special=*/true);
+  const bool more = std::ssize(ids) > kShownTokens;
+  if (more) ids.pop_back();
+  const std::string text = tokenizer.decode(ids, /*skip_special=*/true);
+  return more ? without_broken_ends(text) + "…" : text;
 }
 
 // The text of the last tokens before the first one that a segment trains, its begin-of-text and
@@ -59,7 +63,8 @@ std::string prompt_of(const MicroBatch& micro, size_t segment, const Tokenizer& 
   const auto end = pack.rows.hidden[static_cast<size_t>(first - pack.rows.segment.begin())] + 1;
   const auto begin = std::max<int64_t>(pack.cu_seqlens[segment], end - kShownTokens);
   const std::vector<int32_t> ids(pack.tokens.begin() + begin, pack.tokens.begin() + end);
-  return tokenizer.decode(ids, /*skip_special=*/true);
+  const std::string text = tokenizer.decode(ids, /*skip_special=*/true);
+  return begin > pack.cu_seqlens[segment] ? "…" + without_broken_ends(text) : text;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "lua/bind/api_text.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -152,9 +153,20 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
 
 std::string explain(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
-    return fmt::format("{}: {}\n  value: {}; default {}\n", field->path, field->doc,
-                       wanted_text(*field),
-                       field->default_value.is_null() ? "none" : dump_json(field->default_value));
+    std::string text =
+        fmt::format("{}: {}\n  value: {}", field->path, field->doc, wanted_text(*field));
+    const std::vector<std::string> keys = config_field_names(field->path);
+    if (field->required) {
+      text += "; required";
+    } else if (!field->default_value.is_null() && keys.empty()) {
+      text += "; default " + dump_json(field->default_value);
+    }
+    text += '\n';
+    if (!keys.empty()) {
+      text += fmt::format("  keys: {}; xrun explain {}.{}\n", fmt::join(keys, ", "), field->path,
+                          keys.front());
+    }
+    return text;
   }
   const DocEntry* entry = find_words(name);
   if (entry != nullptr && entry->kind == DocKind::kClass) {

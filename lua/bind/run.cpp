@@ -149,6 +149,11 @@ int make_run(lua_State* L) {
     for (const auto& policy : models.policies) policy->model();
   }
   if (!session.data.date.empty()) dir.record().set("date", session.data.date);
+  // The report finds the tokenizer there while nothing is exported, or `model` is a name.
+  if (!models.policies.empty()) {
+    dir.record().set("model_folder",
+                     std::filesystem::absolute(models.policies.front()->dir()).string());
+  }
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(

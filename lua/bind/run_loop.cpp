@@ -11,6 +11,7 @@
 #include "core/run/signals.h"
 #include "core/train/data_batch.h"
 #include "core/train/reference.h"
+#include "lua/state/error_report.h"
 
 namespace xrun {
 
@@ -68,7 +69,7 @@ int64_t RunLoop::next_evaluation() {
 }
 
 void RunLoop::check(const SessionInputs::Input& input) {
-  run_->check_input(input.kind, input.key, input.what, input.identity);
+  outside_recipe([&] { run_->check_input(input.kind, input.key, input.what, input.identity); });
 }
 
 void RunLoop::throw_with_batch(const NonFiniteLoss& error,
@@ -98,12 +99,12 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   }
   const PhasePlan plan = phase_plan_of(loop);
   plan_memory(loop);
-  check_disk(loop);
+  outside_recipe([&] { check_disk(loop); });
   check_folding(loop);
   loop.phase = phases_++;
   loop.begun = true;
   report(loop);
-  run_->begin_phase(plan, state);
+  outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
   write_ledger();
   report_resume(loop);

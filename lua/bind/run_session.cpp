@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
@@ -32,7 +33,8 @@ constexpr const char* kNothingSaved = "only whole steps are saved, so nothing is
 
 // The command that continues a run; its settings are in its folder.
 std::string resume_command(const RunLoop& loop) {
-  return fmt::format("xrun {} --run {} --resume", loop.recipe(), loop.run().dir().path().string());
+  return fmt::format("{} {} --run {} --resume", called_as(), loop.recipe(),
+                     loop.run().dir().path().string());
 }
 
 // The steps that a failed save loses.

@@ -105,11 +105,12 @@ void report_ignored_length(lua_State* L, int64_t steps, int64_t epochs) {
   const char* const used = steps > 0 ? "steps" : "epochs";
   const char* const ignored = steps > 0 ? "epochs" : "steps";
   const Literal* written = context.text.config.find(ignored);
-  if (written == nullptr) return;
+  const bool both_set = context.config.origin(ignored) == "--set";
+  if (written == nullptr && !both_set) return;
   const std::string origin = context.config.origin(used);
   session_of(L).notices.add(fmt::format(
       "{} = {}{} decides the length; {} ({}) is not used", used, steps > 0 ? steps : epochs,
-      origin == "--set" ? " (--set)" : "", ignored, literal_origin(context.text, *written)));
+      origin == "--set" ? " (--set)" : "", ignored, both_set ? "--set" : literal_origin(context.text, *written)));
 }
 
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.

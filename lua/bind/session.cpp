@@ -12,6 +12,7 @@
 
 #include "core/base/hash.h"
 #include "lua/bind/run_loop.h"
+#include "lua/state/error_report.h"
 
 namespace xrun {
 
@@ -97,7 +98,9 @@ RunDir open_run_dir(lua_State* L) {
     return RunDir::open(std::move(identity), {.dir = folder.scratch->path() / "run"});
   }
   identity.binary = binary_identity();
-  return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
+  return outside_recipe([&] {
+    return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
+  });
 }
 
 void open_run_dir_early(lua_State* L) {

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "lua/state/args.h"
+#include "lua/state/doc.h"
 
 namespace xrun {
 namespace {
@@ -48,6 +49,10 @@ int read_name(lua_State* L) {
   lua_rawget(L, -2);
   if (lua_toboolean(L, -1) != 0) return lua_pushnil(L), 1;
   throw Error(fmt::format("`{}` is not defined{}", name, [&]() -> std::string {
+    if (name == "help") return "\nhint: :help lists the commands";
+    if (find_doc("repl." + name) != nullptr) {
+      return "\nhint: it is a verb of an open recipe: xrun repl RECIPE.lua";
+    }
     const std::string near = nearest_name(name, environment_names(L, environment));
     return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
   }()));
@@ -117,17 +122,14 @@ bool push_environment_name(lua_State* L, PromptEnvironment& environment, const s
 
 void assign_environment_name(lua_State* L, PromptEnvironment& environment,
                              const std::string& name) {
-  if (environment.names != nullptr) {
-    if (!is_verb(L, environment, name)) {
-      if (environment.names->write(L, name)) return;
-    } else if (environment.names->read(L, name)) {
-      lua_pop(L, 2);
-      throw Error(
-          fmt::format("`{}` is a verb of the prompt and cannot be assigned; the recipe's "
-                      "local of that name is unchanged\nhint: use another name",
-                      name));
-    }
+  if (is_verb(L, environment, name)) {
+    const bool local = environment.names != nullptr && environment.names->read(L, name);
+    lua_pop(L, local ? 2 : 1);
+    throw Error(fmt::format("`{}` is a verb of the prompt and cannot be assigned{}\nhint: use "
+                            "another name",
+                            name, local ? "; the recipe's local of that name is unchanged" : ""));
   }
+  if (environment.names != nullptr && environment.names->write(L, name)) return;
   environment.own.push(L);
   push(L, "\1" + name);
   lua_pushboolean(L, 1);

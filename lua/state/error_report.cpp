@@ -121,6 +121,7 @@ std::string ErrorReport::headline() const {
 }
 
 std::string ErrorReport::text() const {
+  if (outside) return message;
   if (data) {
     const std::string line = source_line.empty() ? "" : ": " + std::string(trimmed(source_line));
     return file.empty() ? message : fmt::format("{}\n  read by {}{}", message, position(), line);

@@ -26,6 +26,7 @@ struct ErrorReport {
   int signal_number = 0;             // not 0: this is an interruption, not a failure
   bool usage = false;                // bad configuration: exit status 2
   bool data = false;                 // a fault of the data, whose own file and line come first
+  bool outside = false;              // an OutsideError: no line of the recipe, no operands
   std::string missing_field;         // of a MissingField error, the field's name
 
   std::string position() const;  // "dpo.lua:22", or ""
@@ -47,6 +48,31 @@ class LuaError : public Error {
  private:
   std::shared_ptr<const ErrorReport> report_;
 };
+
+// A failure outside the recipe: the run's folder, another process in it, a refused resume, a full
+// disk. Its report shows no line of the recipe.
+class OutsideError : public Error {
+ public:
+  OutsideError(const std::string& message, bool usage) : Error(message), usage_(usage) {}
+  bool usage() const { return usage_; }
+
+ private:
+  bool usage_;
+};
+
+// Calls `act` and turns its Errors into OutsideErrors.
+template <typename Act>
+auto outside_recipe(const Act& act) {
+  try {
+    return act();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const UsageError& error) {
+    throw OutsideError(error.what(), true);
+  } catch (const Error& error) {
+    throw OutsideError(error.what(), false);
+  }
+}
 
 // The Lua functions that C++ has entered and not left, outermost first: a call in tail position,
 // which leaves no frame, comes from one of them.

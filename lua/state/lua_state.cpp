@@ -8,8 +8,10 @@
 #include <luajit.h>
 
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 
+#include "core/base/file.h"
 #include "core/data/rows/data_fault.h"
 #include "lua/state/class.h"
 #include "lua/state/interruption.h"
@@ -24,7 +26,7 @@ const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
 
 // Flags of the report, by the type of the error.
 struct FailureKind {
-  bool usage = false, data = false;
+  bool usage = false, data = false, outside = false;
   std::string missing_field = {};
 };
 
@@ -33,12 +35,13 @@ struct FailureKind {
                                     std::string_view message, const FailureKind& kind = {}) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   auto report = std::make_shared<ErrorReport>();
-  report->operation = binding.entry.name;
+  if (!kind.outside) report->operation = binding.entry.name;
   report->usage = kind.usage;
+  report->outside = kind.outside;
   report->data = kind.data;
   report->missing_field = kind.missing_field;
   set_message(*report, message);
-  locate(L, 0, arguments, *report);
+  if (!kind.outside) locate(L, 0, arguments, *report);
   push_error(L, std::move(report));
 }
 
@@ -170,8 +173,13 @@ int enter_binding(lua_State* L) {
     push_interruption(L);
   } catch (const UsageError& error) {
     push_failure(L, binding, arguments, error.what(), {.usage = true});
+  } catch (const OutsideError& error) {
+    push_failure(L, binding, arguments, error.what(), {.usage = error.usage(), .outside = true});
   } catch (const DataError& error) {
     push_failure(L, binding, arguments, error.what(), {.data = true});
+  } catch (const FileError& error) {
+    const bool full = error.code() == ENOSPC || error.code() == EDQUOT;
+    push_failure(L, binding, arguments, error.what(), {.outside = full});
   } catch (const MissingField& error) {
     push_failure(L, binding, arguments, error.what(), {.missing_field = error.name()});
   } catch (const c10::Error& error) {

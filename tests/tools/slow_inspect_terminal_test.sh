@@ -38,7 +38,7 @@ def check(what, good, text):
 text = look(TERM="xterm-256color")
 check("no 256 colours", "48;5;114" in text, text)
 check("the location of the row", "rows.jsonl:1" in text, text)
-check("bytes as numbers", "<1B>" in text and "<E2>" in text and "<07>" in text, text)
+check("bytes as numbers", "<1B>" in text and "<U+202E>" in text and "<07>" in text, text)
 check("what was dropped", "2 dropped: malformed_json" in text and "3 repaired" in text, text)
 plain = SGR.sub("", text)
 check("a raw control", not re.search("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", plain), plain)

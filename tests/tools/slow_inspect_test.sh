@@ -46,9 +46,9 @@ inspect --html page.html >out 2>/dev/null
 [ ! -s out ] || fail "text was printed beside the page"
 grep -q '</html>' page.html || fail "no page"
 
-wants 2 '--step 400 is beyond the data: the recipe has' inspect --step 400
+wants 2 '--step 400 is beyond the last step: the recipe has' inspect --step 400
 mv tiny/model.safetensors weights
-wants 2 '--step 999 is beyond the data: the recipe has' inspect --step 999
+wants 2 '--step 999 is beyond the last step: the recipe has' inspect --step 999
 mv weights tiny/model.safetensors
 wants 2 'wanted' inspect --step -1
 wants 2 'give --html a file' inspect --html - --json

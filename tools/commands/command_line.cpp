@@ -56,7 +56,7 @@ std::string key_of_option(std::string name) {
 }
 
 // "--lr is not an option; ..." for the first unknown option of a command that takes --set, or "".
-std::string unknown_option_text(const CLI::App& app) {
+std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> rest = app.remaining();
   const auto found = std::find_if(rest.begin(), rest.end(), [](const std::string& argument) {
     return argument.starts_with("--") && argument.size() > 2;
@@ -73,9 +73,16 @@ std::string unknown_option_text(const CLI::App& app) {
     return fmt::format("{} is not an option; did you mean {}?", option, near);
   }
   if (key.empty()) key = option.substr(2);  // a key of the recipe
-  const bool next = found + 1 != rest.end() && !(found + 1)->starts_with("--");
+  // The word after it on the command line; it may have been taken for the recipe.
+  std::string after;
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (argv[i] == *found && argv[i + 1][0] != '\0' &&
+        !std::string_view(argv[i + 1]).starts_with("--")) {
+      after = argv[i + 1];
+    }
+  }
   const std::string value = equals < found->size() ? found->substr(equals + 1)
-                            : next                 ? *(found + 1)
+                            : !after.empty()       ? after
                                                    : "VALUE";
   return fmt::format("{} is not an option; config keys are set with --set {}={}", option, key,
                      shell_word(value));
@@ -87,7 +94,7 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
-    const std::string text = unknown_option_text(app);
+    const std::string text = unknown_option_text(app, argc, argv);
     if (text.empty()) return app.exit(error) == 0 ? 0 : 2;
     fmt::print(stderr, "xrun: {}\nRun with --help for more information.\n", text);
     return 2;

@@ -24,7 +24,8 @@ struct InspectedToken {
   int32_t id = 0;
   int32_t position = 0;  // in its segment
   std::string bytes;     // of the vocabulary; "" for an id without a piece
-  std::string shown;     // safe, with visible blanks; "<#50300>" without a piece
+  std::string shown;     // safe, with visible blanks; "<#50300>" without a piece; a character that
+                         // several tokens hold is shown at the last of them, "┈" at the others
   float weight = 0;      // of its loss; 0: not trained
   bool target = false;   // it has a loss row, whose weight may be 0
   bool special = false;

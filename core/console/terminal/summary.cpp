@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/called_as.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
@@ -194,7 +195,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
     facts.add("to continue",
-              fmt::format("xrun {} --run {} --resume", summary.recipe, summary.dir.string()));
+              fmt::format("{} {} --run {} --resume", called_as(), summary.recipe,
+                          summary.dir.string()));
   }
   return facts.text();
 }

@@ -74,12 +74,16 @@ void RowColumns::fix_extra_types(StoredRow& row) {
   }
   for (size_t k = 0; k < keep.size(); ++k) {
     if (extra_types_[k] == "absent") {
-      note_first(fmt::format("extra column \"{}\" is left out: the first row has none", keep[k]));
+      note_first(fmt::format("keep: the first row has no text or number in \"{}\", so it is left out", keep[k]));
       continue;
     }
     if (extra_types_[k] == "string" && row.extra[k].is_null()) {
       row.extra[k] = "";
-      note_first(fmt::format("extra column \"{}\" is empty: absent", keep[k]));
+      // The reader has noted a value of another type.
+      const std::string prefix = fmt::format("keep: \"{}\" is ", keep[k]);
+      const bool noted = std::any_of(row.notes.begin(), row.notes.end(),
+                                     [&](const std::string& n) { return n.starts_with(prefix); });
+      if (!noted) note_first(fmt::format("keep: no text in \"{}\", so it is empty", keep[k]));
     }
     if (extra_types_[k] == extra_type(row.extra[k])) continue;
     throw RowRefusal("bad_extra_column",

@@ -5,6 +5,7 @@
 //   prompts      a conversation without its answer; nothing is trained
 
 #include <algorithm>
+#include <array>
 
 #include "core/data/rows/conversation_row.h"
 #include "core/data/rows/conversation_tokens.h"
@@ -149,14 +150,30 @@ class FeedbackEncoder : public RowEncoder {
     const Json& last = answer.messages.as_array().back();
     if (!is_assistant(last)) {
       throw RowRefusal("no_assistant",
-                       fmt::format("the last turn is one of \"{}\", wanted the assistant's answer",
-                                   message_role(last)));
+                       fmt::format("the last turn is one of \"{}\", wanted the assistant's answer{}",
+                                   message_role(last),
+                                   row.find("chosen") != nullptr
+                                       ? "; rows with chosen and rejected are read by "
+                                         "xrun.preference"
+                                       : ""));
     }
     if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");
     if (answer.given == 0) answer.given = answer.messages.size() - 1;
     if (answer.given == 0) throw RowRefusal("no_prompt", "no turn comes before the answer");
     require_user_texts(answer.messages);
     return answer;
+  }
+
+  // The value to compare with in a map; the opposite of one that plainly means a bad answer.
+  static std::string good_value(const Json& label) {
+    constexpr std::array<std::array<std::string_view, 2>, 8> kOpposites = {
+        {{"false", "true"}, {"False", "True"}, {"no", "yes"}, {"bad", "good"},
+         {"0", "1"}, {"-1", "1"}, {"negative", "positive"}, {"rejected", "chosen"}}};
+    for (const auto& [bad, good] : kOpposites) {
+      if (label.is_string() && label.as_string() == bad) return fmt::format("\"{}\"", good);
+      if (label.is_number() && dump_json(label) == bad) return std::string(good);
+    }
+    return dump_json(label);
   }
 
   int8_t label_of(const Json& row) const {
@@ -171,9 +188,9 @@ class FeedbackEncoder : public RowEncoder {
       return static_cast<int8_t>(label->as_double());
     }
     throw RowRefusal("bad_label",
-                     fmt::format("\"{0}\" is {1}, wanted true or false; turn it into one by a map: "
-                                 "row.{0} = row.{0} == {1}",
-                                 name, dump_json(*label)));
+                     fmt::format("\"{0}\" is {1}, wanted true or false; turn it into one by a map "
+                                 "that names the value of good answers: row.{0} = row.{0} == {2}",
+                                 name, dump_json(*label), good_value(*label)));
   }
 
   ConversationReader reader_;

@@ -70,6 +70,39 @@ std::string first_bad_row(const SourceLedger& ledger) {
   return line_of_file(ledger.files[static_cast<size_t>(at.file)], at.line);
 }
 
+// True if most bytes above 127 come in pairs as GB 2312, GBK and GB 18030 write Chinese text.
+bool looks_like_gb18030(std::string_view text) {
+  size_t paired = 0, alone = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) continue;
+    const bool pair = at + 1 < text.size() && static_cast<uint8_t>(text[at]) >= 0xa1 &&
+                      static_cast<uint8_t>(text[at + 1]) >= 0xa1;
+    ++(pair ? paired : alone);
+    at += pair ? 1 : 0;
+  }
+  return paired >= 4 && paired > 4 * alone;
+}
+
+// Throws Error if a larger share of the rows than `max_bad` is not UTF-8: the file has another
+// encoding, and its text would train as replacement characters.
+void check_encoding(const SourceLedger& ledger, double max_bad) {
+  if (ledger.rows == 0) return;
+  const double share = static_cast<double>(ledger.repaired) / static_cast<double>(ledger.rows);
+  if (share <= max_bad || ledger.repaired_at.empty()) return;
+  const SourceLine& at = ledger.repaired_at.front();
+  if (at.file < 0 || static_cast<size_t>(at.file) >= ledger.files.size()) return;
+  const std::string& file = ledger.files[static_cast<size_t>(at.file)];
+  const bool chinese = looks_like_gb18030(line_of_file(file, at.line));
+  throw data_error(
+      fmt::format("{}: {} of {} are not UTF-8{}; convert the file: iconv -f {} -t UTF-8 {} > "
+                  "utf8.jsonl",
+                  file, count_text(ledger.repaired), counted(ledger.rows, "row"),
+                  chinese ? " and look like GB18030" : "", chinese ? "GB18030" : "ENCODING", file),
+      "",
+      {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
+        "train with a replacement character for each invalid byte"}});
+}
+
 std::string bad_rows_text(const SourceLedger& ledger) {
   std::string text;
   append_lines(text, ledger.bad_lines(kShownRows));
@@ -163,6 +196,7 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
                                  counted(ledger.rows, "row"), hint, bad_rows_text(ledger)),
                      first_bad_row(ledger), {});
   }
+  check_encoding(ledger, max_bad);
   // Rows that over_length leaves out are no sign that the columns are read wrongly.
   int64_t bad = ledger.bad_total();
   for (const auto& [reason, count] : ledger.dropped) bad -= is_about_length(reason) ? count : 0;
@@ -171,8 +205,8 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
   SourceLedger counted = ledger;
   std::erase_if(counted.bad, [](const BadRow& row) { return is_about_length(row.reason); });
   throw data_error(
-      fmt::format("{}: {} of {} rows that are not too long ({:.3g} %) would be dropped, max_bad "
-                  "allows {:.3g} %; fix the rows or name their columns in `fields`{}",
+      fmt::format("{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %; fix the rows or "
+                  "name their columns in `fields`{}",
                   ledger.name, count_text(bad), count_text(ledger.kept + bad), 100 * share,
                   100 * max_bad, bad_rows_text(counted)),
       first_bad_row(counted),

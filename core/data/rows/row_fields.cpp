@@ -218,7 +218,7 @@ void RowFields::refuse_format(const Json& row) const {
     throw RowRefusal("unknown_format",
                      text + fmt::format("; name them: fields = {{ {} }}", likely));
   }
-  text += fmt::format(", wanted {}", fmt::join(nearest.columns, ", "));
+  text += fmt::format("; wanted {}", fmt::join(nearest.columns, ", "));
   if (const RowFormat* other = other_format(kind_, columns)) {
     text += fmt::format("; rows with {} are read by {}", fmt::join(other->columns, ", "),
                         row_reader_name(other->kind));
@@ -291,7 +291,7 @@ void RowFields::read_extra(const Json& row, RowExtras& out) const {
     }
     if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
       out.notes.push_back(
-          fmt::format("extra column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
+          fmt::format("keep: \"{}\" is {} and is taken as absent", name, kind_text(*value)));
       value = nullptr;
     }
     if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {

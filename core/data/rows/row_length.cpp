@@ -19,8 +19,8 @@ void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& str
   if (over <= 0) return;
   if (out.cut_tokens == 0) {
     const auto cut = stream.ids.begin() + max_length;
-    out.cut_kept = tokenizer.decode({cut - std::min(kShown, max_length), cut});
-    out.cut_lost = tokenizer.decode({cut, cut + std::min(kShown, over)});
+    out.cut_kept = without_broken_ends(tokenizer.decode({cut - std::min(kShown, max_length), cut}));
+    out.cut_lost = without_broken_ends(tokenizer.decode({cut, cut + std::min(kShown, over)}));
   }
   out.cut_tokens += over;
   stream.ids.resize(static_cast<size_t>(max_length));
@@ -42,6 +42,19 @@ std::string lengths_text(const EncodedRow& row, std::initializer_list<std::strin
   return text + ", max_length is " + count_text(max_length);
 }
 
+// True if the first max_length tokens of a trained stream hold nothing that is trained.
+bool prompt_fills(const EncodedRow& row, size_t streams, int64_t max_length) {
+  for (size_t s = 0; s < streams; ++s) {
+    const std::vector<uint8_t>& trained = row.streams[s].trained;
+    const auto cut = trained.begin() + std::min<int64_t>(max_length, std::ssize(trained));
+    if (std::find(cut, trained.end(), 1) != trained.end() &&
+        std::find(trained.begin(), cut, 1) == cut) {
+      return true;
+    }
+  }
+  return false;
+}
+
 [[noreturn]] void refuse_stretch(size_t begin, size_t end, const Tokenizer& tokenizer) {
   const SplitKinds kinds = tokenizer.safe_splits();
   const std::string most = count_text(static_cast<int64_t>(tokenizer.max_stretch()));
@@ -61,6 +74,13 @@ std::string lengths_text(const EncodedRow& row, std::initializer_list<std::strin
 
 }  // namespace
 
+std::string without_broken_ends(std::string text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
+  while (text.starts_with(kReplacement)) text.erase(0, kReplacement.size());
+  return text;
+}
+
 void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 EncodedRow& out) {
   const RowSettings& settings = encoding.settings;
@@ -68,7 +88,8 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
   for (size_t s = 0; s < names.size(); ++s) longest = std::max(longest, length_of(out.streams[s]));
   if (settings.max_length <= 0 || longest <= settings.max_length) return;
   if (settings.over_length != OverLength::kCut) {
-    throw AboveMaxLength(lengths_text(out, names, settings.max_length), longest);
+    throw AboveMaxLength(lengths_text(out, names, settings.max_length), longest,
+                         !prompt_fills(out, names.size(), settings.max_length));
   }
   for (size_t s = 0; s < names.size(); ++s) {
     TokenStream& stream = out.streams[s];

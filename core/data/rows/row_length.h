@@ -11,16 +11,23 @@
 
 namespace xrun {
 
+// Returns the text without replacement characters at its ends: what is left of a character that a
+// cut between tokens divided.
+std::string without_broken_ends(std::string text);
+
 // The refusal "too_long" of a row that is above max_length; rows beyond what can be read, rendered
 // or tokenised have a plain RowRefusal of this reason.
 class AboveMaxLength : public RowRefusal {
  public:
-  AboveMaxLength(const std::string& detail, int64_t tokens)
-      : RowRefusal(kTooLongReason, detail), tokens_(tokens) {}
+  AboveMaxLength(const std::string& detail, int64_t tokens, bool cut_helps)
+      : RowRefusal(kTooLongReason, detail), tokens_(tokens), cut_helps_(cut_helps) {}
   int64_t tokens() const { return tokens_; }  // of the longest stream
+  // A cut would leave something of every answer.
+  bool cut_helps() const { return cut_helps_; }
 
  private:
   int64_t tokens_;
+  bool cut_helps_;
 };
 
 // Fits the row to max_length if one of its streams is longer. kRaise and kDrop: throws

@@ -77,7 +77,7 @@ std::vector<Call> calls_of(const Json& message) {
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
                   is_old ? " by \"function_call\"" : "",
                   is_old && knows_calls ? "the template knows \"tool_calls\": rename it so by map"
-                                        : "name a template that renders calls",
+                                        : "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1",
                   kToolCallsLaw));
 }
 
@@ -99,6 +99,19 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
       if (is_new) left->second = count_word(rendered, name);
       if (left->second == 0) refuse_lost(m, name, key, knows_calls);
       --left->second;
+    }
+  }
+}
+
+void refuse_unknown_calls(const Json& messages, const Json& kwargs,
+                          const ChatTemplate& chat_template) {
+  const bool knows_calls = mentions(chat_template, kwargs, kCalls);
+  const bool knows_old = mentions(chat_template, kwargs, kOldCall);
+  for (size_t m = 0; m < messages.size(); ++m) {
+    for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
+      if (!(key == kCalls ? knows_calls : knows_old)) {
+        refuse_lost(m, call_name(*call), key, knows_calls);
+      }
     }
   }
 }

@@ -21,6 +21,10 @@ bool makes_calls(const Json& message);
 void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                    std::string_view rendered);
 
+// The same for a template that failed to render them: only its source is asked.
+void refuse_unknown_calls(const Json& messages, const Json& kwargs,
+                          const ChatTemplate& chat_template);
+
 // Notes tools that the template leaves out, and calls if they are allowed to be lost: the
 // conversation is trained without them.
 void note_unrendered_tools(const Json& messages, const Json& kwargs,

@@ -74,6 +74,13 @@ ModelConfig read_model_config(const std::filesystem::path& dir) {
              "{}: there is no such model folder", dir.string());
   XRUN_CHECK(std::filesystem::exists(path, code) || code == std::errc::permission_denied,
              "{}: has no config.json, so it is not a model folder", dir.string());
+  // A run has a config.json of its own, of settings.
+  if (std::filesystem::exists(dir / "run.json", code)) {
+    const bool exported = std::filesystem::exists(dir / "hf/config.json", code);
+    throw Error(fmt::format("{}: is the folder of a run, {}", dir.string(),
+                            exported ? "its model is " + (dir / "hf").string()
+                                     : "and no model was exported yet"));
+  }
   const std::filesystem::path generation = dir / "generation_config.json";
   const Json stops =
       std::filesystem::exists(generation, code) ? read_json(generation.string()) : Json::object();

@@ -114,7 +114,7 @@ bool is_repository_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
   });
-  return plain && !name.empty() && name.front() != '/' && name.back() != '/' &&
+  return plain && !name.empty() && name.front() != '/' && name.front() != '.' && name.back() != '/' &&
          std::count(name.begin(), name.end(), '/') <= 1 && name.find("..") == std::string::npos;
 }
 
@@ -138,6 +138,22 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
   return fs::exists(snapshot / "config.json", code) ? snapshot : fs::path();
 }
 
+// Returns the folder beside a missing one whose name is nearest, or "".
+std::string nearest_folder(const fs::path& missing) {
+  const fs::path parent = missing.parent_path();
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator at(parent.empty() ? "." : parent, code), end; !code && at != end;
+       at.increment(code)) {
+    std::error_code none;
+    if (fs::exists(at->path() / "config.json", none)) {
+      names.push_back(at->path().filename().string());
+    }
+  }
+  const std::string near = nearest_name(missing.filename().string(), names);
+  return near.empty() ? "" : (parent / near).string();
+}
+
 [[noreturn]] void fail_to_resolve(const std::string& name, const fs::path& cache) {
   std::error_code code;
   if (fs::is_regular_file(name, code)) {
@@ -145,9 +161,8 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
     throw UsageError(fmt::format("model \"{}\" is a file, wanted a Hugging Face folder{}", name,
                                  gguf ? "; make one: xrun import " + name + " OUT" : ""));
   }
-  std::vector<std::string> names;
-  for (const KnownModel& model : known_models()) names.push_back(model.name);
-  const std::string near = nearest_name(name, names);
+  std::string near = nearest_model_name(name);
+  if (near.empty()) near = nearest_folder(name);
   const bool repository = is_repository_name(name) && name.find('/') != std::string::npos;
   throw UsageError(fmt::format(
       "model \"{}\": there is no such folder, no such name in `xrun models`{}, and no such "
@@ -173,6 +188,16 @@ const std::vector<KnownModel>& known_models() {
        .disk_mb = 542},
   };
   return models;
+}
+
+std::string nearest_model_name(const std::string& name) {
+  std::vector<std::string> names;
+  for (const KnownModel& model : known_models()) {
+    // Half a name is farther than a typing error, and plain.
+    if (name.size() > 2 && model.name.starts_with(name)) return model.name;
+    names.push_back(model.name);
+  }
+  return nearest_name(name, names);
 }
 
 fs::path model_folder(const KnownModel& model) { return models_root() / model.name; }

@@ -24,6 +24,9 @@ const std::vector<KnownModel>& known_models();
 // Receives progress lines for the user; may be empty.
 using Notice = std::function<void(const std::string& line)>;
 
+// Returns the known model that a name begins or nearly spells, or "".
+std::string nearest_model_name(const std::string& name);
+
 // Returns the folder of a known model in the cache, and whether it is there and complete.
 std::filesystem::path model_folder(const KnownModel& model);
 bool is_fetched(const KnownModel& model);

@@ -25,15 +25,16 @@ constexpr int64_t kMostLengths = 20000;
 constexpr size_t kMostSources = 50;
 
 // The tokenizers that the run may have used, the likeliest first.
-std::vector<fs::path> tokenizer_folders(const Json& config, const fs::path& run_dir) {
-  return {run_dir / "hf", text_member(config, "model")};
+std::vector<fs::path> tokenizer_folders(const Json& record, const Json& config,
+                                        const fs::path& run_dir) {
+  return {run_dir / "hf", text_member(record, "model_folder"), text_member(config, "model")};
 }
 
 // Finds a run's tokenizer once for all of its sources.
 class RunTokenizer {
  public:
-  RunTokenizer(const Json& config, const fs::path& run_dir)
-      : folders_(tokenizer_folders(config, run_dir)) {}
+  RunTokenizer(const Json& record, const Json& config, const fs::path& run_dir)
+      : folders_(tokenizer_folders(record, config, run_dir)) {}
 
   // The tokenizer of a digest. Throws Error if none of the folders has it.
   const Tokenizer& of_digest(const std::string& digest) {
@@ -125,7 +126,7 @@ std::vector<SourceSample> sample_sources(const Json& record, const Json& config,
   const Json* inputs = record.find("inputs");
   const Json* sets = inputs == nullptr ? nullptr : inputs->find("data");
   if (sets == nullptr || !sets->is_object()) return out;
-  RunTokenizer tokenizer(config, run_dir);
+  RunTokenizer tokenizer(record, config, run_dir);
   for (const auto& set : sets->as_object()) {
     const Json* keys = set.second.find("keys");
     if (keys == nullptr || !keys->is_array()) continue;

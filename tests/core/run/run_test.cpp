@@ -234,17 +234,37 @@ TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
   EXPECT_EQ(
       message_of<Error>([&] { toy_run(folder / "run", resumed); }),
       (folder / "run").string() +
-          ": cannot resume: loop 1 has 3 steps and had 4: a loop may grow, not shrink\n"
+          ": cannot resume: loop 1 had 4 steps and now has 3: a resume can only add steps\n"
           "to resume with these changes, add --force; to start a new run, choose another folder "
           "with --run DIR");
   resumed.phases = {5, 2};
   EXPECT_EQ(
       message_of<Error>([&] { toy_run(folder / "run", resumed); }),
       (folder / "run").string() +
-          ": cannot resume: loop 1 has 5 steps and had 4, and a later loop has begun since: "
+          ": cannot resume: loop 1 had 4 steps and now has 5, and a later loop has begun since: "
           "a loop that is done cannot grow\n"
           "to resume with these changes, add --force; to start a new run, choose another folder "
           "with --run DIR");
+}
+
+TEST(Run, ARefusedResumeChangesNoFile) {
+  const ScratchFolder folder;
+  toy_run(folder / "run", saving(0, {4, 2}));
+  const auto files = [&] {
+    std::string all;
+    for (const char* name : {"config.json", "run.json", "recipe.lua", "metrics.jsonl"}) {
+      all += text_of(folder / "run" / name);
+    }
+    return all;
+  };
+  const std::string before = files();
+  ToyLoop resumed = saving(0, {4, 1});  // the second loop is refused
+  resumed.resume = true;
+  message_of<Error>([&] { toy_run(folder / "run", resumed, toy_identity(2)); });
+  EXPECT_EQ(files(), before);
+  resumed.phases = {4, 3};
+  toy_run(folder / "run", resumed, toy_identity(2));
+  EXPECT_NE(files(), before);
 }
 
 TEST(Run, StopEndsTheRunAfterItsBody) {

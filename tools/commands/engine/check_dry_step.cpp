@@ -51,7 +51,31 @@ struct Side {
   double gradient;
 };
 
+// The mean gradient of the good and of the bad answers of rows with a label, those that there are.
+std::vector<Side> labelled_sides(const View& all, const Leaves& leaves) {
+  const at::Tensor label = all.field("label").to(at::kCPU, at::kDouble).contiguous();
+  const at::Tensor segment = all.rows().row_segment.to(at::kCPU).contiguous();
+  std::vector<Side> sides;
+  for (const auto& [name, wanted] : {std::pair("good", 1.0), std::pair("bad", 0.0)}) {
+    double sum = 0;
+    int64_t count = 0;
+    for (size_t r = 0; r < all.rows().loss_rows.size(); ++r) {
+      if (label.const_data_ptr<double>()[segment.const_data_ptr<int64_t>()[r]] != wanted) continue;
+      ++count;
+      for (const at::Tensor& leaf : leaves) {
+        if (!leaf.grad().defined()) continue;
+        sum += leaf.grad()[all.rows().loss_rows[r]].item<double>();
+      }
+    }
+    if (count > 0) sides.push_back({name, sum / static_cast<double>(count)});
+  }
+  return sides;
+}
+
 std::vector<Side> sides_of(MicroBatch& micro, const Leaves& leaves) {
+  if (micro.pair_count() == 0 && micro.all().has_field("label")) {
+    return labelled_sides(micro.all(), leaves);
+  }
   if (micro.pair_count() == 0) return {{"all", side_gradient(micro.all(), leaves)}};
   return {{"chosen", side_gradient(micro.chosen(), leaves)},
           {"rejected", side_gradient(micro.rejected(), leaves)}};
@@ -75,9 +99,9 @@ std::string odd_sides(const std::vector<Side>& sides) {
   for (const Side& side : sides) {
     if (side.name == "all") continue;
     if (side.gradient == 0) return fmt::format("it does not depend on {} answers", side.name);
-    if (side.name == "chosen" && side.gradient > 0) return "it makes chosen answers less likely";
-    if (side.name == "rejected" && side.gradient < 0)
-      return "it makes rejected answers more likely";
+    const bool wanted = side.name == "chosen" || side.name == "good";
+    if (wanted && side.gradient > 0) return "it makes " + side.name + " answers less likely";
+    if (!wanted && side.gradient < 0) return "it makes " + side.name + " answers more likely";
   }
   return "";
 }

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config.h"
+#include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/text/chat/template_laws.h"
@@ -75,8 +76,8 @@ Finding source_finding(const SourceLedger& source) {
     for (const std::string& line : lines) finding.text += "\n" + line;
   }
   finding.remedy = source.bad_rows_file.empty()
-                       ? "strict = true makes the first such row an error"
-                       : fmt::format("all of them: {}; strict = true makes the first an error",
+                       ? "--set strict=true stops at the first such row"
+                       : fmt::format("all of them: {}; --set strict=true stops at the first",
                                      source.bad_rows_file);
   return finding;
 }
@@ -122,6 +123,23 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
     finding.text += fmt::format("; folds {:.1f}x: {} tokens computed as {}",
                                 static_cast<double>(tokens) / static_cast<double>(computed),
                                 count_text(tokens), count_text(computed));
+  }
+  const DataSet& set = source.data->set;
+  if (set.kind() == RowKind::kFeedback) {
+    int64_t good = 0;
+    for (int64_t i = 0; i < set.size(); ++i) good += set.label(set.unit(i)) != 0 ? 1 : 0;
+    finding.text += fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
+  }
+  const auto rows = static_cast<double>(set.size());
+  const double repeats = static_cast<double>(source.plan.units) / rows;
+  const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)
+                                               : static_cast<double>(loop.steps) * repeats;
+  finding.text += fmt::format("; {} epochs", format_epochs(epochs));
+  if (repeats > 1 && epochs > 1) {
+    finding.verdict = Verdict::kNote;
+    finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
+    finding.remedy = fmt::format("lower the batch to at most {}",
+                                 count_text(source.data->set.size()));
   }
   return finding;
 }

@@ -16,6 +16,7 @@
 #include "tools/commands/command_names.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/starter_files.h"
 
 namespace xrun {
 
@@ -60,6 +61,25 @@ std::string explain_command(const std::string& name) {
                                           command->arguments, command->summary, command->name);
 }
 
+// Returns the lines of the shipped recipes that set the key and comment it, or "".
+std::string explain_recipe_key(const std::string& key) {
+  std::string found;
+  for (const std::string& recipe : starter_recipes()) {
+    const auto files = starter_files(recipe);
+    if (files.empty()) continue;
+    const std::string& text = files.front().second;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view line = trimmed(std::string_view(text).substr(at, end - at));
+      at = end + 1;
+      const size_t equals = line.find_first_of(" =");
+      if (line.substr(0, equals) != key || line.find(" -- ") == std::string_view::npos) continue;
+      found += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
+    }
+  }
+  return found.empty() ? "" : fmt::format("{}, a key of recipes:\n{}", key, found);
+}
+
 // Every name that can be explained, a line for each with the beginning of its words.
 std::string all_names() {
   TextTable table({"name", "is"});
@@ -88,17 +108,20 @@ int command_explain(int argc, char** argv) {
     fmt::print("{}", all_names());
     return 0;
   }
-  std::string text = explain_command(name) + explain(name);
-  if (std::string path; text.empty()) {
+  std::string text = explain_command(name);
+  if (std::string path; find_config_field(name) == nullptr) {
     if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
-      text = fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
+      text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
       if (!path.empty()) text += explain(path);
     }
   }
+  text += explain(name);
+  if (text.empty()) text = explain_recipe_key(name);
   if (text.empty()) {
     const std::string near = meant(name);
     throw UsageError(fmt::format(
-        "unknown key or name \"{}\"{}; docs/lua-api.md lists them; a recipe documents its own keys",
+        "unknown key or name \"{}\"{}; xrun explain lists all; docs/coming-from.md has the terms of "
+        "TRL, and a recipe documents its own keys",
         name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
   }
   fmt::print("{}", text);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/called_as.h"
 #include "core/base/file.h"
 #include "core/base/strings.h"
 #include "lua/bind/api_text.h"
@@ -83,11 +84,11 @@ int command_init(int argc, char** argv) {
   }
   const std::string start = dir == "." ? "" : fmt::format("cd {} && ", folder.string());
   fmt::print(
-      "\ntry it:  {}xrun {}\n"
-      "look first: xrun check {}; xrun inspect {}\n"
-      "offline, with a tiny random model: xrun init-model tiny --tokenizer bytes, then "
+      "\ntry it:  {1}{0} {2}\n"
+      "look first: {0} check {2}; {0} inspect {2}\n"
+      "offline, with a tiny random model: {0} init-model tiny --tokenizer bytes, then "
       "--set model=tiny\n",
-      start, files.front().first, files.front().first, files.front().first);
+      called_as(dir != "."), start, files.front().first);
   return 0;
 }
 

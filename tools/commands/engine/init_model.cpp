@@ -29,16 +29,6 @@ struct InitArguments {
 
 constexpr const char* kBytes = "bytes";  // a tokenizer that we write; a folder of that name wins
 
-CLI::Validator tokenizer_choice() {
-  const CLI::Validator folder = existing_folder();
-  return CLI::Validator(
-      [folder](std::string& text) {
-        std::string problem = folder(text);
-        return text == kBytes ? std::string() : problem;
-      },
-      "");
-}
-
 // Returns the preset with the given options; dependent sizes follow. `folder` is the tokenizer's,
 // or "".
 InitOptions options_of(const InitArguments& a, const std::filesystem::path& folder) {
@@ -85,8 +75,8 @@ int command_init_model(int argc, char** argv) {
          "moe-64 (Qwen3-MoE with as many experts); gpt2-tiny")
       ->capture_default_str();
   app.add_option("--tokenizer", a.tokenizer,
-                 "folder to copy the tokenizer from, or `bytes`: one token per byte, with ChatML")
-      ->check(tokenizer_choice());
+                 "folder to copy the tokenizer from, a name from `xrun models`, or `bytes`: one "
+                 "token per byte, with ChatML");
   app.add_option("--layers", a.layers, "number of layers")->check(whole_number(1));
   app.add_option("--hidden", a.hidden, "width")->check(whole_number(1));
   app.add_option("--heads", a.heads, "query heads")->check(whole_number(1));
@@ -107,6 +97,8 @@ int command_init_model(int argc, char** argv) {
   if (a.tokenizer == kBytes && !std::filesystem::is_directory(folder)) {
     write_bytes_tokenizer(bytes.emplace("bytes").path());
     folder = bytes->path();
+  } else if (!a.tokenizer.empty()) {
+    folder = named_model_folder(a.tokenizer).base;
   }
   const InitOptions options = options_of(a, folder);
   from_option([&] { check_init_options(options); });

@@ -93,7 +93,7 @@ void write_inspected(const InspectArguments& arguments, const std::vector<Inspec
 }
 
 [[noreturn]] void throw_beyond(int64_t step, int64_t steps) {
-  throw UsageError(fmt::format("--step {} is beyond the data: the recipe has {} step{}, 0 to {}",
+  throw UsageError(fmt::format("--step {} is beyond the last step: the recipe has {} step{}, 0 to {}",
                                step, steps, steps == 1 ? "" : "s", steps - 1));
 }
 
@@ -107,11 +107,16 @@ void require_pause(Preview& preview) {
 
 // Leaves loops until the one that has the step.
 const LoopPause& find_step(Preview& preview, int64_t step) {
+  // Code after a loop evaluates, and would print results of stand-ins.
+  static const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   for (;;) {
     const LoopPause& pause = *preview.pause();
     const int64_t end = pause.loop->first_step + pause.loop->steps;
     if (step < end) return pause;
-    if (preview.next_loop()) continue;
+    const auto console = std::exchange(preview.session().console, quiet);
+    const bool more = preview.next_loop();
+    preview.session().console = console;
+    if (more) continue;
     if (preview.error() != nullptr) require_pause(preview);
     throw_beyond(step, end);
   }

@@ -48,16 +48,14 @@ void print_list(bool json) {
 }
 
 void get(const std::string& name) {
-  std::vector<std::string> names;
   for (const KnownModel& model : known_models()) {
-    names.push_back(model.name);
     if (model.name != name) continue;
     const auto folder =
         fetch_model(model, [](const std::string& line) { fmt::print(stderr, "xrun: {}\n", line); });
     fmt::print("{}\n", folder.string());
     return;
   }
-  const std::string near = nearest_name(name, names);
+  const std::string near = nearest_model_name(name);
   throw UsageError(fmt::format("unknown model \"{}\"{}; `xrun models` lists them", name,
                                near.empty() ? "" : " (did you mean " + near + "?)"));
 }

@@ -226,7 +226,7 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   ASSERT_EQ(set.extra_columns().size(), 1u);
   EXPECT_EQ(set.extra_string(1, "tag"), "u");
   EXPECT_EQ(
-      set.ledger().sources[0].notes.at("extra column \"k\" is left out: the first row has none"),
+      set.ledger().sources[0].notes.at("keep: the first row has no text or number in \"k\", so it is left out"),
       2);
 }
 

@@ -90,10 +90,21 @@ TEST_F(DataSources, ALargerShareOfBadRowsThanMaxBadIsRefused) {
   EXPECT_EQ(error_of([&] { open(some); }), "");
   some.max_bad = 0.24;
   const std::string message = error_of([&] { open(some); });
-  EXPECT_NE(message.find("1 of 4 rows that are not too long (25 %) would be dropped"),
+  EXPECT_NE(message.find("1 of 4 rows (25 %) are bad"),
             std::string::npos)
       << message;
   EXPECT_NE(message.find("pairs.jsonl:4  empty_answer"), std::string::npos) << message;
+}
+
+TEST_F(DataSources, AFileOfAnotherEncodingIsRefused) {
+  // "中国的首都是北京" in GBK.
+  const std::string text = "\xD6\xD0\xB9\xFA\xB5\xC4\xCA\xD7\xB6\xBC\xCA\xC7\xB1\xB1\xBE\xA9";
+  const DataOptions some = options(pair_row(text, "yes", "no") + pair_row("q", text, "no"));
+  const std::string message = error_of([&] { open(some); });
+  EXPECT_NE(message.find("2 of 2 rows are not UTF-8 and look like GB18030; convert the file: iconv "
+                         "-f GB18030 -t UTF-8 "),
+            std::string::npos)
+      << message;
 }
 
 TEST_F(DataSources, AFileOfAnotherFormIsNamedWithTheFix) {

@@ -64,10 +64,13 @@ TEST_F(ChatEncoder, RowsWithOnePromptShareItsHash) {
 TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   const std::string row = R"({"prompt":"a","completion":"bbbbbbbbbb"})";
   settings_.max_length = 20;
-  EXPECT_TRUE(error_of([&] { chat(row); })
-                  .starts_with("rows.jsonl:17: the conversation has 32 tokens, max_length is 20\n"
-                               "  row  " +
-                               row));
+  const std::string raised = error_of([&] { chat(row); });
+  EXPECT_TRUE(raised.starts_with(
+      "rows.jsonl:17: the conversation has 32 tokens, max_length is 20; its prompt alone fills it, "
+      "and a cut keeps whole prompts\n  row  " +
+      row))
+      << raised;
+  EXPECT_EQ(raised.find("over_length=cut"), std::string::npos) << raised;
   settings_.over_length = OverLength::kDrop;
   EXPECT_EQ(refusal(RowKind::kChat, row),
             "too_long: the conversation has 32 tokens, max_length is 20");
@@ -91,9 +94,9 @@ TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
 
 TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":null})"),
-            "unknown_format: the row has messages (null), wanted messages");
+            "unknown_format: the row has messages (null); wanted messages");
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"prompt":"a","completion":null})")
-                  .starts_with("unknown_format: the row has prompt, completion (null), wanted "
+                  .starts_with("unknown_format: the row has prompt, completion (null); wanted "
                                "prompt, completion; rows with prompt are read by xrun.prompts"));
 }
 
@@ -126,19 +129,19 @@ TEST_F(ChatEncoder, AnUnknownRoleIsNoted) {
 TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {"[1]", "not_an_object: the row is an array, wanted an object"},
-           {"{}", "unknown_format: the row has no columns, wanted messages"},
+           {"{}", "unknown_format: the row has no columns; wanted messages"},
            {R"({"prompt":"a","chosen":"b","rejected":"c"})",
-            "unknown_format: the row has prompt, chosen, rejected, wanted prompt, completion; rows "
+            "unknown_format: the row has prompt, chosen, rejected; wanted prompt, completion; rows "
             "with prompt, chosen, rejected are read by xrun.preference"},
            {R"({"chosen":"b","rejected":"c"})",
-            "unknown_format: the row has chosen, rejected, wanted messages; rows with chosen, "
+            "unknown_format: the row has chosen, rejected; wanted messages; rows with chosen, "
             "rejected are read by xrun.preference"},
            {R"({"mesages":[]})",
-            "unknown_format: the row has mesages, wanted messages; columns "
+            "unknown_format: the row has mesages; wanted messages; columns "
             "that are not used: mesages; name the right one, say fields = { messages = "
             "\"mesages\" }"},
            {R"({"text":"b"})",
-            "unknown_format: the row has text, wanted messages; rows with text are read by "
+            "unknown_format: the row has text; wanted messages; rows with text are read by "
             "xrun.text"},
            {R"({"messages":[]})", "empty_list: messages has no messages"},
            {R"({"messages":7})",
@@ -150,7 +153,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b","weight":0.5}]})",
             "wrong_type: messages[1] has a weight that is 0.5, wanted 0 or 1"},
            {R"({"prompt":"a"})",
-            "unknown_format: the row has prompt, wanted prompt, completion; rows with prompt are "
+            "unknown_format: the row has prompt; wanted prompt, completion; rows with prompt are "
             "read by xrun.prompts"},
            {R"({"prompt":"a","completion":" "})",
             "empty_answer: the last assistant turn has no content"},

@@ -112,8 +112,8 @@ TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheL
       {"role":"assistant","content":"","tool_calls":[{"name":"f"}]}]})";
   EXPECT_EQ(
       refusal(RowKind::kChat, row),
-      "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; name "
-      "a template that renders calls, or train without the call: --set laws.tool_calls=false");
+      "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
+      "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1, or train without the call: --set laws.tool_calls=false");
   settings_.lost_calls = true;
   EXPECT_EQ(chat(row).notes,
             (std::vector<std::string>{"LOST: the template does not render \"tools\"",
@@ -130,7 +130,8 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
   const std::string law = ", or train without the call: --set laws.tool_calls=false";
   const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":)";
   const std::string row = head + R"("","function_call":{"name":"f","arguments":"{}"}}]})";
-  EXPECT_EQ(refusal(RowKind::kChat, row), lost + "name a template that renders calls" + law);
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            lost + "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1" + law);
   template_->set_source("tool_calls");
   EXPECT_EQ(refusal(RowKind::kChat, row),
             lost + "the template knows \"tool_calls\": rename it so by map" + law);

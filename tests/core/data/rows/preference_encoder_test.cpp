@@ -64,8 +64,8 @@ TEST_F(PreferenceEncoders, RaiseNamesFileLineAndBothLengths) {
           "\n  continue with one of\n"
           "    --set over_length=drop  leave such rows out; the ledger counts them\n"
           "    --set over_length=cut   keep the prompt and the beginning of the answer\n"
-          "    --set max_length=2022   train on the whole row, if the model and the memory allow "
-          "it");
+          "    --set max_length=2022   train on this whole row, if model and memory allow it; "
+          "others may be longer");
 }
 
 TEST_F(PreferenceEncoders, DropRefusesTheWholePair) {
