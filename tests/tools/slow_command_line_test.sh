@@ -73,4 +73,4 @@ wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
 wants 2 'did you mean optim.lr?' "$xrun" explain lr
 wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
-wants 2 'unknown key or name "xylophone"; docs/lua-api.md' "$xrun" explain xylophone
+wants 2 'unknown key or name "xylophone"; xrun explain lists all' "$xrun" explain xylophone

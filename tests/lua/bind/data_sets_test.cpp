@@ -48,7 +48,8 @@ TEST_F(DataSetBinding, AnErrorOfTheDataNamesItsFileBeforeTheRecipe) {
                            "local train = xrun.chat(cfg.data, policy)\n" + kLoop;
   const std::string error = run(text, "r");
   EXPECT_TRUE(error.starts_with("chats.jsonl:1: the conversation has ")) << error;
-  has(error, ", max_length is 20\n  row  {\"instruction\":\"say 0\"");
+  has(error, ", max_length is 20");
+  has(error, "\n  row  {\"instruction\":\"say 0\"");
   has(error, "\n  continue with one of\n    --set over_length=drop ");
   EXPECT_TRUE(error.ends_with("\n  read by test.lua:6: local train = xrun.chat(cfg.data, policy)"))
       << error;
