@@ -49,8 +49,10 @@ TEST(DataFiles, APathThatIsNotAFileIsNamed) {
       error_of([&] { find_data_files(folder.write("p.parquet", "PAR1")); }).find("read_parquet"),
       std::string::npos);
   const std::string endless = "/" + std::string(300, 'a') + ".jsonl";
-  EXPECT_EQ(error_of([&] { find_data_files(endless); }),
-            endless + ": cannot be examined: File name too long");
+  EXPECT_EQ(
+      error_of([&] { find_data_files(endless); }),
+      endless +
+          ": cannot be examined: File name too long; check the path and the disk that holds it");
 }
 
 TEST(DataFiles, BinaryFilesUnderTheNameOfRowsAreNamed) {
