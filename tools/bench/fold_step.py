@@ -4,13 +4,13 @@
     python3 tools/bench/fold_step.py XRUN TOKENIZER [SHAPE...] [--preset tiny|mid] [--steps N] [--rounds N]
                                      [--threads N] [--json]
 
-SHAPE is PROMPTxRESPONSExGROUP in tokens and sequences per prompt; the default shapes are below. Pairs
-(group 2) train by recipes/dpo.lua, larger groups by recipes/sft.lua over answers to a common prompt. Each
-run is a separate process; runs with batch.fold = false and true alternate, and each round reverses the
+SHAPE is PROMPTxRESPONSExGROUP in tokens and sequences per prompt, or "agent": calls of an agent, each of
+which repeats the history of 256 + 128 k tokens and answers 32; the default shapes are below. Pairs (group
+2) train by recipes/dpo.lua, the others by recipes/sft.lua over rows of prompt and completion. Each run is a separate process; runs with batch.fold = false and true alternate, and each round reverses the
 order. The log-probs of the reference are computed before the first of them. A time is the median of perf/step_s without the first 2 steps, a ratio that of one round; the line
 has the median of the ratios (lowest to highest), the ratio of tokens, and that of the model's FLOPs in a
-step, which no implementation can pass: the head and the answers are never shared. Losses must agree
-within 1e-3.
+step, which no implementation can pass: the head and the answers are never shared. Memory is the peak that
+tensors held, folded over unfolded. Losses must agree within 1e-3.
 """
 import argparse
 import json
@@ -24,12 +24,23 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PRESETS = {"tiny": ["--layers", "4", "--hidden", "256", "--heads", "4"],
            "mid": ["--layers", "8", "--hidden", "512", "--heads", "8"]}
-SHAPES = ["100x250x2", "400x200x2", "600x100x2", "256x64x8", "1024x64x8"]
+SHAPES = ["70x500x2", "100x250x2", "400x200x2", "600x100x2", "256x64x8", "1024x64x8", "agent"]
+AGENT_CALLS = 6
 WORDS = "river stone blue walk slow hill near house many people once live sing star night old".split()
 
 
 def text(rng, tokens):
     return " ".join(rng.choice(WORDS) for _ in range(tokens))
+
+
+def write_calls(path, count):
+    rng = random.Random(7)
+    with open(path, "w") as out:
+        for _ in range(count):
+            history = text(rng, 256)
+            for _ in range(AGENT_CALLS):
+                out.write(json.dumps({"prompt": history, "completion": text(rng, 32)}) + "\n")
+                history += " " + text(rng, 128)
 
 
 def write_rows(path, prompt, response, group, count):
@@ -68,17 +79,22 @@ def run(options, folder, rows, group, steps, fold, name):
     return {"seconds": statistics.median(line["perf/step_s"] for line in lines[2:]),
             "flops": sum(line["perf/flops_per_s"] * line["perf/step_s"] for line in lines),
             "losses": [line["train/loss"] for line in lines],
-            "tokens": record["fold"].get("ratio", 1.0)}
+            "tokens": record["fold"].get("ratio", 1.0),
+            "memory": record["memory"]["measured"]["total"]}
 
 
 def measure(options, shape):
-    prompt, response, group = map(int, shape.split("x"))
+    agent = shape == "agent"
+    prompt, response, group = (0, 0, AGENT_CALLS) if agent else map(int, shape.split("x"))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         subprocess.run([options.xrun, "init-model", str(folder / "model"), "--tokenizer",
                         options.tokenizer] + PRESETS[options.preset], check=True, capture_output=True)
         rows = folder / "rows.jsonl"
-        write_rows(rows, prompt, response, group, (4 if group == 2 else 2) * options.steps)
+        if agent:
+            write_calls(rows, 2 * options.steps)
+        else:
+            write_rows(rows, prompt, response, group, (4 if group == 2 else 2) * options.steps)
         ratios = []
         # Not counted: computes the log-probs of the reference, which later runs read.
         run(options, folder, rows, group, options.steps, "true", "first")
@@ -93,6 +109,7 @@ def measure(options, shape):
             ratios.append(plain["seconds"] / folded["seconds"])
     return {"benchmark": "fold", "shape": shape, "preset": options.preset,
             "tokens": round(folded["tokens"], 2), "flops": round(plain["flops"] / folded["flops"], 2),
+            "memory": round(folded["memory"] / plain["memory"], 2),
             "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
@@ -112,7 +129,7 @@ def main():
         row = measure(options, shape)
         print(json.dumps(row) if options.json else
               f"{shape:12} {row['preset']}: tokens {row['tokens']:.2f}x, FLOPs {row['flops']:.2f}x, step {row['ratio']:.2f}x "
-              f"({row['low']:.2f} to {row['high']:.2f})", flush=True)
+              f"({row['low']:.2f} to {row['high']:.2f}), memory {row['memory']:.2f}", flush=True)
 
 
 if __name__ == "__main__":
