@@ -141,7 +141,8 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
     for (int64_t row = (from - first) * heads; row < end; row += kTileRows) {
       const int64_t n = smaller(kTileRows, end - row);
       if (!gathered) find_keys(a.nodes, node, position, block);
-      const SeenKeys any = seen_by_any(c, block, a.nodes.window, row, row + n, heads);
+      const SeenKeys any =
+          seen_by_any(c.position, position, block.count, a.nodes.window, row, row + n, heads);
       if (any.low < any.high) {
         if (!gathered) {
           gather_transposed(block, a.k + at, stride, s.head_dim, keys);
@@ -263,7 +264,8 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
     KeyBlock block;
     find_keys(a.nodes, node, position, block);
     const int64_t begin = (from - first) * heads, end = (to - first) * heads;
-    const SeenKeys all = seen_by_any(c, block, a.nodes.window, begin, end, heads);
+    const SeenKeys all =
+        seen_by_any(c.position, position, block.count, a.nodes.window, begin, end, heads);
     if (all.low >= all.high) return;
     gather(block, a.k + at, stride, s.head_dim, b.keys);
     gather_transposed(block, a.k + at, stride, s.head_dim, b.keys_t);
@@ -274,7 +276,8 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
     }
     for (int64_t row = begin; row < end; row += kPanelRows) {
       const int64_t n = smaller(kPanelRows, end - row);
-      const SeenKeys any = seen_by_any(c, block, a.nodes.window, row, row + n, heads);
+      const SeenKeys any =
+          seen_by_any(c.position, position, block.count, a.nodes.window, row, row + n, heads);
       if (any.low < any.high) backward_panel(b, c, block, a.nodes.window, row, n, any, ones);
     }
     for (int64_t j = all.low; j < all.high; ++j) {

@@ -157,11 +157,11 @@ void gather(const KeyBlock& block, const T* x, int64_t stride, int64_t head_dim,
 }
 
 // The keys that some row of [from, to) sees, given the tokens' positions.
-XRUN_INLINE SeenKeys seen_by_any(const QueryChunk& c, const KeyBlock& block, int64_t window,
-                                 int64_t from, int64_t to, int64_t heads) {
+XRUN_INLINE SeenKeys seen_by_any(const int32_t* positions, int64_t block, int64_t count,
+                                 int64_t window, int64_t from, int64_t to, int64_t heads) {
   SeenKeys all{kKeyBlock, 0};
   for (int64_t token = from / heads; token <= (to - 1) / heads; ++token) {
-    const SeenKeys seen = seen_keys(c.position[token], block.position, block.count, window);
+    const SeenKeys seen = seen_keys(positions[token], block, count, window);
     if (seen.low >= seen.high) continue;
     all = {smaller(all.low, seen.low), greater(all.high, seen.high)};
   }

@@ -247,23 +247,32 @@ TEST_P(AttentionTest, ADecodedTokenHasTheBitsOfItsRowInAPack) {
       SCOPED_TRACE(n);
       Case<float> c({kHeads, kKvHeads, kHeadDim}, Pack({n}, {-1}, window));
       c.forward(*kernels_, 1000);
-      const int64_t tokens = kernels::cache_tokens(n), width = kernels::padded_head(kHeadDim);
-      std::vector<float> keys(kKvHeads * tokens * width, NAN), values = keys;
+      const int64_t width = kernels::padded_head(kHeadDim), size = kernels::kKeyBlock * width;
+      constexpr int64_t kGroup = kHeads / kKvHeads;
+      std::vector<float> y(kHeads * kHeadDim);
+      std::vector<float> scratch(kernels::cached_scratch(kGroup, kHeadDim), NAN);
+      const auto position = static_cast<int32_t>(n - 1);
       for (int64_t g = 0; g < kKvHeads; ++g) {
+        std::vector<float> keys((n + kernels::kKeyBlock) * width, NAN), values = keys;
+        std::vector<kernels::CachedBlock<float>> blocks;
         for (int64_t j = 0; j < n; ++j) {
+          const int64_t block = j / kernels::kKeyBlock, at = j % kernels::kKeyBlock;
+          if (at == 0) {
+            blocks.push_back({keys.data() + block * size, values.data() + block * size, j,
+                              std::min(kernels::kKeyBlock, n - j), 0, 1});
+          }
           for (int64_t i = 0; i < kHeadDim; ++i) {
-            const int64_t from = (j * kKvHeads + g) * kHeadDim + i, head = g * tokens * width;
-            keys[head + kernels::cached_key(j, width) + i * kernels::cache_stride(j, tokens)] =
-                c.k[from];
-            values[head + j * width + i] = c.v[from];
+            const int64_t from = (j * kKvHeads + g) * kHeadDim + i;
+            keys[block * size + i * kernels::kKeyBlock + at] = c.k[from];
+            values[block * size + at * width + i] = c.v[from];
           }
         }
+        const int64_t head = g * kGroup * kHeadDim;
+        kernels_->run(kernels::CachedAttention<float>{
+            c.q.data() + (n - 1) * kHeads * kHeadDim + head, y.data() + head, &position,
+            blocks.data(), scratch.data(), 1, static_cast<int64_t>(blocks.size()),
+            kHeads * kHeadDim, window, kGroup, kHeadDim, c.scale});
       }
-      std::vector<float> y(kHeads * kHeadDim);
-      std::vector<float> scratch(kernels::decode_scratch(kHeads / kKvHeads, kHeadDim), NAN);
-      kernels_->run(kernels::DecodeAttention<float>{
-          c.q.data() + (n - 1) * kHeads * kHeadDim, keys.data(), values.data(), y.data(),
-          scratch.data(), n, tokens, window, kHeads, kKvHeads, kHeadDim, c.scale});
       EXPECT_TRUE(std::equal(y.begin(), y.end(), c.out.end() - kHeads * kHeadDim));
     }
   }
