@@ -24,7 +24,7 @@ std::vector<RowOperation> forward_row_operations();
 std::vector<std::string> find_dependent_rows(const std::vector<RowOperation>& operations);
 
 // Returns the notice of the opening report, "" if no operation breaks the rule. The result is
-// remembered under $XRUN_CACHE/measured/rows/ (measured.h); a damaged file is measured again.
+// remembered under $XRUN_CACHE/measured/rows/ (measured_value.h); a damaged file is measured again.
 std::string dependent_rows_notice(
     const std::vector<RowOperation>& operations = forward_row_operations());
 
