@@ -110,7 +110,7 @@ std::vector<ConfigField> of_rows() {
       foreign({"chat_template", "chat_template_path"},
               of_data_set(text(
                   "template", "auto",
-                  "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of "
+                  "The chat template: \"auto\" is the tokenizer's own (or our marked variant of "
                   "it), else a file, a built-in name such as \"chatml\", or the name of one of the "
                   "tokenizer's templates."))),
       foreign({"dataset_name", "datasets"},

@@ -89,7 +89,7 @@ TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
 
 // Two blocks of the first answer and none of the second: their number alone says nothing.
 TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
-  const auto tagged = make_jinja_template(
+  const auto marked = make_jinja_template(
       "{% for m in messages %}<{{ m.role }}>"
       "{% if m.thought %}{% generation %}{{ m.thought }}!{% endgeneration %}|{% endif %}"
       "{% if m.role == 'assistant' and not m.silent %}"
@@ -103,7 +103,7 @@ TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
   int64_t straddlers = 0;
   EncodedRow row;
   row.streams[0] =
-      encode_conversation(messages, Json::object(), 3, {tokenizer(), *tagged}, straddlers);
+      encode_conversation(messages, Json::object(), 3, {tokenizer(), *marked}, straddlers);
   EXPECT_EQ(trained(row), "e;");
 }
 
