@@ -133,7 +133,8 @@ std::vector<ConfigField> of_rows() {
           of_data_set(text(
               "over_length", "raise",
               "A row longer than max_length is an error (raise), is dropped and counted (drop), "
-              "or is cut, keeping the prompt and the beginning of the response (cut; a prompt is never "
+              "or is cut, keeping the prompt and the beginning of the response (cut; a prompt is "
+              "never "
               "cut, so a row whose prompt alone is too long is dropped).",
               {"raise", "drop", "cut"}))),
       foreign({"assistant_only_loss", "completion_only_loss", "train_on_inputs", "train_on_input"},

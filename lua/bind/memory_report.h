@@ -34,8 +34,8 @@ void check_before_load(const RunModels& models);
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
 // rows: of every step, or of a sample if there are too many. Each optimizer's
 // moments count once they are there or if its weights have none. A reference's twin counts in the
-// reported plan if it is loaded or its column lacks a value that the steps will need, and in the check
-// only if it is loaded.
+// reported plan if it is loaded or its sidecar lacks a value that the steps will need, and in the
+// check only if it is loaded.
 class MemoryReport {
  public:
   // Makes a plan and resets the measurement. Throws Error as check_memory does.
