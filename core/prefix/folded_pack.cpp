@@ -150,9 +150,9 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
 }
 
 std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
-                               SharedRows policy) {
+                               SharedRows share) {
   std::vector<float> weights = batch.rows.weight;
-  if (policy == SharedRows::kBranchMean) {
+  if (share == SharedRows::kBranchMean) {
     std::vector<int32_t> root_samples = fold.samples;
     for (size_t n = 0; n < root_samples.size(); ++n) {
       if (fold.parent[n] >= 0) root_samples[n] = root_samples[at(fold.parent[n])];
@@ -161,7 +161,7 @@ std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
       const int32_t leaf = fold.leaf[at(batch.rows.segment[r])];
       weights[r] /= static_cast<float>(root_samples[at(leaf)]);
     }
-  } else if (policy == SharedRows::kOwnOnce) {
+  } else if (share == SharedRows::kOwnOnce) {
     std::vector<uint8_t> trained(fold.edge_target.size(), 0);
     for (size_t r = 0; r < weights.size(); ++r) {
       if (weights[r] <= 0) continue;

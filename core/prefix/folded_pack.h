@@ -65,8 +65,8 @@ enum class SharedRows {
                 // replay earlier turns as context
 };
 
-// Returns [R] the batch's weights of loss rows under a policy.
-std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows policy);
+// Returns [R] the batch's weights of loss rows, shared as `share` says.
+std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share);
 
 // The first position at which two segments differ: the reason why they share no more.
 struct PrefixBreak {
