@@ -149,8 +149,7 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
   return fold;
 }
 
-std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
-                               SharedRows share) {
+std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share) {
   std::vector<float> weights = batch.rows.weight;
   if (share == SharedRows::kBranchMean) {
     std::vector<int32_t> root_samples = fold.samples;

@@ -176,8 +176,8 @@ Sidecar& Reference::sidecar(const SidecarName& name) {
 
 const Sidecar* Reference::known_sidecar(const std::string& data_key, int64_t max_tokens) {
   const SidecarName name{data_key, canonical_tokens(max_tokens)};
-  const bool known =
-      sidecars_.contains(name) || Sidecar::exists(sidecar_root(), sidecar_key(data_key, max_tokens));
+  const bool known = sidecars_.contains(name) ||
+                     Sidecar::exists(sidecar_root(), sidecar_key(data_key, max_tokens));
   if (!known) return nullptr;
   const Sidecar& found = sidecar(name);
   return found.size() > 0 ? &found : nullptr;
@@ -204,11 +204,12 @@ void Reference::store(const NamedEntry& entry, const at::Tensor& value) {
 }
 
 std::vector<Reference::NamedEntry> Reference::entries_of(const SidecarName& sidecar,
-                                                          const PackedBatch& pack) {
+                                                         const PackedBatch& pack) {
   std::vector<NamedEntry> entries;
   for (int64_t s = 0; s < pack.segment_count(); ++s) {
     const auto at = static_cast<size_t>(s);
-    entries.push_back({sidecar, {pack.row_id[at], pack.side[at], stamp_of(pack.segment_tokens(s))}});
+    entries.push_back(
+        {sidecar, {pack.row_id[at], pack.side[at], stamp_of(pack.segment_tokens(s))}});
   }
   return entries;
 }
@@ -217,8 +218,8 @@ std::vector<Reference::NamedEntry> Reference::entries_of(const SidecarName& side
 // of its row where the data set has one with these tokens, else the segment's pair or sequence
 // alone.
 std::map<Reference::NamedEntry, at::Tensor> Reference::compute(const MicroBatch& micro,
-                                                                const NamedEntry& wanted,
-                                                                size_t segment, bool storable) {
+                                                               const NamedEntry& wanted,
+                                                               size_t segment, bool storable) {
   const BatchInfo& info = micro.info();
   PackedBatch pack;
   std::vector<NamedEntry> entries;
@@ -257,7 +258,7 @@ at::Tensor Reference::sidecar_values(const View& view) {
   for (const int64_t segment : view.rows().segments) {
     const auto s = static_cast<size_t>(segment);
     const NamedEntry entry{name,
-                            {pack.row_id[s], pack.side[s], stamp_of(pack.segment_tokens(segment))}};
+                           {pack.row_id[s], pack.side[s], stamp_of(pack.segment_tokens(segment))}};
     // A batch made by hand has no key, and a negative row id belongs to no data set.
     const bool storable = !name.data_key.empty() && entry.entry.row >= 0;
     auto known = fresh.find(entry);

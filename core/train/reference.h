@@ -106,7 +106,7 @@ class Reference : public LogprobSource {
   void store(const NamedEntry& entry, const at::Tensor& value);
   static std::vector<NamedEntry> entries_of(const SidecarName& sidecar, const PackedBatch& pack);
   std::map<NamedEntry, at::Tensor> compute(const MicroBatch& micro, const NamedEntry& wanted,
-                                            size_t segment, bool storable);
+                                           size_t segment, bool storable);
   void copy_waiting();
   void store_copied();
   void flush_sidecars();

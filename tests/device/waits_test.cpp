@@ -22,8 +22,8 @@ struct WaitsSince {
   DeviceWaits before = device_waits();
 };
 
-// The first step loads the weights, the second those of the reference, whose sidecar the third fills
-// and the next reads.
+// The first step loads the weights, the second those of the reference, whose sidecar the third
+// fills and the next reads.
 TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
   const Trained t = open(device_);
   t.step(0);
