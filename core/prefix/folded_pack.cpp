@@ -144,7 +144,7 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
   write_nodes(batch, trie, fold);
   write_slots(batch, trie, fold);
   write_edges(batch, fold);
-  fold.samples = std::move(trie.samples);
+  fold.segments = std::move(trie.lists);
   fold.leaf = std::move(trie.leaf);
   return fold;
 }
@@ -152,13 +152,13 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
 std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share) {
   std::vector<float> weights = batch.rows.weight;
   if (share == SharedRows::kBranchMean) {
-    std::vector<int32_t> root_samples = fold.samples;
-    for (size_t n = 0; n < root_samples.size(); ++n) {
-      if (fold.parent[n] >= 0) root_samples[n] = root_samples[at(fold.parent[n])];
+    std::vector<int32_t> root_segments = fold.segments;
+    for (size_t n = 0; n < root_segments.size(); ++n) {
+      if (fold.parent[n] >= 0) root_segments[n] = root_segments[at(fold.parent[n])];
     }
     for (size_t r = 0; r < weights.size(); ++r) {
       const int32_t leaf = fold.leaf[at(batch.rows.segment[r])];
-      weights[r] /= static_cast<float>(root_samples[at(leaf)]);
+      weights[r] /= static_cast<float>(root_segments[at(leaf)]);
     }
   } else if (share == SharedRows::kOwnOnce) {
     std::vector<uint8_t> trained(fold.edge_target.size(), 0);

@@ -31,10 +31,10 @@ struct FoldedPack {
 
   std::vector<int32_t> node_begin = {0};  // [N + 1] strictly increasing, 0 first and F last
   std::vector<int32_t> parent;            // [N] the node above, a lower number; -1: a root
-  std::vector<int32_t> samples;           // [N] number of segments through the node
+  std::vector<int32_t> segments;          // [N] number of segments through the node
   std::vector<int32_t> leaf;              // [S] node in which the segment ends
 
-  std::vector<int32_t> hidden;       // [H] slots whose hidden states predict, strictly increasing
+  std::vector<int32_t> hidden;       // [U] slots whose hidden states predict, strictly increasing
   std::vector<int32_t> edge_hidden;  // [E] index into hidden, ascending
   std::vector<int32_t> edge_target;  // [E] token id
   std::vector<int32_t> row_edge;     // [R] edge of each loss row

@@ -190,7 +190,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
     const auto begin = static_cast<size_t>(tree->node_begin[n]);
     const auto end = static_cast<size_t>(tree->node_begin[n + 1]);
     node.tokens = static_cast<int64_t>(end - begin);
-    node.samples = tree->samples[n];
+    node.segments = tree->segments[n];
     for (size_t t = begin; t < std::min(end, begin + kNodeText); ++t) {
       node.text += pieces.token(tree->tokens[t]).bytes;
     }

@@ -62,7 +62,7 @@ struct InspectedFold {
   FoldedPack tree;
   std::vector<int32_t> flat_of;  // the slot of each shown token, segments end to end
   struct Node {
-    int64_t tokens = 0, samples = 0;
+    int64_t tokens = 0, segments = 0;
     std::string text;               // its beginning
     std::vector<std::string> ends;  // the segments that end in it: "chosen pairs.jsonl:17"
   };

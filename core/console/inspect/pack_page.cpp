@@ -232,9 +232,9 @@ class PageWriter {
       for (const std::string& end : node.ends) ends += (ends.empty() ? "" : ", ") + end;
       add("<div class=\"node{}\" style=\"margin-left:{:.2f}%;width:{:.2f}%\" title=\"{}\">{}{} "
           "<span class=\"dim\">{}</span></div>\n",
-          node.samples > 1 ? " shared" : "", 100 * position[begin] / longest,
+          node.segments > 1 ? " shared" : "", 100 * position[begin] / longest,
           100 * static_cast<double>(node.tokens) / longest, escaped(ends), count_text(node.tokens),
-          node.samples > 1 ? fmt::format(" x{}", node.samples) : std::string(),
+          node.segments > 1 ? fmt::format(" x{}", node.segments) : std::string(),
           html_escape(node.text));
     }
     add("</details>\n");

@@ -30,7 +30,7 @@ struct PrefixTrie {
   std::vector<int32_t> end;      // [N] depth of the node's end: tokens from the root on; it begins
                                  // at the end of its parent, and no node is empty
   std::vector<int32_t> first;    // [N] lowest index of a list through the node
-  std::vector<int32_t> samples;  // [N] number of lists through the node
+  std::vector<int32_t> lists;    // [N] number of lists through the node
   std::vector<int32_t> leaf;     // [S] node in which a list ends; -1 for an empty list
 
   int32_t begin(size_t node) const {
