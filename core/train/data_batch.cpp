@@ -183,7 +183,7 @@ std::shared_ptr<Batch> mismatched_batch(const Batch& batch) {
     for (const int64_t i : pack) {
       const auto at = static_cast<size_t>(i);
       // Without row_id: nothing is looked up or cached for a sequence that no row has.
-      PackedBatch::Segment segment{.group_id = i, .sample_id = i};
+      PackedBatch::Segment segment{.group_id = i, .segment_id = i};
       segment.weight = halves[at].weight;
       segment.source = halves[at].source;
       out.append(segment, sequences.tokens[at].ids, sequences.tokens[at].trained);

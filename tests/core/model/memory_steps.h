@@ -52,7 +52,7 @@ inline PackedBatch pack_of(int64_t segments, int64_t first, bool pairs) {
       trained.push_back(t < kSegmentTokens / 2 ? 0 : 1);
     }
     PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = first + s;
+    segment.row_id = segment.segment_id = first + s;
     if (pairs) {
       segment.row_id = segment.pair_id = (first + s) / 2;
       segment.side = s % 2 == 0 ? 1 : -1;

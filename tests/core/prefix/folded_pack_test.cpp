@@ -21,7 +21,7 @@ PackedBatch pack_of(const std::vector<Ids>& segments, size_t prompt) {
     std::vector<uint8_t> trained(ids.size(), 0);
     for (size_t i = prompt; i < ids.size(); ++i) trained[i] = 1;
     PackedBatch::Segment segment;
-    segment.sample_id = batch.segment_count();
+    segment.segment_id = batch.segment_count();
     batch.append(segment, ids, trained);
   }
   batch.validate(1 << 30);

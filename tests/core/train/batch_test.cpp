@@ -85,7 +85,7 @@ std::vector<PackedBatch> uneven_packs() {
   for (PackedBatch& pack : packs) {
     for (const uint8_t trained : {uint8_t{1}, uint8_t{0}}) {
       PackedBatch::Segment segment;
-      segment.row_id = segment.sample_id = sample++;
+      segment.row_id = segment.segment_id = sample++;
       pack.append(segment, {1, 2, 3}, {0, trained, trained});
     }
   }
@@ -139,7 +139,7 @@ TEST(Batch, OneTrainedTokenPerSequenceReadsTheSameEitherWay) {
   PackedBatch pack;
   for (int64_t i = 0; i < 2; ++i) {
     PackedBatch::Segment segment;
-    segment.sample_id = i;
+    segment.segment_id = i;
     pack.append(segment, {1, 2}, {0, 1});
   }
   BatchInfo info;
@@ -185,9 +185,9 @@ TEST(View, SumMeanAndSpreadFitEachOther) {
 TEST(View, ASegmentWithoutTrainedTokensSumsToZero) {
   PackedBatch pack;
   PackedBatch::Segment segment;
-  segment.sample_id = 0;
+  segment.segment_id = 0;
   pack.append(segment, {1, 2, 3}, {0, 0, 0});
-  segment.sample_id = 1;
+  segment.segment_id = 1;
   pack.append(segment, {1, 2, 3}, {0, 1, 1});
   BatchInfo info;
   info.unit = Unit::kToken;

@@ -40,7 +40,7 @@ std::shared_ptr<Batch> batch_of(const std::vector<TinySequence>& sequences,
     PackedBatch& pack = packed.emplace_back();
     for (const size_t i : indices) {
       PackedBatch::Segment segment;
-      segment.row_id = segment.sample_id = static_cast<int64_t>(i);
+      segment.row_id = segment.segment_id = static_cast<int64_t>(i);
       segment.group_id = sequences[i].group;
       segment.weight = sequences[i].weight;
       pack.append(segment, sequences[i].ids, std::vector<uint8_t>(sequences[i].ids.size(), 1));
@@ -138,9 +138,9 @@ class ChunkStep : public StepTest {
   static PackedBatch pack() {
     PackedBatch out;
     PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = segment.group_id = 0;
+    segment.row_id = segment.segment_id = segment.group_id = 0;
     out.append(segment, {1, 2, 3, 4, 5}, {0, 1, 1, 1, 1});
-    segment.row_id = segment.sample_id = segment.group_id = 1;
+    segment.row_id = segment.segment_id = segment.group_id = 1;
     segment.weight = 0.5;
     out.append(segment, {9, 8, 7, 6}, {0, 1, 1, 1});
     out.chunk = {4, 0, 0, -1, 2, 2, 2};
