@@ -24,7 +24,7 @@ struct FoldSettings {
   int64_t max_tokens = 0;         // a pack of more is folded by kAuto whatever it saves; 0: unknown
   SharedRows rows = SharedRows::kPerSample;  // the weights of loss rows that segments share
   // The class of a sequence's rotary frequencies by its length; none: all are equal.
-  std::function<int64_t(int64_t length)> length_class = {};
+  std::function<int64_t(int64_t length)> frequency_class = {};
 
   bool folds() const { return mode != FoldMode::kNever; }
 };
@@ -34,9 +34,9 @@ PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings);
 
 // Returns the folded pack, nullopt where it is not folded: never, nothing is shared, or kAuto and a
 // ratio below min_ratio for a pack that fits as it is.
-//   segment_key  as FoldOptions::segment_key
+//   frequency_classes  as FoldOptions::frequency_classes
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
-                                             const std::vector<int64_t>& segment_key = {});
+                                             const std::vector<int64_t>& frequency_classes = {});
 
 // Sets the weights of the batch's loss rows by settings.rows. The tree of all shared prefixes
 // decides, folded or not, so that a result does not depend on what is computed once.

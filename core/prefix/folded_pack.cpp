@@ -23,7 +23,7 @@ PrefixTrie trie_of(const PackedBatch& batch, const FoldOptions& options) {
     lengths.push_back(batch.cu_seqlens[at(s) + 1] - begin);
     segments.emplace_back(batch.tokens.data() + begin, at(lengths.back()));
   }
-  return prefix_trie(lengths, sort_lists(segments, options.segment_key), options.min_run);
+  return prefix_trie(lengths, sort_lists(segments, options.frequency_classes), options.min_run);
 }
 
 // The end of each node's subtree, in tokens.

@@ -12,10 +12,9 @@ namespace xrun {
 
 struct FoldOptions {
   int64_t min_run = 64;  // tokens of the shortest run that is shared; 1: every shared prefix
-  // [S] A number for everything beside tokens and positions that changes the hidden states of a
-  // segment: the frequency class of its RoPE, an adapter, a replayed expert route. Segments share
-  // only where it is equal. Empty: all are equal.
-  std::vector<int64_t> segment_key = {};
+  // [S] The class of each segment's rotary frequencies, on which its hidden states depend. Segments
+  // share only where it is equal. Empty: all are equal.
+  std::vector<int64_t> frequency_classes = {};
 };
 
 // T tokens in S segments with R loss rows, folded into F tokens in N nodes. A node is a run of
@@ -53,7 +52,7 @@ struct FoldedPack {
 
 // Returns the tree with the fewest tokens whose shared runs have at least min_run tokens
 // (prefix_trie). The weights of loss rows play no part. Requires a valid batch; throws Error for a
-// segment_key of another length and a min_run below 1.
+// frequency_classes of another length and a min_run below 1.
 FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options = {});
 
 // The share of a loss row in an edge that several segments have.

@@ -29,7 +29,8 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
     const DataHandle& data = *source.data;
     InspectedSource from{data.set, *data.policy->tokenizer(), recipe, data.name, step,
                          end,      loop.max_tokens,           pairs,  loop.fold};
-    from.segment_key = [config = read_model_config(data.policy->dir())](const PackedBatch& pack) {
+    from.frequency_classes = [config =
+                                  read_model_config(data.policy->dir())](const PackedBatch& pack) {
       return frequency_classes(pack, config);
     };
     sets.push_back(inspect_step(from, source.plan, step - loop.first_step, rows));

@@ -176,8 +176,9 @@ std::string end_name(const InspectedSource& source, const PackedBatch& pack, siz
 std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const PackedBatch& pack,
                                             const std::vector<InspectedSegment*>& shown,
                                             TokenPieces& pieces) {
-  const auto key = source.segment_key ? source.segment_key(pack) : std::vector<int64_t>();
-  std::optional<FoldedPack> tree = fold_where_it_pays(pack, source.fold, key);
+  const auto classes =
+      source.frequency_classes ? source.frequency_classes(pack) : std::vector<int64_t>();
+  std::optional<FoldedPack> tree = fold_where_it_pays(pack, source.fold, classes);
   if (!tree) return std::nullopt;
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {

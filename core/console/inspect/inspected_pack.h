@@ -104,8 +104,8 @@ struct InspectedSource {
   int64_t step = 0, steps = 0, max_tokens = 0;
   int64_t first_pair = 0;  // pairs of earlier sets of the step
   FoldSettings fold = {};
-  // Segments of a pack that may share tokens, as FoldOptions::segment_key; empty: all.
-  std::function<std::vector<int64_t>(const PackedBatch&)> segment_key = {};
+  // Segments of a pack that may share tokens, as FoldOptions::frequency_classes; empty: all.
+  std::function<std::vector<int64_t>(const PackedBatch&)> frequency_classes = {};
 };
 
 // Returns the values of the packs that `set` made of `units`. `rows` limits the units shown to the

@@ -28,7 +28,7 @@ class FoldedSizes {
         lists.push_back(list);
         lengths_.push_back(std::ssize(list));
         unit_of_.push_back(u);
-        if (limits.length_class) keys.push_back(limits.length_class(lengths_.back()));
+        if (limits.frequency_class) keys.push_back(limits.frequency_class(lengths_.back()));
       }
     }
     sorted_ = sort_lists(lists, keys);

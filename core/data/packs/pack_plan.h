@@ -19,7 +19,7 @@ struct PackLimits {
   int64_t fold_min = 64;   // tokens of the shortest shared run (prefix_trie)
   // Segments share only if this number for their lengths is equal: the frequency class of RoPE.
   // None: all lengths are equal.
-  std::function<int64_t(int64_t length)> length_class = {};
+  std::function<int64_t(int64_t length)> frequency_class = {};
 };
 
 // The token lists of a unit's segments; a pair has two.

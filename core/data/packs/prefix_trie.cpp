@@ -216,7 +216,8 @@ int64_t common_prefix(TokenList a, TokenList b) {
 
 SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t> keys) {
   XRUN_CHECK(keys.empty() || keys.size() == lists.size(),
-             "folding: segment_key has {} entries for {} segments", keys.size(), lists.size());
+             "folding: frequency_classes has {} entries for {} segments", keys.size(),
+             lists.size());
   constexpr size_t kMost = std::numeric_limits<int32_t>::max();
   size_t tokens = 0;
   for (const TokenList list : lists) {

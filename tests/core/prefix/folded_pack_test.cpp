@@ -127,15 +127,17 @@ TEST(FoldedPack, SiblingsThatBeginAlikeHaveOneEdge) {
 
 TEST(FoldedPack, SegmentsOfDifferentKeysShareNothing) {
   const PackedBatch batch = pack_of({{1, 2, 3}, {1, 2, 4}, {1, 2, 5}}, 1);
-  const FoldedPack fold = checked_fold(batch, {.min_run = 1, .segment_key = {4, 9, 4}});
+  const FoldedPack fold = checked_fold(batch, {.min_run = 1, .frequency_classes = {4, 9, 4}});
   EXPECT_EQ(fold.tokens, (Ids{1, 2, 3, 5, 1, 2, 4}));
   EXPECT_EQ(fold.parent, (Ids{-1, 0, 0, -1}));
 }
 
 TEST(FoldedPack, NamesBadOptions) {
   const PackedBatch batch = pack_of({{1, 2}}, 1);
-  EXPECT_EQ(error_of([&] { fold_pack(batch, {.segment_key = {1, 2}}); }),
-            "folding: segment_key has 2 entries for 1 segments");
+  EXPECT_EQ(error_of([&] {
+              fold_pack(batch, {.frequency_classes = {1, 2}});
+            }),
+            "folding: frequency_classes has 2 entries for 1 segments");
   EXPECT_EQ(error_of([&] { fold_pack(batch, {.min_run = 0}); }),
             "folding: min_run is 0, wanted at least 1");
 }

@@ -99,7 +99,7 @@ TEST(FoldedPacks, SegmentsOfDifferentLengthClassesShareNothing) {
   units.ids.push_back({sequence(1, 100, 10), sequence(1, 100, 11)});
   PackLimits by_length = limits(400, 64);
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 121);
-  by_length.length_class = [](int64_t length) { return length; };
+  by_length.frequency_class = [](int64_t length) { return length; };
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 221);
 }
 
