@@ -7,7 +7,7 @@ namespace xrun {
 PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings) {
   PackLimits limits(max_tokens);
   limits.fold = settings.folds();
-  limits.fold_min = settings.min_run;
+  limits.min_run = settings.min_run;
   limits.frequency_class = settings.frequency_class;
   return limits;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/data/packs/pack_plan.h"
 #include "core/prefix/folded_pack.h"
 
@@ -14,12 +15,12 @@ namespace xrun {
 enum class FoldMode { kNever, kAuto, kAlways };
 
 // The saving from which kAuto folds: below it the tree's bookkeeping and its shorter runs of
-// attention take the time that fewer tokens save (docs/numbers.md, the fold gate).
+// attention take the time that fewer tokens save.
 constexpr double kFoldRatio = 1.05;
 
 struct FoldSettings {
   FoldMode mode = FoldMode::kNever;
-  int64_t min_run = 64;           // tokens of the shortest run that is shared
+  int64_t min_run = kFoldMin;     // tokens of the shortest run that is shared
   double min_ratio = kFoldRatio;  // of kAuto: tokens of a pack for each computed one
   int64_t max_tokens = 0;         // a pack of more is folded by kAuto whatever it saves; 0: unknown
   SharedRows rows = SharedRows::kPerSample;  // the weights of loss rows that segments share

@@ -6,12 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/data/packs/packed_batch.h"
 
 namespace xrun {
 
 struct FoldOptions {
-  int64_t min_run = 64;  // tokens of the shortest run that is shared; 1: every shared prefix
+  int64_t min_run = kFoldMin;  // tokens of the shortest run that is shared; 1: every shared prefix
   // [S] The class of each segment's rotary frequencies, on which its hidden states depend. Segments
   // share only where it is equal. Empty: all are equal.
   std::vector<int64_t> frequency_classes = {};

@@ -88,7 +88,7 @@ void check_plan(const std::vector<std::vector<int32_t>>& segments, int64_t min_r
   for (const std::vector<int32_t>& ids : segments) units.push_back({ids});
   PackLimits limits(40);
   limits.fold = true;
-  limits.fold_min = min_run;
+  limits.min_run = min_run;
   std::vector<int> seen(units.size(), 0);
   for (const std::vector<int64_t>& pack : plan_folded_packs(units, limits)) {
     std::vector<UnitTokens> chosen;

@@ -53,12 +53,12 @@ class FoldedSizes {
       sorted.order.push_back(static_cast<int32_t>(i));
       sorted.shared.push_back(i == 0 ? 0 : shared(positions[i - 1], positions[i]));
     }
-    return prefix_trie(lengths, sorted, limits_.fold_min).tokens();
+    return prefix_trie(lengths, sorted, limits_.min_run).tokens();
   }
 
   // Clusters of units whose segments meet in a tree of the whole step, each in the order of tokens.
   Items clusters() const {
-    const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.fold_min);
+    const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.min_run);
     std::vector<int32_t> root(trie.parent.size());
     for (size_t n = 0; n < root.size(); ++n) {
       root[n] = trie.parent[n] < 0 ? static_cast<int32_t>(n)
@@ -110,7 +110,7 @@ class FoldedSizes {
     int32_t least = std::numeric_limits<int32_t>::max();
     for (int32_t n = from + 1; n <= to; ++n) {
       least = std::min(least, sorted_.shared[static_cast<size_t>(n)]);
-      if (least < limits_.fold_min) return 0;
+      if (least < limits_.min_run) return 0;
     }
     return least;
   }

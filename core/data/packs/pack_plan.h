@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/data/packs/prefix_trie.h"
 
 namespace xrun {
@@ -16,7 +17,7 @@ struct PackLimits {
 
   int64_t max_tokens;      // of a pack; with fold the computed ones
   bool fold = false;       // shared prefixes count once
-  int64_t fold_min = 64;   // tokens of the shortest shared run (prefix_trie)
+  int64_t min_run = kFoldMin;  // tokens of the shortest shared run (prefix_trie)
   // Segments share only if this number for their lengths is equal: the frequency class of RoPE.
   // None: all lengths are equal.
   std::function<int64_t(int64_t length)> frequency_class = {};
