@@ -44,6 +44,9 @@ std::string_view trimmed(std::string_view text);
 // no quotes is returned unchanged.
 std::string shell_word(std::string_view text);
 
+// Appends an item to a list that a message shows: "a", then "a, b".
+void add_item(std::string& list, std::string_view item, std::string_view separator = ", ");
+
 // ---- did you mean
 
 // Returns the Damerau-Levenshtein distance (adjacent swaps count 1), in bytes.

@@ -134,7 +134,7 @@ std::string literal_origin(const RecipeText& recipe, const Literal& literal) {
 
 std::string join_path(const std::vector<std::string>& parts) {
   std::string path;
-  for (const std::string& key : parts) path += (path.empty() ? "" : ".") + key;
+  for (const std::string& key : parts) add_item(path, key, ".");
   return path;
 }
 

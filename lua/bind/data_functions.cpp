@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
 
@@ -121,8 +122,8 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
 void check_numbers(const SourceFunctions& functions, const char* option, size_t sources) {
   if (functions.of.empty()) return;
   const int64_t last = functions.of.rbegin()->first;
-  XRUN_CHECK(last <= static_cast<int64_t>(sources), "{}[{}]: data has {} source{}", option, last,
-             sources, sources == 1 ? "" : "s");
+  XRUN_CHECK(last <= static_cast<int64_t>(sources), "{}[{}]: data has {}", option, last,
+             counted(static_cast<int64_t>(sources), "source"));
 }
 
 }  // namespace

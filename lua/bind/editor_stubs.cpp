@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/config/lua_source.h"
 #include "lua/bind/api_text.h"
@@ -125,7 +126,7 @@ class Stubs {
   static std::string function(const DocEntry& entry) {
     std::string out = fmt::format("\n---{}\n", entry.doc), names;
     for (const LuaParameter& one : entry.parameters) {
-      names += (names.empty() ? "" : ", ") + one.name;
+      add_item(names, one.name);
       out += fmt::format("---@param {}{} {}{}\n", one.name, one.optional ? "?" : "", one.type,
                          one.type != "table" || one.keys.empty()
                              ? ""

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
@@ -79,10 +80,10 @@ std::string batch_text(PausedRun& paused) {
                    std::to_string(trained[s]), shown_text(micro->row_name(pack.row_id[s]))});
       }
     }
-    text += fmt::format("{}step {}: {} sequences, {} tokens, {} pack{}\n", text.empty() ? "" : "\n",
-                        batch->step(), batch->size(), batch->token_count(), batch->micros().size(),
-                        batch->micros().size() == 1 ? "" : "s") +
-            table.text(paused.session().console->traits().width);
+    const std::string heading =
+        fmt::format("step {}: {} sequences, {} tokens, {}\n", batch->step(), batch->size(),
+                    batch->token_count(), counted(std::ssize(batch->micros()), "pack"));
+    add_item(text, heading + table.text(paused.session().console->traits().width), "\n");
   }
   return text;
 }

@@ -236,9 +236,9 @@ std::string gradcheck_text(const std::vector<CheckedRow>& units, const LogprobCh
       units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
                                      : "no row's loss depends on its log-probs"
                     : fmt::format(
-                          "{} of {} row{} agree with finite differences; the largest "
-                          "relative error is {:.1e}, at {}",
-                          std::ssize(units) - wrong, units.size(), units.size() == 1 ? "" : "s",
+                          "{} of {} agree with finite differences; the largest relative error is "
+                          "{:.1e}, at {}",
+                          std::ssize(units) - wrong, counted(std::ssize(units), "row"),
                           plain_nan(units.front().unit.error), units.front().name);
   if (all.without > 0) {
     text +=

@@ -160,7 +160,7 @@ std::string Prompt::show_results(int first) {
   std::string text;
   for (int i = first; i <= lua_gettop(L); ++i) {
     const int width = console_->traits().width;
-    text += (text.empty() ? "" : "\n") + value_text(L, i, {.width = width});
+    add_item(text, value_text(L, i, {.width = width}), "\n");
   }
   if (lua_gettop(L) >= first && !lua_isnil(L, first)) {
     environment_.own.push(L);

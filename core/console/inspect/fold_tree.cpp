@@ -44,7 +44,7 @@ class TreeWriter {
     std::string line = indent + (last ? "└─ " : "├─ ") + counted(node.tokens, "token");
     if (node.segments > 1) line += fmt::format(" x{}", node.segments);
     std::string ends;
-    for (const std::string& end : node.ends) ends += (ends.empty() ? "" : ", ") + end;
+    for (const std::string& end : node.ends) add_item(ends, end);
     line += ends.empty() ? ": " + node.text : fmt::format(" ({}): {}", ends, node.text);
     lines_.push_back(cut_to_width(line, width_));
     const std::vector<size_t>& below = children_[n];

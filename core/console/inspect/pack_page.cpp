@@ -189,7 +189,7 @@ class PageWriter {
     for (const SourceLedger& source : step.ledger.sources) {
       std::string dropped;
       for (const auto& [reason, rows] : source.dropped) {
-        dropped += fmt::format("{}{} {}", dropped.empty() ? "" : ", ", count_text(rows), reason);
+        add_item(dropped, fmt::format("{} {}", count_text(rows), reason));
       }
       add("<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>"
           "<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
@@ -229,7 +229,7 @@ class PageWriter {
       const InspectedFold::Node& node = fold.nodes[n];
       const auto begin = static_cast<size_t>(fold.tree.node_begin[n]);
       std::string ends;
-      for (const std::string& end : node.ends) ends += (ends.empty() ? "" : ", ") + end;
+      for (const std::string& end : node.ends) add_item(ends, end);
       add("<div class=\"node{}\" style=\"margin-left:{:.2f}%;width:{:.2f}%\" title=\"{}\">{}{} "
           "<span class=\"dim\">{}</span></div>\n",
           node.segments > 1 ? " shared" : "", 100 * position[begin] / longest,

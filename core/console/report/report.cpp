@@ -103,7 +103,7 @@ std::string run_state_text(const RunFiles& run) {
   }
   const Json* resumes = run.record.find("resumes");
   if (resumes != nullptr && resumes->size() > 0) {
-    text += fmt::format(", resumed {} time{}", resumes->size(), resumes->size() == 1 ? "" : "s");
+    text += ", resumed " + counted(static_cast<int64_t>(resumes->size()), "time");
   }
   if (is_interactive(run.record)) text += ", a prompt was opened (see log.txt)";
   return text;

@@ -81,7 +81,7 @@ struct Chart {
 std::string join(std::initializer_list<std::string> words) {
   std::string out;
   for (const std::string& word : words) {
-    if (!word.empty()) out += (out.empty() ? "" : " ") + word;
+    if (!word.empty()) add_item(out, word, " ");
   }
   return out;
 }

@@ -238,7 +238,7 @@ std::string RowFields::likely_fields(const std::vector<std::string>& columns) co
   std::vector<std::string> known = columns;
   for (const auto& [theirs, ours] : kOtherNames) {
     if (!contains(columns, theirs) || !contains(ours_, ours) || contains(known, ours)) continue;
-    text += fmt::format("{}{} = \"{}\"", text.empty() ? "" : ", ", ours, theirs);
+    add_item(text, fmt::format("{} = \"{}\"", ours, theirs));
     known.emplace_back(ours);
   }
   const std::vector<RowFormat>& formats = known_row_formats();

@@ -80,7 +80,7 @@ class SafetensorsEntryParser {
     std::string known;
     for (const SafetensorsDtype& d : kDtypes) {
       if (value.as_string() == d.name) return d.dtype;
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", d.name);
+      add_item(known, d.name);
     }
     throw Error(
         fmt::format("{}: tensor '{}' has the dtype {}, which is not supported; supported: {}",

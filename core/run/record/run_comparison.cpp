@@ -48,7 +48,7 @@ std::string file_digests(const Json& key) {
   std::string out;
   if (files == nullptr || !files->is_array()) return out;
   for (const Json& file : files->as_array()) {
-    out += (out.empty() ? "" : " ") + value_of(file.find("xxh3"));
+    add_item(out, value_of(file.find("xxh3")), " ");
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -87,7 +88,7 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
   std::string roles;
   for (size_t m = 0; m < list.size(); ++m) {
     const std::string& role = message_role(list[m]);
-    if (!roles.ends_with(role)) roles += (roles.empty() ? "" : ", ") + role;
+    if (!roles.ends_with(role)) add_item(roles, role);
     const std::optional<uint32_t> end =
         list.size() > kMaxMessages && m + 1 < list.size()
             ? std::nullopt

@@ -159,7 +159,7 @@ std::string marked_name(std::string_view family) { return fmt::format("tagged:{}
 std::string joined_names() {
   std::string out;
   for (const std::string& name : builtin_template_names()) {
-    out += (out.empty() ? "" : ", ") + name;
+    add_item(out, name);
   }
   return out;
 }
@@ -258,7 +258,7 @@ ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std
 std::string quoted_names(const NamedTexts& templates) {
   std::string out;
   for (const auto& [name, text] : templates) {
-    out += fmt::format("{}\"{}\"", out.empty() ? "" : ", ", name);
+    add_item(out, fmt::format("\"{}\"", name));
   }
   return out;
 }

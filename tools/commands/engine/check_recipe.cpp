@@ -48,7 +48,7 @@ std::string losses_text(const SourceLedger& source) {
   if (source.dropped_total() > 0) {
     std::string reasons;
     for (const auto& [reason, count] : source.dropped) {
-      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count_text(count));
+      add_item(reasons, fmt::format("{} {}", reason, count_text(count)));
     }
     parts.push_back(fmt::format("{} dropped ({})", count_text(source.dropped_total()), reasons));
   }
@@ -58,7 +58,7 @@ std::string losses_text(const SourceLedger& source) {
   }
   if (source.repaired > 0) parts.push_back(fmt::format("{} repaired", count_text(source.repaired)));
   std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
+  for (const std::string& part : parts) add_item(out, part);
   return out;
 }
 
@@ -198,7 +198,7 @@ std::vector<Finding> template_findings(Preview& preview) {
     const Json* chosen = laws == nullptr || !laws->is_object() ? nullptr : laws->find(law);
     const bool disabled = chosen != nullptr && chosen->is_bool() && !chosen->as_bool();
     std::string& list = disabled ? off : held;
-    list += (list.empty() ? "" : ", ") + law;
+    add_item(list, law);
   }
   const LoopPause* pause = preview.pause();
   const bool has_template =

@@ -44,8 +44,8 @@ Finding processor_finding(const Json& environment) {
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   Finding finding{
       Verdict::kOk, "processor",
-      fmt::format("{}, {} thread{}, {} kernels", cpu == nullptr ? "unknown name" : cpu->as_string(),
-                  threads, threads == 1 ? "" : "s", kernels)};
+      fmt::format("{}, {}, {} kernels", cpu == nullptr ? "unknown name" : cpu->as_string(),
+                  counted(threads, "thread"), kernels)};
   if (std::getenv("XRUN_CPU") != nullptr) {
     finding.verdict = Verdict::kNote;
     finding.text += " (XRUN_CPU is set)";

@@ -40,7 +40,7 @@ std::string meant(const std::string& name) {
   const std::vector<std::string> names = known_names();
   std::string found;
   for (const std::string& full : names) {
-    if (last_part(full) == name) found += (found.empty() ? "" : ", ") + full;
+    if (last_part(full) == name) add_item(found, full);
   }
   if (!found.empty()) return found;
   found = nearest_name(name, names);
