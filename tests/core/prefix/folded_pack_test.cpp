@@ -7,7 +7,7 @@
 
 #include "core/base/philox.h"
 #include "core/data/packs/prefix_trie.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::folded_pack_test {
 namespace {

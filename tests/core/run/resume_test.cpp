@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::resume_test {
 namespace {

@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 #include "core/run/run.h"
 #include "core/run/state_copy.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::take_back_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::data_files_test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/base/philox.h"
 #include "core/data/packs/pack.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::pack_plan_test {
 namespace {
