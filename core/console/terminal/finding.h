@@ -20,7 +20,7 @@ struct Finding {
   Verdict verdict = Verdict::kOk;
   std::string subject;  // a word or two: "memory"
   std::string text;
-  std::string remedy = {};    // "" if nothing is to be done
+  std::string remedy = {};    // the fix; "" if nothing is to be done
   std::string location = {};  // "dpo.lua:24", or ""
   bool needed = true;         // false: everything else works without it
 };

@@ -157,7 +157,7 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   if (finding.remedy.empty() && !report.source_line.empty()) {
-    finding.remedy = "look at: " + std::string(trimmed(report.source_line));
+    finding.remedy = "see: " + std::string(trimmed(report.source_line));
   }
   return finding;
 }
