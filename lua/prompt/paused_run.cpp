@@ -35,10 +35,10 @@ MetricTable table_of(const Json& line) {
 
 }  // namespace
 
-PausedRun::PausedRun(PauseHooks& hooks) : hooks_(hooks) { hooks_.take_charge(); }
+PausedRun::PausedRun(PauseHooks& hooks) : hooks_(hooks) { hooks_.attach_prompt(); }
 
 PausedRun::~PausedRun() {
-  hooks_.leave_charge();
+  hooks_.detach_prompt();
   if (session().run != nullptr) session().run->quiet = false;
 }
 

@@ -150,6 +150,6 @@ Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 // special ones underlined, the template's own text in italics; the sides of a pair are beside each
 // other below their shared prefix. Hovering shows a token's id, position, weight, origin and
 // log-probs.
-std::string pack_page(const std::vector<InspectedStep>& sets);
+std::string pack_page(const std::vector<InspectedStep>& steps);
 
 }  // namespace xrun

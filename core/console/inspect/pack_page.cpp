@@ -62,11 +62,11 @@ function show(token) {
   if (values[4] && values[5])
     text += "\n" + "difference".padEnd(11) + (values[4] - values[5]).toFixed(4);
   box.textContent = text;
-  const place = token.getBoundingClientRect();
-  const left = Math.min(place.left, innerWidth - box.offsetWidth - 12);
+  const box_of_token = token.getBoundingClientRect();
+  const left = Math.min(box_of_token.left, innerWidth - box.offsetWidth - 12);
   box.style.left = Math.max(4, left + scrollX) + "px";
-  const below = place.bottom + box.offsetHeight + 8 < innerHeight;
-  box.style.top = scrollY + (below ? place.bottom + 4 : place.top - box.offsetHeight - 4) + "px";
+  const below = box_of_token.bottom + box.offsetHeight + 8 < innerHeight;
+  box.style.top = scrollY + (below ? box_of_token.bottom + 4 : box_of_token.top - box.offsetHeight - 4) + "px";
 }
 document.addEventListener("mouseover", event => show(event.target.closest(".t")));
 document.addEventListener("keydown", event => { if (event.key === "Escape") show(null); });
@@ -95,7 +95,7 @@ function search() {
       }
     }
   }
-  found.textContent = wanted ? count + (count === 1 ? " place" : " places") : "";
+  found.textContent = wanted ? count + (count === 1 ? " match" : " matches") : "";
 }
 function next() {
   if (hits.length === 0) return;
@@ -131,10 +131,10 @@ bool ends_line(const InspectedToken& token) { return token.bytes.find('\n') != s
 
 class PageWriter {
  public:
-  std::string write(const std::vector<InspectedStep>& sets) {
-    top(sets);
-    for (const InspectedStep& step : sets) {
-      set_head(step);
+  std::string write(const std::vector<InspectedStep>& steps) {
+    top(steps);
+    for (const InspectedStep& step : steps) {
+      step_head(step);
       for (const InspectedPack& pack : step.packs) this->pack(step, pack);
     }
     add("<div id=\"box\" class=\"mono\" role=\"tooltip\" hidden></div>\n");
@@ -147,9 +147,9 @@ class PageWriter {
     fmt::format_to(std::back_inserter(out_), text, std::forward<Values>(values)...);
   }
 
-  void top(const std::vector<InspectedStep>& sets) {
-    add("<h1>{}, step {}</h1>\n", escaped(sets.empty() ? "" : sets[0].recipe),
-        sets.empty() ? 0 : sets[0].step);
+  void top(const std::vector<InspectedStep>& steps) {
+    add("<h1>{}, step {}</h1>\n", escaped(steps.empty() ? "" : steps[0].recipe),
+        steps.empty() ? 0 : steps[0].step);
     add("<div class=\"bar\"><input id=\"find\" type=\"search\" placeholder=\"search tokens\" "
         "aria-label=\"search tokens\"> <span id=\"found\" class=\"dim\"></span> "
         "<button id=\"open\">open all</button> <button id=\"close\">close all</button></div>\n");
@@ -157,7 +157,7 @@ class PageWriter {
     for (int i = 0; i < kWeightSteps; ++i) {
       const WeightStep step = static_cast<WeightStep>(i);
       const bool seen = any_token(
-          sets, [&](const InspectedToken& token) { return weight_step(token.weight) == step; });
+          steps, [&](const InspectedToken& token) { return weight_step(token.weight) == step; });
       if (!seen) continue;
       add("<span class=\"w{}\">{}{}</span> ", i, i == 0 ? "" : "weight ", weight_color(step).name);
     }
@@ -165,8 +165,8 @@ class PageWriter {
   }
 
   template <typename Which>
-  static bool any_token(const std::vector<InspectedStep>& sets, const Which& which) {
-    for (const InspectedStep& step : sets) {
+  static bool any_token(const std::vector<InspectedStep>& steps, const Which& which) {
+    for (const InspectedStep& step : steps) {
       for (const InspectedPack& pack : step.packs) {
         for (const InspectedSegment& segment : pack.segments) {
           if (std::any_of(segment.tokens.begin(), segment.tokens.end(), which)) return true;
@@ -176,7 +176,7 @@ class PageWriter {
     return false;
   }
 
-  void set_head(const InspectedStep& step) {
+  void step_head(const InspectedStep& step) {
     add("<h2>{}</h2>\n<p>step {}{}, {} in {}; {} of {} tokens trained</p>\n", escaped(step.data),
         step.step, step.steps > 0 ? " of " + count_text(step.steps) : std::string(),
         counted(step.units, step.unit_name), counted(step.pack_count, "pack"),
@@ -306,13 +306,14 @@ class PageWriter {
 
 }  // namespace
 
-std::string pack_page(const std::vector<InspectedStep>& sets) {
+std::string pack_page(const std::vector<InspectedStep>& steps) {
   HtmlPage page;
-  page.title = sets.empty() ? "xrun inspect"
-                            : fmt::format("{} step {}", shown_text(sets[0].recipe), sets[0].step);
+  page.title = steps.empty()
+                   ? "xrun inspect"
+                   : fmt::format("{} step {}", shown_text(steps[0].recipe), steps[0].step);
   page.style = std::string(kPackPageStyle) + weight_sheet();
   page.script = kPackPageScript;
-  page.body = PageWriter().write(sets);
+  page.body = PageWriter().write(steps);
   return html_page(page);
 }
 

@@ -149,18 +149,18 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
   }
 }
 
-struct Plan {
+struct PackedItems {
   Items packs;
   int64_t tokens = 0;  // of all packs
 };
 
 // Packs of items that fit alone.
-Plan place(const FoldedSizes& sizes, Items items, int64_t capacity) {
+PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
   for (std::vector<int64_t>& item : items) std::sort(item.begin(), item.end());
   std::sort(items.begin(), items.end());
   std::vector<int64_t> item_tokens;
   for (const std::vector<int64_t>& item : items) item_tokens.push_back(sizes.tokens(item));
-  Plan plan;
+  PackedItems plan;
   const auto join = [&](std::span<const int64_t> chosen) {
     std::vector<int64_t> units;
     for (const int64_t index : chosen) {
@@ -220,10 +220,12 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
     }
   }
   const bool shares = items.size() < units.size();
-  Plan together = place(sizes, std::move(items), limits.max_tokens);
+  PackedItems together = packs_of(sizes, std::move(items), limits.max_tokens);
   if (!shares) return together.packs;
-  Plan apart = place(sizes, std::move(singles), limits.max_tokens);
-  const auto cost = [](const Plan& plan) { return std::pair(plan.packs.size(), plan.tokens); };
+  PackedItems apart = packs_of(sizes, std::move(singles), limits.max_tokens);
+  const auto cost = [](const PackedItems& plan) {
+    return std::pair(plan.packs.size(), plan.tokens);
+  };
   return cost(apart) < cost(together) ? apart.packs : together.packs;
 }
 

@@ -21,7 +21,7 @@ struct SettingDifference {
   std::string key;
   std::string a, b;  // "absent" for a side that lacks the key
   std::string origin_a, origin_b;
-  std::string excuse;  // the reason that it changes nothing ("the same bytes"), else ""
+  std::string note;  // the reason that it changes nothing ("the same bytes"), else ""
 };
 
 // A metric that both logged, with different last values.
@@ -61,7 +61,9 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b);
 // {"runs", "same", "config": [{"key", "a", "b", "origin_a", "origin_b", "excuse"?}], "code":
 // {"recipe_same", "recipe": [lines], "program": [{"name", "a", "b"}]}, "data": [...], "machine":
 // [...], "results": {"steps", "common_lines", "first_apart" (null: nowhere), "apart", "only_a",
-// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}}.
+// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}}. The names "excuse",
+// "first_apart" and "apart" belong to the format; in code they are note, first_divergence and
+// diverging.
 Json comparison_json(const RunComparison& comparison);
 
 }  // namespace xrun

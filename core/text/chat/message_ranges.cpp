@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
@@ -70,9 +71,9 @@ Json without_generation_prompt(const Json& kwargs) {
 }  // namespace
 
 const std::string& message_role(const Json& message) {
-  static const std::string kNone;
+  static const std::string kNoRole;
   const Json* role = message.find("role");
-  return role != nullptr && role->is_string() ? role->as_string() : kNone;
+  return role != nullptr && role->is_string() ? role->as_string() : kNoRole;
 }
 
 bool is_assistant(const Json& message) { return message_role(message) == "assistant"; }

@@ -54,9 +54,9 @@ void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
 }
 
 void repr_text(TextBuilder& out, const Text& text) {
-  const bool single = text.bytes.find('\'') != std::string::npos;
-  const bool twofold = text.bytes.find('"') != std::string::npos;
-  const char quote = single && !twofold ? '"' : '\'';
+  const bool has_single = text.bytes.find('\'') != std::string::npos;
+  const bool has_double = text.bytes.find('"') != std::string::npos;
+  const char quote = has_single && !has_double ? '"' : '\'';
   const Mark mark = mark_at(text, 0);
   out.append(std::string_view(&quote, 1), mark);
   append_replaced(out, text, [&](uint32_t point) -> std::string {

@@ -108,11 +108,11 @@ Finding torch_finding() {
 
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
-    const std::string way =
+    const std::string remedy =
         driver.present ? "see docs/gpu.md; --device cpu works without a GPU"
                        : "--device cpu does not need one; for a GPU install NVIDIA's driver 580 "
                          "or newer";
-    return {driver.present ? Verdict::kWrong : Verdict::kMissing, "GPU", driver.problem, way};
+    return {driver.present ? Verdict::kWrong : Verdict::kMissing, "GPU", driver.problem, remedy};
   }
   return {
       Verdict::kOk, "GPU",
