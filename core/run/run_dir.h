@@ -50,7 +50,7 @@ class RunDir {
   std::filesystem::path tb() const { return path_ / "tb"; }
 
   bool resuming() const { return resuming_; }  // a begun run is being continued
-  // The run ended, and neither `steps` nor `epochs` asks for more: nothing is left to do.
+  // True if the run has done all its `steps` or `epochs`.
   bool finished() const;
   // Texts to report before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }

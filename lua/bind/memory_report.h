@@ -45,7 +45,7 @@ class MemoryReport {
   // Records the peak of tensor memory since the plan was made.
   void measure();
   int64_t measured() const { return measured_; }  // bytes; 0 before measure()
-  c10::Device device() const { return device_; }  // whose memory it is
+  c10::Device device() const { return device_; }  // the device that is measured
   // {"planned": {"total", kinds}, "measured": {"total", "weights", "rest", "rss"}}, in bytes; the
   // second only once it is measured.
   Json to_json() const;

@@ -1,5 +1,5 @@
-// Order of an end by error: the error is kept, the progress line goes, the run saves what a resume
-// can use, the save is reported, and the error is thrown again.
+// When a run fails: keep the error, clear the progress line, save what a resume can use, report the
+// save, rethrow.
 
 #include "lua/bind/run_session.h"
 

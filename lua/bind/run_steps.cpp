@@ -123,7 +123,7 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   }
   if (limit > 0) first.plan.epochs = 0;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
-    if (i > 0) loop.sources[i].plan.epochs = 0;  // it goes round
+    if (i > 0) loop.sources[i].plan.epochs = 0;  // repeats as often as the first set needs
     const std::string which =
         loop.sources.size() == 1 ? "the set" : fmt::format("set {} of run:steps", i + 1);
     XRUN_CHECK(loop.sources[i].data->set.size() > 0, "{} has no rows; nothing can be trained",

@@ -171,7 +171,8 @@ void open_view(LuaState& state) {
                 })
       .method("mismatched", {}, {"Batch"},
               "As many sequences, each prompt with the answer of the sequence before it, the first "
-              "with the last one's: unrelated pairs, for KTO's baseline. Not of pairs, nor of one "
+              "with the last one's: unrelated pairs, for KTO's baseline. Not available for pairs "
+              "or a single "
               "sequence.",
               [](Batch& self, lua_State* L) {
                 push(L, mismatched_batch(self));

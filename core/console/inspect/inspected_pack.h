@@ -89,7 +89,7 @@ struct InspectedStep {
   int64_t step = 0, steps = 0;  // steps 0: without end
   int64_t units = 0, units_left_out = 0;
   std::string unit_name;                            // "pair"
-  int64_t max_tokens = 0;                           // that a pack may have
+  int64_t max_tokens = 0;                           // limit of a pack
   int64_t pack_count = 0, tokens = 0, targets = 0;  // of the whole step, shown or not
   int64_t computed = 0;                             // tokens after folding
   std::vector<InspectedPack> packs;                 // those with something to show

@@ -201,7 +201,7 @@ std::string RowFields::missing_fields(const Json& row) const {
 
 void RowFields::refuse_format(const Json& row) const {
   std::vector<std::string> seen;
-  std::vector<std::string> columns;  // that hold something
+  std::vector<std::string> columns;  // those that are not null
   for (const Json::Member& member : row.as_object()) {
     seen.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
     if (!member.second.is_null()) columns.push_back(member.first);

@@ -28,8 +28,8 @@ struct FolderSettings {
 // files of read_folder_templates, as far as they exist. Throws Error naming file and key.
 FolderSettings read_folder_settings(const std::filesystem::path& dir);
 
-// Fills the roles that the folder does not mention with the defaults of the class that are in the
-// vocabulary, and makes these tokens special.
+// For roles that the folder does not set, uses the class's default if the vocabulary has it, and
+// marks it special.
 void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
                      const Vocabulary& vocabulary);
 
