@@ -54,7 +54,7 @@ struct LoadedModule {
 // The recipe that runs in a state, for bindings.
 struct RecipeContext {
   RecipeOptions options;
-  RecipeText text;
+  ScannedRecipe text;
   Config config;
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
