@@ -1,7 +1,5 @@
 // Each finding is made without the others, so one failure hides nothing.
 
-#include "tools/commands/engine/doctor_machine.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/ops/arange.h>
@@ -24,6 +22,7 @@
 #include "core/run/machine.h"
 #include "kernels/cpu/kernels.h"
 #include "tools/commands/engine/cuda_plugin.h"
+#include "tools/commands/engine/doctor.h"
 
 namespace xrun {
 
