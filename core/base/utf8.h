@@ -1,6 +1,7 @@
 #pragma once
 // UTF-8: stepping, checking, repairing.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ struct CodePoint {
 // Reads the code point at text[at]. Requires at < text.size(). Overlong forms, surrogates and
 // values beyond U+10FFFF are invalid.
 CodePoint read_utf8(std::string_view text, size_t at);
+
+// Returns the number of bytes at the end of `text` that begin a character without ending it.
+size_t open_utf8_bytes(std::string_view text);
 
 // Appends a code point; an invalid value is written as U+FFFD.
 void append_utf8(std::string& out, uint32_t code_point);
