@@ -85,7 +85,9 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
-  for (const StepSource& source : loop.sources) source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+  for (const StepSource& source : loop.sources) {
+    source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+  }
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
   // With a given number of steps the stream continues past the last one.

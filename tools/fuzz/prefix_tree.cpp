@@ -1,6 +1,6 @@
 // Lists of small numbers as a rollout group, as a tree of nodes and paths, or as the segments of a
-// pack: an Error, or a tree that holds every token where it must. The first byte chooses; a byte 255
-// ends a list.
+// pack: an Error, or a tree that holds every token where it must. The first byte chooses; a byte
+// 255 ends a list.
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 // In lexicographic order lists that share a prefix are neighbours, so the common prefixes of
-// neighbours alone give the compressed trie (one stack, as for the LCP intervals of a suffix array).
-// A dynamic program then drops shared nodes until every shared run has min_run tokens.
+// neighbours alone give the compressed trie (one stack, as for the LCP intervals of a suffix
+// array). A dynamic program then drops shared nodes until every shared run has min_run tokens.
 
 #include "core/data/packs/prefix_trie.h"
 
@@ -107,10 +107,11 @@ class TrieBuilder {
     }
   }
 
-  // The dynamic program. A shared node may be used if its run, which begins at the nearest used node
-  // above (its base), has min_run tokens. Bases of a node v are depth 0 and the candidates above it;
-  // entry first_entry_[v] + j of saved_ is the number of tokens that the subtree of v saves with
-  // base j if v itself is dropped, and entry base_count_[v] the same below v if v is used.
+  // The dynamic program. A shared node may be used if its run, which begins at the nearest used
+  // node above (its base), has min_run tokens. Bases of a node v are depth 0 and the candidates
+  // above it; entry first_entry_[v] + j of saved_ is the number of tokens that the subtree of v
+  // saves with base j if v itself is dropped, and entry base_count_[v] the same below v if v is
+  // used.
   bool is_candidate(int32_t v) { return base_count_[static_cast<size_t>(v)] > 0; }
 
   void count_bases(int64_t min_run) {

@@ -76,8 +76,9 @@ std::vector<Call> calls_of(const Json& message) {
                   "without the call: --set laws.{}=false",
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
                   is_old ? " by \"function_call\"" : "",
-                  is_old && knows_calls ? "the template knows \"tool_calls\": rename it so by map"
-                                        : "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1",
+                  is_old && knows_calls
+                      ? "the template knows \"tool_calls\": rename it so by map"
+                      : "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1",
                   kToolCallsLaw));
 }
 

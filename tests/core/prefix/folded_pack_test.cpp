@@ -152,8 +152,9 @@ TEST(FoldedPack, ValidateNamesFieldIndexAndValue) {
   };
   EXPECT_EQ(error([](FoldedPack& fold) { fold.parent[4] = 4; }),
             "fold: parent[4] is 4, wanted -1 or a node before it");
-  EXPECT_EQ(error([](FoldedPack& fold) { fold.parent[5] = 1; }),
-            "fold: parent[5] is 1, but the subtree of node 1 has ended; nodes must nest in preorder");
+  EXPECT_EQ(
+      error([](FoldedPack& fold) { fold.parent[5] = 1; }),
+      "fold: parent[5] is 1, but the subtree of node 1 has ended; nodes must nest in preorder");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.prev[5] = 6; }), "fold: prev[5] is 6, wanted 2");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.end[2] = 99; }), "fold: end[2] is 99, wanted 6");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.node_begin[1] = 0; }),

@@ -128,7 +128,8 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
   if (set.kind() == RowKind::kFeedback) {
     int64_t good = 0;
     for (int64_t i = 0; i < set.size(); ++i) good += set.label(set.unit(i)) != 0 ? 1 : 0;
-    finding.text += fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
+    finding.text +=
+        fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
   }
   const auto rows = static_cast<double>(set.size());
   const double repeats = static_cast<double>(source.plan.units) / rows;

@@ -110,10 +110,10 @@ TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
 TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheLawIsOff) {
   const std::string row = R"({"tools":[{"name":"f"}],"messages":[)" USER("a") R"(,
       {"role":"assistant","content":"","tool_calls":[{"name":"f"}]}]})";
-  EXPECT_EQ(
-      refusal(RowKind::kChat, row),
-      "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
-      "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1, or train without the call: --set laws.tool_calls=false");
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
+            "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1, or train without the "
+            "call: --set laws.tool_calls=false");
   settings_.lost_calls = true;
   EXPECT_EQ(chat(row).notes,
             (std::vector<std::string>{"LOST: the template does not render \"tools\"",
