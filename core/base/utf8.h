@@ -35,8 +35,8 @@ constexpr const char* kUtf16Hint = "UTF-16, wanted UTF-8; convert it with iconv 
 
 bool is_valid_utf8(std::string_view text);
 
-// Returns a text of at most `bytes` bytes unchanged; a longer one is cut between two characters and
-// gets "..." appended.
+// Returns a string of at most `bytes` bytes unchanged; a longer one is cut between two characters
+// and gets "..." appended.
 std::string shortened(std::string_view text, size_t bytes);
 
 // Returns text with each maximal invalid piece replaced by U+FFFD, as Python's errors="replace"

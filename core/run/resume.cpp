@@ -68,7 +68,7 @@ std::string quoted(const RecipeLine& line) {
   return line.exists ? fmt::format("`{}`", trimmed(line.text).substr(0, 80)) : "absent";
 }
 
-// Requires that the texts differ without their lengths.
+// Requires that the sources differ without their lengths.
 Difference first_differing_line(std::string_view before, std::string_view now) {
   // Taking out lengths keeps the lines, so that both forms are walked together.
   const std::string compared_before = without_lengths(before), compared_now = without_lengths(now);
@@ -76,7 +76,7 @@ Difference first_differing_line(std::string_view before, std::string_view now) {
   for (int number = 1;; ++number) {
     const RecipeLine a = take_line(a_rest), b = take_line(b_rest);
     const RecipeLine shown_a = take_line(before), shown_b = take_line(now);
-    // The caller knows that the texts differ, so the loop ends.
+    // The caller knows that they differ, so the loop ends.
     if (a.exists != b.exists || a.text != b.text || !a.exists) {
       return {fmt::format("recipe.lua:{}", number), quoted(shown_a), quoted(shown_b)};
     }

@@ -52,7 +52,7 @@ class RunDir {
   bool resuming() const { return resuming_; }  // a begun run is being continued
   // True if the run has done all its `steps` or `epochs`.
   bool finished() const;
-  // Texts to report before the first step, such as differences that do not refuse the resume.
+  // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
   // Refuses the resume or adds a notice, as resume_notice says.

@@ -39,7 +39,7 @@ int wait_at_end(lua_State* L) {
 void load_text(lua_State* L, const RecipeOptions& options, const std::string& text) {
   const std::string chunk = "@" + options.recipe;
   remember_source(L, chunk, text);
-  // Syntax first: of two errors in a text, the one that Lua finds explains the other.
+  // Syntax first: of two errors in a recipe, the one that Lua finds explains the other.
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
   const bool shebang = text.starts_with('#');
   const std::string body = shebang ? "--" + text : text;

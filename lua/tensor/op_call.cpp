@@ -182,7 +182,7 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
   }
   std::vector<std::pair<OpMatch, const OpOverload*>> tried;
   for (const OpOverload& overload : packet.overloads) {
-    // Matched again, with explanations: the usual call does not pay for texts.
+    // Matched again, with explanations: the usual call does not pay for them.
     tried.emplace_back(match_overload(packet, overload, values, as_method, L), &overload);
   }
   std::stable_sort(tried.begin(), tried.end(),

@@ -16,7 +16,8 @@ namespace xrun {
 namespace {
 
 inline constexpr const char* kPackPageStyle = R"css(
-.node { overflow: hidden; white-space: nowrap; font-size: 0.8em; background: #8882; margin-top: 2px; }
+.node { overflow: hidden; white-space: nowrap; font-size: 0.8em; background: #8882;
+  margin-top: 2px; }
 .node.shared { background: #4a90d966; }
 .bar { position: sticky; top: 0; background: var(--paper); padding: .5rem 0; z-index: 2; }
 .bar input { font: inherit; padding: .25rem .5rem; width: 18rem; max-width: 60%;
@@ -66,7 +67,8 @@ function show(token) {
   const left = Math.min(box_of_token.left, innerWidth - box.offsetWidth - 12);
   box.style.left = Math.max(4, left + scrollX) + "px";
   const below = box_of_token.bottom + box.offsetHeight + 8 < innerHeight;
-  box.style.top = scrollY + (below ? box_of_token.bottom + 4 : box_of_token.top - box.offsetHeight - 4) + "px";
+  const above = box_of_token.top - box.offsetHeight - 4;
+  box.style.top = scrollY + (below ? box_of_token.bottom + 4 : above) + "px";
 }
 document.addEventListener("mouseover", event => show(event.target.closest(".t")));
 document.addEventListener("keydown", event => { if (event.key === "Escape") show(null); });
@@ -83,12 +85,17 @@ function search() {
   if (wanted) for (const run of document.querySelectorAll(".run")) {
     const tokens = run.querySelectorAll(".t"), ends = [];
     let text = "";
-    for (const token of tokens) { text += blanks(token.textContent).toLowerCase(); ends.push(text.length); }
+    for (const token of tokens) {
+      text += blanks(token.textContent).toLowerCase();
+      ends.push(text.length);
+    }
     let token = 0;
-    for (let from = text.indexOf(wanted); from >= 0; from = text.indexOf(wanted, from + wanted.length)) {
+    const match = from => text.indexOf(wanted, from);
+    for (let from = match(0); from >= 0; from = match(from + wanted.length)) {
+      const end = from + wanted.length;
       ++count;
       while (ends[token] <= from) ++token;
-      for (let k = token; k < tokens.length && (k === 0 ? 0 : ends[k - 1]) < from + wanted.length; ++k) {
+      for (let k = token; k < tokens.length && (k === 0 ? 0 : ends[k - 1]) < end; ++k) {
         if (hits[hits.length - 1] === tokens[k]) continue;
         tokens[k].classList.add("hit");
         hits.push(tokens[k]);

@@ -1,4 +1,4 @@
-// Texts at the beginning and the end of a run: dim names in one column, values wrapped beside them.
+// The text before and after a run: dim names in one column, values wrapped beside them.
 
 #include "core/console/terminal/summary.h"
 

@@ -26,7 +26,7 @@ std::string call_name(const Json& call) {
   return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
 }
 
-// Counts a name in a text as a whole word.
+// Counts a name in text as a whole word.
 size_t count_word(std::string_view text, std::string_view name) {
   const auto is_part = [&](size_t at) { return at < text.size() && is_word(text[at]); };
   size_t count = 0;

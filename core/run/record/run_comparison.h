@@ -36,7 +36,7 @@ struct RunComparison {
   std::vector<SettingDifference> settings;
   bool recipe_known = true;             // both have their recipe.lua
   bool recipe_same = true;              // comments and blanks aside
-  std::vector<DiffLine> recipe;         // empty if the texts are equal
+  std::vector<DiffLine> recipe;         // empty if the recipes are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
   std::vector<FactDifference> data;     // digests, and the fields and rows behind them
   std::vector<FactDifference> machine;  // shown only: same() ignores them

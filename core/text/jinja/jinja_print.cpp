@@ -1,4 +1,4 @@
-// Characters of a text keep their marks through every escape; brackets and separators have the
+// Characters of a string keep their marks through every escape; brackets and separators have the
 // origin of their container.
 
 #include "core/text/jinja/jinja_print.h"
@@ -229,7 +229,7 @@ class JsonPrinter {
     out_.append("]", mark);
   }
 
-  // A key that is not a text is written as its JSON value in quotes.
+  // A key that is not a string is written as its JSON value in quotes.
   void key(const Value& key, Mark mark) {
     if (key.is_text()) return text(key.text());
     XRUN_JINJA_CHECK(key.is_numeric() || key.is_none(),
