@@ -26,6 +26,7 @@ class RowFunctions : public RowTransform {
     try {
       return run(row);
     } catch (const Error& error) {
+      // A call that Ctrl-C ends fails like any other, but the row is not at fault.
       check_interrupt();
       throw Error(fmt::format("{}\n  at the row {}", error.what(), location));
     }
@@ -109,6 +110,7 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
              describe_value(L, i));
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     const double key = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
+    // 9e15 is about 2^53, up to which a double holds every whole number.
     XRUN_CHECK(key >= 1 && key < 9e15 && std::floor(key) == key,
                "{}: the key {} is not the number of a source; sources count from 1", option,
                describe_value(L, lua_gettop(L) - 1));

@@ -100,6 +100,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
                     first.plan.units, set.unit_name()));
   }
   const PhasePlan plan = phase_plan_of(loop);
+  // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
   plan_memory(loop);
   outside_recipe([&] { check_disk(loop); });
   check_folding(loop);
