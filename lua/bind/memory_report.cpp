@@ -248,8 +248,8 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
       models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); }));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run
-    for (const Parameter& one : policy->model().parameters()) {
-      report.weights_ += static_cast<int64_t>(one.master.nbytes());
+    for (const Parameter& parameter : policy->model().parameters()) {
+      report.weights_ += static_cast<int64_t>(parameter.master.nbytes());
     }
   }
   reset_device_peak(report.device_);

@@ -176,9 +176,9 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
   if (samples.empty()) return {};
   const auto count = static_cast<double>(samples.size());
   double length = 0, score = 0;
-  for (const Sample& one : samples) {
-    length += static_cast<double>(one.length);
-    if (settings.scores()) score += score_of(L, settings, one);
+  for (const Sample& sample : samples) {
+    length += static_cast<double>(sample.length);
+    if (settings.scores()) score += score_of(L, settings, sample);
   }
   Metrics metrics = {{"sample/length", length / count}};
   if (settings.scores()) metrics.emplace_back("sample/score", score / count);

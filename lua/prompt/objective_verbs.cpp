@@ -126,7 +126,8 @@ AdamW& optimizer_of(PausedRun& paused) {
 void check_room(AdamW& adamw) {
   int64_t bytes = 0;
   for (const auto& trainable : adamw.trainables()) {
-    for (const Parameter& one : trainable->parameters()) bytes += 2 * one.master.numel() * 4;
+    for (const Parameter& parameter : trainable->parameters())
+      bytes += 2 * parameter.master.numel() * 4;
   }
   const int64_t available = available_bytes();
   XRUN_CHECK(available == 0 || bytes < available,

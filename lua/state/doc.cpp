@@ -40,12 +40,13 @@ std::vector<std::string> option_keys(const LuaParameter& parameter) {
 
 std::string signature_text(const DocEntry& entry) {
   std::string parameters, results;
-  for (const LuaParameter& one : entry.parameters) {
-    if (one.type == "table" && !one.keys.empty()) {
-      add_item(parameters, fmt::format("{{{}?}}", fmt::join(one.keys, "?, ")));
+  for (const LuaParameter& parameter : entry.parameters) {
+    if (parameter.type == "table" && !parameter.keys.empty()) {
+      add_item(parameters, fmt::format("{{{}?}}", fmt::join(parameter.keys, "?, ")));
     } else {
-      const bool typed = !one.type.empty() && one.type != "any";
-      add_item(parameters, one.name + (one.optional ? "?" : "") + (typed ? ": " + one.type : ""));
+      const bool typed = !parameter.type.empty() && parameter.type != "any";
+      add_item(parameters, parameter.name + (parameter.optional ? "?" : "") +
+                               (typed ? ": " + parameter.type : ""));
     }
   }
   for (const LuaResult& one : entry.results) {

@@ -118,7 +118,8 @@ class MeasuredSteps {
   int64_t held(const std::string& kind) const {
     int64_t bytes = 0;
     if (kind == "weights") {
-      for (const Parameter& one : policy_->model().parameters()) bytes += one.master.nbytes();
+      for (const Parameter& parameter : policy_->model().parameters())
+        bytes += parameter.master.nbytes();
     } else {
       for (const NamedTensor& one : adamw_->tensors()) bytes += one.tensor.nbytes();
     }
