@@ -54,7 +54,8 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
 struct BlockMemory {
   double saved = 0;     // per token, for the backward; each tensor once
   double forward = 0;   // per token, the most that a forward without a graph allocates
-  double backward = 0;  // likewise the backward, without gradients of weights
+  double backward =
+      0;  // per token, the most that a backward allocates, without gradients of weights
   double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
 };
 

@@ -266,8 +266,7 @@ std::string describe_kinds(const std::vector<MemoryKind>& plan) {
                    [](const MemoryKind& a, const MemoryKind& b) { return a.bytes > b.bytes; });
   std::string text;
   for (const MemoryKind& kind : sorted) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kind.name,
-                        format_bytes(static_cast<double>(kind.bytes)));
+    add_item(text, fmt::format("{} {}", kind.name, format_bytes(static_cast<double>(kind.bytes))));
   }
   return text;
 }

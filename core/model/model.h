@@ -52,7 +52,7 @@ struct Parameter {
 struct LoadOptions {
   // of activations, copies and frozen weights; kFloat, kBFloat16, or kHalf if not trained
   at::ScalarType dtype = at::kFloat;
-  GemmType gemm = GemmType::kStorage;  // what products compute in (linear.h)
+  GemmType gemm = GemmType::kStorage;  // compute type of products (linear.h)
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
   bool recompute = false;  // blocks keep only their input for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none

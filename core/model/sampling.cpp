@@ -48,7 +48,7 @@ class DrawRow {
                "row {} of the logits has a NaN or an infinity, or no finite value; the weights or "
                "activations of the model are damaged",
                row);
-    kept_ = sum_;
+    remaining_sum_ = sum_;
   }
 
   void keep_top(int64_t k) {
@@ -56,11 +56,11 @@ class DrawRow {
     keep_prefix([](float) { return 1.0; }, static_cast<double>(k));
   }
   void keep_mass(double p) {
-    keep_prefix([](float e) { return static_cast<double>(e); }, p * kept_);
+    keep_prefix([](float e) { return static_cast<double>(e); }, p * remaining_sum_);
   }
   void keep_above(double share) {
     for (float& e : e_) e = static_cast<double>(e) < share ? 0.0f : e;  // the largest e is 1
-    kept_ = lane_sum(e_.data(), width());
+    remaining_sum_ = lane_sum(e_.data(), width());
   }
 
   void truncate(const SamplingOptions& options) {
@@ -76,7 +76,7 @@ class DrawRow {
   // so that only one stretch is summed token by token.
   int64_t token_at(double share) const {
     constexpr int64_t kStretch = 512;
-    const double wanted = share * kept_;
+    const double wanted = share * remaining_sum_;
     double before = 0;
     for (int64_t begin = 0; begin < width(); begin += kStretch) {
       const int64_t end = std::min(begin + kStretch, width());
@@ -98,7 +98,7 @@ class DrawRow {
   DrawnToken draw(int64_t id) const {
     const double distance = static_cast<double>(x_[static_cast<size_t>(id)]) - most_;
     return {static_cast<int32_t>(id), static_cast<float>(distance - std::log(sum_)),
-            static_cast<float>(distance - std::log(kept_))};
+            static_cast<float>(distance - std::log(remaining_sum_))};
   }
 
  private:
@@ -137,7 +137,7 @@ class DrawRow {
       if (octave(e_[i]) < edge || (octave(e_[i]) == edge && before(last, static_cast<int32_t>(i))))
         e_[i] = 0;
     }
-    kept_ = lane_sum(e_.data(), width());
+    remaining_sum_ = lane_sum(e_.data(), width());
   }
 
   // The last of the shortest ordered prefix of `ids` whose weights reach `wanted`, by bisection.
@@ -163,7 +163,7 @@ class DrawRow {
   std::span<float> x_;
   std::vector<float>& e_;
   float most_ = 0;
-  double sum_ = 0, kept_ = 0;  // of all e, and of those kept
+  double sum_ = 0, remaining_sum_ = 0;  // of all e, and of those that remain
 };
 
 }  // namespace

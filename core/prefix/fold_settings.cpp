@@ -7,15 +7,16 @@ namespace xrun {
 PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings) {
   PackLimits limits(max_tokens);
   limits.fold = settings.folds();
-  limits.fold_min = settings.min_run;
-  limits.length_class = settings.length_class;
+  limits.min_run = settings.min_run;
+  limits.frequency_class = settings.frequency_class;
   return limits;
 }
 
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
-                                             const std::vector<int64_t>& segment_key) {
+                                             const std::vector<int64_t>& frequency_classes) {
   if (!settings.folds() || batch.segment_count() < 2) return std::nullopt;
-  FoldedPack fold = fold_pack(batch, {.min_run = settings.min_run, .segment_key = segment_key});
+  FoldedPack fold =
+      fold_pack(batch, {.min_run = settings.min_run, .frequency_classes = frequency_classes});
   const bool shares = fold.token_count() < fold.logical_tokens();
   const bool overflows = settings.max_tokens > 0 && batch.token_count() > settings.max_tokens;
   const bool pays =

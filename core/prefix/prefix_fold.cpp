@@ -1,5 +1,5 @@
-// Layout and slices follow nemo_automodel/components/datasets/llm/prefix_tree.py and AttnMaskSpec of
-// NVIDIA-NeMo/Automodel; texts of errors too, where that has one.
+// Layout and slices follow nemo_automodel/components/datasets/llm/prefix_tree.py and AttnMaskSpec
+// of NVIDIA-NeMo/Automodel; texts of errors too, where that has one.
 
 #include "core/prefix/prefix_fold.h"
 

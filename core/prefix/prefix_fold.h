@@ -1,6 +1,6 @@
 #pragma once
-// The prefix tree of one prompt and its completions as plain lists, exactly as NeMo Automodel lays it
-// out. Its labels lose the first token of every completion; fold_pack loses none.
+// The prefix tree of one prompt and its completions as plain lists, exactly as NeMo Automodel lays
+// it out. Its labels lose the first token of every completion; fold_pack loses none.
 
 #include <array>
 #include <cstdint>
@@ -20,8 +20,8 @@ struct RolloutGroup {
 // completion i.
 struct FoldedRollouts {
   std::vector<int64_t> input_ids;     // [T]
-  std::vector<int64_t> labels;        // [T] the next token of the same completion, else ignore_idx: all
-                                      // of the prompt and the last token of each completion
+  std::vector<int64_t> labels;  // [T] the next token of the same completion, else ignore_idx: all
+                                // of the prompt and the last token of each completion
   std::vector<int64_t> position_ids;  // [T] every completion continues behind the prompt
   std::vector<int64_t> node_lengths;  // [N + 1]
   std::vector<std::vector<int64_t>> sample_paths;  // [N] node 0 is in none if the prompt is empty

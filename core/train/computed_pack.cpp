@@ -58,7 +58,8 @@ std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfi
   if (config.positions != Positions::kRotary || !rope_by_length(config.rope)) return {};
   std::vector<int64_t> classes;
   for (size_t s = 0; s + 1 < pack.cu_seqlens.size(); ++s) {
-    classes.push_back(rope_length_class(config.rope, pack.cu_seqlens[s + 1] - pack.cu_seqlens[s]));
+    classes.push_back(
+        rope_frequency_class(config.rope, pack.cu_seqlens[s + 1] - pack.cu_seqlens[s]));
   }
   const bool equal =
       std::adjacent_find(classes.begin(), classes.end(), std::not_equal_to<>()) == classes.end();

@@ -330,7 +330,7 @@ void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_
     if (rows.empty()) continue;
     const size_t others = rows.size() - 1;
     const std::string more =
-        others > 0 ? fmt::format(" and of {} more row{}", others, others == 1 ? "" : "s") : "";
+        others > 0 ? " and of " + counted(static_cast<int64_t>(others), "more row") : "";
     if (std::isnan(bad)) bad = std::fabs(bad);  // the sign of a NaN means nothing
     throw NonFiniteLoss(
         fmt::format("{}: the loss of this {}{} is {} (step {}, micro-batch {} of {})",

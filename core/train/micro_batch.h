@@ -29,7 +29,7 @@ struct BatchInfo {
   int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
   uint64_t seed = 0;        // of the run
   Unit unit = Unit::kPair;  // of a plain loss tensor
-  int64_t max_tokens = 0;   // that a pack computes; 0: unknown
+  int64_t max_tokens = 0;   // limit of the tokens that a pack computes; 0: unknown
   FoldSettings fold = {};   // of shared prefixes
   int64_t max_length = 0;   // of one sequence; 0: unknown
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
@@ -61,14 +61,14 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
 
   View all();       // every segment, in the pack's order
   View chosen();    // one segment per pair, in pair order; Error if the data are not pairs
-  View rejected();  // likewise; chosen()[i] and rejected()[i] are one pair
+  View rejected();  // the other segment of each pair: chosen()[i] and rejected()[i] are one pair
 
   // Returns the hidden states after the last norm, a row per computed token, in the compute type,
   // from one forward of the whole micro-batch. Cached by (model, its update count, gradient mode)
   // until close() or a later update of the model.
   at::Tensor hidden(Model& model);
-  // Returns log p of every loss row, [R] float32, from the same forward, cached likewise. Without
-  // gradient the hidden states are freed unless hidden() was called.
+  // Returns log p of every loss row, [R] float32, from the same forward, cached under
+  // the same key. Without gradient the hidden states are freed unless hidden() was called.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
   // The tokens that a model computes for this micro-batch, folded where that pays. Loss rows index
   // its hidden states.

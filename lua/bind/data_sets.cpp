@@ -250,7 +250,7 @@ int row_of(DataHandle& self, lua_State* L) {
 
 std::string options_doc() {
   return fmt::format(
-      "The third argument of xrun.chat and its like. {} override the configuration. "
+      "Options of xrun.chat, xrun.preference and the other openers. {} override the configuration. "
       "template_kwargs = {{ enable_thinking = false }} gives the template arguments for every row, "
       "below the row's own. filter = function(row) -> boolean, map = function(row) -> row and "
       "template = function(t, messages, kwargs) run on worker threads and see only their "

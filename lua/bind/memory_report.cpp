@@ -1,5 +1,5 @@
-// Plans the memory of a loop: sizes of its largest micro-batch, found by the lengths of rows, times
-// what each model of the run holds (memory_plan.h).
+// Plans a loop's memory (memory_plan.h) from its largest micro-batch and the models of the run. The
+// largest micro-batch is the maximum over the loop's steps, or over an even sample of them.
 
 #include "lua/bind/memory_report.h"
 
@@ -19,7 +19,9 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kPacked = 16;        // steps of a loop that are packed to know their loss rows
+// Lengths are in the cache's index, so many steps can be read; the loss rows and shared prefixes of
+// a step are known only when its rows are read and packed.
+constexpr int64_t kPacked = 16;        // steps packed to count loss rows
 constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are read
 
 // The largest micro-batch of some steps.
@@ -44,9 +46,10 @@ void add_step(const StepLoop& loop, int64_t step, StepSizes& sizes) {
   }
 }
 
-// By the lengths of its rows alone.
+// A step's sizes, from row lengths alone.
 struct StepLengths {
-  int64_t largest = 0, micros = 0;
+  int64_t largest = 0;  // tokens of its largest micro-batch
+  int64_t micros = 0;
 };
 
 StepLengths lengths_of(const StepLoop& loop, int64_t step) {
@@ -108,8 +111,9 @@ Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
 
 // The optimizers of one policy.
 struct Training {
-  int64_t turn = -1;            // index of the first optimizer that trains it; -1: none
-  int64_t made = 0, to_be = 0;  // optimizers that have moments of it, and that will
+  int64_t first_optimizer = -1;  // index of the first one that trains it; -1: none
+  int64_t optimizers_with_state = 0;
+  int64_t optimizers_to_come = 0;  // their moments are made at their first update
   bool scores = false;
 };
 
@@ -132,8 +136,8 @@ Trainings trainings_of(const RunModels& models) {
       const auto policy = scorer ? scorer->policy() : std::dynamic_pointer_cast<Policy>(trainable);
       if (policy == nullptr) continue;
       Training& training = training_of(all, policy);
-      if (training.turn < 0) training.turn = static_cast<int64_t>(i);
-      ++(adamw.update_count() > 0 ? training.made : training.to_be);
+      if (training.first_optimizer < 0) training.first_optimizer = static_cast<int64_t>(i);
+      ++(adamw.update_count() > 0 ? training.optimizers_with_state : training.optimizers_to_come);
       training.scores = scorer != nullptr;
     }
   }
@@ -159,42 +163,44 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.reference_tokens = sizes.reference_tokens;
   shape.reference_rows = sizes.reference_rows;
   shape.several = sizes.micros > 1;
-  shape.trains = training.turn >= 0;
+  shape.trains = training.first_optimizer >= 0;
   // If several have the same weights, one is used in this loop, the others in later ones.
-  shape.optimizers = training.made + (training.to_be > 0 ? 1 : 0);
+  shape.optimizers = training.optimizers_with_state + (training.optimizers_to_come > 0 ? 1 : 0);
   shape.scores = training.scores;
   return shape;
 }
 
-// True if a column has the values of a loop's units; of more than some thousands an even sample is
-// checked. Step 0 reads none while the policy still answers itself.
-bool has_steps(const Sidecar& column, const StepLoop& loop, const StepSource& source,
+// True if the sidecar holds values for the loop's units from step `first` on. Large loops are
+// sampled evenly.
+bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& source,
                int64_t first) {
   const DataSet& set = source.data->set;
   if (set.window_length() > 0) return false;  // a row may be in several windows
   const bool pairs = set.kind() == RowKind::kPreference;
   const int64_t steps = loop.steps - first;
-  const int64_t looked_at = std::min(steps, kCounted / std::max<int64_t>(source.plan.units, 1) + 1);
-  for (int64_t k = 0; k < looked_at; ++k) {
-    for (const int64_t row : set.step_units(source.plan, first + steps * k / looked_at)) {
-      const bool has = pairs ? column.has(row, 1) && column.has(row, -1) : column.has(row, 0);
+  const int64_t checked = std::min(steps, kCounted / std::max<int64_t>(source.plan.units, 1) + 1);
+  for (int64_t k = 0; k < checked; ++k) {
+    for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
+      const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);
       if (!has) return false;
     }
   }
   return true;
 }
 
-// True if no step of a loop will load a reference's twin: each set has all of its values in the
-// column, or none (the objective does not ask for them), and at least one set has them.
+// True if the loop will not load the frozen twin: for each set the sidecar holds all values or none
+// (the objective does not ask for them), and for at least one set it holds all.
 bool needs_no_twin(Reference& reference, const StepLoop& loop) {
+  // Step 0 needs no values while the policy and its reference are still equal.
   const int64_t first = reference.shares() ? 1 : 0;
   if (reference.loaded() || loop.steps <= first) return false;
-  if (!reference.policy()->loaded()) return false;  // what names its column is not known yet
+  if (!reference.policy()->loaded()) return false;  // the sidecar's key is not known yet
   int64_t known = 0;
   for (const StepSource& source : loop.sources) {
-    const Sidecar* column = reference.known_column(source.data->set.fingerprint(), loop.max_tokens);
-    if (column == nullptr) continue;
-    if (!has_steps(*column, loop, source, first)) return false;
+    const std::string data_key = source.data->set.fingerprint();
+    const Sidecar* sidecar = reference.known_sidecar(data_key, loop.max_tokens);
+    if (sidecar == nullptr) continue;
+    if (!has_steps(*sidecar, loop, source, first)) return false;
     ++known;
   }
   return known > 0;
@@ -215,7 +221,7 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
     for (const auto& reference : models.references) {
       if (reference->policy() == policy && counts(*reference)) ++shape.references;
     }
-    planned.push_back({config, shape, training.turn});
+    planned.push_back({config, shape, training.first_optimizer});
   }
   return planned;
 }
@@ -242,8 +248,8 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
       models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); }));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run
-    for (const Parameter& one : policy->model().parameters()) {
-      report.weights_ += static_cast<int64_t>(one.master.nbytes());
+    for (const Parameter& parameter : policy->model().parameters()) {
+      report.weights_ += static_cast<int64_t>(parameter.master.nbytes());
     }
   }
   reset_device_peak(report.device_);

@@ -234,7 +234,7 @@ void open_policy(LuaState& state) {
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
       .method("reference", {}, {"Reference"},
               "A frozen twin of the weights as they are now: shared until the first update, then "
-              "a cached column of log-probs.",
+              "a sidecar of log-probs.",
               [](Policy& self, lua_State* L) {
                 auto reference = self.reference();
                 session_of(L).models.add(reference);
@@ -267,9 +267,9 @@ void open_policy(LuaState& state) {
               [](Reference& self, lua_State* L) { return score(self, L, true); })
       .method(
           "head", {{"view", "View|Batch"}, head_options}, {"table"},
-          "As Policy:head, of the frozen weights; never with gradients. The column holds sums of "
-          "log-probs alone: after the policy's first update the frozen model loads, and runs each "
-          "micro-batch that asks.",
+          "As Policy:head, of the frozen weights; never with gradients. The sidecar holds sums of "
+          "log-probs alone: after the policy's first update the frozen model loads, and runs for "
+          "each micro-batch that calls it.",
           push_reference_head)
       .method("digest", {}, {"string"}, "The digest of the frozen weights.",
               [](Reference& self, lua_State* L) {

@@ -39,7 +39,7 @@ int wait_at_end(lua_State* L) {
 void load_text(lua_State* L, const RecipeOptions& options, const std::string& text) {
   const std::string chunk = "@" + options.recipe;
   remember_source(L, chunk, text);
-  // Syntax first: of two errors in a text, the one that Lua finds explains the other.
+  // Syntax first: of two errors in a recipe, the one that Lua finds explains the other.
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
   const bool shebang = text.starts_with('#');
   const std::string body = shebang ? "--" + text : text;
@@ -78,7 +78,7 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
                const std::string& text) {
   auto context = std::make_unique<RecipeContext>();
   context->options = options;
-  context->text = read_recipe_text(options.recipe, text);
+  context->text = scan_recipe(options.recipe, text);
 
   state_ = std::make_unique<LuaState>(LuaOptions{.jit = options.jit});
   lua_State* L = *state_;
@@ -113,7 +113,7 @@ void Recipe::restart(const std::string& text) {
   RecipeContext& context = this->context();
   lua_State* L = *state_;
   const int top = lua_gettop(L);
-  RecipeText read = read_recipe_text(context.options.recipe, text);
+  ScannedRecipe read = scan_recipe(context.options.recipe, text);
   load_text(L, context.options, read.text);
   try {
     context.config = Config::resolve(read, context.options.sets);

@@ -54,7 +54,9 @@ FoldSettings RunLoop::fold_of_run(FoldSettings fold) {
   for (const auto& policy : policies_) {
     const ModelConfig config = read_model_config(policy->dir());
     if (config.positions != Positions::kRotary || !rope_by_length(config.rope)) continue;
-    fold.length_class = [rope = config.rope](int64_t n) { return rope_length_class(rope, n); };
+    fold.frequency_class = [rope = config.rope](int64_t n) {
+      return rope_frequency_class(rope, n);
+    };
   }
   run_->dir().record().set(kFold, to_json(fold));
   return fold;

@@ -85,7 +85,9 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
-  for (const StepSource& source : loop.sources) source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+  for (const StepSource& source : loop.sources) {
+    source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+  }
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
   // With a given number of steps the stream continues past the last one.
@@ -98,6 +100,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
                     first.plan.units, set.unit_name()));
   }
   const PhasePlan plan = phase_plan_of(loop);
+  // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
   plan_memory(loop);
   outside_recipe([&] { check_disk(loop); });
   check_folding(loop);

@@ -19,8 +19,8 @@ constexpr double kPeakAfterS = 2;
 
 std::string describe_model(const Policy& policy) {
   const ModelConfig config = read_model_config(policy.dir());
-  return fmt::format("{} ({}, {} layer{}, width {}, {})", policy.dir().filename().string(),
-                     config.model_type, config.layers, config.layers == 1 ? "" : "s", config.hidden,
+  return fmt::format("{} ({}, {}, width {}, {})", policy.dir().filename().string(),
+                     config.model_type, counted(config.layers, "layer"), config.hidden,
                      dtype_name(policy.options().dtype));
 }
 
@@ -40,16 +40,16 @@ double epochs_of(const StepSource& source, int64_t steps) {
 }
 
 std::string count_units(const DataSet& set, int64_t count) {
-  return fmt::format("{} {}{}", count_text(count), set.unit_name(), count == 1 ? "" : "s");
+  return counted(count, set.unit_name());
 }
 
 // "300 pairs, 38 steps of 8 = 1 epoch, shuffled".
 std::string data_text(const StepSource& source, int64_t steps) {
   const std::string epochs = format_epochs(epochs_of(source, steps));
-  return fmt::format("{}, {} step{} of {} = {} epoch{}{}",
-                     count_units(source.data->set, source.data->set.size()), count_text(steps),
-                     steps == 1 ? "" : "s", count_text(source.plan.units), epochs,
-                     epochs == "1" ? "" : "s", order_text(source.plan.order));
+  return fmt::format("{}, {} of {} = {} epoch{}{}",
+                     count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
+                     count_text(source.plan.units), epochs, epochs == "1" ? "" : "s",
+                     order_text(source.plan.order));
 }
 
 // A warning if one step draws a row more than once: more than the set has, from a stream that is

@@ -45,7 +45,8 @@ std::string one_line(std::string text) {
 // The question: the row's `prompt` column if it is an extra column, else the end of the prompt's
 // text.
 std::string question(const Sample& sample) {
-  if (const Json* prompt = sample.extra.find("prompt"); prompt && prompt->is_string() && !prompt->as_string().empty()) {
+  if (const Json* prompt = sample.extra.find("prompt");
+      prompt && prompt->is_string() && !prompt->as_string().empty()) {
     return one_line(prompt->as_string());
   }
   const std::string& text = sample.prompt;

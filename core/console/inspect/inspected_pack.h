@@ -62,7 +62,7 @@ struct InspectedFold {
   FoldedPack tree;
   std::vector<int32_t> flat_of;  // the slot of each shown token, segments end to end
   struct Node {
-    int64_t tokens = 0, samples = 0;
+    int64_t tokens = 0, segments = 0;
     std::string text;               // its beginning
     std::vector<std::string> ends;  // the segments that end in it: "chosen pairs.jsonl:17"
   };
@@ -89,7 +89,7 @@ struct InspectedStep {
   int64_t step = 0, steps = 0;  // steps 0: without end
   int64_t units = 0, units_left_out = 0;
   std::string unit_name;                            // "pair"
-  int64_t max_tokens = 0;                           // that a pack may have
+  int64_t max_tokens = 0;                           // limit of a pack
   int64_t pack_count = 0, tokens = 0, targets = 0;  // of the whole step, shown or not
   int64_t computed = 0;                             // tokens after folding
   std::vector<InspectedPack> packs;                 // those with something to show
@@ -104,8 +104,8 @@ struct InspectedSource {
   int64_t step = 0, steps = 0, max_tokens = 0;
   int64_t first_pair = 0;  // pairs of earlier sets of the step
   FoldSettings fold = {};
-  // Segments of a pack that may share tokens, as FoldOptions::segment_key; empty: all.
-  std::function<std::vector<int64_t>(const PackedBatch&)> segment_key = {};
+  // Segments of a pack that may share tokens, as FoldOptions::frequency_classes; empty: all.
+  std::function<std::vector<int64_t>(const PackedBatch&)> frequency_classes = {};
 };
 
 // Returns the values of the packs that `set` made of `units`. `rows` limits the units shown to the
@@ -150,6 +150,6 @@ Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 // special ones underlined, the template's own text in italics; the sides of a pair are beside each
 // other below their shared prefix. Hovering shows a token's id, position, weight, origin and
 // log-probs.
-std::string pack_page(const std::vector<InspectedStep>& sets);
+std::string pack_page(const std::vector<InspectedStep>& steps);
 
 }  // namespace xrun

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::string_view kStyle = R"css(
 nav { margin: .6rem 0 1rem; } nav a { margin-right: 1.1em; }
-.swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px; background: var(--c); }
+.swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px;
+  background: var(--c); }
 label { white-space: nowrap; }
 #smooth { vertical-align: middle; width: 10rem; }
 .answer { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 12rem; max-width: 34rem;
@@ -103,7 +104,7 @@ std::string run_state_text(const RunFiles& run) {
   }
   const Json* resumes = run.record.find("resumes");
   if (resumes != nullptr && resumes->size() > 0) {
-    text += fmt::format(", resumed {} time{}", resumes->size(), resumes->size() == 1 ? "" : "s");
+    text += ", resumed " + counted(static_cast<int64_t>(resumes->size()), "time");
   }
   if (is_interactive(run.record)) text += ", a prompt was opened (see log.txt)";
   return text;

@@ -1,4 +1,4 @@
-// Texts at the beginning and the end of a run: dim names in one column, values wrapped beside them.
+// The text before and after a run: dim names in one column, values wrapped beside them.
 
 #include "core/console/terminal/summary.h"
 
@@ -72,8 +72,7 @@ std::string metric_text(const Json& object, const std::string& prefix) {
   for (const char* name : {"loss", "accuracy"}) {
     const Json* value = object.find(prefix + name);
     if (value == nullptr || !value->is_number()) continue;
-    text +=
-        fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_metric(value->as_double()));
+    add_item(text, fmt::format("{} {}", name, format_metric(value->as_double())));
   }
   return text;
 }
@@ -184,9 +183,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add("not finite", nonfinite_text(summary.nonfinite));
   }
   if (summary.skipped > 0) {
-    facts.add("no update",
-              fmt::format("in {} step{}, whose trained tokens all weigh 0",
-                          count_text(summary.skipped), summary.skipped == 1 ? "" : "s"));
+    facts.add("no update", fmt::format("in {}, whose trained tokens all weigh 0",
+                                       counted(summary.skipped, "step")));
   }
   facts.add("run", summary.dir.string());
   for (const auto& [path, dtype] : summary.exported) {

@@ -149,13 +149,13 @@ class FeedbackEncoder : public RowEncoder {
     ConversationRow answer = reader_.read(row);
     const Json& last = answer.messages.as_array().back();
     if (!is_assistant(last)) {
-      throw RowRefusal("no_assistant",
-                       fmt::format("the last turn is one of \"{}\", wanted the assistant's answer{}",
-                                   message_role(last),
-                                   row.find("chosen") != nullptr
-                                       ? "; rows with chosen and rejected are read by "
-                                         "xrun.preference"
-                                       : ""));
+      throw RowRefusal(
+          "no_assistant",
+          fmt::format("the last turn is one of \"{}\", wanted the assistant's answer{}",
+                      message_role(last),
+                      row.find("chosen") != nullptr ? "; rows with chosen and rejected are read by "
+                                                      "xrun.preference"
+                                                    : ""));
     }
     if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");
     if (answer.given == 0) answer.given = answer.messages.size() - 1;

@@ -176,7 +176,7 @@ void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
   }
 }
 
-// A tokenizer that cannot split a text tokenises the whole rendering at once.
+// A tokenizer that cannot split text tokenises the whole rendering at once.
 void require_size(const Json& messages, const Json& kwargs, const Tokenizer& tokenizer) {
   const SplitKinds kinds = tokenizer.safe_splits();
   const size_t most = kinds.space || kinds.line ? kMaxConversationBytes : tokenizer.max_stretch();

@@ -37,12 +37,15 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
         {"over_length=drop", "leave such rows out; the ledger counts them"}};
     std::string fault = fmt::format("{}: {}", location, refusal.what());
     if (const auto* above = dynamic_cast<const AboveMaxLength*>(&refusal)) {
-      if (!above->cut_helps()) fault += "; its prompt alone fills it, and a cut keeps whole prompts";
+      if (!above->cut_helps()) {
+        fault += "; its prompt alone fills it, and a cut keeps whole prompts";
+      }
       if (encoding_.kind != RowKind::kPrompts && above->cut_helps()) {
         settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
       }
-      settings.push_back({fmt::format("max_length={}", above->tokens()),
-                          "train on this whole row, if model and memory allow it; others may be longer"});
+      settings.push_back(
+          {fmt::format("max_length={}", above->tokens()),
+           "train on this whole row, if model and memory allow it; others may be longer"});
     }
     throw data_error(std::move(fault), row.text, settings);
   }

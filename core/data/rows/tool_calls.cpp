@@ -26,7 +26,7 @@ std::string call_name(const Json& call) {
   return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
 }
 
-// Counts a name in a text as a whole word.
+// Counts a name in text as a whole word.
 size_t count_word(std::string_view text, std::string_view name) {
   const auto is_part = [&](size_t at) { return at < text.size() && is_word(text[at]); };
   size_t count = 0;
@@ -76,8 +76,9 @@ std::vector<Call> calls_of(const Json& message) {
                   "without the call: --set laws.{}=false",
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
                   is_old ? " by \"function_call\"" : "",
-                  is_old && knows_calls ? "the template knows \"tool_calls\": rename it so by map"
-                                        : "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1",
+                  is_old && knows_calls
+                      ? "the template knows \"tool_calls\": rename it so by map"
+                      : "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1",
                   kToolCallsLaw));
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// Causal attention along the paths of a pack, without padding; the ops xrun::varlen_attention and
-// xrun::varlen_attention_lse. attention_cpu.cpp and attention_cuda.cpp hold the device forms,
-// attention_composed.cpp the form in plain products.
+// Causal attention over packed segments and prefix trees: each token attends along its path, and
+// nothing is padded. The ops are xrun::varlen_attention and xrun::varlen_attention_lse.
+// attention_cpu.cpp and attention_cuda.cpp hold the device forms, attention_composed.cpp the form
+// in plain products.
 
 #include <ATen/core/Tensor.h>
 

@@ -85,30 +85,32 @@ Outputs attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
 // A tree, a key head, and some of its query heads.
 struct BackwardItem {
   int64_t first, last, kv_head, head, heads;
-  int64_t part;  // of the key head's query heads
+  int64_t head_group;  // number of those query heads among the key head's groups
 };
 
-// Items below which query heads of a group are computed apart, so that a few long sequences keep
-// the threads busy. dk and dv of each part are then summed in order.
+// Below this many items the query heads of a key head are computed in several groups, so that a few
+// long sequences keep the threads busy. dk and dv of the groups are then summed in order.
 constexpr int64_t kFewItems = 8;
 
-// Parts that the query heads of a key head are cut into: a divisor of their number.
-int64_t head_parts(int64_t trees, const kernels::AttentionSizes& s) {
+// Groups that the query heads of a key head are cut into: a divisor of their number.
+int64_t head_group_count(int64_t trees, const kernels::AttentionSizes& s) {
   const int64_t heads = s.heads / s.kv_heads;
-  int64_t parts = 1;
-  while (parts < heads && (trees * s.kv_heads * parts < kFewItems || heads % parts != 0)) ++parts;
-  return parts;
+  int64_t head_groups = 1;
+  while (head_groups < heads &&
+         (trees * s.kv_heads * head_groups < kFewItems || heads % head_groups != 0))
+    ++head_groups;
+  return head_groups;
 }
 
 std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels::AttentionSizes& s,
-                                         int64_t parts) {
-  const int64_t heads = s.heads / s.kv_heads, share = heads / parts;
+                                         int64_t head_groups) {
+  const int64_t heads = s.heads / s.kv_heads, share = heads / head_groups;
   std::vector<BackwardItem> items;
   for (size_t tree = 0; tree + 1 < paths.roots.size(); ++tree) {
     for (int64_t g = 0; g < s.kv_heads; ++g) {
-      for (int64_t part = 0; part < parts; ++part) {
-        items.push_back(
-            {paths.roots[tree], paths.roots[tree + 1], g, g * heads + part * share, share, part});
+      for (int64_t head_group = 0; head_group < head_groups; ++head_group) {
+        items.push_back({paths.roots[tree], paths.roots[tree + 1], g,
+                         g * heads + head_group * share, share, head_group});
       }
     }
   }
@@ -144,17 +146,17 @@ Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q
   const auto paths = layout_paths(cu_seqlens, parent);
   const kernels::AttentionSizes s = kernel_sizes(q, k, scale);
   const auto trees = static_cast<int64_t>(paths->roots.size()) - 1;
-  const int64_t parts = head_parts(trees, s), kv_width = s.kv_heads * s.head_dim;
-  const std::vector<BackwardItem> items = backward_items(*paths, s, parts);
+  const int64_t head_groups = head_group_count(trees, s), kv_width = s.kv_heads * s.head_dim;
+  const std::vector<BackwardItem> items = backward_items(*paths, s, head_groups);
   const at::Tensor dq = at::empty_like(q);
-  // [parts, T, G, K] each
-  const at::Tensor dk = at::zeros({parts, s.rows, s.kv_heads, s.head_dim}, at::kFloat);
+  // [head_groups, T, G, K] each
+  const at::Tensor dk = at::zeros({head_groups, s.rows, s.kv_heads, s.head_dim}, at::kFloat);
   const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
   with_kernel_type(q, [&](auto unit) {
     using T = decltype(unit);
     const auto attend = [&](int64_t i, float* scratch) {
       const BackwardItem& item = items[static_cast<size_t>(i)];
-      const int64_t at = item.part * s.rows * kv_width + item.kv_head * s.head_dim;
+      const int64_t at = item.head_group * s.rows * kv_width + item.kv_head * s.head_dim;
       kernels::cpu_kernels().run(kernels::PathAttentionBackward<T>{
           kernel_data<T>(grad), kernel_data<T>(q), kernel_data<T>(k), kernel_data<T>(v),
           kernel_data<T>(out), kernel_data<float>(lse), kernel_data<T>(dq),
@@ -163,12 +165,12 @@ Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q
           item.heads});
     };
     each_item(static_cast<int64_t>(items.size()),
-              kernels::attention_scratch(s.heads / s.kv_heads / parts, s.head_dim), attend);
+              kernels::attention_scratch(s.heads / s.kv_heads / head_groups, s.head_dim), attend);
   });
   const auto summed = [&](const at::Tensor& x) {
-    if (parts == 1) return x[0].to(type);
-    const at::Tensor sum = x[0].add(x[1]);  // a tensor that does not keep the parts alive
-    for (int64_t part = 2; part < parts; ++part) sum.add_(x[part]);
+    if (head_groups == 1) return x[0].to(type);
+    const at::Tensor sum = x[0].add(x[1]);  // a tensor that does not keep the groups alive
+    for (int64_t head_group = 2; head_group < head_groups; ++head_group) sum.add_(x[head_group]);
     return sum.to(type);
   };
   return {dq, summed(dk), summed(dv)};

@@ -69,6 +69,7 @@ void check_head_rows(const HeadInputs& in, int64_t tokens) {
 auto linear_head_forward(const at::Tensor& hidden, const at::Tensor& weight,
                          const at::Tensor& index, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, int64_t head_mb, bool lse) {
+  // By name: the CUDA half is registered by the plug-in, which may load later.
   static const auto op = find_op<LinearHeadForward>("xrun::linear_head_forward");
   const HeadInputs inputs{weight, index, target, columns};
   check_head_inputs(inputs, hidden);
@@ -129,6 +130,7 @@ class LinearHeadFunction : public torch::autograd::Function<LinearHeadFunction> 
     at::AutoDispatchBelowADInplaceOrView below;
     auto [logprob, spread, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
         hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse_wanted);
+    // An output that no loss reads then has no gradient at all, and the backward leaves it out.
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({weight, index, target, top_id, lse, spread, x, saved_rows});
     ctx->saved_data["temperature"] = temperature;

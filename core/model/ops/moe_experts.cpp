@@ -108,7 +108,8 @@ MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const a
   const at::Tensor a = swiglu(gate, up);
   const at::Tensor out = at::empty_like(in);
   experts.each([&](int64_t e, int64_t first, int64_t n) {
-    multiply_rows_into(out.narrow(0, first, n), a.narrow(0, first, n), experts.down[e], experts.gemm);
+    multiply_rows_into(out.narrow(0, first, n), a.narrow(0, first, n), experts.down[e],
+                       experts.gemm);
   });
   return {sum_of_rows(out, weight_by_row(weight, experts.rows), experts.rows), gate, up};
 }

@@ -38,6 +38,7 @@ int64_t check_norm(const at::Tensor& x, const at::Tensor& weight) {
   return x.size(-1);
 }
 
+// In operators of ATen: the form for devices without a kernel, and for types that the kernel lacks.
 NormForward rms_norm_composed(const at::Tensor& x, const at::Tensor& weight, double eps) {
   check_norm(x, weight);
   const at::Tensor x32 = x.to(at::kFloat);

@@ -24,6 +24,7 @@ void check_swiglu(const at::Tensor& gate, const at::Tensor& up) {
   check_sizes("swiglu", "up", up, gate.sizes(), gate.device());
 }
 
+// In operators of ATen: the form for devices without a kernel, and for types that the kernel lacks.
 at::Tensor swiglu_composed(const at::Tensor& gate, const at::Tensor& up) {
   check_swiglu(gate, up);
   return at::silu(gate).mul(up);

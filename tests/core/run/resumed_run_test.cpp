@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/run/run_dir.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::resumed_run_test {
 namespace {

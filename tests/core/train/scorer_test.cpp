@@ -136,7 +136,7 @@ TEST_F(ScorerTest, AgreesWithTransformersAndExportsItsFolder) {
       std::vector<int32_t> ids;
       for (const Json& id : sequence.as_array()) ids.push_back(static_cast<int32_t>(id.as_int()));
       PackedBatch::Segment segment;
-      segment.sample_id = pack.segment_count();
+      segment.segment_id = pack.segment_count();
       pack.append(segment, ids, std::vector<uint8_t>(ids.size(), 1));
     }
     Batch batch({.unit = Unit::kToken}, {pack});

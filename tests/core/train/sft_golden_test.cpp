@@ -19,7 +19,7 @@ PackedBatch pack_of(const Json::Array& sequences, size_t begin, size_t end) {
     for (const Json& on : sequences[i].at("trained").as_array())
       trained.push_back(static_cast<uint8_t>(on.as_int()));
     PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = segment.group_id = static_cast<int64_t>(i);
+    segment.row_id = segment.segment_id = segment.group_id = static_cast<int64_t>(i);
     segment.weight = static_cast<float>(sequences[i].at("weight").as_double());
     pack.append(segment, golden_ids(sequences[i]), trained);
   }

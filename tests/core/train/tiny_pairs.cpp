@@ -35,7 +35,7 @@ void append_side(PackedBatch& pack, const TinyPair& pair, int64_t id, int8_t sid
   std::fill(trained.begin() + static_cast<int64_t>(pair.prompt.size()), trained.end(), 1);
   PackedBatch::Segment segment;
   segment.row_id = segment.pair_id = segment.group_id = id;
-  segment.sample_id = 2 * id + (side < 0 ? 1 : 0);
+  segment.segment_id = 2 * id + (side < 0 ? 1 : 0);
   segment.side = side;
   segment.weight = pair.weight;
   pack.append(segment, tokens, trained);

@@ -126,7 +126,8 @@ TEST_F(Resume, MoreStepsPassAndTheNewScheduleIsReported) {
       "loop 1 has 6 steps now and had 4; its learning rate follows the schedule of 6 steps: "
       "0.000333 at step 4, 0 on the old schedule");
   has(read_file("r/log.txt"), "resumed r at step 4");
-  has(run(recipe(), "r", true, {}, {"steps=3"}), "the run had 6 steps and now has 3: a resume can only add steps");
+  has(run(recipe(), "r", true, {}, {"steps=3"}),
+      "the run had 6 steps and now has 3: a resume can only add steps");
 }
 
 TEST_F(Resume, WithoutACheckpointTheLoggedStepsAreKept) {

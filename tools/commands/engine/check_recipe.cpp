@@ -48,7 +48,7 @@ std::string losses_text(const SourceLedger& source) {
   if (source.dropped_total() > 0) {
     std::string reasons;
     for (const auto& [reason, count] : source.dropped) {
-      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count_text(count));
+      add_item(reasons, fmt::format("{} {}", reason, count_text(count)));
     }
     parts.push_back(fmt::format("{} dropped ({})", count_text(source.dropped_total()), reasons));
   }
@@ -58,7 +58,7 @@ std::string losses_text(const SourceLedger& source) {
   }
   if (source.repaired > 0) parts.push_back(fmt::format("{} repaired", count_text(source.repaired)));
   std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
+  for (const std::string& part : parts) add_item(out, part);
   return out;
 }
 
@@ -128,7 +128,8 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
   if (set.kind() == RowKind::kFeedback) {
     int64_t good = 0;
     for (int64_t i = 0; i < set.size(); ++i) good += set.label(set.unit(i)) != 0 ? 1 : 0;
-    finding.text += fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
+    finding.text +=
+        fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
   }
   const auto rows = static_cast<double>(set.size());
   const double repeats = static_cast<double>(source.plan.units) / rows;
@@ -157,7 +158,7 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   if (finding.remedy.empty() && !report.source_line.empty()) {
-    finding.remedy = "look at: " + std::string(trimmed(report.source_line));
+    finding.remedy = "see: " + std::string(trimmed(report.source_line));
   }
   return finding;
 }
@@ -198,7 +199,7 @@ std::vector<Finding> template_findings(Preview& preview) {
     const Json* chosen = laws == nullptr || !laws->is_object() ? nullptr : laws->find(law);
     const bool disabled = chosen != nullptr && chosen->is_bool() && !chosen->as_bool();
     std::string& list = disabled ? off : held;
-    list += (list.empty() ? "" : ", ") + law;
+    add_item(list, law);
   }
   const LoopPause* pause = preview.pause();
   const bool has_template =

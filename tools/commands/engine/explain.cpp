@@ -40,7 +40,7 @@ std::string meant(const std::string& name) {
   const std::vector<std::string> names = known_names();
   std::string found;
   for (const std::string& full : names) {
-    if (last_part(full) == name) found += (found.empty() ? "" : ", ") + full;
+    if (last_part(full) == name) add_item(found, full);
   }
   if (!found.empty()) return found;
   found = nearest_name(name, names);
@@ -119,10 +119,11 @@ int command_explain(int argc, char** argv) {
   if (text.empty()) text = explain_recipe_key(name);
   if (text.empty()) {
     const std::string near = meant(name);
-    throw UsageError(fmt::format(
-        "unknown key or name \"{}\"{}; xrun explain lists all; docs/coming-from.md has the terms of "
-        "TRL, and a recipe documents its own keys",
-        name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+    throw UsageError(
+        fmt::format("unknown key or name \"{}\"{}; xrun explain lists all; docs/coming-from.md has "
+                    "the terms of "
+                    "TRL, and a recipe documents its own keys",
+                    name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
   }
   fmt::print("{}", text);
   return 0;

@@ -93,8 +93,8 @@ void write_inspected(const InspectArguments& arguments, const std::vector<Inspec
 }
 
 [[noreturn]] void throw_beyond(int64_t step, int64_t steps) {
-  throw UsageError(fmt::format("--step {} is beyond the last step: the recipe has {} step{}, 0 to {}",
-                               step, steps, steps == 1 ? "" : "s", steps - 1));
+  throw UsageError(fmt::format("--step {} is beyond the last step: the recipe has {}, 0 to {}",
+                               step, counted(steps, "step"), steps - 1));
 }
 
 // Throws what ended the recipe, or that it ended without a loop.

@@ -8,7 +8,7 @@
 
 #include "core/base/philox.h"
 #include "core/data/packs/pack.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::pack_plan_test {
 namespace {
@@ -29,10 +29,10 @@ struct Units {
   }
 };
 
-PackLimits limits(int64_t max_tokens, int64_t fold_min) {
+PackLimits limits(int64_t max_tokens, int64_t min_run) {
   PackLimits limits(max_tokens);
   limits.fold = true;
-  limits.fold_min = fold_min;
+  limits.min_run = min_run;
   return limits;
 }
 
@@ -50,7 +50,7 @@ TEST(FoldedPacks, WithoutSharedPrefixesAreBestFitDecreasing) {
     std::vector<int64_t> sizes;
     const uint64_t count = 1 + static_cast<uint64_t>(40 * philox_unit(3, seed, 0, 0));
     for (uint64_t u = 0; u < count; ++u) {
-      // All begin with the same three tokens, fewer than fold_min.
+      // All begin with the same three tokens, fewer than min_run.
       const size_t rest = static_cast<size_t>(30 * philox_unit(3, seed, 1, u));
       units.ids.push_back({sequence(7, 3, rest), sequence(7, 3, rest / 2)});
       sizes.push_back(static_cast<int64_t>(6 + rest + rest / 2));
@@ -99,7 +99,7 @@ TEST(FoldedPacks, SegmentsOfDifferentLengthClassesShareNothing) {
   units.ids.push_back({sequence(1, 100, 10), sequence(1, 100, 11)});
   PackLimits by_length = limits(400, 64);
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 121);
-  by_length.length_class = [](int64_t length) { return length; };
+  by_length.frequency_class = [](int64_t length) { return length; };
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 221);
 }
 

@@ -89,7 +89,7 @@ TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
 
 // Two blocks of the first answer and none of the second: their number alone says nothing.
 TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
-  const auto tagged = make_jinja_template(
+  const auto marked = make_jinja_template(
       "{% for m in messages %}<{{ m.role }}>"
       "{% if m.thought %}{% generation %}{{ m.thought }}!{% endgeneration %}|{% endif %}"
       "{% if m.role == 'assistant' and not m.silent %}"
@@ -103,17 +103,17 @@ TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
   int64_t straddlers = 0;
   EncodedRow row;
   row.streams[0] =
-      encode_conversation(messages, Json::object(), 3, {tokenizer(), *tagged}, straddlers);
+      encode_conversation(messages, Json::object(), 3, {tokenizer(), *marked}, straddlers);
   EXPECT_EQ(trained(row), "e;");
 }
 
 TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheLawIsOff) {
   const std::string row = R"({"tools":[{"name":"f"}],"messages":[)" USER("a") R"(,
       {"role":"assistant","content":"","tool_calls":[{"name":"f"}]}]})";
-  EXPECT_EQ(
-      refusal(RowKind::kChat, row),
-      "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
-      "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1, or train without the call: --set laws.tool_calls=false");
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
+            "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1, or train without the "
+            "call: --set laws.tool_calls=false");
   settings_.lost_calls = true;
   EXPECT_EQ(chat(row).notes,
             (std::vector<std::string>{"LOST: the template does not render \"tools\"",

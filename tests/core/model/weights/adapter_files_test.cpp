@@ -15,8 +15,8 @@
 #include "core/model/model.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/scratch_folder.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
