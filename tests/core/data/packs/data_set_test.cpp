@@ -225,9 +225,9 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   EXPECT_EQ(set.size(), 2);
   ASSERT_EQ(set.extra_columns().size(), 1u);
   EXPECT_EQ(set.extra_string(1, "tag"), "u");
-  EXPECT_EQ(
-      set.ledger().sources[0].notes.at("keep: the first row has no text or number in \"k\", so it is left out"),
-      2);
+  EXPECT_EQ(set.ledger().sources[0].notes.at(
+                "keep: the first row has no text or number in \"k\", so it is left out"),
+            2);
 }
 
 TEST_F(DataSets, ARowThatLacksAnExtraStringHasAnEmptyOne) {
