@@ -114,8 +114,9 @@ bool is_repository_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
   });
-  return plain && !name.empty() && name.front() != '/' && name.front() != '.' && name.back() != '/' &&
-         std::count(name.begin(), name.end(), '/') <= 1 && name.find("..") == std::string::npos;
+  return plain && !name.empty() && name.front() != '/' && name.front() != '.' &&
+         name.back() != '/' && std::count(name.begin(), name.end(), '/') <= 1 &&
+         name.find("..") == std::string::npos;
 }
 
 // Returns the snapshot of a repository's "main", or "" if the cache has none.
