@@ -81,9 +81,11 @@ std::string describe_micro(const MicroBatch& micro) {
 
 std::string describe_batch_handle(const Batch& batch) {
   const size_t micros = batch.micros().size();
-  return fmt::format("Batch {} of {} ({} sequences, {} tokens, {} micro-batch{})", batch.step(),
-                     batch.total_steps(), batch.size(), batch.token_count(), micros,
-                     micros == 1 ? "" : "es");
+  int64_t pairs = 0;
+  for (const auto& micro : batch.micros()) pairs += micro->pair_count();
+  return fmt::format("Batch {} of {} ({}{} sequences, {} tokens, {} micro-batch{})", batch.step(),
+                     batch.total_steps(), pairs > 0 ? counted(pairs, "pair") + ", " : "",
+                     batch.size(), batch.token_count(), micros, micros == 1 ? "" : "es");
 }
 
 }  // namespace
