@@ -133,8 +133,8 @@ std::vector<ConfigField> of_rows() {
           of_data_set(text(
               "over_length", "raise",
               "A row longer than max_length is an error (raise), is dropped and counted (drop), "
-              "or is cut, keeping the prompt and the beginning of the response (cut; a prompt is never "
-              "cut, so a row whose prompt alone is too long is dropped).",
+              "or is cut, keeping the prompt and the beginning of the response (cut; a prompt is "
+              "never cut, so a row whose prompt alone is too long is dropped).",
               {"raise", "drop", "cut"}))),
       foreign({"assistant_only_loss", "completion_only_loss", "train_on_inputs", "train_on_input"},
               of_data_set(text(
@@ -331,8 +331,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
     {"loss_type", "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=hinge"},
     {"max_completion_length",
      "`max_length` limits prompt and answer together; `over_length` decides about longer rows"},
-    {"max_prompt_length",
-     "prompts are never cut; `max_length` limits prompt and answer together"},
+    {"max_prompt_length", "prompts are never cut; `max_length` limits prompt and answer together"},
     {"output_dir", "the run's folder is the option --run DIR"},
     {"packing", "rows are always packed; segments never see each other"},
     {"padding_free", "rows are always packed, without padding"},

@@ -108,9 +108,10 @@ void report_ignored_length(lua_State* L, int64_t steps, int64_t epochs) {
   const bool both_set = context.config.origin(ignored) == "--set";
   if (written == nullptr && !both_set) return;
   const std::string origin = context.config.origin(used);
-  session_of(L).notices.add(fmt::format(
-      "{} = {}{} decides the length; {} ({}) is not used", used, steps > 0 ? steps : epochs,
-      origin == "--set" ? " (--set)" : "", ignored, both_set ? "--set" : literal_origin(context.text, *written)));
+  session_of(L).notices.add(
+      fmt::format("{} = {}{} decides the length; {} ({}) is not used", used,
+                  steps > 0 ? steps : epochs, origin == "--set" ? " (--set)" : "", ignored,
+                  both_set ? "--set" : literal_origin(context.text, *written)));
 }
 
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
