@@ -165,6 +165,11 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
     writer.sync();
     writer.close();
     rename_durable(temporary, path);
+  } catch (const FileError& error) {
+    ::unlink(temporary.c_str());
+    const std::string text = error.what(), own = temporary.string();
+    if (!text.starts_with(own)) throw;
+    throw FileError(error.code(), path.string() + text.substr(own.size()));
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "core/base/error.h"
@@ -60,6 +61,14 @@ std::string missing_metrics(const std::filesystem::path& path, int64_t step) {
   }
   missing.until(step);
   return missing.text();
+}
+
+int64_t last_logged_step(const std::filesystem::path& path) {
+  int64_t last = -1;
+  if (!std::filesystem::exists(path)) return last;
+  kept_bytes(read_file(path), std::numeric_limits<int64_t>::max(),
+             [&](int64_t step) { last = step; });
+  return last;
 }
 
 int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {

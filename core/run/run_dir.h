@@ -67,8 +67,8 @@ class RunDir {
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
-  // "steps", "steps_limit" (of a run that --steps cut), "interactive", "model_folder"}. Changes
-  // reach the disk by write_record.
+  // "steps", "steps_limit" (of a run that --steps cut), "interactive", "folder" (the working
+  // folder), "model_folder"}. Changes reach the disk by write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();
@@ -85,6 +85,7 @@ class RunDir {
   RunDir(RunIdentity identity, const RunDirOptions& options);
   void enter();
   void read_run(const RunDirOptions& options);
+  void note_repeated_steps();
   void compare(const RunIdentity& before);
   void forget_inputs();
   void leave() noexcept;

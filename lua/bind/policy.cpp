@@ -99,23 +99,6 @@ std::optional<AdapterOptions> read_lora(Json lora) {
   return options;
 }
 
-// Learned positions end at the model's limit; rotary ones go on beyond what the model was trained
-// for.
-void check_max_length(lua_State* L, const ModelConfig& config, const std::string& name) {
-  const Json* wanted = recipe_context(L).config.find("max_length");
-  if (wanted == nullptr || wanted->is_null() || config.max_length <= 0) return;
-  const int64_t length = wanted->as_int();
-  if (length <= config.max_length) return;
-  if (config.positions == Positions::kLearned) {
-    throw UsageError(fmt::format(
-        "max_length = {}, but {} has {} learned positions; set max_length={} or less",
-        count_text(length), name, count_text(config.max_length), config.max_length));
-  }
-  session_of(L).notices.add(fmt::format(
-      "warning: max_length = {} is beyond the {} positions that {} was made for",
-      count_text(length), count_text(config.max_length), name));
-}
-
 int open_policy(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   const Options given(L, 2);
@@ -148,7 +131,7 @@ int open_policy(lua_State* L) {
     throw UsageError(fmt::format("moe.aux is {}, but {} is not a mixture of experts; leave it out",
                                  options.moe_aux, name));
   }
-  check_max_length(L, config, name);
+  check_max_length(L, config_whole(L, "max_length"), *policy);
   for (const std::string& notice : config.notices) {
     session_of(L).notices.add(notice);
   }

@@ -6,9 +6,13 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
@@ -52,6 +56,29 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   throw_report(syntax_report(L, -1));
 }
 
+// The text of a recipe's file. Throws UsageError with the nearest file if there is none.
+std::string read_recipe(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (fs::exists(name, code) || code) return read_file(name, kMostRecipeBytes);
+  const fs::path path = name;
+  std::string near;
+  for (const fs::path& folder : {path.parent_path(), fs::path("recipes")}) {
+    std::vector<std::string> names;
+    for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end;
+         at.increment(code)) {
+      const fs::path file = at->path().filename();
+      if (file.extension() == ".lua") names.push_back(file.stem().string());
+    }
+    const std::string stem = path.stem().string();
+    const bool same = std::find(names.begin(), names.end(), stem) != names.end();
+    const std::string found = same ? stem : nearest_name(stem, names);
+    if (near.empty() && !found.empty()) near = (folder / (found + ".lua")).string();
+  }
+  throw UsageError(fmt::format("{}: cannot be opened: there is no such file{}", name,
+                               near.empty() ? "" : "; did you mean " + near + "?"));
+}
+
 }  // namespace
 
 RecipeContext& recipe_context(lua_State* L) {
@@ -72,7 +99,7 @@ int end_recipe(lua_State* L) {
 }
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules)
-    : Recipe(options, modules, read_file(options.recipe, kMostRecipeBytes)) {}
+    : Recipe(options, modules, read_recipe(options.recipe)) {}
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
                const std::string& text) {

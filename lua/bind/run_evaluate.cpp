@@ -171,9 +171,10 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
     check_interrupt(L);
     return true;
   };
-  const std::vector<Sample> samples =
+  std::vector<Sample> samples =
       answer_prompts(copy ? *copy : policy.model(), *policy.tokenizer(), data, text);
   if (samples.empty()) return {};
+  find_questions(samples, static_cast<size_t>(settings.shown), data, *policy.tokenizer());
   const auto count = static_cast<double>(samples.size());
   double length = 0, score = 0;
   for (const Sample& sample : samples) {

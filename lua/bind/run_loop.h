@@ -125,6 +125,10 @@ class RunLoop {
   std::shared_ptr<StepLoop> current_loop;          // the loop that a `for` asked last
   bool quiet = false;                              // no progress of single steps
   std::vector<std::shared_ptr<AdamW>> optimizers;  // counted in the memory plan
+  // Leaves the time since the last body out of the time left: a prompt was open.
+  void skip_wait() {
+    if (progress_) progress_->skip_wait();
+  }
 
  private:
   void report(const StepLoop& loop);
@@ -155,7 +159,7 @@ class RunLoop {
   bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
-  std::string fold_text_;  // of the opening report; "": nothing is folded
+  std::string fold_text_;                         // of the opening report; "": nothing is folded
   std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one
 };
 

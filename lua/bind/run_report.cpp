@@ -91,6 +91,12 @@ void RunLoop::report(const StepLoop& loop) {
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));
   }
+  for (const auto& adamw : optimizers) {
+    if (loop.steps != 1 || adamw->lr(0, 1) > 0) continue;
+    session_.notices.add(
+        "warning: optim.warmup covers the only step, whose learning rate is 0; nothing is trained: "
+        "set optim.warmup=0");
+  }
   if (!fold_text_.empty()) report.facts.emplace_back("folds", fold_text_);
   if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
   if (!session_.previews()) report.output = run_->dir().path().string();
@@ -159,6 +165,7 @@ void RunLoop::show_progress(const StepLoop& loop) {
   progress.epochs = epochs_of(loop);
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
+  progress.margin = find_metric(last_train_, "train/margin");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
   progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;

@@ -256,6 +256,7 @@ RecipeOptions resumed_options(RecipeOptions options) {
   const bool named = !options.run_dir.empty();
   const ResumedRun run = find_resumed_run(recipe_name(options.recipe), options.run_dir,
                                           named ? std::filesystem::path() : own_run_dir(options));
+  check_working_folder(run.dir, options.sets);
   options.run_dir = run.dir.string();
   options.sets = joined_sets(sets_of_run(run, options), options.sets);
   if (!options.device_given && !run.device.empty()) options.device = run.device;

@@ -72,6 +72,7 @@ PauseHooks::~PauseHooks() {
 }
 
 bool PauseHooks::resume() {
+  if (pause_ != nullptr && pause_->run != nullptr) pause_->run->skip_wait();
   pause_ = nullptr;
   entered_ = recipe_.state().service<EnteredFunctions>().stack.size();
   const bool yielded = recipe_.resume();

@@ -34,6 +34,7 @@ wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
 [ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
 
 # Bad input: a step beyond the run, a recipe that fails, one that trains nothing.
+wants 2 '--kill-at 9: the run takes 4 steps' "$xrun" verify-resume nowhere.lua --steps 4 --kill-at 9
 wants 2 '--kill-at 6: the run takes 6 steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 6
 wants 2 'there is no key `betta`' verify "$root/recipes/dpo.lua" --set betta=1
 echo 'print(1)' >none.lua

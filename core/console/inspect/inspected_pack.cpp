@@ -150,6 +150,9 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
   segment.pair = pack.pair_id[s] < 0 ? -1 : pack.pair_id[s] + source.first_pair;
   segment.side = pack.side[s];
   segment.weight = pack.weight[s];
+  if (source.set.kind() == RowKind::kFeedback) {
+    segment.label = source.set.label(segment.row) != 0;
+  }
   const std::string location = source.set.location(segment.row);
   const size_t colon = location.rfind(':');
   segment.file = location.substr(0, colon);

@@ -42,11 +42,12 @@ struct InspectedTurn {
 
 struct InspectedSegment {
   std::string file;
-  int64_t line = 0;   // from 1
-  int64_t row = -1;   // of the data set
-  int64_t pair = -1;  // unique in the step; -1: no pair
-  int8_t side = 0;    // +1 chosen, -1 rejected
-  float weight = 1;   // of the row
+  int64_t line = 0;           // from 1
+  int64_t row = -1;           // of the data set
+  int64_t pair = -1;          // unique in the step; -1: no pair
+  int8_t side = 0;            // +1 chosen, -1 rejected
+  float weight = 1;           // of the row
+  std::optional<bool> label;  // of feedback: is the answer desirable?
   std::vector<InspectedToken> tokens;
   std::vector<InspectedTurn> turns;  // empty: roles are unknown; else the first begins at 0
   int64_t cut_tokens = 0;            // removed from its end by over_length = "cut"
@@ -141,9 +142,10 @@ std::string step_text(const InspectedStep& step, const PackTextStyle& style);
 // weights are at the predicted token, as in Hugging Face's datasets, -100 and 0 elsewhere. One
 // entry of rows per segment: {"file","line","side","pair"}, side "chosen", "rejected" or null, pair
 // or null; then "weight", "cut_tokens", "turns" [{"role","message", "begin"}] begin a token of the
-// segment. "left_out" counts the segments not shown; "logprobs": {"policy","reference"} has null
-// for unscored tokens. A folded pack has "fold": {"tokens","position_ids","prev","end","flat_of"},
-// the computed tokens and, for every shown token, its index among them.
+// segment, and for feedback "label", true or false. "left_out" counts the segments not shown;
+// "logprobs": {"policy","reference"} has null for unscored tokens. A folded pack has "fold":
+// {"tokens","position_ids","prev","end","flat_of"}, the computed tokens and, for every shown token,
+// its index among them.
 Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 
 // Returns one self-contained page with search. Tokens are coloured by loss weight (palette.h),

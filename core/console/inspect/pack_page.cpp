@@ -248,9 +248,10 @@ class PageWriter {
   }
 
   void block(const InspectedSegment& segment, const InspectedSegment* rejected) {
-    add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}</summary>\n",
+    add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}{}</summary>\n",
         segment.pair >= 0 ? fmt::format("pair {} ", segment.pair) : std::string(),
         escaped(segment.file), segment.line,
+        segment.label ? fmt::format(", label {}", *segment.label) : std::string(),
         segment.weight == 1 ? std::string() : fmt::format(", weight {:g}", segment.weight));
     if (rejected == nullptr) {
       tokens(segment, 0, segment.tokens.size());

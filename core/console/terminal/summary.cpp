@@ -165,6 +165,12 @@ std::string resume_line(const std::string& dir, int64_t step,
   return shown_text(text);
 }
 
+std::string stopping_line(double step_seconds) {
+  const bool slow = step_seconds >= 2;
+  return fmt::format("stopping after this step{}; another Ctrl-C stops at once, without saving",
+                     slow ? ", in up to " + format_duration(step_seconds) : "");
+}
+
 std::string closing_summary(const RunSummary& summary, const Console& console) {
   Facts facts(console);
   facts.add("steps", step_text(summary));
@@ -173,6 +179,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
             summary.last_train.is_object() ? metric_text(summary.last_train, "train/") : "");
   add_valid(facts, summary.last_valid);
   std::string time = format_duration(summary.seconds);
+  if (summary.first_step > 0) time += " since the resume";
   if (summary.tokens > 0 && summary.seconds > 0) {
     const double rate = static_cast<double>(summary.tokens) / summary.seconds;
     time += fmt::format(", {} tokens/s overall", count_text(std::llround(rate)));
@@ -192,9 +199,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
-    facts.add("to continue",
-              fmt::format("{} {} --run {} --resume", called_as(), summary.recipe,
-                          summary.dir.string()));
+    facts.add("to continue", fmt::format("{} {} --run {} --resume", called_as(), summary.recipe,
+                                         summary.dir.string()));
   }
   return facts.text();
 }

@@ -205,7 +205,7 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    if (!style.lost_calls) refuse_unknown_calls(messages, kwargs, style.chat_template);
+    refuse_unknown_calls(messages, kwargs, style.chat_template, style.lost_calls);
     throw RowRefusal("template_error", error.what());
   }
 }

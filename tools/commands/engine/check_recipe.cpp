@@ -68,13 +68,22 @@ Finding source_finding(const SourceLedger& source) {
                               count_text(source.kept), counted(source.rows, "row"),
                               counted(source.tokens, "token"), count_text(source.trained_tokens))};
   const std::string losses = losses_text(source);
-  if (losses.empty()) return finding;
+  const auto add_notes = [&] {
+    for (const auto& [text, rows] : source.notes) {
+      finding.text += fmt::format("\nnote: {} ({})", text, counted(rows, "row"));
+    }
+  };
+  if (losses.empty()) {
+    add_notes();
+    return finding;
+  }
   finding.verdict = Verdict::kNote;
   finding.text += "; " + losses;
   for (const auto& lines :
        {source.bad_lines(kListed), source.cut_lines(1), source.repaired_lines(1)}) {
     for (const std::string& line : lines) finding.text += "\n" + line;
   }
+  add_notes();
   finding.remedy = source.bad_rows_file.empty()
                        ? "--set strict=true stops at the first such row"
                        : fmt::format("all of them: {}; --set strict=true stops at the first",
@@ -135,12 +144,13 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
   const double repeats = static_cast<double>(source.plan.units) / rows;
   const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)
                                                : static_cast<double>(loop.steps) * repeats;
-  finding.text += fmt::format("; {} epochs", format_epochs(epochs));
+  const std::string passes = format_epochs(epochs);
+  finding.text += fmt::format("; {} epoch{}", passes, passes == "1" ? "" : "s");
   if (repeats > 1 && epochs > 1) {
     finding.verdict = Verdict::kNote;
     finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
-    finding.remedy = fmt::format("lower the batch to at most {}",
-                                 count_text(source.data->set.size()));
+    finding.remedy =
+        fmt::format("lower the batch to at most {}", count_text(source.data->set.size()));
   }
   return finding;
 }
@@ -214,7 +224,10 @@ std::vector<Finding> template_findings(Preview& preview) {
                         "they are switched off by `laws` in the configuration"});
   }
   for (const std::string& notice : preview.session().notices.lines) {
-    findings.push_back({Verdict::kNote, "notice", notice});
+    constexpr std::string_view kTemplate = "template: ";
+    const bool of_template = notice.starts_with(kTemplate);
+    findings.push_back({Verdict::kNote, of_template ? "template" : "notice",
+                        notice.substr(of_template ? kTemplate.size() : 0)});
   }
   return findings;
 }

@@ -96,8 +96,8 @@ Finding torch_finding() {
   const at::Tensor row = at::arange(1.0F, 65.0F);
   const double sum = at::matmul(row, at::ones({64})).item<float>();  // 1 + ... + 64
   Finding finding{Verdict::kOk, "LibTorch",
-                  fmt::format("{}, {}, {} threads, in {}", TORCH_VERSION, at::get_cpu_capability(),
-                              at::get_num_threads(), torch_folder().string())};
+                  fmt::format("{}, {}, {}, in {}", TORCH_VERSION, at::get_cpu_capability(),
+                              counted(at::get_num_threads(), "thread"), torch_folder().string())};
   if (sum == 2080.0) return finding;
   finding.verdict = Verdict::kWrong;
   finding.text += fmt::format("; a product of 1 to 64 with ones gave {}, wanted 2080", sum);
@@ -172,7 +172,11 @@ std::vector<Finding> gpu_findings(bool needed) {
   const CudaDriver driver = read_cuda_driver();
   std::vector<Finding> findings = {gpu_finding(driver), plugin_finding(driver.problem.empty()),
                                    nccl_finding()};
-  for (Finding& finding : findings) finding.needed = needed;
+  for (Finding& finding : findings) {
+    finding.needed = needed;
+    // Training works without a GPU, so what only a GPU needs is not missing.
+    if (!needed && finding.verdict == Verdict::kMissing) finding.verdict = Verdict::kNote;
+  }
   return findings;
 }
 

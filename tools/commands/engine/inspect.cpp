@@ -1,9 +1,9 @@
 // xrun inspect RECIPE.lua: the packs of a step as they will train. The recipe runs up to its loop
 // and no further; only --logprobs loads weights.
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -15,10 +15,10 @@
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/train/data_batch.h"
+#include "core/train/evaluate.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
-#include "core/train/evaluate.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
 #include "lua/prompt/preview.h"
