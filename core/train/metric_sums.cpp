@@ -1,7 +1,7 @@
-// mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i,
-// and likewise over the units i of one source.
-// loss: each unit's w_i is divided by the sum of w over the whole step before any forward, so that
-// micro-batches only add. Sums stay on the device until one read at the end of the step.
+// mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i;
+// the mean of a source takes the units i of that source. For a loss w_i is divided by the sum of w
+// over the whole step before any forward, so that micro-batches only add. Sums stay on the device
+// until one read at the end of the step.
 
 #include "core/train/metric_sums.h"
 
