@@ -29,9 +29,10 @@ namespace {
 
 bool trains_base(const LoadOptions& options) { return options.trainable && !options.adapter; }
 
-// Base weights are held in fp32 if trained, else in the storage type.
+// Base weights are held in fp32 if trained, else in the storage type; a model in fp64 is fp64 alone.
 at::ScalarType master_type(const LoadOptions& options) {
-  return trains_base(options) ? at::kFloat : options.dtype;
+  const bool upcast = trains_base(options) && options.dtype != at::kDouble;
+  return upcast ? at::kFloat : options.dtype;
 }
 
 // The adapter with its factors on a device; the adapter itself if they are there already.
@@ -187,7 +188,8 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
                                    const LoadOptions& options) {
   const at::ScalarType dtype = options.dtype;
   XRUN_CHECK(
-      dtype == at::kFloat || dtype == at::kBFloat16 || (dtype == at::kHalf && !options.trainable),
+      dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
+          (dtype == at::kHalf && !options.trainable),
       "a model that is {} computes in fp32 or bf16{}, not in {}",
       options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
       dtype_name(dtype));

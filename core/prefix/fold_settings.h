@@ -39,8 +39,9 @@ PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings);
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
                                              const std::vector<int64_t>& frequency_classes = {});
 
-// Sets the weights of the batch's loss rows by settings.rows. The tree of all shared prefixes
-// decides, folded or not, so that a result does not depend on what is computed once.
-void weigh_shared_rows(PackedBatch& batch, const FoldSettings& settings);
+// Sets the weights of a step's loss rows by settings.rows. The tree of all shared prefixes of the
+// step decides, in the order of its segments, so that a result depends neither on what is computed
+// once nor on the packs.
+void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& settings);
 
 }  // namespace xrun

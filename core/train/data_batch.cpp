@@ -155,7 +155,7 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   // By value: the batch may outlive the recipe's handle, and a set is a few shared pointers.
   info.row_name = [set](int64_t row) { return set.location(row); };
   std::vector<PackedBatch> packs = set.pack(units, pack_limits(max_tokens, info.fold));
-  for (PackedBatch& pack : packs) weigh_shared_rows(pack, info.fold);
+  weigh_shared_rows(packs, info.fold);
   auto batch = std::make_shared<Batch>(std::move(info), std::move(packs));
   extra.add_to(*batch);
   return batch;

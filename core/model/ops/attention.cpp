@@ -105,10 +105,6 @@ AttentionOutputs attention_lse_with_graph(const at::Tensor& q, const at::Tensor&
   return {both[0], both[1]};
 }
 
-at::ScalarType lse_type(const at::Tensor& q) {
-  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
@@ -188,7 +184,7 @@ void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const
     check_type(kOp, name, *x, q.scalar_type(), q.device());
     check_sizes(kOp, name, *x, q.sizes(), q.device());
   }
-  check_type(kOp, "lse", lse, lse_type(q), q.device());
+  check_type(kOp, "lse", lse, wide_type(q), q.device());
   check_sizes(kOp, "lse", lse, {q.size(1), q.size(0)}, q.device());
 }
 

@@ -26,7 +26,7 @@ PackedBatch pack_of(const Json::Array& sequences, size_t begin, size_t end) {
   return pack;
 }
 
-class SftGolden : public testing::TestWithParam<size_t> {};
+class SftGolden : public testing::TestWithParam<GoldenPacking> {};
 
 TEST_P(SftGolden, TwentyStepsAgreeWithPlainPyTorch) {
   const TinyFolder cache;
@@ -42,11 +42,14 @@ TEST_P(SftGolden, TwentyStepsAgreeWithPlainPyTorch) {
     return result;
   };
   const auto pack = [&](size_t begin, size_t end) { return pack_of(sequences, begin, end); };
-  expect_golden_steps(golden, count, GetParam(), pack, nll, adamw);
+  expect_golden_steps(golden, count, GetParam(), pack, nll, *policy, adamw);
 }
 
-// Sequences a micro-batch: all four together, and each alone.
-INSTANTIATE_TEST_SUITE_P(Packing, SftGolden, testing::Values(4u, 1u));
+// Sequences a micro-batch: all four together, as they are and folded, and each alone.
+INSTANTIATE_TEST_SUITE_P(Packing, SftGolden,
+                         testing::Values(GoldenPacking{4, false}, GoldenPacking{4, true},
+                                         GoldenPacking{1, false}),
+                         name_of);
 
 TEST(SftGolden, TheMixtureDrawsTheSameRows) {
   const Json golden = read_json(kGolden + "sft_steps.json");

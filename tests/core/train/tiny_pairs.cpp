@@ -52,6 +52,20 @@ std::vector<TinyPair> tiny_pairs(int64_t n, uint64_t seed) {
   return pairs;
 }
 
+std::vector<TinyPair> shared_prefix_pairs(int64_t n, uint64_t seed, int32_t vocab) {
+  std::vector<TinyPair> pairs = tiny_pairs(n, seed);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    TinyPair& pair = pairs[i];
+    if (i % 2 == 1) pair.prompt = pairs[i - 1].prompt;
+    const auto shared = std::min<std::ptrdiff_t>(2, std::ssize(pair.chosen));
+    pair.rejected.insert(pair.rejected.begin(), pair.chosen.begin(), pair.chosen.begin() + shared);
+    for (auto* side : {&pair.prompt, &pair.chosen, &pair.rejected}) {
+      for (int32_t& id : *side) id %= vocab;
+    }
+  }
+  return pairs;
+}
+
 std::vector<PackedBatch> tiny_packs(const std::vector<TinyPair>& pairs, size_t per_pack,
                                     bool reversed) {
   std::vector<PackedBatch> packs;
