@@ -54,7 +54,7 @@ inline GoldenPack golden_pack(std::vector<std::vector<int32_t>> sequences,
   PackedBatch pack;
   for (const std::vector<int32_t>& ids : sequences) {
     PackedBatch::Segment segment;
-    segment.sample_id = pack.segment_count();
+    segment.segment_id = pack.segment_count();
     pack.append(segment, ids, std::vector<uint8_t>(ids.size(), 1));
   }
   const ComputedPack computed =
