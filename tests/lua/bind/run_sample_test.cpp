@@ -75,7 +75,7 @@ TEST_F(RunSample, AConversationIsHeadedByItsLastUserTurn) {
   std::string text = head();
   text.replace(text.find("\"topic\""), 7, "\"prompt\"");
   ASSERT_EQ(run(text + "run:sample(policy, valid, 1, { max_tokens = 4 })\n", "r"), "");
-  has(output_, "\n  Name a river.\n    step 0 ");
+  has(output_, "  Name a river.\n    step 0 ");
 }
 
 // Rows are anybody's: what they hold is shown, never obeyed.

@@ -168,7 +168,7 @@ TEST_F(MaxLength, IsNotAdvisedBeyondTheModelsPositions) {
   write_file_atomic("pairs.jsonl",
                     R"({"prompt":"a","chosen":"b","rejected":")" + std::string(200, 'x') + "\"}\n");
   const std::string error = run(recipe(20), "r");
-  has(error, ", max_length is 20; the model was made for 64\n");
+  has(error, "; the model was made for 64\n");
   EXPECT_EQ(error.find("--set max_length"), std::string::npos) << error;
 }
 

@@ -69,6 +69,7 @@ TEST(ExportTemplate, ReplacesTheOneInTokenizerConfig) {
   const std::filesystem::path root =
       std::filesystem::temp_directory_path() / fmt::format("xrun_template_{}", ::getpid());
   std::filesystem::remove_all(root);
+  make_dirs(root);
   const std::filesystem::path golden = source_path("tests/golden/models/tied_gqa");
   std::filesystem::copy(golden, root / "source", std::filesystem::copy_options::recursive);
   write_file_atomic(
