@@ -9,7 +9,9 @@
 #include "core/base/process_usage.h"
 #include "core/data/packs/pack.h"
 #include "core/model/memory_limit.h"
+#include "core/prefix/shared_prefix.h"
 #include "core/train/adamw.h"
+#include "core/train/held_prefix.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
@@ -27,6 +29,8 @@ constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are read
 // The largest micro-batch of some steps.
 struct StepSizes {
   int64_t tokens = 0, loss_rows = 0;
+  // With prefixes held over several micro-batches: tokens of the largest, and of a prefix.
+  int64_t rest_tokens = 0, prefix_tokens = 0;
   int64_t longest = 0;  // no unit of the sets has more tokens
   int64_t micros = 0;
   int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
@@ -37,9 +41,20 @@ void add_step(const StepLoop& loop, int64_t step, StepSizes& sizes) {
   for (const StepSource& source : loop.sources) {
     const DataSet& set = source.data->set;
     const PackLimits limits = pack_limits(loop.max_tokens, loop.fold);
-    for (const PackedBatch& pack : set.pack(set.step_units(source.plan, step), limits)) {
+    const std::vector<PackedBatch> packs = set.pack(set.step_units(source.plan, step), limits);
+    std::vector<const PackedBatch*> all;
+    for (const PackedBatch& pack : packs) all.push_back(&pack);
+    const std::vector<SharedPrefix> prefixes = shared_prefixes(all, loop.fold);
+    auto prefix = prefixes.begin();
+    for (size_t p = 0; p < packs.size(); ++p) {
+      const PackedBatch& pack = packs[p];
       const std::optional<FoldedPack> fold = fold_where_it_pays(pack, loop.fold);
-      sizes.tokens = std::max(sizes.tokens, fold ? fold->token_count() : pack.token_count());
+      const int64_t tokens = fold ? fold->token_count() : pack.token_count();
+      sizes.tokens = std::max(sizes.tokens, tokens);
+      while (prefix != prefixes.end() && prefix->end <= p) ++prefix;
+      const bool held = prefix != prefixes.end() && prefix->begin <= p;
+      sizes.rest_tokens = std::max(sizes.rest_tokens, held ? tokens - prefix->size() : tokens);
+      if (held) sizes.prefix_tokens = std::max(sizes.prefix_tokens, prefix->size());
       sizes.loss_rows =
           std::max(sizes.loss_rows, fold ? std::ssize(fold->edge_target) : pack.rows.size());
     }
@@ -158,7 +173,11 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.head_mb = options.head_mb;
   shape.recompute = options.recompute;
   shape.adapter = adapter_of(policy);
-  shape.tokens = sizes.tokens;
+  const bool holds =
+      HeldPrefix::is_possible(read_model_config(policy.dir()),
+                              shape.adapter ? &*shape.adapter : nullptr, policy.options().device);
+  shape.tokens = holds ? sizes.rest_tokens : sizes.tokens;
+  shape.prefix_tokens = holds ? sizes.prefix_tokens : 0;
   shape.loss_rows = sizes.loss_rows;
   shape.reference_tokens = sizes.reference_tokens;
   shape.reference_rows = sizes.reference_rows;

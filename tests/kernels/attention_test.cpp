@@ -240,6 +240,33 @@ TEST_P(AttentionTest, BitsDoNotDependOnTheRangeOfQueries) {
   }
 }
 
+TEST_P(AttentionTest, RowsAfterHeldKeysHaveTheBitsOfTheWholePack) {
+  for (const int64_t window : {0, 100}) {
+    for (const int64_t held : {1, 40, 64, 70, 82}) {
+      SCOPED_TRACE(fmt::format("window {}, {} held", window, held));
+      const Shape shape{6, 2, 40};
+      Case<float> whole(shape, forest(window));
+      whole.forward(*kernels_, 1000);
+      kernels::AttentionSizes sizes = whole.sizes();
+      sizes.rows -= held, sizes.held = held;
+      const int64_t wide = held * shape.heads * shape.head_dim,
+                    narrow = held * shape.kv_heads * shape.head_dim;
+      std::vector<float> out(whole.out.size() - wide), lse(shape.heads * sizes.rows);
+      for (int64_t g = 0; g < shape.kv_heads; ++g) {
+        kernels_->run(kernels::PathAttention<float>{
+            whole.q.data() + wide, whole.k.data() + narrow, whole.v.data() + narrow, out.data(),
+            lse.data(), whole.scratch.data(), whole.pack.nodes(), sizes, held, whole.pack.rows(), g,
+            whole.k.data(), whole.v.data()});
+      }
+      EXPECT_TRUE(std::equal(out.begin(), out.end(), whole.out.begin() + wide));
+      for (int64_t h = 0; h < shape.heads; ++h) {
+        EXPECT_TRUE(std::equal(lse.begin() + h * sizes.rows, lse.begin() + (h + 1) * sizes.rows,
+                               whole.lse.begin() + h * whole.pack.rows() + held));
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, ADecodedTokenHasTheBitsOfItsRowInAPack) {
   constexpr int64_t kHeads = 6, kKvHeads = 2, kHeadDim = 20;
   for (const int64_t window : {0, 70}) {

@@ -61,8 +61,8 @@ class FoldedSizes {
     const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.min_run);
     std::vector<int32_t> root(trie.parent.size());
     for (size_t n = 0; n < root.size(); ++n) {
-      root[n] = trie.parent[n] < 0 ? static_cast<int32_t>(n)
-                                   : root[static_cast<size_t>(trie.parent[n])];
+      root[n] =
+          trie.parent[n] < 0 ? static_cast<int32_t>(n) : root[static_cast<size_t>(trie.parent[n])];
     }
     // Union-find: a cluster is known by its lowest unit.
     std::vector<size_t> joined(positions_.size());
@@ -190,6 +190,24 @@ PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
   return plan;
 }
 
+// Moves the packs that begin with a cluster behind the first of them: a step computes their common
+// prefix once (core/prefix/shared_prefix.h). Only clusters that were divided have several.
+void join_clusters(const Items& clusters, size_t units, Items& packs) {
+  std::vector<size_t> cluster_of(units, 0), first(clusters.size(), packs.size());
+  for (size_t c = 0; c < clusters.size(); ++c) {
+    for (const int64_t unit : clusters[c]) cluster_of[static_cast<size_t>(unit)] = c;
+  }
+  std::vector<std::pair<size_t, std::vector<int64_t>>> ranked;
+  for (size_t p = 0; p < packs.size(); ++p) {
+    size_t& rank = first[cluster_of[static_cast<size_t>(packs[p].front())]];
+    rank = std::min(rank, p);
+    ranked.emplace_back(rank, std::move(packs[p]));
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t p = 0; p < packs.size(); ++p) packs[p] = std::move(ranked[p].second);
+}
+
 }  // namespace
 
 int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limits) {
@@ -212,7 +230,8 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
                sum, folded, limits.max_tokens);
   }
   Items items;
-  for (const std::vector<int64_t>& cluster : sizes.clusters()) {
+  const Items clusters = sizes.clusters();
+  for (const std::vector<int64_t>& cluster : clusters) {
     if (sizes.tokens(cluster) <= limits.max_tokens) {
       items.push_back(cluster);
     } else {
@@ -221,6 +240,7 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
   }
   const bool shares = items.size() < units.size();
   PackedItems together = packs_of(sizes, std::move(items), limits.max_tokens);
+  join_clusters(clusters, units.size(), together.packs);
   if (!shares) return together.packs;
   PackedItems apart = packs_of(sizes, std::move(singles), limits.max_tokens);
   const auto cost = [](const PackedItems& plan) {

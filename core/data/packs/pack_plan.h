@@ -33,9 +33,9 @@ int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limit
 // Units that share a prefix are placed together: such a cluster is one item of best-fit-decreasing
 // if it fits, and otherwise divided in the order of its tokens, where neighbours share least. If
 // placing units one by one needs fewer packs, or as many with fewer tokens, that is returned.
-// Inside a pack units ascend; packs ascend by their first. Units without shared prefixes get the
-// packs of best_fit_decreasing. A pure function. Throws Error that names a unit that does not fit
-// alone.
+// Inside a pack units ascend; packs ascend by their first, but those that begin with one divided
+// cluster follow each other. Units without shared prefixes get the packs of best_fit_decreasing. A
+// pure function. Throws Error that names a unit that does not fit alone.
 std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> units,
                                                     const PackLimits& limits);
 

@@ -11,7 +11,11 @@
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
 #include "core/data/rows/row_encoder.h"
+#include "core/model/weights/hf_config.h"
+#include "core/prefix/shared_prefix.h"
 #include "core/text/chat/template_laws.h"
+#include "core/train/held_prefix.h"
+#include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/preview.h"
 
@@ -107,6 +111,21 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
   return std::nullopt;
 }
 
+// Tokens that a step saves by computing prefixes once for several of its packs.
+int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& fold,
+                    const Policy& policy) {
+  const PolicyOptions& options = policy.options();
+  const AdapterOptions* const lora = options.lora ? &*options.lora : nullptr;
+  if (!HeldPrefix::is_possible(read_model_config(policy.dir()), lora, options.device)) return 0;
+  std::vector<const PackedBatch*> all;
+  for (const PackedBatch& pack : packs) all.push_back(&pack);
+  int64_t saved = 0;
+  for (const SharedPrefix& prefix : shared_prefixes(all, fold)) {
+    saved += prefix.separate - prefix.together;
+  }
+  return saved;
+}
+
 Finding packs_finding(const LoopPause& pause, size_t which) {
   const StepLoop& loop = *pause.loop;
   const StepSource& source = loop.sources[which];
@@ -128,6 +147,7 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
           counted(static_cast<int64_t>(packs.size()), "micro-batch", "es"),
           room == 0 ? 0.0 : 100.0 * static_cast<double>(computed) / static_cast<double>(room),
           count_text(trained))};
+  computed -= held_tokens(packs, loop.fold, *source.data->policy);
   if (computed < tokens) {
     finding.text += fmt::format("; folds {:.1f}x: {} tokens computed as {}",
                                 static_cast<double>(tokens) / static_cast<double>(computed),
