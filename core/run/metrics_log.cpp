@@ -66,7 +66,7 @@ std::string missing_metrics(const std::filesystem::path& path, int64_t step) {
 int64_t last_logged_step(const std::filesystem::path& path) {
   int64_t last = -1;
   if (!std::filesystem::exists(path)) return last;
-  kept_bytes(read_file(path), std::numeric_limits<int64_t>::max(),
+  count_valid_bytes(read_file(path), std::numeric_limits<int64_t>::max(),
              [&](int64_t step) { last = step; });
   return last;
 }

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/strings.h"
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/train/micro_batch.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/train/data_batch.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/console/report/report_sections.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::report_test {
 namespace {
