@@ -20,7 +20,7 @@ struct FoldOptions {
 
 // T tokens in S segments with R loss rows, folded into F tokens in N nodes. A node is a run of
 // tokens that the same segments share; nodes are in preorder, roots and the children of a node in
-// the order of their first segments. So a pack without shared prefixes is folded into itself.
+// the order of their first segments. A pack without shared prefixes folds into itself.
 //   loss row -> edge -> hidden row: an edge is a distinct (hidden row, target) of the loss rows.
 struct FoldedPack {
   std::vector<int32_t> tokens;        // [F]
@@ -52,7 +52,7 @@ struct FoldedPack {
 };
 
 // Returns the tree with the fewest tokens whose shared runs have at least min_run tokens
-// (prefix_trie). The weights of loss rows play no part. Requires a valid batch; throws Error for a
+// (prefix_trie). The weights of loss rows are ignored. Requires a valid batch; throws Error for a
 // segment_key of another length and a min_run below 1.
 FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options = {});
 
