@@ -1,5 +1,5 @@
 // computed = flat(pack): a loss row reads the hidden state at flat_of[its slot]. Loss rows with the
-// same computed token and target are one prediction, whose log-prob every one of them gets.
+// same computed token and target are one prediction, and all of them get its log-prob.
 
 #include "core/train/computed_pack.h"
 

@@ -34,8 +34,8 @@ struct ComputedPack {
 // Empty if all are equal.
 std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfig& config);
 
-// Returns the pack folded under `settings`, or as it is where folding is off or does not pay. Only
-// segments of one class share tokens: the frequencies of a class give them the same hidden states.
+// Returns the pack folded under `settings`, or unfolded if folding is off or does not pay. Only
+// segments of one class share tokens, since other frequencies give other hidden states.
 ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
                            const std::vector<int64_t>& classes, c10::Device device);
 

@@ -22,8 +22,8 @@ namespace xrun {
 
 namespace {
 
-// Far above what the order of sums can change in fp32, far below any wrong token. Below fp32 the
-// rounding of thirty layers reaches some percent.
+// In fp32 far above the effect of another order of sums and far below that of a wrong token. Below
+// fp32 the rounding of thirty layers reaches a few percent.
 constexpr double kMostFloat = 1e-4, kMostNarrow = 0.1;
 
 at::Tensor folded_hidden(Model& model, const PackInput& input, HeldPrefix* prefix) {

@@ -163,7 +163,7 @@ class TrieBuilder {
     at.used = use_[first_entry_[static_cast<size_t>(v)] + static_cast<size_t>(base)] != 0;
   }
 
-  // A list that ends in a dropped node gets a leaf of its own.
+  // A list that ends in a dropped node gets a separate leaf.
   void end_alone(size_t list) {
     const int32_t v = leaf_[list];
     if (v == kRoot || node(v).used) return;
