@@ -48,7 +48,7 @@ PackedBatch pack_of(const GroupShape& shape, int64_t begin, int64_t end) {
     std::vector<uint8_t> trained(ids.size(), 0);
     std::fill(trained.begin() + shape.prompt, trained.end(), 1);
     PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = a;
+    segment.row_id = segment.segment_id = a;
     pack.append(segment, ids, trained);
   }
   return pack;
