@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/data/packs/pack_plan.h"
@@ -22,6 +23,7 @@ struct FoldSettings {
   int64_t min_run = 64;           // tokens of the shortest run that is shared
   double min_ratio = kFoldRatio;  // of kAuto: tokens of a pack for each computed one
   int64_t max_tokens = 0;         // a pack of more is folded by kAuto whatever it saves; 0: unknown
+  std::string off = {};           // why kNever, for messages: "batch.fold is false"
   SharedRows rows = SharedRows::kPerSample;  // the weights of loss rows that segments share
   // The class of a sequence's rotary frequencies by its length; none: all are equal.
   std::function<int64_t(int64_t length)> length_class = {};
@@ -32,14 +34,14 @@ struct FoldSettings {
 // The limits under which DataSet::pack plans such packs.
 PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings);
 
-// Returns the folded pack, nullopt where it is not folded: never, nothing is shared, or kAuto and a
-// ratio below min_ratio for a pack that fits as it is.
+// Returns the folded pack; nullopt under kNever, without shared tokens, and under kAuto for a pack
+// that fits unfolded and whose ratio is below min_ratio.
 //   segment_key  as FoldOptions::segment_key
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
                                              const std::vector<int64_t>& segment_key = {});
 
-// Sets the weights of the batch's loss rows by settings.rows. The tree of all shared prefixes
-// decides, folded or not, so that a result does not depend on what is computed once.
+// Sets the weights of the batch's loss rows by settings.rows. Uses the tree of all shared prefixes,
+// folded or not, so that results do not depend on folding.
 void weigh_shared_rows(PackedBatch& batch, const FoldSettings& settings);
 
 }  // namespace xrun
