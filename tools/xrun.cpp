@@ -38,7 +38,9 @@ constexpr LightCommand kLightCommands[] = {
 };
 
 void print_help() {
-  std::printf("usage: xrun RECIPE.lua [--set key=value] [--run DIR] [--resume] [--steps N]\n");
+  std::printf(
+      "usage: xrun RECIPE.lua [--set key=value] [--run DIR] [--resume] [--steps N]\n"
+      "            [--device cpu|cuda] [--threads N]\n");
   std::printf("       xrun COMMAND [--help] ...\n\ncommands:\n");
   for (const CommandName& command : kCommandNames) {
     fmt::print("  {:14} {}\n", command.name, command.summary);
@@ -52,8 +54,8 @@ void print_help() {
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
   if (near.empty() && (name == "train" || !nearest_name(name, {"train"}).empty())) {
-    throw UsageError(fmt::format("there is no command \"{}\"; a recipe trains: xrun RECIPE.lua",
-                                 name));
+    throw UsageError(
+        fmt::format("there is no command \"{}\"; a recipe trains: xrun RECIPE.lua", name));
   }
   throw UsageError(fmt::format("there is no command \"{}\"{}; `xrun help` lists them", name,
                                near.empty() ? "" : " (did you mean " + near + "?)"));

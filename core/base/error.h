@@ -21,7 +21,7 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-// A value that nothing has set so far: a field that the recipe assigns to a batch. Carries its name.
+// A value that nothing has set yet: a field that the recipe assigns to a batch. Carries its name.
 class MissingField : public Error {
  public:
   MissingField(std::string name, const std::string& message)

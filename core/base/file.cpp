@@ -100,9 +100,7 @@ int64_t read_open_file(int fd, char* to, size_t size) {
 
 void refuse_lfs_pointer(std::string_view bytes, const std::string& path) {
   XRUN_CHECK(!bytes.starts_with("version https://git-lfs"),
-             "{}: is a Git LFS pointer, not the file itself; fetch that with git lfs "
-             "pull",
-             path);
+             "{}: is a Git LFS pointer, not the file itself; fetch it with git lfs pull", path);
 }
 
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
@@ -110,6 +108,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   if (fd < 0) fail(path, "be opened");
   std::string bytes;
   uint64_t size = 0;
+  // Read to the end rather than to the size that stat gives: a pipe and /proc have none.
   while (true) {
     if (bytes.size() < size + kBufferBytes)
       bytes.resize(std::max(bytes.size() * 2, size + kBufferBytes));
@@ -148,6 +147,7 @@ void rename_durable(const std::filesystem::path& from, const std::filesystem::pa
   if (fails_here("rename") || ::rename(from.c_str(), to.c_str()) != 0) {
     fail(to, "be renamed into place");
   }
+  // The new name is an entry of the folder and survives a power cut only with it.
   sync_dir(to.parent_path());
 }
 
@@ -165,6 +165,11 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
     writer.sync();
     writer.close();
     rename_durable(temporary, path);
+  } catch (const FileError& error) {
+    ::unlink(temporary.c_str());
+    const std::string text = error.what(), own = temporary.string();
+    if (!text.starts_with(own)) throw;
+    throw FileError(error.code(), path.string() + text.substr(own.size()));
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
@@ -225,6 +230,7 @@ void FileWriter::sync() {
 void FileWriter::close() {
   flush();
   const int fd = std::exchange(fd_, -1);
+  // Network file systems may report a failed write only here.
   if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
 }
 

@@ -20,7 +20,8 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir,
 // current folder is gone. A path that cannot be examined counts as missing.
 std::filesystem::path nearest_existing(const std::filesystem::path& dir);
 
-// The folder of a model's named chat templates, shared by their reader and the export.
+// The folder of a model's named chat templates. It is here because core/text/chat reads it,
+// core/model/weights exports it, and neither may include the other.
 inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
 
 // Returns the names of the files in that folder of `dir`, in order: "tool_use.jinja"; none if there
@@ -28,7 +29,7 @@ inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
 // render differently.
 std::vector<std::string> named_template_files(const std::filesystem::path& dir);
 
-// Returns the user's folder for models, token caches and reference columns: $XRUN_CACHE, else
+// Returns the user's folder for models, token caches and sidecars: $XRUN_CACHE, else
 // $XDG_CACHE_HOME/xrun, else ~/.cache/xrun; it need not exist. Throws Error if none of these
 // variables is set, nor HOME.
 std::filesystem::path cache_root();

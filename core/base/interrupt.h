@@ -28,12 +28,12 @@ bool take_pause_request();
 
 // ---- inside long kernels
 
-// Called within long work while the flag is raised; throws Interrupted if the work may stop there.
-// Any working thread may call it.
+// A check inside long kernels, called while the flag is raised; throws Interrupted if the kernel
+// may be cancelled. Any working thread may call it.
 using WorkPoll = void (*)();
 
-// Sets the poll and returns the previous one. nullptr, the initial value, never stops work within:
-// a run's own steps end first. The prompt sets one.
+// Sets the poll and returns the previous one. nullptr, the initial value, cancels nothing: a run
+// finishes its step first. The prompt sets one.
 WorkPoll set_work_poll(WorkPoll poll);
 
 // Calls the poll if the flag is raised; costs one relaxed load otherwise. Models call it for each

@@ -1,4 +1,4 @@
-// simdjson's DOM reads a text fast but reports no position: after a failure JsonGrammar walks the
+// simdjson's DOM reads JSON fast but reports no position: after a failure JsonGrammar walks the
 // text by the grammar of RFC 8259 to the byte that breaks it.
 
 #include <simdjson.h>

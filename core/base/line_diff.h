@@ -1,5 +1,5 @@
 #pragma once
-// The difference of two texts, line by line.
+// The line-by-line difference of two strings.
 
 #include <cstdint>
 #include <string>
@@ -17,8 +17,8 @@ struct DiffLine {
   bool operator==(const DiffLine&) const = default;
 };
 
-// Returns every line of both texts in order, with the longest common subsequence of lines as
-// common. If the texts differ over more than some thousand lines, everything between their common
+// Returns every line of both in order, with the longest common subsequence of lines as
+// common. If they differ over more than some thousand lines, everything between their common
 // beginning and end counts as different.
 std::vector<DiffLine> diff_lines(std::string_view first, std::string_view second);
 

@@ -61,6 +61,11 @@ std::string shell_word(std::string_view text) {
   return quoted + "'";
 }
 
+void add_item(std::string& list, std::string_view item, std::string_view separator) {
+  if (!list.empty()) list += separator;
+  list += item;
+}
+
 int edit_distance(std::string_view a, std::string_view b) {
   const size_t width = b.size() + 1;
   std::vector<int> cost((a.size() + 1) * width);

@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// A half-open range of bytes of a text.
+// A half-open range of bytes of a string.
 struct ByteRange {
   uint32_t begin;
   uint32_t end;
@@ -40,9 +40,12 @@ inline double plain_nan(double value) {
 constexpr std::string_view kBlanks = " \t\r\n";
 std::string_view trimmed(std::string_view text);
 
-// Quotes a text as one word of a POSIX shell, for commands that messages propose; a word that needs
-// no quotes is returned unchanged.
+// Quotes a string as one word of a POSIX shell, for commands that messages propose; a word that
+// needs no quotes is returned unchanged.
 std::string shell_word(std::string_view text);
+
+// Appends an item to a list that a message shows: "a", then "a, b".
+void add_item(std::string& list, std::string_view item, std::string_view separator = ", ");
 
 // ---- did you mean
 

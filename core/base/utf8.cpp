@@ -58,6 +58,15 @@ CodePoint read_utf8(std::string_view text, size_t at) {
   return {value, lead.size, true};
 }
 
+size_t open_utf8_bytes(std::string_view text) {
+  for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const char byte = text[text.size() - back];
+    if (is_continuation(byte)) continue;
+    return lead_byte(static_cast<unsigned char>(byte)).size > back ? back : 0;
+  }
+  return 0;
+}
+
 void append_utf8(std::string& out, uint32_t code_point) {
   if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
     code_point = kReplacement;

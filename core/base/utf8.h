@@ -1,6 +1,7 @@
 #pragma once
 // UTF-8: stepping, checking, repairing.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ struct CodePoint {
 // values beyond U+10FFFF are invalid.
 CodePoint read_utf8(std::string_view text, size_t at);
 
+// Returns the number of bytes at the end of `text` that begin a character without ending it.
+size_t open_utf8_bytes(std::string_view text);
+
 // Appends a code point; an invalid value is written as U+FFFD.
 void append_utf8(std::string& out, uint32_t code_point);
 
@@ -31,8 +35,8 @@ constexpr const char* kUtf16Hint = "UTF-16, wanted UTF-8; convert it with iconv 
 
 bool is_valid_utf8(std::string_view text);
 
-// Returns a text of at most `bytes` bytes unchanged; a longer one is cut between two characters and
-// gets "..." appended.
+// Returns a string of at most `bytes` bytes unchanged; a longer one is cut between two characters
+// and gets "..." appended.
 std::string shortened(std::string_view text, size_t bytes);
 
 // Returns text with each maximal invalid piece replaced by U+FFFD, as Python's errors="replace"

@@ -29,7 +29,7 @@ std::string elsewhere(std::string_view name) {
 
 class ConfigCheck {
  public:
-  ConfigCheck(const RecipeText& recipe, const std::vector<std::string>& sets)
+  ConfigCheck(const ScannedRecipe& recipe, const std::vector<std::string>& sets)
       : recipe_(recipe), root_(recipe.config) {
     root_.is_table = true;
     for (const Literal::Entry& entry : root_.entries) own_.push_back(entry.key);
@@ -209,14 +209,14 @@ class ConfigCheck {
          "tokens to it, or --set batch.pairs=...");
   }
 
-  const RecipeText& recipe_;
+  const ScannedRecipe& recipe_;
   Literal root_;
   std::vector<std::string> own_;
 };
 
 }  // namespace
 
-Config Config::resolve(const RecipeText& recipe, const std::vector<std::string>& sets) {
+Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::string>& sets) {
   ConfigCheck checked(recipe, sets);
   checked.check();
   const Literal& root = checked.root();

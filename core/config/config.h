@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/config/recipe_text.h"
+#include "core/config/config_scan.h"
 
 namespace xrun {
 
@@ -17,7 +17,7 @@ class Config {
   // Checks a recipe's text (unread keys, unknown keys, types, ranges) and merges `sets`, each
   // "key=value" with the value a Lua literal or bare text. Throws UsageError that begins with
   // "file:line:" or with "--set key=value:", with did-you-mean.
-  static Config resolve(const RecipeText& recipe, const std::vector<std::string>& sets = {});
+  static Config resolve(const ScannedRecipe& recipe, const std::vector<std::string>& sets = {});
 
   // All values: an object. Engine tables always have their defaults; keys without a value are
   // absent.

@@ -134,7 +134,7 @@ std::string element_example(std::string_view path) {
     const char* value = field->kind == K::kText      ? "\"...\""
                         : field->kind == K::kNumbers ? "{ 1, 0.5 }"
                                                      : "0";
-    members += fmt::format("{}{} = {}", members.empty() ? "" : ", ", name, value);
+    add_item(members, fmt::format("{} = {}", name, value));
   }
   return members.empty() ? "" : "{ " + members + " }";
 }

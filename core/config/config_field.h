@@ -45,7 +45,7 @@ struct ConfigField {
   std::vector<std::string> choices = {};  // of kText (empty: any) and kFlagOrText
   bool required = false;                  // if its table is given or read
   size_t elements = 0;                    // of a list: how many there must be; 0: any number
-  bool of_data_set = false;               // also an option of xrun.chat and its like
+  bool of_data_set = false;               // also an option of xrun.chat and the other openers
 };
 
 // All fields, each table before its members.
@@ -58,7 +58,7 @@ const ConfigField* find_config_field(std::string_view path);
 // Names of the fields directly inside `path` ("" for the top level).
 std::vector<std::string> config_field_names(std::string_view path);
 
-// The fields that xrun.chat and its like take as options, in place of the config's values.
+// The fields that xrun.chat and the other openers take as options, in place of the config's values.
 std::vector<std::string> data_set_field_names();
 
 // Returns "here it is `optim.lr`" for a name of TRL, Transformers or Axolotl ("learning_rate"), or

@@ -56,7 +56,7 @@ ConfigField number(std::string path, Json default_value, double least, double mo
   return at_least(least, std::move(field));
 }
 
-// Any number of them.
+// A list of numbers of any length.
 ConfigField numbers(std::string path, Json default_value, double least, std::string doc) {
   return at_least(least,
                   of_kind(K::kNumbers, std::move(path), std::move(default_value), std::move(doc)));
@@ -110,7 +110,7 @@ std::vector<ConfigField> of_rows() {
       foreign({"chat_template", "chat_template_path"},
               of_data_set(text(
                   "template", "auto",
-                  "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of "
+                  "The chat template: \"auto\" is the tokenizer's own (or our marked variant of "
                   "it), else a file, a built-in name such as \"chatml\", or the name of one of the "
                   "tokenizer's templates."))),
       foreign({"dataset_name", "datasets"},
@@ -127,14 +127,14 @@ std::vector<ConfigField> of_rows() {
       text("data[].name", kNone, "The name of this source in the ledger and in metrics."),
       foreign({"max_seq_length", "max_seq_len", "sequence_len"},
               of_data_set(whole("max_length", kNone, 1,
-                                "Most tokens of one sequence; by default the model's limit."))),
+                                "Maximum tokens per sequence; by default the model's limit."))),
       foreign(
           {"truncation_mode"},
           of_data_set(text(
               "over_length", "raise",
               "A row longer than max_length is an error (raise), is dropped and counted (drop), "
-              "or is cut, keeping the prompt and the beginning of the response (cut; a prompt is never "
-              "cut, so a row whose prompt alone is too long is dropped).",
+              "or is cut, keeping the prompt and the beginning of the response (cut; a prompt is "
+              "never cut, so a row whose prompt alone is too long is dropped).",
               {"raise", "drop", "cut"}))),
       foreign({"assistant_only_loss", "completion_only_loss", "train_on_inputs", "train_on_input"},
               of_data_set(text(
@@ -183,7 +183,7 @@ std::vector<ConfigField> of_order() {
               whole("epochs", 1, 1,
                     "Passes over the data, in one stream; each epoch is shuffled again.")),
       foreign({"max_steps", "max_steps_per_epoch"},
-              whole("steps", kNone, 1, "Steps of the run; without it epochs decides.")),
+              whole("steps", kNone, 1, "Steps of the run; by default set by epochs.")),
   };
 }
 
@@ -193,20 +193,20 @@ std::vector<ConfigField> of_model() {
       foreign(
           {"bf16", "fp16", "torch_dtype"},
           text("dtype", kNone,
-               "The type of activations and of the weights in products: f32 on a CPU, bf16 on a "
+               "The type of activations and of the weights in products: fp32 on a CPU, bf16 on a "
                "GPU unless it is set (a resumed run keeps its type); master weights are always "
-               "f32.",
-               {"f32", "fp32", "float32", "bf16", "bfloat16"})),
+               "fp32.",
+               {"fp32", "f32", "float32", "bf16", "bfloat16"})),
       of_kind(K::kTable, "export", Json::object(),
               "The Hugging Face folders that run:export writes."),
       text("export.dtype", kNone,
            "The type of the exported weights; by default the type of the model they came from.",
-           {"f32", "fp32", "float32", "bf16", "bfloat16", "f16", "fp16", "float16"}),
+           {"fp32", "f32", "float32", "bf16", "bfloat16", "fp16", "f16", "float16"}),
       text("gemm", "auto",
-           "The type in which products of bf16 weights compute: bf16, f32 (operands are widened, "
+           "The type in which products of bf16 weights compute: bf16, fp32 (operands are widened, "
            "results rounded once), or auto: the faster one on this machine, measured once and "
            "stored in run.json.",
-           {"auto", "f32", "fp32", "float32", "bf16", "bfloat16"}),
+           {"auto", "fp32", "f32", "float32", "bf16", "bfloat16"}),
       of_kind(K::kTable, "moe", Json::object(), "Settings of a mixture of experts."),
       foreign({"router_aux_loss_coef"},
               number("moe.aux", 0, 0, kMost,
@@ -228,8 +228,8 @@ std::vector<ConfigField> of_model() {
                                              "Dropout of the adapters' inputs, in training."))),
       foreign({"lora_target_modules", "target_modules", "lora_attn_modules"},
               of_kind(K::kTexts, "lora.targets", Json(Json::Array{"all"}),
-                      "Last parts of the names of linear maps ({ \"q_proj\", \"v_proj\" }); { "
-                      "\"all\" }: all linear maps of the blocks.")),
+                      "Linear maps, by the last component of their names ({ \"q_proj\", "
+                      "\"v_proj\" }); { \"all\" }: all linear maps of the blocks.")),
       foreign({"use_rslora", "peft_use_rslora"},
               flag("lora.rslora", false, "Scales by alpha / sqrt(rank) instead.")),
       text("lora.zero", "b",
@@ -254,7 +254,7 @@ std::vector<ConfigField> of_optimizer() {
       foreign({"adam_epsilon"},
               above_zero("optim.eps", 1e-8, "Added to the root of the second moment.")),
       foreign({"weight_decay"}, number("optim.weight_decay", 0, 0, kMost,
-                                       "Decoupled weight decay; never of 1-D weights.")),
+                                       "Decoupled weight decay, not applied to 1-D weights.")),
       foreign({"max_grad_norm", "clip_grad_norm"},
               number("optim.clip", 1, 0, kMost, "The largest norm of the gradient; 0 is off.")),
   };
@@ -265,8 +265,8 @@ std::vector<ConfigField> of_steps() {
   return {
       foreign({"per_device_train_batch_size", "gradient_accumulation_steps"},
               of_kind(K::kTable, "batch", Json::object(),
-                      "The rows of one step, in all: pairs, sequences, prompts or tokens. The step "
-                      "cuts them into micro-batches of max_tokens tokens, so there is no number of "
+                      "The total size of one step: pairs, sequences, prompts or tokens. The step "
+                      "is cut into micro-batches of max_tokens tokens, so there is no number of "
                       "accumulation steps.")),
       whole("batch.pairs", kNone, 1, "Preference pairs per step."),
       whole("batch.sequences", kNone, 1, "Chat, text, token or feedback rows per step."),
@@ -275,7 +275,7 @@ std::vector<ConfigField> of_steps() {
             "Tokens per step of a text stream, cut into windows of max_length tokens."),
       foreign({"micro_batch_size"},
               whole("batch.max_tokens", kMaxMicroTokens, 1,
-                    "Most tokens of one micro-batch that are computed, so after folding; a longer "
+                    "The most tokens that a micro-batch computes, counted after folding; a longer "
                     "pair or sequence is an error before step 0.")),
       flag_or_text("batch.fold", "auto",
                    "Shared prefixes of a micro-batch are computed once, with the losses and "
@@ -285,7 +285,7 @@ std::vector<ConfigField> of_steps() {
       whole("batch.fold_min", kFoldMin, 1, "The shortest shared run of tokens that is folded."),
       text("batch.fold_weight", "per_sample",
            "The weight of a trained token that several sequences share: each sequence's own, the "
-           "share of the group's sequences that have it, or that of the first sequence alone.",
+           "share of the group's sequences that have it, or that of the first sequence only.",
            {"per_sample", "branch_mean", "own_once"}),
       of_kind(K::kTable, "save", Json::object(), "Checkpoints."),
       foreign({"save_steps", "save_strategy"},
@@ -301,10 +301,9 @@ std::vector<ConfigField> of_steps() {
           "max_bad", kMaxBadShare, 0, 1,
           "Share of bad rows, or of rows that are not UTF-8, above which a source is refused; rows "
           "that a filter or over_length leaves out do not count.")),
-      whole(
-          "head_mb", 1024, 1,
-          "MiB per micro-batch for softmax rows and logits that are kept for the backward; others "
-          "are computed again."),
+      whole("head_mb", 1024, 1,
+            "MiB per micro-batch for softmax rows and logits that are kept for the backward; the "
+            "rest is recomputed."),
   };
 }
 
@@ -331,8 +330,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
     {"loss_type", "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=hinge"},
     {"max_completion_length",
      "`max_length` limits prompt and answer together; `over_length` decides about longer rows"},
-    {"max_prompt_length",
-     "prompts are never cut; `max_length` limits prompt and answer together"},
+    {"max_prompt_length", "prompts are never cut; `max_length` limits prompt and answer together"},
     {"output_dir", "the run's folder is the option --run DIR"},
     {"packing", "rows are always packed; segments never see each other"},
     {"padding_free", "rows are always packed, without padding"},

@@ -80,7 +80,7 @@ std::string kind_of(const Literal& literal) {
   return literal.scalar.is_number() ? "a number" : "text";
 }
 
-Literal set_value(const RecipeText& recipe, const std::string& path, const Literal& before,
+Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Literal& before,
                   const std::string& set) {
   const std::string text = set.substr(set.find('=') + 1);
   const std::optional<Literal> literal = parse_literal(text);
@@ -103,7 +103,7 @@ void mark(Literal& literal) {
 
 }  // namespace
 
-void apply_set(const RecipeText& recipe, Literal& root, const std::string& text) {
+void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw UsageError(fmt::format("--set {}: wanted key=value, as in --set beta=0.2", text));
@@ -128,13 +128,13 @@ void apply_set(const RecipeText& recipe, Literal& root, const std::string& text)
   std::erase_if(root.entries, [&](const Literal::Entry& entry) { return entry.key == replaced; });
 }
 
-std::string literal_origin(const RecipeText& recipe, const Literal& literal) {
+std::string literal_origin(const ScannedRecipe& recipe, const Literal& literal) {
   return literal.line == kSetLine ? "--set" : fmt::format("{}:{}", recipe.file, literal.line);
 }
 
 std::string join_path(const std::vector<std::string>& parts) {
   std::string path;
-  for (const std::string& key : parts) path += (path.empty() ? "" : ".") + key;
+  for (const std::string& key : parts) add_item(path, key, ".");
   return path;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/recipe_text.h"
+#include "core/config/config_scan.h"
 
 namespace xrun {
 
@@ -15,10 +15,10 @@ constexpr int kSetLine = -1;  // the line of a literal that --set made
 // numbers. Throws UsageError "--set key=value: ..." for another key, and for a value that is of
 // another type than the recipe's own key (the engine's are checked with the whole config). `steps`
 // removes `epochs` from `root`, and the other way round.
-void apply_set(const RecipeText& recipe, Literal& root, const std::string& text);
+void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text);
 
 // The position of a literal: "dpo.lua:12", or "--set".
-std::string literal_origin(const RecipeText& recipe, const Literal& literal);
+std::string literal_origin(const ScannedRecipe& recipe, const Literal& literal);
 
 // {"optim", "lr"} as "optim.lr".
 std::string join_path(const std::vector<std::string>& parts);

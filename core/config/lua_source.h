@@ -37,7 +37,7 @@ inline constexpr std::string_view kLuaKeywords[] = {
     "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
     "repeat",   "return", "then", "true", "until",  "while"};
 
-// True if a text can be written as a field: t.text.
+// True if a string can be written as a field: t.text.
 bool is_lua_name(std::string_view text);
 
 // Returns an input of the prompt as a chunk whose top-level locals outlive it: `local x, y` becomes
@@ -50,7 +50,7 @@ bool opens_block(std::string_view line);
 
 // ---- excerpts
 
-// Returns line `line` (1-based) of a text without its line end, or "" if there is none.
+// Returns line `line` (1-based) of `text` without its line end, or "" if there is none.
 std::string_view line_of(std::string_view text, int line);
 
 // "\n    22 |   local y = x:matmul(w)\n       |             ^^^^^^" with marks under the bytes

@@ -67,9 +67,17 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
   const double scale = score_scale(c, layer);
   AttentionLayout layout = state.layout;
   layout.window = c.window(layer);
-  const at::Tensor y = state.cache != nullptr ? state.cache->attend(layer, q, k, v, layout, scale)
-                                              : varlen_attention(q, k, v, layout, scale);
-  return state.linear(index.o, y.view({x.size(0), c.heads * c.head_dim}));
+  // Copies: k and v may be views of a larger product, which nothing else needs.
+  if (state.keys != nullptr) {
+    state.keys->push_back(
+        {k.clone(at::MemoryFormat::Contiguous), v.clone(at::MemoryFormat::Contiguous)});
+  }
+  const auto attend = [&] {
+    if (state.cache != nullptr) return state.cache->attend(layer, q, k, v, layout, scale);
+    if (!state.held) return varlen_attention(q, k, v, layout, scale);
+    return varlen_attention(q, k, v, (*state.held)[static_cast<size_t>(layer)], layout, scale);
+  };
+  return state.linear(index.o, attend().view({x.size(0), c.heads * c.head_dim}));
 }
 
 at::Tensor mixture(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace xrun {
 class ComputeWeights;
 class KvCache;
 struct Adapter;
+struct HeldKeys;
 struct MemoryShape;
 struct ModelConfig;
 struct RouterRecord;
@@ -35,6 +37,8 @@ struct ForwardState {
   at::Tensor multiplicity = {};                      // ForwardOptions::multiplicity
   const Adapter* adapter = nullptr;                  // of the linear maps; null: none
   std::optional<DropoutKey> dropout = std::nullopt;  // of adapter inputs; nullopt: none
+  std::vector<HeldKeys>* keys = nullptr;             // ForwardOptions::keys and held
+  std::shared_ptr<const std::vector<HeldKeys>> held = nullptr;
 
   // Returns a weight in the compute type, with its graph if gradients are enabled.
   at::Tensor weight(int64_t parameter) const;
@@ -54,7 +58,8 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
 struct BlockMemory {
   double saved = 0;     // per token, for the backward; each tensor once
   double forward = 0;   // per token, the most that a forward without a graph allocates
-  double backward = 0;  // likewise the backward, without gradients of weights
+  double backward =
+      0;  // per token, the most that a backward allocates, without gradients of weights
   double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
 };
 

@@ -1,4 +1,5 @@
-// x = embed(tokens), plus learned positions; x = block(x) per layer; hidden = norm(x).
+// x = embed(tokens), plus learned positions; x = block(x) per layer; hidden = norm(x). Of tokens
+// whose keys the caller holds nothing is computed: they are rows of the attention's layout alone.
 
 #include "core/model/decoder.h"
 
@@ -8,6 +9,7 @@
 #include "core/model/block.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
+#include "core/model/ops/attention.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/model/recompute.h"
@@ -16,23 +18,31 @@ namespace xrun {
 
 namespace {
 
-// Router statistics are outputs beside the hidden states: the balance loss needs their graph, and a
-// recomputed block has gradients for its outputs only.
+// Keys, values and router statistics are outputs beside the hidden states: their readers need the
+// graph, and a recomputed block has gradients for its outputs only.
 at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                             const at::Tensor& x) {
   const auto run = [state, &index, layer](const at::Tensor& in) {
     ForwardState inner = state;
     RouterRecord seen;
+    std::vector<HeldKeys> keys;
     if (state.router != nullptr) inner.router = &seen;
+    if (state.keys != nullptr) inner.keys = &keys;
     std::vector<at::Tensor> out{block(inner, index, layer, in)};
+    for (const HeldKeys& one : keys) out.insert(out.end(), {one.k, one.v});
     for (const RouterRecord::Layer& one : seen.layers) {
       out.insert(out.end(), {one.prob_sum, one.count});
     }
     return out;
   };
   const std::vector<at::Tensor> out = recomputed(run, x);
-  if (out.size() > 1) {
-    state.router->layers.push_back({.count = out[2].detach(), .prob_sum = out[1]});
+  size_t next = 1;
+  if (state.keys != nullptr) {
+    state.keys->push_back({out[next], out[next + 1]});
+    next += 2;
+  }
+  if (out.size() > next) {
+    state.router->layers.push_back({.count = out[next + 1].detach(), .prob_sum = out[next]});
     state.router->tokens = state.multiplicity.defined()
                                ? state.multiplicity.sum().item<int64_t>()
                                : x.size(0);
@@ -50,12 +60,15 @@ Decoder::Decoder(const ModelConfig& config, const std::vector<Parameter>& parame
       index_(decoder_index(config, parameters)),
       options_(options) {}
 
-at::Tensor Decoder::embed(const ForwardState& state, const PackInput& input) const {
-  const at::Tensor x = at::embedding(state.weight(index_.embedding.weight),
-                                     on_device(input.tokens, options_.device));
+at::Tensor Decoder::embed(const ForwardState& state, const PackInput& input, int64_t first) const {
+  const auto computed = [&](const at::Tensor& ids) {
+    return on_device(ids.slice(0, first), options_.device);
+  };
+  const at::Tensor x =
+      at::embedding(state.weight(index_.embedding.weight), computed(input.tokens));
   if (config_.positions != Positions::kLearned) return x;
-  return x.add(at::embedding(state.weight(index_.positions.weight),
-                             on_device(input.position_ids, options_.device)));
+  return x.add(
+      at::embedding(state.weight(index_.positions.weight), computed(input.position_ids)));
 }
 
 at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
@@ -70,15 +83,21 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                      .router = options.router,
                      .multiplicity = options.multiplicity,
                      .adapter = options_.adapter.get(),
-                     .dropout = options.dropout};
+                     .dropout = options.dropout,
+                     .keys = options.keys,
+                     .held = options.held};
+  const int64_t first = options.held ? options.held->front().k.size(0) : 0;
+  if (state.multiplicity.defined()) state.multiplicity = state.multiplicity.slice(0, first);
   if (config_.positions == Positions::kRotary) {
     state.angles =
         rope_angles(config_.rope, config_.head_dim, input.position_ids, state.layout.cu_seqlens,
                     options_.dtype, options_.device, input.rope_length);
+    state.angles = {state.angles.cos.slice(0, first), state.angles.sin.slice(0, first)};
   }
-  at::Tensor x = embed(state, input);
-  // A frozen model records no graph, so it has nothing to recompute.
-  const bool recompute = options_.recompute && options_.trainable;
+  at::Tensor x = embed(state, input, first);
+  // A frozen model records no graph, so it has nothing to recompute. Keys are read over several
+  // micro-batches, whose memory the activations of the tokens they belong to would take.
+  const bool recompute = (options_.recompute || options.keys != nullptr) && options_.trainable;
   for (size_t i = 0; i < index_.blocks.size(); ++i) {
     const BlockIndex& index = index_.blocks[i];
     const auto layer = static_cast<int64_t>(i);

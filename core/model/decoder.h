@@ -31,7 +31,8 @@ class Decoder {
   at::Tensor head_weight(int64_t update_count);
 
  private:
-  at::Tensor embed(const ForwardState& pass, const PackInput& input) const;
+  // Of the tokens from the first one that is computed on.
+  at::Tensor embed(const ForwardState& pass, const PackInput& input, int64_t first) const;
 
   const ModelConfig& config_;
   ComputeWeights weights_;

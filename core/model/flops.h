@@ -17,6 +17,10 @@ struct PackFlops {
   double attention = 0;  // of q k^T and p v, forward
 
   double forward() const { return base + adapter + attention; }
+  PackFlops& operator-=(const PackFlops& part) {
+    base -= part.base, adapter -= part.adapter, attention -= part.attention;
+    return *this;
+  }
   // The gradient of a product's input costs as much as the product, the gradient of a trained
   // weight as much again; attention has two operands with gradients. Blocks computed again in the
   // backward do not count: utilisation is measured against the operations that the model needs

@@ -67,19 +67,19 @@ class Decoding {
     return static_cast<int64_t>(prompt.size()) + std::min(left, options_.max_new_tokens);
   }
 
-  // True if there is a slot and memory for the next sequence.
-  bool has_room() const {
+  // True if there is a slot and memory for the next sequence, which shares its first tokens.
+  bool has_room(int64_t shared) const {
     if (next_ == results_.size() || free_.empty()) return false;
     // The only sequence is admitted whatever its cache needs, or the queue would never move.
     if (free_.size() == sequence_of_.size()) return true;
-    const int64_t wanted = cache_.slot_bytes(capacity(prompt_of(next_)));
+    const int64_t wanted = cache_.slot_bytes(capacity(prompt_of(next_)), shared);
     return cache_.bytes() + wanted <= options_.cache_mb * kMegabyte;
   }
 
-  int64_t take_slot() {
+  int64_t take_slot(int64_t shared) {
     const int64_t slot = free_.back();
     free_.pop_back();
-    cache_.open(slot, capacity(prompt_of(next_)));
+    cache_.open(slot, capacity(prompt_of(next_)), shared);
     sequence_of_[static_cast<size_t>(slot)] = next_++;
     return slot;
   }
@@ -91,16 +91,16 @@ class Decoding {
     std::vector<int64_t> firsts;
     std::vector<SlotRow> segments;
     int64_t tokens = 0;
-    while (has_room()) {
+    while (has_room(0)) {
       const std::vector<int32_t>& prompt = prompt_of(next_);
       const auto length = static_cast<int64_t>(prompt.size());
       if (!pack.empty() && tokens + length > kPrefillTokens) break;
       pack.push_back(prompt);
       tokens += length;
-      firsts.push_back(take_slot());
+      firsts.push_back(take_slot(0));
       segments.push_back({firsts.back(), tokens - 1});
-      while (has_room() && &prompt_of(next_) == &prompt) {
-        segments.push_back({take_slot(), tokens - 1});
+      while (has_room(length) && &prompt_of(next_) == &prompt) {
+        segments.push_back({take_slot(length), tokens - 1});
       }
     }
     if (pack.empty()) return false;
@@ -110,7 +110,7 @@ class Decoding {
     return true;
   }
 
-  // Further samples of a prompt start from a copy of its keys.
+  // Further samples of a prompt read its keys where they are.
   void fork(const std::vector<int64_t>& firsts, const std::vector<SlotRow>& segments) {
     size_t prompt = 0;
     for (const SlotRow& segment : segments) {

@@ -1,6 +1,7 @@
-// A prefill copies whole segments; a decoding step appends one row per slot and runs the kernel.
-// Keys lie transposed in blocks (kernels/cpu/decode_attention.h), so that a sampled token has the
-// bits that it has in a pack.
+// New tokens are appended to the blocks of their slots and then meet all of them in one kernel, a
+// token's keys in the blocks of attention.h, so that a sampled token has the bits that it has in a
+// pack. Slots that were forked from one another share blocks and are computed together. Only full
+// blocks are shared, and full blocks are never written.
 
 #include "core/model/kv_cache.h"
 
@@ -17,6 +18,17 @@
 
 namespace xrun {
 
+namespace {
+
+using kernels::kKeyBlock;
+
+// Sequences that share blocks and go into one call: more would leave threads idle in small batches.
+constexpr int64_t kSharingTokens = 8;
+
+int64_t blocks_of(int64_t tokens) { return (tokens + kKeyBlock - 1) / kKeyBlock; }
+
+}  // namespace
+
 // fp16 has no kernel, so its keys and values are stored in fp32.
 KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots)
     : type_(compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat),
@@ -24,58 +36,54 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
       groups_(config.kv_heads),
       head_dim_(config.head_dim),
       width_(kernels::padded_head(config.head_dim)),
-      slots_(static_cast<size_t>(slots)),
-      lengths_(static_cast<size_t>(slots), 0) {}
+      slots_(static_cast<size_t>(slots)) {}
 
-void KvCache::open(int64_t slot, int64_t capacity) {
-  slots_[static_cast<size_t>(slot)] =
-      at::empty({layers_, 2, groups_, kernels::cache_tokens(capacity), width_}, type_);
-  clear(slot);
+void KvCache::open(int64_t slot, int64_t capacity, int64_t shared) {
+  slots_[static_cast<size_t>(slot)] = {.blocks = {}, .capacity = capacity, .shared = shared};
 }
 
-void KvCache::close(int64_t slot) {
-  slots_[static_cast<size_t>(slot)] = at::Tensor();
-  clear(slot);
+void KvCache::close(int64_t slot) { slots_[static_cast<size_t>(slot)] = Slot(); }
+
+void KvCache::clear(int64_t slot) {
+  // Its blocks may be others' too, so the next tokens go into new ones.
+  Slot& held = slots_[static_cast<size_t>(slot)];
+  held.blocks.clear();
+  held.length = held.shared = 0;
 }
 
 void KvCache::fork(int64_t from, int64_t to) {
-  const int64_t n = length(from);
-  XRUN_CHECK(n <= capacity(to), "a slot of {} tokens is too small for the {} tokens to copy",
-             capacity(to), n);
-  const at::Tensor &source = slots_[static_cast<size_t>(from)],
-                   &target = slots_[static_cast<size_t>(to)];
-  for (int64_t block = 0; block < n; block += kernels::kKeyBlock) {
-    const int64_t count = std::min(kernels::kKeyBlock, n - block);
-    key_block(target, block, count).copy_(key_block(source, block, count));
-  }
-  target.select(1, 1).narrow(2, 0, n).copy_(source.select(1, 1).narrow(2, 0, n));
-  lengths_[static_cast<size_t>(to)] = n;
+  const Slot& source = slots_[static_cast<size_t>(from)];
+  Slot& target = slots_[static_cast<size_t>(to)];
+  XRUN_CHECK(source.length <= target.capacity,
+             "a slot of {} tokens is too small for the {} tokens to copy", target.capacity,
+             source.length);
+  target.length = source.length;
+  target.blocks = source.blocks;
+  if (source.length % kKeyBlock == 0) return;
+  target.blocks.back() = new_block();
+  target.blocks.back()->copy_(*source.blocks.back());
 }
 
-// Keys [block, block + count) of a slot, [layers, G, K, count].
-at::Tensor KvCache::key_block(const at::Tensor& slot, int64_t block, int64_t count) const {
-  const int64_t tokens = slot.size(3), stride = kernels::cache_stride(block, tokens);
-  return slot.select(1, 0)
-      .view({layers_, groups_, tokens * width_})
-      .narrow(2, block * width_, stride * width_)
-      .view({layers_, groups_, width_, stride})
-      .narrow(2, 0, head_dim_)
-      .narrow(3, 0, count);
+KvCache::Block KvCache::new_block() {
+  ++live_;
+  const auto release = [this](at::Tensor* block) {
+    --live_;
+    delete block;
+  };
+  return {new at::Tensor(at::empty({layers_, 2, groups_, kKeyBlock * width_}, type_)), release};
 }
 
-int64_t KvCache::capacity(int64_t slot) const {
-  const at::Tensor& held = slots_[static_cast<size_t>(slot)];
-  return held.defined() ? held.size(3) : 0;
-}
-
-int64_t KvCache::slot_bytes(int64_t capacity) const {
-  return layers_ * 2 * groups_ * kernels::cache_tokens(capacity) * width_ *
+int64_t KvCache::slot_bytes(int64_t capacity, int64_t shared) const {
+  return (blocks_of(capacity) - shared / kKeyBlock) * layers_ * 2 * groups_ * kKeyBlock * width_ *
          static_cast<int64_t>(at::elementSize(type_));
 }
 
 int64_t KvCache::bytes() const {
-  int64_t sum = 0;
-  for (size_t s = 0; s < slots_.size(); ++s) sum += slot_bytes(capacity(static_cast<int64_t>(s)));
+  int64_t sum = live_ * slot_bytes(kKeyBlock);
+  for (const Slot& slot : slots_) {
+    const int64_t held = static_cast<int64_t>(slot.blocks.size()) * kKeyBlock;
+    sum += slot_bytes(slot.capacity, std::max(held, slot.shared));
+  }
   return sum;
 }
 
@@ -87,6 +95,108 @@ void KvCache::use_slots(std::vector<int64_t> slots) {
   used_ = std::move(slots);
 }
 
+// Keys (0) or values (1) of one head.
+template <class T>
+T* KvCache::head_of(const Block& block, int64_t layer, int64_t keys_or_values, int64_t head) const {
+  return kernel_data<T>(*block) +
+         ((layer * 2 + keys_or_values) * groups_ + head) * kKeyBlock * width_;
+}
+
+template <class T>
+void KvCache::append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
+                     const std::vector<int64_t>& cu_seqlens) {
+  const T *const keys = kernel_data<T>(k), *const values = kernel_data<T>(v);
+  for (size_t s = 0; s < used_.size(); ++s) {
+    const Slot& slot = used_slot(s);
+    for (int64_t t = cu_seqlens[s]; t < cu_seqlens[s + 1]; ++t) {
+      const int64_t position = slot.length + t - cu_seqlens[s], at = position % kKeyBlock;
+      const Block& block = slot.blocks[static_cast<size_t>(position / kKeyBlock)];
+      for (int64_t g = 0; g < groups_; ++g) {
+        const int64_t row = (t * groups_ + g) * head_dim_;
+        T* const key = head_of<T>(block, layer, 0, g) + at;
+        for (int64_t i = 0; i < head_dim_; ++i) key[i * kKeyBlock] = keys[row + i];
+        std::copy_n(values + row, head_dim_, head_of<T>(block, layer, 1, g) + at * width_);
+      }
+    }
+  }
+}
+
+// Sequences that share their first block follow one another in a chunk, others stand alone; a long
+// one is cut. Where a chunk ends changes no bit (attention.h).
+std::vector<KvCache::Chunk> KvCache::chunks(const std::vector<int64_t>& cu_seqlens,
+                                            int64_t heads) const {
+  const int64_t most = kernels::attention_chunk(heads);
+  std::vector<Chunk> out;
+  const Block* shared = nullptr;
+  for (size_t s = 0; s < used_.size(); ++s) {
+    if (cu_seqlens[s] == cu_seqlens[s + 1]) continue;
+    const Block* first = &slots_[static_cast<size_t>(used_[s])].blocks.front();
+    const bool joins = shared != nullptr && *shared == *first &&
+                       cu_seqlens[s + 1] - out.back().first <= std::min(most, kSharingTokens);
+    shared = first;
+    if (joins) {
+      out.back().last = cu_seqlens[s + 1];
+      continue;
+    }
+    for (int64_t t = cu_seqlens[s]; t < cu_seqlens[s + 1]; t += most) {
+      out.push_back({t, std::min(t + most, cu_seqlens[s + 1])});
+    }
+  }
+  return out;
+}
+
+template <class T>
+void KvCache::attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, const at::Tensor& q,
+                           const at::Tensor& y, const AttentionLayout& layout, double scale) const {
+  const std::vector<int64_t>& cu = layout.cu_seqlens;
+  const auto find = std::upper_bound(cu.begin(), cu.end(), chunk.first);
+  const auto first = static_cast<size_t>(find - cu.begin()) - 1;
+  size_t last = first;
+  std::vector<int32_t> positions;
+  int64_t end = 0;  // positions of the longest sequence
+  for (; last < used_.size() && cu[last] < chunk.last; ++last) {
+    const Slot& slot = slots_[static_cast<size_t>(used_[last])];
+    const int64_t begin = std::max(cu[last], chunk.first);
+    const int64_t stop = std::min(cu[last + 1], chunk.last);
+    for (int64_t t = begin; t < stop; ++t) {
+      positions.push_back(static_cast<int32_t>(slot.length + t - cu[last]));
+      end = std::max(end, int64_t{positions.back()} + 1);
+    }
+  }
+  std::vector<kernels::CachedBlock<T>> blocks;
+  for (int64_t position = 0; position < end; position += kKeyBlock) {
+    const auto index = static_cast<size_t>(position / kKeyBlock);
+    const Block* before = nullptr;
+    for (size_t s = first; s < last; ++s) {
+      const Slot& slot = slots_[static_cast<size_t>(used_[s])];
+      const int64_t stop = std::min(cu[s + 1], chunk.last) - chunk.first;
+      const int64_t length = slot.length + cu[s + 1] - cu[s];
+      if (position >= length) {
+        before = nullptr;
+        continue;
+      }
+      const Block& block = slot.blocks[index];
+      if (before != nullptr && *before == block) {
+        blocks.back().last = stop;
+      } else {
+        blocks.push_back({head_of<T>(block, layer, 0, head), head_of<T>(block, layer, 1, head),
+                          position, std::min(kKeyBlock, length - position),
+                          std::max(cu[s], chunk.first) - chunk.first, stop});
+      }
+      before = &block;
+    }
+  }
+  const int64_t heads = q.size(1) / groups_, row = q.size(1) * head_dim_;
+  const int64_t at = chunk.first * row + head * heads * head_dim_;
+  const int64_t tokens = chunk.last - chunk.first;
+  std::vector<float> scratch(
+      static_cast<size_t>(kernels::cached_scratch(tokens * heads, head_dim_)));
+  kernels::cpu_kernels().run(kernels::CachedAttention<T>{
+      kernel_data<T>(q) + at, kernel_data<T>(y) + at, positions.data(), blocks.data(),
+      scratch.data(), tokens, static_cast<int64_t>(blocks.size()), row, layout.window, heads,
+      head_dim_, static_cast<float>(scale)});
+}
+
 at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const AttentionLayout& layout, double scale) {
   const std::vector<int64_t>& cu_seqlens = layout.cu_seqlens;
@@ -94,79 +204,39 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
              layout.parent.size());
   XRUN_CHECK(used_.size() + 1 == cu_seqlens.size(), "the pack has {} segments, {} slots are in use",
              cu_seqlens.size() - 1, used_.size());
-  // A prefill attends within the pack, a decoding step to the cache; a prompt in pieces would need
-  // both.
-  bool single = true, fresh = true;
+  bool fresh = true;
   for (size_t s = 0; s < used_.size(); ++s) {
-    const int64_t n = cu_seqlens[s + 1] - cu_seqlens[s];
-    single &= n == 1;
-    fresh &= length(used_[s]) == 0;
-    XRUN_CHECK(length(used_[s]) + n <= capacity(used_[s]),
-               "a sequence of {} tokens exceeds the slot's capacity of {}", length(used_[s]) + n,
-               capacity(used_[s]));
-  }
-  XRUN_CHECK(single || fresh, "the cache takes whole prompts or single tokens, not both at once");
-  if (!single) return prefill(layer, q, k, v, layout, scale);
-  return decode(layer, q.to(type_).contiguous(), k.to(type_).contiguous(), v.to(type_).contiguous(),
-                scale, layout.window)
-      .to(q.scalar_type());
-}
-
-at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const AttentionLayout& layout, double scale) {
-  for (size_t s = 0; s < used_.size(); ++s) {
-    const int64_t begin = layout.cu_seqlens[s], n = layout.cu_seqlens[s + 1] - begin;
-    const at::Tensor& slot = slots_[static_cast<size_t>(used_[s])];
-    for (int64_t block = 0; block < n; block += kernels::kKeyBlock) {
-      const int64_t count = std::min(kernels::kKeyBlock, n - block);
-      key_block(slot, block, count)
-          .select(0, layer)
-          .copy_(k.narrow(0, begin + block, count).permute({1, 2, 0}));
+    Slot& slot = used_slot(s);
+    const int64_t length = slot.length + cu_seqlens[s + 1] - cu_seqlens[s];
+    XRUN_CHECK(length <= slot.capacity, "a sequence of {} tokens exceeds the slot's capacity of {}",
+               length, slot.capacity);
+    while (static_cast<int64_t>(slot.blocks.size()) < blocks_of(length)) {
+      slot.blocks.push_back(new_block());
     }
-    slot.select(0, layer)
-        .select(0, 1)
-        .narrow(1, 0, n)
-        .narrow(2, 0, head_dim_)
-        .copy_(v.narrow(0, begin, n).permute({1, 0, 2}));
+    fresh &= slot.length == 0;
   }
-  return varlen_attention(q, k, v, layout, scale);
-}
-
-at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor& k,
-                           const at::Tensor& v, double scale, int64_t window) {
-  const int64_t heads = q.size(1);
-  at::Tensor y = at::empty_like(q);
+  const at::Tensor queries = q.to(type_).contiguous();
+  const at::Tensor y = at::empty_like(queries);
   with_kernel_type(y, [&](auto unit) {
     using T = decltype(unit);
-    at::parallel_for(0, static_cast<int64_t>(used_.size()), 1, [&](int64_t from, int64_t to) {
-      std::vector<float> scratch(
-          static_cast<size_t>(kernels::decode_scratch(heads / groups_, head_dim_)));
-      for (int64_t s = from; s < to; ++s) {
-        const int64_t slot = used_[static_cast<size_t>(s)], n = length(slot);
-        const at::Tensor& held = slots_[static_cast<size_t>(slot)];
-        const int64_t tokens = held.size(3), stride = kernels::cache_stride(n, tokens);
-        const int64_t head_size = tokens * width_;
-        T* const keys = kernel_data<T>(held) + layer * 2 * groups_ * head_size;
-        T* const values = keys + groups_ * head_size;
-        for (int64_t g = 0; g < groups_; ++g) {
-          const int64_t row = (s * groups_ + g) * head_dim_;
-          T* const key = keys + g * head_size + kernels::cached_key(n, width_);
-          for (int64_t i = 0; i < head_dim_; ++i) key[i * stride] = kernel_data<T>(k)[row + i];
-          std::copy_n(kernel_data<T>(v) + row, head_dim_, values + g * head_size + n * width_);
-        }
-        kernels::cpu_kernels().run(kernels::DecodeAttention<T>{
-            kernel_data<T>(q) + s * heads * head_dim_, keys, values,
-            kernel_data<T>(y) + s * heads * head_dim_, scratch.data(), n + 1, tokens, window, heads,
-            groups_, head_dim_, static_cast<float>(scale)});
-      }
-    });
+    append<T>(layer, k.to(type_).contiguous(), v.to(type_).contiguous(), cu_seqlens);
+    if (fresh) return;
+    const std::vector<Chunk> all = chunks(cu_seqlens, q.size(1) / groups_);
+    at::parallel_for(0, static_cast<int64_t>(all.size()) * groups_, 1,
+                     [&](int64_t from, int64_t to) {
+                       for (int64_t i = from; i < to; ++i) {
+                         attend_chunk<T>(all[static_cast<size_t>(i / groups_)], layer, i % groups_,
+                                         queries, y, layout, scale);
+                       }
+                     });
   });
-  return y;
+  // Fresh sequences are a pack; its kernel need not read the keys back.
+  return fresh ? varlen_attention(q, k, v, layout, scale) : y.to(q.scalar_type());
 }
 
 void KvCache::advance(const std::vector<int64_t>& cu_seqlens) {
   for (size_t s = 0; s < used_.size(); ++s) {
-    lengths_[static_cast<size_t>(used_[s])] += cu_seqlens[s + 1] - cu_seqlens[s];
+    used_slot(s).length += cu_seqlens[s + 1] - cu_seqlens[s];
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
-// Keys and values of the sequences being decoded, one slot each.
+// Keys and values of the sequences being decoded, one slot each, in blocks of 64 tokens that forked
+// slots share.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/model/ops/attention_layout.h"
@@ -15,41 +17,63 @@ namespace xrun {
 class KvCache {
  public:
   KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots);
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
 
-  // Allocates `capacity` tokens for an empty slot; frees the slot.
-  void open(int64_t slot, int64_t capacity);
+  // Makes an empty slot that will hold up to `capacity` tokens, of which the first `shared` will be
+  // those of a slot that it is forked from; frees the slot.
+  void open(int64_t slot, int64_t capacity, int64_t shared = 0);
   void close(int64_t slot);
   // Drops the tokens of a slot, which stays open.
-  void clear(int64_t slot) { lengths_[static_cast<size_t>(slot)] = 0; }
-  // Copies all tokens of a slot into an open one with enough capacity.
+  void clear(int64_t slot);
+  // Gives an open slot the tokens of another: full blocks by reference, the last one as a copy.
   void fork(int64_t from, int64_t to);
-  int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
-  int64_t slot_bytes(int64_t capacity) const;  // of one slot
-  int64_t bytes() const;                       // of all open ones
+  int64_t length(int64_t slot) const { return slots_[static_cast<size_t>(slot)].length; }
+  // Memory of a slot of `capacity` tokens that shares `shared` of them.
+  int64_t slot_bytes(int64_t capacity, int64_t shared = 0) const;
+  // Memory of all blocks, and of those that open slots have still to allocate.
+  int64_t bytes() const;
 
   // Sets the slot of each segment of the next forward.
   void use_slots(std::vector<int64_t> slots);
-  // Appends one layer's keys and values and returns the attention, [T, H, K]. The layout's nodes
-  // are segments, one per slot in use; either each is one token, or all those slots are empty.
+  // Appends one layer's keys and values and returns the attention of the new tokens to all tokens
+  // of their slots, [T, H, K]. The layout's nodes are segments, one per slot in use, of any length.
   at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const AttentionLayout& layout, double scale);
   // Adds the appended tokens to the lengths, after the last layer.
   void advance(const std::vector<int64_t>& cu_seqlens);
 
  private:
-  at::Tensor prefill(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     const AttentionLayout& layout, double scale);
-  at::Tensor decode(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                    double scale, int64_t window);
-  at::Tensor key_block(const at::Tensor& slot, int64_t block, int64_t count) const;
-  int64_t capacity(int64_t slot) const;
+  // [layers, 2, G, 64 width]: keys [width, 64], values [64, width]; fp32 or bf16
+  using Block = std::shared_ptr<at::Tensor>;
+
+  struct Slot {
+    std::vector<Block> blocks;
+    int64_t length = 0, capacity = 0, shared = 0;
+  };
+
+  // The new tokens [first, last) of a forward that one call of the kernel takes.
+  struct Chunk {
+    int64_t first, last;
+  };
+
+  Block new_block();
+  Slot& used_slot(size_t segment) { return slots_[static_cast<size_t>(used_[segment])]; }
+  template <class T>
+  T* head_of(const Block& block, int64_t layer, int64_t keys_or_values, int64_t head) const;
+  template <class T>
+  void append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
+              const std::vector<int64_t>& cu_seqlens);
+  std::vector<Chunk> chunks(const std::vector<int64_t>& cu_seqlens, int64_t heads) const;
+  template <class T>
+  void attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, const at::Tensor& q,
+                    const at::Tensor& y, const AttentionLayout& layout, double scale) const;
 
   at::ScalarType type_;
   int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width`
-  // [layers, 2, G, cache_tokens(capacity), width], keys in transposed blocks, then values; fp32 or
-  // bf16
-  std::vector<at::Tensor> slots_;
-  std::vector<int64_t> lengths_, used_;
+  int64_t live_ = 0;                            // blocks
+  std::vector<Slot> slots_;
+  std::vector<int64_t> used_;
 };
 
 }  // namespace xrun

@@ -34,7 +34,7 @@ int64_t available_bytes(const std::filesystem::path& root = "/");
 struct DeviceMemory {
   int64_t held = 0;       // by tensors, now
   int64_t peak = 0;       // the most since the last reset_device_peak
-  int64_t available = 0;  // that they may still take, at least 1; 0: unknown
+  int64_t available = 0;  // bytes still available, at least 1; 0 if unknown
 };
 
 // Returns memory_count (ops/allocator.h) and available_bytes for the host, and the numbers of

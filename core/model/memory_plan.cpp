@@ -1,7 +1,9 @@
-// A step peaks at one of four points. Forward of a reference: all activations of the policy and a
+// A step peaks at one of five points. Forward of a reference: all activations of the policy and a
 // block's temporaries. Backward of the head: all activations, the softmax, and the gradient of the
 // vocabulary projection. Backward of the last block: the same activations and the temporaries of a
-// block's backward. End: all gradients, no activation. Sizes come from the operators that allocate
+// block's backward. Backward of a prefix that several micro-batches share: its keys, values, their
+// gradients and the inputs of its blocks, which are there at the other points as well, and one of
+// its blocks. End: all gradients, no activation. Sizes come from the operators that allocate
 // them (block_memory, head_memory, linear_scratch).
 
 #include "core/model/memory_plan.h"
@@ -122,7 +124,8 @@ class StepMemory {
   PeakBytes fullest() const {
     if (!s_.trains) return {};
     PeakBytes most = head_backward();
-    for (const PeakBytes& other : {reference_forward(), block_backward(), end()}) {
+    for (const PeakBytes& other :
+         {reference_forward(), block_backward(), prefix_backward(), end()}) {
       if (other.total() > most.total()) most = other;
     }
     return most;
@@ -146,6 +149,11 @@ class StepMemory {
     const BlockMemory block = block_memory(kind.model, s_);
     const double saved = tokens_ * block.saved;
     saved_ += kind.count * (s_.recompute ? tokens_ * element_ * hidden_ : saved);
+    const auto keys = 2 * static_cast<double>(kind.model.kv_heads * kind.model.head_dim);
+    // Keys and values with their gradients' fp32 sums, and the block's input.
+    prefix_ += kind.count * prefix_tokens() * (element_ * (keys + hidden_) + 4 * keys);
+    prefix_block_.saved = std::max(prefix_block_.saved, prefix_tokens() * block.saved);
+    prefix_block_.backward = std::max(prefix_block_.backward, prefix_tokens() * block.backward);
     largest_.saved = std::max(largest_.saved, saved);
     largest_.forward = std::max(largest_.forward, block.forward);
     largest_.backward = std::max(largest_.backward, tokens_ * block.backward);
@@ -153,10 +161,11 @@ class StepMemory {
   }
 
   double gradients() const { return 4 * moved_; }
+  double prefix_tokens() const { return static_cast<double>(s_.prefix_tokens); }
 
   // Any point of a micro-batch between its forward and the end of its backward.
   PeakBytes with_activations() const {
-    PeakBytes m{.activations = saved_, .head = head_.scratch};
+    PeakBytes m{.activations = saved_ + prefix_, .head = head_.scratch};
     if (s_.several) m.gradients = gradients();
     return m;
   }
@@ -188,6 +197,15 @@ class StepMemory {
     return m;
   }
 
+  PeakBytes prefix_backward() const {
+    if (s_.prefix_tokens == 0) return {};
+    PeakBytes m{.gradients = gradients(), .head = head_.scratch};
+    m.activations = prefix_ + prefix_block_.saved + 2 * prefix_tokens() * element_ * hidden_;
+    m.working = prefix_block_.backward + upcasts_;
+    if (trains_base_) m.working += largest_.gradient;
+    return m;
+  }
+
   PeakBytes end() const {
     PeakBytes m{.gradients = gradients(), .head = head_.scratch};
     m.activations = 2 * tokens_ * element_ * hidden_;
@@ -207,8 +225,10 @@ class StepMemory {
   double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
   double saved_ = 0;                           // activations
   HeadMemory head_;
-  BlockMemory largest_;  // over the kinds of blocks; saved and backward for all tokens
-  double upcasts_ = 0;   // operands and results of products in fp32
+  BlockMemory largest_;       // over the kinds of blocks; saved and backward for all tokens
+  double prefix_ = 0;         // what is held of a prefix over its micro-batches
+  BlockMemory prefix_block_;  // saved and backward, for the tokens of the prefix
+  double upcasts_ = 0;        // operands and results of products in fp32
 };
 
 // Models of one loss: saved memory adds up, working memory is freed between them.
@@ -266,8 +286,7 @@ std::string describe_kinds(const std::vector<MemoryKind>& plan) {
                    [](const MemoryKind& a, const MemoryKind& b) { return a.bytes > b.bytes; });
   std::string text;
   for (const MemoryKind& kind : sorted) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kind.name,
-                        format_bytes(static_cast<double>(kind.bytes)));
+    add_item(text, fmt::format("{} {}", kind.name, format_bytes(static_cast<double>(kind.bytes))));
   }
   return text;
 }

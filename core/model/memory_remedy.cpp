@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "core/base/strings.h"
+
 namespace xrun {
 
 namespace {
@@ -57,7 +59,7 @@ class ChangeSearch {
   std::optional<MemoryRemedy> fitting(const CandidateChange& change, int64_t tokens) const {
     std::string text = text_of(change);
     if (change.fewer_tokens) {
-      text += fmt::format("{}batch.max_tokens = {}", text.empty() ? "" : ", ", tokens);
+      add_item(text, fmt::format("batch.max_tokens = {}", tokens));
     }
     if (text.empty()) return std::nullopt;
     // bf16 weights may be multiplied in either type, whichever is faster here.
@@ -88,7 +90,7 @@ class ChangeSearch {
     const auto say = [&](bool wanted, const std::string& setting, const auto& differs) {
       const bool any = std::any_of(models_.begin(), models_.end(),
                                    [&](const PlannedModel& model) { return differs(model.shape); });
-      if (wanted && any) text += (text.empty() ? "" : ", ") + setting;
+      if (wanted && any) add_item(text, setting);
     };
     say(change.adapter, "lora = { rank = 16 }",
         [](const MemoryShape& shape) { return !shape.adapter; });

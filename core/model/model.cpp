@@ -14,7 +14,7 @@
 #include "core/model/decoder.h"
 #include "core/model/flops.h"
 #include "core/model/memory_limit.h"
-#include "core/model/ops/attention_layout.h"
+#include "core/model/ops/attention.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/rope.h"
@@ -29,9 +29,10 @@ namespace {
 
 bool trains_base(const LoadOptions& options) { return options.trainable && !options.adapter; }
 
-// Base weights are held in fp32 if trained, else in the storage type.
+// Base weights are held in fp32 if trained, else in the storage type; a model in fp64 is fp64 alone.
 at::ScalarType master_type(const LoadOptions& options) {
-  return trains_base(options) ? at::kFloat : options.dtype;
+  const bool upcast = trains_base(options) && options.dtype != at::kDouble;
+  return upcast ? at::kFloat : options.dtype;
 }
 
 // The adapter with its factors on a device; the adapter itself if they are there already.
@@ -97,6 +98,18 @@ void check_input(const PackInput& input, const ModelConfig& config) {
     check_range(input.position_ids, config.max_length, "position",
                 "the model's learned positions,");
   }
+}
+
+// Tokens of a pack whose keys the caller holds.
+int64_t held_tokens(const PackInput& input, const ModelConfig& config,
+                    const ForwardOptions& options) {
+  if (!options.held) return 0;
+  XRUN_CHECK(!options.held->empty() && std::ssize(*options.held) == config.layers,
+             "pack: held keys of {} layers, the model has {}", options.held->size(), config.layers);
+  const int64_t tokens = options.held->front().k.size(0);
+  XRUN_CHECK(tokens <= input.tokens.size(0), "pack: held keys of {} tokens, the pack has {}",
+             tokens, input.tokens.size(0));
+  return tokens;
 }
 
 // The type of a checkpoint: config.json's, else that of its first weight.
@@ -187,7 +200,8 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
                                    const LoadOptions& options) {
   const at::ScalarType dtype = options.dtype;
   XRUN_CHECK(
-      dtype == at::kFloat || dtype == at::kBFloat16 || (dtype == at::kHalf && !options.trainable),
+      dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
+          (dtype == at::kHalf && !options.trainable),
       "a model that is {} computes in fp32 or bf16{}, not in {}",
       options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
       dtype_name(dtype));
@@ -278,8 +292,11 @@ std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
 
 at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options) {
   check_input(input, config_);
-  const PackFlops flops = pack_flops(config_, input.cu_seqlens, input.parent,
-                                     options_.adapter ? &options_.adapter->options : nullptr);
+  const AdapterOptions* const adapter = options_.adapter ? &options_.adapter->options : nullptr;
+  PackFlops flops = pack_flops(config_, input.cu_seqlens, input.parent, adapter);
+  if (const int64_t held = held_tokens(input, config_, options); held > 0) {
+    flops -= pack_flops(config_, {0, static_cast<int32_t>(held)}, {}, adapter);
+  }
   const bool backward = options_.trainable && at::GradMode::is_enabled();
   count_flops(flops.forward() + (backward ? flops.backward(trains_base(options_)) : 0));
   return decoder_->forward(input, update_count, options, nullptr);

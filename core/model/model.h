@@ -22,6 +22,7 @@ struct Adapter;
 struct ExportedModel;
 struct HeadOptions;
 struct HeadResult;
+struct HeldKeys;
 struct RouterRecord;
 
 // A pack without padding: N segments, or the nodes of trees whose branches share their prefixes
@@ -50,9 +51,10 @@ struct Parameter {
 };
 
 struct LoadOptions {
-  // of activations, copies and frozen weights; kFloat, kBFloat16, or kHalf if not trained
+  // Of activations, copies and frozen weights: kFloat, kBFloat16, or kHalf if not trained. kDouble is
+  // the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting asks for it.
   at::ScalarType dtype = at::kFloat;
-  GemmType gemm = GemmType::kStorage;  // what products compute in (linear.h)
+  GemmType gemm = GemmType::kStorage;  // compute type of products (linear.h)
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
   bool recompute = false;  // blocks keep only their input for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
@@ -64,6 +66,12 @@ struct ForwardOptions {
   std::optional<DropoutKey> dropout = std::nullopt;  // of an adapter; nullopt: none
   // [T] float32 on the host: how often the router's record counts a token; undefined: once.
   at::Tensor multiplicity = {};
+  // out: keys and values of every layer after RoPE, with their graph; the blocks are then computed
+  // again in the backward (recompute.h). Null: not wanted.
+  std::vector<HeldKeys>* keys = nullptr;
+  // The keys and values of the input's first P tokens in every layer; only the others are computed.
+  // Null: P is 0.
+  std::shared_ptr<const std::vector<HeldKeys>> held = nullptr;
 };
 
 // Not thread-safe: one forward at a time. Tensors of a forward may outlive the model, but their
@@ -102,9 +110,10 @@ class Model {
   ExportedModel exported(std::optional<at::ScalarType> dtype = std::nullopt) const;
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
-  // token t+1. With a trainable model and gradients enabled the result carries the graph;
-  // otherwise no activation outlives its layer. T = 0 is legal. Throws Error if a token is
-  // outside the vocabulary, a position outside learned ones, or shapes or cu_seqlens disagree.
+  // token t+1. With P held tokens the rows are those after them, [T - P, D]. With a trainable model
+  // and gradients enabled the result carries the graph; otherwise no activation outlives its layer.
+  // T = 0 is legal. Throws Error if a token is outside the vocabulary, a position outside learned
+  // ones, or shapes or cu_seqlens disagree.
   at::Tensor forward(const PackInput& input, const ForwardOptions& options = {});
 
   // The weight of the vocabulary projection, [V, D] in the storage type, with its graph if

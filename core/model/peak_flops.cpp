@@ -98,7 +98,7 @@ double time_peak(c10::ScalarType dtype) {
 
 double measured_peak_flops(c10::ScalarType dtype,
                            const std::function<double(c10::ScalarType)>& clock) {
-  // "products" counts the libraries that are timed, so that a value of fewer is measured again.
+  // "products" counts the products that are timed, so that a value of fewer is measured again.
   const MeasuredValue stored("peak", "flops_per_s",
                              Json(Json::Object{{"dtype", dtype_name(dtype)}, {"products", 3}}));
   if (const auto known = remembered_peak(stored)) return *known;

@@ -7,8 +7,9 @@
 
 namespace xrun {
 
-// Returns the most FLOP/s that square products of a type reach with the current thread count, the
-// better of LibTorch's BLAS and oneDNN, in about 0.2 s. Uses no random numbers.
+// Returns the most FLOP/s that square products of a type reach with the current thread count: the
+// fastest of LibTorch's BLAS, oneDNN and our row product. Takes about 0.2 s; uses no random
+// numbers.
 double time_peak(c10::ScalarType dtype);
 
 // Returns time_peak of the type that products compute in (fp32 for bf16 weights under

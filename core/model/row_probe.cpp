@@ -26,6 +26,8 @@ namespace xrun {
 
 namespace {
 
+// More rows than the tile of any library that was measured: oneDNN changes its sums at up to 65
+// rows on Zen 5 (docs/numerics.md).
 constexpr int64_t kProbeRows = 70;
 
 at::Tensor probe_rows(int64_t rows, int64_t width) {
@@ -80,6 +82,7 @@ std::vector<std::string> find_dependent_rows(const std::vector<RowOperation>& op
   const at::NoGradGuard no_grad;
   std::vector<std::string> found;
   for (const RowOperation& operation : operations) {
+    // Less than a vector, whole vectors, and two widths with a rest.
     for (const int64_t width : {6, 16, 100, 577}) {
       if (keeps_bits(operation, width)) continue;
       found.push_back(operation.name);

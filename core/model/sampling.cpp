@@ -1,4 +1,4 @@
-// A row becomes e = exp((x - max) / T). Top k, top p (Holtzman et al. 2020) and min p (Nguyen et
+// A row becomes e = exp((x - max) (1 / T)), as in the fused head. Top k, top p (Holtzman et al. 2020) and min p (Nguyen et
 // al. 2024) each set the removed tokens to 0, in this order; the draw inverts the cumulative sum of
 // the rest:  token = min { i : e_0 + ... + e_i > u sum e },  u uniform in [0, 1).
 
@@ -38,17 +38,16 @@ double lane_sum(const float* e, int64_t n) {
 // The state of one row between its logits and its token.
 class DrawRow {
  public:
-  DrawRow(std::span<float> x, std::vector<float>& scratch, double temperature, int64_t row)
-      : x_(x), e_(scratch) {
+  DrawRow(std::span<const float> x, std::vector<float>& scratch, double temperature, int64_t row)
+      : x_(x), e_(scratch), scale_(static_cast<float>(temperature > 0 ? 1 / temperature : 1.0)) {
     e_.resize(x.size());
     kernels::cpu_kernels().run(
-        kernels::ExpRow{x.data(), e_.data(), &most_, &sum_, width(),
-                        static_cast<float>(temperature > 0 ? temperature : 1.0)});
+        kernels::ExpRow{x.data(), e_.data(), &most_, &sum_, width(), scale_});
     XRUN_CHECK(std::isfinite(most_) && std::isfinite(sum_) && sum_ > 0,
                "row {} of the logits has a NaN or an infinity, or no finite value; the weights or "
                "activations of the model are damaged",
                row);
-    kept_ = sum_;
+    remaining_sum_ = sum_;
   }
 
   void keep_top(int64_t k) {
@@ -56,11 +55,11 @@ class DrawRow {
     keep_prefix([](float) { return 1.0; }, static_cast<double>(k));
   }
   void keep_mass(double p) {
-    keep_prefix([](float e) { return static_cast<double>(e); }, p * kept_);
+    keep_prefix([](float e) { return static_cast<double>(e); }, p * remaining_sum_);
   }
   void keep_above(double share) {
     for (float& e : e_) e = static_cast<double>(e) < share ? 0.0f : e;  // the largest e is 1
-    kept_ = lane_sum(e_.data(), width());
+    remaining_sum_ = lane_sum(e_.data(), width());
   }
 
   void truncate(const SamplingOptions& options) {
@@ -76,7 +75,7 @@ class DrawRow {
   // so that only one stretch is summed token by token.
   int64_t token_at(double share) const {
     constexpr int64_t kStretch = 512;
-    const double wanted = share * kept_;
+    const double wanted = share * remaining_sum_;
     double before = 0;
     for (int64_t begin = 0; begin < width(); begin += kStretch) {
       const int64_t end = std::min(begin + kStretch, width());
@@ -96,9 +95,12 @@ class DrawRow {
   }
 
   DrawnToken draw(int64_t id) const {
-    const double distance = static_cast<double>(x_[static_cast<size_t>(id)]) - most_;
-    return {static_cast<int32_t>(id), static_cast<float>(distance - std::log(sum_)),
-            static_cast<float>(distance - std::log(kept_))};
+    const double below = static_cast<double>(x_[static_cast<size_t>(id)]) - most_;
+    // The arithmetic of kernels/cpu/head_rows.h: a token's log-prob has the same bits in both.
+    const auto logprob = [&](double sum) {
+      return static_cast<float>(std::fma(below, static_cast<double>(scale_), -std::log(sum)));
+    };
+    return {static_cast<int32_t>(id), logprob(sum_), logprob(remaining_sum_)};
   }
 
  private:
@@ -137,7 +139,7 @@ class DrawRow {
       if (octave(e_[i]) < edge || (octave(e_[i]) == edge && before(last, static_cast<int32_t>(i))))
         e_[i] = 0;
     }
-    kept_ = lane_sum(e_.data(), width());
+    remaining_sum_ = lane_sum(e_.data(), width());
   }
 
   // The last of the shortest ordered prefix of `ids` whose weights reach `wanted`, by bisection.
@@ -160,10 +162,11 @@ class DrawRow {
     return *low;
   }
 
-  std::span<float> x_;
+  std::span<const float> x_;
   std::vector<float>& e_;
+  float scale_;
   float most_ = 0;
-  double sum_ = 0, kept_ = 0;  // of all e, and of those kept
+  double sum_ = 0, remaining_sum_ = 0;  // of all e, and of those that remain
 };
 
 }  // namespace
@@ -197,7 +200,7 @@ std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const Dr
   XRUN_CHECK(n == static_cast<int64_t>(keys.size()) && width > 0 && logits.is_contiguous(),
              "{} draws need as many contiguous rows of logits, got {} of {}", keys.size(), n,
              width);
-  float* const x = logits.mutable_data_ptr<float>();
+  const float* const x = logits.const_data_ptr<float>();
   std::vector<DrawnToken> draws(keys.size());
   at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch;
@@ -219,13 +222,13 @@ std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const Dr
 
 std::vector<int32_t> kept_tokens(const at::Tensor& logits, const SamplingOptions& options) {
   check_sampling(options);
-  at::Tensor copy = logits.clone();
+  const at::Tensor dense = logits.contiguous();
   std::vector<float> scratch;
-  DrawRow row({copy.mutable_data_ptr<float>(), static_cast<size_t>(copy.numel())}, scratch,
+  DrawRow row({dense.const_data_ptr<float>(), static_cast<size_t>(dense.numel())}, scratch,
               options.temperature, 0);
   if (options.temperature > 0) row.truncate(options);
   std::vector<int32_t> ids;
-  for (int64_t i = 0; i < copy.numel(); ++i) {
+  for (int64_t i = 0; i < dense.numel(); ++i) {
     if (options.temperature == 0 ? i == row.likeliest() : row.kept(static_cast<size_t>(i)))
       ids.push_back(static_cast<int32_t>(i));
   }

@@ -43,7 +43,7 @@ struct DrawnToken {
 // Returns one token for each row: the first whose cumulative mass, in order of ids, exceeds a
 // uniform share of the kept mass. Probabilities are summed in double, in an order fixed by the
 // width.
-//   logits  [n, V] fp32 on the CPU, contiguous; divided by the temperature in place
+//   logits  [n, V] fp32 on the CPU, contiguous
 //   keys    [n]
 // Throws UsageError for an option out of range, and Error with the row number if its logits have a
 // NaN, +inf, or no finite value. -inf is legal: a token that is never drawn.

@@ -2,20 +2,23 @@
 
 #include "core/prefix/fold_settings.h"
 
+#include <algorithm>
+
 namespace xrun {
 
 PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings) {
   PackLimits limits(max_tokens);
   limits.fold = settings.folds();
-  limits.fold_min = settings.min_run;
-  limits.length_class = settings.length_class;
+  limits.min_run = settings.min_run;
+  limits.frequency_class = settings.frequency_class;
   return limits;
 }
 
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
-                                             const std::vector<int64_t>& segment_key) {
+                                             const std::vector<int64_t>& frequency_classes) {
   if (!settings.folds() || batch.segment_count() < 2) return std::nullopt;
-  FoldedPack fold = fold_pack(batch, {.min_run = settings.min_run, .segment_key = segment_key});
+  FoldedPack fold =
+      fold_pack(batch, {.min_run = settings.min_run, .frequency_classes = frequency_classes});
   const bool shares = fold.token_count() < fold.logical_tokens();
   const bool overflows = settings.max_tokens > 0 && batch.token_count() > settings.max_tokens;
   const bool pays =
@@ -24,9 +27,38 @@ std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const Fol
   return fold;
 }
 
-void weigh_shared_rows(PackedBatch& batch, const FoldSettings& settings) {
+void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& settings) {
   if (settings.rows == SharedRows::kPerSample) return;
-  batch.rows.weight = row_weights(batch, fold_pack(batch, {.min_run = 1}), settings.rows);
+  struct StepSegment {
+    int64_t segment_id;
+    PackedBatch* pack;
+    int32_t segment;
+  };
+  std::vector<StepSegment> segments;
+  for (PackedBatch& pack : packs) {
+    for (size_t s = 0; s < pack.segment_id.size(); ++s) {
+      segments.push_back({pack.segment_id[s], &pack, static_cast<int32_t>(s)});
+    }
+  }
+  std::stable_sort(segments.begin(), segments.end(), [](const auto& a, const auto& b) {
+    return a.segment_id < b.segment_id;
+  });
+  PackedBatch step;
+  std::vector<float*> weight;  // of each of its loss rows, in the packs
+  for (const StepSegment& one : segments) {
+    const SegmentTokens cut = one.pack->segment_tokens(one.segment);
+    step.append({}, cut.ids, cut.trained);
+    LossRows& rows = one.pack->rows;
+    const auto [first, last] =
+        std::equal_range(rows.segment.begin(), rows.segment.end(), one.segment);
+    for (auto row = first; row != last; ++row) {
+      weight.push_back(&rows.weight[static_cast<size_t>(row - rows.segment.begin())]);
+    }
+  }
+  for (size_t r = 0; r < weight.size(); ++r) step.rows.weight[r] = *weight[r];
+  const std::vector<float> weights =
+      row_weights(step, fold_pack(step, {.min_run = 1}), settings.rows);
+  for (size_t r = 0; r < weight.size(); ++r) *weight[r] = weights[r];
 }
 
 }  // namespace xrun

@@ -23,7 +23,7 @@ PrefixTrie trie_of(const PackedBatch& batch, const FoldOptions& options) {
     lengths.push_back(batch.cu_seqlens[at(s) + 1] - begin);
     segments.emplace_back(batch.tokens.data() + begin, at(lengths.back()));
   }
-  return prefix_trie(lengths, sort_lists(segments, options.segment_key), options.min_run);
+  return prefix_trie(lengths, sort_lists(segments, options.frequency_classes), options.min_run);
 }
 
 // The end of each node's subtree, in tokens.
@@ -144,24 +144,23 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
   write_nodes(batch, trie, fold);
   write_slots(batch, trie, fold);
   write_edges(batch, fold);
-  fold.samples = std::move(trie.samples);
+  fold.segments = std::move(trie.lists);
   fold.leaf = std::move(trie.leaf);
   return fold;
 }
 
-std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
-                               SharedRows policy) {
+std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share) {
   std::vector<float> weights = batch.rows.weight;
-  if (policy == SharedRows::kBranchMean) {
-    std::vector<int32_t> root_samples = fold.samples;
-    for (size_t n = 0; n < root_samples.size(); ++n) {
-      if (fold.parent[n] >= 0) root_samples[n] = root_samples[at(fold.parent[n])];
+  if (share == SharedRows::kBranchMean) {
+    std::vector<int32_t> root_segments = fold.segments;
+    for (size_t n = 0; n < root_segments.size(); ++n) {
+      if (fold.parent[n] >= 0) root_segments[n] = root_segments[at(fold.parent[n])];
     }
     for (size_t r = 0; r < weights.size(); ++r) {
       const int32_t leaf = fold.leaf[at(batch.rows.segment[r])];
-      weights[r] /= static_cast<float>(root_samples[at(leaf)]);
+      weights[r] /= static_cast<float>(root_segments[at(leaf)]);
     }
-  } else if (policy == SharedRows::kOwnOnce) {
+  } else if (share == SharedRows::kOwnOnce) {
     std::vector<uint8_t> trained(fold.edge_target.size(), 0);
     for (size_t r = 0; r < weights.size(); ++r) {
       if (weights[r] <= 0) continue;

@@ -6,21 +6,21 @@
 #include <span>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/data/packs/packed_batch.h"
 
 namespace xrun {
 
 struct FoldOptions {
-  int64_t min_run = 64;  // tokens of the shortest run that is shared; 1: every shared prefix
-  // [S] A number for everything beside tokens and positions that changes the hidden states of a
-  // segment: the frequency class of its RoPE, an adapter, a replayed expert route. Segments share
-  // only where it is equal. Empty: all are equal.
-  std::vector<int64_t> segment_key = {};
+  int64_t min_run = kFoldMin;  // tokens of the shortest run that is shared; 1: every shared prefix
+  // [S] The class of each segment's rotary frequencies, on which its hidden states depend. Segments
+  // share only where it is equal. Empty: all are equal.
+  std::vector<int64_t> frequency_classes = {};
 };
 
 // T tokens in S segments with R loss rows, folded into F tokens in N nodes. A node is a run of
 // tokens that the same segments share; nodes are in preorder, roots and the children of a node in
-// the order of their first segments. A pack without shared prefixes folds into itself.
+// the order of their first segments. So a pack without shared prefixes is folded into itself.
 //   loss row -> edge -> hidden row: an edge is a distinct (hidden row, target) of the loss rows.
 struct FoldedPack {
   std::vector<int32_t> tokens;        // [F]
@@ -31,10 +31,10 @@ struct FoldedPack {
 
   std::vector<int32_t> node_begin = {0};  // [N + 1] strictly increasing, 0 first and F last
   std::vector<int32_t> parent;            // [N] the node above, a lower number; -1: a root
-  std::vector<int32_t> samples;           // [N] number of segments through the node
+  std::vector<int32_t> segments;          // [N] number of segments through the node
   std::vector<int32_t> leaf;              // [S] node in which the segment ends
 
-  std::vector<int32_t> hidden;       // [H] slots whose hidden states predict, strictly increasing
+  std::vector<int32_t> hidden;       // [U] slots whose hidden states predict, strictly increasing
   std::vector<int32_t> edge_hidden;  // [E] index into hidden, ascending
   std::vector<int32_t> edge_target;  // [E] token id
   std::vector<int32_t> row_edge;     // [R] edge of each loss row
@@ -52,8 +52,8 @@ struct FoldedPack {
 };
 
 // Returns the tree with the fewest tokens whose shared runs have at least min_run tokens
-// (prefix_trie). The weights of loss rows are ignored. Requires a valid batch; throws Error for a
-// segment_key of another length and a min_run below 1.
+// (prefix_trie). The weights of loss rows play no part. Requires a valid batch; throws Error for a
+// frequency_classes of another length and a min_run below 1.
 FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options = {});
 
 // The share of a loss row in an edge that several segments have.
@@ -65,8 +65,8 @@ enum class SharedRows {
                 // replay earlier turns as context
 };
 
-// Returns [R] the batch's weights of loss rows under a policy.
-std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows policy);
+// Returns [R] the batch's weights of loss rows, shared as `share` says.
+std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share);
 
 // The first position at which two segments differ: the reason why they share no more.
 struct PrefixBreak {

@@ -58,6 +58,8 @@ void check_tokens(const FoldedPack& fold) {
   check_size(fold.position_ids, "position_ids", count, "F");
   check_size(fold.prev, "prev", count, "F");
   check_size(fold.end, "end", count, "F");
+  // A subtree ends with its last node. Nodes follow their parents, so one pass from the end
+  // suffices.
   Field ends(fold.node_begin.begin() + 1, fold.node_begin.end());
   for (size_t n = ends.size(); n-- > 0;) {
     if (fold.parent[n] < 0) continue;
@@ -84,7 +86,7 @@ void check_segments(const FoldedPack& fold, const PackedBatch& batch) {
   check_range(fold.flat_of, "flat_of", 0, fold.tokens.size());
   check_size(fold.leaf, "leaf", static_cast<size_t>(batch.segment_count()), "S");
   check_range(fold.leaf, "leaf", 0, fold.parent.size());
-  Field samples(fold.parent.size(), 0);
+  Field segments(fold.parent.size(), 0);
   for (size_t s = 0; s < fold.leaf.size(); ++s) {
     int32_t before = -1;
     for (int32_t i = batch.cu_seqlens[s]; i < batch.cu_seqlens[s + 1]; ++i) {
@@ -102,13 +104,13 @@ void check_segments(const FoldedPack& fold, const PackedBatch& batch) {
     XRUN_CHECK(before + 1 == fold.node_begin[static_cast<size_t>(fold.leaf[s]) + 1],
                "fold: leaf[{}] is {}, the segment ends in slot {}", s, fold.leaf[s], before);
     for (int32_t n = fold.leaf[s]; n >= 0; n = fold.parent[static_cast<size_t>(n)]) {
-      ++samples[static_cast<size_t>(n)];
+      ++segments[static_cast<size_t>(n)];
     }
   }
-  check_size(fold.samples, "samples", samples.size(), "N");
-  for (size_t n = 0; n < samples.size(); ++n) {
-    XRUN_CHECK(samples[n] > 0, "fold: no segment goes through node {}", n);
-    check_value(fold.samples, "samples", n, samples[n]);
+  check_size(fold.segments, "segments", segments.size(), "N");
+  for (size_t n = 0; n < segments.size(); ++n) {
+    XRUN_CHECK(segments[n] > 0, "fold: no segment goes through node {}", n);
+    check_value(fold.segments, "segments", n, segments[n]);
   }
 }
 

@@ -1,5 +1,5 @@
-// Layout, slices and error texts follow nemo_automodel/components/datasets/llm/prefix_tree.py and
-// AttnMaskSpec of NVIDIA-NeMo/Automodel; errors that these do not have are ours.
+// Layout and slices follow nemo_automodel/components/datasets/llm/prefix_tree.py and AttnMaskSpec
+// of NVIDIA-NeMo/Automodel; texts of errors too, where that has one.
 
 #include "core/prefix/prefix_fold.h"
 
@@ -32,8 +32,8 @@ std::vector<TokenRange> node_ranges(std::span<const int64_t> lengths) {
   return ranges;
 }
 
-// If every node has one parent, the paths form a forest: a cycle would reach a node from a second
-// parent.
+// One parent for each node makes a forest: a path that went round would meet a node again, behind
+// another one than before.
 void check_paths(std::span<const std::vector<int64_t>> paths, size_t nodes) {
   constexpr int64_t kUnseen = -2;
   std::vector<int64_t> parent(nodes, kUnseen);

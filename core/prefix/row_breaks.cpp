@@ -168,7 +168,7 @@ class BreakFinder {
     found.b = j;
     found.at = prefix_break(a.tokens, b.tokens);
     const int64_t shared = found.at.position;
-    if (a.length_class != b.length_class && shared >= min_run_) {
+    if (a.frequency_class != b.frequency_class && shared >= min_run_) {
       found.cause = BreakCause::kFrequencies;
       return found;
     }

@@ -25,7 +25,7 @@ const char* break_cause_name(BreakCause cause);  // "template", "merged", "text"
 struct ComparedRow {
   TokenList tokens;
   std::vector<uint8_t> trained;             // one per token
-  int64_t length_class = 0;                 // of FoldSettings::length_class
+  int64_t frequency_class = 0;              // of FoldSettings::frequency_class
   const RowTrace::Stream* trace = nullptr;  // its rendering; null: unknown, or without a template
 };
 

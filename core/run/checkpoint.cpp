@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 
@@ -64,7 +65,7 @@ std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
 
 std::string join(const std::vector<std::string>& names) {
   std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (const auto& name : names) add_item(text, name);
   return text.empty() ? "no objects" : text;
 }
 

@@ -61,12 +61,10 @@ std::string check_disk_space(const std::filesystem::path& dir, const DiskNeeds& 
              dir.string(), format_bytes(free), format_bytes(one));
   if (free >= all) return "";
   return fmt::format(
-      "warning: {} are free on the disk of {}, this run may write {} (up to {} checkpoint{} of {}, "
-      "an "
+      "warning: {} are free on the disk of {}, this run may write {} (up to {} of {}, an "
       "export of {}); free some space, or lower save.keep",
-      format_bytes(free), dir.string(), format_bytes(all), needs.checkpoints,
-      needs.checkpoints == 1 ? "" : "s", format_bytes(one),
-      format_bytes(static_cast<double>(needs.exported)));
+      format_bytes(free), dir.string(), format_bytes(all), counted(needs.checkpoints, "checkpoint"),
+      format_bytes(one), format_bytes(static_cast<double>(needs.exported)));
 }
 
 }  // namespace xrun

@@ -17,7 +17,7 @@ Json run_environment();
 // Bytes that a run writes.
 struct DiskNeeds {
   int64_t checkpoint = 0;   // of one
-  int64_t checkpoints = 1;  // that are there at the same time, at most
+  int64_t checkpoints = 1;  // the most that exist at the same time
   int64_t exported = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "core/base/error.h"
@@ -34,19 +35,21 @@ std::optional<int64_t> line_step(std::string_view line) {
   return std::nullopt;
 }
 
-// Returns the bytes that a resume at `step` keeps; calls `keeps` with the step of each line.
-size_t kept_bytes(std::string_view bytes, int64_t step, const std::function<void(int64_t)>& keeps) {
-  size_t kept = 0;
-  while (kept < bytes.size()) {
-    const size_t end = bytes.find('\n', kept);
+// Returns the length of the lines before `step`, which a resume keeps; calls `keeps` with the step
+// of each of them.
+size_t count_valid_bytes(std::string_view bytes, int64_t step,
+                         const std::function<void(int64_t)>& keeps) {
+  size_t valid_bytes = 0;
+  while (valid_bytes < bytes.size()) {
+    const size_t end = bytes.find('\n', valid_bytes);
     if (end == std::string::npos) break;  // torn
-    const auto found = line_step(bytes.substr(kept, end - kept));
+    const auto found = line_step(bytes.substr(valid_bytes, end - valid_bytes));
     // Everything after the first bad line goes, too: lines are ascending, so it is of a later step.
     if (!found || *found >= step) break;
-    kept = end + 1;
+    valid_bytes = end + 1;
     keeps(*found);
   }
-  return kept;
+  return valid_bytes;
 }
 
 }  // namespace
@@ -54,20 +57,28 @@ size_t kept_bytes(std::string_view bytes, int64_t step, const std::function<void
 std::string missing_metrics(const std::filesystem::path& path, int64_t step) {
   MissingSteps missing;
   if (std::filesystem::exists(path)) {
-    kept_bytes(read_file(path), step, [&](int64_t kept) { missing.has(kept); });
+    count_valid_bytes(read_file(path), step, [&](int64_t number) { missing.has(number); });
   }
   missing.until(step);
   return missing.text();
+}
+
+int64_t last_logged_step(const std::filesystem::path& path) {
+  int64_t last = -1;
+  if (!std::filesystem::exists(path)) return last;
+  count_valid_bytes(read_file(path), std::numeric_limits<int64_t>::max(),
+             [&](int64_t step) { last = step; });
+  return last;
 }
 
 int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
   if (!std::filesystem::exists(path)) return 0;
   const std::string bytes = read_file(path);
   int64_t lines = 0;
-  const size_t kept = kept_bytes(bytes, step, [&](int64_t) { ++lines; });
-  if (kept < bytes.size()) {
+  const size_t valid_bytes = count_valid_bytes(bytes, step, [&](int64_t) { ++lines; });
+  if (valid_bytes < bytes.size()) {
     std::error_code code;
-    std::filesystem::resize_file(path, kept, code);
+    std::filesystem::resize_file(path, valid_bytes, code);
     XRUN_CHECK(!code, "{}: cannot be cut at step {}: {}", path.string(), step, code.message());
   }
   return lines;

@@ -60,6 +60,9 @@ class MetricsLog {
   std::vector<std::string> last_nulls_;  // of the object written last
 };
 
+// Returns the step of the last whole line of a metrics.jsonl, -1 if there is none.
+int64_t last_logged_step(const std::filesystem::path& path);
+
 // Cuts a metrics file to its leading whole objects of steps below `step`, and returns how many
 // stay. A missing file stays missing. Throws Error if the file cannot be changed.
 int64_t cut_metrics(const std::filesystem::path& path, int64_t step);

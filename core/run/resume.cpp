@@ -11,21 +11,14 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/strings.h"
+#include "core/config/lua_source.h"
 
 namespace xrun {
 
 namespace {
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 bool is_length(std::string_view name) { return name == "steps" || name == "epochs"; }
-
-size_t skip_blanks(std::string_view text, size_t at) {
-  while (at < text.size() && (text[at] == ' ' || text[at] == '\t')) ++at;
-  return at;
-}
 
 // The free settings inside tables whose other members decide results.
 constexpr std::pair<std::string_view, std::string_view> kFreeMembers[] = {{"valid", "every"},
@@ -72,19 +65,21 @@ RecipeLine take_line(std::string_view& text) {
 }
 
 std::string quoted(const RecipeLine& line) {
-  if (!line.exists) return "absent";
-  const size_t from = skip_blanks(line.text, 0);
-  return fmt::format("`{}`", line.text.substr(from, 80));
+  return line.exists ? fmt::format("`{}`", trimmed(line.text).substr(0, 80)) : "absent";
 }
 
-// Requires that the texts differ without their lengths.
+// Requires that the sources differ without their lengths.
 Difference first_differing_line(std::string_view before, std::string_view now) {
+  // Taking out lengths keeps the lines, so that both forms are walked together.
+  const std::string compared_before = without_lengths(before), compared_now = without_lengths(now);
+  std::string_view a_rest = compared_before, b_rest = compared_now;
   for (int number = 1;; ++number) {
-    const RecipeLine a = take_line(before);
-    const RecipeLine b = take_line(now);
-    const bool same = a.exists == b.exists && without_lengths(a.text) == without_lengths(b.text);
-    // The caller knows that the texts differ, so the loop ends.
-    if (!same || !a.exists) return {fmt::format("recipe.lua:{}", number), quoted(a), quoted(b)};
+    const RecipeLine a = take_line(a_rest), b = take_line(b_rest);
+    const RecipeLine shown_a = take_line(before), shown_b = take_line(now);
+    // The caller knows that they differ, so the loop ends.
+    if (a.exists != b.exists || a.text != b.text || !a.exists) {
+      return {fmt::format("recipe.lua:{}", number), quoted(shown_a), quoted(shown_b)};
+    }
   }
 }
 
@@ -110,34 +105,23 @@ constexpr ResumeRule kResumeRules[] = {
 }  // namespace
 
 std::string without_lengths(std::string_view text) {
+  const std::vector<LuaToken> tokens = lex_lua(text);
   std::string out;
-  size_t at = 0;
-  while (at < text.size()) {
-    size_t end = at;
-    while (end < text.size() && is_word(text[end])) ++end;
-    // Not a word: copied byte by byte.
-    if (end == at) {
-      out += text[at++];
+  size_t copied = 0;
+  for (size_t t = 0; t + 2 < tokens.size(); ++t) {
+    const bool assigns = tokens[t].kind == LuaToken::Kind::kName && is_length(tokens[t].text) &&
+                         is_sign(tokens[t + 1], "=");
+    const LuaToken& number = tokens[t + 2];
+    // `steps = n` or `steps = 3e4` is not a plain number; its line then counts as changed.
+    if (!assigns || number.kind != LuaToken::Kind::kNumber ||
+        number.text.find_first_not_of("0123456789") != std::string::npos) {
       continue;
     }
-    const std::string_view word = text.substr(at, end - at);
-    out += word;
-    at = end;
-    const size_t equals = skip_blanks(text, end);
-    // `steps == 3` is a comparison: its second `=` is not a digit, so nothing is replaced below.
-    if (!is_length(word) || equals >= text.size() || text[equals] != '=') continue;
-    const size_t number = skip_blanks(text, equals + 1);
-    size_t number_end = number;
-    while (number_end < text.size() && text[number_end] >= '0' && text[number_end] <= '9') {
-      ++number_end;
-    }
-    // `steps = n` or `steps = 3e4` is not a plain number; its line then counts as changed.
-    if (number_end == number || (number_end < text.size() && is_word(text[number_end]))) continue;
-    out += text.substr(end, number - end);
+    out += text.substr(copied, number.begin - copied);
     out += '0';
-    at = number_end;
+    copied = number.end;
   }
-  return out;
+  return out + std::string(text.substr(copied));
 }
 
 std::string short_hash(const RunIdentity& identity) {

@@ -16,13 +16,14 @@ struct RunIdentity {
   std::string recipe_name;  // the file's name without folder and ".lua": "dpo"
   std::string recipe_text;
   Json config;   // resolved values, an object
-  Json origins;  // where each value came from; written to config.json, never compared
-  std::vector<std::string> sets = {};  // --set, those of a resumed run first; likewise
+  Json origins;  // the source of each value; written to config.json, never compared
+  std::vector<std::string> sets = {};  // --set, those of a resumed run first; never compared
   Json binary;                         // version and digests of the binary, an object
   Json machine;                        // threads, device, ...
 };
 
-// Returns the text with every number that is given to a name `steps` or `epochs` replaced by 0.
+// Returns Lua source with every whole number that is given to a name `steps` or `epochs` replaced
+// by 0. Strings and comments stay.
 std::string without_lengths(std::string_view recipe_text);
 
 // Returns 8 hexadecimal digits over the recipe's text and configuration. The length and the free
@@ -56,12 +57,12 @@ std::vector<Difference> input_differences(const Json& before, const Json& now);
 // (checkpoint.h) cannot be resumed at all.
 enum class ResumeItem {
   kIdentity,     // recipe, configuration, binary; compared when the folder is opened
-  kFree,         // settings that do not affect training; likewise
-  kMachine,      // threads, device; likewise
+  kFree,         // settings that do not affect training; compared when the folder is opened
+  kMachine,      // threads, device; compared when the folder is opened
   kInput,        // a data set or a Lua module, when it is opened
   kLoopData,     // the plan of a loop, when the loop begins
   kLoopShrank,   // its number of steps
-  kLoopRegrown,  // likewise, of a loop that a later one follows
+  kLoopRegrown,  // the number of steps of a loop that a later one follows
 };
 
 // Returns the report of a difference. Throws Error with the same text if the difference

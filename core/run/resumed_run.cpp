@@ -106,7 +106,41 @@ void read_machine(ResumedRun& run) {
 
 std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
 
+// (key, path) of the model and of each source.
+std::vector<std::pair<std::string, std::string>> paths_of(const Json& config) {
+  std::vector<std::pair<std::string, std::string>> paths{{"model", text_member(config, "model")}};
+  const Json* data = config.find("data");
+  for (size_t i = 0; data != nullptr && data->is_array() && i < data->size(); ++i) {
+    const Json& source = data->as_array()[i];
+    if (!source.is_object()) continue;
+    paths.emplace_back(fmt::format("data.{}.path", i + 1), text_member(source, "path"));
+  }
+  return paths;
+}
+
 }  // namespace
+
+void check_working_folder(const fs::path& dir, const std::vector<std::string>& given) {
+  if (!is_file(dir / "run.json") || !is_file(dir / "config.json")) return;
+  const fs::path began = text_member(read_run_record(dir), "folder");
+  if (began.empty()) return;
+  const Json config = read_json((dir / "config.json").string());
+  const Json* values = config.find("config");
+  if (values == nullptr || !values->is_object()) return;
+  for (const auto& [key, path] : paths_of(*values)) {
+    const bool replaced = std::any_of(given.begin(), given.end(), [&](const std::string& set) {
+      return key.starts_with(key_of(set));
+    });
+    std::error_code none;
+    if (path.empty() || replaced || fs::exists(path, none) || !fs::exists(began / path, none)) {
+      continue;
+    }
+    throw UsageError(
+        fmt::format("{}: the run began in {}, where {} is \"{}\", which is not here; resume from "
+                    "there: cd {}",
+                    dir.string(), began.string(), key, path, shell_word(began.string())));
+  }
+}
 
 ResumedRun find_resumed_run(const std::string& recipe, const fs::path& dir, const fs::path& own) {
   ResumedRun run;

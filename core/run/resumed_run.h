@@ -22,6 +22,10 @@ struct ResumedRun {
 ResumedRun find_resumed_run(const std::string& recipe, const std::filesystem::path& dir,
                             const std::filesystem::path& own);
 
+// Throws UsageError if the run's model or data is a relative path that leads nowhere from here, and
+// somewhere from the working folder in which the run began. Keys that `given` sets are not checked.
+void check_working_folder(const std::filesystem::path& dir, const std::vector<std::string>& given);
+
 // Returns the settings of a run followed by those given now, which replace earlier ones of the same
 // key.
 std::vector<std::string> joined_sets(std::vector<std::string> of_run,

@@ -273,7 +273,7 @@ void Run::end_body(const Json& state) {
   if (interrupted) check_interrupt();
 }
 
-// When a run is saved changes none of its bits, so a clock may decide.
+// Saving does not affect results, so a clock may trigger it.
 bool Run::save_is_due() const {
   if (settings_.save_every > 0 && step_ % settings_.save_every == 0) return true;
   return settings_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * settings_.save_minutes;

@@ -150,6 +150,7 @@ void RunDir::read_run(const RunDirOptions& options) {
     const std::string missing = missing_metrics(
         file("metrics.jsonl"), finished() ? 0 : newest_checkpoint(checkpoints()).value_or(0));
     if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
+    note_repeated_steps();
     return;
   }
   // Nothing was saved there, so another recipe may start over, unless it would replace metrics.
@@ -168,6 +169,19 @@ void RunDir::read_run(const RunDirOptions& options) {
   }
   // The data may have changed, too, since nothing was trained on them.
   forget_inputs();
+}
+
+// Steps after the last save, which a kill lost, are cut from metrics.jsonl and done again.
+void RunDir::note_repeated_steps() {
+  const Json* done = record_.find("finished");
+  if (done != nullptr && done->is_bool() && done->as_bool()) return;
+  const int64_t first = newest_checkpoint(checkpoints()).value_or(0);
+  const int64_t last = last_logged_step(file("metrics.jsonl"));
+  if (last < first) return;
+  notices_.push_back(fmt::format("{} logged after the last save and {} done again",
+                                 last == first ? fmt::format("step {} was", first)
+                                               : fmt::format("steps {} to {} were", first, last),
+                                 last == first ? "is" : "are"));
 }
 
 // A run that starts over takes a new date and new fingerprints.
@@ -241,6 +255,9 @@ void RunDir::begin() {
   record_.set("binary", identity_.binary);
   record_.set("machine", identity_.machine);
   record_.set("environment", run_environment());
+  // Relative paths of the settings are read from there.
+  std::error_code removed;
+  record_.set("folder", std::filesystem::current_path(removed).string());
   if (!resuming_) record_.set("started", time_text(kDateTime));
   if (resuming_) add_resume();
   record_.set("finished", false);
@@ -292,7 +309,12 @@ void RunDir::log_line(std::string_view text) {
   if (log_ == nullptr) {
     log_ = std::make_unique<FileWriter>(file("log.txt"), FileWriter::Mode::kAppend);
   }
-  log_->write(fmt::format("{}  {}\n", time_text("%H:%M:%S"), text));
+  const std::string time = time_text("%H:%M:%S");
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    log_->write(fmt::format("{}  {}\n", time, text.substr(at, end - at)));
+    at = end + 1;
+  }
   log_->flush();  // a kill must not lose the lines that explain it
 }
 

@@ -50,9 +50,9 @@ class RunDir {
   std::filesystem::path tb() const { return path_ / "tb"; }
 
   bool resuming() const { return resuming_; }  // a begun run is being continued
-  // The run ended, and neither `steps` nor `epochs` asks for more: nothing is left to do.
+  // True if the run has done all its `steps` or `epochs`.
   bool finished() const;
-  // Texts to report before the first step, such as differences that do not refuse the resume.
+  // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
   // Refuses the resume or adds a notice, as resume_notice says.
@@ -67,8 +67,8 @@ class RunDir {
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
-  // "steps", "steps_limit" (of a run that --steps cut), "interactive", "model_folder"}. Changes reach the disk by
-  // write_record.
+  // "steps", "steps_limit" (of a run that --steps cut), "interactive", "folder" (the working
+  // folder), "model_folder"}. Changes reach the disk by write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();
@@ -85,6 +85,7 @@ class RunDir {
   RunDir(RunIdentity identity, const RunDirOptions& options);
   void enter();
   void read_run(const RunDirOptions& options);
+  void note_repeated_steps();
   void compare(const RunIdentity& before);
   void forget_inputs();
   void leave() noexcept;

@@ -1,5 +1,5 @@
 #pragma once
-// A copy of the saved objects in host memory, to go back to.
+// A copy of the saved objects in host memory, for rollback.
 
 #include <ATen/core/Tensor.h>
 

@@ -27,7 +27,7 @@ struct SegmentRows {
 // The position in the step's stream: the sides of a pair are neighbours, chosen first.
 int64_t stream_key(const PackedBatch& pack, size_t s) {
   const int64_t pair = pack.pair_id[s];
-  return pair < 0 ? pack.sample_id[s] : 2 * pair + (pack.side[s] < 0 ? 1 : 0);
+  return pair < 0 ? pack.segment_id[s] : 2 * pair + (pack.side[s] < 0 ? 1 : 0);
 }
 
 std::vector<SegmentRows> segments_in_order(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
@@ -51,7 +51,7 @@ std::vector<SegmentRows> segments_in_order(const std::vector<std::shared_ptr<Mic
   for (size_t i = 1; i < segments.size(); ++i) {
     // A repeated key would leave the order to the packing.
     XRUN_CHECK(segments[i].key != segments[i - 1].key,
-               "segment {} occurs twice in a batch: pair_id and sample_id must be unique in "
+               "segment {} occurs twice in a batch: pair_id and segment_id must be unique in "
                "a step",
                segments[i].key);
   }

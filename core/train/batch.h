@@ -16,10 +16,10 @@
 namespace xrun {
 
 // The data of one step. Batch order is the order of the step's stream, whatever the packing: pairs
-// by pair_id, chosen before rejected; otherwise sequences by sample_id. Not thread-safe.
+// by pair_id, chosen before rejected; otherwise sequences by segment_id. Not thread-safe.
 class Batch {
  public:
-  // Takes packs whose pair_id (or sample_id) is unique in the step and rises in stream order.
+  // Takes packs whose pair_id (or segment_id) is unique in the step and rises in stream order.
   // Throws Error if an id appears in two packs.
   Batch(BatchInfo info, std::vector<PackedBatch> packs);
 

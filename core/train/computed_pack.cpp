@@ -52,24 +52,8 @@ ComputedPack computed_whole(const PackedBatch& pack, c10::Device device) {
   return out;
 }
 
-}  // namespace
-
-std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfig& config) {
-  if (config.positions != Positions::kRotary || !rope_by_length(config.rope)) return {};
-  std::vector<int64_t> classes;
-  for (size_t s = 0; s + 1 < pack.cu_seqlens.size(); ++s) {
-    classes.push_back(rope_length_class(config.rope, pack.cu_seqlens[s + 1] - pack.cu_seqlens[s]));
-  }
-  const bool equal =
-      std::adjacent_find(classes.begin(), classes.end(), std::not_equal_to<>()) == classes.end();
-  return equal ? std::vector<int64_t>() : classes;
-}
-
-ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
-                           const std::vector<int64_t>& classes, c10::Device device) {
-  std::optional<FoldedPack> shared = fold_where_it_pays(pack, settings, classes);
-  if (!shared) return computed_whole(pack, device);
-  auto fold = std::make_shared<FoldedPack>(std::move(*shared));
+ComputedPack computed_folded(const PackedBatch& pack, FoldedPack made, c10::Device device) {
+  auto fold = std::make_shared<FoldedPack>(std::move(made));
   ComputedPack out;
   out.input = folded_input(pack, *fold);
   out.row_hidden = on_device(flat_indices(pack.rows.hidden, fold->flat_of), device);
@@ -88,6 +72,30 @@ ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings
   }
   out.fold = std::move(fold);
   return out;
+}
+
+}  // namespace
+
+std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfig& config) {
+  if (config.positions != Positions::kRotary || !rope_by_length(config.rope)) return {};
+  std::vector<int64_t> classes;
+  for (size_t s = 0; s + 1 < pack.cu_seqlens.size(); ++s) {
+    classes.push_back(
+        rope_frequency_class(config.rope, pack.cu_seqlens[s + 1] - pack.cu_seqlens[s]));
+  }
+  const bool equal =
+      std::adjacent_find(classes.begin(), classes.end(), std::not_equal_to<>()) == classes.end();
+  return equal ? std::vector<int64_t>() : classes;
+}
+
+ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
+                           const std::vector<int64_t>& classes, c10::Device device) {
+  std::optional<FoldedPack> fold = fold_where_it_pays(pack, settings, classes);
+  return fold ? computed_folded(pack, std::move(*fold), device) : computed_whole(pack, device);
+}
+
+ComputedPack computed_tree(const PackedBatch& pack, int64_t min_run, c10::Device device) {
+  return computed_folded(pack, fold_pack(pack, {.min_run = min_run}), device);
 }
 
 }  // namespace xrun

@@ -39,4 +39,8 @@ std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfi
 ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
                            const std::vector<int64_t>& classes, c10::Device device);
 
+// Returns the pack's tree whether it pays or not, for a pack that begins with a held prefix
+// (held_prefix.h).
+ComputedPack computed_tree(const PackedBatch& pack, int64_t min_run, c10::Device device);
+
 }  // namespace xrun

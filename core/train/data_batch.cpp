@@ -32,7 +32,7 @@ struct Halves {
   int32_t source;
 };
 
-SegmentTokens part_of(const SegmentTokens& whole, std::ptrdiff_t begin, std::ptrdiff_t end) {
+SegmentTokens slice_of(const SegmentTokens& whole, std::ptrdiff_t begin, std::ptrdiff_t end) {
   return {{whole.ids.begin() + begin, whole.ids.begin() + end},
           {whole.trained.begin() + begin, whole.trained.begin() + end}};
 }
@@ -48,8 +48,8 @@ std::vector<Halves> cut_sequences(const Batch& batch) {
       const auto answer = std::find(whole.trained.begin(), whole.trained.end(), 1);
       const auto begin = answer - whole.trained.begin(), end = std::ssize(whole.ids);
       const auto at = static_cast<size_t>(s);
-      packed.push_back(
-          {part_of(whole, 0, begin), part_of(whole, begin, end), pack.weight[at], pack.source[at]});
+      packed.push_back({slice_of(whole, 0, begin), slice_of(whole, begin, end), pack.weight[at],
+                        pack.source[at]});
     }
   }
   std::vector<Halves> ordered;
@@ -155,7 +155,7 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   // By value: the batch may outlive the recipe's handle, and a set is a few shared pointers.
   info.row_name = [set](int64_t row) { return set.location(row); };
   std::vector<PackedBatch> packs = set.pack(units, pack_limits(max_tokens, info.fold));
-  for (PackedBatch& pack : packs) weigh_shared_rows(pack, info.fold);
+  weigh_shared_rows(packs, info.fold);
   auto batch = std::make_shared<Batch>(std::move(info), std::move(packs));
   extra.add_to(*batch);
   return batch;
@@ -183,7 +183,7 @@ std::shared_ptr<Batch> mismatched_batch(const Batch& batch) {
     for (const int64_t i : pack) {
       const auto at = static_cast<size_t>(i);
       // Without row_id: nothing is looked up or cached for a sequence that no row has.
-      PackedBatch::Segment segment{.group_id = i, .sample_id = i};
+      PackedBatch::Segment segment{.group_id = i, .segment_id = i};
       segment.weight = halves[at].weight;
       segment.source = halves[at].source;
       out.append(segment, sequences.tokens[at].ids, sequences.tokens[at].trained);

@@ -66,8 +66,8 @@ PackedBatch with_every_target(const PackedBatch& pack) {
   PackedBatch all;
   for (int64_t s = 0; s < pack.segment_count(); ++s) {
     const auto at = static_cast<size_t>(s);
-    const PackedBatch::Segment segment{pack.row_id[at],    pack.pair_id[at], pack.group_id[at],
-                                       pack.sample_id[at], pack.source[at],  pack.side[at]};
+    const PackedBatch::Segment segment{pack.row_id[at],     pack.pair_id[at], pack.group_id[at],
+                                       pack.segment_id[at], pack.source[at],  pack.side[at]};
     const std::vector<int32_t> ids = pack.segment_tokens(s).ids;
     all.append(segment, ids, std::vector<uint8_t>(ids.size(), 1));
   }

@@ -4,6 +4,7 @@
 #include "core/train/fold_check.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/index_select.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "core/model/ops/device.h"
 #include "core/prefix/folded_pack.h"
 #include "core/train/computed_pack.h"
+#include "core/train/held_prefix.h"
 #include "core/train/unit.h"
 
 namespace xrun {
@@ -24,14 +26,21 @@ namespace {
 // fp32 the rounding of thirty layers reaches a few percent.
 constexpr double kMostFloat = 1e-4, kMostNarrow = 0.1;
 
+at::Tensor folded_hidden(Model& model, const PackInput& input, HeldPrefix* prefix) {
+  if (prefix == nullptr) return model.forward(input);
+  const HeldPrefix::Leaves held = prefix->leaves(model);
+  return at::cat({held.hidden, model.forward(input, {.held = held.keys})});
+}
+
 }  // namespace
 
 double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,
-                  const std::function<std::string(int64_t row)>& row_name) {
+                  const std::function<std::string(int64_t row)>& row_name, HeldPrefix* prefix) {
   const at::NoGradGuard no_grad;
   const at::Tensor whole = model.forward(computed_whole(pack, model.device()).input).to(at::kFloat);
   const at::Tensor flat_of = on_device(int64_tensor(folded.fold->flat_of), model.device());
-  const at::Tensor shared = model.forward(folded.input).to(at::kFloat).index_select(0, flat_of);
+  const at::Tensor shared =
+      folded_hidden(model, folded.input, prefix).to(at::kFloat).index_select(0, flat_of);
   const at::Tensor difference =
       shared.sub(whole).abs().amax(1).div(whole.abs().amax(1).clamp_min(1)).cpu();
   const double largest = difference.max().item<double>();

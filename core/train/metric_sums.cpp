@@ -1,7 +1,7 @@
-// mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i,
-// and likewise over the units i of one source.
-// loss: each unit's w_i is divided by the sum of w over the whole step before any forward, so that
-// micro-batches only add. Sums stay on the device until one read at the end of the step.
+// mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i;
+// the mean of a source takes the units i of that source. For a loss w_i is divided by the sum of w
+// over the whole step before any forward, so that micro-batches only add. Sums stay on the device
+// until one read at the end of the step.
 
 #include "core/train/metric_sums.h"
 
@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/strings.h"
+#include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/train/micro_batch.h"
 #include "core/train/unit.h"
@@ -330,7 +332,7 @@ void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_
     if (rows.empty()) continue;
     const size_t others = rows.size() - 1;
     const std::string more =
-        others > 0 ? fmt::format(" and of {} more row{}", others, others == 1 ? "" : "s") : "";
+        others > 0 ? " and of " + counted(static_cast<int64_t>(others), "more row") : "";
     if (std::isnan(bad)) bad = std::fabs(bad);  // the sign of a NaN means nothing
     throw NonFiniteLoss(
         fmt::format("{}: the loss of this {}{} is {} (step {}, micro-batch {} of {})",

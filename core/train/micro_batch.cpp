@@ -4,6 +4,7 @@
 #include "core/train/micro_batch.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "core/model/ops/moe_routing.h"
 #include "core/model/weights/hf_config.h"
 #include "core/train/computed_pack.h"
+#include "core/train/held_prefix.h"
 
 namespace xrun {
 
@@ -38,13 +40,28 @@ MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, 
 MicroBatch::~MicroBatch() = default;
 
 const ComputedPack& MicroBatch::computed(const Model& model) {
-  std::vector<int64_t> classes = frequency_classes(pack_, model.config());
-  for (const auto& [known, computed] : computed_) {
-    if (known == classes) return *computed;
+  const bool held = holds_prefix(model);
+  // A held prefix serves segments of one class.
+  std::vector<int64_t> classes =
+      held ? std::vector<int64_t>() : frequency_classes(pack_, model.config());
+  for (const Computed& known : computed_) {
+    if (known.held == held && known.classes == classes) return *known.pack;
   }
-  auto made =
-      std::make_unique<const ComputedPack>(computed_pack(pack_, info_->fold, classes, device()));
-  return *computed_.emplace_back(std::move(classes), std::move(made)).second;
+  auto made = std::make_unique<const ComputedPack>(
+      held ? computed_tree(pack_, info_->fold.min_run, device())
+           : computed_pack(pack_, info_->fold, classes, device()));
+  computed_.push_back({held, std::move(classes), std::move(made)});
+  return *computed_.back().pack;
+}
+
+bool MicroBatch::holds_prefix(const Model& model) const {
+  return prefix_ != nullptr && prefix_->serves(model);
+}
+
+void MicroBatch::begin_with(std::shared_ptr<HeldPrefix> prefix) {
+  prefix_ = std::move(prefix);
+  // Their rows may be those of another tree.
+  forwards_.clear();
 }
 
 int64_t MicroBatch::segment_count() const { return pack_.segment_count(); }
@@ -133,7 +150,14 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
   }
   const ComputedPack& pack = computed(model);
   options.multiplicity = pack.multiplicity;
-  at::Tensor hidden = model.forward(pack.input, options);
+  at::Tensor hidden;
+  if (gradient && holds_prefix(model)) {
+    const HeldPrefix::Leaves prefix = prefix_->leaves(model);
+    options.held = prefix.keys;
+    hidden = at::cat({prefix.hidden, model.forward(pack.input, options)});
+  } else {
+    hidden = model.forward(pack.input, options);
+  }
   forwards_.push_back({&model, model.update_count, gradient, std::move(hidden), {}, false, router});
   return forwards_.back();
 }
@@ -192,6 +216,7 @@ const RouterRecord* MicroBatch::router(const Model& model) const {
 
 void MicroBatch::close() {
   forwards_.clear();
+  prefix_.reset();
   scored_.clear();
   head_mb_taken_ = 0;
   // Open views compare it: using one after the step is an error instead of a read of freed memory.

@@ -17,6 +17,7 @@
 
 namespace xrun {
 
+class HeldPrefix;
 class LogprobSource;
 class Model;
 struct ComputedPack;
@@ -29,7 +30,7 @@ struct BatchInfo {
   int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
   uint64_t seed = 0;        // of the run
   Unit unit = Unit::kPair;  // of a plain loss tensor
-  int64_t max_tokens = 0;   // that a pack computes; 0: unknown
+  int64_t max_tokens = 0;   // limit of the tokens that a pack computes; 0: unknown
   FoldSettings fold = {};   // of shared prefixes
   int64_t max_length = 0;   // of one sequence; 0: unknown
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
@@ -61,18 +62,21 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
 
   View all();       // every segment, in the pack's order
   View chosen();    // one segment per pair, in pair order; Error if the data are not pairs
-  View rejected();  // likewise; chosen()[i] and rejected()[i] are one pair
+  View rejected();  // the other segment of each pair: chosen()[i] and rejected()[i] are one pair
 
   // Returns the hidden states after the last norm, a row per computed token, in the compute type,
   // from one forward of the whole micro-batch. Cached by (model, its update count, gradient mode)
   // until close() or a later update of the model.
   at::Tensor hidden(Model& model);
-  // Returns log p of every loss row, [R] float32, from the same forward, cached likewise. Without
-  // gradient the hidden states are freed unless hidden() was called.
+  // Returns log p of every loss row, [R] float32, from the same forward, cached under
+  // the same key. Without gradient the hidden states are freed unless hidden() was called.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
   // The tokens that a model computes for this micro-batch, folded where that pays. Loss rows index
   // its hidden states.
   const ComputedPack& computed(const Model& model);
+  // Until close() the micro-batch begins with a prefix that the step computes: a forward with
+  // gradient computes only what follows it. Frees earlier forwards.
+  void begin_with(std::shared_ptr<HeldPrefix> prefix);
   // The token that every loss row predicts, [R] int64.
   const at::Tensor& row_target() const { return row_target_; }
   // Returns the rest of `head_mb` MiB for the logits or softmax rows of one more product of `rows`
@@ -149,15 +153,23 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   View side_view(const char* name, int8_t side);
   at::Tensor own_field(std::string_view name) const;  // on the CPU; undefined: no such field
   Forward& forward(Model& model);
+  bool holds_prefix(const Model& model) const;
   [[noreturn]] void throw_no_unit(Unit unit) const;
   std::shared_ptr<const ViewRows> make_rows(std::string name, std::vector<int64_t> segments) const;
 
   PackedBatch pack_;
   std::shared_ptr<const BatchInfo> info_;
   int64_t index_;
-  // By the frequency classes of the segments (computed_pack.h), nearly always one.
-  std::vector<std::pair<std::vector<int64_t>, std::unique_ptr<const ComputedPack>>> computed_;
-  at::Tensor row_target_;  // [R] int64
+  // By the frequency classes of the segments (computed_pack.h), nearly always one. With a held
+  // prefix the tree is computed even where folding the micro-batch alone does not pay.
+  struct Computed {
+    bool held;
+    std::vector<int64_t> classes;
+    std::unique_ptr<const ComputedPack> pack;
+  };
+  std::vector<Computed> computed_;
+  std::shared_ptr<HeldPrefix> prefix_;  // null: none is held
+  at::Tensor row_target_;               // [R] int64
   std::map<std::string, FieldValue, std::less<>> fields_;
   std::map<std::string, std::vector<std::string>, std::less<>> strings_;
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;

@@ -77,11 +77,12 @@ ObjectiveGradient objective_gradient(const std::vector<StepTerm>& terms, AdamW& 
   reading.read_gradients = [&] {
     for (size_t i = 0; i < adamw.trainables().size(); ++i) {
       const std::string prefix = i == 0 ? "" : std::to_string(i) + "/";
-      for (const Parameter& one : adamw.trainables()[i]->parameters()) {
-        if (!one.master.grad().defined()) continue;
-        out.names.push_back(prefix + one.name);
+      for (const Parameter& parameter : adamw.trainables()[i]->parameters()) {
+        if (!parameter.master.grad().defined()) continue;
+        out.names.push_back(prefix + parameter.name);
         // A copy on the host: the step clears its gradients when the callback returns.
-        out.gradients.push_back(one.master.grad().detach().to(at::kCPU, at::kFloat, false, true));
+        out.gradients.push_back(
+            parameter.master.grad().detach().to(at::kCPU, at::kFloat, false, true));
       }
     }
   };

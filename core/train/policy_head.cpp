@@ -1,15 +1,21 @@
 // outputs of a view = rows of linear_head over the hidden states of the micro-batch's one forward.
+// In a folded micro-batch the head meets each distinct prediction of the view once, as in
+// MicroBatch::token_logprob, and every loss row reads its prediction.
 
 #include "core/train/policy_head.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/linear.h"
 #include "core/model/weights/hf_config.h"
+#include "core/prefix/folded_pack.h"
 #include "core/train/batch.h"
 #include "core/train/computed_pack.h"
 #include "core/train/logprob_stand_in.h"
@@ -19,6 +25,10 @@
 namespace xrun {
 
 namespace {
+
+constexpr at::Tensor HeadResult::*kHeadOutputs[] = {&HeadResult::logprob, &HeadResult::entropy,
+                                                    &HeadResult::lse, &HeadResult::top_logprob,
+                                                    &HeadResult::top_id};
 
 void check_target(const at::Tensor& target, int64_t rows) {
   XRUN_CHECK(target.scalar_type() == at::kLong, "targets are {}, wanted whole numbers (i64)",
@@ -34,13 +44,47 @@ HeadResult no_rows(const at::Tensor& weight, const HeadOptions& options) {
   return linear_head(at::empty({0, weight.size(1)}, weight.options()), weight, none, none, options);
 }
 
-HeadResult head_of(Model& model, const at::Tensor& hidden, const View& view,
-                   const HeadOptions& options, const at::Tensor& target) {
+// The rows of a view's product with the vocabulary.
+struct ViewPredictions {
+  at::Tensor hidden, target;  // [E], or target [E, M]
+  at::Tensor of_row;          // [R] the prediction of each loss row; undefined: one for each
+};
+
+// Targets that an objective gives are predictions of their own.
+ViewPredictions predictions_of(Model& model, const View& view, const at::Tensor& given) {
   MicroBatch& micro = view.micro();
-  return model.head(
-      hidden, view.select_rows(micro.computed(model).row_hidden),
-      target.defined() ? on_device(target, micro.device()) : view.select_rows(micro.row_target()),
-      options);
+  const ComputedPack& pack = micro.computed(model);
+  if (given.defined() || pack.fold == nullptr) {
+    return {view.select_rows(pack.row_hidden),
+            given.defined() ? on_device(given, micro.device())
+                            : view.select_rows(micro.row_target()),
+            {}};
+  }
+  std::vector<int64_t> of_row;
+  for (const int64_t row : view.rows().loss_rows) {
+    of_row.push_back(pack.fold->row_edge[static_cast<size_t>(row)]);
+  }
+  std::vector<int64_t> edges = of_row;
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  for (int64_t& edge : of_row) {
+    edge = std::lower_bound(edges.begin(), edges.end(), edge) - edges.begin();
+  }
+  const at::Tensor chosen = on_device(int64_tensor(edges), micro.device());
+  return {at::index_select(pack.edge_hidden, 0, chosen),
+          at::index_select(pack.edge_target, 0, chosen),
+          on_device(int64_tensor(of_row), micro.device())};
+}
+
+HeadResult head_of(Model& model, const at::Tensor& hidden, const ViewPredictions& predictions,
+                   const HeadOptions& options) {
+  HeadResult result = model.head(hidden, predictions.hidden, predictions.target, options);
+  if (!predictions.of_row.defined()) return result;
+  for (const auto output : kHeadOutputs) {
+    at::Tensor& values = result.*output;
+    if (values.defined()) values = at::index_select(values, 0, predictions.of_row);
+  }
+  return result;
 }
 
 // `head` of every micro-batch, without gradient, in batch order.
@@ -55,8 +99,7 @@ HeadResult over_batch(Source& source, Batch& batch, const HeadOptions& options, 
     micro->free_hidden();
   }
   HeadResult whole;
-  for (const auto output : {&HeadResult::logprob, &HeadResult::entropy, &HeadResult::lse,
-                            &HeadResult::top_logprob, &HeadResult::top_id}) {
+  for (const auto output : kHeadOutputs) {
     std::vector<at::Tensor> parts;
     for (const HeadResult& one : results) {
       if ((one.*output).defined()) parts.push_back(one.*output);
@@ -75,12 +118,13 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
   MicroBatch& micro = view.micro();
   Model& model = policy.model();
   const at::Tensor hidden = micro.hidden(model), weight = model.head_weight();
+  const ViewPredictions predictions = predictions_of(model, view, target);
   // Only a product with gradient keeps its softmax rows until the backward.
   if (at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad())) {
-    options.head_mb =
-        micro.take_head_mb(policy.options().head_mb, view.row_count(), weight.size(0));
+    options.head_mb = micro.take_head_mb(policy.options().head_mb, predictions.hidden.size(0),
+                                         weight.size(0));
   }
-  HeadResult result = head_of(model, hidden, view, options, target);
+  HeadResult result = head_of(model, hidden, predictions, options);
   // Other targets or temperatures are not the policy's log-probs, so the step does not report them.
   if (!target.defined() && options.temperature == 1 && options.columns == 0) {
     micro.note_scored(&policy, view, view.sum(result.logprob.detach()));
@@ -101,7 +145,7 @@ HeadResult reference_head(Reference& reference, const View& view, const HeadOpti
   // The policy's forward keeps its graph, since the objective asks the policy for it too.
   const at::Tensor hidden = view.micro().hidden(model);
   const at::NoGradGuard no_grad;
-  return head_of(model, hidden.detach(), view, options, target);
+  return head_of(model, hidden.detach(), predictions_of(model, view, target), options);
 }
 
 HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options) {

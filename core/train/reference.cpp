@@ -144,7 +144,7 @@ int64_t Reference::canonical_tokens(int64_t max_tokens) {
   return max_tokens > 0 ? std::min(max_tokens, kCanonicalTokens) : kCanonicalTokens;
 }
 
-SidecarKey Reference::column_key(const std::string& data_key, int64_t max_tokens) {
+SidecarKey Reference::sidecar_key(const std::string& data_key, int64_t max_tokens) {
   const PolicyOptions& options = policy_->options();
   SidecarKey key;
   key.name = "reference_logprobs";
@@ -164,51 +164,52 @@ SidecarKey Reference::column_key(const std::string& data_key, int64_t max_tokens
   return key;
 }
 
-Sidecar& Reference::column(const ColumnName& name) {
-  // A column stays open for the run: opening one reads its whole index.
-  const auto known = columns_.find(name);
-  if (known != columns_.end()) return *known->second;
-  // Opened before it is entered: a column that cannot be opened leaves no empty entry behind.
+Sidecar& Reference::sidecar(const SidecarName& name) {
+  // A sidecar stays open for the run: opening one reads its whole index.
+  const auto known = sidecars_.find(name);
+  if (known != sidecars_.end()) return *known->second;
+  // Opened before it is entered: a sidecar that cannot be opened leaves no empty entry behind.
   auto opened =
-      std::make_unique<Sidecar>(sidecar_root(), column_key(name.data_key, name.pack_tokens));
-  return *columns_.emplace(name, std::move(opened)).first->second;
+      std::make_unique<Sidecar>(sidecar_root(), sidecar_key(name.data_key, name.pack_tokens));
+  return *sidecars_.emplace(name, std::move(opened)).first->second;
 }
 
-const Sidecar* Reference::known_column(const std::string& data_key, int64_t max_tokens) {
-  const ColumnName name{data_key, canonical_tokens(max_tokens)};
-  const bool known =
-      columns_.contains(name) || Sidecar::exists(sidecar_root(), column_key(data_key, max_tokens));
+const Sidecar* Reference::known_sidecar(const std::string& data_key, int64_t max_tokens) {
+  const SidecarName name{data_key, canonical_tokens(max_tokens)};
+  const bool known = sidecars_.contains(name) ||
+                     Sidecar::exists(sidecar_root(), sidecar_key(data_key, max_tokens));
   if (!known) return nullptr;
-  const Sidecar& found = column(name);
+  const Sidecar& found = sidecar(name);
   return found.size() > 0 ? &found : nullptr;
 }
 
-std::optional<at::Tensor> Reference::find(const ColumnEntry& entry) {
-  if (const auto values = column(entry.column).find<float>(entry.entry)) {
+std::optional<at::Tensor> Reference::find(const NamedEntry& entry) {
+  if (const auto values = sidecar(entry.sidecar).find<float>(entry.entry)) {
     return at::scalar_tensor(values->front(), at::TensorOptions().dtype(at::kFloat));
   }
   const auto waiting = waiting_.find(entry);
   return waiting == waiting_.end() ? std::nullopt : std::optional(waiting->second);
 }
 
-void Reference::store(const ColumnEntry& entry, const at::Tensor& value) {
+void Reference::store(const NamedEntry& entry, const at::Tensor& value) {
   if (!value.is_cpu()) {
     // Reading it now would make the host wait for the device in the middle of a step.
     waiting_.insert_or_assign(entry, value);
     return;
   }
-  Sidecar& known = column(entry.column);
+  Sidecar& known = sidecar(entry.sidecar);
   known.add<float>(entry.entry, std::array{value.item<float>()});
   // An fsync for each value would cost more than its forward.
   if (known.unsaved() >= kFlushAt) known.flush();
 }
 
-std::vector<Reference::ColumnEntry> Reference::entries_of(const ColumnName& column,
-                                                          const PackedBatch& pack) {
-  std::vector<ColumnEntry> entries;
+std::vector<Reference::NamedEntry> Reference::entries_of(const SidecarName& sidecar,
+                                                         const PackedBatch& pack) {
+  std::vector<NamedEntry> entries;
   for (int64_t s = 0; s < pack.segment_count(); ++s) {
     const auto at = static_cast<size_t>(s);
-    entries.push_back({column, {pack.row_id[at], pack.side[at], stamp_of(pack.segment_tokens(s))}});
+    entries.push_back(
+        {sidecar, {pack.row_id[at], pack.side[at], stamp_of(pack.segment_tokens(s))}});
   }
   return entries;
 }
@@ -216,15 +217,15 @@ std::vector<Reference::ColumnEntry> Reference::entries_of(const ColumnName& colu
 // Computes the pack that a segment's value comes from and stores what it gives: the canonical pack
 // of its row where the data set has one with these tokens, else the segment's pair or sequence
 // alone.
-std::map<Reference::ColumnEntry, at::Tensor> Reference::compute(const MicroBatch& micro,
-                                                                const ColumnEntry& wanted,
-                                                                size_t segment, bool storable) {
+std::map<Reference::NamedEntry, at::Tensor> Reference::compute(const MicroBatch& micro,
+                                                               const NamedEntry& wanted,
+                                                               size_t segment, bool storable) {
   const BatchInfo& info = micro.info();
   PackedBatch pack;
-  std::vector<ColumnEntry> entries;
+  std::vector<NamedEntry> entries;
   if (storable && info.canonical_pack) {
-    pack = info.canonical_pack(wanted.entry.row, wanted.column.pack_tokens);
-    entries = entries_of(wanted.column, pack);
+    pack = info.canonical_pack(wanted.entry.row, wanted.sidecar.pack_tokens);
+    entries = entries_of(wanted.sidecar, pack);
   }
   if (std::find(entries.begin(), entries.end(), wanted) == entries.end()) {
     pack = PackedBatch();
@@ -235,12 +236,12 @@ std::map<Reference::ColumnEntry, at::Tensor> Reference::compute(const MicroBatch
       alone.side = micro.pack().side[s];
       pack.append(alone, cut.ids, cut.trained);
     }
-    entries = entries_of(wanted.column, pack);
+    entries = entries_of(wanted.sidecar, pack);
   }
   counts_.computed += pack.segment_count();
   const std::vector<at::Tensor> sums =
       sums_of(frozen(), policy_->options().head_mb, info, std::move(pack)).unbind();
-  std::map<ColumnEntry, at::Tensor> values;
+  std::map<NamedEntry, at::Tensor> values;
   for (size_t i = 0; i < entries.size(); ++i) {
     if (storable) store(entries[i], sums[i]);
     values.emplace(entries[i], sums[i]);
@@ -248,16 +249,16 @@ std::map<Reference::ColumnEntry, at::Tensor> Reference::compute(const MicroBatch
   return values;
 }
 
-at::Tensor Reference::column_values(const View& view) {
+at::Tensor Reference::sidecar_values(const View& view) {
   const MicroBatch& micro = view.micro();
   const PackedBatch& pack = micro.pack();
-  const ColumnName name{micro.info().data_key, canonical_tokens(micro.info().max_tokens)};
-  std::map<ColumnEntry, at::Tensor> fresh;  // computed by this call
+  const SidecarName name{micro.info().data_key, canonical_tokens(micro.info().max_tokens)};
+  std::map<NamedEntry, at::Tensor> fresh;  // computed by this call
   std::vector<at::Tensor> out;
   for (const int64_t segment : view.rows().segments) {
     const auto s = static_cast<size_t>(segment);
-    const ColumnEntry entry{name,
-                            {pack.row_id[s], pack.side[s], stamp_of(pack.segment_tokens(segment))}};
+    const NamedEntry entry{name,
+                           {pack.row_id[s], pack.side[s], stamp_of(pack.segment_tokens(segment))}};
     // A batch made by hand has no key, and a negative row id belongs to no data set.
     const bool storable = !name.data_key.empty() && entry.entry.row >= 0;
     auto known = fresh.find(entry);
@@ -284,7 +285,7 @@ at::Tensor Reference::logprob(const View& view) {
     return view.sum(token_logprob(view));
   }
   const at::NoGradGuard no_grad;
-  return column_values(view);
+  return sidecar_values(view);
 }
 
 at::Tensor Reference::token_logprob(const View& view) {
@@ -302,7 +303,7 @@ at::Tensor Reference::token_logprob(const View& view) {
 void Reference::copy_waiting() {
   // One copy at a time: the next starts when this one has arrived.
   if (copied_ || waiting_.empty()) return;
-  std::vector<ColumnEntry> entries;
+  std::vector<NamedEntry> entries;
   std::vector<at::Tensor> values;
   for (const auto& [entry, value] : waiting_) {
     entries.push_back(entry);
@@ -313,15 +314,15 @@ void Reference::copy_waiting() {
 
 void Reference::store_copied() {
   const float* value = copied_->values.wait().const_data_ptr<float>();
-  for (const ColumnEntry& entry : copied_->entries) {
-    column(entry.column).add<float>(entry.entry, std::array{*value++});
+  for (const NamedEntry& entry : copied_->entries) {
+    sidecar(entry.sidecar).add<float>(entry.entry, std::array{*value++});
     waiting_.erase(entry);
   }
   copied_.reset();
 }
 
-void Reference::flush_columns() {
-  for (auto& [key, column] : columns_) column->flush();
+void Reference::flush_sidecars() {
+  for (auto& [key, sidecar] : sidecars_) sidecar->flush();
 }
 
 void Reference::flush() {
@@ -329,13 +330,13 @@ void Reference::flush() {
     copy_waiting();
     store_copied();
   }
-  flush_columns();
+  flush_sidecars();
 }
 
 void Reference::flush_arrived() {
   if (copied_ && copied_->values.arrived()) store_copied();
   copy_waiting();
-  flush_columns();
+  flush_sidecars();
 }
 
 }  // namespace xrun

@@ -37,7 +37,7 @@ class Reference : public LogprobSource {
   // Counts since creation, for tests and summaries.
   struct Counts {
     int64_t shared = 0;    // segments read from the policy's own forward
-    int64_t cached = 0;    // segments read from the column
+    int64_t cached = 0;    // segments read from the sidecar
     int64_t computed = 0;  // segments computed by the frozen weights
   };
 
@@ -45,13 +45,13 @@ class Reference : public LogprobSource {
   // update), `updates` the policy's update count at which both are the same.
   Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights, std::string digest,
             int64_t updates);
-  ~Reference() override;  // syncs the columns; never throws
+  ~Reference() override;  // syncs the sidecars; never throws
 
   using LogprobSource::logprob;
   using LogprobSource::token_logprob;
-  // Runs the frozen model on the whole micro-batch (no column). Never has a gradient.
+  // Runs the frozen model on the whole micro-batch (no sidecar). Never has a gradient.
   at::Tensor token_logprob(const View& view) override;
-  // From the column; computes missing values. Never has a gradient. Throws Error if the folder's
+  // From the sidecar; computes missing values. Never has a gradient. Throws Error if the folder's
   // weights are no longer those that the policy started from.
   at::Tensor logprob(const View& view) override;
 
@@ -67,7 +67,7 @@ class Reference : public LogprobSource {
   bool shares() const;
   // Returns the sidecar of a data set under a batch.max_tokens if this run or an earlier one has
   // put values into it, else nullptr. Valid as long as this object. Throws Error if it is damaged.
-  const Sidecar* known_column(const std::string& data_key, int64_t max_tokens);
+  const Sidecar* known_sidecar(const std::string& data_key, int64_t max_tokens);
 
   // Writes computed values to disk and syncs them; waits for those that a device has.
   void flush();
@@ -87,30 +87,30 @@ class Reference : public LogprobSource {
   static int64_t canonical_tokens(int64_t max_tokens);
   // The sidecar's key: weights, data, tokens of a canonical pack (at most max_tokens), types,
   // threads, device, settings, versions.
-  SidecarKey column_key(const std::string& data_key, int64_t max_tokens = 0);
+  SidecarKey sidecar_key(const std::string& data_key, int64_t max_tokens = 0);
 
  private:
-  struct ColumnName {
+  struct SidecarName {
     std::string data_key;
     int64_t pack_tokens;
-    auto operator<=>(const ColumnName&) const = default;
+    auto operator<=>(const SidecarName&) const = default;
   };
-  struct ColumnEntry {
-    ColumnName column;
+  struct NamedEntry {
+    SidecarName sidecar;
     SidecarEntry entry;
-    auto operator<=>(const ColumnEntry&) const = default;
+    auto operator<=>(const NamedEntry&) const = default;
   };
   Model& frozen();
-  Sidecar& column(const ColumnName& name);
-  std::optional<at::Tensor> find(const ColumnEntry& entry);  // 0-dim
-  void store(const ColumnEntry& entry, const at::Tensor& value);
-  static std::vector<ColumnEntry> entries_of(const ColumnName& column, const PackedBatch& pack);
-  std::map<ColumnEntry, at::Tensor> compute(const MicroBatch& micro, const ColumnEntry& wanted,
-                                            size_t segment, bool storable);
+  Sidecar& sidecar(const SidecarName& name);
+  std::optional<at::Tensor> find(const NamedEntry& entry);  // 0-dim
+  void store(const NamedEntry& entry, const at::Tensor& value);
+  static std::vector<NamedEntry> entries_of(const SidecarName& sidecar, const PackedBatch& pack);
+  std::map<NamedEntry, at::Tensor> compute(const MicroBatch& micro, const NamedEntry& wanted,
+                                           size_t segment, bool storable);
   void copy_waiting();
   void store_copied();
-  void flush_columns();
-  at::Tensor column_values(const View& view);
+  void flush_sidecars();
+  at::Tensor sidecar_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
   std::shared_ptr<ModelStandIn> stand_in_;
@@ -118,14 +118,14 @@ class Reference : public LogprobSource {
   std::string digest_;
   int64_t updates_;
   std::shared_ptr<Model> model_;
-  std::map<ColumnName, std::unique_ptr<Sidecar>> columns_;
-  // Values on a device that are not in their column yet, so that no step waits for one, and the
+  std::map<SidecarName, std::unique_ptr<Sidecar>> sidecars_;
+  // Values on a device that are not in their sidecar yet, so that no step waits for one, and the
   // copy of some of them, one at a time.
   struct Copied {
-    std::vector<ColumnEntry> entries;
+    std::vector<NamedEntry> entries;
     HostCopy values;  // [n]
   };
-  std::map<ColumnEntry, at::Tensor> waiting_;
+  std::map<NamedEntry, at::Tensor> waiting_;
   std::optional<Copied> copied_;
   Counts counts_;
 };

@@ -15,6 +15,7 @@
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "core/train/expert_balance.h"
+#include "core/train/held_prefix.h"
 #include "core/train/logprob_source.h"
 #include "core/train/metric_sums.h"
 #include "core/train/policy.h"
@@ -109,7 +110,8 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
 class StepGradient {
  public:
   // Without an optimizer no model is read: a dry step loads no weights.
-  StepGradient(const AdamW* adamw, const StepOptions& options) : options_(options) {
+  StepGradient(const AdamW* adamw, const StepOptions& options)
+      : options_(options), trains_(adamw != nullptr) {
     if (adamw == nullptr) return;
     sources_ = trained_sources(*adamw);
     experts_ = ExpertBalance(*adamw);
@@ -119,7 +121,7 @@ class StepGradient {
     // Before any backward: f must be constant over the whole step.
     experts_.count(terms, options_.poll);
     for (size_t i = 0; i < terms.size(); ++i) {
-      for (const auto& micro : terms[i].batch->micros()) add(*micro, terms, i, totals[i]);
+      accumulate_term(terms, i, totals[i]);
     }
   }
 
@@ -140,6 +142,23 @@ class StepGradient {
   const ExpertBalance& experts() const { return experts_; }
 
  private:
+  // Where micro-batches begin with one prefix, it is computed with the first of them and gets its
+  // gradient after the last.
+  void accumulate_term(const std::vector<StepTerm>& terms, size_t i, const UnitTotals& totals) {
+    const auto& micros = terms[i].batch->micros();
+    std::vector<std::shared_ptr<HeldPrefix>> prefixes;
+    if (trains_) prefixes = held_prefixes(micros);
+    auto prefix = prefixes.begin();
+    for (size_t m = 0; m < micros.size(); ++m) {
+      const bool held = prefix != prefixes.end() && m >= (*prefix)->begin();
+      if (held) micros[m]->begin_with(*prefix);
+      add(*micros[m], terms, i, totals);
+      if (!held) continue;
+      (*prefix)->collect();
+      if (m + 1 == (*prefix)->end()) (*prefix++)->backward();
+    }
+  }
+
   void add(MicroBatch& micro, const std::vector<StepTerm>& terms, size_t i,
            const UnitTotals& totals) {
     if (options_.poll) options_.poll();
@@ -185,6 +204,7 @@ class StepGradient {
   }
 
   const StepOptions& options_;
+  bool trains_;
   std::vector<const LogprobSource*> sources_;
   ExpertBalance experts_;
   MetricSums sums_;

@@ -69,6 +69,9 @@ struct StepOptions {
 // If the weights of all trained tokens sum to 0, nothing is computed or updated and the metrics
 // are skipped = 1 and lr, without a loss.
 //
+// Consecutive micro-batches that begin with one prefix read it from a forward of it alone, which
+// gets its backward after the last of them (held_prefix.h).
+//
 // ATen's generator is seeded for micro-batch m from Philox(seed, stream, step, m). Views are closed
 // and gradients freed at the end, after an exception too; weights and optimizer state are then
 // untouched. Throws NonFiniteLoss, Error for a wrong length or a loss without gradient, and

@@ -4,7 +4,8 @@
 // A row of queries is one head of one token. A call takes a range of query tokens and one key head,
 // and goes through the blocks of keys that some row of the range sees. A block is gathered once,
 // keys transposed so that lanes are keys, and meets all its rows while it is in the cache; a row
-// meets its blocks in the order of its path.
+// meets its blocks in the order of its path. The first tokens of a pack may be held from an earlier
+// call: their keys and values are read from there, and they have no queries.
 
 #include "kernels/cpu/attention_blocks.h"
 #include "kernels/cpu/attention_tile.h"
@@ -13,8 +14,9 @@
 namespace xrun::kernels {
 
 struct AttentionSizes {
-  int64_t rows, heads, kv_heads, head_dim;  // of the pack: T, H, G, K
+  int64_t rows, heads, kv_heads, head_dim;  // T, H, G, K
   float scale;
+  int64_t held = 0;  // leading tokens of the pack without rows here: token t is row t - held
 };
 
 // out = softmax(scale q k^T) v of query tokens [first, last), for the query heads of one key head.
@@ -29,21 +31,23 @@ struct PathAttention {
   AttentionNodes nodes;
   AttentionSizes sizes;
   int64_t first, last, kv_head;
+  const T *held_k = nullptr, *held_v = nullptr;  // [held, G, K]
 };
 
-// Gradients of query tokens [first, last), one or several whole trees, for query heads [head,
-// head + heads) of one key head. The call owns the rows it adds to.
+// Gradients of query tokens [first, last), one or several whole trees less what is held, for query
+// heads [head, head + heads) of one key head. The call owns the rows it adds to.
 template <class T>
 struct PathAttentionBackward {
   const T *grad, *q, *k, *v, *out;
   const float* lse;  // [H, T]
   T* dq;             // [T, H, K] out
-  float *dk, *dv;    // the key head's rows, added to: row t is dk + t * kv_row
+  float *dk, *dv;    // the key head's rows, added to: token t is dk + t * kv_row
   int64_t kv_row;
   float* scratch;
   AttentionNodes nodes;
   AttentionSizes sizes;
   int64_t first, last, kv_head, head, heads;
+  const T *held_k = nullptr, *held_v = nullptr;  // [held, G, K]
 };
 
 // Query tokens that a range is cut into: about 256 rows, whose state stays in the second-level
@@ -110,6 +114,14 @@ XRUN_INLINE float end_row(const ForwardTiles<B>& f, int64_t row, T* out) {
   return static_cast<float>(double{f.sums[row].most} + __builtin_log(double{sum}));
 }
 
+// The rows of one key head.
+template <class T>
+XRUN_INLINE KeyRows<T> rows_of(const T* held_rows, const T* own, const AttentionSizes& s,
+                               int64_t kv_head) {
+  const int64_t at = kv_head * s.head_dim;
+  return {s.held > 0 ? held_rows + at : nullptr, own + at, s.held, s.kv_heads * s.head_dim};
+}
+
 template <class T>
 void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
   const AttentionSizes& s = a.sizes;
@@ -130,10 +142,11 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
                               kKeyBlock};
   const QueryChunk c = find_chunk(a.nodes, first, last, reinterpret_cast<int32_t*>(f.sums + rows));
   const auto row_at = [&](int64_t r) {
-    return ((first + r / heads) * s.heads + head + r % heads) * s.head_dim;
+    return ((first - s.held + r / heads) * s.heads + head + r % heads) * s.head_dim;
   };
   for (int64_t r = 0; r < rows; ++r) begin_row(f, r, a.q + row_at(r), s.scale);
-  const int64_t stride = s.kv_heads * s.head_dim, at = a.kv_head * s.head_dim;
+  const KeyRows<T> all_keys = rows_of(a.held_k, a.k, s, a.kv_head);
+  const KeyRows<T> all_values = rows_of(a.held_v, a.v, s, a.kv_head);
   each_block(a.nodes, c, [&](int64_t node, int64_t position, int64_t from, int64_t to) {
     KeyBlock block;
     bool gathered = false;
@@ -141,11 +154,12 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
     for (int64_t row = (from - first) * heads; row < end; row += kTileRows) {
       const int64_t n = smaller(kTileRows, end - row);
       if (!gathered) find_keys(a.nodes, node, position, block);
-      const SeenKeys any = seen_by_any(c, block, a.nodes.window, row, row + n, heads);
+      const SeenKeys any =
+          seen_by_any(c.position, position, block.count, a.nodes.window, row, row + n, heads);
       if (any.low < any.high) {
         if (!gathered) {
-          gather_transposed(block, a.k + at, stride, s.head_dim, keys);
-          gather(block, a.v + at, stride, s.head_dim, values);
+          gather_transposed(block, all_keys, s.head_dim, keys);
+          gather(block, all_values, s.head_dim, values);
         }
         gathered = true;
         attend(f, c.position, position, block.count, a.nodes.window, row, n, any);
@@ -153,7 +167,8 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
     }
   });
   for (int64_t r = 0; r < rows; ++r) {
-    a.lse[(head + r % heads) * s.rows + first + r / heads] = end_row(f, r, a.out + row_at(r));
+    a.lse[(head + r % heads) * s.rows + first - s.held + r / heads] =
+        end_row(f, r, a.out + row_at(r));
   }
 }
 
@@ -235,8 +250,8 @@ BackwardTiles backward_tiles(const PathAttentionBackward<T>& a, int64_t first, i
   b.p = b.dv + tile, b.ds = b.p + kPanelRows * kKeyBlock;
   b.lse = b.ds + kPanelRows * kKeyBlock, b.delta = b.lse + rows;
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t token = first + r / a.heads, h = a.head + r % a.heads;
-    const int64_t at = (token * s.heads + h) * s.head_dim;
+    const int64_t row = first - s.held + r / a.heads, h = a.head + r % a.heads;
+    const int64_t at = (row * s.heads + h) * s.head_dim;
     widen(a.q + at, b.q + r * width, s.head_dim, width, s.scale);
     widen(a.grad + at, b.grad + r * width, s.head_dim, width, 1);
     VF sum = {};
@@ -245,7 +260,7 @@ BackwardTiles backward_tiles(const PathAttentionBackward<T>& a, int64_t first, i
     });
     for (int64_t i = 0; i < width; i += kLanes) store(b.dq + r * width + i, VF{});
     b.delta[r] = sum_of(sum);
-    b.lse[r] = a.lse[h * s.rows + token];
+    b.lse[r] = a.lse[h * s.rows + row];
   }
   return b;
 }
@@ -258,23 +273,26 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
   const BackwardTiles b = backward_tiles(a, first, rows);
   const int64_t width = b.width;
   const QueryChunk c = find_chunk(a.nodes, first, last, reinterpret_cast<int32_t*>(b.delta + rows));
-  const int64_t stride = s.kv_heads * s.head_dim, at = a.kv_head * s.head_dim;
+  const KeyRows<T> all_keys = rows_of(a.held_k, a.k, s, a.kv_head);
+  const KeyRows<T> all_values = rows_of(a.held_v, a.v, s, a.kv_head);
   each_block(a.nodes, c, [&](int64_t node, int64_t position, int64_t from, int64_t to) {
     KeyBlock block;
     find_keys(a.nodes, node, position, block);
     const int64_t begin = (from - first) * heads, end = (to - first) * heads;
-    const SeenKeys all = seen_by_any(c, block, a.nodes.window, begin, end, heads);
+    const SeenKeys all =
+        seen_by_any(c.position, position, block.count, a.nodes.window, begin, end, heads);
     if (all.low >= all.high) return;
-    gather(block, a.k + at, stride, s.head_dim, b.keys);
-    gather_transposed(block, a.k + at, stride, s.head_dim, b.keys_t);
-    gather_transposed(block, a.v + at, stride, s.head_dim, b.values_t);
+    gather(block, all_keys, s.head_dim, b.keys);
+    gather_transposed(block, all_keys, s.head_dim, b.keys_t);
+    gather_transposed(block, all_values, s.head_dim, b.values_t);
     for (int64_t i = 0; i < block.count * width; i += kLanes) {
       store(b.dk + i, VF{});
       store(b.dv + i, VF{});
     }
     for (int64_t row = begin; row < end; row += kPanelRows) {
       const int64_t n = smaller(kPanelRows, end - row);
-      const SeenKeys any = seen_by_any(c, block, a.nodes.window, row, row + n, heads);
+      const SeenKeys any =
+          seen_by_any(c.position, position, block.count, a.nodes.window, row, row + n, heads);
       if (any.low < any.high) backward_panel(b, c, block, a.nodes.window, row, n, any, ones);
     }
     for (int64_t j = all.low; j < all.high; ++j) {
@@ -287,10 +305,10 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
     }
   });
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t token = first + r / heads, h = a.head + r % heads;
+    const int64_t row = first - s.held + r / heads, h = a.head + r % heads;
     each_vector(s.head_dim, [&](int64_t i, int n) {
-      store_some(a.dq + (token * s.heads + h) * s.head_dim + i,
-                 load(b.dq + r * width + i) * s.scale, n);
+      store_some(a.dq + (row * s.heads + h) * s.head_dim + i, load(b.dq + r * width + i) * s.scale,
+                 n);
     });
   }
 }

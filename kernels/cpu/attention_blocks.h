@@ -36,6 +36,18 @@ struct KeyBlock {
   int64_t position, count;
 };
 
+// Keys or values of a pack, `stride` apart: the first `held` rows are elsewhere.
+template <class T>
+struct KeyRows {
+  const T *held_rows, *own;
+  int64_t held, stride;
+};
+
+template <class T>
+XRUN_INLINE const T* key_row(const KeyRows<T>& x, int64_t r) {
+  return r < x.held ? x.held_rows + r * x.stride : x.own + (r - x.held) * x.stride;
+}
+
 XRUN_INLINE int64_t node_length(const AttentionNodes& t, int64_t n) {
   return t.begin[n + 1] - t.begin[n];
 }
@@ -125,10 +137,9 @@ XRUN_INLINE void each_block(const AttentionNodes& t, const QueryChunk& c, F f) {
 }
 
 // y [width, kKeyBlock]: column j is the block's j-th row of x; columns up to a whole vector, and
-// dimensions beyond the head's, are 0. x is the first row of the pack, `stride` apart.
+// dimensions beyond the head's, are 0.
 template <class T>
-void gather_transposed(const KeyBlock& block, const T* x, int64_t stride, int64_t head_dim,
-                       float* y) {
+void gather_transposed(const KeyBlock& block, const KeyRows<T>& x, int64_t head_dim, float* y) {
   const int64_t width = padded_head(head_dim);
   for (int64_t j = 0; j < block.count; j += kLanes) {
     for (int64_t i = 0; i < width; i += kLanes) {
@@ -138,7 +149,7 @@ void gather_transposed(const KeyBlock& block, const T* x, int64_t stride, int64_
         const int64_t left = smaller(kLanes, head_dim - i);
         const bool some = j + l < block.count && left > 0;
         lane[l] = VF{};
-        if (some) lane[l] = load_some(x + block.row[j + l] * stride + i, static_cast<int>(left));
+        if (some) lane[l] = load_some(key_row(x, block.row[j + l]) + i, static_cast<int>(left));
       }
       transpose(lane);
 #pragma GCC unroll 16
@@ -149,19 +160,19 @@ void gather_transposed(const KeyBlock& block, const T* x, int64_t stride, int64_
 
 // y [count, width]: the block's rows of x.
 template <class T>
-void gather(const KeyBlock& block, const T* x, int64_t stride, int64_t head_dim, float* y) {
+void gather(const KeyBlock& block, const KeyRows<T>& x, int64_t head_dim, float* y) {
   const int64_t width = padded_head(head_dim);
   for (int64_t j = 0; j < block.count; ++j) {
-    widen(x + block.row[j] * stride, y + j * width, head_dim, width, 1);
+    widen(key_row(x, block.row[j]), y + j * width, head_dim, width, 1);
   }
 }
 
 // The keys that some row of [from, to) sees, given the tokens' positions.
-XRUN_INLINE SeenKeys seen_by_any(const QueryChunk& c, const KeyBlock& block, int64_t window,
-                                 int64_t from, int64_t to, int64_t heads) {
+XRUN_INLINE SeenKeys seen_by_any(const int32_t* positions, int64_t block, int64_t count,
+                                 int64_t window, int64_t from, int64_t to, int64_t heads) {
   SeenKeys all{kKeyBlock, 0};
   for (int64_t token = from / heads; token <= (to - 1) / heads; ++token) {
-    const SeenKeys seen = seen_keys(c.position[token], block.position, block.count, window);
+    const SeenKeys seen = seen_keys(positions[token], block, count, window);
     if (seen.low >= seen.high) continue;
     all = {smaller(all.low, seen.low), greater(all.high, seen.high)};
   }

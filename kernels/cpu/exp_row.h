@@ -6,14 +6,15 @@
 
 namespace xrun::kernels {
 
-// Divides a row by a temperature, then takes the exponentials of the distances from its maximum.
+// The exponentials of scale (x - most), rounded as HeadRows rounds them and summed in its order, so
+// that a drawn token has the log-prob that the head gives it.
 struct ExpRow {
-  float* x;     // [width] logits; divided by `temperature` in place
-  float* e;     // [width] out: exp(x - most)
-  float* most;  // out: the largest of x
-  double* sum;  // out: of e
+  const float* x;  // [width] logits
+  float* e;        // [width] out
+  float* most;     // out: the largest of x
+  double* sum;     // out: of e
   int64_t width;
-  float temperature;  // above 0
+  float scale;  // above 0: 1 / temperature
 };
 
 }  // namespace xrun::kernels
@@ -24,16 +25,13 @@ namespace xrun::kernels {
 
 namespace {
 
-// Divides, as the scorer of the draw does: multiplying by 1 / T would round differently.
 void compute(const ExpRow& a) {
-  if (a.temperature != 1.0f) {
-    each_vector(a.width, [&](int64_t i, int n) {
-      store_some(a.x + i, load_some(a.x + i, n) / splat(a.temperature), n);
-    });
-  }
   *a.most = row_max(a.x, a.width);
-  __builtin_memcpy(a.e, a.x, static_cast<unsigned long>(a.width) * sizeof(float));
-  *a.sum = sum_exp<true>(a.e, a.width, *a.most);
+  const VF shift = splat(*a.most);
+  each_vector(a.width, [&](int64_t i, int n) {
+    store_some(a.e + i, (load_some(a.x + i, n) - shift) * a.scale, n);
+  });
+  *a.sum = sum_exp<true>(a.e, a.width, 0.0f);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/activation_rows.h"
 #include "kernels/cpu/attention.h"
-#include "kernels/cpu/decode_attention.h"
+#include "kernels/cpu/cached_attention.h"
 #include "kernels/cpu/exp_row.h"
 #include "kernels/cpu/head_rows.h"
 #include "kernels/cpu/rms_norm.h"
@@ -40,7 +40,7 @@ using CpuKernels =
     KernelTable<SoftmaxRows, SoftmaxFromLse, HeadRows, HeadRowsBackward, RmsNorm<float>,
                 RmsNorm<Bf16>, RmsNormBackward<float>, RmsNormBackward<Bf16>, SwiGlu<float>,
                 SwiGlu<Bf16>, SwiGluBackward<float>, SwiGluBackward<Bf16>, Rope<float>, Rope<Bf16>,
-                DecodeAttention<float>, DecodeAttention<Bf16>, PathAttention<float>,
+                CachedAttention<float>, CachedAttention<Bf16>, PathAttention<float>,
                 PathAttention<Bf16>, PathAttentionBackward<float>, PathAttentionBackward<Bf16>,
                 ExpRow, RowProduct, ActivationRows<float>, ActivationRows<Bf16>>;
 

@@ -1,8 +1,8 @@
 #pragma once
 // Linear maps y = x W^T + b whose rows do not depend on each other: every element is one chain of
-// fused multiply-adds over the inner dimension, from 0, and the bias is added last. So a row has the
-// same bits whatever the number of rows, their order, the split over threads and the vector width
-// (portable vectors round the product and the sum separately).
+// fused multiply-adds over the inner dimension, from 0, and the bias is added last. So a row has
+// the same bits whatever the number of rows, their order, the split over threads and the vector
+// width (portable vectors round the product and the sum separately).
 //
 // W is transposed a panel at a time into a buffer that stays in the cache, as in Goto and van de
 // Geijn (2008); a tile of rows times a panel of columns is summed in registers.

@@ -1,6 +1,6 @@
 // One block a row. With s the scaled logits and m = max s, each thread keeps a running
 // (m, sum e^(s - m), sum e^(s - m) (s - m)). Partial sums merge at the larger of their maxima:
-//   with d = m1 - m:  sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1),  and likewise the other.
+//   with d = m1 - m:  sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1),  and so the other.
 // Then lse = m + log sum and entropy = log sum - weighted / sum.
 
 #include "kernels/cuda/head_rows.h"
@@ -69,7 +69,8 @@ __global__ void head_rows_kernel(CudaHeadRows a) {
   for (int64_t m = threadIdx.x; m < a.targets; m += kThreads) {
     const int64_t target = a.target[row * a.targets + m];
     const bool inside = target >= 0 && target < a.columns;
-    a.logprob[row * a.targets + m] = inside ? __fmul_rn(z[target], a.scale) - all.max - log_sum : NAN;
+    a.logprob[row * a.targets + m] =
+        inside ? __fmul_rn(z[target], a.scale) - all.max - log_sum : NAN;
   }
 }
 

@@ -19,8 +19,8 @@ struct CudaSoftmaxRows {
 // Both queue the kernel, never synchronise, and return a cudaError_t: 0 if it was queued.
 int softmax_rows_cuda(const CudaSoftmaxRows& a, CUstream_st* stream);
 
-// Turns logits into softmax minus one-hot, given each row's lse and target: recomputes rows that were
-// not kept.
+// Turns logits into softmax minus one-hot, given each row's lse and target: recomputes rows that
+// were not kept.
 int softmax_from_lse_cuda(const CudaSoftmaxRows& a, CUstream_st* stream);
 
 }  // namespace xrun::kernels

@@ -51,8 +51,8 @@ std::string owner_of(const DocEntry& entry) {
   return entry.name.substr(0, entry.name.find_first_of(".:"));
 }
 
-// A call as a recipe writes it: "Policy:logprob(view: View) -> Tensor [n]", "step() -> Metrics" of a verb,
-// ":time CHUNK", "#DataSet -> integer", "Mixture(i: integer) -> integer source".
+// A call as a recipe writes it: "Policy:logprob(view: View) -> Tensor [n]", "step() -> Metrics" of
+// a verb, ":time CHUNK", "#DataSet -> integer", "Mixture(i: integer) -> integer source".
 std::string called_text(const DocEntry& entry) {
   std::string name = entry.name;
   if (name.starts_with(':')) {

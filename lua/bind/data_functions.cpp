@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
 
@@ -25,6 +26,7 @@ class RowFunctions : public RowTransform {
     try {
       return run(row);
     } catch (const Error& error) {
+      // A call that Ctrl-C ends fails like any other, but the row is not at fault.
       check_interrupt();
       throw Error(fmt::format("{}\n  at the row {}", error.what(), location));
     }
@@ -108,6 +110,7 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
              describe_value(L, i));
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     const double key = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
+    // 9e15 is about 2^53, up to which a double holds every whole number.
     XRUN_CHECK(key >= 1 && key < 9e15 && std::floor(key) == key,
                "{}: the key {} is not the number of a source; sources count from 1", option,
                describe_value(L, lua_gettop(L) - 1));
@@ -121,8 +124,8 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
 void check_numbers(const SourceFunctions& functions, const char* option, size_t sources) {
   if (functions.of.empty()) return;
   const int64_t last = functions.of.rbegin()->first;
-  XRUN_CHECK(last <= static_cast<int64_t>(sources), "{}[{}]: data has {} source{}", option, last,
-             sources, sources == 1 ? "" : "s");
+  XRUN_CHECK(last <= static_cast<int64_t>(sources), "{}[{}]: data has {}", option, last,
+             counted(static_cast<int64_t>(sources), "source"));
 }
 
 }  // namespace

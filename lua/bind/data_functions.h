@@ -33,8 +33,8 @@ struct DataFunctions {
   // Sets transform and template of each source. Throws Error that names a number beyond the
   // sources.
   void apply_to(DataOptions& options) const;
-  // The functions for a set of other files than the `sources` that they were given for. Throws
-  // Error that names an option if it is one for single sources among several.
+  // Returns the functions for other files (valid.data). Throws Error that names an option with a
+  // function for one source if `sources`, the number of sources of the set, is above 1.
   DataFunctions for_other_files(size_t sources) const;
 };
 

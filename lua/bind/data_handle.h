@@ -16,7 +16,7 @@ class Policy;
 
 struct DataHandle {
   DataSet set;
-  std::shared_ptr<Policy> policy;  // whose tokenizer and vocabulary it was made for
+  std::shared_ptr<Policy> policy;  // supplies tokenizer and vocabulary
   std::string name;                // of its first source, for messages
   std::shared_ptr<const ExtraColumns> extra = nullptr;  // of the whole set
   Json options = {};  // those it was opened with, for a set that split{ data } opens

@@ -19,6 +19,7 @@
 #include "lua/bind/data_handle.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
+#include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
 #include "lua/state/doc.h"
 
@@ -50,8 +51,12 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
                         const Json& options, const DataFunctions& functions, BuildLines& lines) {
   DataOptions result = read_data_options(L, kind, options, data);
   functions.apply_to(result);
+  if (const Json* length = options.find("max_length"); length != nullptr && length->is_int()) {
+    check_max_length(L, length->as_int(), policy);
+  }
   const ModelConfig model = read_model_config(policy.dir());
   int64_t& max_length = result.settings.max_length;
+  result.settings.model_length = model.max_length;
   max_length = max_length == kNoLimit ? 0 : max_length == 0 ? model.max_length : max_length;
   result.vocab_limit = model.vocab;
   result.workers = recipe_context(L).options.threads;
@@ -250,7 +255,7 @@ int row_of(DataHandle& self, lua_State* L) {
 
 std::string options_doc() {
   return fmt::format(
-      "The third argument of xrun.chat and its like. {} override the configuration. "
+      "Options of xrun.chat, xrun.preference and the other openers. {} override the configuration. "
       "template_kwargs = {{ enable_thinking = false }} gives the template arguments for every row, "
       "below the row's own. filter = function(row) -> boolean, map = function(row) -> row and "
       "template = function(t, messages, kwargs) run on worker threads and see only their "

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/config/lua_source.h"
 #include "lua/bind/api_text.h"
@@ -124,12 +125,13 @@ class Stubs {
   // One function: its documentation, parameters, results and an empty body.
   static std::string function(const DocEntry& entry) {
     std::string out = fmt::format("\n---{}\n", entry.doc), names;
-    for (const LuaParameter& one : entry.parameters) {
-      names += (names.empty() ? "" : ", ") + one.name;
-      out += fmt::format("---@param {}{} {}{}\n", one.name, one.optional ? "?" : "", one.type,
-                         one.type != "table" || one.keys.empty()
+    for (const LuaParameter& parameter : entry.parameters) {
+      add_item(names, parameter.name);
+      out += fmt::format("---@param {}{} {}{}\n", parameter.name, parameter.optional ? "?" : "",
+                         parameter.type,
+                         parameter.type != "table" || parameter.keys.empty()
                              ? ""
-                             : fmt::format(" {}", fmt::join(one.keys, ", ")));
+                             : fmt::format(" {}", fmt::join(parameter.keys, ", ")));
     }
     for (const LuaResult& one : entry.results) out += result_line(one);
     return out + fmt::format("function {}({}) end\n", entry.name, names);

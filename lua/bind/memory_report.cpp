@@ -1,5 +1,5 @@
-// Plans the memory of a loop: sizes of its largest micro-batch, found by the lengths of rows, times
-// what each model of the run holds (memory_plan.h).
+// Plans a loop's memory (memory_plan.h) from its largest micro-batch and the models of the run. The
+// largest micro-batch is the maximum over the loop's steps, or over an even sample of them.
 
 #include "lua/bind/memory_report.h"
 
@@ -9,7 +9,9 @@
 #include "core/base/process_usage.h"
 #include "core/data/packs/pack.h"
 #include "core/model/memory_limit.h"
+#include "core/prefix/shared_prefix.h"
 #include "core/train/adamw.h"
+#include "core/train/held_prefix.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
@@ -19,12 +21,16 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kPacked = 16;        // steps of a loop that are packed to know their loss rows
+// Lengths are in the cache's index, so many steps can be read; the loss rows and shared prefixes of
+// a step are known only when its rows are read and packed.
+constexpr int64_t kPacked = 16;        // steps packed to count loss rows
 constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are read
 
 // The largest micro-batch of some steps.
 struct StepSizes {
   int64_t tokens = 0, loss_rows = 0;
+  // With prefixes held over several micro-batches: tokens of the largest, and of a prefix.
+  int64_t rest_tokens = 0, prefix_tokens = 0;
   int64_t longest = 0;  // no unit of the sets has more tokens
   int64_t micros = 0;
   int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
@@ -35,18 +41,30 @@ void add_step(const StepLoop& loop, int64_t step, StepSizes& sizes) {
   for (const StepSource& source : loop.sources) {
     const DataSet& set = source.data->set;
     const PackLimits limits = pack_limits(loop.max_tokens, loop.fold);
-    for (const PackedBatch& pack : set.pack(set.step_units(source.plan, step), limits)) {
+    const std::vector<PackedBatch> packs = set.pack(set.step_units(source.plan, step), limits);
+    std::vector<const PackedBatch*> all;
+    for (const PackedBatch& pack : packs) all.push_back(&pack);
+    const std::vector<SharedPrefix> prefixes = shared_prefixes(all, loop.fold);
+    auto prefix = prefixes.begin();
+    for (size_t p = 0; p < packs.size(); ++p) {
+      const PackedBatch& pack = packs[p];
       const std::optional<FoldedPack> fold = fold_where_it_pays(pack, loop.fold);
-      sizes.tokens = std::max(sizes.tokens, fold ? fold->token_count() : pack.token_count());
+      const int64_t tokens = fold ? fold->token_count() : pack.token_count();
+      sizes.tokens = std::max(sizes.tokens, tokens);
+      while (prefix != prefixes.end() && prefix->end <= p) ++prefix;
+      const bool held = prefix != prefixes.end() && prefix->begin <= p;
+      sizes.rest_tokens = std::max(sizes.rest_tokens, held ? tokens - prefix->size() : tokens);
+      if (held) sizes.prefix_tokens = std::max(sizes.prefix_tokens, prefix->size());
       sizes.loss_rows =
           std::max(sizes.loss_rows, fold ? std::ssize(fold->edge_target) : pack.rows.size());
     }
   }
 }
 
-// By the lengths of its rows alone.
+// A step's sizes, from row lengths alone.
 struct StepLengths {
-  int64_t largest = 0, micros = 0;
+  int64_t largest = 0;  // tokens of its largest micro-batch
+  int64_t micros = 0;
 };
 
 StepLengths lengths_of(const StepLoop& loop, int64_t step) {
@@ -108,8 +126,9 @@ Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
 
 // The optimizers of one policy.
 struct Training {
-  int64_t turn = -1;            // index of the first optimizer that trains it; -1: none
-  int64_t made = 0, to_be = 0;  // optimizers that have moments of it, and that will
+  int64_t first_optimizer = -1;  // index of the first one that trains it; -1: none
+  int64_t optimizers_with_state = 0;
+  int64_t optimizers_to_come = 0;  // their moments are made at their first update
   bool scores = false;
 };
 
@@ -132,8 +151,8 @@ Trainings trainings_of(const RunModels& models) {
       const auto policy = scorer ? scorer->policy() : std::dynamic_pointer_cast<Policy>(trainable);
       if (policy == nullptr) continue;
       Training& training = training_of(all, policy);
-      if (training.turn < 0) training.turn = static_cast<int64_t>(i);
-      ++(adamw.update_count() > 0 ? training.made : training.to_be);
+      if (training.first_optimizer < 0) training.first_optimizer = static_cast<int64_t>(i);
+      ++(adamw.update_count() > 0 ? training.optimizers_with_state : training.optimizers_to_come);
       training.scores = scorer != nullptr;
     }
   }
@@ -154,47 +173,53 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.head_mb = options.head_mb;
   shape.recompute = options.recompute;
   shape.adapter = adapter_of(policy);
-  shape.tokens = sizes.tokens;
+  const bool holds =
+      HeldPrefix::is_possible(read_model_config(policy.dir()),
+                              shape.adapter ? &*shape.adapter : nullptr, policy.options().device);
+  shape.tokens = holds ? sizes.rest_tokens : sizes.tokens;
+  shape.prefix_tokens = holds ? sizes.prefix_tokens : 0;
   shape.loss_rows = sizes.loss_rows;
   shape.reference_tokens = sizes.reference_tokens;
   shape.reference_rows = sizes.reference_rows;
   shape.several = sizes.micros > 1;
-  shape.trains = training.turn >= 0;
+  shape.trains = training.first_optimizer >= 0;
   // If several have the same weights, one is used in this loop, the others in later ones.
-  shape.optimizers = training.made + (training.to_be > 0 ? 1 : 0);
+  shape.optimizers = training.optimizers_with_state + (training.optimizers_to_come > 0 ? 1 : 0);
   shape.scores = training.scores;
   return shape;
 }
 
-// True if a column has the values of a loop's units; of more than some thousands an even sample is
-// checked. Step 0 reads none while the policy still answers itself.
-bool has_steps(const Sidecar& column, const StepLoop& loop, const StepSource& source,
+// True if the sidecar holds values for the loop's units from step `first` on. Large loops are
+// sampled evenly.
+bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& source,
                int64_t first) {
   const DataSet& set = source.data->set;
   if (set.window_length() > 0) return false;  // a row may be in several windows
   const bool pairs = set.kind() == RowKind::kPreference;
   const int64_t steps = loop.steps - first;
-  const int64_t looked_at = std::min(steps, kCounted / std::max<int64_t>(source.plan.units, 1) + 1);
-  for (int64_t k = 0; k < looked_at; ++k) {
-    for (const int64_t row : set.step_units(source.plan, first + steps * k / looked_at)) {
-      const bool has = pairs ? column.has(row, 1) && column.has(row, -1) : column.has(row, 0);
+  const int64_t checked = std::min(steps, kCounted / std::max<int64_t>(source.plan.units, 1) + 1);
+  for (int64_t k = 0; k < checked; ++k) {
+    for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
+      const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);
       if (!has) return false;
     }
   }
   return true;
 }
 
-// True if no step of a loop will load a reference's twin: each set has all of its values in the
-// column, or none (the objective does not ask for them), and at least one set has them.
+// True if the loop will not load the frozen twin: for each set the sidecar holds all values or none
+// (the objective does not ask for them), and for at least one set it holds all.
 bool needs_no_twin(Reference& reference, const StepLoop& loop) {
+  // Step 0 needs no values while the policy and its reference are still equal.
   const int64_t first = reference.shares() ? 1 : 0;
   if (reference.loaded() || loop.steps <= first) return false;
-  if (!reference.policy()->loaded()) return false;  // what names its column is not known yet
+  if (!reference.policy()->loaded()) return false;  // the sidecar's key is not known yet
   int64_t known = 0;
   for (const StepSource& source : loop.sources) {
-    const Sidecar* column = reference.known_column(source.data->set.fingerprint(), loop.max_tokens);
-    if (column == nullptr) continue;
-    if (!has_steps(*column, loop, source, first)) return false;
+    const std::string data_key = source.data->set.fingerprint();
+    const Sidecar* sidecar = reference.known_sidecar(data_key, loop.max_tokens);
+    if (sidecar == nullptr) continue;
+    if (!has_steps(*sidecar, loop, source, first)) return false;
     ++known;
   }
   return known > 0;
@@ -215,7 +240,7 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
     for (const auto& reference : models.references) {
       if (reference->policy() == policy && counts(*reference)) ++shape.references;
     }
-    planned.push_back({config, shape, training.turn});
+    planned.push_back({config, shape, training.first_optimizer});
   }
   return planned;
 }
@@ -242,8 +267,8 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
       models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); }));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run
-    for (const Parameter& one : policy->model().parameters()) {
-      report.weights_ += static_cast<int64_t>(one.master.nbytes());
+    for (const Parameter& parameter : policy->model().parameters()) {
+      report.weights_ += static_cast<int64_t>(parameter.master.nbytes());
     }
   }
   reset_device_peak(report.device_);

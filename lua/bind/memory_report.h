@@ -34,8 +34,8 @@ void check_before_load(const RunModels& models);
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
 // rows: of every step, or of a sample if there are too many. Each optimizer's
 // moments count once they are there or if its weights have none. A reference's twin counts in the
-// reported plan if it is loaded or its column lacks a value that the steps will need, and in the check
-// only if it is loaded.
+// reported plan if it is loaded or its sidecar lacks a value that the steps will need, and in the
+// check only if it is loaded.
 class MemoryReport {
  public:
   // Makes a plan and resets the measurement. Throws Error as check_memory does.
@@ -45,7 +45,7 @@ class MemoryReport {
   // Records the peak of tensor memory since the plan was made.
   void measure();
   int64_t measured() const { return measured_; }  // bytes; 0 before measure()
-  c10::Device device() const { return device_; }  // whose memory it is
+  c10::Device device() const { return device_; }  // the device that is measured
   // {"planned": {"total", kinds}, "measured": {"total", "weights", "rest", "rss"}}, in bytes; the
   // second only once it is measured.
   Json to_json() const;

@@ -50,7 +50,7 @@ int push_metric(MetricTable& self, const std::string& name, lua_State* L) {
 std::string describe(const MetricTable& table) {
   std::string text;
   for (const auto& [name, value] : table.values) {
-    text += fmt::format("{}{} = {:.6g}", text.empty() ? "" : "\n", name, plain_nan(value));
+    add_item(text, fmt::format("{} = {:.6g}", name, plain_nan(value)), "\n");
   }
   return text;
 }

@@ -99,23 +99,6 @@ std::optional<AdapterOptions> read_lora(Json lora) {
   return options;
 }
 
-// Learned positions end at the model's limit; rotary ones go on beyond what the model was trained
-// for.
-void check_max_length(lua_State* L, const ModelConfig& config, const std::string& name) {
-  const Json* wanted = recipe_context(L).config.find("max_length");
-  if (wanted == nullptr || wanted->is_null() || config.max_length <= 0) return;
-  const int64_t length = wanted->as_int();
-  if (length <= config.max_length) return;
-  if (config.positions == Positions::kLearned) {
-    throw UsageError(fmt::format(
-        "max_length = {}, but {} has {} learned positions; set max_length={} or less",
-        count_text(length), name, count_text(config.max_length), config.max_length));
-  }
-  session_of(L).notices.add(fmt::format(
-      "warning: max_length = {} is beyond the {} positions that {} was made for",
-      count_text(length), count_text(config.max_length), name));
-}
-
 int open_policy(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   const Options given(L, 2);
@@ -148,7 +131,7 @@ int open_policy(lua_State* L) {
     throw UsageError(fmt::format("moe.aux is {}, but {} is not a mixture of experts; leave it out",
                                  options.moe_aux, name));
   }
-  check_max_length(L, config, name);
+  check_max_length(L, config_whole(L, "max_length"), *policy);
   for (const std::string& notice : config.notices) {
     session_of(L).notices.add(notice);
   }
@@ -234,7 +217,7 @@ void open_policy(LuaState& state) {
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
       .method("reference", {}, {"Reference"},
               "A frozen twin of the weights as they are now: shared until the first update, then "
-              "a cached column of log-probs.",
+              "a sidecar of log-probs.",
               [](Policy& self, lua_State* L) {
                 auto reference = self.reference();
                 session_of(L).models.add(reference);
@@ -267,9 +250,9 @@ void open_policy(LuaState& state) {
               [](Reference& self, lua_State* L) { return score(self, L, true); })
       .method(
           "head", {{"view", "View|Batch"}, head_options}, {"table"},
-          "As Policy:head, of the frozen weights; never with gradients. The column holds sums of "
-          "log-probs alone: after the policy's first update the frozen model loads, and runs each "
-          "micro-batch that asks.",
+          "As Policy:head, of the frozen weights; never with gradients. The sidecar holds sums of "
+          "log-probs alone: after the policy's first update the frozen model loads, and runs for "
+          "each micro-batch that calls it.",
           push_reference_head)
       .method("digest", {}, {"string"}, "The digest of the frozen weights.",
               [](Reference& self, lua_State* L) {

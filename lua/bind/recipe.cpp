@@ -6,9 +6,13 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
@@ -39,7 +43,7 @@ int wait_at_end(lua_State* L) {
 void load_text(lua_State* L, const RecipeOptions& options, const std::string& text) {
   const std::string chunk = "@" + options.recipe;
   remember_source(L, chunk, text);
-  // Syntax first: of two errors in a text, the one that Lua finds explains the other.
+  // Syntax first: of two errors in a recipe, the one that Lua finds explains the other.
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
   const bool shebang = text.starts_with('#');
   const std::string body = shebang ? "--" + text : text;
@@ -50,6 +54,29 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   }
   if (luaL_loadbuffer(L, body.data(), body.size(), chunk.c_str()) == 0) return;
   throw_report(syntax_report(L, -1));
+}
+
+// The text of a recipe's file. Throws UsageError with the nearest file if there is none.
+std::string read_recipe(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (fs::exists(name, code) || code) return read_file(name, kMostRecipeBytes);
+  const fs::path path = name;
+  std::string near;
+  for (const fs::path& folder : {path.parent_path(), fs::path("recipes")}) {
+    std::vector<std::string> names;
+    for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end;
+         at.increment(code)) {
+      const fs::path file = at->path().filename();
+      if (file.extension() == ".lua") names.push_back(file.stem().string());
+    }
+    const std::string stem = path.stem().string();
+    const bool same = std::find(names.begin(), names.end(), stem) != names.end();
+    const std::string found = same ? stem : nearest_name(stem, names);
+    if (near.empty() && !found.empty()) near = (folder / (found + ".lua")).string();
+  }
+  throw UsageError(fmt::format("{}: cannot be opened: there is no such file{}", name,
+                               near.empty() ? "" : "; did you mean " + near + "?"));
 }
 
 }  // namespace
@@ -72,13 +99,13 @@ int end_recipe(lua_State* L) {
 }
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules)
-    : Recipe(options, modules, read_file(options.recipe, kMostRecipeBytes)) {}
+    : Recipe(options, modules, read_recipe(options.recipe)) {}
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
                const std::string& text) {
   auto context = std::make_unique<RecipeContext>();
   context->options = options;
-  context->text = read_recipe_text(options.recipe, text);
+  context->text = scan_recipe(options.recipe, text);
 
   state_ = std::make_unique<LuaState>(LuaOptions{.jit = options.jit});
   lua_State* L = *state_;
@@ -113,7 +140,7 @@ void Recipe::restart(const std::string& text) {
   RecipeContext& context = this->context();
   lua_State* L = *state_;
   const int top = lua_gettop(L);
-  RecipeText read = read_recipe_text(context.options.recipe, text);
+  ScannedRecipe read = scan_recipe(context.options.recipe, text);
   load_text(L, context.options, read.text);
   try {
     context.config = Config::resolve(read, context.options.sets);

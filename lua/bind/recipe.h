@@ -54,7 +54,7 @@ struct LoadedModule {
 // The recipe that runs in a state, for bindings.
 struct RecipeContext {
   RecipeOptions options;
-  RecipeText text;
+  ScannedRecipe text;
   Config config;
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
@@ -78,7 +78,7 @@ class Recipe {
  public:
   // Throws UsageError (config), Error (file), LuaError (syntax).
   Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules);
-  // The same for a text that was already read; options.recipe names it.
+  // The same for source that was already read; options.recipe names it.
   Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
          const std::string& text);
   ~Recipe();

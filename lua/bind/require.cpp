@@ -126,7 +126,7 @@ int require(lua_State* L) {
   std::string tried;
   for (const fs::path& path : candidates(L, name)) {
     if (fs::is_regular_file(path)) return load_file(L, path, name);
-    tried += (tried.empty() ? "" : ", ") + path.string();
+    add_item(tried, path.string());
   }
   // LuaJIT's own: ffi, jit.util, string.buffer, ...
   lua_getglobal(L, "package");

@@ -253,7 +253,7 @@ void open_run(LuaState& state) {
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
           "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
-          "of one label; returns its path. It is hf/ of the run, or the folder `name` of it: "
+          "of one label; returns its path. The folder is hf/ inside the run, or `name`: "
           "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
           push_export)
       .method("stop", {{"reason?", "string"}}, {},

@@ -171,22 +171,25 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
     check_interrupt(L);
     return true;
   };
-  const std::vector<Sample> samples =
+  std::vector<Sample> samples =
       answer_prompts(copy ? *copy : policy.model(), *policy.tokenizer(), data, text);
   if (samples.empty()) return {};
+  find_questions(samples, static_cast<size_t>(settings.shown), data, *policy.tokenizer());
   const auto count = static_cast<double>(samples.size());
   double length = 0, score = 0;
-  for (const Sample& one : samples) {
-    length += static_cast<double>(one.length);
-    if (settings.scores()) score += score_of(L, settings, one);
+  for (const Sample& sample : samples) {
+    length += static_cast<double>(sample.length);
+    if (settings.scores()) score += score_of(L, settings, sample);
   }
   Metrics metrics = {{"sample/length", length / count}};
   if (settings.scores()) metrics.emplace_back("sample/score", score / count);
   std::string shown = save_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
                                     static_cast<size_t>(settings.shown));
-  shown += fmt::format("  {} {} answer{} at step {}: {:.1f} tokens on average", samples.size(),
-                       text.generate.sampling.temperature == 0 ? "greedy" : "sampled",
-                       samples.size() == 1 ? "" : "s", run.run().step(), length / count);
+  shown += fmt::format(
+      "  {} at step {}: {:.1f} tokens on average",
+      counted(std::ssize(samples),
+              text.generate.sampling.temperature == 0 ? "greedy answer" : "sampled answer"),
+      run.run().step(), length / count);
   if (settings.scores()) shown += fmt::format(", score {:.3f}", score / count);
   run.session().console->say(shown);
   return metrics;
@@ -219,9 +222,9 @@ void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& pre
   const int64_t rows = data.set.size();
   if (rows == 0) return;
   run.session().console->say(fmt::format(
-      "{}: nothing was measured, no metrics: no trained token of its {} row{} ({}{}) has a weight "
+      "{}: nothing was measured, no metrics: no trained token of its {} ({}{}) has a weight "
       "above 0; prompts without answers, labels of -100 and rows of weight 0 are not trained",
-      prefix.substr(0, prefix.size() - 1), count_text(rows), rows == 1 ? "" : "s",
+      prefix.substr(0, prefix.size() - 1), counted(rows, "row"),
       data.set.location(data.set.unit(0)), rows == 1 ? "" : ", ..."));
 }
 

@@ -10,6 +10,7 @@
 #include "core/model/weights/hf_config.h"
 #include "core/train/computed_pack.h"
 #include "core/train/fold_check.h"
+#include "core/train/held_prefix.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {
@@ -28,6 +29,31 @@ double adapter_dropout(const std::vector<std::shared_ptr<Policy>>& policies) {
     most = std::max(most, policy->model().adapter()->options.dropout);
   }
   return most;
+}
+
+// The largest deviation of the first folded pack of a batch from its separate sequences, and of the
+// first pack that begins with a held prefix.
+double deviation_of(const Batch& batch, Model& model) {
+  double deviation = 0;
+  const auto check = [&](MicroBatch& micro, HeldPrefix* prefix) {
+    const auto name = [&](int64_t row) { return micro.row_name(row); };
+    const ComputedPack& pack = micro.computed(model);
+    deviation = std::max(deviation, check_fold(model, micro.pack(), pack, name, prefix));
+  };
+  for (const auto& micro : batch.micros()) {
+    if (micro->computed(model).fold == nullptr) continue;
+    check(*micro, nullptr);
+    break;
+  }
+  for (const auto& prefix : held_prefixes(batch.micros())) {
+    if (!prefix->serves(model)) continue;
+    MicroBatch& micro = *batch.micros()[prefix->begin()];
+    micro.begin_with(prefix);
+    check(micro, prefix.get());
+    micro.close();
+    break;
+  }
+  return deviation;
 }
 
 Json to_json(const FoldSettings& fold) {
@@ -56,13 +82,15 @@ FoldSettings RunLoop::fold_of_run(FoldSettings fold) {
   for (const auto& policy : policies_) {
     const ModelConfig config = read_model_config(policy->dir());
     if (config.positions != Positions::kRotary || !rope_by_length(config.rope)) continue;
-    fold.length_class = [rope = config.rope](int64_t n) { return rope_length_class(rope, n); };
+    fold.frequency_class = [rope = config.rope](int64_t n) {
+      return rope_frequency_class(rope, n);
+    };
   }
   run_->dir().record().set(kFold, to_json(fold));
   return fold;
 }
 
-// Compares the first folded pack of each set with its separate sequences.
+// Counts what the first step of a loop computes, and compares it with its separate sequences.
 void RunLoop::check_folding(const StepLoop& loop) {
   fold_text_.clear();
   const bool done = loop.steps <= run_->resume_step() - run_->step();  // a resume skips the loop
@@ -72,17 +100,9 @@ void RunLoop::check_folding(const StepLoop& loop) {
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     Model& model = loop.sources[i].data->policy->model();
     const std::shared_ptr<Batch> batch = make_batch(loop, loop.first_step, i);
-    bool checked = false;
-    for (const auto& micro : batch->micros()) {
-      const ComputedPack& pack = micro->computed(model);
-      logical += micro->token_count();
-      computed += pack.token_count();
-      if (pack.fold == nullptr || checked) continue;
-      checked = true;
-      deviation = std::max(deviation, check_fold(model, micro->pack(), pack, [&](int64_t row) {
-                             return micro->row_name(row);
-                           }));
-    }
+    logical += batch->token_count();
+    computed += computed_tokens(batch->micros(), model);
+    deviation = std::max(deviation, deviation_of(*batch, model));
   }
   if (computed == logical) return;
   const double ratio = static_cast<double>(logical) / static_cast<double>(computed);

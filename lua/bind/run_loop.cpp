@@ -4,6 +4,7 @@
 #include "lua/bind/run_loop.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 
 #include "core/base/error.h"
@@ -18,8 +19,17 @@ namespace xrun {
 namespace {
 
 constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, without saving\n";
-constexpr const char* kStoppingStep =
-    "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
+
+// Sets the text of Ctrl-C inside a step. Two buffers take turns, since a signal may be printing the
+// one of the step before.
+void set_stopping_step(double seconds) {
+  static std::array<std::string, 2> texts;
+  static size_t next = 0;
+  std::string& text = texts[next];
+  next = 1 - next;
+  text = "\n" + stopping_line(seconds) + "\n";
+  set_stopping_text(text.c_str());
+}
 
 std::shared_ptr<Batch> next_batch(const StepSource& source, const LoopBody& body,
                                   const StepLoop& loop, c10::Device device) {
@@ -85,7 +95,9 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
-  for (const StepSource& source : loop.sources) source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+  for (const StepSource& source : loop.sources) {
+    source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+  }
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
   // With a given number of steps the stream continues past the last one.
@@ -98,6 +110,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
                     first.plan.units, set.unit_name()));
   }
   const PhasePlan plan = phase_plan_of(loop);
+  // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
   plan_memory(loop);
   outside_recipe([&] { check_disk(loop); });
   check_folding(loop);
@@ -196,7 +209,13 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   const std::optional<LoopBody> body = run_->begin_body(state);
   report_body_copy();
   // A preview saves nothing and has its own text.
-  if (!session_.previews()) set_stopping_text(body ? kStoppingStep : kStopping);
+  if (!session_.previews()) {
+    if (body) {
+      set_stopping_step(progress_ ? progress_->body_seconds() : 0);
+    } else {
+      set_stopping_text(kStopping);
+    }
+  }
   if (!body) {
     progress_->finish();
     return std::nullopt;
@@ -219,7 +238,11 @@ void RunLoop::leave_loop(const Json& state) {
 
 void RunLoop::log(const Metrics& metrics) {
   run_->log(metrics);
-  if (find_metric(metrics, "train/loss")) last_train_ = metrics;
+  if (find_metric(metrics, "train/loss")) {
+    last_train_ = metrics;
+  } else if (const auto margin = find_metric(metrics, "train/margin")) {
+    last_train_.emplace_back("train/margin", *margin);  // logged beside the loss, as kto.lua does
+  }
   if (run_->replaying()) return;
   for (const auto& [name, value] : metrics) {
     if (name.starts_with("valid/") && name.ends_with("/loss")) show_evaluation(metrics, name);

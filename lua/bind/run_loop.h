@@ -30,8 +30,8 @@ struct StepSource {
   std::shared_ptr<Batch> batch = nullptr;
 };
 
-// One `run:steps` loop over one or more sets. The first decides how many steps there are; the
-// others go round.
+// One `run:steps` loop over one or more sets. The first set determines the number of steps; the
+// others repeat.
 struct StepLoop {
   std::vector<StepSource> sources;
   int64_t steps = 0;
@@ -124,7 +124,11 @@ class RunLoop {
   std::shared_ptr<LuaRef> state_ref;               // the table behind it
   std::shared_ptr<StepLoop> current_loop;          // the loop that a `for` asked last
   bool quiet = false;                              // no progress of single steps
-  std::vector<std::shared_ptr<AdamW>> optimizers;  // whose memory is planned
+  std::vector<std::shared_ptr<AdamW>> optimizers;  // counted in the memory plan
+  // Leaves the time since the last body out of the time left: a prompt was open.
+  void skip_wait() {
+    if (progress_) progress_->skip_wait();
+  }
 
  private:
   void report(const StepLoop& loop);
@@ -155,7 +159,7 @@ class RunLoop {
   bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
-  std::string fold_text_;  // of the opening report; "": nothing is folded
+  std::string fold_text_;                         // of the opening report; "": nothing is folded
   std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one
 };
 
@@ -172,8 +176,8 @@ void leave_broken_loop(RunLoop& run, lua_State* L);
 
 // run:steps, what `for` walks over: pushes the iterator and its StepLoop.
 int run_steps(RunLoop& run, lua_State* L);
-// run:evaluate and run:sample: push Metrics. While a resume replays saved steps, those
-// saved then.
+// run:evaluate and run:sample push Metrics; a resume that replays saved steps pushes the saved
+// ones.
 int run_evaluate(RunLoop& run, lua_State* L);
 int run_sample(RunLoop& run, lua_State* L);
 

@@ -45,14 +45,14 @@ namespace {
 int64_t checkpoint_bytes(const RunModels& models) {
   int64_t bytes = 0;
   for (const auto& policy : models.policies) {
-    for (const Parameter& one : policy->parameters()) {
-      bytes += static_cast<int64_t>(one.master.nbytes());
+    for (const Parameter& parameter : policy->parameters()) {
+      bytes += static_cast<int64_t>(parameter.master.nbytes());
     }
   }
   for (const auto& adamw : models.optimizers) {
     for (const auto& trainable : adamw->trainables()) {
-      for (const Parameter& one : trainable->parameters()) {
-        bytes += 2 * static_cast<int64_t>(one.master.nbytes());
+      for (const Parameter& parameter : trainable->parameters()) {
+        bytes += 2 * static_cast<int64_t>(parameter.master.nbytes());
       }
     }
   }

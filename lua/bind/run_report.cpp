@@ -19,8 +19,8 @@ constexpr double kPeakAfterS = 2;
 
 std::string describe_model(const Policy& policy) {
   const ModelConfig config = read_model_config(policy.dir());
-  return fmt::format("{} ({}, {} layer{}, width {}, {})", policy.dir().filename().string(),
-                     config.model_type, config.layers, config.layers == 1 ? "" : "s", config.hidden,
+  return fmt::format("{} ({}, {}, width {}, {})", policy.dir().filename().string(),
+                     config.model_type, counted(config.layers, "layer"), config.hidden,
                      dtype_name(policy.options().dtype));
 }
 
@@ -40,16 +40,16 @@ double epochs_of(const StepSource& source, int64_t steps) {
 }
 
 std::string count_units(const DataSet& set, int64_t count) {
-  return fmt::format("{} {}{}", count_text(count), set.unit_name(), count == 1 ? "" : "s");
+  return counted(count, set.unit_name());
 }
 
 // "300 pairs, 38 steps of 8 = 1 epoch, shuffled".
 std::string data_text(const StepSource& source, int64_t steps) {
   const std::string epochs = format_epochs(epochs_of(source, steps));
-  return fmt::format("{}, {} step{} of {} = {} epoch{}{}",
-                     count_units(source.data->set, source.data->set.size()), count_text(steps),
-                     steps == 1 ? "" : "s", count_text(source.plan.units), epochs,
-                     epochs == "1" ? "" : "s", order_text(source.plan.order));
+  return fmt::format("{}, {} of {} = {} epoch{}{}",
+                     count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
+                     count_text(source.plan.units), epochs, epochs == "1" ? "" : "s",
+                     order_text(source.plan.order));
 }
 
 // A warning if one step draws a row more than once: more than the set has, from a stream that is
@@ -90,6 +90,12 @@ void RunLoop::report(const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));
+  }
+  for (const auto& adamw : optimizers) {
+    if (loop.steps != 1 || adamw->lr(0, 1) > 0) continue;
+    session_.notices.add(
+        "warning: optim.warmup covers the only step, whose learning rate is 0; nothing is trained: "
+        "set optim.warmup=0");
   }
   if (!fold_text_.empty()) report.facts.emplace_back("folds", fold_text_);
   if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
@@ -159,6 +165,7 @@ void RunLoop::show_progress(const StepLoop& loop) {
   progress.epochs = epochs_of(loop);
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
+  progress.margin = find_metric(last_train_, "train/margin");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
   progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;

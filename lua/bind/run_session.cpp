@@ -1,5 +1,5 @@
-// Order of an end by error: the error is kept, the progress line goes, the run saves what a resume
-// can use, the save is reported, and the error is thrown again.
+// When a run fails: keep the error, clear the progress line, save what a resume can use, report the
+// save, rethrow.
 
 #include "lua/bind/run_session.h"
 
@@ -14,8 +14,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "core/config/config_scan.h"
 #include "core/config/config_set.h"
-#include "core/config/recipe_text.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/run/record/run_record.h"
 #include "core/run/resumed_run.h"
@@ -208,7 +208,7 @@ std::filesystem::path own_run_dir(const RecipeOptions& options) {
     RunIdentity identity;
     identity.recipe_name = recipe_name(options.recipe);
     identity.recipe_text = read_file(options.recipe, kMostRecipeBytes);
-    const RecipeText text = read_recipe_text(options.recipe, identity.recipe_text);
+    const ScannedRecipe text = scan_recipe(options.recipe, identity.recipe_text);
     identity.config = Config::resolve(text, options.sets).values();
     return default_run_dir(identity);
   } catch (const Error&) {
@@ -220,9 +220,9 @@ std::filesystem::path own_run_dir(const RecipeOptions& options) {
 // without --force that is an error, since the run would train something else.
 std::vector<std::string> sets_of_run(const ResumedRun& run, RecipeOptions& options) {
   if (run.sets.empty()) return {};
-  RecipeText recipe;
+  ScannedRecipe recipe;
   try {
-    recipe = read_recipe_text(options.recipe, read_file(options.recipe, kMostRecipeBytes));
+    recipe = scan_recipe(options.recipe, read_file(options.recipe, kMostRecipeBytes));
   } catch (const Error&) {
     return run.sets;  // an error of the recipe itself is reported when it is loaded
   }
@@ -256,6 +256,7 @@ RecipeOptions resumed_options(RecipeOptions options) {
   const bool named = !options.run_dir.empty();
   const ResumedRun run = find_resumed_run(recipe_name(options.recipe), options.run_dir,
                                           named ? std::filesystem::path() : own_run_dir(options));
+  check_working_folder(run.dir, options.sets);
   options.run_dir = run.dir.string();
   options.sets = joined_sets(sets_of_run(run, options), options.sets);
   if (!options.device_given && !run.device.empty()) options.device = run.device;

@@ -108,9 +108,10 @@ void report_ignored_length(lua_State* L, int64_t steps, int64_t epochs) {
   const bool both_set = context.config.origin(ignored) == "--set";
   if (written == nullptr && !both_set) return;
   const std::string origin = context.config.origin(used);
-  session_of(L).notices.add(fmt::format(
-      "{} = {}{} decides the length; {} ({}) is not used", used, steps > 0 ? steps : epochs,
-      origin == "--set" ? " (--set)" : "", ignored, both_set ? "--set" : literal_origin(context.text, *written)));
+  session_of(L).notices.add(
+      fmt::format("{} = {}{} decides the length; {} ({}) is not used", used,
+                  steps > 0 ? steps : epochs, origin == "--set" ? " (--set)" : "", ignored,
+                  both_set ? "--set" : literal_origin(context.text, *written)));
 }
 
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
@@ -123,7 +124,7 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   }
   if (limit > 0) first.plan.epochs = 0;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
-    if (i > 0) loop.sources[i].plan.epochs = 0;  // it goes round
+    if (i > 0) loop.sources[i].plan.epochs = 0;  // repeats as often as the first set needs
     const std::string which =
         loop.sources.size() == 1 ? "the set" : fmt::format("set {} of run:steps", i + 1);
     XRUN_CHECK(loop.sources[i].data->set.size() > 0, "{} has no rows; nothing can be trained",

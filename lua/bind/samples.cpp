@@ -42,16 +42,32 @@ std::string one_line(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// The question: the row's `prompt` column if it is an extra column, else the end of the prompt's
-// text.
-std::string question(const Sample& sample) {
-  if (const Json* prompt = sample.extra.find("prompt"); prompt && prompt->is_string() && !prompt->as_string().empty()) {
-    return one_line(prompt->as_string());
-  }
+// The sample's question, else the end of the prompt's text.
+std::string headline(const Sample& sample) {
+  if (!sample.question.empty()) return one_line(sample.question);
   const std::string& text = sample.prompt;
   size_t begin = text.size() > 120 ? text.size() - 120 : 0;
   while (begin < text.size() && is_continuation(text[begin])) ++begin;
   return one_line((begin > 0 ? "..." : "") + text.substr(begin));
+}
+
+// The content of the last user turn, without the template's own text; "" if the trace has none.
+std::string last_user_text(const RowTrace& trace) {
+  if (trace.streams.empty()) return "";
+  const RowTrace::Stream& stream = trace.streams.front();
+  const auto turn = std::find_if(stream.messages.rbegin(), stream.messages.rend(),
+                                 [](const MessageRange& range) { return range.role == "user"; });
+  if (turn == stream.messages.rend()) return "";
+  std::string text;
+  for (const RenderSpan& span : stream.rendering.spans) {
+    const uint32_t begin = std::max(span.begin, turn->bytes.begin);
+    const uint32_t end = std::min(span.end, turn->bytes.end);
+    if (span.origin == Origin::kTemplate || begin >= end) continue;
+    const std::string piece = stream.rendering.text.substr(begin, end - begin);
+    // Templates print the message's own role in front of its content.
+    if (!text.empty() || piece != turn->role) text += piece;
+  }
+  return text;
 }
 
 // Answers by row of the earliest file, and its step; step -1 if there is none.
@@ -92,9 +108,26 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
     const int64_t row = data.set.unit(static_cast<int64_t>(i));
     samples.push_back({row, tokenizer.decode(prompts[i], true), answers[i].text,
                        static_cast<int64_t>(answers[i].generation.ids.size()), answers[i].reason,
-                       extra_columns(data.set, row)});
+                       extra_columns(data.set, row), ""});
   }
   return samples;
+}
+
+void find_questions(std::vector<Sample>& samples, size_t count, const DataHandle& data,
+                    const Tokenizer& tokenizer) {
+  std::vector<int64_t> rows;
+  std::vector<Sample*> unnamed;
+  for (size_t i = 0; i < std::min(count, samples.size()); ++i) {
+    const Json* prompt = samples[i].extra.find("prompt");
+    if (prompt != nullptr && prompt->is_string() && !prompt->as_string().empty()) {
+      samples[i].question = prompt->as_string();
+      continue;
+    }
+    rows.push_back(samples[i].row);
+    unnamed.push_back(&samples[i]);
+  }
+  const std::vector<RowTrace> traces = data.set.trace(rows, tokenizer);
+  for (size_t i = 0; i < unnamed.size(); ++i) unnamed[i]->question = last_user_text(traces[i]);
 }
 
 std::string save_and_show(const std::filesystem::path& dir, int64_t step,
@@ -114,7 +147,7 @@ std::string save_and_show(const std::filesystem::path& dir, int64_t step,
   write_file_atomic(dir / (checkpoint_name(step) + ".jsonl"), lines);
   std::string text;
   for (size_t i = 0; i < std::min(count, samples.size()); ++i) {
-    text += fmt::format("  {}\n", question(samples[i]));
+    text += fmt::format("  {}\n", headline(samples[i]));
     const auto found = before.find(samples[i].row);
     if (first_step >= 0 && first_step < step && found != before.end()) {
       text += fmt::format("    step {:<6} {}\n", first_step, one_line(found->second));

@@ -20,18 +20,24 @@ class Tokenizer;
 
 // One answer.
 struct Sample {
-  int64_t row = -1;    // of the data set
-  std::string prompt;  // text of the prompt tokens, special tokens left out
-  std::string text;    // the answer, special tokens left out
-  int64_t length = 0;  // its tokens, the stop token included
-  std::string finish;  // "stop", "stop_string" or "length"
-  Json extra;          // the row's extra columns, an object
+  int64_t row = -1;           // of the data set
+  std::string prompt;         // text of the prompt tokens, special tokens left out
+  std::string text;           // the answer, special tokens left out
+  int64_t length = 0;         // its tokens, the stop token included
+  std::string finish;         // "stop", "stop_string" or "length"
+  Json extra;                 // the row's extra columns, an object
+  std::string question = {};  // headline on the console; "": the end of the prompt
 };
 
 // Answers every prompt of the set, in its order, one sample each. The row keys the random numbers,
 // so an answer depends on its row and the seed only. Stop ids are the model's.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options);
+
+// Fills the question of the first `count` samples: the row's column "prompt" if it is text and an
+// extra column, else the last user turn, which is read again from the row's file.
+void find_questions(std::vector<Sample>& samples, size_t count, const DataHandle& data,
+                    const Tokenizer& tokenizer);
 
 // Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`
 // of them, each beside the answer of the earliest file there, if that is another step's.

@@ -40,7 +40,7 @@ struct SessionInputs {
   };
   std::vector<Input> inputs;
   Ledger ledger;                                  // of every data source, in order
-  std::string ledger_text;                        // what is new in it since it was last printed
+  std::string ledger_text;                        // its new lines since it was last printed
   std::vector<std::filesystem::path> cache_dirs;  // one for each source of the ledger
   std::string date;  // the day that templates see, fixed when the run began; "" until one asks
 };

@@ -125,6 +125,7 @@ int make_mixture(lua_State* L) {
 // Sources count from 1, as the list of weights does; draws and rows from 0.
 int push_draw(LuaMixture& self, lua_State* L) {
   const int64_t index = arg<int64_t>(L, 2, "i");
+  // Without a length the stream has no end.
   XRUN_CHECK(index >= 0 && index < self.length.value_or(index + 1),
              "a mixture of {} rows has no index {}", self.length.value_or(0), index);
   const Mixture::Draw draw = self.mixture(index);

@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/gemm_choice.h"
 #include "core/model/row_probe.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/run.h"
 #include "core/run/run_dir.h"
+#include "core/train/policy.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
@@ -166,6 +168,20 @@ GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtyp
   // Caches of data need no products.
   if (context.options.purpose == RecipePurpose::kCache) return GemmType::kStorage;
   return choose(L, config, dtype);
+}
+
+void check_max_length(lua_State* L, int64_t length, const Policy& policy) {
+  const ModelConfig config = read_model_config(policy.dir());
+  if (config.max_length <= 0 || length <= config.max_length) return;
+  const std::string name = policy.dir().filename().string();
+  if (config.positions == Positions::kLearned) {
+    throw UsageError(
+        fmt::format("max_length is {}, but {} has {} learned positions; set max_length={} or less",
+                    count_text(length), name, count_text(config.max_length), config.max_length));
+  }
+  session_of(L).notices.add(
+      fmt::format("warning: max_length is {}, beyond the {} positions that {} was made for",
+                  count_text(length), count_text(config.max_length), name));
 }
 
 void keep_measured(lua_State* L, RunDir& dir) {

@@ -1,17 +1,19 @@
 #pragma once
-// The `dtype` and `gemm` settings: the storage type of a recipe's models and the compute type of
-// products. Each comes from the configuration, from the run that is resumed, or is chosen for the
-// machine.
+// Settings that depend on the model: `dtype` and `gemm`, the storage type of a recipe's models and
+// the compute type of products, each from the configuration, from the run that is resumed or chosen
+// for the machine; and `max_length`.
 
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <lua.hpp>
 
 #include "core/model/ops/linear.h"
 
 namespace xrun {
 
+class Policy;
 class RunDir;
 struct ModelConfig;
 
@@ -28,6 +30,11 @@ void keep_dtype(lua_State* L, RunDir& dir);
 // the report before step 0. Throws UsageError for bf16 products of fp32 weights.
 GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtype,
                    c10::Device device);
+
+// Checks a recipe's max_length against the positions of its model; 0 is the model's own limit.
+// Throws UsageError beyond learned positions. Rotary ones continue beyond those that the model was
+// trained on: that is a notice.
+void check_max_length(lua_State* L, int64_t length, const Policy& policy);
 
 // Writes the measured choices into the run's record; adds a notice if a resumed run had others.
 void keep_measured(lua_State* L, RunDir& dir);

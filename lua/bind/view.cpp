@@ -80,10 +80,12 @@ std::string describe_micro(const MicroBatch& micro) {
 }
 
 std::string describe_batch_handle(const Batch& batch) {
-  const size_t micros = batch.micros().size();
-  return fmt::format("Batch {} of {} ({} sequences, {} tokens, {} micro-batch{})", batch.step(),
-                     batch.total_steps(), batch.size(), batch.token_count(), micros,
-                     micros == 1 ? "" : "es");
+  int64_t pairs = 0;
+  for (const auto& micro : batch.micros()) pairs += micro->pair_count();
+  return fmt::format("Batch {} of {} ({}{} sequences, {} tokens, {})", batch.step(),
+                     batch.total_steps(), pairs > 0 ? counted(pairs, "pair") + ", " : "",
+                     batch.size(), batch.token_count(),
+                     counted(std::ssize(batch.micros()), "micro-batch", "es"));
 }
 
 }  // namespace
@@ -172,7 +174,8 @@ void open_view(LuaState& state) {
                 })
       .method("mismatched", {}, {"Batch"},
               "As many sequences, each prompt with the answer of the sequence before it, the first "
-              "with the last one's: unrelated pairs, for KTO's baseline. Not of pairs, nor of one "
+              "with the last one's: unrelated pairs, for KTO's baseline. Not available for pairs "
+              "or a single "
               "sequence.",
               [](Batch& self, lua_State* L) {
                 push(L, mismatched_batch(self));

@@ -25,13 +25,13 @@ class Candidates {
 
   // Names of the prompt and words of Lua.
   void names(std::string_view word);
-  // Fields, or with `methods` methods, of the value of a chain.
+  // Adds the fields (or methods) of the chain's value.
   void members(const std::vector<LuaToken>& tokens, size_t begin, size_t end, bool methods,
                std::string_view word);
   // Keyword arguments of the operator or function that a chain names.
   void keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
                 std::string_view word);
-  // Files whose path begins so.
+  // Files whose path begins with `path`.
   void files(std::string_view path);
   void add(std::string text, std::string hint);
   // All that were found, sorted, each once.

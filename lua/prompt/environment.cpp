@@ -125,9 +125,10 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
   if (is_verb(L, environment, name)) {
     const bool local = environment.names != nullptr && environment.names->read(L, name);
     lua_pop(L, local ? 2 : 1);
-    throw Error(fmt::format("`{}` is a verb of the prompt and cannot be assigned{}\nhint: use "
-                            "another name",
-                            name, local ? "; the recipe's local of that name is unchanged" : ""));
+    throw Error(
+        fmt::format("`{}` is a verb of the prompt and cannot be assigned{}\nhint: use "
+                    "another name",
+                    name, local ? "; the recipe's local of that name is unchanged" : ""));
   }
   if (environment.names != nullptr && environment.names->write(L, name)) return;
   environment.own.push(L);

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
@@ -29,7 +30,8 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
     const DataHandle& data = *source.data;
     InspectedSource from{data.set, *data.policy->tokenizer(), recipe, data.name, step,
                          end,      loop.max_tokens,           pairs,  loop.fold};
-    from.segment_key = [config = read_model_config(data.policy->dir())](const PackedBatch& pack) {
+    from.frequency_classes = [config =
+                                  read_model_config(data.policy->dir())](const PackedBatch& pack) {
       return frequency_classes(pack, config);
     };
     sets.push_back(inspect_step(from, source.plan, step - loop.first_step, rows));
@@ -78,10 +80,10 @@ std::string batch_text(PausedRun& paused) {
                    std::to_string(trained[s]), shown_text(micro->row_name(pack.row_id[s]))});
       }
     }
-    text += fmt::format("{}step {}: {} sequences, {} tokens, {} pack{}\n", text.empty() ? "" : "\n",
-                        batch->step(), batch->size(), batch->token_count(), batch->micros().size(),
-                        batch->micros().size() == 1 ? "" : "s") +
-            table.text(paused.session().console->traits().width);
+    const std::string heading =
+        fmt::format("step {}: {} sequences, {} tokens, {}\n", batch->step(), batch->size(),
+                    batch->token_count(), counted(std::ssize(batch->micros()), "pack"));
+    add_item(text, heading + table.text(paused.session().console->traits().width), "\n");
   }
   return text;
 }

@@ -126,7 +126,8 @@ AdamW& optimizer_of(PausedRun& paused) {
 void check_room(AdamW& adamw) {
   int64_t bytes = 0;
   for (const auto& trainable : adamw.trainables()) {
-    for (const Parameter& one : trainable->parameters()) bytes += 2 * one.master.numel() * 4;
+    for (const Parameter& parameter : trainable->parameters())
+      bytes += 2 * parameter.master.numel() * 4;
   }
   const int64_t available = available_bytes();
   XRUN_CHECK(available == 0 || bytes < available,
@@ -236,9 +237,9 @@ std::string gradcheck_text(const std::vector<CheckedRow>& units, const LogprobCh
       units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
                                      : "no row's loss depends on its log-probs"
                     : fmt::format(
-                          "{} of {} row{} agree with finite differences; the largest "
-                          "relative error is {:.1e}, at {}",
-                          std::ssize(units) - wrong, units.size(), units.size() == 1 ? "" : "s",
+                          "{} of {} agree with finite differences; the largest relative error is "
+                          "{:.1e}, at {}",
+                          std::ssize(units) - wrong, counted(std::ssize(units), "row"),
                           plain_nan(units.front().unit.error), units.front().name);
   if (all.without > 0) {
     text +=

@@ -67,11 +67,12 @@ FrameNames recipe_names(Recipe& recipe) {
 PauseHooks::PauseHooks(Recipe& recipe) : recipe_(recipe) { set_run_hooks(recipe.state(), this); }
 
 PauseHooks::~PauseHooks() {
-  leave_charge();
+  detach_prompt();
   set_run_hooks(recipe_.state(), nullptr);
 }
 
 bool PauseHooks::resume() {
+  if (pause_ != nullptr && pause_->run != nullptr) pause_->run->skip_wait();
   pause_ = nullptr;
   entered_ = recipe_.state().service<EnteredFunctions>().stack.size();
   const bool yielded = recipe_.resume();
@@ -90,15 +91,15 @@ bool PauseHooks::previews() const {
   return recipe_.context().options.purpose == RecipePurpose::kPreview;
 }
 
-void PauseHooks::take_charge() {
-  in_charge_ = true;
+void PauseHooks::attach_prompt() {
+  prompt_open_ = true;
   LuaState& state = recipe_.state();
   state.may_suspend = [this](lua_State* L, int signal) { return may_suspend(L, signal); };
   state.suspending = [this](lua_State* L, int) { wait(interruption_report(L)); };
 }
 
-void PauseHooks::leave_charge() {
-  in_charge_ = false;
+void PauseHooks::detach_prompt() {
+  prompt_open_ = false;
   last_step_ = {};
   trained_.clear();
   recipe_.state().may_suspend = nullptr;
@@ -111,7 +112,7 @@ std::shared_ptr<Batch> PauseHooks::trained(size_t source) const {
 
 bool PauseHooks::between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   // Under a prompt Ctrl-C asks for a pause here and does not end the run.
-  if (in_charge_ && interrupt_signal() == SIGINT) {
+  if (prompt_open_ && interrupt_signal() == SIGINT) {
     LuaState::clear_interrupt(SIGINT);
     clear_interrupt(SIGINT);
     plan.at_once = true;
@@ -124,7 +125,7 @@ bool PauseHooks::between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& l
     std::vector<std::shared_ptr<Batch>> batches;
     for (const StepSource& source : loop->sources) batches.push_back(source.batch);
     ended = run.end_body(*loop, run.read_state());
-    if (in_charge_ && batches.front() != nullptr) trained_ = std::move(batches);
+    if (prompt_open_ && batches.front() != nullptr) trained_ = std::move(batches);
   }
   return take_pause(L, loop, ended);
 }
@@ -158,7 +159,7 @@ bool PauseHooks::take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop,
 }
 
 std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<StepTerm>& terms) {
-  if (in_charge_) {
+  if (prompt_open_) {
     last_step_ = {objectives_on(L), terms.front().batch->step(), arg<std::shared_ptr<AdamW>>(L, 1)};
   }
   if (session().models.stand_in() == nullptr) return std::nullopt;
@@ -170,7 +171,7 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
 
 bool PauseHooks::can_wait(lua_State* L) const {
   const auto& run = session().run;
-  return in_charge_ && L == recipe_.thread() && run != nullptr && run->current_loop != nullptr;
+  return prompt_open_ && L == recipe_.thread() && run != nullptr && run->current_loop != nullptr;
 }
 
 void PauseHooks::wait(std::shared_ptr<const ErrorReport> failure) {

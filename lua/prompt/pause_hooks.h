@@ -64,10 +64,10 @@ class PauseHooks : public RunHooks {
   // True for a preview, false for a run of the user's.
   bool previews() const;
 
-  // While a prompt is in charge, failed and interrupted calls wait, and the latest step and batch
+  // While a prompt is open, failed and interrupted calls wait, and the latest step and batch
   // are remembered.
-  void take_charge();
-  void leave_charge();
+  void attach_prompt();
+  void detach_prompt();
   // The arguments of the latest adamw:step of the recipe.
   struct LastStep {
     std::vector<std::shared_ptr<LuaRef>> objectives;
@@ -96,7 +96,7 @@ class PauseHooks : public RunHooks {
   Recipe& recipe_;
   std::shared_ptr<const LoopPause> pause_;
   size_t entered_ = 0;  // functions that C++ had entered when the recipe was resumed
-  bool in_charge_ = false;
+  bool prompt_open_ = false;
   LastStep last_step_;
   std::vector<std::shared_ptr<Batch>> trained_;
 };

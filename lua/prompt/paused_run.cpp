@@ -35,10 +35,10 @@ MetricTable table_of(const Json& line) {
 
 }  // namespace
 
-PausedRun::PausedRun(PauseHooks& hooks) : hooks_(hooks) { hooks_.take_charge(); }
+PausedRun::PausedRun(PauseHooks& hooks) : hooks_(hooks) { hooks_.attach_prompt(); }
 
 PausedRun::~PausedRun() {
-  hooks_.leave_charge();
+  hooks_.detach_prompt();
   if (session().run != nullptr) session().run->quiet = false;
 }
 
@@ -247,8 +247,8 @@ int64_t PausedRun::batch_step() {
 
 std::shared_ptr<Batch> PausedRun::batch(size_t source) {
   const LoopPause& at = pause();
-  XRUN_CHECK(source < at.loop->sources.size(), "batch({}): the loop has {} set{}", source + 1,
-             at.loop->sources.size(), at.loop->sources.size() == 1 ? "" : "s");
+  XRUN_CHECK(source < at.loop->sources.size(), "batch({}): the loop has {}", source + 1,
+             counted(std::ssize(at.loop->sources), "set"));
   const int64_t step = batch_step();
   const StepSource& from = at.loop->sources[source];
   for (const auto& known : {from.batch, hooks_.trained(source), upcoming_}) {

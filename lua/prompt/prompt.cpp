@@ -33,13 +33,13 @@ int load_text(lua_State* L, const std::string& text, const std::string& chunk) {
   return luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t");
 }
 
-// True if a text is a chunk; if not, `unfinished` becomes true if the parser met the end.
+// True if `text` is a chunk; if not, `unfinished` becomes true if the parser met the end.
 bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   const StackGuard guard(L);
   if (load_text(L, text, "=prompt") == 0) return true;
   size_t size = 0;
   const char* message = lua_tolstring(L, -1, &size);
-  // A text in quotes ends with its line.
+  // A quoted string ends with its line.
   const std::string_view wrong(message, size);
   *unfinished = *unfinished || (wrong.ends_with("'<eof>'") &&
                                 wrong.find("unfinished string") == std::string_view::npos);
@@ -160,7 +160,7 @@ std::string Prompt::show_results(int first) {
   std::string text;
   for (int i = first; i <= lua_gettop(L); ++i) {
     const int width = console_->traits().width;
-    text += (text.empty() ? "" : "\n") + value_text(L, i, {.width = width});
+    add_item(text, value_text(L, i, {.width = width}), "\n");
   }
   if (lua_gettop(L) >= first && !lua_isnil(L, first)) {
     environment_.own.push(L);

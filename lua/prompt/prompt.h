@@ -128,7 +128,7 @@ class Prompt {
   PromptEnvironment& environment_;
   std::vector<PromptCommand> commands_;
   std::vector<std::string> verb_names_;
-  std::string script_;  // what a script has given so far, for excerpts
+  std::string script_;  // the script read so far, for excerpts
   int64_t inputs_ = 0;
   bool leaving_ = false;
   std::vector<std::string> script_inputs_;

@@ -8,7 +8,7 @@
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
-#include "core/config/recipe_text.h"
+#include "core/config/config_scan.h"
 #include "core/console/terminal/table.h"
 #include "core/model/memory_limit.h"
 #include "core/model/ops/allocator.h"

@@ -69,6 +69,16 @@ int step_verb(lua_State* L) {
   return 1;
 }
 
+// "; train/grad_norm was 7.5" for the first other metric that changed, or "".
+std::string changed_text(const MetricTable& was, const MetricTable& now) {
+  for (const auto& [name, value] : now.values) {
+    const auto before = find_metric(was.values, name);
+    if (name.starts_with("perf/") || !before || *before == value) continue;
+    return fmt::format("; {} was {}", name, format_metric(*before));
+  }
+  return "";
+}
+
 int again_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   MetricTable first;
@@ -77,7 +87,8 @@ int again_verb(lua_State* L) {
   const auto was = find_metric(first.values, "train/loss");
   const auto now = find_metric(table.values, "train/loss");
   if (was && now) {
-    console.print(console.dim(*was == *now ? fmt::format("the same loss as before, bit for bit")
+    console.print(console.dim(*was == *now ? "the same loss as before, bit for bit" +
+                                                 changed_text(first, table)
                                            : fmt::format("train/loss was {:.6g}", *was)));
   }
   push_metrics(L, std::move(table));

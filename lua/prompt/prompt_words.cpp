@@ -195,7 +195,7 @@ std::string type(Prompt& prompt, std::string_view rest) {
   const int count = prompt.call_chunk(rest);
   std::string text;
   for (int i = lua_gettop(L) - count + 1; i <= lua_gettop(L); ++i) {
-    text += (text.empty() ? "" : "\n") + shown_text(type_of(L, i));
+    add_item(text, shown_text(type_of(L, i)), "\n");
   }
   return count == 0 ? "no value" : text;
 }

@@ -46,9 +46,9 @@ std::string PausedRun::go_on_from(const Carried& carried) {
 
 std::string PausedRun::reload() {
   const std::string& file = recipe().context().options.recipe;
-  XRUN_CHECK(
-      hooks_.previews(),
-      "only a preview can be reloaded, not a run; stop it (Ctrl-C) and continue with --resume --force");
+  XRUN_CHECK(hooks_.previews(),
+             "only a preview can be reloaded, not a run; stop it (Ctrl-C) and continue with "
+             "--resume --force");
   const std::string text = read_file(file, 16 << 20);
   const std::shared_ptr<RunLoop> old = session().run;
   // A recipe that has ended leaves nothing to continue.

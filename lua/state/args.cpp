@@ -115,7 +115,7 @@ Options::Options(lua_State* L, int i) : state_(L), index_(i) {
     if (found) continue;
     const std::string near = nearest_name(key, names);
     std::string all;
-    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    for (const std::string& name : names) add_item(all, name);
     throw Error(fmt::format("there is no option `{}`; options are {}{}", key, all,
                             near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 
 namespace xrun {
@@ -39,17 +40,17 @@ std::vector<std::string> option_keys(const LuaParameter& parameter) {
 
 std::string signature_text(const DocEntry& entry) {
   std::string parameters, results;
-  for (const LuaParameter& one : entry.parameters) {
-    parameters += parameters.empty() ? "" : ", ";
-    if (one.type == "table" && !one.keys.empty()) {
-      parameters += fmt::format("{{{}?}}", fmt::join(one.keys, "?, "));
+  for (const LuaParameter& parameter : entry.parameters) {
+    if (parameter.type == "table" && !parameter.keys.empty()) {
+      add_item(parameters, fmt::format("{{{}?}}", fmt::join(parameter.keys, "?, ")));
     } else {
-      const bool typed = !one.type.empty() && one.type != "any";
-      parameters += one.name + (one.optional ? "?" : "") + (typed ? ": " + one.type : "");
+      const bool typed = !parameter.type.empty() && parameter.type != "any";
+      add_item(parameters, parameter.name + (parameter.optional ? "?" : "") +
+                               (typed ? ": " + parameter.type : ""));
     }
   }
   for (const LuaResult& one : entry.results) {
-    results += (results.empty() ? "" : ", ") + one.type + (one.note.empty() ? "" : " " + one.note);
+    add_item(results, one.type + (one.note.empty() ? "" : " " + one.note));
   }
   if (entry.kind == DocKind::kProperty || entry.kind == DocKind::kValue) return results;
   if (entry.kind == DocKind::kClass) return "";

@@ -74,8 +74,8 @@ auto outside_recipe(const Act& act) {
   }
 }
 
-// The Lua functions that C++ has entered and not left, outermost first: a call in tail position,
-// which leaves no frame, comes from one of them.
+// A Lua function that C++ is running. A tail call leaves no frame, so it is attributed to one of
+// these. The stack has the outermost first.
 struct EnteredFunction {
   std::string source;  // "@dpo.lua"
   int first_line = 0, last_line = 0;

@@ -35,7 +35,10 @@ struct FailureKind {
                                     std::string_view message, const FailureKind& kind = {}) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   auto report = std::make_shared<ErrorReport>();
-  if (!kind.outside) report->operation = binding.entry.name;
+  // A missing field names its type itself; "Policy.__index: Policy has no ..." would say it twice.
+  if (!kind.outside && !binding.entry.name.ends_with(".__index")) {
+    report->operation = binding.entry.name;
+  }
   report->usage = kind.usage;
   report->outside = kind.outside;
   report->data = kind.data;

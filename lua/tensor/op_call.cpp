@@ -182,18 +182,17 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
   }
   std::vector<std::pair<OpMatch, const OpOverload*>> tried;
   for (const OpOverload& overload : packet.overloads) {
-    // Matched again, with explanations: the usual call does not pay for texts.
+    // Matched again, with explanations: the usual call does not pay for them.
     tried.emplace_back(match_overload(packet, overload, values, as_method, L), &overload);
   }
   std::stable_sort(tried.begin(), tried.end(),
                    [](const auto& a, const auto& b) { return a.first.fitted > b.first.fitted; });
   std::string got;
   for (const OpValue& value : values.positional) {
-    got += (got.empty() ? "" : ", ") + describe_value(L, value.index);
+    add_item(got, describe_value(L, value.index));
   }
   for (const OpValue& value : values.named) {
-    got += fmt::format("{}{} = {}", got.empty() ? "" : ", ", value.name,
-                       describe_value(L, value.index));
+    add_item(got, fmt::format("{} = {}", value.name, describe_value(L, value.index)));
   }
   std::string text = fmt::format("no form of it takes ({})", got);
   for (size_t i = 0; i < tried.size() && i < 3; ++i) {

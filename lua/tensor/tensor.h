@@ -23,7 +23,7 @@ struct TensorLink {
 // The userdata of a tensor. Undefined `tensor` means closed.
 struct TensorBox : ObjectHeader, TensorLink {
   at::Tensor tensor;
-  int64_t bytes = 0;  // that it added to the ledger
+  int64_t bytes = 0;  // counted in the ledger
 };
 
 // The tensor handles of one state: the scope of each, and the bytes pushed since the last full

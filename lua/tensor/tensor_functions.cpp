@@ -161,7 +161,7 @@ void open_tensor_functions(LuaState& state) {
   state.function("keep", {{"tensor", "Tensor"}}, {"Tensor"},
                  "Returns a detached tensor that outlives the current step or scope.", keep);
   state.function("manual_seed", {{"seed", "integer"}}, {},
-                 "Seeds LibTorch's CPU generator. A run seeds it before every micro-batch anyway.",
+                 "Seeds LibTorch's CPU generator. A run reseeds it before every micro-batch.",
                  [](lua_State* L) {
                    at::Generator generator = at::detail::getDefaultCPUGenerator();
                    generator.set_current_seed(static_cast<uint64_t>(arg<int64_t>(L, 1, "seed")));

@@ -40,7 +40,7 @@ std::string element_text(const at::Tensor& element) {
   return fmt::format("{:.5g}", plain_nan(element.item().toDouble()));
 }
 
-// Texts of the shown elements in order, and the lists around them.
+// The shown elements as text, in order, and the lists around them.
 class Lists {
  public:
   Lists(const ValueLayout& layout, int indent) : layout_(layout), indent_(indent) {}

@@ -21,7 +21,7 @@
 namespace xrun {
 namespace {
 
-constexpr size_t kLongestWithin = 200;  // bytes of a text in a table
+constexpr size_t kLongestWithin = 200;  // bytes of a string in a table
 
 std::string number_text(double value) {
   if (value == std::floor(value) && std::abs(value) < 9007199254740992.0) {
@@ -30,7 +30,7 @@ std::string number_text(double value) {
   return fmt::format("{:.14g}", plain_nan(value));
 }
 
-// A value that was read: a text, or members between braces.
+// A value that was read: a string, or members between braces.
 struct Shown {
   std::string text;
   bool table = false;
@@ -128,7 +128,7 @@ class ValueReader {
   struct Key {
     int kind;  // 0 number, 1 text, 2 another
     double number = 0;
-    std::string bytes;  // a text key's
+    std::string bytes;  // of a string key
     std::string text;   // as it is shown
     int position = 0;   // of any other key: its number in the order of lua_next
   };

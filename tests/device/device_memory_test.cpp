@@ -89,9 +89,9 @@ TEST_F(DeviceMemoryTest, AnExportHoldsOnlyAFewWeights) {
     if (lora) options.lora = AdapterOptions{.rank = 4};
     const auto policy = Policy::open(dir, options);
     int64_t largest = 0, all = 0;
-    for (const Parameter& one : policy->model().parameters()) {
-      largest = std::max(largest, static_cast<int64_t>(one.master.nbytes()));
-      all += static_cast<int64_t>(one.master.nbytes());
+    for (const Parameter& parameter : policy->model().parameters()) {
+      largest = std::max(largest, static_cast<int64_t>(parameter.master.nbytes()));
+      all += static_cast<int64_t>(parameter.master.nbytes());
     }
     reset_device_peak(device_);
     const int64_t before = device_memory(device_).held;

@@ -171,7 +171,8 @@ TEST_F(DeviceTrain, AScorerLearnsOnTheDevice) {
       return result;
     };
     double loss = 0;
-    for (int64_t k = 0; k < 3; ++k) loss = value(train_step({{t.batch(k).get(), objective}}, &adamw), "loss");
+    for (int64_t k = 0; k < 3; ++k)
+      loss = value(train_step({{t.batch(k).get(), objective}}, &adamw), "loss");
     return loss;
   };
   const double got = train(open(device_));

@@ -22,8 +22,8 @@ struct WaitsSince {
   DeviceWaits before = device_waits();
 };
 
-// The first step loads the weights, the second those of the reference, whose column the third fills
-// and the next reads.
+// The first step loads the weights, the second those of the reference, whose sidecar the third
+// fills and the next reads.
 TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
   const Trained t = open(device_);
   t.step(0);
@@ -54,8 +54,8 @@ TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
     EXPECT_EQ(since.writes(), 0) << describe_waits();
   }
   t.reference->flush();
-  const Sidecar column(sidecar_root(), t.reference->column_key("data"));
-  EXPECT_EQ(column.size(), 8u * kBodies) << "two sides of four pairs in each body";
+  const Sidecar sidecar(sidecar_root(), t.reference->sidecar_key("data"));
+  EXPECT_EQ(sidecar.size(), 8u * kBodies) << "two sides of four pairs in each body";
   // The host policy equals the reference.
   const Trained host = open(c10::kCPU);
   const at::Tensor wanted = host.policy->logprob(*host.batch(2, "", kBodies - 1));

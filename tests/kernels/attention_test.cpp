@@ -240,6 +240,33 @@ TEST_P(AttentionTest, BitsDoNotDependOnTheRangeOfQueries) {
   }
 }
 
+TEST_P(AttentionTest, RowsAfterHeldKeysHaveTheBitsOfTheWholePack) {
+  for (const int64_t window : {0, 100}) {
+    for (const int64_t held : {1, 40, 64, 70, 82}) {
+      SCOPED_TRACE(fmt::format("window {}, {} held", window, held));
+      const Shape shape{6, 2, 40};
+      Case<float> whole(shape, forest(window));
+      whole.forward(*kernels_, 1000);
+      kernels::AttentionSizes sizes = whole.sizes();
+      sizes.rows -= held, sizes.held = held;
+      const int64_t wide = held * shape.heads * shape.head_dim,
+                    narrow = held * shape.kv_heads * shape.head_dim;
+      std::vector<float> out(whole.out.size() - wide), lse(shape.heads * sizes.rows);
+      for (int64_t g = 0; g < shape.kv_heads; ++g) {
+        kernels_->run(kernels::PathAttention<float>{
+            whole.q.data() + wide, whole.k.data() + narrow, whole.v.data() + narrow, out.data(),
+            lse.data(), whole.scratch.data(), whole.pack.nodes(), sizes, held, whole.pack.rows(), g,
+            whole.k.data(), whole.v.data()});
+      }
+      EXPECT_TRUE(std::equal(out.begin(), out.end(), whole.out.begin() + wide));
+      for (int64_t h = 0; h < shape.heads; ++h) {
+        EXPECT_TRUE(std::equal(lse.begin() + h * sizes.rows, lse.begin() + (h + 1) * sizes.rows,
+                               whole.lse.begin() + h * whole.pack.rows() + held));
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, ADecodedTokenHasTheBitsOfItsRowInAPack) {
   constexpr int64_t kHeads = 6, kKvHeads = 2, kHeadDim = 20;
   for (const int64_t window : {0, 70}) {
@@ -247,23 +274,32 @@ TEST_P(AttentionTest, ADecodedTokenHasTheBitsOfItsRowInAPack) {
       SCOPED_TRACE(n);
       Case<float> c({kHeads, kKvHeads, kHeadDim}, Pack({n}, {-1}, window));
       c.forward(*kernels_, 1000);
-      const int64_t tokens = kernels::cache_tokens(n), width = kernels::padded_head(kHeadDim);
-      std::vector<float> keys(kKvHeads * tokens * width, NAN), values = keys;
+      const int64_t width = kernels::padded_head(kHeadDim), size = kernels::kKeyBlock * width;
+      constexpr int64_t kGroup = kHeads / kKvHeads;
+      std::vector<float> y(kHeads * kHeadDim);
+      std::vector<float> scratch(kernels::cached_scratch(kGroup, kHeadDim), NAN);
+      const auto position = static_cast<int32_t>(n - 1);
       for (int64_t g = 0; g < kKvHeads; ++g) {
+        std::vector<float> keys((n + kernels::kKeyBlock) * width, NAN), values = keys;
+        std::vector<kernels::CachedBlock<float>> blocks;
         for (int64_t j = 0; j < n; ++j) {
+          const int64_t block = j / kernels::kKeyBlock, at = j % kernels::kKeyBlock;
+          if (at == 0) {
+            blocks.push_back({keys.data() + block * size, values.data() + block * size, j,
+                              std::min(kernels::kKeyBlock, n - j), 0, 1});
+          }
           for (int64_t i = 0; i < kHeadDim; ++i) {
-            const int64_t from = (j * kKvHeads + g) * kHeadDim + i, head = g * tokens * width;
-            keys[head + kernels::cached_key(j, width) + i * kernels::cache_stride(j, tokens)] =
-                c.k[from];
-            values[head + j * width + i] = c.v[from];
+            const int64_t from = (j * kKvHeads + g) * kHeadDim + i;
+            keys[block * size + i * kernels::kKeyBlock + at] = c.k[from];
+            values[block * size + at * width + i] = c.v[from];
           }
         }
+        const int64_t head = g * kGroup * kHeadDim;
+        kernels_->run(kernels::CachedAttention<float>{
+            c.q.data() + (n - 1) * kHeads * kHeadDim + head, y.data() + head, &position,
+            blocks.data(), scratch.data(), 1, static_cast<int64_t>(blocks.size()),
+            kHeads * kHeadDim, window, kGroup, kHeadDim, c.scale});
       }
-      std::vector<float> y(kHeads * kHeadDim);
-      std::vector<float> scratch(kernels::decode_scratch(kHeads / kKvHeads, kHeadDim), NAN);
-      kernels_->run(kernels::DecodeAttention<float>{
-          c.q.data() + (n - 1) * kHeads * kHeadDim, keys.data(), values.data(), y.data(),
-          scratch.data(), n, tokens, window, kHeads, kKvHeads, kHeadDim, c.scale});
       EXPECT_TRUE(std::equal(y.begin(), y.end(), c.out.end() - kHeads * kHeadDim));
     }
   }

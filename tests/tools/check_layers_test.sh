@@ -25,6 +25,8 @@ plant core/run/up.cpp '#include "core/console/terminal/table.h"'; wants core/run
 plant kernels/cpu/up.cpp '#include "core/base/error.h"'; wants kernels/cpu/up.cpp:1; clean kernels/cpu/up.cpp
 plant tests/heavy.cpp '#include <torch/torch.h>'; wants tests/heavy.cpp:1; clean tests/heavy.cpp
 plant core/text/chat/torch.cpp '#include <ATen/core/Tensor.h>'; wants core/text/chat/torch.cpp:1; clean core/text/chat/torch.cpp
+plant tools/torch.cpp '#include <c10/core/Device.h>'; wants tools/torch.cpp:1; clean tools/torch.cpp
+plant core/data/rows/files/deep.cpp ''; wants core/data/rows/files/deep.cpp; clean core/data/rows/files/deep.cpp
 plant core/run/lua.cpp '#include <lua.h>'; wants core/run/lua.cpp:1; clean core/run/lua.cpp
 plant core/run/print.cpp 'int f() {' '  std::cerr << 1;'; wants core/run/print.cpp:2; clean core/run/print.cpp
 plant core/run/quit.cpp '  exit(1);'; wants core/run/quit.cpp:1; clean core/run/quit.cpp

@@ -8,7 +8,7 @@
 #include "core/base/child_process.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::render_test {

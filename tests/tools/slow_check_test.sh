@@ -112,6 +112,16 @@ assert all(f["verdict"] in ("ok", "note") for f in found)
 PYTHON
 wants 0 'loop 2' "$xrun" check recipes/sft_dpo.lua --set model=tiny
 wants 0 'would train' "$xrun" check recipes/kto.lua --set model=tiny
+grep -qE 'ok +steps .*; [0-9]+ good, [0-9]+ bad; [0-9.]+ epochs?$' out.txt ||
+  { cat out.txt; fail "no labels or epochs"; }
+grep -qE 'decreases when good answers become more likely' out.txt ||
+  { cat out.txt; fail "no slope by label"; }
+wants 0 'each step holds every row' check "$dpo" --set batch.pairs=100
+wants 0 'note: keep: ' check "$dpo" --set 'data.1.keep={"nothing"}'
+"$xrun" init-model gpt2 --preset gpt2-tiny --tokenizer "$root/tests/data/tiny_tokenizer" >/dev/null
+wants 2 'max_length is 9,000, but gpt2 has 2,048 learned positions' \
+  check "$dpo" --set model=gpt2 --set max_length=9000
+wants 0 'max_length is 9,000, beyond the 2,048 positions' check "$dpo" --set max_length=9000
 wants 0 'gradient 2' "$xrun" check recipes/joint.lua --set model=tiny
 wants 0 'would train' "$xrun" check recipes/reward.lua --set model=tiny
 wants 0 'would train' "$xrun" check recipes/pretrain.lua --set model=tiny

@@ -29,6 +29,7 @@ wants 2 'xrun RECIPE.lua --resume' "$xrun" --resume
 # Numbers: the error gives the value and the expected range in readable digits.
 wants 2 '--steps: got 0, wanted a whole number from 1' dpo --steps 0
 wants 2 '--steps: got abc, wanted a whole number from 1' dpo --steps abc
+wants 2 '--threads: got 2, wanted at most 1' dpo --threads 1 --threads 2
 wants 2 '--threads: got 99999, wanted a whole number from 1 to' dpo --threads 99999
 wants 2 '--batch: got 0, wanted a whole number from 1' "$xrun" sample --model tiny --batch 0
 wants 2 '--max-new-tokens: got -1, wanted a whole number from 0' \
@@ -52,7 +53,11 @@ for command in tokenize render "init-model new"; do
   # shellcheck disable=SC2086
   wants 2 'nowhere' "$xrun" $command --tokenizer nowhere
 done
+wants 2 'did you mean smollm2-135m-instruct?' "$xrun" init-model new --tokenizer smollm2
 [ ! -e new ] || fail "refused options made a folder"
+# Commands to copy are spelled as the program was called.
+XRUN_CALLED_AS=./xrun wants 0 'try it:  cd start && ' "$xrun" init start --recipe kto
+grep -qF "cd start && $PWD/xrun kto.lua" out.txt || { cat out.txt; fail "not the wrapper's name"; }
 echo '{"ids":[1.5]}' >half
 wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny --json half
 
@@ -62,6 +67,13 @@ wants 2 '--set optim.lr=1e-5' dpo --learning-rate=1e-5
 wants 2 '--set batch.pairs=4' dpo --per_device_train_batch_size 4
 wants 2 '--step is not an option; did you mean --steps?' dpo --step 4
 wants 2 '--set answers=0' dpo --answers 0
+wants 2 'a setting has no blanks around its =: --set key=value' dpo --set beta = 0.2
+wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" train
+wants 2 'config keys are set with --set optim.lr=1e-5' "$xrun" --lr 1e-5 echo.lua
+mkdir recipes && cp echo.lua recipes/other.lua
+wants 2 'ehco.lua: cannot be opened: there is no such file; did you mean echo.lua?' "$xrun" ehco.lua
+wants 2 'did you mean recipes/other.lua?' "$xrun" other.lua
+wants 2 'did you mean recipes/other.lua?' "$xrun" recipes/otehr.lua
 
 # explain describes a key or a name and suggests the nearest one for a typo.
 wants 0 'here it is `optim.lr`' "$xrun" explain learning_rate
@@ -70,6 +82,9 @@ wants 0 'every step is logged' "$xrun" explain logging_steps
 wants 0 'The learning rate after warmup.' "$xrun" explain optim.lr
 wants 0 'xrun.policy(model: string, {lora?, recompute?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
 wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
+wants 0 'keys: pairs, sequences, prompts, tokens, max_tokens' "$xrun" explain batch
+wants 0 'recipes/dpo.lua: answers = 128' "$xrun" explain answers
+wants 0 'recipes/pair_losses.lua has it as `alpha`' "$xrun" explain rpo_alpha
 wants 2 'did you mean optim.lr?' "$xrun" explain lr
 wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob

@@ -1,18 +1,28 @@
 #!/usr/bin/env bash
 # kill -9 at 30 random times in a run with several checkpoints: after each resume the metrics
-# (except perf/*) and the final weights equal those of the undisturbed run.
+# (except perf/*) and the final weights equal those of the undisturbed run. Every second run folds its
+# shared prefixes, and its run.json says so as that of the undisturbed run does.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
-run() { dpo --set save.every=4 --set steps=44 "$@"; }
+run() { dpo --set save.every=4 --set steps=44 --set batch.fold_min=1 "$@"; }
+run --set batch.fold=true --run folded >folded.log
+grep -q '^ *folds .* tokens computed as ' folded.log ||
+  { cat folded.log; fail "the run does not say that it folds"; }
 began=$(date +%s%N)
-run --run whole >/dev/null
+run --set batch.fold=false --run whole >whole.log
 took_ms=$((($(date +%s%N) - began) / 1000000))
+! grep -q '^ *folds ' whole.log || fail "a run folds against its setting"
+fold_of() { # RUN: its decision
+  python3 -c 'import json, sys
+fold = json.load(open(sys.argv[1] + "/run.json"))["fold"]
+print({key: value for key, value in fold.items() if key != "deviation"})' "$1"
+}
 RANDOM=57
 # Starts a run, or resumes it without repeating a setting: its folder has them.
 go() { # RUN
   if [ -e "$1/run.json" ]; then
     "$xrun" "$root/recipes/dpo.lua" --run "$1" --resume
   else
-    run --run "$1"
+    run --set batch.fold=$fold --run "$1"
   fi
 }
 # Kills one start of a run at a random time; returns 1 if it had ended before.
@@ -27,13 +37,17 @@ kill_once() { # RUN LOG
 }
 hits=0
 for trial in $(seq 1 60); do
+  fold=$([ $((trial % 2)) = 0 ] && echo true || echo false)
+  oracle=$([ $fold = true ] && echo folded || echo whole)
   # Up to three kills a trial, so that a resume is killed too.
   for _ in 1 2 3; do
     [ $hits = 30 ] || ! kill_once "run$trial" "log$trial" || hits=$((hits + 1))
   done
   go "run$trial" >"log$trial" 2>&1 ||
     { cat "log$trial"; fail "trial $trial does not resume"; }
-  same_run whole "run$trial"
+  same_run $oracle "run$trial"
+  [ "$(fold_of "run$trial")" = "$(fold_of $oracle)" ] ||
+    fail "the decision of trial $trial is $(fold_of "run$trial"), wanted $(fold_of $oracle)"
   rm -rf "run$trial"
   [ $hits -lt 30 ] || break
 done

@@ -21,6 +21,21 @@ done
 # Two phases, killed in both; --json.
 wants 0 '"verdict":"ok"' verify "$root/recipes/sft_dpo.lua" --steps 10 --kill-at 4 --kill-at 9 --json
 
+# Pairs of a common prompt that do not fit one micro-batch: the step computes the prompt once.
+python3 - >group.jsonl <<'PYTHON'
+import json
+asked = "which of the many old houses near the river would you like to see today ? " * 8
+for i in range(8):
+    print(json.dumps({"prompt": asked, "chosen": f"the house {i} .", "rejected": f"none of {i} ."}))
+PYTHON
+group() {
+  "$xrun" "$1" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set batch.pairs=4 \
+    --set data.1.path=group.jsonl --set max_length=665 --set batch.max_tokens=665 --set epochs=4
+}
+wants 0 'folds 6.9x: 5,000 tokens computed as 723' group check
+grep -q '5,000 tokens in 4 micro-batches' out.txt || { cat out.txt; fail "the group fits"; }
+wants 0 'gives the same bits' group verify-resume
+
 # A counter in a local is not restored: the first step that differs is named, and the
 # resume as its cause. A clock makes undisturbed runs differ.
 sed 's|^for step, batch in.*|local seen = 0\n&\n  seen = seen + 1|; s|run:log(adamw:step(batch, dpo))|adamw:step(batch, dpo) run:log({ seen = seen })|' \
@@ -34,6 +49,7 @@ wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
 [ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
 
 # Bad input: a step beyond the run, a recipe that fails, one that trains nothing.
+wants 2 '--kill-at 9: the run takes 4 steps' "$xrun" verify-resume nowhere.lua --steps 4 --kill-at 9
 wants 2 '--kill-at 6: the run takes 6 steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 6
 wants 2 'there is no key `betta`' verify "$root/recipes/dpo.lua" --set betta=1
 echo 'print(1)' >none.lua

@@ -11,6 +11,7 @@ source "$root/tests/tools/checks.sh"
 tree=$work/tree
 mkdir -p "$tree"/{core,kernels,lua,tests,tools/setup}
 cp "$root/xrun" "$tree/"
+cp "$root/tools/setup/is_current.sh" "$tree/tools/setup/"
 echo 'project(xrun)' >"$tree/CMakeLists.txt"
 echo 'int x;' >"$tree/core/x.cpp"
 
@@ -103,6 +104,7 @@ cat >bin/ninja <<'END'
 #!/bin/sh
 for target; do :; done
 [ "$target" != all ] || [ -e "$2/built-run" ] || exit 1
+mkdir -p "$2/bin" && printf '#!/bin/sh\n' >"$2/bin/xrun" && chmod +x "$2/bin/xrun"
 echo "[0/2] Re-checking globbed directories..."
 for n in 1 2 3 4; do [ -n "$WARNING" ] || sleep 0.8; echo "[$n/4] Building CXX object $target.o"; done
 [ -z "$WARNING" ] || echo "core/x.cpp:1:5: warning: unused variable"
@@ -113,10 +115,12 @@ build=(XRUN_CACHE="$work/cache" PATH="$work/bin:$PATH")
 env "${build[@]}" bash "$tree/tools/setup/build.sh" test >first.out 2>first.err </dev/null &
 first=$!
 sleep 1
-# Another xrun waits, and shows how far the build is.
+# Another xrun waits for the program, not for the tests, and shows how far the build is.
 is "$(setup "${build[@]}")" 0
+[ -e "$tree/build/built-run" ] || fail "it does not wait for the program"
+[ ! -e "$tree/build/built-test" ] || fail "it waits for the tests, too"
 wait $first
-grep -q 'another xrun is building in .*; this one runs when the build is done' err || fail "$(cat err)"
+grep -q 'another xrun is building in .*; this one starts when the program is built' err || fail "$(cat err)"
 grep -qE 'waiting for the other build: (25|50|75) %' err || fail "$(cat err)"
 cp first.err err
 grep -q 'first use: compiles in .*, about [0-9]* minutes with [0-9]* jobs at a time, once' err || fail "$(cat err)"

@@ -179,7 +179,8 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
     const auto cache = RowCache::open(dir, RowKind::kPreference);
     open_ms.push_back(watch.lap_ms());
     TokenStream stream;
-    for (int i = 0; i < kBatch; ++i) {  // scattered over the whole cache, different ones in each run
+    for (int i = 0; i < kBatch;
+         ++i) {  // scattered over the whole cache, different ones in each run
       const int64_t row = (i * 7'919'317LL + run * 1'000'003LL) % rows;
       for (size_t s = 0; s < 2; ++s) {
         cache->read(row, s, stream);

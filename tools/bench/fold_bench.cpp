@@ -83,7 +83,8 @@ void bench(const Shape& shape, int runs) {
   const Pairs folds = interleave(
       runs, [&] { sink += fold_pack(batch).tokens.size(); },
       [&] { sink += std::vector<int32_t>(batch.tokens).size(); });
-  print_figure({"fold", rates(folds.a_ms), "M tokens/s", folds.ratio, "times a copy of the tokens"});
+  print_figure(
+      {"fold", rates(folds.a_ms), "M tokens/s", folds.ratio, "times a copy of the tokens"});
   const std::vector<UnitTokens> units = units_of(batch);
   PackLimits limits(65536);
   limits.fold = true;

@@ -4,11 +4,13 @@
     python3 tools/bench/fold_step.py XRUN TOKENIZER [SHAPE...] [--preset tiny|mid] [--steps N] [--rounds N]
                                      [--threads N] [--json]
 
-SHAPE is PROMPTxRESPONSExGROUP in tokens and sequences per prompt; the default shapes are below. Pairs
-(group 2) train by recipes/dpo.lua, larger groups by recipes/sft.lua over answers to a common prompt. Each
-run is a separate process; runs with batch.fold = false and true alternate, and each round reverses the
-order. A time is the median of perf/step_s without the first 2 steps, a ratio that of one round; the line
-has the median of the ratios (lowest to highest) and the ratio of tokens. Losses must agree within 1e-3.
+SHAPE is PROMPTxRESPONSExGROUP in tokens and sequences per prompt, or "agent": calls of an agent, each of
+which repeats the history of 256 + 128 k tokens and answers 32; the default shapes are below. Pairs (group
+2) train by recipes/dpo.lua, the others by recipes/sft.lua over rows of prompt and completion. Each run is a separate process; runs with batch.fold = false and true alternate, and each round reverses the
+order. The log-probs of the reference are computed before the first of them. A time is the median of perf/step_s without the first 2 steps, a ratio that of one round; the line
+has the median of the ratios (lowest to highest), the ratio of tokens, and that of the model's FLOPs in a
+step, which no implementation can pass: the head and the answers are never shared. Memory is the peak that
+tensors held, folded over unfolded. Losses must agree within 1e-3.
 """
 import argparse
 import json
@@ -21,13 +23,24 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PRESETS = {"tiny": ["--layers", "4", "--hidden", "256", "--heads", "4"],
-           "mid": ["--layers", "12", "--hidden", "512", "--heads", "8"]}
-SHAPES = ["100x250x2", "400x200x2", "600x100x2", "256x64x8", "1024x64x8"]
+           "mid": ["--layers", "8", "--hidden", "512", "--heads", "8"]}
+SHAPES = ["70x500x2", "100x250x2", "400x200x2", "600x100x2", "256x64x8", "1024x64x8", "agent"]
+AGENT_CALLS = 6
 WORDS = "river stone blue walk slow hill near house many people once live sing star night old".split()
 
 
 def text(rng, tokens):
     return " ".join(rng.choice(WORDS) for _ in range(tokens))
+
+
+def write_calls(path, count):
+    rng = random.Random(7)
+    with open(path, "w") as out:
+        for _ in range(count):
+            history = text(rng, 256)
+            for _ in range(AGENT_CALLS):
+                out.write(json.dumps({"prompt": history, "completion": text(rng, 32)}) + "\n")
+                history += " " + text(rng, 128)
 
 
 def write_rows(path, prompt, response, group, count):
@@ -48,8 +61,11 @@ def run(options, folder, rows, group, steps, fold, name):
     unit = "pairs=4" if group == 2 else f"sequences={2 * group}"
     settings = ["data.1.path=" + str(rows), "model=" + str(folder / "model"), f"steps={steps}",
                 "batch." + unit, f"batch.fold={fold}", "batch.max_tokens=32768", "max_length=8192",
-                "shuffle=false", "valid.fraction=0"]
-    settings += ["answers=0"] if recipe == "dpo" else ["data.2.weight=0"]
+                "shuffle=false", "valid.fraction=0", "template=llama-2"]
+    if recipe == "dpo":
+        settings.append("answers=0")
+    else:
+        settings[0] = 'data={{path="' + str(rows) + '"}}'
     command = [options.xrun, str(ROOT / "recipes" / (recipe + ".lua")), "--run", str(folder / name),
                "--threads", str(options.threads)]
     for setting in settings:
@@ -60,29 +76,40 @@ def run(options, folder, rows, group, steps, fold, name):
     lines = [json.loads(line) for line in open(folder / name / "metrics.jsonl")]
     lines = [line for line in lines if "perf/step_s" in line]
     record = json.load(open(folder / name / "run.json"))
-    return ([line["perf/step_s"] for line in lines[2:]], [line["train/loss"] for line in lines],
-            record["fold"].get("ratio", 1.0))
+    return {"seconds": statistics.median(line["perf/step_s"] for line in lines[2:]),
+            "flops": sum(line["perf/flops_per_s"] * line["perf/step_s"] for line in lines),
+            "losses": [line["train/loss"] for line in lines],
+            "tokens": record["fold"].get("ratio", 1.0),
+            "memory": record["memory"]["measured"]["total"]}
 
 
 def measure(options, shape):
-    prompt, response, group = map(int, shape.split("x"))
+    agent = shape == "agent"
+    prompt, response, group = (0, 0, AGENT_CALLS) if agent else map(int, shape.split("x"))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         subprocess.run([options.xrun, "init-model", str(folder / "model"), "--tokenizer",
                         options.tokenizer] + PRESETS[options.preset], check=True, capture_output=True)
         rows = folder / "rows.jsonl"
-        write_rows(rows, prompt, response, group, (4 if group == 2 else 2) * options.steps)
-        ratios, tokens = [], 1.0
+        if agent:
+            write_calls(rows, 2 * options.steps)
+        else:
+            write_rows(rows, prompt, response, group, (4 if group == 2 else 2) * options.steps)
+        ratios = []
+        # Not counted: computes the log-probs of the reference, which later runs read.
+        run(options, folder, rows, group, options.steps, "true", "first")
         for k in range(options.rounds):
             order = ["false", "true"] if k % 2 == 0 else ["true", "false"]
             done = {fold: run(options, folder, rows, group, options.steps, fold, f"{fold}{k}")
                     for fold in order}
-            worst = max(abs(a - b) for a, b in zip(done["false"][1], done["true"][1]))
+            plain, folded = done["false"], done["true"]
+            worst = max(abs(a - b) for a, b in zip(plain["losses"], folded["losses"]))
             if worst > 1e-3:
                 sys.exit(f"{shape}: the losses differ by {worst}")
-            tokens = done["true"][2]
-            ratios.append(statistics.median(done["false"][0]) / statistics.median(done["true"][0]))
-    return {"benchmark": "fold", "shape": shape, "preset": options.preset, "tokens": round(tokens, 2),
+            ratios.append(plain["seconds"] / folded["seconds"])
+    return {"benchmark": "fold", "shape": shape, "preset": options.preset,
+            "tokens": round(folded["tokens"], 2), "flops": round(plain["flops"] / folded["flops"], 2),
+            "memory": round(folded["memory"] / plain["memory"], 2),
             "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
@@ -101,8 +128,8 @@ def main():
     for shape in options.shapes:
         row = measure(options, shape)
         print(json.dumps(row) if options.json else
-              f"{shape:12} {row['preset']}: tokens {row['tokens']:.2f}x, step {row['ratio']:.2f}x "
-              f"({row['low']:.2f} to {row['high']:.2f})", flush=True)
+              f"{shape:12} {row['preset']}: tokens {row['tokens']:.2f}x, FLOPs {row['flops']:.2f}x, step {row['ratio']:.2f}x "
+              f"({row['low']:.2f} to {row['high']:.2f}), memory {row['memory']:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -90,8 +90,8 @@ void bench(const std::string& folder, const std::string& path) {
   print_figure({"loading the tokenizer, best of 20", {load_s * 1e3}, "ms"});
 }
 
-// {"texts"} sets the documents; {"ids": true} answers with their ids; {"ids": false} encodes them and
-// answers with the seconds.
+// {"texts"} sets the documents; {"ids": true} answers with their ids; {"ids": false} encodes them
+// and answers with the seconds.
 void serve(const std::string& folder) {
   const auto tokenizer = Tokenizer::load(folder);
   std::vector<std::string> texts;
@@ -126,7 +126,8 @@ void serve(const std::string& folder) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    fmt::print(stderr, "usage: tokenizer_bench TOKENIZER_DIR TEXT_FILE, or --serve TOKENIZER_DIR\n");
+    fmt::print(stderr,
+               "usage: tokenizer_bench TOKENIZER_DIR TEXT_FILE, or --serve TOKENIZER_DIR\n");
     return 2;
   }
   try {

@@ -58,6 +58,10 @@ std::string key_of_option(std::string name) {
 // "--lr is not an option; ..." for the first unknown option of a command that takes --set, or "".
 std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> rest = app.remaining();
+  if (app.get_option_no_throw("--set") != nullptr &&
+      std::find(rest.begin(), rest.end(), "=") != rest.end()) {
+    return "a setting has no blanks around its =: --set key=value";
+  }
   const auto found = std::find_if(rest.begin(), rest.end(), [](const std::string& argument) {
     return argument.starts_with("--") && argument.size() > 2;
   });
@@ -88,6 +92,21 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
                      shell_word(value));
 }
 
+// "--threads: At Most 1 required but received 2", as CLI11 says it, in plain words.
+std::string plain_parse_error(const std::string& text) {
+  for (const auto& [of_parser, plain] :
+       {std::pair("At Most ", "at most "), std::pair("At least ", "at least ")}) {
+    const size_t begin = text.find(of_parser);
+    const size_t middle = text.find(" required but received ");
+    if (begin == std::string::npos || middle == std::string::npos || middle < begin) continue;
+    const size_t number = begin + std::string_view(of_parser).size();
+    return fmt::format("{}got {}, wanted {}{}", text.substr(0, begin),
+                       text.substr(middle + std::string_view(" required but received ").size()),
+                       plain, text.substr(number, middle - number));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
@@ -97,6 +116,10 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
     const std::string text = unknown_option_text(app, argc, argv);
     if (text.empty()) return app.exit(error) == 0 ? 0 : 2;
     fmt::print(stderr, "xrun: {}\nRun with --help for more information.\n", text);
+    return 2;
+  } catch (const CLI::ArgumentMismatch& error) {
+    fmt::print(stderr, "{}\nRun with --help for more information.\n",
+               plain_parse_error(error.what()));
     return 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

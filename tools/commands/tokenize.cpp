@@ -111,7 +111,8 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
-  uint64_t replaced = 0, touched = 0;  // bytes that were not UTF-8, and the lines that had some
+  uint64_t replaced = 0,
+           rows_repaired = 0;  // bytes that were not UTF-8, and the lines that had some
   for (std::string line; rows.next(line);) {
     tokenizer->finish_loading();
     const bool is_json = arguments.json || arguments.decode;
@@ -121,7 +122,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
       const Answer row = answer(*tokenizer, arguments, line, rows);
       out.write(row.line);
       replaced += row.replaced;
-      touched += row.replaced > 0;
+      rows_repaired += row.replaced > 0;
     } catch (const Error& error) {
       if (!is_json) throw;
       Json row = Json::object();
@@ -135,7 +136,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
     fmt::print(stderr,
                "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each broken piece "
                "was read as U+FFFD\n",
-               shown_text(rows.name()), replaced, touched);
+               shown_text(rows.name()), replaced, rows_repaired);
   }
   return status;
 }

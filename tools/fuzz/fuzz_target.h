@@ -15,14 +15,16 @@ struct FuzzTarget {
 };
 
 // A file a target, tools/fuzz/NAME.cpp. Corpora stand in tests/data/fuzz/NAME.
-void fuzz_cache_open(std::string_view input);       // edits of a cache's files
-void fuzz_data_rows(std::string_view input);        // a letter that names a format, and a file
-void fuzz_jinja(std::string_view input);            // a template's source, 0, messages as JSON
-void fuzz_prefix_tree(std::string_view input);      // a letter that names a function, and lists
-void fuzz_tokenizer_bytes(std::string_view input);  // a letter that names a tokenizer, and text
-void fuzz_tokenizer_json(std::string_view input);   // a tokenizer.json
+void fuzz_attention_layout(std::string_view input);  // a shape, and nodes of a tree
+void fuzz_cache_open(std::string_view input);        // edits of a cache's files
+void fuzz_data_rows(std::string_view input);         // a letter that names a format, and a file
+void fuzz_jinja(std::string_view input);             // a template's source, 0, messages as JSON
+void fuzz_prefix_tree(std::string_view input);       // a letter that names a function, and lists
+void fuzz_tokenizer_bytes(std::string_view input);   // a letter that names a tokenizer, and text
+void fuzz_tokenizer_json(std::string_view input);    // a tokenizer.json
 
 inline constexpr FuzzTarget kFuzzTargets[] = {
+    {"attention_layout", fuzz_attention_layout},
     {"cache_open", fuzz_cache_open},
     {"data_rows", fuzz_data_rows},
     {"jinja", fuzz_jinja},

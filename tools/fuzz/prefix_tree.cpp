@@ -1,6 +1,6 @@
 // Lists of small numbers as a rollout group, as a tree of nodes and paths, or as the segments of a
-// pack: an Error, or a tree that holds every token where it must. The first byte chooses; a byte 255
-// ends a list.
+// pack: an Error, or a tree that holds every token where it must. The first byte chooses; a byte
+// 255 ends a list.
 
 #include <algorithm>
 #include <set>
@@ -88,7 +88,7 @@ void check_plan(const std::vector<std::vector<int32_t>>& segments, int64_t min_r
   for (const std::vector<int32_t>& ids : segments) units.push_back({ids});
   PackLimits limits(40);
   limits.fold = true;
-  limits.fold_min = min_run;
+  limits.min_run = min_run;
   std::vector<int> seen(units.size(), 0);
   for (const std::vector<int64_t>& pack : plan_folded_packs(units, limits)) {
     std::vector<UnitTokens> chosen;

@@ -1,4 +1,5 @@
-// Loads any bytes as tokenizer.json: an Error, or a working tokenizer whose parts agree with the whole.
+// Loads any bytes as tokenizer.json: an Error, or a working tokenizer whose parts agree with the
+// whole.
 
 #include "core/base/error.h"
 #include "core/text/tokenizer/tokenizer.h"

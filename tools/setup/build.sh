@@ -5,6 +5,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build="$root/build"
+source "$root/tools/setup/is_current.sh"
 cache="${XRUN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/xrun}"
 torch_home="$cache/torch-2.11.0"
 goal="${1:-run}"
@@ -191,11 +192,17 @@ build_cuda() {
 }
 
 # Waits for the lock of another build and shows how far it is: its log has ninja's "[done/total] ..." lines. On a
-# terminal one line, elsewhere a line every tenth.
+# terminal one line, elsewhere a line every tenth. Exits with 0 once the program is built, if the other build goes on
+# with tests that nobody asked of this one.
 wait_for_build() {
   local last percent shown=0
-  say "another xrun is building in $build; this one runs when the build is done"
+  say "another xrun is building in $build; this one starts when $([ "$goal" = test ] && echo the build is done ||
+    echo the program is built)"
   until flock -w 1 9; do
+    if [ "$goal" = run ] && is_current run; then
+      [ ! -t 2 ] || printf '\r\033[K' >&2
+      exit 0
+    fi
     last=$(grep -oE '^\[[0-9]+/[0-9]+\]' "$build/build.log" 2>/dev/null | tail -n 1) || last=""
     if [[ $last =~ ([0-9]+)/([0-9]+) ]] && [ "${BASH_REMATCH[2]}" -gt 0 ]; then
       percent=$((100 * BASH_REMATCH[1] / BASH_REMATCH[2]))

@@ -163,7 +163,7 @@ ComparedRow compared_row(const InspectedSegment& segment, const std::vector<int3
   ComparedRow row;
   row.tokens = ids;
   for (const InspectedToken& token : segment.tokens) row.trained.push_back(token.target ? 1 : 0);
-  if (fold.length_class) row.length_class = fold.length_class(std::ssize(ids));
+  if (fold.frequency_class) row.frequency_class = fold.frequency_class(std::ssize(ids));
   row.trace = trace;
   return row;
 }
@@ -200,10 +200,10 @@ void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedSt
 }
 
 std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
-                          const std::vector<int64_t>& segment_key) {
+                          const std::vector<int64_t>& frequency_classes) {
   FoldSettings always = fold;
   always.mode = FoldMode::kAlways;
-  const std::optional<FoldedPack> tree = fold_where_it_pays(pack, always, segment_key);
+  const std::optional<FoldedPack> tree = fold_where_it_pays(pack, always, frequency_classes);
   if (!tree) return "";
   const std::string saving =
       fmt::format("folding would compute {} of {} tokens", count_text(tree->token_count()),

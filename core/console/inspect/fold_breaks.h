@@ -47,7 +47,7 @@ void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedSt
 // Returns why a pack whose segments share prefixes is not folded; "" if they share none, or if
 // nothing gives a reason.
 std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
-                          const std::vector<int64_t>& segment_key);
+                          const std::vector<int64_t>& frequency_classes);
 
 // Breaks of the same cause, in the same message and template line.
 struct BreakGroup {

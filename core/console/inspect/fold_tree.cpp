@@ -24,7 +24,7 @@ class TreeWriter {
   std::vector<std::string> write() {
     std::vector<size_t> shared;
     for (const size_t root : roots_) {
-      if (fold_.nodes[root].samples > 1) shared.push_back(root);
+      if (fold_.nodes[root].segments > 1) shared.push_back(root);
     }
     const size_t alone = roots_.size() - shared.size();
     for (size_t i = 0; i < shared.size(); ++i) {
@@ -42,9 +42,9 @@ class TreeWriter {
   void add(size_t n, const std::string& indent, bool last) {
     const InspectedFold::Node& node = fold_.nodes[n];
     std::string line = indent + (last ? "└─ " : "├─ ") + counted(node.tokens, "token");
-    if (node.samples > 1) line += fmt::format(" x{}", node.samples);
+    if (node.segments > 1) line += fmt::format(" x{}", node.segments);
     std::string ends;
-    for (const std::string& end : node.ends) ends += (ends.empty() ? "" : ", ") + end;
+    for (const std::string& end : node.ends) add_item(ends, end);
     line += ends.empty() ? ": " + node.text : fmt::format(" ({}): {}", ends, node.text);
     lines_.push_back(cut_to_width(line, width_));
     const std::vector<size_t>& below = children_[n];

@@ -94,24 +94,13 @@ void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool tra
 
 constexpr const char* kContinued = "┈";  // stands for bytes of a character that ends later
 
-// Returns the bytes at the end of a text that begin a character without ending it.
-size_t open_character(std::string_view text) {
-  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
-    const auto byte = static_cast<uint8_t>(text[text.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;
-    const size_t size = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
-    return size > back ? back : 0;
-  }
-  return 0;
-}
-
 // Shows a character whose bytes several tokens hold at the last of them, so that text of any
 // script can be read; `bytes` keeps each token's own.
 void join_characters(std::vector<InspectedToken>& tokens) {
   std::string carried;  // moved here from the tokens before
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string text = std::exchange(carried, "") + tokens[i].bytes;
-    const size_t open = open_character(text);
+    const size_t open = open_utf8_bytes(text);
     std::string character = text.substr(text.size() - open);
     size_t j = i + 1;  // the token that ends it
     for (; open > 0 && j < tokens.size() && character.size() < 4; ++j) {
@@ -122,9 +111,11 @@ void join_characters(std::vector<InspectedToken>& tokens) {
       character += next.substr(0, taken);
       if (taken < next.size() || read_utf8(character, 0).valid) break;
     }
+    // Later tokens complete the character that this one leaves open: it moves to the next token.
     const bool ends = open > 0 && j < tokens.size() && read_utf8(character, 0).valid;
     if (ends) carried = text.substr(text.size() - open);
-    if (!ends && text.size() == tokens[i].bytes.size()) continue;  // shown as it is
+    // Nothing moved in or out: `shown` already has the token's bytes, complete or invalid.
+    if (!ends && text.size() == tokens[i].bytes.size()) continue;
     const std::string whole = text.substr(0, text.size() - (ends ? open : 0));
     tokens[i].shown = shown_text(whole, Blanks::kMarked) + (ends ? kContinued : "");
   }
@@ -159,6 +150,9 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
   segment.pair = pack.pair_id[s] < 0 ? -1 : pack.pair_id[s] + source.first_pair;
   segment.side = pack.side[s];
   segment.weight = pack.weight[s];
+  if (source.set.kind() == RowKind::kFeedback) {
+    segment.label = source.set.label(segment.row) != 0;
+  }
   const std::string location = source.set.location(segment.row);
   const size_t colon = location.rfind(':');
   segment.file = location.substr(0, colon);
@@ -175,8 +169,9 @@ std::string end_name(const InspectedSource& source, const PackedBatch& pack, siz
 
 std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const PackedBatch& pack,
                                             const std::vector<InspectedSegment*>& shown,
-                                            const std::vector<int64_t>& key, TokenPieces& pieces) {
-  std::optional<FoldedPack> tree = fold_where_it_pays(pack, source.fold, key);
+                                            const std::vector<int64_t>& classes,
+                                            TokenPieces& pieces) {
+  std::optional<FoldedPack> tree = fold_where_it_pays(pack, source.fold, classes);
   if (!tree) return std::nullopt;
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {
@@ -189,7 +184,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
     const auto begin = static_cast<size_t>(tree->node_begin[n]);
     const auto end = static_cast<size_t>(tree->node_begin[n + 1]);
     node.tokens = static_cast<int64_t>(end - begin);
-    node.samples = tree->samples[n];
+    node.segments = tree->segments[n];
     for (size_t t = begin; t < std::min(end, begin + kNodeText); ++t) {
       node.text += pieces.token(tree->tokens[t]).bytes;
     }
@@ -301,9 +296,10 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
       fill_tokens(*shown_segments[s], packed, s, pieces);
     }
     pack.left_out = static_cast<int64_t>(count - pack.segments.size());
-    const auto key = source.segment_key ? source.segment_key(packed) : std::vector<int64_t>();
-    pack.fold = inspected_fold(source, packed, shown_segments, key, pieces);
-    if (!pack.fold && !windows) pack.unfolded = unfolded_text(packed, source.fold, key);
+    const auto classes =
+        source.frequency_classes ? source.frequency_classes(packed) : std::vector<int64_t>();
+    pack.fold = inspected_fold(source, packed, shown_segments, classes, pieces);
+    if (!pack.fold && !windows) pack.unfolded = unfolded_text(packed, source.fold, classes);
     step.computed += pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     fill_weights(packed, shown_segments);
     if (!pack.segments.empty()) step.packs.push_back(std::move(pack));

@@ -43,11 +43,12 @@ struct InspectedTurn {
 
 struct InspectedSegment {
   std::string file;
-  int64_t line = 0;   // from 1
-  int64_t row = -1;   // of the data set
-  int64_t pair = -1;  // unique in the step; -1: no pair
-  int8_t side = 0;    // +1 chosen, -1 rejected
-  float weight = 1;   // of the row
+  int64_t line = 0;           // from 1
+  int64_t row = -1;           // of the data set
+  int64_t pair = -1;          // unique in the step; -1: no pair
+  int8_t side = 0;            // +1 chosen, -1 rejected
+  float weight = 1;           // of the row
+  std::optional<bool> label;  // of feedback: is the answer desirable?
   std::vector<InspectedToken> tokens;
   std::vector<InspectedTurn> turns;  // empty: roles are unknown; else the first begins at 0
   int64_t cut_tokens = 0;            // removed from its end by over_length = "cut"
@@ -63,7 +64,7 @@ struct InspectedFold {
   FoldedPack tree;
   std::vector<int32_t> flat_of;  // the slot of each shown token, segments end to end
   struct Node {
-    int64_t tokens = 0, samples = 0;
+    int64_t tokens = 0, segments = 0;
     std::string text;               // its beginning
     std::vector<std::string> ends;  // the segments that end in it: "chosen pairs.jsonl:17"
   };
@@ -75,8 +76,8 @@ struct InspectedPack {
   int64_t tokens = 0, targets = 0;  // of the pack, shown or not
   int64_t left_out = 0;             // segments that are not shown
   std::vector<InspectedSegment> segments;
-  std::optional<InspectedFold> fold;  // nullopt: every token is computed
-  std::string unfolded;               // why it is not folded although segments share prefixes
+  std::optional<InspectedFold> fold;   // nullopt: every token is computed
+  std::string unfolded;                // why it is not folded although segments share prefixes
   std::vector<InspectedBreak> breaks;  // of its rows with rows of the step
 };
 
@@ -92,7 +93,7 @@ struct InspectedStep {
   int64_t step = 0, steps = 0;  // steps 0: without end
   int64_t units = 0, units_left_out = 0;
   std::string unit_name;                            // "pair"
-  int64_t max_tokens = 0;                           // that a pack may have
+  int64_t max_tokens = 0;                           // limit of a pack
   int64_t pack_count = 0, tokens = 0, targets = 0;  // of the whole step, shown or not
   int64_t computed = 0;                             // tokens after folding
   std::vector<InspectedPack> packs;                 // those with something to show
@@ -107,8 +108,8 @@ struct InspectedSource {
   int64_t step = 0, steps = 0, max_tokens = 0;
   int64_t first_pair = 0;  // pairs of earlier sets of the step
   FoldSettings fold = {};
-  // Segments of a pack that may share tokens, as FoldOptions::segment_key; empty: all.
-  std::function<std::vector<int64_t>(const PackedBatch&)> segment_key = {};
+  // Segments of a pack that may share tokens, as FoldOptions::frequency_classes; empty: all.
+  std::function<std::vector<int64_t>(const PackedBatch&)> frequency_classes = {};
 };
 
 // Returns the values of the packs that `set` made of `units`. `rows` limits the units shown to the
@@ -144,12 +145,13 @@ std::string step_text(const InspectedStep& step, const PackTextStyle& style);
 // weights are at the predicted token, as in Hugging Face's datasets, -100 and 0 elsewhere. One
 // entry of rows per segment: {"file","line","side","pair"}, side "chosen", "rejected" or null, pair
 // or null; then "weight", "cut_tokens", "turns" [{"role","message", "begin"}] begin a token of the
-// segment. "left_out" counts the segments not shown; "logprobs": {"policy","reference"} has null
-// for unscored tokens. A folded pack has "fold": {"tokens","position_ids","prev","end","flat_of"},
-// the computed tokens and, for every shown token, its index among them; one that shares prefixes
-// and is not folded has "unfolded", the reason. "breaks" lists pairs of rows that look alike and do
-// not share: {"cause","position","rows","text"}, cause "template", "merged", "text", "frequencies"
-// or "short" (BreakCause), position the tokens that both share, text the break in words, rows one
+// segment, and for feedback "label", true or false. "left_out" counts the segments not shown;
+// "logprobs": {"policy","reference"} has null for unscored tokens. A folded pack has "fold":
+// {"tokens","position_ids","prev","end","flat_of"}, the computed tokens and, for every shown token,
+// its index among them; one that shares prefixes and is not folded has "unfolded", the reason.
+// "breaks" lists pairs of rows that look alike and do not share:
+// {"cause","position","rows","text"}, cause "template", "merged", "text", "frequencies" or "short"
+// (BreakCause), position the tokens that both share, text the break in words, rows one
 // {"file","line","side","token","token_text","origin","role","template_line"} each: the first token
 // that is not shared, the message and the line of the chat template that wrote it, null if unknown.
 Json pack_json(const InspectedStep& step, const InspectedPack& pack);
@@ -158,6 +160,6 @@ Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 // special ones underlined, the template's own text in italics; the sides of a pair are beside each
 // other below their shared prefix. Hovering shows a token's id, position, weight, origin and
 // log-probs.
-std::string pack_page(const std::vector<InspectedStep>& sets);
+std::string pack_page(const std::vector<InspectedStep>& steps);
 
 }  // namespace xrun

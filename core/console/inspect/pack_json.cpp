@@ -19,7 +19,7 @@ Json turns_json(const InspectedSegment& segment) {
 }
 
 Json row_json(const InspectedSegment& segment) {
-  return Json(Json::Object{
+  Json row(Json::Object{
       {"file", segment.file},
       {"line", segment.line},
       {"side", segment.side == 0 ? Json() : Json(side_name(segment.side))},
@@ -28,6 +28,8 @@ Json row_json(const InspectedSegment& segment) {
       {"cut_tokens", segment.cut_tokens},
       {"turns", turns_json(segment)},
   });
+  if (segment.label) row.set("label", *segment.label);
+  return row;
 }
 
 // Returns one value per token, all segments in one list.

@@ -16,7 +16,8 @@ namespace xrun {
 namespace {
 
 inline constexpr const char* kPackPageStyle = R"css(
-.node { overflow: hidden; white-space: nowrap; font-size: 0.8em; background: #8882; margin-top: 2px; }
+.node { overflow: hidden; white-space: nowrap; font-size: 0.8em; background: #8882;
+  margin-top: 2px; }
 .node.shared { background: #4a90d966; }
 .bar { position: sticky; top: 0; background: var(--paper); padding: .5rem 0; z-index: 2; }
 .bar input { font: inherit; padding: .25rem .5rem; width: 18rem; max-width: 60%;
@@ -62,11 +63,12 @@ function show(token) {
   if (values[4] && values[5])
     text += "\n" + "difference".padEnd(11) + (values[4] - values[5]).toFixed(4);
   box.textContent = text;
-  const place = token.getBoundingClientRect();
-  const left = Math.min(place.left, innerWidth - box.offsetWidth - 12);
+  const box_of_token = token.getBoundingClientRect();
+  const left = Math.min(box_of_token.left, innerWidth - box.offsetWidth - 12);
   box.style.left = Math.max(4, left + scrollX) + "px";
-  const below = place.bottom + box.offsetHeight + 8 < innerHeight;
-  box.style.top = scrollY + (below ? place.bottom + 4 : place.top - box.offsetHeight - 4) + "px";
+  const below = box_of_token.bottom + box.offsetHeight + 8 < innerHeight;
+  const above = box_of_token.top - box.offsetHeight - 4;
+  box.style.top = scrollY + (below ? box_of_token.bottom + 4 : above) + "px";
 }
 document.addEventListener("mouseover", event => show(event.target.closest(".t")));
 document.addEventListener("keydown", event => { if (event.key === "Escape") show(null); });
@@ -83,19 +85,24 @@ function search() {
   if (wanted) for (const run of document.querySelectorAll(".run")) {
     const tokens = run.querySelectorAll(".t"), ends = [];
     let text = "";
-    for (const token of tokens) { text += blanks(token.textContent).toLowerCase(); ends.push(text.length); }
+    for (const token of tokens) {
+      text += blanks(token.textContent).toLowerCase();
+      ends.push(text.length);
+    }
     let token = 0;
-    for (let from = text.indexOf(wanted); from >= 0; from = text.indexOf(wanted, from + wanted.length)) {
+    const match = from => text.indexOf(wanted, from);
+    for (let from = match(0); from >= 0; from = match(from + wanted.length)) {
+      const end = from + wanted.length;
       ++count;
       while (ends[token] <= from) ++token;
-      for (let k = token; k < tokens.length && (k === 0 ? 0 : ends[k - 1]) < from + wanted.length; ++k) {
+      for (let k = token; k < tokens.length && (k === 0 ? 0 : ends[k - 1]) < end; ++k) {
         if (hits[hits.length - 1] === tokens[k]) continue;
         tokens[k].classList.add("hit");
         hits.push(tokens[k]);
       }
     }
   }
-  found.textContent = wanted ? count + (count === 1 ? " place" : " places") : "";
+  found.textContent = wanted ? count + (count === 1 ? " match" : " matches") : "";
 }
 function next() {
   if (hits.length === 0) return;
@@ -131,10 +138,10 @@ bool ends_line(const InspectedToken& token) { return token.bytes.find('\n') != s
 
 class PageWriter {
  public:
-  std::string write(const std::vector<InspectedStep>& sets) {
-    top(sets);
-    for (const InspectedStep& step : sets) {
-      set_head(step);
+  std::string write(const std::vector<InspectedStep>& steps) {
+    top(steps);
+    for (const InspectedStep& step : steps) {
+      step_head(step);
       for (const InspectedPack& pack : step.packs) this->pack(step, pack);
     }
     add("<div id=\"box\" class=\"mono\" role=\"tooltip\" hidden></div>\n");
@@ -147,9 +154,9 @@ class PageWriter {
     fmt::format_to(std::back_inserter(out_), text, std::forward<Values>(values)...);
   }
 
-  void top(const std::vector<InspectedStep>& sets) {
-    add("<h1>{}, step {}</h1>\n", escaped(sets.empty() ? "" : sets[0].recipe),
-        sets.empty() ? 0 : sets[0].step);
+  void top(const std::vector<InspectedStep>& steps) {
+    add("<h1>{}, step {}</h1>\n", escaped(steps.empty() ? "" : steps[0].recipe),
+        steps.empty() ? 0 : steps[0].step);
     add("<div class=\"bar\"><input id=\"find\" type=\"search\" placeholder=\"search tokens\" "
         "aria-label=\"search tokens\"> <span id=\"found\" class=\"dim\"></span> "
         "<button id=\"open\">open all</button> <button id=\"close\">close all</button></div>\n");
@@ -157,7 +164,7 @@ class PageWriter {
     for (int i = 0; i < kWeightSteps; ++i) {
       const WeightStep step = static_cast<WeightStep>(i);
       const bool seen = any_token(
-          sets, [&](const InspectedToken& token) { return weight_step(token.weight) == step; });
+          steps, [&](const InspectedToken& token) { return weight_step(token.weight) == step; });
       if (!seen) continue;
       add("<span class=\"w{}\">{}{}</span> ", i, i == 0 ? "" : "weight ", weight_color(step).name);
     }
@@ -165,8 +172,8 @@ class PageWriter {
   }
 
   template <typename Which>
-  static bool any_token(const std::vector<InspectedStep>& sets, const Which& which) {
-    for (const InspectedStep& step : sets) {
+  static bool any_token(const std::vector<InspectedStep>& steps, const Which& which) {
+    for (const InspectedStep& step : steps) {
       for (const InspectedPack& pack : step.packs) {
         for (const InspectedSegment& segment : pack.segments) {
           if (std::any_of(segment.tokens.begin(), segment.tokens.end(), which)) return true;
@@ -176,7 +183,7 @@ class PageWriter {
     return false;
   }
 
-  void set_head(const InspectedStep& step) {
+  void step_head(const InspectedStep& step) {
     add("<h2>{}</h2>\n<p>step {}{}, {} in {}; {} of {} tokens trained</p>\n", escaped(step.data),
         step.step, step.steps > 0 ? " of " + count_text(step.steps) : std::string(),
         counted(step.units, step.unit_name), counted(step.pack_count, "pack"),
@@ -189,7 +196,7 @@ class PageWriter {
     for (const SourceLedger& source : step.ledger.sources) {
       std::string dropped;
       for (const auto& [reason, rows] : source.dropped) {
-        dropped += fmt::format("{}{} {}", dropped.empty() ? "" : ", ", count_text(rows), reason);
+        add_item(dropped, fmt::format("{} {}", count_text(rows), reason));
       }
       add("<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>"
           "<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
@@ -233,21 +240,22 @@ class PageWriter {
       const InspectedFold::Node& node = fold.nodes[n];
       const auto begin = static_cast<size_t>(fold.tree.node_begin[n]);
       std::string ends;
-      for (const std::string& end : node.ends) ends += (ends.empty() ? "" : ", ") + end;
+      for (const std::string& end : node.ends) add_item(ends, end);
       add("<div class=\"node{}\" style=\"margin-left:{:.2f}%;width:{:.2f}%\" title=\"{}\">{}{} "
           "<span class=\"dim\">{}</span></div>\n",
-          node.samples > 1 ? " shared" : "", 100 * position[begin] / longest,
+          node.segments > 1 ? " shared" : "", 100 * position[begin] / longest,
           100 * static_cast<double>(node.tokens) / longest, escaped(ends), count_text(node.tokens),
-          node.samples > 1 ? fmt::format(" x{}", node.samples) : std::string(),
+          node.segments > 1 ? fmt::format(" x{}", node.segments) : std::string(),
           html_escape(node.text));
     }
     add("</details>\n");
   }
 
   void block(const InspectedSegment& segment, const InspectedSegment* rejected) {
-    add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}</summary>\n",
+    add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}{}</summary>\n",
         segment.pair >= 0 ? fmt::format("pair {} ", segment.pair) : std::string(),
         escaped(segment.file), segment.line,
+        segment.label ? fmt::format(", label {}", *segment.label) : std::string(),
         segment.weight == 1 ? std::string() : fmt::format(", weight {:g}", segment.weight));
     if (rejected == nullptr) {
       tokens(segment, 0, segment.tokens.size());
@@ -310,13 +318,14 @@ class PageWriter {
 
 }  // namespace
 
-std::string pack_page(const std::vector<InspectedStep>& sets) {
+std::string pack_page(const std::vector<InspectedStep>& steps) {
   HtmlPage page;
-  page.title = sets.empty() ? "xrun inspect"
-                            : fmt::format("{} step {}", shown_text(sets[0].recipe), sets[0].step);
+  page.title = steps.empty()
+                   ? "xrun inspect"
+                   : fmt::format("{} step {}", shown_text(steps[0].recipe), steps[0].step);
   page.style = std::string(kPackPageStyle) + weight_sheet();
   page.script = kPackPageScript;
-  page.body = PageWriter().write(sets);
+  page.body = PageWriter().write(steps);
   return html_page(page);
 }
 

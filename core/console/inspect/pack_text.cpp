@@ -129,6 +129,7 @@ class StepWriter {
         fmt::format("{}:{}", shown_text(segment.file, Blanks::kBreaksMarked), segment.line);
     facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : location,
            segment.pair >= 0 ? location : size_text(segment),
+           segment.label ? fmt::format("label {}", *segment.label) : "",
            segment.weight == 1 ? "" : fmt::format("weight {:g}", segment.weight)},
           "1;36", 2);
   }

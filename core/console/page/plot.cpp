@@ -95,7 +95,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
 
 namespace {
 
-constexpr int kUnits = 4;  // a pixel
+constexpr int kUnits = 4;  // per pixel
 constexpr int kWidth = 400, kHeight = 190;
 constexpr int kLeft = 58, kRight = 18, kTop = 8, kBottom = 24;
 constexpr size_t kSparse = 60;  // up to so many points are marked individually

@@ -4,7 +4,10 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot.h"
@@ -19,7 +22,8 @@ namespace {
 
 constexpr std::string_view kStyle = R"css(
 nav { margin: .6rem 0 1rem; } nav a { margin-right: 1.1em; }
-.swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px; background: var(--c); }
+.swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px;
+  background: var(--c); }
 label { white-space: nowrap; }
 #smooth { vertical-align: middle; width: 10rem; }
 .answer { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 12rem; max-width: 34rem;
@@ -83,6 +87,19 @@ std::string title_of(Runs runs) {
                      runs.size() > 2 ? ", ..." : "");
 }
 
+// "running" while a process holds the run's lock.
+std::string open_state_text(const std::filesystem::path& dir) {
+  constexpr const char* kUnknown = "not finished: killed or still running";
+  const std::filesystem::path lock = dir / "lock";
+  std::error_code code;
+  if (dir.empty() || !std::filesystem::is_regular_file(lock, code)) return kUnknown;
+  try {
+    return FileLock(lock, false).held() ? "not finished: killed" : "running";
+  } catch (const Error&) {
+    return kUnknown;  // a folder of somebody else, or a file system without locks
+  }
+}
+
 }  // namespace
 
 std::string run_heading(Runs runs, const RunFiles& run) {
@@ -99,11 +116,11 @@ std::string run_state_text(const RunFiles& run) {
   } else if (const Json* limit = run.record.find("steps_limit"); limit && limit->is_int()) {
     text = fmt::format("stopped after {} by --steps", counted(limit->as_int(), "step"));
   } else {
-    text = "not finished: killed or still running";
+    text = open_state_text(run.dir);
   }
   const Json* resumes = run.record.find("resumes");
   if (resumes != nullptr && resumes->size() > 0) {
-    text += fmt::format(", resumed {} time{}", resumes->size(), resumes->size() == 1 ? "" : "s");
+    text += ", resumed " + counted(static_cast<int64_t>(resumes->size()), "time");
   }
   if (is_interactive(run.record)) text += ", a prompt was opened (see log.txt)";
   return text;

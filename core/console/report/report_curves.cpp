@@ -40,29 +40,29 @@ struct MetricName {
   std::string topic, split, side;
 };
 
-MetricName parts_of(const RunMetrics& metrics, const std::string& name, bool join_sides) {
+MetricName split_metric_name(const RunMetrics& metrics, const std::string& name, bool join_sides) {
   const std::string whole = name.substr(0, name.rfind('/'));
   if (whole != name && metrics.find(whole) != nullptr) {  // the metric of one source
-    MetricName parts = parts_of(metrics, whole, false);
-    parts.topic += " by source";
-    parts.split += " " + name.substr(whole.size() + 1);
-    return parts;
+    MetricName parsed = split_metric_name(metrics, whole, false);
+    parsed.topic += " by source";
+    parsed.split += " " + name.substr(whole.size() + 1);
+    return parsed;
   }
-  MetricName parts{name, "", ""};
+  MetricName parsed{name, "", ""};
   if (name.starts_with("train/")) {
-    parts = {name.substr(6), "train", ""};
+    parsed = {name.substr(6), "train", ""};
   } else if (name.starts_with("valid/")) {
     const size_t slash = name.rfind('/');
-    parts = {name.substr(slash + 1), "valid", ""};
-    if (slash > 6) parts.split += " " + name.substr(6, slash - 6);
+    parsed = {name.substr(slash + 1), "valid", ""};
+    if (slash > 6) parsed.split += " " + name.substr(6, slash - 6);
   }
   for (const char* side : {"chosen", "rejected"}) {
     const std::string end = std::string("_") + side;
-    if (!join_sides || !parts.topic.ends_with(end)) continue;
-    parts.topic.resize(parts.topic.size() - end.size());
-    parts.side = side;
+    if (!join_sides || !parsed.topic.ends_with(end)) continue;
+    parsed.topic.resize(parsed.topic.size() - end.size());
+    parsed.side = side;
   }
-  return parts;
+  return parsed;
 }
 
 Topic topic_of(const std::string& topic) {
@@ -81,7 +81,7 @@ struct Chart {
 std::string join(std::initializer_list<std::string> words) {
   std::string out;
   for (const std::string& word : words) {
-    if (!word.empty()) out += (out.empty() ? "" : " ") + word;
+    if (!word.empty()) add_item(out, word, " ");
   }
   return out;
 }
@@ -107,7 +107,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
   size_t lines = 0;
   for (size_t run = 0; run < runs.size(); ++run) {
     for (const MetricSeries& series : runs[run].metrics.series) {
-      const MetricName name = parts_of(runs[run].metrics, series.name, runs.size() == 1);
+      const MetricName name = split_metric_name(runs[run].metrics, series.name, runs.size() == 1);
       auto found = index.find(name.topic);
       if (found == index.end()) {
         if (charts.size() >= kMostCharts || lines >= kMostLines) {

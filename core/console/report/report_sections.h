@@ -24,7 +24,8 @@ std::string report_environment(Runs runs);  // and hashes
 
 // Returns "<h3>NAME</h3>" if there are several runs, else "".
 std::string run_heading(Runs runs, const RunFiles& run);
-// Returns "finished", "stopped: patience", "not finished: killed or still running".
+// Returns "finished", "stopped: patience", "running", "not finished: killed", or "not finished:
+// killed or still running" if the run's lock cannot tell.
 std::string run_state_text(const RunFiles& run);
 
 }  // namespace xrun

@@ -107,7 +107,7 @@ class ComparisonText {
     std::vector<TextRow> rows;
     for (const SettingDifference& setting : one_.settings) {
       rows.push_back({shown(setting.key), with_origin(setting.a, setting.origin_a),
-                      with_origin(setting.b, setting.origin_b), setting.excuse});
+                      with_origin(setting.b, setting.origin_b), setting.note});
     }
     values("key", rows);
   }

@@ -20,7 +20,7 @@ struct Finding {
   Verdict verdict = Verdict::kOk;
   std::string subject;  // a word or two: "memory"
   std::string text;
-  std::string remedy = {};    // "" if nothing is to be done
+  std::string remedy = {};    // the fix; "" if nothing is to be done
   std::string location = {};  // "dpo.lua:24", or ""
   bool needed = true;         // false: everything else works without it
 };
@@ -30,7 +30,7 @@ const char* verdict_name(Verdict verdict);
 
 // Returns lines, each with its newline: verdict, subject, location and text, then the remedy after
 // an arrow. All text passes shown_text. On a terminal lines wrap at its width. `subject_columns`
-// aligns the texts of several findings.
+// aligns the text of several findings.
 std::string finding_text(const Finding& finding, const Console& console, int subject_columns);
 
 // {"verdict", "subject", "text", "needed"} and, where they are not empty, "remedy", "file", "line".

@@ -22,8 +22,8 @@ class History {
   const std::vector<std::string>& inputs() const { return inputs_; }  // oldest first
   // Adds an input, to the file too, unless it is blank, repeats the newest, or begins with a space.
   void add(std::string_view input);
-  // Returns the newest input before index `from` that contains a text (with `at_beginning`: begins
-  // with it); find_newer: the oldest after it.
+  // Returns the newest input before index `from` that contains a string (with `at_beginning`:
+  // begins with it); find_newer: the oldest after it.
   std::optional<size_t> find_older(size_t from, std::string_view text, bool at_beginning) const;
   std::optional<size_t> find_newer(size_t from, std::string_view text, bool at_beginning) const;
   // The reason that inputs are not saved on disk; "" if they are.

@@ -140,7 +140,8 @@ void LineEditor::pull_left_closing_word() {
   const std::string_view line_above = std::string_view(text).substr(above, begin - 1 - above);
   const std::string_view indent = indent_of(line);
   // An indent that the user has changed stays.
-  const size_t expected = indent_of(line_above).size() + (opens_block(line_above) ? kIndent.size() : 0);
+  const size_t expected =
+      indent_of(line_above).size() + (opens_block(line_above) ? kIndent.size() : 0);
   if (indent.size() != expected || indent.size() < kIndent.size()) return;
   buffer_.replace_before(begin, std::string(indent.substr(kIndent.size())) + std::string(word));
 }

@@ -78,7 +78,11 @@ std::string RunProgress::line(const StepProgress& progress) const {
         fmt::format("  epoch {}/{}", format_epochs(progress.epoch), format_epochs(progress.epochs));
   }
   if (progress.loss) text += "  loss " + format_metric(*progress.loss);
-  if (progress.accuracy) text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
+  if (progress.accuracy) {
+    text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
+  } else if (progress.margin) {
+    text += "  margin " + format_metric(*progress.margin);
+  }
   if (update_s_ > 0 && tokens_ > 0) {
     text += fmt::format("  {} tokens/s", count_text(std::llround(tokens_ / update_s_)));
     if (progress.peak_flops > 0 && flops_ > 0) {

@@ -22,10 +22,11 @@ struct StepProgress {
   double epochs = 0;  // of the phase; shown if there is more than one
   std::optional<double> loss = {};
   std::optional<double> accuracy = {};
-  int64_t tokens = 0;     // of this step
-  double update_s = 0;    // of its update; 0: as long as the body
-  double flops = 0;       // of its update
-  double peak_flops = 0;  // a second, of this machine; 0: unknown
+  int64_t tokens = 0;                 // of this step
+  double update_s = 0;                // of its update; 0: as long as the body
+  double flops = 0;                   // of its update
+  double peak_flops = 0;              // a second, of this machine; 0: unknown
+  std::optional<double> margin = {};  // shown if there is no accuracy
 };
 
 // "step 57/120  epoch 1.4/3  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s
@@ -40,6 +41,10 @@ class RunProgress {
 
   // Call before the first body of a loop, so that the first step has a duration.
   void start();
+  // Call after a wait that is no part of a body, such as an open prompt.
+  void skip_wait() { last_ = clock_(); }
+  // The mean seconds of a body; 0 before the first one.
+  double body_seconds() const { return body_s_; }
   // Returns the line if it stays, else "".
   std::string step(const StepProgress& progress);
   void finish();

@@ -1,4 +1,4 @@
-// Texts at the beginning and the end of a run: dim names in one column, values wrapped beside them.
+// The text before and after a run: dim names in one column, values wrapped beside them.
 
 #include "core/console/terminal/summary.h"
 
@@ -72,8 +72,7 @@ std::string metric_text(const Json& object, const std::string& prefix) {
   for (const char* name : {"loss", "accuracy"}) {
     const Json* value = object.find(prefix + name);
     if (value == nullptr || !value->is_number()) continue;
-    text +=
-        fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_metric(value->as_double()));
+    add_item(text, fmt::format("{} {}", name, format_metric(value->as_double())));
   }
   return text;
 }
@@ -166,6 +165,12 @@ std::string resume_line(const std::string& dir, int64_t step,
   return shown_text(text);
 }
 
+std::string stopping_line(double step_seconds) {
+  const bool slow = step_seconds >= 2;
+  return fmt::format("stopping after this step{}; another Ctrl-C stops at once, without saving",
+                     slow ? ", in up to " + format_duration(step_seconds) : "");
+}
+
 std::string closing_summary(const RunSummary& summary, const Console& console) {
   Facts facts(console);
   facts.add("steps", step_text(summary));
@@ -174,6 +179,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
             summary.last_train.is_object() ? metric_text(summary.last_train, "train/") : "");
   add_valid(facts, summary.last_valid);
   std::string time = format_duration(summary.seconds);
+  if (summary.first_step > 0) time += " since the resume";
   if (summary.tokens > 0 && summary.seconds > 0) {
     const double rate = static_cast<double>(summary.tokens) / summary.seconds;
     time += fmt::format(", {} tokens/s overall", count_text(std::llround(rate)));
@@ -184,9 +190,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add("not finite", nonfinite_text(summary.nonfinite));
   }
   if (summary.skipped > 0) {
-    facts.add("no update",
-              fmt::format("in {} step{}, whose trained tokens all weigh 0",
-                          count_text(summary.skipped), summary.skipped == 1 ? "" : "s"));
+    facts.add("no update", fmt::format("in {}, whose trained tokens all weigh 0",
+                                       counted(summary.skipped, "step")));
   }
   facts.add("run", summary.dir.string());
   for (const auto& [path, dtype] : summary.exported) {
@@ -194,9 +199,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
-    facts.add("to continue",
-              fmt::format("{} {} --run {} --resume", called_as(), summary.recipe,
-                          summary.dir.string()));
+    facts.add("to continue", fmt::format("{} {} --run {} --resume", called_as(), summary.recipe,
+                                         summary.dir.string()));
   }
   return facts.text();
 }

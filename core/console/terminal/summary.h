@@ -36,6 +36,10 @@ std::string opening_report(const OpeningReport& report, const Console& console);
 std::string resume_line(const std::string& dir, int64_t step,
                         const std::vector<std::string>& notices);
 
+// The answer to the first Ctrl-C inside a step: "stopping after this step, in up to 20s; ...". The
+// time is left out below 2 seconds.
+std::string stopping_line(double step_seconds);
+
 // Returns steps, last loss and accuracy (train and valid), time, tokens/s, peak memory, folder,
 // exported model, and how to continue if it ended early.
 std::string closing_summary(const RunSummary& summary, const Console& console);

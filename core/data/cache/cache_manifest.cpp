@@ -132,8 +132,8 @@ CacheManifest decode_manifest(const Json& value) {
                "shard {} lists {} columns, wanted {}", manifest.shards.size() - 1,
                manifest.shards.back().elements.size(), manifest.columns.size());
   }
-  XRUN_CHECK(value.at("rows").as_int() == rows, "its shards have {} rows, the manifest says {}", rows,
-             value.at("rows").as_int());
+  XRUN_CHECK(value.at("rows").as_int() == rows, "its shards have {} rows, the manifest says {}",
+             rows, value.at("rows").as_int());
   const Json& bad_rows = value.at("bad_rows");
   manifest.bad_rows = {bad_rows.at("rows").as_int(),
                        static_cast<uint64_t>(bad_rows.at("bytes").as_int()),

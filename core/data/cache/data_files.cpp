@@ -92,7 +92,7 @@ void refuse_binary(const std::string& bytes, const std::string& path) {
              "code: write the rows in Python with json.dumps, one a line",
              path);
   for (const BinaryKind& kind : kBinaryKinds) {
-    // A text might begin like the magic, but it has no zero bytes.
+    // Text might begin like the magic, but it has no zero bytes.
     const bool is_this = bytes.starts_with(kind.magic) && bytes.find('\0') != std::string::npos;
     XRUN_CHECK(!is_this, "{}: is {}, not rows of text; {}", path, kind.name, kind.fix);
   }

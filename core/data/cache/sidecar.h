@@ -1,6 +1,6 @@
 #pragma once
 // Values by row beside the token caches, appended as a run visits rows: log-probs of a reference,
-// later alignments and teacher columns.
+// later those of alignments and teachers.
 //
 // A sidecar is a folder $XRUN_CACHE/columns/<key>/ with key.json, values.bin and a lock; <key> is
 // the hash of key.json, so values made otherwise are in another folder. docs/cache-format.md has

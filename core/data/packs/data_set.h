@@ -84,10 +84,10 @@ class DataSet {
   void check_fits(const PackLimits& limits) const;
   // Returns best-fit-decreasing packs of whole units, each of at most max_tokens; with fold of as
   // many computed ones (plan_folded_packs), except for windows, which share no prefixes. The sides
-  // of a pair are adjacent, chosen first, and its pair_id is its index in `units`. Packs are ordered
-  // by their first unit, units in a pack as in `units`. Pieces of a window without a trained token
-  // of positive weight are left out. Throws Error that names the row of a longer unit, and for a
-  // pack from a damaged cache or of another vocabulary.
+  // of a pair are adjacent, chosen first, and its pair_id is its index in `units`. Packs are
+  // ordered by their first unit, units in a pack as in `units`. Pieces of a window without a
+  // trained token of positive weight are left out. Throws Error that names the row of a longer
+  // unit, and for a pack from a damaged cache or of another vocabulary.
   std::vector<PackedBatch> pack(const std::vector<int64_t>& units, const PackLimits& limits) const;
 
   // Returns the canonical pack of a row: the run of consecutive rows of its source to which it

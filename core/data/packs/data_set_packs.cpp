@@ -109,7 +109,7 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
     segment.pair_id = is_pair ? index : -1;
     segment.group_id = index;
     // Unique in the step, and ascending in the order of the stream.
-    segment.sample_id = std::ssize(streams) * index + s;
+    segment.segment_id = std::ssize(streams) * index + s;
     segment.source = static_cast<int32_t>(at.index);
     segment.side = static_cast<int8_t>(is_pair ? (s == 0 ? 1 : -1) : 0);
     segment.weight = at.source.cache->weight(at.row);
@@ -117,7 +117,7 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
   }
 }
 
-// A window has at most as many pieces as tokens, so sample ids are unique and rise with the unit.
+// A window has at most as many pieces as tokens, so segment ids are unique and rise with the unit.
 void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) const {
   const size_t s = windows_->source_of(unit);
   const State::Source& source = state_->sources[s];
@@ -130,7 +130,7 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
     PackedBatch::Segment segment;
     segment.row_id = source.first_row + piece.row;
     segment.group_id = index;
-    segment.sample_id = index * windows_->length + number++;
+    segment.segment_id = index * windows_->length + number++;
     segment.source = static_cast<int32_t>(s);
     segment.weight = source.cache->weight(piece.row);
     batch.append(segment, tokens.ids, tokens.trained, tokens.weights);

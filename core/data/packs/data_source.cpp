@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/folder.h"
+#include "core/base/strings.h"
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/data_files.h"
@@ -122,7 +123,7 @@ void check_template(const DataOptions& options, const RowEncoding& encoding,
   std::string setting;
   for (const LawBreach& breach :
        check_laws(*encoding.tokenizer, chat_template, samples, options.disabled_laws)) {
-    setting += fmt::format("{}laws.{}=false", setting.empty() ? "" : " --set ", breach.law);
+    add_item(setting, fmt::format("laws.{}=false", breach.law), " --set ");
     text += fmt::format("{}: the chat template \"{}\" breaks the law \"{}\" in {} of {} rows: {}\n",
                         breach.where, chat_template.name(), breach.law, breach.samples,
                         samples.size(), breach.message);

@@ -28,7 +28,7 @@ class FoldedSizes {
         lists.push_back(list);
         lengths_.push_back(std::ssize(list));
         unit_of_.push_back(u);
-        if (limits.length_class) keys.push_back(limits.length_class(lengths_.back()));
+        if (limits.frequency_class) keys.push_back(limits.frequency_class(lengths_.back()));
       }
     }
     sorted_ = sort_lists(lists, keys);
@@ -53,16 +53,16 @@ class FoldedSizes {
       sorted.order.push_back(static_cast<int32_t>(i));
       sorted.shared.push_back(i == 0 ? 0 : shared(positions[i - 1], positions[i]));
     }
-    return prefix_trie(lengths, sorted, limits_.fold_min).tokens();
+    return prefix_trie(lengths, sorted, limits_.min_run).tokens();
   }
 
   // Clusters of units whose segments meet in a tree of the whole step, each in the order of tokens.
   Items clusters() const {
-    const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.fold_min);
+    const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.min_run);
     std::vector<int32_t> root(trie.parent.size());
     for (size_t n = 0; n < root.size(); ++n) {
-      root[n] = trie.parent[n] < 0 ? static_cast<int32_t>(n)
-                                   : root[static_cast<size_t>(trie.parent[n])];
+      root[n] =
+          trie.parent[n] < 0 ? static_cast<int32_t>(n) : root[static_cast<size_t>(trie.parent[n])];
     }
     // Union-find: a cluster is known by its lowest unit.
     std::vector<size_t> joined(positions_.size());
@@ -110,7 +110,7 @@ class FoldedSizes {
     int32_t least = std::numeric_limits<int32_t>::max();
     for (int32_t n = from + 1; n <= to; ++n) {
       least = std::min(least, sorted_.shared[static_cast<size_t>(n)]);
-      if (least < limits_.fold_min) return 0;
+      if (least < limits_.min_run) return 0;
     }
     return least;
   }
@@ -152,18 +152,18 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
   }
 }
 
-struct Plan {
+struct PackedItems {
   Items packs;
   int64_t tokens = 0;  // of all packs
 };
 
 // Packs of items that fit alone.
-Plan place(const FoldedSizes& sizes, Items items, int64_t capacity) {
+PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
   for (std::vector<int64_t>& item : items) std::sort(item.begin(), item.end());
   std::sort(items.begin(), items.end());
   std::vector<int64_t> item_tokens;
   for (const std::vector<int64_t>& item : items) item_tokens.push_back(sizes.tokens(item));
-  Plan plan;
+  PackedItems plan;
   const auto join = [&](std::span<const int64_t> chosen) {
     std::vector<int64_t> units;
     for (const int64_t index : chosen) {
@@ -193,6 +193,24 @@ Plan place(const FoldedSizes& sizes, Items items, int64_t capacity) {
   return plan;
 }
 
+// Moves the packs that begin with a cluster behind the first of them: a step computes their common
+// prefix once (core/prefix/shared_prefix.h). Only clusters that were divided have several.
+void join_clusters(const Items& clusters, size_t units, Items& packs) {
+  std::vector<size_t> cluster_of(units, 0), first(clusters.size(), packs.size());
+  for (size_t c = 0; c < clusters.size(); ++c) {
+    for (const int64_t unit : clusters[c]) cluster_of[static_cast<size_t>(unit)] = c;
+  }
+  std::vector<std::pair<size_t, std::vector<int64_t>>> ranked;
+  for (size_t p = 0; p < packs.size(); ++p) {
+    size_t& rank = first[cluster_of[static_cast<size_t>(packs[p].front())]];
+    rank = std::min(rank, p);
+    ranked.emplace_back(rank, std::move(packs[p]));
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t p = 0; p < packs.size(); ++p) packs[p] = std::move(ranked[p].second);
+}
+
 }  // namespace
 
 int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limits) {
@@ -215,7 +233,8 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
                sum, folded, limits.max_tokens);
   }
   Items items;
-  for (const std::vector<int64_t>& cluster : sizes.clusters()) {
+  const Items clusters = sizes.clusters();
+  for (const std::vector<int64_t>& cluster : clusters) {
     if (sizes.tokens(cluster) <= limits.max_tokens) {
       items.push_back(cluster);
     } else {
@@ -223,10 +242,13 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
     }
   }
   const bool shares = items.size() < units.size();
-  Plan together = place(sizes, std::move(items), limits.max_tokens);
+  PackedItems together = packs_of(sizes, std::move(items), limits.max_tokens);
+  join_clusters(clusters, units.size(), together.packs);
   if (!shares) return together.packs;
-  Plan apart = place(sizes, std::move(singles), limits.max_tokens);
-  const auto cost = [](const Plan& plan) { return std::pair(plan.packs.size(), plan.tokens); };
+  PackedItems apart = packs_of(sizes, std::move(singles), limits.max_tokens);
+  const auto cost = [](const PackedItems& plan) {
+    return std::pair(plan.packs.size(), plan.tokens);
+  };
   return cost(apart) < cost(together) ? apart.packs : together.packs;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/data/packs/prefix_trie.h"
 
 namespace xrun {
@@ -16,10 +17,10 @@ struct PackLimits {
 
   int64_t max_tokens;      // of a pack; with fold the computed ones
   bool fold = false;       // shared prefixes count once
-  int64_t fold_min = 64;   // tokens of the shortest shared run (prefix_trie)
+  int64_t min_run = kFoldMin;  // tokens of the shortest shared run (prefix_trie)
   // Segments share only if this number for their lengths is equal: the frequency class of RoPE.
   // None: all lengths are equal.
-  std::function<int64_t(int64_t length)> length_class = {};
+  std::function<int64_t(int64_t length)> frequency_class = {};
 };
 
 // The token lists of a unit's segments; a pair has two.
@@ -31,9 +32,10 @@ int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limit
 // Returns packs of unit indices that compute at most max_tokens each; every unit is in one pack.
 // Units that share a prefix are placed together: such a cluster is one item of best-fit-decreasing
 // if it fits, and otherwise divided in the order of its tokens, where neighbours share least. If
-// placing units one by one needs fewer packs, or as many with fewer tokens, that is returned. Inside
-// a pack units ascend; packs ascend by their first. Units without shared prefixes get the packs of
-// best_fit_decreasing. A pure function. Throws Error that names a unit that does not fit alone.
+// placing units one by one needs fewer packs, or as many with fewer tokens, that is returned.
+// Inside a pack units ascend; packs ascend by their first, but those that begin with one divided
+// cluster follow each other. Units without shared prefixes get the packs of best_fit_decreasing. A
+// pure function. Throws Error that names a unit that does not fit alone.
 std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> units,
                                                     const PackLimits& limits);
 

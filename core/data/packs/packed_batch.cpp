@@ -142,7 +142,7 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
   row_id.push_back(segment.row_id);
   pair_id.push_back(segment.pair_id);
   group_id.push_back(segment.group_id);
-  sample_id.push_back(segment.sample_id);
+  segment_id.push_back(segment.segment_id);
   source.push_back(segment.source);
   side.push_back(segment.side);
   weight.push_back(segment.weight);
@@ -174,7 +174,7 @@ void PackedBatch::validate(int64_t vocab_size) const {
   check_length(row_id, "row_id", segments, "S");
   check_length(pair_id, "pair_id", segments, "S");
   check_length(group_id, "group_id", segments, "S");
-  check_length(sample_id, "sample_id", segments, "S");
+  check_length(segment_id, "segment_id", segments, "S");
   check_length(source, "source", segments, "S");
   check_length(side, "side", segments, "S");
   check_length(weight, "weight", segments, "S");

@@ -36,7 +36,7 @@ struct PackedBatch {
   std::vector<int64_t> row_id;            // [S], row of the data set, the same in every split
   std::vector<int64_t> pair_id;           // [S], index of the pair in its step; -1 for no pair
   std::vector<int64_t> group_id;          // [S], equal for a shared prompt; for pairs the pair_id
-  std::vector<int64_t> sample_id;         // [S], index of the segment in its step
+  std::vector<int64_t> segment_id;        // [S], index of the segment in its step
   std::vector<int32_t> source;            // [S], index of the data source
   std::vector<int8_t> side;               // [S], +1 chosen, -1 rejected, 0 none
   std::vector<float> weight;              // [S], loss weight of the data row, >= 0
@@ -52,7 +52,7 @@ struct PackedBatch {
   // is ignored) and its ids. Requires n >= 1 tokens and n trained flags; token_weights scale the
   // segment's weight, one per token, or are empty.
   struct Segment {
-    int64_t row_id = -1, pair_id = -1, group_id = -1, sample_id = -1;
+    int64_t row_id = -1, pair_id = -1, group_id = -1, segment_id = -1;
     int32_t source = 0;
     int8_t side = 0;
     float weight = 1;

@@ -1,6 +1,6 @@
 // In lexicographic order lists that share a prefix are neighbours, so the common prefixes of
-// neighbours alone give the compressed trie (one stack, as for the LCP intervals of a suffix array).
-// A dynamic program then drops shared nodes until every shared run has min_run tokens.
+// neighbours alone give the compressed trie (one stack, as for the LCP intervals of a suffix
+// array). A dynamic program then drops shared nodes until every shared run has min_run tokens.
 
 #include "core/data/packs/prefix_trie.h"
 
@@ -22,7 +22,7 @@ struct RawNode {
   int32_t parent = kRoot;
   int32_t depth = 0;  // of its end
   int32_t first = std::numeric_limits<int32_t>::max();
-  int32_t samples = 0;
+  int32_t lists = 0;
 
   // The tree of the nodes that are used.
   bool used = false;
@@ -64,7 +64,7 @@ class TrieBuilder {
       trie.parent.push_back(number[static_cast<size_t>(at.up)]);
       trie.end.push_back(at.depth);
       trie.first.push_back(at.first);
-      trie.samples.push_back(at.samples);
+      trie.lists.push_back(at.lists);
       if (at.sibling >= 0) open.push_back(at.sibling);
       if (at.child >= 0) open.push_back(at.child);
     }
@@ -90,7 +90,7 @@ class TrieBuilder {
     leaf_[static_cast<size_t>(list)] = path_.back();
     RawNode& last = node(path_.back());
     last.first = std::min(last.first, list);
-    ++last.samples;
+    ++last.lists;
   }
 
   // Closes the nodes of the path that end beyond `depth`, so that the path ends there.
@@ -102,15 +102,16 @@ class TrieBuilder {
       node(v).parent = path_.back();
       RawNode& above = node(path_.back());
       above.first = std::min(above.first, node(v).first);
-      above.samples += node(v).samples;
+      above.lists += node(v).lists;
       closed_.push_back(v);
     }
   }
 
-  // The dynamic program. A shared node may be used if its run, which begins at the nearest used node
-  // above (its base), has min_run tokens. Bases of a node v are depth 0 and the candidates above it;
-  // entry first_entry_[v] + j of saved_ is the number of tokens that the subtree of v saves with
-  // base j if v itself is dropped, and entry base_count_[v] the same below v if v is used.
+  // The dynamic program. A shared node may be used if its run, which begins at the nearest used
+  // node above (its base), has min_run tokens. Bases of a node v are depth 0 and the candidates
+  // above it; entry first_entry_[v] + j of saved_ is the number of tokens that the subtree of v
+  // saves with base j if v itself is dropped, and entry base_count_[v] the same below v if v is
+  // used.
   bool is_candidate(int32_t v) { return base_count_[static_cast<size_t>(v)] > 0; }
 
   void count_bases(int64_t min_run) {
@@ -119,7 +120,7 @@ class TrieBuilder {
     size_t entries = 0;
     for (auto v = closed_.rbegin(); v != closed_.rend(); ++v) {
       const RawNode& at = node(*v);
-      if (at.samples < 2 || at.depth < min_run) continue;
+      if (at.lists < 2 || at.depth < min_run) continue;
       const size_t index = static_cast<size_t>(*v);
       base_count_[index] = base_count_[static_cast<size_t>(at.parent)] + 1;
       first_entry_[index] = entries;
@@ -138,7 +139,7 @@ class TrieBuilder {
     for (size_t j = bases; j-- > 0;) {
       const int64_t run = node(v).depth - (j == 0 ? 0 : node(base).depth);
       int64_t best = saved_[entry + j];
-      const int64_t used = (node(v).samples - 1) * run + below;
+      const int64_t used = (node(v).lists - 1) * run + below;
       if (run >= min_run && used >= best) {
         best = used;
         use_[entry + j] = 1;
@@ -154,7 +155,7 @@ class TrieBuilder {
     const RawNode& parent = node(at.parent);
     at.up = parent.used ? at.parent : parent.up;
     if (!is_candidate(v)) {
-      at.used = at.samples == 1;
+      at.used = at.lists == 1;
       return;
     }
     // Candidates above v are numbered from 1 on; a used one is a base.
@@ -170,7 +171,7 @@ class TrieBuilder {
     node(leaf).up = node(v).up;
     node(leaf).used = true;
     node(leaf).first = static_cast<int32_t>(list);
-    node(leaf).samples = 1;
+    node(leaf).lists = 1;
     leaf_[list] = leaf;
   }
 
@@ -216,7 +217,8 @@ int64_t common_prefix(TokenList a, TokenList b) {
 
 SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t> keys) {
   XRUN_CHECK(keys.empty() || keys.size() == lists.size(),
-             "folding: segment_key has {} entries for {} segments", keys.size(), lists.size());
+             "folding: frequency_classes has {} entries for {} segments", keys.size(),
+             lists.size());
   constexpr size_t kMost = std::numeric_limits<int32_t>::max();
   size_t tokens = 0;
   for (const TokenList list : lists) {

@@ -30,6 +30,8 @@ ConversationStyle style_of(const RowEncoding& encoding) {
 void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 const Json& messages, const Json& kwargs, RowExtras& row, EncodedRow& out) {
   note_unrendered_tools(messages, kwargs, *encoding.chat_template, row.notes);
+  note_quoted_arguments(
+      messages, [&] { return encoding.tokenizer->decode(out.streams[0].ids); }, row.notes);
   static_cast<RowExtras&>(out) = std::move(row);
   fit_length(encoding, names, out);
 }
@@ -149,13 +151,12 @@ class FeedbackEncoder : public RowEncoder {
     ConversationRow answer = reader_.read(row);
     const Json& last = answer.messages.as_array().back();
     if (!is_assistant(last)) {
-      throw RowRefusal("no_assistant",
-                       fmt::format("the last turn is one of \"{}\", wanted the assistant's answer{}",
-                                   message_role(last),
-                                   row.find("chosen") != nullptr
-                                       ? "; rows with chosen and rejected are read by "
-                                         "xrun.preference"
-                                       : ""));
+      const bool is_pair = row.find("chosen") != nullptr;
+      throw RowRefusal(
+          "no_assistant",
+          fmt::format(
+              "the last turn is one of \"{}\", wanted the assistant's answer{}", message_role(last),
+              is_pair ? "; rows with chosen and rejected are read by xrun.preference" : ""));
     }
     if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");
     if (answer.given == 0) answer.given = answer.messages.size() - 1;
@@ -167,8 +168,14 @@ class FeedbackEncoder : public RowEncoder {
   // The value to compare with in a map; the opposite of one that plainly means a bad answer.
   static std::string good_value(const Json& label) {
     constexpr std::array<std::array<std::string_view, 2>, 8> kOpposites = {
-        {{"false", "true"}, {"False", "True"}, {"no", "yes"}, {"bad", "good"},
-         {"0", "1"}, {"-1", "1"}, {"negative", "positive"}, {"rejected", "chosen"}}};
+        {{"false", "true"},
+         {"False", "True"},
+         {"no", "yes"},
+         {"bad", "good"},
+         {"0", "1"},
+         {"-1", "1"},
+         {"negative", "positive"},
+         {"rejected", "chosen"}}};
     for (const auto& [bad, good] : kOpposites) {
       if (label.is_string() && label.as_string() == bad) return fmt::format("\"{}\"", good);
       if (label.is_number() && dump_json(label) == bad) return std::string(good);

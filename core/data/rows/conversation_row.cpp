@@ -4,6 +4,7 @@
 #include "core/data/rows/conversation_row.h"
 
 #include "core/base/hash.h"
+#include "core/base/strings.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/turn_flags.h"
@@ -91,7 +92,7 @@ void ConversationReader::read_instruction(const Json& row, ConversationRow& out)
   std::string question = fields_.text(row, "instruction");
   const std::string input = fields_.text(row, "input");
   // Alpaca's prompt puts the input below the instruction.
-  if (!input.empty()) question += (question.empty() ? "" : "\n") + input;
+  if (!input.empty()) add_item(question, input, "\n");
   out.messages.push_back(make_message("user", std::move(question)));
   if (fields_.find(row, "output") == nullptr) return;
   out.messages.push_back(make_message("assistant", fields_.text(row, "output")));

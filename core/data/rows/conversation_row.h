@@ -19,7 +19,7 @@ struct ConversationRow : RowExtras {
 // Recognises each row as one of these, in this order:
 //   {messages} or {conversations}: a list of messages, role/content or from/value
 //   {instruction, input?, output?, history?}: one user turn, instruction and input on separate
-//     lines; history is a list of [user, assistant] texts before it
+//     lines; history is a list of [user, assistant] strings before it
 //   {prompt, completion?}: strings or messages
 // {system} is put before a conversation without a system turn. A string prompt beside messages that
 // begin with a system or user turn is ignored with a note.

@@ -185,7 +185,7 @@ void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
   }
 }
 
-// A tokenizer that cannot split a text tokenises the whole rendering at once.
+// A tokenizer that cannot split text tokenises the whole rendering at once.
 void require_size(const Json& messages, const Json& kwargs, const Tokenizer& tokenizer) {
   const SplitKinds kinds = tokenizer.safe_splits();
   const size_t most = kinds.space || kinds.line ? kMaxConversationBytes : tokenizer.max_stretch();
@@ -214,7 +214,7 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    if (!style.lost_calls) refuse_unknown_calls(messages, kwargs, style.chat_template);
+    refuse_unknown_calls(messages, kwargs, style.chat_template, style.lost_calls);
     throw RowRefusal("template_error", error.what());
   }
 }

@@ -37,6 +37,7 @@ struct RowSettings {
   std::vector<std::string> keep;
   Json template_kwargs = Json::object();  // for every row; the row's own override them
   int64_t max_length = 0;                 // tokens of one stream; 0: no limit
+  int64_t model_length = 0;  // positions that the model was made for; 0: unknown. For messages only
   OverLength over_length = OverLength::kRaise;
   TrainOn train_on = TrainOn::kAssistant;
   bool train_on_given = false;  // the recipe sets it; else each kind has its own default

@@ -40,7 +40,7 @@ constexpr const char* kNoAnswerLeftReason = "no_answer_left";
 struct BadRow {
   SourceLine at;
   std::string reason;  // a key of SourceLedger::dropped
-  std::string detail;  // what, got, wanted
+  std::string detail;  // the value that is wrong, and the wanted one
 };
 
 struct CutRow {
@@ -71,7 +71,7 @@ struct SourceLedger {
   std::vector<CutRow> cut_at;            // the first kListedRows
   std::vector<SourceLine> repaired_at;   // the first kListedRows
   std::string cut_kept, cut_lost;        // of the first cut: the text before and behind it
-  std::map<std::string, int64_t> notes;  // what was recognised or ignored -> rows
+  std::map<std::string, int64_t> notes;  // columns recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under further notes
   std::string bad_rows_file;             // lists all bad rows; "": none is known; not stored
 
@@ -111,8 +111,8 @@ struct Ledger {
   Json to_json() const;
   // Throws Error that names the field if the value does not have the form of to_json().
   static Ledger from_json(const Json& value);
-  // Returns `earlier`, the ledger of a run before it was resumed, with the sources of this one: a
-  // source of both, by name and files, keeps its earlier position and gets these numbers.
+  // Returns `earlier`, the ledger of a run before it was resumed, with the sources of this one. A
+  // source in both (same name and files) keeps its earlier position, with this run's counts.
   Ledger joined_to(const Ledger& earlier) const;
   // A table with one line per source, then reasons, notes and the first bad rows (three per
   // reason), cut and repaired ones (at most `listed` of each source and kind) as "file:line reason:

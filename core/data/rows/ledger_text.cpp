@@ -63,6 +63,15 @@ bool is_about_length(const std::string& reason) {
   return reason == kTooLongReason || reason == kNoAnswerLeftReason;
 }
 
+// Settings to continue with if every row is dropped for its length.
+std::vector<PastedSetting> too_long_settings(const SourceLedger& ledger) {
+  for (const auto& [reason, rows] : ledger.dropped) {
+    if (!is_about_length(reason)) return {};
+  }
+  return {
+      {"over_length=raise", "stop at the first row, with its length and the max_length it needs"}};
+}
+
 std::string first_bad_row(const SourceLedger& ledger) {
   if (ledger.bad.empty()) return "";
   const SourceLine& at = ledger.bad.front().at;
@@ -133,7 +142,7 @@ std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
 
 std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
   return first_lines(cut_at, count, [&](const CutRow& row) {
-    std::string line = fmt::format("{}  cut: {} of {} tokens removed", location(row.at),
+    std::string line = fmt::format("{}  cut: {} of the row's {} tokens removed", location(row.at),
                                    count_text(row.cut_tokens), count_text(row.tokens));
     if (&row == &cut_at.front()) {
       line += fmt::format("\n    kept  ...{}\n    lost  {}...", visible_blanks(cut_kept),
@@ -194,7 +203,7 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
   if (ledger.kept == 0) {
     throw data_error(fmt::format("{}: none of its {} can be used{}{}", ledger.name,
                                  counted(ledger.rows, "row"), hint, bad_rows_text(ledger)),
-                     first_bad_row(ledger), {});
+                     first_bad_row(ledger), too_long_settings(ledger));
   }
   check_encoding(ledger, max_bad);
   // Rows that over_length leaves out are no sign that the columns are read wrongly.

@@ -45,7 +45,7 @@ struct RowExtras {
   uint64_t prompt_hash = 0;  // equal for equal prompts
   float weight = 1;          // loss weight of the row, >= 0
   std::vector<Json> extra;   // extra columns in the order of RowSettings::keep; null if absent
-  std::vector<std::string> notes;  // what was recognised or ignored, for the ledger
+  std::vector<std::string> notes;  // columns recognised or ignored, for the ledger
 };
 
 // A row without its tokens.

@@ -3,6 +3,7 @@
 
 #include "core/data/rows/row_encoder.h"
 
+#include "core/base/strings.h"
 #include "core/data/rows/data_fault.h"
 #include "core/data/rows/row_length.h"
 #include "core/data/rows/row_parse.h"
@@ -37,12 +38,20 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
         {"over_length=drop", "leave such rows out; the ledger counts them"}};
     std::string fault = fmt::format("{}: {}", location, refusal.what());
     if (const auto* above = dynamic_cast<const AboveMaxLength*>(&refusal)) {
-      if (!above->cut_helps()) fault += "; its prompt alone fills it, and a cut keeps whole prompts";
+      const int64_t model_length = encoding_.settings.model_length;
+      if (!above->cut_helps()) {
+        fault += "; its prompt alone fills it, and a cut keeps whole prompts";
+      }
       if (encoding_.kind != RowKind::kPrompts && above->cut_helps()) {
         settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
       }
-      settings.push_back({fmt::format("max_length={}", above->tokens()),
-                          "train on this whole row, if model and memory allow it; others may be longer"});
+      if (model_length == 0 || above->tokens() <= model_length) {
+        settings.push_back(
+            {fmt::format("max_length={}", above->tokens()),
+             "train on this whole row, if the memory allows it; others may be longer"});
+      } else {
+        fault += fmt::format("; the model was made for {}", count_text(model_length));
+      }
     }
     throw data_error(std::move(fault), row.text, settings);
   }

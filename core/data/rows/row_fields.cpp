@@ -201,7 +201,7 @@ std::string RowFields::missing_fields(const Json& row) const {
 
 void RowFields::refuse_format(const Json& row) const {
   std::vector<std::string> seen;
-  std::vector<std::string> columns;  // that hold something
+  std::vector<std::string> columns;  // those that are not null
   for (const Json::Member& member : row.as_object()) {
     seen.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
     if (!member.second.is_null()) columns.push_back(member.first);
@@ -238,7 +238,7 @@ std::string RowFields::likely_fields(const std::vector<std::string>& columns) co
   std::vector<std::string> known = columns;
   for (const auto& [theirs, ours] : kOtherNames) {
     if (!contains(columns, theirs) || !contains(ours_, ours) || contains(known, ours)) continue;
-    text += fmt::format("{}{} = \"{}\"", text.empty() ? "" : ", ", ours, theirs);
+    add_item(text, fmt::format("{} = \"{}\"", ours, theirs));
     known.emplace_back(ours);
   }
   const std::vector<RowFormat>& formats = known_row_formats();

@@ -17,6 +17,7 @@ void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& str
   constexpr int64_t kShown = 12;  // tokens on each side of the cut
   const int64_t over = static_cast<int64_t>(stream.ids.size()) - max_length;
   if (over <= 0) return;
+  // The ledger shows the text around the first cut of a row only.
   if (out.cut_tokens == 0) {
     const auto cut = stream.ids.begin() + max_length;
     out.cut_kept = without_broken_ends(tokenizer.decode({cut - std::min(kShown, max_length), cut}));

@@ -16,17 +16,22 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+// A member of a call; null if it has none.
+const Json* find_member(const Json& call, const char* key) {
+  const Json* function = call.find("function");
+  return (function != nullptr && function->is_object() ? *function : call).find(key);
+}
+
 // The name of a call's tool; "" if it has none that can be counted.
 std::string call_name(const Json& call) {
-  const Json* function = call.find("function");
-  const Json* name = (function != nullptr && function->is_object() ? *function : call).find("name");
+  const Json* name = find_member(call, "name");
   if (name == nullptr || !name->is_string()) return "";
   const std::string& text = name->as_string();
   const auto is_plain = [](char c) { return is_word(c) || c == '-' || c == '.'; };
   return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
 }
 
-// Counts a name in a text as a whole word.
+// Counts a name in text as a whole word.
 size_t count_word(std::string_view text, std::string_view name) {
   const auto is_part = [&](size_t at) { return at < text.size() && is_word(text[at]); };
   size_t count = 0;
@@ -77,7 +82,8 @@ std::vector<Call> calls_of(const Json& message) {
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
                   is_old ? " by \"function_call\"" : "",
                   is_old && knows_calls ? "the template knows \"tool_calls\": rename it so by map"
-                                        : "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1",
+                                        : "--set template=qwen2.5 renders calls, as do qwen3 and "
+                                          "llama-3.1",
                   kToolCallsLaw));
 }
 
@@ -104,14 +110,18 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
 }
 
 void refuse_unknown_calls(const Json& messages, const Json& kwargs,
-                          const ChatTemplate& chat_template) {
+                          const ChatTemplate& chat_template, bool may_be_lost) {
   const bool knows_calls = mentions(chat_template, kwargs, kCalls);
   const bool knows_old = mentions(chat_template, kwargs, kOldCall);
   for (size_t m = 0; m < messages.size(); ++m) {
+    const Json* content = messages.as_array()[m].find("content");
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
-      if (!(key == kCalls ? knows_calls : knows_old)) {
-        refuse_lost(m, call_name(*call), key, knows_calls);
-      }
+      if (key == kCalls ? knows_calls : knows_old) continue;
+      if (!may_be_lost) refuse_lost(m, call_name(*call), key, knows_calls);
+      if (content != nullptr && !content->is_null()) continue;
+      throw RowRefusal(
+          "empty_answer",
+          fmt::format("turn {} is a tool call alone, which the template leaves out", m + 1));
     }
   }
 }
@@ -131,6 +141,24 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
     const bool any = std::any_of(messages.as_array().begin(), messages.as_array().end(), is_lost);
     if (any && !mentions(chat_template, kwargs, key)) {
       notes.push_back(fmt::format("LOST: the template does not render \"{}\"", key));
+    }
+  }
+}
+
+void note_quoted_arguments(const Json& messages, const std::function<std::string()>& rendered,
+                           std::vector<std::string>& notes) {
+  std::string text;
+  for (const Json& message : messages.as_array()) {
+    for (const auto& [call, key] : calls_of(message)) {
+      const Json* arguments = find_member(*call, "arguments");
+      if (arguments == nullptr || !arguments->is_string()) continue;
+      if (!arguments->as_string().starts_with('{')) continue;
+      if (text.empty()) text = rendered();
+      if (text.find(dump_json(*arguments)) == std::string::npos) continue;
+      notes.push_back(
+          "the arguments of a tool call are text, which the template quotes again; make them a "
+          "table in the file, as in {\"name\": \"f\", \"arguments\": {\"city\": \"Paris\"}}");
+      return;
     }
   }
 }

@@ -1,5 +1,5 @@
-// y = f(x) by our kernel; dx = dy f'(x) by ATen, whose rounding at the end of a loop does not matter
-// for a gradient.
+// y = f(x) by our kernel; dx = dy f'(x) by ATen, whose rounding at the end of a loop does not
+// matter for a gradient.
 
 #include "core/model/ops/activation.h"
 

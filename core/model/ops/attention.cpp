@@ -5,6 +5,8 @@
 
 #include "core/model/ops/attention.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -86,6 +88,39 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
+// The rows after held ones. Returns out alone.
+class HeldAttentionFunction : public torch::autograd::Function<HeldAttentionFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
+                            const at::Tensor& k, const at::Tensor& v, const at::Tensor& held_k,
+                            const at::Tensor& held_v, at::IntArrayRef cu_seqlens, double scale,
+                            int64_t window, at::IntArrayRef parent) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    auto [out, lse] =
+        held_attention_forward(q, k, v, {held_k, held_v}, cu_seqlens, scale, window, parent);
+    ctx->save_for_backward({q, k, v, held_k, held_v, out, lse});
+    ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["window"] = window;
+    ctx->saved_data["parent"] = parent.vec();
+    return out;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    refuse_second_derivative("varlen_attention");
+    check_work_interrupt();
+    const auto s = ctx->get_saved_variables();
+    const std::vector<int64_t> cu_seqlens = ctx->saved_data["cu_seqlens"].toIntVector();
+    const std::vector<int64_t> parent = ctx->saved_data["parent"].toIntVector();
+    at::AutoDispatchBelowADInplaceOrView below;
+    const HeldGradients d = held_attention_backward(
+        grads[0], s[0], s[1], s[2], {s[3], s[4]}, s[5], s[6], cu_seqlens,
+        ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(), parent);
+    return {d.q, d.k, d.v, d.held.k, d.held.v, {}, {}, {}, {}};
+  }
+};
+
 at::Tensor attention_without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                    at::IntArrayRef parent) {
@@ -103,10 +138,6 @@ AttentionOutputs attention_lse_with_graph(const at::Tensor& q, const at::Tensor&
                                           double scale, int64_t window, at::IntArrayRef parent) {
   const auto both = AttentionFunction::apply(q, k, v, cu_seqlens, scale, window, parent);
   return {both[0], both[1]};
-}
-
-at::ScalarType lse_type(const at::Tensor& q) {
-  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 }  // namespace
@@ -143,6 +174,19 @@ at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::
   return op.call(q, k, v, layout.cu_seqlens, scale, layout.window, layout.parent);
 }
 
+at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const HeldKeys& held, const AttentionLayout& layout, double scale) {
+  if (q.is_cpu() && has_kernel_type(q)) {
+    return HeldAttentionFunction::apply(q, k, v, held.k, held.v, at::IntArrayRef(layout.cu_seqlens),
+                                        scale, layout.window, at::IntArrayRef(layout.parent));
+  }
+  // Elsewhere the held rows get queries of zeros, whose outputs nobody reads.
+  const at::Tensor none = at::zeros({held.k.size(0), q.size(1), q.size(2)}, q.options());
+  return varlen_attention(at::cat({none, q}), at::cat({held.k, k}), at::cat({held.v, v}), layout,
+                          scale)
+      .narrow(0, held.k.size(0), q.size(0));
+}
+
 AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      const AttentionLayout& layout, double scale) {
   static const auto op = find_op<decltype(attention_forward)>("xrun::varlen_attention_lse");
@@ -167,7 +211,8 @@ Temporaries attention_temporaries(double heads, double kv_heads, double head_dim
 }
 
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent) {
+                     at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent,
+                     int64_t held) {
   constexpr const char* kOp = "varlen_attention";
   XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
                  q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
@@ -178,7 +223,7 @@ void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   check_floating(kOp, "q", q, q.device());
   check_type(kOp, "k", k, q.scalar_type(), q.device());
   check_type(kOp, "v", v, q.scalar_type(), q.device());
-  check_layout(kOp, cu_seqlens, parent, window, q.size(0));
+  check_layout(kOp, cu_seqlens, parent, window, held + q.size(0));
 }
 
 void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,
@@ -188,7 +233,7 @@ void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const
     check_type(kOp, name, *x, q.scalar_type(), q.device());
     check_sizes(kOp, name, *x, q.sizes(), q.device());
   }
-  check_type(kOp, "lse", lse, lse_type(q), q.device());
+  check_type(kOp, "lse", lse, wide_type(q), q.device());
   check_sizes(kOp, "lse", lse, {q.size(1), q.size(0)}, q.device());
 }
 

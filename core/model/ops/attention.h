@@ -1,7 +1,8 @@
 #pragma once
-// Causal attention along the paths of a pack, without padding; the ops xrun::varlen_attention and
-// xrun::varlen_attention_lse. attention_cpu.cpp and attention_cuda.cpp hold the device forms,
-// attention_composed.cpp the form in plain products.
+// Causal attention over packed segments and prefix trees: each token attends along its path, and
+// nothing is padded. The ops are xrun::varlen_attention and xrun::varlen_attention_lse.
+// attention_cpu.cpp and attention_cuda.cpp hold the device forms, attention_composed.cpp the form
+// in plain products.
 
 #include <ATen/core/Tensor.h>
 
@@ -20,9 +21,21 @@ namespace xrun {
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionLayout& layout, double scale);
 
-// The same with the natural log of each row's sum of exponentials, which merges attentions over two
-// sets of keys: out = sigmoid(lse_1 - lse_2) (out_1 - out_2) + out_2. Both carry gradients; that of
-// lse costs another forward and backward.
+// Keys and values of the first rows of a layout, from an earlier forward.
+struct HeldKeys {
+  at::Tensor k, v;  // [P, G, K]
+};
+
+// The same for the rows after the first P of a layout, [T - P, H, K], which see the held rows as
+// keys. Every row has the bits that it has in one call over all of them; gradients flow to the
+// held keys and values as well.
+//   q, k, v  [T - P, ...]
+at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const HeldKeys& held, const AttentionLayout& layout, double scale);
+
+// Attention of all rows, with the natural log of each row's sum of exponentials, which merges
+// attentions over two sets of keys: out = sigmoid(lse_1 - lse_2) (out_1 - out_2) + out_2. Both
+// carry gradients; that of lse costs another forward and backward.
 struct AttentionResult {
   at::Tensor out;  // [T, H, K]
   at::Tensor lse;  // [H, T] fp32 (fp64 for fp64)

@@ -26,10 +26,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kPadding = 32;  // kAlignLSE of ATen's memory-efficient attention
 
-at::ScalarType wide_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // Rows [begin, begin + n) as [H, n, K], upcast: the reference form computes in fp32 at least.
 at::Tensor heads_first(const at::Tensor& x, int64_t begin, int64_t n) {
   return x.narrow(0, begin, n).permute({1, 0, 2}).to(wide_type(x));

@@ -29,8 +29,25 @@ kernels::AttentionNodes kernel_nodes(const LayoutPaths& paths, int64_t window) {
           paths.end.data(),        paths.nodes(),       window};
 }
 
-kernels::AttentionSizes kernel_sizes(const at::Tensor& q, const at::Tensor& k, double scale) {
-  return {q.size(0), q.size(1), k.size(1), q.size(2), static_cast<float>(scale)};
+// The operands of a kernel, contiguous. Without held keys their tensors are undefined.
+struct Operands {
+  at::Tensor q, k, v;
+  HeldKeys held;
+
+  Operands(const at::Tensor& q_any, const at::Tensor& k_any, const at::Tensor& v_any,
+           const HeldKeys& held_any = {})
+      : q(q_any.contiguous()), k(k_any.contiguous()), v(v_any.contiguous()) {
+    if (held_any.k.defined()) held = {held_any.k.contiguous(), held_any.v.contiguous()};
+  }
+  int64_t held_rows() const { return held.k.defined() ? held.k.size(0) : 0; }
+  kernels::AttentionSizes sizes(double scale) const {
+    return {q.size(0), q.size(1), k.size(1), q.size(2), static_cast<float>(scale), held_rows()};
+  }
+};
+
+template <class T>
+const T* held_data(const at::Tensor& x) {
+  return x.defined() ? kernel_data<T>(x) : nullptr;
 }
 
 // Calls f(item, scratch) for items 0 to count - 1, each on the next free thread.
@@ -47,6 +64,28 @@ void each_item(int64_t count, int64_t scratch_size, const std::function<void(int
   });
 }
 
+Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale, int64_t window) {
+  const at::Tensor out = at::empty_like(x.q);
+  const at::Tensor lse = at::empty({x.q.size(1), x.q.size(0)}, at::kFloat);
+  const kernels::AttentionSizes sizes = x.sizes(scale);
+  const int64_t heads = sizes.heads / sizes.kv_heads, chunk = kernels::attention_chunk(heads);
+  const int64_t chunks = (sizes.rows + chunk - 1) / chunk;
+  with_kernel_type(x.q, [&](auto unit) {
+    using T = decltype(unit);
+    const auto attend = [&](int64_t item, float* scratch) {
+      // The last chunks of a sequence see the most keys: they go first.
+      const int64_t row = (chunks - 1 - item / sizes.kv_heads) * chunk;
+      kernels::cpu_kernels().run(kernels::PathAttention<T>{
+          kernel_data<T>(x.q), kernel_data<T>(x.k), kernel_data<T>(x.v), kernel_data<T>(out),
+          kernel_data<float>(lse), scratch, kernel_nodes(paths, window), sizes, sizes.held + row,
+          sizes.held + std::min(sizes.rows, row + chunk), item % sizes.kv_heads,
+          held_data<T>(x.held.k), held_data<T>(x.held.v)});
+    };
+    each_item(chunks * sizes.kv_heads, kernels::attention_scratch(heads, sizes.head_dim), attend);
+  });
+  return {out, lse};
+}
+
 Outputs attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
                               const at::Tensor& v_any, at::IntArrayRef cu_seqlens, double scale,
                               int64_t window, at::IntArrayRef parent) {
@@ -60,55 +99,40 @@ Outputs attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
                               cu_seqlens, scale, window, parent);
     return {out.to(q_any.scalar_type()), lse};
   }
-  const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const at::Tensor out = at::empty_like(q);
-  const at::Tensor lse = at::empty({q.size(1), q.size(0)}, at::kFloat);
-  const auto paths = layout_paths(cu_seqlens, parent);
-  const kernels::AttentionSizes sizes = kernel_sizes(q, k, scale);
-  const int64_t heads = sizes.heads / sizes.kv_heads, chunk = kernels::attention_chunk(heads);
-  const int64_t chunks = (sizes.rows + chunk - 1) / chunk;
-  with_kernel_type(q, [&](auto unit) {
-    using T = decltype(unit);
-    const auto attend = [&](int64_t item, float* scratch) {
-      // The last chunks of a sequence see the most keys: they go first.
-      const int64_t first = (chunks - 1 - item / sizes.kv_heads) * chunk;
-      kernels::cpu_kernels().run(kernels::PathAttention<T>{
-          kernel_data<T>(q), kernel_data<T>(k), kernel_data<T>(v), kernel_data<T>(out),
-          kernel_data<float>(lse), scratch, kernel_nodes(*paths, window), sizes, first,
-          std::min(sizes.rows, first + chunk), item % sizes.kv_heads});
-    };
-    each_item(chunks * sizes.kv_heads, kernels::attention_scratch(heads, sizes.head_dim), attend);
-  });
-  return {out, lse};
+  return kernel_forward({q_any, k_any, v_any}, *layout_paths(cu_seqlens, parent), scale, window);
 }
 
 // A tree, a key head, and some of its query heads.
 struct BackwardItem {
   int64_t first, last, kv_head, head, heads;
-  int64_t part;  // of the key head's query heads
+  int64_t head_group;  // number of those query heads among the key head's groups
 };
 
-// Items below which query heads of a group are computed apart, so that a few long sequences keep
-// the threads busy. dk and dv of each part are then summed in order.
+// Below this many items the query heads of a key head are computed in several groups, so that a few
+// long sequences keep the threads busy. dk and dv of the groups are then summed in order.
 constexpr int64_t kFewItems = 8;
 
-// Parts that the query heads of a key head are cut into: a divisor of their number.
-int64_t head_parts(int64_t trees, const kernels::AttentionSizes& s) {
+// Groups that the query heads of a key head are cut into: a divisor of their number.
+int64_t head_group_count(int64_t trees, const kernels::AttentionSizes& s) {
   const int64_t heads = s.heads / s.kv_heads;
-  int64_t parts = 1;
-  while (parts < heads && (trees * s.kv_heads * parts < kFewItems || heads % parts != 0)) ++parts;
-  return parts;
+  int64_t head_groups = 1;
+  while (head_groups < heads &&
+         (trees * s.kv_heads * head_groups < kFewItems || heads % head_groups != 0))
+    ++head_groups;
+  return head_groups;
 }
 
 std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels::AttentionSizes& s,
-                                         int64_t parts) {
-  const int64_t heads = s.heads / s.kv_heads, share = heads / parts;
+                                         int64_t head_groups) {
+  const int64_t heads = s.heads / s.kv_heads, share = heads / head_groups;
   std::vector<BackwardItem> items;
   for (size_t tree = 0; tree + 1 < paths.roots.size(); ++tree) {
+    const int64_t first = std::max(paths.roots[tree], s.held);
+    if (first >= paths.roots[tree + 1]) continue;  // held, all of it
     for (int64_t g = 0; g < s.kv_heads; ++g) {
-      for (int64_t part = 0; part < parts; ++part) {
+      for (int64_t head_group = 0; head_group < head_groups; ++head_group) {
         items.push_back(
-            {paths.roots[tree], paths.roots[tree + 1], g, g * heads + part * share, share, part});
+            {first, paths.roots[tree + 1], g, g * heads + head_group * share, share, head_group});
       }
     }
   }
@@ -117,6 +141,60 @@ std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels
     return a.last - a.first > b.last - b.first;
   });
   return items;
+}
+
+// dk and dv cover the rows of the layout, held ones first.
+Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const at::Tensor& out_any,
+                          const at::Tensor& lse_any, const LayoutPaths& paths, double scale,
+                          int64_t window) {
+  const at::Tensor grad = grad_any.contiguous(), out = out_any.contiguous();
+  const at::Tensor lse = lse_any.contiguous();
+  const at::ScalarType type = x.q.scalar_type();
+  const kernels::AttentionSizes s = x.sizes(scale);
+  const auto trees = static_cast<int64_t>(paths.roots.size()) - 1;
+  const int64_t head_groups = head_group_count(trees, s), kv_width = s.kv_heads * s.head_dim;
+  const int64_t tokens = s.held + s.rows;
+  const std::vector<BackwardItem> items = backward_items(paths, s, head_groups);
+  const at::Tensor dq = at::empty_like(x.q);
+  // [head_groups, T, G, K] each
+  const at::Tensor dk = at::zeros({head_groups, tokens, s.kv_heads, s.head_dim}, at::kFloat);
+  const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
+  with_kernel_type(x.q, [&](auto unit) {
+    using T = decltype(unit);
+    const auto attend = [&](int64_t i, float* scratch) {
+      const BackwardItem& item = items[static_cast<size_t>(i)];
+      const int64_t at = item.head_group * tokens * kv_width + item.kv_head * s.head_dim;
+      kernels::PathAttentionBackward<T> call{kernel_data<T>(grad),
+                                             kernel_data<T>(x.q),
+                                             kernel_data<T>(x.k),
+                                             kernel_data<T>(x.v),
+                                             kernel_data<T>(out),
+                                             kernel_data<float>(lse),
+                                             kernel_data<T>(dq),
+                                             kernel_data<float>(dk) + at,
+                                             kernel_data<float>(dv) + at,
+                                             kv_width,
+                                             scratch,
+                                             kernel_nodes(paths, window),
+                                             s,
+                                             item.first,
+                                             item.last,
+                                             item.kv_head,
+                                             item.head,
+                                             item.heads};
+      call.held_k = held_data<T>(x.held.k), call.held_v = held_data<T>(x.held.v);
+      kernels::cpu_kernels().run(call);
+    };
+    each_item(static_cast<int64_t>(items.size()),
+              kernels::attention_scratch(s.heads / s.kv_heads / head_groups, s.head_dim), attend);
+  });
+  const auto summed = [&](const at::Tensor& of) {
+    if (head_groups == 1) return of[0].to(type);
+    const at::Tensor sum = of[0].add(of[1]);  // a tensor that does not keep the groups alive
+    for (int64_t head_group = 2; head_group < head_groups; ++head_group) sum.add_(of[head_group]);
+    return sum.to(type);
+  };
+  return {dq, summed(dk), summed(dv)};
 }
 
 Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q_any,
@@ -138,46 +216,45 @@ Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q
                                lse_any, cu_seqlens, scale, window, parent);
     return {dq.to(type), dk.to(type), dv.to(type)};
   }
-  const at::Tensor grad = grad_any.contiguous(), out = out_any.contiguous();
-  const at::Tensor lse = lse_any.contiguous();
-  const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const auto paths = layout_paths(cu_seqlens, parent);
-  const kernels::AttentionSizes s = kernel_sizes(q, k, scale);
-  const auto trees = static_cast<int64_t>(paths->roots.size()) - 1;
-  const int64_t parts = head_parts(trees, s), kv_width = s.kv_heads * s.head_dim;
-  const std::vector<BackwardItem> items = backward_items(*paths, s, parts);
-  const at::Tensor dq = at::empty_like(q);
-  // [parts, T, G, K] each
-  const at::Tensor dk = at::zeros({parts, s.rows, s.kv_heads, s.head_dim}, at::kFloat);
-  const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
-  with_kernel_type(q, [&](auto unit) {
-    using T = decltype(unit);
-    const auto attend = [&](int64_t i, float* scratch) {
-      const BackwardItem& item = items[static_cast<size_t>(i)];
-      const int64_t at = item.part * s.rows * kv_width + item.kv_head * s.head_dim;
-      kernels::cpu_kernels().run(kernels::PathAttentionBackward<T>{
-          kernel_data<T>(grad), kernel_data<T>(q), kernel_data<T>(k), kernel_data<T>(v),
-          kernel_data<T>(out), kernel_data<float>(lse), kernel_data<T>(dq),
-          kernel_data<float>(dk) + at, kernel_data<float>(dv) + at, kv_width, scratch,
-          kernel_nodes(*paths, window), s, item.first, item.last, item.kv_head, item.head,
-          item.heads});
-    };
-    each_item(static_cast<int64_t>(items.size()),
-              kernels::attention_scratch(s.heads / s.kv_heads / parts, s.head_dim), attend);
-  });
-  const auto summed = [&](const at::Tensor& x) {
-    if (parts == 1) return x[0].to(type);
-    const at::Tensor sum = x[0].add(x[1]);  // a tensor that does not keep the parts alive
-    for (int64_t part = 2; part < parts; ++part) sum.add_(x[part]);
-    return sum.to(type);
-  };
-  return {dq, summed(dk), summed(dv)};
+  return kernel_backward({q_any, k_any, v_any}, grad_any, out_any, lse_any,
+                         *layout_paths(cu_seqlens, parent), scale, window);
 }
 
 static_assert(std::is_same_v<decltype(attention_forward_cpu), AttentionForward>);
 static_assert(std::is_same_v<decltype(attention_backward_cpu), AttentionBackward>);
 
+void check_held(const at::Tensor& q, const at::Tensor& k, const HeldKeys& held) {
+  for (const auto& [name, x] : {std::pair{"held k", &held.k}, std::pair{"held v", &held.v}}) {
+    check_type("varlen_attention", name, *x, q.scalar_type(), q.device());
+    check_sizes("varlen_attention", name, *x, {held.k.size(0), k.size(1), k.size(2)}, q.device());
+  }
+}
+
 }  // namespace
+
+Outputs held_attention_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const HeldKeys& held, at::IntArrayRef cu_seqlens, double scale,
+                               int64_t window, at::IntArrayRef parent) {
+  check_attention(q, k, v, cu_seqlens, window, parent, held.k.size(0));
+  check_held(q, k, held);
+  return kernel_forward({q, k, v, held}, *layout_paths(cu_seqlens, parent), scale, window);
+}
+
+HeldGradients held_attention_backward(const at::Tensor& grad, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const HeldKeys& held, const at::Tensor& out,
+                                      const at::Tensor& lse, at::IntArrayRef cu_seqlens,
+                                      double scale, int64_t window, at::IntArrayRef parent) {
+  const int64_t rows = held.k.size(0);
+  check_attention(q, k, v, cu_seqlens, window, parent, rows);
+  check_attention_backward(grad, q, out, lse);
+  const auto [dq, dk, dv] = kernel_backward({q, k, v, held}, grad, out, lse,
+                                            *layout_paths(cu_seqlens, parent), scale, window);
+  const auto own = [&](const at::Tensor& x) { return x.narrow(0, rows, q.size(0)); };
+  // Copies: a leaf would keep the first gradient it gets, and with it all rows of the layout.
+  const auto of_held = [&](const at::Tensor& x) { return x.narrow(0, 0, rows).clone(); };
+  return {dq, own(dk), own(dv), {of_held(dk), of_held(dv)}};
+}
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
   m.impl("varlen_attention_forward", attention_forward_cpu);

@@ -1,5 +1,5 @@
 #pragma once
-// The layout of attention: which keys each row of a pack sees.
+// The layout of attention in segments and trees: which keys each row of a pack sees.
 
 #include <c10/util/ArrayRef.h>
 
@@ -23,13 +23,13 @@ struct AttentionLayout {
 void check_layout(const char* op, at::IntArrayRef cu_seqlens, at::IntArrayRef parent,
                   int64_t window, int64_t rows);
 
-// What a layout implies for each node.
+// Per-node values derived from a layout.
 struct LayoutPaths {
   std::vector<int64_t> cu_seqlens;  // [N+1]
   std::vector<int64_t> parent;      // [N], always filled
   std::vector<int64_t> position;    // [N] position on the path of the node's first row
   std::vector<int64_t> end;         // [N] the row after the node's subtree
-  std::vector<int64_t> roots;       // [R+1] boundaries of the R trees that have rows, from 0 to T
+  std::vector<int64_t> roots;  // [trees + 1] boundaries of the trees that have rows, from 0 to T
 
   int64_t nodes() const { return static_cast<int64_t>(parent.size()); }
 };

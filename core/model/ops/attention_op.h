@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include "core/model/ops/attention.h"
 #include "core/model/ops/attention_layout.h"
 #include "core/model/ops/op.h"
 
@@ -24,9 +25,27 @@ using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
     int64_t window, at::IntArrayRef parent);
 
+// The CPU's kernels for rows that see held keys (attention.h), in fp32 and bf16.
+std::tuple<at::Tensor, at::Tensor> held_attention_forward(const at::Tensor& q, const at::Tensor& k,
+                                                          const at::Tensor& v, const HeldKeys& held,
+                                                          at::IntArrayRef cu_seqlens, double scale,
+                                                          int64_t window, at::IntArrayRef parent);
+
+struct HeldGradients {
+  at::Tensor q, k, v;  // [T - P, ...]
+  HeldKeys held;
+};
+HeldGradients held_attention_backward(const at::Tensor& grad, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const HeldKeys& held, const at::Tensor& out,
+                                      const at::Tensor& lse, at::IntArrayRef cu_seqlens,
+                                      double scale, int64_t window, at::IntArrayRef parent);
+
 // Throw Error unless tensors of one device and the layout fit each other (attention.h).
+//   held  rows of the layout before those of q
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent);
+                     at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent,
+                     int64_t held = 0);
 void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,
                               const at::Tensor& lse);
 

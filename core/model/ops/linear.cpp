@@ -38,15 +38,10 @@ bool check_linear(const at::Tensor& x, const at::Tensor& weight,
   return true;
 }
 
-// The type in which products of narrower operands run.
-at::ScalarType product_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 at::Tensor linear_composed(const at::Tensor& x, const at::Tensor& weight,
                            const OptionalTensor& bias) {
   const bool has_bias = check_linear(x, weight, bias);
-  const at::ScalarType type = product_type(x);
+  const at::ScalarType type = wide_type(x);
   const at::Tensor b = has_bias ? bias->to(type) : at::Tensor();
   return at::linear(x.to(type), weight.to(type), b).to(x.scalar_type());
 }
@@ -85,7 +80,7 @@ LinearBackward linear_backward_composed(const at::Tensor& grad, const OptionalTe
                                         const OptionalTensor& weight, bool x_wanted,
                                         bool weight_wanted, bool bias_wanted) {
   check_linear_backward(grad, x, weight, x_wanted, weight_wanted);
-  const at::ScalarType type = grad.scalar_type(), wide = product_type(grad);
+  const at::ScalarType type = grad.scalar_type(), wide = wide_type(grad);
   const at::Tensor dy = grad.to(wide);
   LinearBackward result;
   auto& [dx, dweight, dbias] = result;
@@ -99,7 +94,7 @@ LinearBackward linear_backward_cpu(const at::Tensor& grad, const OptionalTensor&
                                    const OptionalTensor& weight, bool x_wanted, bool weight_wanted,
                                    bool bias_wanted) {
   const at::ScalarType type = grad.scalar_type();
-  if (type != at::kFloat && product_type(grad) == type) {  // nothing to upcast
+  if (type != at::kFloat && wide_type(grad) == type) {  // nothing to upcast
     return linear_backward_composed(grad, x, weight, x_wanted, weight_wanted, bias_wanted);
   }
   check_linear_backward(grad, x, weight, x_wanted, weight_wanted);

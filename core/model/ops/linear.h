@@ -28,8 +28,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                     GemmType gemm);
 
-// Declares the tensors that the backward of linear saves: its input `x`, `width` elements per token,
-// for the gradient of a trained weight only.
+// Declares the tensors that the backward of linear saves: its input `x`, `width` elements per
+// token, for the gradient of a trained weight only.
 void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained);
 
 // Returns the bytes of scratch memory that maps between widths `in` and `out` hold, in either

@@ -6,6 +6,9 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -69,6 +72,7 @@ void check_head_rows(const HeadInputs& in, int64_t tokens) {
 auto linear_head_forward(const at::Tensor& hidden, const at::Tensor& weight,
                          const at::Tensor& index, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, int64_t head_mb, bool lse) {
+  // By name: the CUDA half is registered by the plug-in, which may load later.
   static const auto op = find_op<LinearHeadForward>("xrun::linear_head_forward");
   const HeadInputs inputs{weight, index, target, columns};
   check_head_inputs(inputs, hidden);
@@ -83,11 +87,32 @@ at::Tensor lse_or_empty(const at::Tensor& lse, bool wanted) {
   return wanted ? lse : at::empty({0}, lse.options());
 }
 
+// The head of a model in fp64: plain operations with all logits, differentiated by autograd.
+HeadOutputs head_composed(const at::Tensor& hidden, const HeadInputs& in, double temperature,
+                          bool entropy, int64_t top_k, bool lse_wanted) {
+  check_head_inputs(in, hidden);
+  check_head_options(in, temperature, top_k);
+  const at::Tensor x = hidden.to(at::kDouble).index_select(0, in.index);
+  const at::Tensor z = at::linear(x, in.weight.narrow(0, 0, existing_columns(in))).div(temperature);
+  const at::Tensor lse = at::logsumexp(z, 1), logp = z.sub(lse.unsqueeze(1));
+  const at::Tensor target = in.target.dim() == 2 ? in.target : in.target.unsqueeze(1);
+  const at::Tensor top_id =
+      std::get<1>(at::sort(logp.detach(), /*stable=*/true, 1, /*descending=*/true))
+          .narrow(1, 0, top_k);
+  return {logp.gather(1, target).view(in.target.sizes()),
+          entropy ? lse.sub(logp.exp().mul(z).sum(1)) : at::empty({0}, z.options()),
+          lse_or_empty(lse, lse_wanted), logp.gather(1, top_id), top_id};
+}
+
 // Keeps no rows, since the results carry no graph.
 HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weight,
                                const at::Tensor& index, const at::Tensor& target,
                                double temperature, int64_t columns, bool entropy, int64_t top_k,
                                int64_t, bool lse_wanted) {
+  if (weight.scalar_type() == at::kDouble) {
+    return head_composed(hidden, {weight, index, target, columns}, temperature, entropy, top_k,
+                         lse_wanted);
+  }
   auto [logprob, spread, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
       hidden, weight, index, target, temperature, columns, entropy, top_k, 0, lse_wanted);
   return {logprob, spread, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
@@ -129,6 +154,7 @@ class LinearHeadFunction : public torch::autograd::Function<LinearHeadFunction> 
     at::AutoDispatchBelowADInplaceOrView below;
     auto [logprob, spread, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
         hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse_wanted);
+    // An output that no loss reads then has no gradient at all, and the backward leaves it out.
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({weight, index, target, top_id, lse, spread, x, saved_rows});
     ctx->saved_data["temperature"] = temperature;
@@ -171,6 +197,10 @@ HeadOutputs head_with_graph(const at::Tensor& hidden, const at::Tensor& weight,
                             const at::Tensor& index, const at::Tensor& target, double temperature,
                             int64_t columns, bool entropy, int64_t top_k, int64_t head_mb,
                             bool lse) {
+  if (weight.scalar_type() == at::kDouble) {
+    return head_composed(hidden, {weight, index, target, columns}, temperature, entropy, top_k,
+                         lse);
+  }
   const bool graph =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   if (graph) {

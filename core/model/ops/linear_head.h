@@ -19,7 +19,8 @@ struct HeadOptions {
   int64_t head_mb = 1024;
 };
 
-// fp32; undefined where not wanted. All but top_id carry gradients to hidden and weight.
+// fp32, or fp64 for a weight in fp64; undefined where not wanted. All but top_id carry gradients to
+// hidden and weight.
 struct HeadResult {
   at::Tensor logprob;      // [R] or [R, M], as target
   at::Tensor entropy;      // [R], nats: lse - sum p z
@@ -30,7 +31,7 @@ struct HeadResult {
 
 // One GEMM over the R rows for any set of results; the op xrun::linear_head, which returns lse
 // unless told otherwise and an empty tensor for results not requested.
-//   hidden  [T, D] fp32, bf16 or fp16;  weight [V, D]
+//   hidden  [T, D] fp32, bf16 or fp16;  weight [V, D]. In fp64 all logits are kept, as a reference.
 //   index   [R] int64, rows of hidden; may repeat, in any order
 //   target  [R] or [R, M] int64 in [0, columns)
 // Logits and softmax are fp32 whatever the inputs are. With z the divided logits, p = softmax z,

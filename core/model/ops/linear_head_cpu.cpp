@@ -26,8 +26,8 @@ at::Tensor dense_floats(const at::Tensor& x) { return x.to(at::kFloat).contiguou
 // Loss rows that read one hidden row. Neighbours of equal index share its logits: the children of a
 // token in a folded pack.
 struct RowsByHidden {
-  std::vector<int64_t> first;  // [H+1], the first loss row of each hidden row; empty: one for each
-  at::Tensor index;            // [H], the hidden rows
+  std::vector<int64_t> first;  // [U+1], the first loss row of each hidden row; empty: one for each
+  at::Tensor index;            // [U], the hidden rows
 
   // For the kernels, from hidden row `begin`.
   const int64_t* from(int64_t begin) const { return first.empty() ? nullptr : &first[begin]; }
@@ -184,7 +184,7 @@ void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
   check_sizes("linear_head", "entropy", entropy, {rows});
 }
 
-// The sum of a row's gradients, negated, [H].
+// The sum of a row's gradients, negated, [U].
 at::Tensor negative_sums(const at::Tensor& grad, const RowsByHidden& shared) {
   if (shared.first.empty()) return grad.neg();
   const at::Tensor sums = at::empty(shared.index.sizes(), grad.options());

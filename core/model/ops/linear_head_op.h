@@ -55,9 +55,9 @@ void check_head_options(const HeadInputs& inputs, double temperature, int64_t to
 // The tensors that a backward has from its forward.
 struct HeadSaved {
   const at::Tensor& grad;        // floating, sizes as target
-  const at::Tensor& lse;         // [H <= R] float32
-  const at::Tensor& x;           // [H, D] float32
-  const at::Tensor& saved_rows;  // [n <= H, V] float32
+  const at::Tensor& lse;         // [U <= R] float32
+  const at::Tensor& x;           // [U, D] float32
+  const at::Tensor& saved_rows;  // [n <= U, V] float32
 };
 
 // Throws Error unless the arguments of a backward on the CPU, whose hidden had `tokens` rows, fit.

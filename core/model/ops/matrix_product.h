@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products on the CPU. Forward products see each row by itself, so that a token's result does
-// not depend on its neighbours; products of gradients take the fastest library.
+// Matrix products on the CPU. Forward products see each row by itself, so that a token's result
+// does not depend on its neighbours; products of gradients take the fastest library.
 
 #include <ATen/core/Tensor.h>
 
@@ -10,14 +10,14 @@
 
 namespace xrun {
 
-// out = x weight^T + bias, with x [M, K], weight [N, K], bias [N] or undefined and out [M, N] fp32 on
-// the CPU, all with unit stride in a row. No graph is recorded. A row of out has the same bits
+// out = x weight^T + bias, with x [M, K], weight [N, K], bias [N] or undefined and out [M, N] fp32
+// on the CPU, all with unit stride in a row. No graph is recorded. A row of out has the same bits
 // whatever M is, wherever the row stands and however many threads there are. K = 0 gives the bias.
 //
 // The kernel is ours (kernels/cpu/row_product.h): the BLAS behind at::mm chooses the order of its
 // sums by M, and oneDNN does so too on some processors (Zen 5: below 16 to 65 rows, by shape).
-// Measured there, one thread, this against at::linear: 1 to 4 rows 0.5 to 0.97 of its time, 256 rows
-// 0.42 to 0.46; against oneDNN 0.93 to 1.02 at 256 rows of 576 to 1536 columns.
+// Measured there, one thread, this against at::linear: 1 to 4 rows 0.5 to 0.97 of its time, 256
+// rows 0.42 to 0.46; against oneDNN 0.93 to 1.02 at 256 rows of 576 to 1536 columns.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                         const at::Tensor& bias = {});
 

@@ -63,7 +63,6 @@ Experts checked_experts(const at::Tensor& x, const at::Tensor& index, const at::
   check_type(kOp, "weight", weight, x.scalar_type());
   check_type(kOp, "gate_up", gate_up, x.scalar_type());
   check_type(kOp, "down", down, x.scalar_type());
-  XRUN_CHECK(x.scalar_type() != at::kDouble, "moe_experts: x is Double, wanted at most Float");
   XRUN_CHECK(x.dim() == 2 && index.dim() == 2 && gate_up.dim() == 3 && down.dim() == 3,
              "moe_experts: x is [{}], index [{}], gate_up [{}], down [{}]; wanted [T, D], [T, k], "
              "[E, 2 I, D] and [E, D, I]",
@@ -83,7 +82,7 @@ Experts checked_experts(const at::Tensor& x, const at::Tensor& index, const at::
           D,
           I,
           expert_rows(index, E),
-          upcast ? GemmType::kFloat : GemmType::kStorage};
+          upcast && x.scalar_type() != at::kDouble ? GemmType::kFloat : GemmType::kStorage};
 }
 
 at::Tensor weight_by_row(const at::Tensor& weight, const ExpertRows& rows) {
@@ -108,7 +107,8 @@ MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const a
   const at::Tensor a = swiglu(gate, up);
   const at::Tensor out = at::empty_like(in);
   experts.each([&](int64_t e, int64_t first, int64_t n) {
-    multiply_rows_into(out.narrow(0, first, n), a.narrow(0, first, n), experts.down[e], experts.gemm);
+    multiply_rows_into(out.narrow(0, first, n), a.narrow(0, first, n), experts.down[e],
+                       experts.gemm);
   });
   return {sum_of_rows(out, weight_by_row(weight, experts.rows), experts.rows), gate, up};
 }
@@ -154,7 +154,7 @@ MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x
   });
   MoeBackward result;
   if (weight_wanted) {
-    const at::Tensor inner = da.to(at::kFloat).mul(a).sum(1).to(x.scalar_type());
+    const at::Tensor inner = da.to(wide_type(da)).mul(a).sum(1).to(x.scalar_type());
     std::get<1>(result) = by_slot(inner, experts.rows, index.sizes());
   }
   da.mul_(scale);

@@ -12,8 +12,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/base/error.h"
+#include "core/model/ops/op.h"
 
 namespace xrun {
 
@@ -29,15 +31,16 @@ void sum_rows_of(const at::Tensor& x, const at::Tensor& weight, const ExpertRows
   const T* const scale = weight.defined() ? weight.const_data_ptr<T>() : nullptr;
   const int64_t* const row = rows.of_token.const_data_ptr<int64_t>();
   T* const out = y.mutable_data_ptr<T>();
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   at::parallel_for(0, y.size(0), kGrainTokens, [&](int64_t begin, int64_t end) {
-    std::vector<float> sum(static_cast<size_t>(D));
+    std::vector<Wide> sum(static_cast<size_t>(D));
     for (int64_t t = begin; t < end; ++t) {
-      std::fill(sum.begin(), sum.end(), 0.0f);
+      std::fill(sum.begin(), sum.end(), Wide{0});
       for (int64_t j = 0; j < k; ++j) {
         const int64_t r = row[t * k + j];
-        const float factor = scale == nullptr ? 1.0f : static_cast<float>(scale[r]);
+        const Wide factor = scale == nullptr ? Wide{1} : static_cast<Wide>(scale[r]);
         for (int64_t d = 0; d < D; ++d) {
-          sum[static_cast<size_t>(d)] += factor * static_cast<float>(in[r * D + d]);
+          sum[static_cast<size_t>(d)] += factor * static_cast<Wide>(in[r * D + d]);
         }
       }
       for (int64_t d = 0; d < D; ++d) out[t * D + d] = static_cast<T>(sum[static_cast<size_t>(d)]);
@@ -52,7 +55,7 @@ Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise) {
              "route: top_k is {}, wanted 1 to the {} experts", top_k,
              logits.dim() == 2 ? logits.size(1) : 0);
   Routing routing;
-  routing.prob = at::softmax(logits, -1, at::kFloat);
+  routing.prob = at::softmax(logits, -1, wide_type(logits));
   // A stable sort keeps equal probabilities in order of index; topk does not.
   const at::Tensor order = std::get<1>(
       at::sort(routing.prob.detach(), /*stable=*/true, /*dim=*/-1, /*descending=*/true));
@@ -155,8 +158,8 @@ at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step) {
   for (size_t i = 0; i < record.layers.size(); ++i) {
     const double scale = static_cast<double>(step.count[i].size(0)) /
                          (step.tokens * step.tokens * static_cast<double>(step.count.size()));
-    const at::Tensor factor = step.count[i].mul(scale).to(at::kFloat);
-    sum = sum.add(at::dot(record.layers[i].prob_sum, factor));
+    const at::Tensor& prob_sum = record.layers[i].prob_sum;
+    sum = sum.add(at::dot(prob_sum, step.count[i].mul(scale).to(prob_sum.scalar_type())));
   }
   return sum;
 }

@@ -16,13 +16,13 @@ struct Routing {
   // [T, k] int64, by descending probability; of equal ones the lowest index first
   at::Tensor index;
   at::Tensor weight;  // [T, k] in the logits' type, with its graph
-  at::Tensor prob;    // [T, E] fp32 softmax over all experts, with its graph
+  at::Tensor prob;    // [T, E] softmax over all experts, fp32 (fp64 of fp64), with its graph
 };
 
 // Routes by raw logits as Qwen3-MoE does: softmax over all experts in fp32, top k, divided by their
 // sum if `renormalise`, rounded to the logits' type. The sampler and the trainer share it. T = 0 is
 // legal.
-//   logits  [T, E] fp32, bf16 or fp16
+//   logits  [T, E] floating
 // Throws Error unless 1 <= top_k <= E.
 Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise);
 
@@ -43,7 +43,7 @@ struct ExpertRows {
 ExpertRows expert_rows(const at::Tensor& index, int64_t experts);
 
 // Returns the sum of each token's rows, by rising expert in fp32, [T, D] in the type of x.
-//   x       [T k, D] fp32, bf16 or fp16, contiguous, by row
+//   x       [T k, D] floating, contiguous, by row
 //   weight  [T k] by row, in the type of x; undefined: 1
 at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows);
 

@@ -35,6 +35,11 @@ void with_kernel_type(const at::Tensor& x, F f) {
   }
 }
 
+// The type in which the composed forms compute: fp64 for fp64, else fp32.
+inline at::ScalarType wide_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 template <class T>
 T* kernel_data(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());

@@ -25,8 +25,9 @@ namespace {
 // depend on the number of threads.
 constexpr int64_t kNormBlockRows = 64;
 
-using NormForward = std::tuple<at::Tensor, at::Tensor>;   // y as x, rstd [rows] fp32
-using NormBackward = std::tuple<at::Tensor, at::Tensor>;  // dx as x, dweight [D] fp32
+// y as x, rstd [rows]; dx as x, dweight [D]. rstd and dweight are fp32, or fp64 if x is.
+using NormForward = std::tuple<at::Tensor, at::Tensor>;
+using NormBackward = std::tuple<at::Tensor, at::Tensor>;
 
 // Returns the width of the rows.
 int64_t check_norm(const at::Tensor& x, const at::Tensor& weight) {
@@ -38,11 +39,12 @@ int64_t check_norm(const at::Tensor& x, const at::Tensor& weight) {
   return x.size(-1);
 }
 
+// In operators of ATen: the form for devices without a kernel, and for types that the kernel lacks.
 NormForward rms_norm_composed(const at::Tensor& x, const at::Tensor& weight, double eps) {
   check_norm(x, weight);
-  const at::Tensor x32 = x.to(at::kFloat);
-  const at::Tensor rstd = at::rsqrt(at::square(x32).mean(-1, /*keepdim=*/true).add(eps));
-  const at::Tensor normed = x32.mul(rstd).to(x.scalar_type());
+  const at::Tensor wide = x.to(wide_type(x));
+  const at::Tensor rstd = at::rsqrt(at::square(wide).mean(-1, /*keepdim=*/true).add(eps));
+  const at::Tensor normed = wide.mul(rstd).to(x.scalar_type());
   return {normed.mul(weight).to(x.scalar_type()), rstd.flatten()};
 }
 
@@ -70,7 +72,7 @@ int64_t check_norm_backward(const at::Tensor& grad, const at::Tensor& x, const a
   const int64_t rows = x.numel() / check_norm(x, weight);
   check_floating("rms_norm", "grad", grad, x.device());
   check_sizes("rms_norm", "grad", grad, x.sizes(), x.device());
-  check_type("rms_norm", "rstd", rstd, at::kFloat, x.device());
+  check_type("rms_norm", "rstd", rstd, wide_type(x), x.device());
   check_sizes("rms_norm", "rstd", rstd, {rows}, x.device());
   return rows;
 }
@@ -79,9 +81,10 @@ NormBackward rms_norm_backward_composed(const at::Tensor& grad, const at::Tensor
                                         const at::Tensor& weight, const at::Tensor& rstd) {
   const int64_t rows = check_norm_backward(grad, x, weight, rstd), width = x.size(-1);
   const at::Tensor scale = rstd.unsqueeze(1);
-  const at::Tensor xn = x.to(at::kFloat).reshape({rows, width}).mul(scale);
-  const at::Tensor g = grad.to(x.scalar_type()).to(at::kFloat).reshape({rows, width});
-  const at::Tensor gw = g.mul(weight.to(at::kFloat));
+  const at::ScalarType wide = wide_type(x);
+  const at::Tensor xn = x.to(wide).reshape({rows, width}).mul(scale);
+  const at::Tensor g = grad.to(x.scalar_type()).to(wide).reshape({rows, width});
+  const at::Tensor gw = g.mul(weight.to(wide));
   const at::Tensor dot = gw.mul(xn).mean(-1, /*keepdim=*/true);
   const at::Tensor dx = gw.sub(xn.mul(dot)).mul(scale);
   return {dx.to(x.scalar_type()).view(x.sizes()), g.mul(xn).sum(0)};

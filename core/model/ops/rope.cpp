@@ -37,8 +37,8 @@ at::Tensor rope_rotate_composed(const at::Tensor& x, const at::Tensor& cos, cons
                                 bool inverse) {
   check_rope(x, cos, sin);
   const int64_t half = x.size(2) / 2;
-  const at::Tensor low = x.narrow(2, 0, half).to(at::kFloat);
-  const at::Tensor high = x.narrow(2, half, half).to(at::kFloat);
+  const at::Tensor low = x.narrow(2, 0, half).to(wide_type(x));
+  const at::Tensor high = x.narrow(2, half, half).to(wide_type(x));
   const at::Tensor c = cos.unsqueeze(1), s = inverse ? sin.neg().unsqueeze(1) : sin.unsqueeze(1);
   return at::cat({low.mul(c).sub_(high.mul(s)), high.mul(c).add_(low.mul(s))}, 2)
       .to(x.scalar_type());

@@ -33,7 +33,7 @@ bool rope_by_length(const RopeConfig& rope);
 
 // Equal for lengths of equal frequencies: the length itself where dynamic frequencies stretch, 0 or
 // 1 for the short and long list of longrope, else 0.
-int64_t rope_length_class(const RopeConfig& rope, int64_t length);
+int64_t rope_frequency_class(const RopeConfig& rope, int64_t length);
 
 // Returns the inverse frequencies of a segment of `length` tokens, [K/2] fp32, as in transformers.
 at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t length);

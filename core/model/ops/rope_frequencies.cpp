@@ -58,7 +58,7 @@ YarnRamp yarn_ramp(const RopeConfig& rope, double head_dim) {
 
 }  // namespace
 
-int64_t rope_length_class(const RopeConfig& rope, int64_t length) {
+int64_t rope_frequency_class(const RopeConfig& rope, int64_t length) {
   switch (rope.type) {
     case RopeConfig::Type::kDynamic: return std::max(length, rope.max_length);
     case RopeConfig::Type::kLongrope: return length > rope.original_max_length ? 1 : 0;

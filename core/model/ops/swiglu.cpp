@@ -24,6 +24,7 @@ void check_swiglu(const at::Tensor& gate, const at::Tensor& up) {
   check_sizes("swiglu", "up", up, gate.sizes(), gate.device());
 }
 
+// In operators of ATen: the form for devices without a kernel, and for types that the kernel lacks.
 at::Tensor swiglu_composed(const at::Tensor& gate, const at::Tensor& up) {
   check_swiglu(gate, up);
   return at::silu(gate).mul(up);
@@ -54,10 +55,10 @@ void check_swiglu_backward(const at::Tensor& grad, const at::Tensor& gate, const
 SwiGluGradients swiglu_backward_composed(const at::Tensor& grad, const at::Tensor& gate,
                                          const at::Tensor& up) {
   check_swiglu_backward(grad, gate, up);
-  const at::ScalarType type = gate.scalar_type();
-  const at::Tensor g = gate.to(at::kFloat), dy = grad.to(type).to(at::kFloat);
+  const at::ScalarType type = gate.scalar_type(), wide = wide_type(gate);
+  const at::Tensor g = gate.to(wide), dy = grad.to(type).to(wide);
   const at::Tensor s = at::sigmoid(g), slope = g.mul(s.neg().add_(1)).add_(1);
-  return {dy.mul(up.to(at::kFloat)).mul_(s).mul_(slope).to(type), dy.mul(g.mul(s)).to(type)};
+  return {dy.mul(up.to(wide)).mul_(s).mul_(slope).to(type), dy.mul(g.mul(s)).to(type)};
 }
 
 SwiGluGradients swiglu_backward_cpu(const at::Tensor& grad_any, const at::Tensor& gate_any,

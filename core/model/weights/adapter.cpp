@@ -62,6 +62,7 @@ at::Tensor uniform_tensor(std::vector<int64_t> shape, double bound, uint64_t see
 AdapterFactors make_factors(const AdapterOptions& options, const LinearModule& module,
                             uint64_t seed, uint64_t number) {
   const std::vector<int64_t> a{options.rank, module.in}, b{module.out, options.rank};
+  // PEFT's kaiming_uniform_(a = sqrt(5)) is uniform within 1 / sqrt(inputs).
   const auto root = [](int64_t n) { return 1.0 / std::sqrt(static_cast<double>(n)); };
   if (options.zero_a) {
     return {module.name, at::zeros(a, at::kFloat),

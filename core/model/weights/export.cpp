@@ -62,6 +62,16 @@ void copy_over(const std::filesystem::path& from, const std::filesystem::path& t
   write_file_atomic(to, read_file(from));
 }
 
+// Readers older than chat_template.jinja take the template from tokenizer_config.json, where the
+// source's own must not stay.
+void replace_config_template(const std::filesystem::path& path, const std::string& chat_template) {
+  if (!std::filesystem::exists(path)) return;
+  Json config = read_json(path.string());
+  if (config.find("chat_template") == nullptr) return;
+  config.set("chat_template", chat_template);
+  write_file_atomic(path, dump_json(config, {.indent = 2}) + "\n");
+}
+
 void write_export(const std::vector<NamedTensor>& tensors, const Json& config,
                   const std::filesystem::path& source, const std::filesystem::path& out,
                   const std::string& chat_template) {
@@ -76,6 +86,7 @@ void write_export(const std::vector<NamedTensor>& tensors, const Json& config,
   if (!chat_template.empty()) {
     std::filesystem::remove_all(folder.path() / kNamedTemplateFolder);
     write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
+    replace_config_template(folder.path() / "tokenizer_config.json", chat_template);
   }
   if (std::filesystem::exists(source / "generation_config.json")) {
     copy_over(source / "generation_config.json", folder.path() / "generation_config.json");

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/weights/rope_config.h"
 
 namespace xrun {
@@ -26,7 +27,7 @@ Activation read_activation(const ConfigReader& reader, const char* key,
   std::string known;
   for (const auto& [spelled, activation] : kActivations) {
     if (name == spelled) return activation;
-    known += (known.empty() ? "" : ", ") + std::string(spelled);
+    add_item(known, spelled);
   }
   reader.fail(fmt::format("{} '{}' is not supported; supported: {}", key, name, known));
 }
@@ -46,7 +47,7 @@ void ignore_dropout(const ConfigReader& reader, const std::vector<const char*>& 
   std::string asked;
   for (const char* key : keys) {
     const double dropout = reader.number(key, 0);
-    if (dropout > 0) asked += fmt::format("{}{} = {}", asked.empty() ? "" : ", ", key, dropout);
+    if (dropout > 0) add_item(asked, fmt::format("{} = {}", key, dropout));
   }
   if (asked.empty()) return;
   config.notices.push_back(
@@ -277,7 +278,7 @@ const ModelFamily& family_named(const std::string& model_type, const std::string
   std::string known;
   for (const ModelFamily& family : kFamilies) {
     if (model_type == family.model_type) return family;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", family.model_type);
+    add_item(known, family.model_type);
   }
   throw Error(
       fmt::format("{}: model_type '{}' is not supported; supported: {}", name, model_type, known));

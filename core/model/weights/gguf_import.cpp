@@ -77,6 +77,7 @@ Json make_config(const GgufFile& file, const GgufKeys& keys, const TokenizerFile
       {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon", 1e-5)},
       {"rope_scaling", nullptr},
       {"rope_theta", keys.number("rope.freq_base", 10000.0)},
+      // GGUF files of models with a tied head leave the head out.
       {"tie_word_embeddings", file.find_tensor("output.weight") == nullptr},
       {"torch_dtype", "float32"},
       {"use_cache", true},

@@ -139,8 +139,8 @@ Json bos_processor(const std::string& token, int64_t id) {
                  {"special_tokens", object({{token, one}})}});
 }
 
-// The member "chat_template" of tokenizer_config.json: null, a text, or a list of named texts if
-// there are named templates (tokenizer.chat_template.NAME).
+// The member "chat_template" of tokenizer_config.json: null, a string, or a list of named strings
+// if there are named templates (tokenizer.chat_template.NAME).
 Json chat_templates(const GgufFile& file) {
   constexpr std::string_view kKey = "tokenizer.chat_template";
   Json::Object named;

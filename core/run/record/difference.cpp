@@ -20,7 +20,7 @@ std::string text_of(const Json* value) { return value == nullptr ? "absent" : du
 std::string excerpt(const std::string& text, size_t at) {
   if (text.size() <= kShownBytes) return text;
   size_t begin = std::min(at < kSharedBytes ? 0 : at - kSharedBytes, text.size() - kShownBytes);
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  while (begin > 0 && is_continuation(text[begin])) --begin;
   return (begin > 0 ? "..." : "") + shortened(text.substr(begin), kShownBytes);
 }
 

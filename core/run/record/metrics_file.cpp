@@ -162,8 +162,8 @@ std::string MissingSteps::text() const {
   std::string steps;
   int64_t unnamed = count_;
   for (const auto& [first, last] : ranges_) {
-    steps += steps.empty() ? "" : ", ";
-    steps += first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last);
+    add_item(steps,
+             first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last));
     unnamed -= last - first + 1;
   }
   if (unnamed > 0) steps += fmt::format(" and {} more", count_text(unnamed));

@@ -48,7 +48,7 @@ std::string file_digests(const Json& key) {
   std::string out;
   if (files == nullptr || !files->is_array()) return out;
   for (const Json& file : files->as_array()) {
-    out += (out.empty() ? "" : " ") + value_of(file.find("xxh3"));
+    add_item(out, value_of(file.find("xxh3")), " ");
   }
   return out;
 }
@@ -133,7 +133,7 @@ std::string bytes_under(const RunFiles& run, const std::string& name) {
 
 // ---- config
 
-std::string excuse_for(const RunFiles& a, const RunFiles& b, const SettingDifference& setting) {
+std::string note_for(const RunFiles& a, const RunFiles& b, const SettingDifference& setting) {
   if (!setting.key.ends_with(".path")) return "";
   const std::string bytes = bytes_under(a, setting.a);
   return !bytes.empty() && bytes == bytes_under(b, setting.b) ? "the same bytes" : "";
@@ -145,7 +145,7 @@ void compare_settings(const RunFiles& a, const RunFiles& b, RunComparison& out) 
   std::map<std::string_view, const Setting*> in_b;
   for (const Setting& setting : second) in_b.emplace(setting.key, &setting);
   const auto add = [&](SettingDifference one) {
-    one.excuse = excuse_for(a, b, one);
+    one.note = note_for(a, b, one);
     out.settings.push_back(std::move(one));
   };
   for (const Setting& setting : first) {
@@ -254,7 +254,7 @@ void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
 
 bool RunComparison::settings_differ() const {
   return std::any_of(settings.begin(), settings.end(),
-                     [](const SettingDifference& one) { return one.excuse.empty(); });
+                     [](const SettingDifference& one) { return one.note.empty(); });
 }
 
 bool RunComparison::results_differ() const {

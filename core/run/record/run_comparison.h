@@ -21,7 +21,7 @@ struct SettingDifference {
   std::string key;
   std::string a, b;  // "absent" for a side that lacks the key
   std::string origin_a, origin_b;
-  std::string excuse;  // the reason that it changes nothing ("the same bytes"), else ""
+  std::string note;  // the reason that it changes nothing ("the same bytes"), else ""
 };
 
 // A metric that both logged, with different last values.
@@ -36,7 +36,7 @@ struct RunComparison {
   std::vector<SettingDifference> settings;
   bool recipe_known = true;             // both have their recipe.lua
   bool recipe_same = true;              // comments and blanks aside
-  std::vector<DiffLine> recipe;         // empty if the texts are equal
+  std::vector<DiffLine> recipe;         // empty if the recipes are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
   std::vector<FactDifference> data;     // digests, and the fields and rows behind them
   std::vector<FactDifference> machine;  // shown only: same() ignores them
@@ -61,7 +61,9 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b);
 // {"runs", "same", "config": [{"key", "a", "b", "origin_a", "origin_b", "excuse"?}], "code":
 // {"recipe_same", "recipe": [lines], "program": [{"name", "a", "b"}]}, "data": [...], "machine":
 // [...], "results": {"steps", "common_lines", "first_apart" (null: nowhere), "apart", "only_a",
-// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}}.
+// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}}. The names "excuse",
+// "first_apart" and "apart" belong to the format; in code they are note, first_divergence and
+// diverging.
 Json comparison_json(const RunComparison& comparison);
 
 }  // namespace xrun

@@ -27,7 +27,7 @@ Json settings_json(const std::vector<SettingDifference>& settings) {
                           {"b", one.b},
                           {"origin_a", one.origin_a},
                           {"origin_b", one.origin_b}});
-    if (!one.excuse.empty()) row.set("excuse", one.excuse);
+    if (!one.note.empty()) row.set("excuse", one.note);
     out.push_back(std::move(row));
   }
   return out;

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -58,9 +57,17 @@ void add_settings(const Json& value, const std::string& key, const Json& origins
   }
 }
 
-constexpr std::array<const char*, 2> kTimes = {"own_s", "total_s"};
-constexpr std::array<const char*, 3> kCounts = {"calls", "allocated_bytes", "kept_bytes"};
-// More than any run counts, and two of them still have a sum.
+// The figures of a line, in the order of the file.
+struct LineFigure {
+  const char* name;
+  bool is_time;
+};
+constexpr LineFigure kLineFigures[] = {{"calls", false},
+                                       {"own_s", true},
+                                       {"total_s", true},
+                                       {"allocated_bytes", false},
+                                       {"kept_bytes", false}};
+// Above any real count; the sum of two fits int64.
 constexpr int64_t kMost = int64_t{1} << 62;
 
 double time_in(const Json& object, const char* name) {
@@ -80,13 +87,13 @@ using LineKey = std::tuple<std::string, int64_t, std::string>;  // file, line, t
 Json sum_of(const LineKey& key, const Json& a, const Json& b) {
   Json sum(Json::Object{
       {"file", std::get<0>(key)}, {"line", std::get<1>(key)}, {"text", std::get<2>(key)}});
-  const auto add_count = [&](const char* name) {
-    sum.set(name, count_in(a, name) + count_in(b, name));
-  };
-  add_count("calls");
-  for (const char* name : kTimes) sum.set(name, time_in(a, name) + time_in(b, name));
-  add_count("allocated_bytes");
-  add_count("kept_bytes");
+  for (const auto& [name, is_time] : kLineFigures) {
+    if (is_time) {
+      sum.set(name, time_in(a, name) + time_in(b, name));
+    } else {
+      sum.set(name, count_in(a, name) + count_in(b, name));
+    }
+  }
   return sum;
 }
 
@@ -106,8 +113,7 @@ bool is_interactive(const Json& record) {
 Json add_profiles(const Json& before, const Json& now) {
   std::map<LineKey, Json> lines;
   Json nothing = Json::object();
-  for (const char* name : kCounts) nothing.set(name, 0);
-  for (const char* name : kTimes) nothing.set(name, 0.0);
+  for (const LineFigure& figure : kLineFigures) nothing.set(figure.name, 0);
   for (const Json* profile : {&before, &now}) {
     for (const Json& line : profile->at("lines").as_array()) {
       const LineKey key = {line.at("file").as_string(), line.at("line").as_int(),

@@ -83,6 +83,9 @@ std::vector<RowPiece> pieces_of(const TokenStream& stream, bool whole, const Tok
 
 SampleRow read_row(const RowCache& cache, int64_t row, const Tokenizer& tokenizer) {
   SampleRow out{cache.ledger().location(cache.at(row)), {}};
+  if (cache.kind() == RowKind::kFeedback) {
+    out.location += fmt::format(", label {}", cache.label(row) != 0);
+  }
   for (size_t stream = 0; stream < cache.stream_count(); ++stream) {
     const int64_t length = cache.length(row, stream);
     TokenStream tokens;

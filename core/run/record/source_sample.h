@@ -16,7 +16,7 @@ struct RowPiece {
 };
 
 struct SampleRow {
-  std::string location;  // "pairs.jsonl:17"
+  std::string location;  // "pairs.jsonl:17", of feedback "rows.jsonl:17, label true"
   std::vector<std::vector<RowPiece>>
       streams;  // of a pair the chosen and the rejected side, else one
 };

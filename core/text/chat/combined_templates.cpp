@@ -86,6 +86,7 @@ class CheckedTemplate final : public ChatTemplate {
   std::string digest() const override {
     Hasher hasher;
     hasher.field("stock", stock_->digest());
+    // "tagged", the older word: this digest is in the keys of token caches.
     hasher.field("tagged", marked_->digest());
     return hasher.hex();
   }

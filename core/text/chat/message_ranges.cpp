@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -69,9 +71,9 @@ Json without_generation_prompt(const Json& kwargs) {
 }  // namespace
 
 const std::string& message_role(const Json& message) {
-  static const std::string kNone;
+  static const std::string kNoRole;
   const Json* role = message.find("role");
-  return role != nullptr && role->is_string() ? role->as_string() : kNone;
+  return role != nullptr && role->is_string() ? role->as_string() : kNoRole;
 }
 
 bool is_assistant(const Json& message) { return message_role(message) == "assistant"; }
@@ -87,7 +89,7 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
   std::string roles;
   for (size_t m = 0; m < list.size(); ++m) {
     const std::string& role = message_role(list[m]);
-    if (!roles.ends_with(role)) roles += (roles.empty() ? "" : ", ") + role;
+    if (!roles.ends_with(role)) add_item(roles, role);
     const std::optional<uint32_t> end =
         list.size() > kMaxMessages && m + 1 < list.size()
             ? std::nullopt

@@ -122,14 +122,14 @@ std::optional<std::string> rendered(const ChatTemplate& chat_template, const Pro
   }
 }
 
-// True if `tagged` renders the text of `stock` for every probe that `stock` renders, and these are
+// True if `marked` renders the text of `stock` for every probe that `stock` renders, and these are
 // enough to tell: kWantedAnswers of them hold the answer.
-bool renders_alike(const ChatTemplate& stock, const ChatTemplate& tagged) {
+bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked) {
   int answers = 0;
   for (const Probe& probe : probes()) {
     const std::optional<std::string> wanted = rendered(stock, probe);
     if (!wanted) continue;
-    if (rendered(tagged, probe) != wanted) return false;
+    if (rendered(marked, probe) != wanted) return false;
     if (wanted->find("xyzzy") != std::string::npos) ++answers;
   }
   return answers >= kWantedAnswers;
@@ -152,12 +152,14 @@ const BuiltinTemplate* find_builtin(std::string_view name) {
   return nullptr;
 }
 
-std::string tagged_name(std::string_view family) { return fmt::format("tagged:{}", family); }
+// "tagged:" is older than the word "marked". The name is in the keys of token caches, so another
+// spelling would build them again.
+std::string marked_name(std::string_view family) { return fmt::format("tagged:{}", family); }
 
 std::string joined_names() {
   std::string out;
   for (const std::string& name : builtin_template_names()) {
-    out += (out.empty() ? "" : ", ") + name;
+    add_item(out, name);
   }
   return out;
 }
@@ -180,23 +182,23 @@ MarkedVariant known_stock(const ChatTemplate& stock, const Tokenizer& tokenizer,
   const std::string_view family = stock_family(stock.source());
   const BuiltinTemplate* builtin = find_builtin(family);
   if (builtin == nullptr) return {};
-  auto tagged = make_builtin(*builtin, tagged_name(family), tokenizer, date);
-  if (!renders_alike(stock, *tagged)) return {};
-  return {tagged, "our marked copy, which renders the same text"};
+  auto marked = make_builtin(*builtin, marked_name(family), tokenizer, date);
+  if (!renders_alike(stock, *marked)) return {};
+  return {marked, "our marked copy, which renders the same text"};
 }
 
 MarkedVariant marked_text(const std::shared_ptr<const ChatTemplate>& stock,
                           const Tokenizer& tokenizer, const std::string& date) {
-  const std::optional<MarkedSource> marked = mark_source(stock->source());
-  if (!marked) return {};
+  const std::optional<MarkedSource> source = mark_source(stock->source());
+  if (!source) return {};
   try {
-    auto tagged = make_jinja_template(marked->text, tagged_name(marked->family),
+    auto marked = make_jinja_template(source->text, marked_name(source->family),
                                       template_tokens(tokenizer), date);
-    if (!renders_alike(*stock, *tagged)) return {};
-    if (stock_family(stock->source()) != marked->family) {
-      tagged = make_checked_template(stock, tagged);
+    if (!renders_alike(*stock, *marked)) return {};
+    if (stock_family(stock->source()) != source->family) {
+      marked = make_checked_template(stock, marked);
     }
-    return {tagged, "the same template with our marks in it"};
+    return {marked, "the same template with our marks in it"};
   } catch (const Interrupted&) {
     throw;
   } catch (const Error&) {
@@ -207,9 +209,9 @@ MarkedVariant marked_text(const std::shared_ptr<const ChatTemplate>& stock,
 MarkedVariant same_behaviour(const std::shared_ptr<const ChatTemplate>& stock,
                              const Tokenizer& tokenizer, const std::string& date) {
   for (const BuiltinTemplate& builtin : builtin_templates()) {
-    auto tagged = make_builtin(builtin, tagged_name(builtin.name), tokenizer, date);
-    if (!renders_alike(*stock, *tagged)) continue;
-    return {make_checked_template(stock, tagged),
+    auto marked = make_builtin(builtin, marked_name(builtin.name), tokenizer, date);
+    if (!renders_alike(*stock, *marked)) continue;
+    return {make_checked_template(stock, marked),
             "our marked template that renders the same text on all probes; each row is compared"};
   }
   return {};
@@ -256,7 +258,7 @@ ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std
 std::string quoted_names(const NamedTexts& templates) {
   std::string out;
   for (const auto& [name, text] : templates) {
-    out += fmt::format("{}\"{}\"", out.empty() ? "" : ", ", name);
+    add_item(out, fmt::format("\"{}\"", name));
   }
   return out;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The first difference of two texts for messages: visible blanks and a caret under it.
+// The first difference of two strings for messages: visible blanks and a caret under it.
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@ namespace xrun {
 
 // Returns two lines, each a label and the text around the first difference, and a third with a
 // caret under it. Spaces are shown as ␣, newlines as ⏎, tabs as →, other control characters as
-// their Unicode pictures. Equal texts return "both texts are equal".
+// their Unicode pictures. Equal strings return "both texts are equal".
 std::string text_difference(std::string_view label_a, std::string_view a, std::string_view label_b,
                             std::string_view b);
 

@@ -51,7 +51,7 @@ class ArgumentReader {
     return *value;
   }
 
-  // The next argument as an integer, a boolean or a text. For a text, None counts as not given.
+  // The next argument as an integer, a boolean or a string. For a string, None counts as not given.
   int64_t integer(std::string_view name, int64_t default_value) {
     const Value* value = next(name);
     if (value == nullptr) return default_value;

@@ -147,7 +147,7 @@ void Interpreter::write(const Node& node) {
   print(*out_, evaluate(node), budget_);
 }
 
-// If all terms are plain texts, they are printed one by one without joining them.
+// If all terms are plain strings, they are printed one by one without joining them.
 void Interpreter::write_sum(const Node& node) {
   constexpr size_t kMaxTerms = 8;
   const Node* terms[kMaxTerms];  // the last one first

@@ -262,6 +262,7 @@ void Interpreter::execute_filter_block(const Node& node) {
 }
 
 void Interpreter::execute_with(const Node& node) {
+  // All values before the first name: in jinja2 none of them sees the names of its own block.
   std::vector<Value> values;
   for (size_t i = 1; i < node.items.size(); i += 2) values.push_back(evaluate(*node.items[i]));
   const ScopeGuard guard(*this);

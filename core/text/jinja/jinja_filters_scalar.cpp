@@ -17,7 +17,7 @@ namespace xrun::jinja {
 
 namespace {
 
-// Returns str(value); a text keeps its markup.
+// Returns str(value); a string keeps its markup.
 Value soft_text(Interpreter& interpreter, const Value& input) {
   if (input.is_text()) return input;
   return Value::text(to_text(input, interpreter.budget()));
@@ -62,7 +62,7 @@ Value replace(Interpreter& interpreter, const Value& input, Arguments& arguments
   return Value::text(replace_text(*to_text(input, budget), *from, *to, most, budget));
 }
 
-// indent(width=4 or a text, first=false, blank=false).
+// indent(width=4 or a string, first=false, blank=false).
 Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader reader("indent", arguments);
   const Value* width = reader.next("width");

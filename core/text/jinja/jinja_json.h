@@ -9,7 +9,7 @@
 
 namespace xrun::jinja {
 
-// Converts the data of one rendering; all its texts have the message's origin. Not thread-safe.
+// Converts the data of one rendering; all its strings have the message's origin. Not thread-safe.
 class RowValues {
  public:
   // Throws Fault if the data are nested deeper than kMaxValueDepth.

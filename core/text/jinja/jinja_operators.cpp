@@ -1,5 +1,5 @@
 // Operators as in Python: integers stay integers, / is always a float, // and % round towards minus
-// infinity, numbers compare across types, True is 1, texts compare by code point.
+// infinity, numbers compare across types, True is 1, strings compare by code point.
 
 #include "core/text/jinja/jinja_operators.h"
 

@@ -13,7 +13,7 @@ bool equal(const Value& a, const Value& b, Budget& budget);
 bool less(const Value& a, const Value& b, Budget& budget, const char* symbol = "<");
 // Python's `in`.
 bool contains(const Value& container, const Value& item, Budget& budget);
-// Returns the items of a for loop: list items, keys of a dict, characters of a text, none for an
+// Returns the items of a for loop: list items, keys of a dict, characters of a string, none for an
 // undefined value. A generator is empty afterwards. Throws Fault for other types.
 std::vector<Value> iterate(const Value& value, Budget& budget);
 
@@ -27,7 +27,7 @@ Value apply_sign(bool negative, const Value& a);
 // Returns a op b for == != < <= > >= in, "not in".
 bool compare(std::string_view op, const Value& a, const Value& b, Budget& budget);
 
-// Returns value[start:stop:step] of a text or list; each bound is an integer or None.
+// Returns value[start:stop:step] of a string or list; each bound is an integer or None.
 Value slice(const Value& value, const Value& start, const Value& stop, const Value& step,
             Budget& budget);
 

@@ -1,4 +1,4 @@
-// Characters of a text keep their marks through every escape; brackets and separators have the
+// Characters of a string keep their marks through every escape; brackets and separators have the
 // origin of their container.
 
 #include "core/text/jinja/jinja_print.h"
@@ -54,9 +54,9 @@ void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
 }
 
 void repr_text(TextBuilder& out, const Text& text) {
-  const bool single = text.bytes.find('\'') != std::string::npos;
-  const bool twofold = text.bytes.find('"') != std::string::npos;
-  const char quote = single && !twofold ? '"' : '\'';
+  const bool has_single = text.bytes.find('\'') != std::string::npos;
+  const bool has_double = text.bytes.find('"') != std::string::npos;
+  const char quote = has_single && !has_double ? '"' : '\'';
   const Mark mark = mark_at(text, 0);
   out.append(std::string_view(&quote, 1), mark);
   append_replaced(out, text, [&](uint32_t point) -> std::string {
@@ -229,7 +229,7 @@ class JsonPrinter {
     out_.append("]", mark);
   }
 
-  // A key that is not a text is written as its JSON value in quotes.
+  // A key that is not a string is written as its JSON value in quotes.
   void key(const Value& key, Mark mark) {
     if (key.is_text()) return text(key.text());
     XRUN_JINJA_CHECK(key.is_numeric() || key.is_none(),

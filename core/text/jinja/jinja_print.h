@@ -11,7 +11,7 @@ namespace xrun::jinja {
 // Appends str(value); an undefined value is empty. Numbers have the template's origin, brackets
 // that of their container. Throws Fault beyond the size or depth limits.
 void print(TextBuilder& out, const Value& value, Budget& budget);
-// Returns str(value) with its marks; a text is returned unchanged.
+// Returns str(value) with its marks; a string is returned unchanged.
 TextPtr to_text(const Value& value, Budget& budget);
 // Appends repr(value).
 void print_repr(TextBuilder& out, const Value& value, Budget& budget);

@@ -1,5 +1,5 @@
 #pragma once
-// Python's str methods as functions of marked texts; filters and methods share them. Whatever can
+// Python's str methods as functions of marked strings; filters and methods share them. Whatever can
 // be far longer than its input is charged to the budget before the memory is taken.
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Neighbouring runs always differ, so a text of one origin has a single run however often it was
+// Neighbouring runs always differ, so a string of one origin has a single run however often it was
 // sliced and joined.
 
 #include "core/text/jinja/jinja_text.h"

@@ -105,7 +105,7 @@ using TextPtr = std::shared_ptr<const Text>;
 
 inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
-// Builds a text piece by piece. Throws Fault beyond kMaxTextBytes.
+// Builds a string piece by piece. Throws Fault beyond kMaxTextBytes.
 class TextBuilder {
  public:
   void append(std::string_view bytes, Mark mark);
@@ -129,7 +129,7 @@ TextPtr make_text(std::string_view bytes, Mark mark = {});
 TextPtr slice_text(const TextPtr& text, size_t begin, size_t end);  // bytes
 TextPtr join_texts(const Text& a, const Text& b);
 
-// Charges for a text of `times` copies of `text` and `rest` more bytes before it is built. Throws
+// Charges for a string of `times` copies of `text` and `rest` more bytes before it is built. Throws
 // Fault beyond kMaxTextBytes.
 void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest = 0);
 

@@ -120,7 +120,7 @@ Value Value::function(std::shared_ptr<Function> function) {
   return Value(Kind::kFunction, std::move(function));
 }
 
-// The pointee was created mutable; shared ownership is const only to fit texts.
+// The pointee was created mutable; shared ownership is const only to fit strings.
 List& Value::list() const { return const_cast<List&>(static_cast<const List&>(*object_)); }
 Dict& Value::dict() const { return const_cast<Dict&>(static_cast<const Dict&>(*object_)); }
 Namespace& Value::space() const {

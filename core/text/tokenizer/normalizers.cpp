@@ -304,16 +304,16 @@ class SequenceNormalizer : public Normalizer {
  public:
   explicit SequenceNormalizer(const ComponentSpec& spec)
       : stages_(make_each(spec.list("normalizers"), &make_normalizer)) {
-    for (const ComponentSpec& stage : spec.list("normalizers")) wheres_.push_back(stage.where());
+    for (const ComponentSpec& stage : spec.list("normalizers")) paths_.push_back(stage.where());
   }
   void apply(AlignedText& text) const override {
     for (size_t i = 0; i < stages_.size(); ++i) {
-      run_stage(wheres_[i], [&] { stages_[i]->apply(text); });
+      run_stage(paths_[i], [&] { stages_[i]->apply(text); });
     }
   }
   void apply_rest(AlignedText& text) const override {
     for (size_t i = 0; i < stages_.size(); ++i) {
-      run_stage(wheres_[i], [&] { stages_[i]->apply_rest(text); });
+      run_stage(paths_[i], [&] { stages_[i]->apply_rest(text); });
     }
   }
   SafeSplit split_after(SafeSplit split) const override {
@@ -323,7 +323,7 @@ class SequenceNormalizer : public Normalizer {
 
  private:
   std::vector<std::unique_ptr<const Normalizer>> stages_;
-  std::vector<std::string> wheres_;  // the path of each stage in the file
+  std::vector<std::string> paths_;  // the path of each stage in the file
 };
 
 // Strip: removes spaces at the ends of a text.

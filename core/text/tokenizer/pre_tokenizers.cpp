@@ -272,11 +272,11 @@ class SequencePreTokenizer : public PreTokenizer {
  public:
   explicit SequencePreTokenizer(const ComponentSpec& spec)
       : stages_(make_each(spec.list("pretokenizers"), &make_pre_tokenizer)) {
-    for (const ComponentSpec& stage : spec.list("pretokenizers")) wheres_.push_back(stage.where());
+    for (const ComponentSpec& stage : spec.list("pretokenizers")) paths_.push_back(stage.where());
   }
   void apply(PieceList& list) const override {
     for (size_t i = 0; i < stages_.size(); ++i) {
-      run_stage(wheres_[i], [&] {
+      run_stage(paths_[i], [&] {
         stages_[i]->apply(list);
         // If only the model follows ByteLevel, the pieces keep the text's own bytes.
         if (stages_[i]->maps_bytes() && i + 1 < stages_.size()) spell_pieces(list);
@@ -295,7 +295,7 @@ class SequencePreTokenizer : public PreTokenizer {
 
  private:
   std::vector<std::unique_ptr<const PreTokenizer>> stages_;
-  std::vector<std::string> wheres_;  // the path of each stage in the file
+  std::vector<std::string> paths_;  // the path of each stage in the file
 };
 
 // Split: cuts at the matches of a string or a regex.

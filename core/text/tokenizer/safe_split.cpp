@@ -1,4 +1,5 @@
-// The search scans back from `most`, then forward; each candidate is decided by its neighbours alone.
+// The search scans back from `most`, then forward; each candidate is decided by its neighbours
+// alone.
 
 #include "core/text/tokenizer/safe_split.h"
 

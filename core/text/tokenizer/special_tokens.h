@@ -22,7 +22,7 @@ struct SettingsFile {
 
 struct SpecialToken {
   std::string name;   // "eos_token", "image_token"; "": from a list
-  Json value;         // a text, an object with "content", or null: explicitly none
+  Json value;         // a string, an object with "content", or null: explicitly none
   std::string where;  // file and key
 };
 
@@ -44,7 +44,7 @@ class TokenNames {
   // Returns the text of a name, "" if it has none.
   std::string_view text(std::string_view name) const;
 
-  // Returns the names that have a text (which may be empty), as templates see them.
+  // Returns the names that have a string (which may be empty), as templates see them.
   NamedTexts texts() const;
 
  private:

@@ -5,6 +5,7 @@
 #include <simdjson.h>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -66,7 +67,7 @@ std::unique_ptr<const TokenModel> make_model(const ModelSource& source) {
   const std::string type = source.type();
   std::string known;
   for (const ModelType& model : kModels) {
-    known += (known.empty() ? "" : ", ") + std::string(model.name);
+    add_item(known, model.name);
     if (type != model.name) continue;
     try {
       return model.read(source);

@@ -3,6 +3,7 @@
 #include "core/text/tokenizer/tokenizer_class.h"
 
 #include "core/base/json.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -102,7 +103,7 @@ const TokenizerClass* find_model_type_class(std::string_view model_type) {
 std::string known_tokenizer_classes() {
   std::string names;
   for (const TokenizerClass& known : kTokenizerClasses) {
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
+    add_item(names, known.name);
   }
   return names;
 }

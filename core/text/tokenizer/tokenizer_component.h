@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -65,7 +66,7 @@ std::unique_ptr<const Component> make_from_table(std::span<const ComponentType<C
   std::string known;
   for (const ComponentType<Component>& row : table) {
     if (spec.type() == row.name) return row.make(spec);
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
+    add_item(known, row.name);
   }
   throw_unknown_component(spec, known);
 }

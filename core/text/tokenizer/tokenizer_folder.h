@@ -28,16 +28,16 @@ struct FolderSettings {
 // files of read_folder_templates, as far as they exist. Throws Error naming file and key.
 FolderSettings read_folder_settings(const std::filesystem::path& dir);
 
-// Fills the roles that the folder does not mention with the defaults of the class that are in the
-// vocabulary, and makes these tokens special.
+// For roles that the folder does not set, uses the class's default if the vocabulary has it, and
+// marks it special.
 void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
                      const Vocabulary& vocabulary);
 
 // Returns the chat templates of a folder: chat_template.jinja as "default", and
 // additional_chat_templates/NAME.jinja as NAME, in alphabetical order. If there are none, those of
-// "chat_template" in tokenizer_config.json: a text ("default"; empty: none), an object of texts by
-// name, or a list of {"name", "template"}. Throws Error naming file and key; `config_name` is the
-// path of `config`.
+// "chat_template" in tokenizer_config.json: a string ("default"; empty: none), an object of strings
+// by name, or a list of {"name", "template"}. Throws Error naming file and key; `config_name` is
+// the path of `config`.
 NamedTexts read_folder_templates(const std::filesystem::path& dir, const Json& config,
                                  const std::string& config_name);
 

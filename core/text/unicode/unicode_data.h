@@ -1,5 +1,6 @@
 #pragma once
-// The generated tables of unicode.h and normal_form.h; make/unicode_data.py writes unicode_data.cpp.
+// The generated tables of unicode.h and normal_form.h; make/unicode_data.py writes
+// unicode_data.cpp.
 
 #include <cstddef>
 #include <cstdint>

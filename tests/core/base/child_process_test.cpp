@@ -16,7 +16,7 @@
 namespace xrun::child_process_test {
 namespace {
 
-class ChildProcess : public testing::Test {
+class RunChild : public testing::Test {
  protected:
   void TearDown() override {
     clear_interrupt();
@@ -26,14 +26,14 @@ class ChildProcess : public testing::Test {
       std::filesystem::temp_directory_path() / ("xrun_child_" + std::to_string(::getpid()));
 };
 
-TEST_F(ChildProcess, BothOutputsGoToTheFile) {
+TEST_F(RunChild, BothOutputsGoToTheFile) {
   const ChildResult result = run_child({"sh", "-c", "echo one; echo two >&2; exit 3"}, output_);
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(read_file(output_), "one\ntwo\n");
   EXPECT_EQ(result.last_lines, "one\ntwo");
 }
 
-TEST_F(ChildProcess, LastLinesAreTheWholeLinesAtTheEnd) {
+TEST_F(RunChild, LastLinesAreTheWholeLinesAtTheEnd) {
   const ChildResult result = run_child({"sh", "-c", "seq 1 5000"}, output_);
   EXPECT_EQ(result.status, 0);
   EXPECT_LE(result.last_lines.size(), 2000u);
@@ -41,17 +41,17 @@ TEST_F(ChildProcess, LastLinesAreTheWholeLinesAtTheEnd) {
   EXPECT_EQ(result.last_lines.substr(0, 2), "46");
 }
 
-TEST_F(ChildProcess, AMissingProgramIsStatus127) {
+TEST_F(RunChild, AMissingProgramIsStatus127) {
   const ChildResult result = run_child({"xrun-no-such-program"}, output_);
   EXPECT_EQ(result.status, 127);
   EXPECT_NE(result.last_lines.find("xrun-no-such-program: No such file"), std::string::npos);
 }
 
-TEST_F(ChildProcess, DeathBySignalIsStatus128PlusItsNumber) {
+TEST_F(RunChild, DeathBySignalIsStatus128PlusItsNumber) {
   EXPECT_EQ(run_child({"sh", "-c", "kill -9 $$"}, output_).status, 128 + SIGKILL);
 }
 
-TEST_F(ChildProcess, AnInterruptEndsTheChild) {
+TEST_F(RunChild, AnInterruptEndsTheChild) {
   std::thread later([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     request_interrupt(SIGINT);
@@ -62,7 +62,7 @@ TEST_F(ChildProcess, AnInterruptEndsTheChild) {
   later.join();
 }
 
-TEST_F(ChildProcess, IsKilledAtTheCallersRequest) {
+TEST_F(RunChild, IsKilledAtTheCallersRequest) {
   const ChildResult result = run_child(
       {"sh", "-c", "trap '' TERM; echo begun; while :; do sleep 1; done"}, output_,
       [&] { return std::filesystem::exists(output_) && std::filesystem::file_size(output_) > 0; });

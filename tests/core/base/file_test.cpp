@@ -70,6 +70,16 @@ TEST_F(File, WriterKeepsTheOrderOfSmallAndLargePieces) {
   EXPECT_EQ(hash_file(dir_ / "big"), hash_hex(expected));
 }
 
+TEST_F(File, AnAtomicWriteThatFailsNamesTheFileItself) {
+  const std::string path = (dir_ / "none" / "a").string();
+  try {
+    write_file_atomic(path, "1");
+    FAIL() << "a folder that is missing held a file";
+  } catch (const FileError& error) {
+    EXPECT_EQ(error.what(), path + ": cannot be opened for writing: No such file or directory");
+  }
+}
+
 TEST_F(File, ReadRefusesMoreThanItsLimit) {
   write_file_atomic(dir_ / "a", "12345");
   EXPECT_THROW(read_file(dir_ / "a", 4), Error);

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "core/base/file.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::folder_test {
 namespace {

@@ -60,5 +60,14 @@ TEST(Suggest, TiesGoToTheLongestCommonPrefix) {
   EXPECT_EQ(nearest_name("xa", {"ya", "za"}), "ya");
 }
 
+TEST(Lists, ItemsAreSeparatedAndNotEnded) {
+  std::string list;
+  add_item(list, "a");
+  EXPECT_EQ(list, "a");
+  add_item(list, "b");
+  add_item(list, "c", " --set ");
+  EXPECT_EQ(list, "a, b --set c");
+}
+
 }  // namespace
 }  // namespace xrun::strings_test

@@ -43,5 +43,16 @@ TEST(Utf8, ShortensBetweenTwoCharacters) {
   EXPECT_EQ(shortened("\xE6\xBC\xA2", 1), "...");
 }
 
+TEST(Utf8, OpenBytesBeginACharacterThatHasNotEnded) {
+  EXPECT_EQ(open_utf8_bytes(""), 0u);
+  EXPECT_EQ(open_utf8_bytes("ab"), 0u);
+  EXPECT_EQ(open_utf8_bytes("a\xE6\xBC\xA2"), 0u);
+  EXPECT_EQ(open_utf8_bytes("a\xE6"), 1u);
+  EXPECT_EQ(open_utf8_bytes("a\xE6\xBC"), 2u);
+  EXPECT_EQ(open_utf8_bytes("\xF0\x9F\x98"), 3u);
+  EXPECT_EQ(open_utf8_bytes("\xFF"), 0u) << "not a lead byte";
+  EXPECT_EQ(open_utf8_bytes("a\x80\x80"), 0u) << "no lead byte";
+}
+
 }  // namespace
 }  // namespace xrun::utf8_test

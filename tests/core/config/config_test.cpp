@@ -10,7 +10,7 @@ namespace xrun::config_test {
 namespace {
 
 Config read(const std::string& body, std::vector<std::string> sets = {}) {
-  return Config::resolve(read_recipe_text("dpo.lua", body), sets);
+  return Config::resolve(scan_recipe("dpo.lua", body), sets);
 }
 
 // The first line of the UsageError.

@@ -14,6 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/model/model.h"
+#include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
 
 namespace xrun::generate_test {
@@ -63,6 +64,36 @@ TEST_F(GenerateTest, EveryTokenIsTheLikeliestOfAFullForward) {
           input, at::tensor({last}, at::kLong), at::tensor({int64_t{got[s].ids[t]}}, at::kLong));
       EXPECT_NEAR(got[s].logprobs[t], logprob.item<float>(), 1e-5);
       sequence.push_back(got[s].ids[t]);
+    }
+  }
+}
+
+TEST_F(GenerateTest, LogProbsAreTheBitsOfTheHeadAtAnyTemperature) {
+  const at::NoGradGuard no_grad;
+  for (const double temperature : {0.35, 0.7, 1.0, 1.6}) {
+    const std::vector<Generation> got =
+        generate(*model_, kPrompts,
+                 {.max_new_tokens = 12,
+                  .batch = 2,
+                  .sampling = {.temperature = temperature, .top_p = 0.95},
+                  .samples = 3});
+    for (size_t s = 0; s < got.size(); ++s) {
+      std::vector<int32_t> sequence = kPrompts[s / 3];
+      std::vector<int64_t> index, target;
+      for (const int32_t id : got[s].ids) {
+        index.push_back(static_cast<int64_t>(sequence.size()) - 1);
+        target.push_back(id);
+        sequence.push_back(id);
+      }
+      const at::Tensor hidden = model_->forward(pack_sequences({sequence}));
+      const at::Tensor logprob = model_
+                                     ->head(hidden, int64_tensor(index), int64_tensor(target),
+                                            {.temperature = temperature})
+                                     .logprob;
+      for (size_t t = 0; t < index.size(); ++t) {
+        EXPECT_EQ(got[s].logprobs[t], logprob[static_cast<int64_t>(t)].item<float>())
+            << "temperature " << temperature << ", sequence " << s << ", token " << t;
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 #include "core/model/kv_cache.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -74,21 +75,85 @@ TEST(KvCache, DecodedTokensHaveTheBitsOfThePack) {
   }
 }
 
-// Slots of other capacities end in a block of another width.
-TEST(KvCache, AForkedSequenceGoesOnWithTheSameBits) {
+TEST(KvCache, TokensAppendedInPiecesHaveTheBitsOfThePack) {
   const at::NoGradGuard no_grad;
-  for (const int64_t prompt : {30, 64, 150}) {
-    const Sequence s(prompt + 3, 7, at::kFloat);
-    const at::Tensor packed = s.attention(0);
-    KvCache cache(small_config(), at::kFloat, 2);
-    cache.open(0, prompt);
-    cache.open(1, prompt + 40);
-    append(cache, 0, s, 0, prompt, 0);
-    cache.fork(0, 1);
-    for (int64_t t = prompt; t < prompt + 3; ++t) {
-      EXPECT_TRUE(append(cache, 1, s, t, t + 1, 0).equal(packed.narrow(0, t, 1))) << t;
+  for (const int64_t window : {0, 70}) {
+    const Sequence s(300, 11, at::kFloat);
+    const at::Tensor packed = s.attention(window);
+    for (const std::vector<int64_t>& ends :
+         {std::vector<int64_t>{3, 7, 64, 65, 190, 300}, {128, 129, 300}, {100, 299, 300}}) {
+      KvCache cache(small_config(), at::kFloat, 1);
+      cache.open(0, 300);
+      int64_t from = 0;
+      for (const int64_t to : ends) {
+        EXPECT_TRUE(append(cache, 0, s, from, to, window).equal(packed.narrow(0, from, to - from)))
+            << "window " << window << ", tokens " << from << " to " << to;
+        from = to;
+      }
     }
   }
+}
+
+TEST(KvCache, ForkedSequencesShareFullBlocksAndGoOnWithTheSameBits) {
+  const at::NoGradGuard no_grad;
+  constexpr int64_t kSamples = 11;  // more than one call of the kernel takes
+  for (const int64_t prompt : {30, 64, 150}) {
+    KvCache cache(small_config(), at::kFloat, kSamples);
+    const Sequence s(prompt, 7, at::kFloat);
+    cache.open(0, prompt + 3);
+    append(cache, 0, s, 0, prompt, 0);
+    const int64_t alone = cache.slot_bytes(prompt + 3), own = cache.slot_bytes(prompt + 3, prompt);
+    for (int64_t i = 1; i < kSamples; ++i) {
+      cache.open(i, prompt + 3, prompt);
+      EXPECT_EQ(cache.bytes(), alone + i * own) << "before the fork";
+      cache.fork(0, i);
+    }
+    EXPECT_EQ(cache.bytes(), alone + (kSamples - 1) * own);
+    std::vector<Sequence> tails;
+    std::vector<int64_t> slots, boundaries = {0};
+    for (int64_t i = 0; i < kSamples; ++i) {
+      tails.emplace_back(3, 20 + 3 * static_cast<uint64_t>(i), at::kFloat);
+      slots.push_back(i);
+      boundaries.push_back(i + 1);
+    }
+    const auto joined = [&](at::Tensor Sequence::*x, int64_t t) {
+      std::vector<at::Tensor> rows;
+      for (const Sequence& tail : tails) rows.push_back((tail.*x).narrow(0, t, 1));
+      return at::cat(rows);
+    };
+    for (int64_t t = 0; t < 3; ++t) {
+      cache.use_slots(slots);
+      at::Tensor y;
+      for (int64_t layer = 0; layer < kLayers; ++layer) {
+        y = cache.attend(layer, joined(&Sequence::q, t), joined(&Sequence::k, t),
+                         joined(&Sequence::v, t), {boundaries}, kScale);
+      }
+      cache.advance(boundaries);
+      for (int64_t i = 0; i < kSamples; ++i) {
+        Sequence whole = s;
+        const Sequence& tail = tails[static_cast<size_t>(i)];
+        whole.q = at::cat({s.q, tail.q}), whole.k = at::cat({s.k, tail.k});
+        whole.v = at::cat({s.v, tail.v});
+        EXPECT_TRUE(y[i].equal(whole.attention(0)[prompt + t])) << prompt << ", sample " << i;
+      }
+    }
+  }
+}
+
+TEST(KvCache, AClearedSlotLeavesTheSharedTokensOfOthers) {
+  const at::NoGradGuard no_grad;
+  const Sequence s(70, 7, at::kFloat), other(64, 9, at::kFloat);
+  const at::Tensor packed = s.attention(0);
+  KvCache cache(small_config(), at::kFloat, 2);
+  cache.open(0, 70);
+  cache.open(1, 70, 64);
+  append(cache, 0, s, 0, 64, 0);
+  cache.fork(0, 1);
+  cache.clear(0);
+  append(cache, 0, other, 0, 64, 0);
+  EXPECT_TRUE(append(cache, 1, s, 64, 70, 0).equal(packed.narrow(0, 64, 6)));
+  cache.close(1);
+  EXPECT_EQ(cache.bytes(), cache.slot_bytes(70));
 }
 
 TEST(KvCache, RefusesATreeAndMoreThanItsCapacity) {

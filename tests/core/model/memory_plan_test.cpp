@@ -29,12 +29,12 @@ class MemoryPlan : public testing::TestWithParam<MemoryCase> {
 };
 
 TEST_P(MemoryPlan, IsWithinTenPercentOfTheMeasurement) {
-  if (GetParam().column == ReferenceColumn::kWarm) run_before(folder_, GetParam());
-  Steps steps(folder_, GetParam());
+  if (GetParam().sidecar == ReferenceSidecar::kWarm) run_before(folder_, GetParam());
+  MeasuredSteps steps(folder_, GetParam());
   steps.step();
   reset_memory_peak();
   steps.step();
-  EXPECT_EQ(steps.has_twin(), GetParam().column == ReferenceColumn::kCold);
+  EXPECT_EQ(steps.has_twin(), GetParam().sidecar == ReferenceSidecar::kCold);
   const std::vector<MemoryKind> plan = steps.plan();
   const auto planned = static_cast<double>(total_bytes(plan));
   const auto measured = static_cast<double>(steps.peak());
@@ -61,7 +61,7 @@ class MemoryOfSteps : public MemoryPlan {
   }
   // `more` is done in each step too.
   static Growth growth(
-      Steps& steps, const std::function<void()>& more = [] {}) {
+      MeasuredSteps& steps, const std::function<void()>& more = [] {}) {
     const auto step = [&] {
       reset_memory_peak();
       steps.step();
@@ -78,7 +78,7 @@ class MemoryOfSteps : public MemoryPlan {
 };
 
 TEST_P(MemoryOfSteps, NothingLargeIsAllocatedAfterTheSecondStepOfAShape) {
-  Steps steps(folder_, GetParam());
+  MeasuredSteps steps(folder_, GetParam());
   const Growth grown = growth(steps);
   EXPECT_LT(std::llabs(grown.held), kSlack) << "what outlives a step";
   EXPECT_LT(grown.peak, kSlack) << "what comes and goes";
@@ -89,7 +89,7 @@ TEST_P(MemoryOfSteps, NothingLargeIsAllocatedAfterTheSecondStepOfAShape) {
 class GrowthOfSteps : public MemoryOfSteps {};
 
 TEST_P(GrowthOfSteps, ALeakAndAGrowingBufferAreDetected) {
-  Steps steps(folder_, GetParam());
+  MeasuredSteps steps(folder_, GetParam());
   std::vector<at::Tensor> leaked;
   EXPECT_GE(growth(steps, [&] { leaked.push_back(at::ones({kSlack}, at::kFloat)); }).held,
             2 * 4 * kSlack);
@@ -150,13 +150,13 @@ std::vector<MemoryCase> cases() {
           {"bf16_few_tokens", wide, with(bf16), 1, 1},
           {"bf16_in_fp32", llama, with(widened)},
           {"bf16_lora", llama, with(bf16_lora)},
-          {"dpo_cold", llama, {}, 4, 1, ReferenceColumn::kCold},
-          {"dpo_cold_several", llama, {}, 2, 3, ReferenceColumn::kCold},
-          {"dpo_cold_wide_head", wide, {}, 4, 1, ReferenceColumn::kCold},
-          {"dpo_cold_bf16", llama, with(bf16), 4, 1, ReferenceColumn::kCold},
-          {"dpo_cold_lora", llama, with(lora), 4, 1, ReferenceColumn::kCold},
-          {"dpo_warm", llama, {}, 4, 1, ReferenceColumn::kWarm},
-          {"dpo_warm_several", llama, {}, 2, 3, ReferenceColumn::kWarm}};
+          {"dpo_cold", llama, {}, 4, 1, ReferenceSidecar::kCold},
+          {"dpo_cold_several", llama, {}, 2, 3, ReferenceSidecar::kCold},
+          {"dpo_cold_wide_head", wide, {}, 4, 1, ReferenceSidecar::kCold},
+          {"dpo_cold_bf16", llama, with(bf16), 4, 1, ReferenceSidecar::kCold},
+          {"dpo_cold_lora", llama, with(lora), 4, 1, ReferenceSidecar::kCold},
+          {"dpo_warm", llama, {}, 4, 1, ReferenceSidecar::kWarm},
+          {"dpo_warm_several", llama, {}, 2, 3, ReferenceSidecar::kWarm}};
 }
 
 // The named ones, or all but them.

@@ -21,20 +21,20 @@ namespace xrun {
 constexpr int64_t kSegmentTokens = 128;
 
 // The reference values that DPO reads: none (another objective), values that the frozen twin
-// computes, or those that an earlier run left in the column.
-enum class ReferenceColumn { kNone, kCold, kWarm };
+// computes, or those that an earlier run left in the sidecar.
+enum class ReferenceSidecar { kNone, kCold, kWarm };
 
 struct MemoryCase {
   std::string name;
   InitOptions init;
   PolicyOptions options = {};
   int64_t segments = 4, micros = 1;
-  ReferenceColumn column = ReferenceColumn::kNone;
+  ReferenceSidecar sidecar = ReferenceSidecar::kNone;
 };
 
 inline void PrintTo(const MemoryCase& one, std::ostream* out) { *out << one.name; }
 
-// A model with 4 blocks whose parts all weigh something.
+// A model with 4 blocks large enough that every part counts.
 inline InitOptions shape_of(const std::string& preset) {
   InitOptions init = init_preset(preset);
   init.vocab = 4000;
@@ -52,7 +52,7 @@ inline PackedBatch pack_of(int64_t segments, int64_t first, bool pairs) {
       trained.push_back(t < kSegmentTokens / 2 ? 0 : 1);
     }
     PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = first + s;
+    segment.row_id = segment.segment_id = first + s;
     if (pairs) {
       segment.row_id = segment.pair_id = (first + s) / 2;
       segment.side = s % 2 == 0 ? 1 : -1;
@@ -62,9 +62,9 @@ inline PackedBatch pack_of(int64_t segments, int64_t first, bool pairs) {
   return pack;
 }
 
-class Steps {
+class MeasuredSteps {
  public:
-  Steps(const TinyFolder& folder, const MemoryCase& one) : case_(one) {
+  MeasuredSteps(const TinyFolder& folder, const MemoryCase& one) : case_(one) {
     tune_allocator();
     install_memory_count();
     const std::filesystem::path dir = folder.path() / "model";
@@ -75,14 +75,14 @@ class Steps {
     AdamWOptions optim;
     optim.lr = 1e-3;
     adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, optim);
-    if (one.column != ReferenceColumn::kNone) reference_ = policy_->reference();
+    if (one.sidecar != ReferenceSidecar::kNone) reference_ = policy_->reference();
   }
 
   void step() {
     BatchInfo info;
     info.total_steps = 10;
     info.unit = reference_ ? Unit::kPair : Unit::kSequence;
-    if (case_.column == ReferenceColumn::kWarm) info.data_key = "rows";
+    if (case_.sidecar == ReferenceSidecar::kWarm) info.data_key = "rows";
     std::vector<PackedBatch> packs;
     for (int64_t m = 0; m < case_.micros; ++m) {
       packs.push_back(pack_of(case_.segments, m * case_.segments, reference_ != nullptr));
@@ -111,14 +111,15 @@ class Steps {
     shape.head_mb = case_.options.head_mb;
     shape.recompute = case_.options.recompute;
     shape.adapter = case_.options.lora;
-    shape.references = case_.column == ReferenceColumn::kCold ? 1 : 0;
+    shape.references = case_.sidecar == ReferenceSidecar::kCold ? 1 : 0;
     return memory_plan(read_model_config(policy_->dir()), shape);
   }
 
   int64_t held(const std::string& kind) const {
     int64_t bytes = 0;
     if (kind == "weights") {
-      for (const Parameter& one : policy_->model().parameters()) bytes += one.master.nbytes();
+      for (const Parameter& parameter : policy_->model().parameters())
+        bytes += parameter.master.nbytes();
     } else {
       for (const NamedTensor& one : adamw_->tensors()) bytes += one.tensor.nbytes();
     }
@@ -133,9 +134,9 @@ class Steps {
   std::unique_ptr<AdamW> adamw_;
 };
 
-// Fills the column of a warm case.
+// Fills the sidecar of a warm case.
 inline void run_before(const TinyFolder& folder, const MemoryCase& one) {
-  Steps earlier(folder, one);
+  MeasuredSteps earlier(folder, one);
   for (int step = 0; step < 2; ++step) earlier.step();
   EXPECT_TRUE(earlier.has_twin());
 }

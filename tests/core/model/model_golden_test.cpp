@@ -1,11 +1,14 @@
-// Forward, gradients and greedy continuations against transformers (model_goldens.py).
+// Forward, gradients and greedy continuations against transformers (model_goldens.py); forward and
+// gradients also of the sequences folded into trees.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <utility>
 
 #include "core/model/generate.h"
@@ -19,24 +22,36 @@ namespace xrun::model_golden_test {
 
 namespace {
 
-class ModelGoldenTest : public testing::TestWithParam<const char*> {
+// A family, and whether the sequences are folded.
+using GoldenCase = std::tuple<const char*, bool>;
+
+class ModelGoldenTest : public testing::TestWithParam<GoldenCase> {
  protected:
   std::filesystem::path dir() const {
-    return std::filesystem::path(source_path("tests/golden/models")) / GetParam();
+    return std::filesystem::path(source_path("tests/golden/models")) / std::get<0>(GetParam());
   }
   SafetensorsFile golden() const { return SafetensorsFile(dir() / "golden.safetensors"); }
-
-  static PackInput input(const SafetensorsFile& golden) {
-    return pack_sequences(golden_sequences(golden));
+  GoldenPack pack(const SafetensorsFile& golden, const Model& model) const {
+    return golden_pack(golden_sequences(golden), model.config(), std::get<1>(GetParam()));
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest,
-                         testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
-                                         "qwen2", "qwen3", "gpt2", "gpt2_scaled", "yarn",
-                                         "yarn_mscale", "qwen2_window", "dynamic", "longrope",
-                                         "qwen3_moe", "qwen3_moe_fused", "qwen3_moe_window"),
-                         [](const auto& info) { return std::string(info.param); });
+// Tests of decoding, which has no trees, and of segments.
+class SequenceGoldenTest : public ModelGoldenTest {};
+
+const auto kFamilies = testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
+                                       "qwen2", "qwen3", "gpt2", "gpt2_scaled", "yarn",
+                                       "yarn_mscale", "qwen2_window", "dynamic", "longrope",
+                                       "qwen3_moe", "qwen3_moe_fused", "qwen3_moe_window");
+
+std::string name_of(const testing::TestParamInfo<GoldenCase>& info) {
+  return std::string(std::get<0>(info.param)) + (std::get<1>(info.param) ? "_folded" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest, testing::Combine(kFamilies, testing::Bool()),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Family, SequenceGoldenTest,
+                         testing::Combine(kFamilies, testing::Values(false)), name_of);
 
 }  // namespace
 
@@ -44,16 +59,25 @@ TEST_P(ModelGoldenTest, PackedLogitsMatchSeparateSequences) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;
-  const at::Tensor logits = model->forward(input(want)).matmul(model->head_weight().t());
-  EXPECT_LT(largest_difference(logits, want.read("logits")), 1e-5);
+  const GoldenPack golden = pack(want, *model);
+  const at::Tensor logits = model->forward(golden.input).matmul(model->head_weight().t());
+  for (const at::Tensor& rows : golden.rows) {
+    EXPECT_LT(largest_difference(logits.index_select(0, rows), want.read("logits")), 1e-5);
+  }
 }
 
 TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, true);
-  const at::Tensor logprob =
-      model->token_logprob(input(want), want.read("loss_index"), want.read("loss_target"));
-  EXPECT_LT(largest_difference(logprob.detach(), want.read("logprob")), 1e-5);
+  const GoldenPack golden = pack(want, *model);
+  std::vector<at::Tensor> index, target, expected;
+  for (const at::Tensor& rows : golden.rows) {
+    index.push_back(rows.index_select(0, want.read("loss_index")));
+    target.push_back(want.read("loss_target"));
+    expected.push_back(want.read("logprob"));
+  }
+  const at::Tensor logprob = model->token_logprob(golden.input, at::cat(index), at::cat(target));
+  EXPECT_LT(largest_difference(logprob.detach(), at::cat(expected)), 1e-5);
   logprob.mean().neg().backward();
   int compared = 0;
   for (const Parameter& parameter : model->parameters()) {
@@ -67,7 +91,7 @@ TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
   EXPECT_GE(compared, 8);
 }
 
-TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
+TEST_P(SequenceGoldenTest, GreedyContinuationsAreIdentical) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
   std::vector<std::vector<int32_t>> prompts = golden_sequences(want);
@@ -94,7 +118,7 @@ TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
   }
 }
 
-TEST_P(ModelGoldenTest, LogProbsOfASampleMatchTheForward) {
+TEST_P(SequenceGoldenTest, LogProbsOfASampleMatchTheForward) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;
@@ -115,17 +139,15 @@ TEST_P(ModelGoldenTest, LogProbsOfASampleMatchTheForward) {
   }
 }
 
-TEST_P(ModelGoldenTest, SegmentsNeverSeeEachOther) {
+TEST_P(SequenceGoldenTest, SegmentsNeverSeeEachOther) {
   const at::NoGradGuard no_grad;
   const auto model = Model::load(dir(), at::kFloat, false);
   std::vector<std::vector<int32_t>> all = golden_sequences(golden());
   const at::Tensor a = model->forward(pack_sequences(all));
   for (int32_t& id : all[2]) id = (id + 1) % 131;
   const at::Tensor b = model->forward(pack_sequences(all));
-  // An expert's product runs over all its tokens; another number of rows rounds differently.
-  const double tolerance = model->config().moe.experts > 0 ? 1e-5 : 0;
-  EXPECT_LE(largest_difference(a.narrow(0, 0, 8), b.narrow(0, 0, 8)), tolerance);
-  EXPECT_LE(largest_difference(a.narrow(0, 21, 21), b.narrow(0, 21, 21)), tolerance);
+  EXPECT_TRUE(a.narrow(0, 0, 8).equal(b.narrow(0, 0, 8)));
+  EXPECT_TRUE(a.narrow(0, 21, 21).equal(b.narrow(0, 21, 21)));
   EXPECT_FALSE(a.narrow(0, 8, 1).equal(b.narrow(0, 8, 1)));
 }
 
@@ -135,7 +157,8 @@ TEST_P(ModelGoldenTest, Bf16StaysWithinItsTolerance) {
        {LoadOptions{.dtype = at::kBFloat16}, LoadOptions{.dtype = at::kBFloat16, .trainable = true},
         LoadOptions{.dtype = at::kBFloat16, .gemm = GemmType::kFloat, .trainable = true}}) {
     const auto model = Model::load(dir(), options);
-    const at::Tensor hidden = model->forward(input(want));
+    const GoldenPack golden = pack(want, *model);
+    const at::Tensor hidden = model->forward(golden.input).index_select(0, golden.rows.back());
     EXPECT_EQ(hidden.scalar_type(), at::kBFloat16);
     const at::Tensor logits =
         hidden.detach().to(at::kFloat).matmul(model->head_weight().detach().to(at::kFloat).t());

@@ -159,7 +159,8 @@ TEST_F(ModelTest, ATreeHasTheHiddenStatesAndGradientsOfItsSequences) {
   };
   const at::Tensor folded = model->forward(small_tree());
   const at::Tensor apart = model->forward(pack_sequences({{1, 2, 3, 4, 5}, {1, 2, 3, 9, 8, 7}}));
-  const at::Tensor copies = folded.index_select(0, at::tensor({0, 1, 2, 3, 4, 0, 1, 2, 5, 6, 7}, at::kLong));
+  const at::Tensor copies =
+      folded.index_select(0, at::tensor({0, 1, 2, 3, 4, 0, 1, 2, 5, 6, 7}, at::kLong));
   EXPECT_LT((copies - apart).abs().max().item<double>(), 1e-5);
   const at::Tensor c = apart.detach().roll(1);
   (copies * c).sum().backward();

@@ -13,6 +13,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/model_registry.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "tests/core/model/golden_pack.h"
 #include "tests/tree.h"
 
 namespace xrun::smollm2_golden_test {
@@ -65,13 +66,17 @@ TEST_F(SmolLm2Golden, SlowPackedLogitsMatchTransformers) {
   for (const Json& sequence : golden_.at("sequences").as_array()) {
     sequences.push_back(ids_of(sequence.at("ids")));
   }
-  const PackInput input = pack_sequences(sequences);
-  const at::Tensor logits = model->forward(input).matmul(model->head_weight().t());
+  const std::vector<int32_t> cu = pack_sequences(sequences).cu_seqlens;
   double worst = 0;
-  for (size_t s = 0; s < sequences.size(); ++s) {
-    const at::Tensor own = logits.slice(0, input.cu_seqlens[s], input.cu_seqlens[s + 1]);
-    worst = std::max(worst, largest_difference(own, golden_.at("columns"),
-                                               golden_.at("sequences").as_array()[s]));
+  for (const bool folded : {false, true}) {
+    const GoldenPack pack = golden_pack(sequences, model->config(), folded);
+    const at::Tensor hidden = model->forward(pack.input).index_select(0, pack.rows.back());
+    const at::Tensor logits = hidden.matmul(model->head_weight().t());
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      worst = std::max(worst, largest_difference(logits.slice(0, cu[s], cu[s + 1]),
+                                                 golden_.at("columns"),
+                                                 golden_.at("sequences").as_array()[s]));
+    }
   }
   RecordProperty("largest_difference", fmt::format("{:.2e}", worst));
   std::printf("largest difference of a logit: %.2e\n", worst);

@@ -7,7 +7,7 @@
 
 #include "core/base/philox.h"
 #include "core/data/packs/prefix_trie.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::folded_pack_test {
 namespace {
@@ -21,7 +21,7 @@ PackedBatch pack_of(const std::vector<Ids>& segments, size_t prompt) {
     std::vector<uint8_t> trained(ids.size(), 0);
     for (size_t i = prompt; i < ids.size(); ++i) trained[i] = 1;
     PackedBatch::Segment segment;
-    segment.sample_id = batch.segment_count();
+    segment.segment_id = batch.segment_count();
     batch.append(segment, ids, trained);
   }
   batch.validate(1 << 30);
@@ -36,12 +36,12 @@ FoldedPack checked_fold(const PackedBatch& batch, const FoldOptions& options = {
 
 Ids letters(const std::string& text) { return Ids(text.begin(), text.end()); }
 
-PackedBatch four_samples() {
+PackedBatch four_segments() {
   return pack_of({letters("abcde"), letters("abcf"), letters("abghi"), letters("abghjkl")}, 2);
 }
 
 TEST(FoldedPack, GivesTheTreeOfFourSamples) {
-  const PackedBatch batch = four_samples();
+  const PackedBatch batch = four_segments();
   const FoldedPack fold = checked_fold(batch, {.min_run = 1});
   EXPECT_EQ(fold.tokens, letters("abcdefghijkl"));
   EXPECT_EQ(fold.node_begin, (Ids{0, 2, 3, 5, 6, 8, 9, 12}));
@@ -49,7 +49,7 @@ TEST(FoldedPack, GivesTheTreeOfFourSamples) {
   EXPECT_EQ(fold.position_ids, (Ids{0, 1, 2, 3, 4, 3, 2, 3, 4, 4, 5, 6}));
   EXPECT_EQ(fold.prev, (Ids{-1, 0, 1, 2, 3, 2, 1, 6, 7, 7, 9, 10}));
   EXPECT_EQ(fold.end, (Ids{12, 12, 6, 5, 5, 6, 12, 12, 9, 12, 12, 12}));
-  EXPECT_EQ(fold.samples, (Ids{4, 2, 1, 1, 2, 1, 1}));
+  EXPECT_EQ(fold.segments, (Ids{4, 2, 1, 1, 2, 1, 1}));
   EXPECT_EQ(fold.leaf, (Ids{2, 3, 5, 6}));
   EXPECT_EQ(fold.flat_of,
             (Ids{0, 1, 2, 3, 4, 0, 1, 2, 5, 0, 1, 6, 7, 8, 0, 1, 6, 7, 9, 10, 11}));
@@ -82,7 +82,7 @@ TEST(FoldedPack, SegmentsMayEndInsideTheTreeOrBeEqual) {
   EXPECT_EQ(fold.tokens, (Ids{1, 2, 3, 4}));
   EXPECT_EQ(fold.node_begin, (Ids{0, 2, 3, 4}));
   EXPECT_EQ(fold.leaf, (Ids{2, 0, 2, 1}));
-  EXPECT_EQ(fold.samples, (Ids{4, 3, 2}));
+  EXPECT_EQ(fold.segments, (Ids{4, 3, 2}));
   EXPECT_EQ(fold.edge_target, (Ids{2, 3, 4}));
   EXPECT_EQ(fold.row_edge, (Ids{0, 1, 2, 0, 0, 1, 2, 0, 1}));
 }
@@ -127,21 +127,23 @@ TEST(FoldedPack, SiblingsThatBeginAlikeHaveOneEdge) {
 
 TEST(FoldedPack, SegmentsOfDifferentKeysShareNothing) {
   const PackedBatch batch = pack_of({{1, 2, 3}, {1, 2, 4}, {1, 2, 5}}, 1);
-  const FoldedPack fold = checked_fold(batch, {.min_run = 1, .segment_key = {4, 9, 4}});
+  const FoldedPack fold = checked_fold(batch, {.min_run = 1, .frequency_classes = {4, 9, 4}});
   EXPECT_EQ(fold.tokens, (Ids{1, 2, 3, 5, 1, 2, 4}));
   EXPECT_EQ(fold.parent, (Ids{-1, 0, 0, -1}));
 }
 
 TEST(FoldedPack, NamesBadOptions) {
   const PackedBatch batch = pack_of({{1, 2}}, 1);
-  EXPECT_EQ(error_of([&] { fold_pack(batch, {.segment_key = {1, 2}}); }),
-            "folding: segment_key has 2 entries for 1 segments");
+  EXPECT_EQ(error_of([&] {
+              fold_pack(batch, {.frequency_classes = {1, 2}});
+            }),
+            "folding: frequency_classes has 2 entries for 1 segments");
   EXPECT_EQ(error_of([&] { fold_pack(batch, {.min_run = 0}); }),
             "folding: min_run is 0, wanted at least 1");
 }
 
 TEST(FoldedPack, ValidateNamesFieldIndexAndValue) {
-  const PackedBatch batch = four_samples();
+  const PackedBatch batch = four_segments();
   const FoldedPack good = checked_fold(batch, {.min_run = 1});
   const auto error = [&](const auto& damage) {
     FoldedPack fold = good;
@@ -150,8 +152,9 @@ TEST(FoldedPack, ValidateNamesFieldIndexAndValue) {
   };
   EXPECT_EQ(error([](FoldedPack& fold) { fold.parent[4] = 4; }),
             "fold: parent[4] is 4, wanted -1 or a node before it");
-  EXPECT_EQ(error([](FoldedPack& fold) { fold.parent[5] = 1; }),
-            "fold: parent[5] is 1, but the subtree of node 1 has ended; nodes must nest in preorder");
+  EXPECT_EQ(
+      error([](FoldedPack& fold) { fold.parent[5] = 1; }),
+      "fold: parent[5] is 1, but the subtree of node 1 has ended; nodes must nest in preorder");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.prev[5] = 6; }), "fold: prev[5] is 6, wanted 2");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.end[2] = 99; }), "fold: end[2] is 99, wanted 6");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.node_begin[1] = 0; }),
@@ -166,8 +169,8 @@ TEST(FoldedPack, ValidateNamesFieldIndexAndValue) {
             "fold: flat_of[3] is 5, token 102 at position 3; wanted token 100 at position 3");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.leaf[0] = 3; }),
             "fold: leaf[0] is 3, the segment ends in slot 4");
-  EXPECT_EQ(error([](FoldedPack& fold) { fold.samples[1] = 3; }),
-            "fold: samples[1] is 3, wanted 2");
+  EXPECT_EQ(error([](FoldedPack& fold) { fold.segments[1] = 3; }),
+            "fold: segments[1] is 3, wanted 2");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.row_edge[0] = 1; }),
             "fold: row_edge[0] is 1, from slot 1 to token 103; wanted slot 1 to token 99");
   EXPECT_EQ(error([](FoldedPack& fold) { fold.row_edge.pop_back(); }),
@@ -308,7 +311,7 @@ TEST(FoldedPack, HasTheFewestTokensThatMinRunAllows) {
       const FoldedPack fold = checked_fold(batch, {.min_run = min_run});
       for (size_t n = 0; n < fold.parent.size(); ++n) {
         const int64_t run = fold.node_begin[n + 1] - fold.node_begin[n];
-        ASSERT_TRUE(fold.samples[n] == 1 || run >= min_run) << "seed " << seed;
+        ASSERT_TRUE(fold.segments[n] == 1 || run >= min_run) << "seed " << seed;
       }
       const int64_t fewest = fewest_tokens(segments, min_run);
       if (fewest < 0) continue;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::prefix_fold_test {
 namespace {

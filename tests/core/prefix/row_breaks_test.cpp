@@ -28,7 +28,7 @@ std::vector<RowBreak> breaks_of(const std::vector<Ids>& lists, int64_t min_run,
     ComparedRow row;
     row.tokens = ids;
     row.trained.assign(ids.size(), 1);
-    if (!classes.empty()) row.length_class = classes[rows.size()];
+    if (!classes.empty()) row.frequency_class = classes[rows.size()];
     rows.push_back(row);
   }
   return find_row_breaks(rows, min_run);

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::checkpoint_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/data/packs/packed_batch.h"
-#include "tests/core/run/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::failed_batch_test {
 namespace {

@@ -5,8 +5,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/run/checkpoint.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::first_divergence_test {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "tests/core/run/child_process.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::kill_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "tests/core/run/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::metrics_log_test {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::resume_test {
 namespace {
@@ -22,6 +22,7 @@ TEST(RunIdentity, LengthsAreTakenOutOfARecipeAndNothingElse) {
             "steps = n, mysteps = 4, steps_x = 5, epochs == 3");
   EXPECT_EQ(without_lengths("steps = 3e4"), "steps = 3e4");
   EXPECT_EQ(without_lengths("steps ="), "steps =");
+  EXPECT_EQ(without_lengths("s = 'steps = 3' -- steps = 4"), "s = 'steps = 3' -- steps = 4");
 }
 
 TEST(RunIdentity, ALongerRunHasTheSameHashAndNoDifference) {

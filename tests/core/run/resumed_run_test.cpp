@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/run/run_dir.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::resumed_run_test {
 namespace {
@@ -68,6 +68,26 @@ TEST_F(FindResumedRun, AMistypedFolderIsRefusedWithTheNearestRun) {
             "there is no run of other in runs/, so there is nothing to resume; leave --resume out "
             "to start one, or name the folder of a run with --run DIR");
   EXPECT_FALSE(std::filesystem::exists("frist"));
+}
+
+TEST_F(FindResumedRun, FromAnotherFolderTheOneInWhichTheRunBeganIsNamed) {
+  std::filesystem::create_directories("proj/tiny");
+  std::filesystem::current_path("proj");
+  const std::string began = std::filesystem::current_path();
+  put_text("rows.jsonl", "{}");
+  RunIdentity identity = toy_identity();
+  identity.config = parse_json(
+      R"({"model":"tiny","data":[{"path":"rows.jsonl"},{"path":"nowhere.jsonl"}]})", "config");
+  RunDir::open(identity, {"r"}).begin();
+  check_working_folder("r", {});
+  std::filesystem::current_path("..");
+  EXPECT_EQ(message_of<UsageError>([] { check_working_folder("proj/r", {}); }),
+            "proj/r: the run began in " + began +
+                ", where model is \"tiny\", which is not here; resume from there: cd " + began);
+  const std::string data =
+      message_of<UsageError>([] { check_working_folder("proj/r", {"model=proj/tiny"}); });
+  EXPECT_NE(data.find("where data.1.path is \"rows.jsonl\""), std::string::npos) << data;
+  check_working_folder("proj/r", {"model=proj/tiny", "data.1.path=proj/rows.jsonl"});
 }
 
 // Killed while it read its data: the lock is there and run.json is not.

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::run_dir_test {
 namespace {

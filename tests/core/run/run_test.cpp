@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::run_test {
 namespace {

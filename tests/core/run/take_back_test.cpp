@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 #include "core/run/run.h"
 #include "core/run/state_copy.h"
-#include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::take_back_test {
 namespace {
@@ -27,7 +27,7 @@ class TakeBack : public testing::Test {
 
   void body(double loss) {
     ASSERT_TRUE(run_.begin_body(Json()).has_value());
-    kept_.keep(saved_);
+    copy_.keep(saved_);
     weights_->update(run_.step());
     run_.mark_updated();
     run_.log(Metric{{"train/loss", loss}});
@@ -40,7 +40,7 @@ class TakeBack : public testing::Test {
   std::shared_ptr<ToyWeights> weights_ = std::make_shared<ToyWeights>();
   SavedObjects saved_;
   xrun::Run run_;  // testing::Test has its own Run
-  StateCopy kept_;
+  StateCopy copy_;
 };
 
 TEST_F(TakeBack, TheLineIsReplacedWithWhatWasLoggedBeforeTheBody) {
@@ -94,7 +94,7 @@ TEST_F(TakeBack, TheStepsCheckpointIsWrittenAgain) {
   body(2);  // the last one of its phase is saved
   const double first = weights_->first();
   run_.take_back();
-  kept_.restore(saved_);
+  copy_.restore(saved_);
   weights_->update(3);
   const double other = weights_->first();
   body(4);

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "tests/core/run/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::tensorboard_test {

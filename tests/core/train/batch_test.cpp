@@ -10,19 +10,10 @@
 
 #include "core/base/error.h"
 #include "tests/core/train/tiny_pairs.h"
+#include "tests/error_of.h"
 
 namespace xrun::batch_test {
 namespace {
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(Batch, FieldsAreInStreamOrderInAnyPacking) {
   const std::vector<TinyPair> pairs = tiny_pairs(7);
@@ -69,11 +60,11 @@ TEST(Batch, AFieldByPairReachesBothSides) {
 
 TEST(Batch, RefusesAFieldOfAnotherSizeAndNamesTheSizes) {
   Batch batch({}, tiny_packs(tiny_pairs(2), 2));
-  EXPECT_EQ(message_of([&] { batch.set_field("reward", at::randn({3})); }),
+  EXPECT_EQ(error_of([&] { batch.set_field("reward", at::randn({3})); }),
             fmt::format("batch.reward has shape [3], wanted [4] (one per sequence), [2] (one per "
                         "pair) or [{}] (one per trained token)",
                         batch.row_count()));
-  EXPECT_EQ(message_of([&] { batch.set_field("row", at::randn({4})); }),
+  EXPECT_EQ(error_of([&] { batch.set_field("row", at::randn({4})); }),
             "batch.row belongs to the data and cannot be assigned; choose another name");
 }
 
@@ -85,7 +76,7 @@ std::vector<PackedBatch> uneven_packs() {
   for (PackedBatch& pack : packs) {
     for (const uint8_t trained : {uint8_t{1}, uint8_t{0}}) {
       PackedBatch::Segment segment;
-      segment.row_id = segment.sample_id = sample++;
+      segment.row_id = segment.segment_id = sample++;
       pack.append(segment, {1, 2, 3}, {0, trained, trained});
     }
   }
@@ -100,7 +91,7 @@ Batch uneven_batch() {
 
 TEST(Batch, AFieldOfAnAmbiguousUnitIsRefused) {
   Batch batch = uneven_batch();
-  EXPECT_EQ(message_of([&] { batch.set_field("old", at::arange(4, at::kFloat)); }),
+  EXPECT_EQ(error_of([&] { batch.set_field("old", at::arange(4, at::kFloat)); }),
             "batch.old has 4 values, and this batch has 4 sequences and 4 trained tokens: write "
             "batch:set_field(\"old\", x, \"sequence\") or batch:set_field(\"old\", x, \"token\")");
 }
@@ -112,7 +103,7 @@ TEST(Batch, AFieldGoesToTheUnitItIsGivenFor) {
   const View second = batch.micros()[1]->all();
   EXPECT_TRUE(at::equal(second.sum(second.field("by_token")), at::tensor({5.f, 0.f})));
   EXPECT_TRUE(at::equal(second.field("by_sequence"), at::tensor({2.f, 3.f})));
-  EXPECT_EQ(message_of([&] { batch.set_field("x", at::randn({4}), Unit::kPair); }),
+  EXPECT_EQ(error_of([&] { batch.set_field("x", at::randn({4}), Unit::kPair); }),
             "batch.x has shape [4], wanted [4] (one per sequence) or [4] (one per trained token); "
             "it is given per pair");
 }
@@ -139,7 +130,7 @@ TEST(Batch, OneTrainedTokenPerSequenceReadsTheSameEitherWay) {
   PackedBatch pack;
   for (int64_t i = 0; i < 2; ++i) {
     PackedBatch::Segment segment;
-    segment.sample_id = i;
+    segment.segment_id = i;
     pack.append(segment, {1, 2}, {0, 1});
   }
   BatchInfo info;
@@ -152,7 +143,7 @@ TEST(Batch, OneTrainedTokenPerSequenceReadsTheSameEitherWay) {
 TEST(Batch, RefusesAPairInTwoPacks) {
   std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(2), 2);
   packs.push_back(packs[0]);
-  EXPECT_NE(message_of([&] { Batch batch({}, packs); }).find("must be unique in a step"),
+  EXPECT_NE(error_of([&] { Batch batch({}, packs); }).find("must be unique in a step"),
             std::string::npos);
 }
 
@@ -185,9 +176,9 @@ TEST(View, SumMeanAndSpreadFitEachOther) {
 TEST(View, ASegmentWithoutTrainedTokensSumsToZero) {
   PackedBatch pack;
   PackedBatch::Segment segment;
-  segment.sample_id = 0;
+  segment.segment_id = 0;
   pack.append(segment, {1, 2, 3}, {0, 0, 0});
-  segment.sample_id = 1;
+  segment.segment_id = 1;
   pack.append(segment, {1, 2, 3}, {0, 1, 1});
   BatchInfo info;
   info.unit = Unit::kToken;
@@ -200,9 +191,9 @@ TEST(View, ASegmentWithoutTrainedTokensSumsToZero) {
 TEST(View, NamesShapesThatDoNotFit) {
   const auto batch = tiny_batch(tiny_pairs(4), 4);
   const View view = batch->micros()[0]->chosen();
-  EXPECT_EQ(message_of([&] { view.spread(at::randn({3})); }),
+  EXPECT_EQ(error_of([&] { view.spread(at::randn({3})); }),
             "spread takes one value per sequence: got shape [3], wanted [4]");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_of([&] {
               view.sum(at::randn({2, 2}));
             }),
             fmt::format("sum takes one value per trained token: got shape [2, 2], wanted [{}]",
@@ -214,7 +205,7 @@ TEST(View, RaisesClosedAfterItsStepAndIsRecreatedLater) {
   const View view = batch->micros()[0]->chosen();
   EXPECT_EQ(view.length().numel(), 2);
   batch->close();
-  EXPECT_EQ(message_of([&] { view.length(); }),
+  EXPECT_EQ(error_of([&] { view.length(); }),
             "this view (chosen) is closed: its micro-batch ended with the step; keep what you need "
             "with xrun.keep(tensor) while it is open");
   EXPECT_EQ(batch->micros()[0]->chosen().length().numel(), 2);
@@ -222,7 +213,7 @@ TEST(View, RaisesClosedAfterItsStepAndIsRecreatedLater) {
 
 TEST(View, AnUnknownFieldNamesTheNearest) {
   const auto batch = tiny_batch(tiny_pairs(2), 2);
-  EXPECT_EQ(message_of([&] { batch->micros()[0]->all().field("lenght"); }),
+  EXPECT_EQ(error_of([&] { batch->micros()[0]->all().field("lenght"); }),
             "this batch has no field \"lenght\"; did you mean \"length\"?");
 }
 
@@ -232,7 +223,7 @@ TEST(View, SequencesHaveNoSides) {
   BatchInfo info;
   info.unit = Unit::kToken;
   Batch batch(info, {pack});
-  EXPECT_EQ(message_of([&] { batch.micros()[0]->chosen(); }),
+  EXPECT_EQ(error_of([&] { batch.micros()[0]->chosen(); }),
             "there is no chosen side here: this batch is not made of pairs");
 }
 

@@ -31,7 +31,7 @@ PackedBatch pack_of(const Json::Array& pairs, size_t begin, size_t end) {
   return pack;
 }
 
-class DpoGolden : public testing::TestWithParam<size_t> {};
+class DpoGolden : public testing::TestWithParam<GoldenPacking> {};
 
 TEST_P(DpoGolden, TwentyStepsAgreeWithPlainPyTorch) {
   const TinyFolder cache;
@@ -58,13 +58,16 @@ TEST_P(DpoGolden, TwentyStepsAgreeWithPlainPyTorch) {
 
   const Objective objective = dpo(policy, reference, settings.at("beta").as_double());
   const auto pack = [&](size_t begin, size_t end) { return pack_of(pairs, begin, end); };
-  expect_golden_steps(golden, count, GetParam(), pack, objective, adamw);
+  expect_golden_steps(golden, count, GetParam(), pack, objective, *policy, adamw);
   reference->check_digest();
   std::printf("largest difference of a log-prob: %.2e relative\n", worst);
 }
 
-// Pairs a micro-batch: all four together, and each alone.
-INSTANTIATE_TEST_SUITE_P(Packing, DpoGolden, testing::Values(4u, 1u));
+// Pairs a micro-batch: all four together, and each alone; as they are, and folded.
+INSTANTIATE_TEST_SUITE_P(Packing, DpoGolden,
+                         testing::Values(GoldenPacking{4, false}, GoldenPacking{4, true},
+                                         GoldenPacking{1, false}, GoldenPacking{1, true}),
+                         name_of);
 
 }  // namespace
 }  // namespace xrun::dpo_golden_test

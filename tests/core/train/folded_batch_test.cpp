@@ -1,33 +1,28 @@
 // Folded micro-batches give the losses and gradients of the separate sequences.
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/log_sigmoid.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "core/model/model.h"
+#include "core/model/ops/head_chunk.h"
+#include "core/model/weights/init_model.h"
 #include "core/train/adamw.h"
 #include "core/train/computed_pack.h"
 #include "core/train/fold_check.h"
 #include "core/train/policy.h"
+#include "core/train/policy_head.h"
 #include "core/train/scorer.h"
 #include "core/train/step.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/core/train/tiny_pairs.h"
+#include "tests/gradient_check.h"
+#include "tests/tensor_difference.h"
 
 namespace xrun::folded_batch_test {
 
 namespace {
-
-// Pairs whose sides share the prompt and the beginning of the answer, some with a common prompt.
-std::vector<TinyPair> pairs_with_shared_prefixes() {
-  std::vector<TinyPair> pairs = tiny_pairs(6, 3);
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    TinyPair& pair = pairs[i];
-    if (i % 2 == 1) pair.prompt = pairs[i - 1].prompt;
-    pair.rejected.insert(pair.rejected.begin(), pair.chosen.begin(), pair.chosen.begin() + 2);
-  }
-  return pairs;
-}
 
 BatchInfo info_with(FoldMode mode) {
   BatchInfo info;
@@ -39,7 +34,23 @@ BatchInfo info_with(FoldMode mode) {
 class FoldedBatch : public StepTest {
  protected:
   std::shared_ptr<Batch> batch(FoldMode mode) {
-    return tiny_batch(pairs_with_shared_prefixes(), 3, info_with(mode));
+    return tiny_batch(shared_prefix_pairs(6), 3, info_with(mode));
+  }
+  // Goes on with another model or other options.
+  void open(const PolicyOptions& options, std::filesystem::path dir = {}) {
+    policy_ = Policy::open(dir.empty() ? folder_.model() : dir, options);
+    reference_ = policy_->reference();
+    adamw_ = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_},
+                                     AdamWOptions{.lr = 1e-2});
+  }
+  void expect_same_bits_of_logprobs() {
+    const auto whole = batch(FoldMode::kNever), folded = batch(FoldMode::kAlways);
+    EXPECT_NE(folded->micros()[0]->computed(policy_->model()).fold, nullptr);
+    EXPECT_TRUE(policy_->token_logprob(*folded).equal(policy_->token_logprob(*whole)));
+  }
+  double gradient_distance(const Objective& objective) {
+    return distance(gradients(*batch(FoldMode::kAlways), objective),
+                    gradients(*batch(FoldMode::kNever), objective));
   }
 };
 
@@ -63,9 +74,7 @@ TEST_F(FoldedBatch, LogprobsAreThoseOfTheSeparateSequences) {
 }
 
 TEST_F(FoldedBatch, GradientsAreThoseOfTheSeparateSequences) {
-  const auto want = gradients(*batch(FoldMode::kNever), dpo_objective());
-  const auto got = gradients(*batch(FoldMode::kAlways), dpo_objective());
-  EXPECT_LT(distance(got, want), 1e-5);
+  EXPECT_LT(gradient_distance(dpo_objective()), 1e-5);
 }
 
 TEST_F(FoldedBatch, ASequenceLossOverSharedTrainedTokensCountsEverySequence) {
@@ -73,7 +82,7 @@ TEST_F(FoldedBatch, ASequenceLossOverSharedTrainedTokensCountsEverySequence) {
     return ObjectiveResult{{{Unit::kToken, policy_->token_logprob(micro.all()).neg()}}, {}};
   };
   // Duplicates share every token.
-  std::vector<TinyPair> pairs = pairs_with_shared_prefixes();
+  std::vector<TinyPair> pairs = shared_prefix_pairs(6);
   for (TinyPair& pair : pairs) pair.rejected = pair.chosen;
   const auto want = gradients(*tiny_batch(pairs, 3, info_with(FoldMode::kNever)), nll);
   const auto got = gradients(*tiny_batch(pairs, 3, info_with(FoldMode::kAlways)), nll);
@@ -81,22 +90,126 @@ TEST_F(FoldedBatch, ASequenceLossOverSharedTrainedTokensCountsEverySequence) {
 }
 
 TEST_F(FoldedBatch, AScorerReadsTheLastTokenOfEverySequence) {
-  Scorer scorer(policy_);
-  const_cast<at::Tensor&>(scorer.parameters().back().master).detach().fill_(0.1);
+  const auto scorer = std::make_shared<Scorer>(policy_);
+  scorer->parameters().back().master.detach().fill_(0.1);
   const auto whole = batch(FoldMode::kNever), folded = batch(FoldMode::kAlways);
-  const at::Tensor want = scorer.score(*whole), got = scorer.score(*folded);
-  EXPECT_LT(got.sub(want).abs().max().item<double>(), 1e-5);
+  const at::Tensor want = scorer->score(*whole), got = scorer->score(*folded);
+  EXPECT_TRUE(got.equal(want));
   EXPECT_GT(want.abs().max().item<double>(), 0.01);
+  adamw_ = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{scorer},
+                                   AdamWOptions{.lr = 1e-2});
+  const Objective bradley_terry = [&](MicroBatch& p) {
+    const at::Tensor margin = scorer->score(p.chosen()).sub(scorer->score(p.rejected()));
+    return ObjectiveResult{{{Unit::kPair, at::log_sigmoid(margin).neg()}}, {}};
+  };
+  EXPECT_LT(gradient_distance(bradley_terry), 1e-5);
+}
+
+// Both round the same products in another order, so neither is further from fp32 than the other.
+TEST_F(FoldedBatch, InBf16FoldingAddsNoErrorToThatOfTheType) {
+  init_model(folder_.path() / "even", {.scale = 0.05});
+  open({}, folder_.path() / "even");
+  const auto exact = gradients(*batch(FoldMode::kNever), dpo_objective());
+  open({.dtype = at::kBFloat16}, folder_.path() / "even");
+  const double apart = distance(gradients(*batch(FoldMode::kNever), dpo_objective()), exact);
+  const double folded = distance(gradients(*batch(FoldMode::kAlways), dpo_objective()), exact);
+  EXPECT_GT(apart, 1e-4);
+  EXPECT_LT(folded, 1.2 * apart);
+  open({.dtype = at::kBFloat16, .gemm = GemmType::kFloat}, folder_.path() / "even");
+  expect_same_bits_of_logprobs();
+}
+
+TEST_F(FoldedBatch, AnAdapterFoldsInTheForwardAndInItsFactors) {
+  open({.lora = AdapterOptions{.rank = 4}});
+  uint64_t seed = 50;
+  for (Parameter& one : policy_->parameters()) {  // fresh factors add nothing
+    one.master.detach().copy_(random_tensor(one.master.sizes().vec(), seed++, 0.2));
+  }
+  expect_same_bits_of_logprobs();
+  EXPECT_LT(gradient_distance(dpo_objective()), 1e-5);
+}
+
+TEST_F(FoldedBatch, RecomputedBlocksGiveTheBitsOfKeptOnes) {
+  const auto kept = gradients(*batch(FoldMode::kAlways), dpo_objective());
+  open({.recompute = true});
+  const auto again = gradients(*batch(FoldMode::kAlways), dpo_objective());
+  ASSERT_EQ(again.size(), kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(again[i].equal(kept[i])) << i;
+  EXPECT_LT(gradient_distance(dpo_objective()), 1e-5);
+}
+
+TEST_F(FoldedBatch, AReferenceHasTheBitsOfTheSeparateSequences) {
+  train_step({{batch(FoldMode::kNever).get(), dpo_objective()}}, adamw_.get());
+  const auto whole = batch(FoldMode::kNever), folded = batch(FoldMode::kAlways);
+  EXPECT_TRUE(reference_->logprob(*folded).equal(reference_->logprob(*whole)));
+  EXPECT_TRUE(reference_->token_logprob(*folded).equal(reference_->token_logprob(*whole)));
+  EXPECT_EQ(reference_->counts().cached, 0);
+  EXPECT_EQ(reference_->counts().computed, 2 * 12);
+}
+
+TEST_F(FoldedBatch, AMixtureCountsASharedTokenOnceForEverySequence) {
+  init_model(folder_.path() / "mixture", {.family = "qwen3_moe",
+                                          .hidden = 32,
+                                          .experts = 4,
+                                          .top_k = 2,
+                                          .expert_ffn = 24,
+                                          .scale = 0.2});
+  open({.moe_aux = 10}, folder_.path() / "mixture");
+  expect_same_bits_of_logprobs();
+  EXPECT_LT(gradient_distance(dpo_objective()), 1e-5);
+  StepOptions still;
+  still.lr = 0;
+  const auto metrics = [&](FoldMode mode) {
+    return train_step({{batch(mode).get(), dpo_objective()}}, adamw_.get(), still);
+  };
+  const Metrics whole = metrics(FoldMode::kNever), folded = metrics(FoldMode::kAlways);
+  for (const char* name : {"train/moe/load_max", "train/moe/load_min", "train/moe/idle"}) {
+    EXPECT_EQ(value(folded, name), value(whole, name)) << name;
+  }
+  EXPECT_NEAR(value(folded, "train/moe/aux_loss"), value(whole, "train/moe/aux_loss"), 1e-6);
+}
+
+TEST_F(FoldedBatch, TheHeadMeetsThePredictionsOfAViewOnce) {
+  const HeadOptions options{.temperature = 0.7, .entropy = true, .lse = true, .top_k = 3};
+  std::vector<TinyPair> pairs = shared_prefix_pairs(6);
+  pairs[1] = pairs[0];  // every trained token of one side twice
+  const auto micro_of = [&](FoldMode mode) {
+    return tiny_batch(pairs, 6, info_with(mode))->micros()[0];
+  };
+  const auto whole = micro_of(FoldMode::kNever), folded = micro_of(FoldMode::kAlways);
+  std::vector<at::Tensor> gradients;
+  for (const auto& micro : {whole, folded}) {
+    const View view = micro->chosen();
+    const int64_t before = head_counts().rows;
+    policy_head(*policy_, view, options).entropy.sum().backward();
+    const int64_t rows = head_counts().rows - before;
+    EXPECT_EQ(rows, view.row_count() - (micro == whole ? 0 : std::ssize(pairs[0].chosen)));
+    gradients.push_back(policy_->parameters()[0].master.grad().clone());
+    for (Parameter& one : policy_->parameters()) one.master.mutable_grad() = at::Tensor();
+    micro->close();
+  }
+  EXPECT_LT(relative_difference(gradients[1], gradients[0]), 1e-5);
+  const at::NoGradGuard no_grad;
+  const HeadResult want = policy_head(*policy_, whole->chosen(), options);
+  const HeadResult got = policy_head(*policy_, folded->chosen(), options);
+  EXPECT_TRUE(got.logprob.equal(want.logprob));
+  EXPECT_TRUE(got.entropy.equal(want.entropy));
+  EXPECT_TRUE(got.lse.equal(want.lse));
+  EXPECT_TRUE(got.top_logprob.equal(want.top_logprob));
+  EXPECT_TRUE(got.top_id.equal(want.top_id));
+  // Targets of an objective's own are predictions of their own.
+  const HeadResult other = policy_head(*policy_, folded->chosen(), {}, want.top_id);
+  EXPECT_TRUE(other.logprob.equal(policy_head(*policy_, whole->chosen(), {}, want.top_id).logprob));
 }
 
 TEST_F(FoldedBatch, AutoLeavesAPackAloneThatSharesLittle) {
   BatchInfo info = info_with(FoldMode::kAuto);
   info.fold.min_ratio = 100;
-  const auto batch = tiny_batch(pairs_with_shared_prefixes(), 3, info);
+  const auto batch = tiny_batch(shared_prefix_pairs(6), 3, info);
   EXPECT_EQ(batch->micros()[0]->computed(policy_->model()).fold, nullptr);
   // A pack that would not fit otherwise is folded all the same.
   info.fold.max_tokens = 10;
-  const auto full = tiny_batch(pairs_with_shared_prefixes(), 3, info);
+  const auto full = tiny_batch(shared_prefix_pairs(6), 3, info);
   EXPECT_NE(full->micros()[0]->computed(policy_->model()).fold, nullptr);
 }
 

@@ -7,11 +7,13 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/json.h"
 #include "core/data/packs/packed_batch.h"
+#include "core/train/computed_pack.h"
 #include "tests/core/train/trained.h"
 
 namespace xrun {
@@ -38,6 +40,16 @@ inline std::vector<int32_t> golden_ids(const Json& sequence) {
   return ids;
 }
 
+// How a golden step is divided: units in a pack, and whether their shared prefixes are folded.
+struct GoldenPacking {
+  size_t units;
+  bool folded;
+};
+
+inline std::string name_of(const testing::TestParamInfo<GoldenPacking>& info) {
+  return std::to_string(info.param.units) + (info.param.folded ? "_folded" : "");
+}
+
 // The pack of the units [begin, end) of a golden file.
 using PackOf = std::function<PackedBatch(size_t begin, size_t end)>;
 
@@ -54,27 +66,36 @@ inline void expect_golden_metrics(const Metrics& metrics, const Json& wanted, si
   EXPECT_NEAR(value(metrics, "grad_norm"), norm, 1e-3 * norm) << "step " << step;
 }
 
-// Takes the twenty steps of a golden file, of `units` each, `a_pack` of them in a pack.
-inline void expect_golden_steps(const Json& golden, size_t units, size_t a_pack,
-                                const PackOf& pack_of, const Objective& objective, AdamW& adamw) {
+// Takes the twenty steps of a golden file, of `units` each.
+inline void expect_golden_steps(const Json& golden, size_t units, const GoldenPacking& packing,
+                                const PackOf& pack_of, const Objective& objective, Policy& policy,
+                                AdamW& adamw) {
   const Json::Array& steps = golden.at("steps").as_array();
   ASSERT_EQ(steps.size(), 20u);
   double worst = 0;
+  int64_t computed = 0, logical = 0;
   for (size_t step = 0; step < steps.size(); ++step) {
     BatchInfo info;
     info.step = static_cast<int64_t>(step);
     info.total_steps = static_cast<int64_t>(steps.size());
     info.data_key = "golden";
+    info.fold.mode = packing.folded ? FoldMode::kAlways : FoldMode::kNever;
+    info.fold.min_run = 1;
     std::vector<PackedBatch> packs;
-    for (size_t i = step * units; i < (step + 1) * units; i += a_pack) {
-      packs.push_back(pack_of(i, i + a_pack));
+    for (size_t i = step * units; i < (step + 1) * units; i += packing.units) {
+      packs.push_back(pack_of(i, i + packing.units));
     }
     Batch batch(info, packs);
+    for (const auto& micro : batch.micros()) {
+      computed += micro->computed(policy.model()).token_count();
+      logical += micro->token_count();
+    }
     const Metrics metrics = train_step({{&batch, objective}}, &adamw);
     expect_golden_metrics(metrics, steps[step], step);
     const double loss = steps[step].at("loss").as_double();
     worst = std::max(worst, std::abs(value(metrics, "loss") - loss));
   }
+  EXPECT_EQ(computed < logical, packing.folded) << computed << " of " << logical << " tokens";
   std::printf("largest difference of the loss: %.2e\n", worst);
 }
 

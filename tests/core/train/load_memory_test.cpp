@@ -1,12 +1,12 @@
 // Memory of loading and training, in bytes that the allocator counts: no second copy of
-// the weights on the way in, and no full-precision copy of a frozen reference.
+// the weights while loading, and no full-precision copy of a frozen reference.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "core/model/weights/init_model.h"
 #include "core/model/ops/allocator.h"
+#include "core/model/weights/init_model.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun::load_memory_test {
@@ -27,8 +27,8 @@ class LoadMemory : public testing::Test {
   };
   static Sizes sizes_of(const Model& model) {
     Sizes sizes;
-    for (const Parameter& one : model.parameters()) {
-      const auto bytes = static_cast<int64_t>(one.master.nbytes());
+    for (const Parameter& parameter : model.parameters()) {
+      const auto bytes = static_cast<int64_t>(parameter.master.nbytes());
       sizes.all += bytes;
       sizes.largest = std::max(sizes.largest, bytes);
     }

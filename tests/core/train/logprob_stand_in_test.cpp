@@ -12,7 +12,7 @@ namespace {
 std::unique_ptr<Batch> batch_of(int64_t tokens) {
   PackedBatch pack;
   const std::vector<int32_t> ids(static_cast<size_t>(tokens), 7);
-  pack.append({.row_id = 1, .sample_id = 0}, ids, std::vector<uint8_t>(ids.size(), 1));
+  pack.append({.row_id = 1, .segment_id = 0}, ids, std::vector<uint8_t>(ids.size(), 1));
   BatchInfo info;
   info.unit = Unit::kToken;
   return std::make_unique<Batch>(std::move(info), std::vector<PackedBatch>{std::move(pack)});

@@ -30,7 +30,7 @@ Batch batch_of_segments(const std::vector<std::vector<TinySegment>>& packs,
     PackedBatch& pack = packed.emplace_back();
     for (const TinySegment& one : segments) {
       PackedBatch::Segment segment;
-      segment.row_id = segment.sample_id = sample++;
+      segment.row_id = segment.segment_id = sample++;
       segment.weight = one.weight;
       segment.source = one.source;
       std::vector<uint8_t> trained(static_cast<size_t>(one.trained) + 2, 1);

@@ -31,7 +31,7 @@ std::shared_ptr<Batch> batch_of(const std::vector<Answer>& answers,
       trained.back() = 0;  // a template's last newline
       if (answers[i].answer.size() == 1) trained.back() = 1;
       const auto index = static_cast<int64_t>(i);
-      PackedBatch::Segment segment{.row_id = 100 + index, .group_id = index, .sample_id = index};
+      PackedBatch::Segment segment{.row_id = 100 + index, .group_id = index, .segment_id = index};
       segment.weight = static_cast<float>(1 + index);
       pack.append(segment, ids, trained);
     }

@@ -26,7 +26,7 @@ class NonSeparableRow : public testing::Test {
         pack.append({.row_id = 10 + pair,
                      .pair_id = pair,
                      .group_id = pair,
-                     .sample_id = 2 * pair + (side < 0),
+                     .segment_id = 2 * pair + (side < 0),
                      .side = side},
                     ids, std::vector<uint8_t>(ids.size(), 1));
       }

@@ -136,11 +136,12 @@ TEST_F(PolicyHeadTest, GradientsAgreeWithFiniteDifferencesThroughTheModel) {
       const at::NoGradGuard no_grad;
       double analytic = 0, size = 0;
       std::vector<at::Tensor> directions;
-      for (const Parameter& one : parameters) {
-        ASSERT_TRUE(one.master.grad().defined()) << one.name;
-        directions.push_back(random_tensor(one.master.sizes().vec(), 80 + directions.size(), 2e-4));
-        analytic += one.master.grad().mul(directions.back()).sum().item<double>();
-        size += one.master.grad().mul(directions.back()).square().sum().item<double>();
+      for (const Parameter& parameter : parameters) {
+        ASSERT_TRUE(parameter.master.grad().defined()) << parameter.name;
+        directions.push_back(
+            random_tensor(parameter.master.sizes().vec(), 80 + directions.size(), 2e-4));
+        analytic += parameter.master.grad().mul(directions.back()).sum().item<double>();
+        size += parameter.master.grad().mul(directions.back()).square().sum().item<double>();
       }
       const auto moved = [&](double by) {
         for (size_t i = 0; i < parameters.size(); ++i) {

@@ -160,8 +160,9 @@ TEST(Policy, AnExportThatOverflowsFp16IsAnErrorThatNamesTheTensor) {
     policy->export_to(hf, c10::ScalarType::Half);
     ADD_FAILURE() << "a weight of -7e4 was written as fp16";
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              large.name + ": a trained value overflows float16; set export = { dtype = \"fp32\" }");
+    EXPECT_EQ(
+        std::string(error.what()),
+        large.name + ": a trained value overflows float16; set export = { dtype = \"fp32\" }");
   }
   EXPECT_FALSE(std::filesystem::exists(hf));
   policy->export_to(hf, c10::ScalarType::BFloat16);

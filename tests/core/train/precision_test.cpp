@@ -69,8 +69,8 @@ TEST_F(PrecisionTest, AFrozenModelComputesLikeItsPolicy) {
   const auto policy = open(at::kBFloat16, GemmType::kFloat);
   EXPECT_EQ(policy->load_frozen(model())->options().gemm, GemmType::kFloat);
   const auto narrow = open(at::kBFloat16, GemmType::kStorage);
-  EXPECT_NE(dump_json(policy->reference()->column_key("data").document()),
-            dump_json(narrow->reference()->column_key("data").document()));
+  EXPECT_NE(dump_json(policy->reference()->sidecar_key("data").document()),
+            dump_json(narrow->reference()->sidecar_key("data").document()));
 }
 
 TEST_F(PrecisionTest, TheTypeOfProductsIsFixedOnceWeightsAreLoaded) {

@@ -1,4 +1,4 @@
-// A reference whose column cannot be written: one error that names the file, and no later crash.
+// A reference whose sidecar cannot be written: one error that names the file, and no later crash.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class ReferenceFault : public testing::Test {
     options.lr = 1e-2;
     AdamW adamw({policy_}, options);
     train_step({{batch().get(), dpo(policy_, reference_, 0.1)}},
-               &adamw);  // from here on the column is read
+               &adamw);  // from here on the sidecar is read
   }
   void TearDown() override { set_file_fault("write", 0); }
 
@@ -58,7 +58,7 @@ TEST_F(ReferenceFault, AColumnThatCannotBeCreatedIsOneErrorAndLeavesNothingToFlu
 TEST_F(ReferenceFault, AFullDiskIsAnErrorAndTheValuesAreWrittenLater) {
   set_file_fault("write", 1);
   EXPECT_NE(message_of_logprob().find("key.json"), std::string::npos);
-  EXPECT_NO_THROW(reference_->flush()) << "no column is open";
+  EXPECT_NO_THROW(reference_->flush()) << "no sidecar is open";
 
   set_file_fault("write", 2);  // the key is written, the values are not
   const at::Tensor values = reference_->logprob(*batch());

@@ -1,4 +1,4 @@
-// References of a run that is resumed: its own column, the folder's weights, and those that were
+// References of a run that is resumed: its own sidecar, the folder's weights, and those that were
 // taken after training began.
 
 #include <ATen/ops/equal.h>

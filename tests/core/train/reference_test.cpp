@@ -77,25 +77,25 @@ TEST_F(ReferenceTest, AWarmCacheChangesNoBitOfTheRun) {
 
 TEST_F(ReferenceTest, TheKeyCoversEverythingThatChangesAValue) {
   Trained t = open();
-  std::set<std::string> keys = {dump_json(t.reference->column_key("data").document())};
-  keys.insert(dump_json(t.reference->column_key("more data").document()));
+  std::set<std::string> keys = {dump_json(t.reference->sidecar_key("data").document())};
+  keys.insert(dump_json(t.reference->sidecar_key("more data").document()));
   PolicyOptions options;
   options.head_mb = 1;
   Trained head = open(options);
-  keys.insert(dump_json(head.reference->column_key("data").document()));
+  keys.insert(dump_json(head.reference->sidecar_key("data").document()));
   options.head_mb = 1024;
   options.dtype = at::kBFloat16;
   Trained half = open(options);
-  keys.insert(dump_json(half.reference->column_key("data").document()));
+  keys.insert(dump_json(half.reference->sidecar_key("data").document()));
   const auto other = Policy::open(folder_.model(/*seed=*/1));
-  keys.insert(dump_json(other->reference()->column_key("data").document()));
+  keys.insert(dump_json(other->reference()->sidecar_key("data").document()));
   const int threads = at::get_num_threads();
   at::set_num_threads(threads + 1);
-  keys.insert(dump_json(t.reference->column_key("data").document()));
+  keys.insert(dump_json(t.reference->sidecar_key("data").document()));
   at::set_num_threads(threads);
   EXPECT_EQ(keys.size(), 6u);
-  EXPECT_EQ(dump_json(t.reference->column_key("data").document()),
-            dump_json(open().reference->column_key("data").document()));
+  EXPECT_EQ(dump_json(t.reference->sidecar_key("data").document()),
+            dump_json(open().reference->sidecar_key("data").document()));
 }
 
 TEST_F(ReferenceTest, TheLossReachesNoWeightOfTheReference) {

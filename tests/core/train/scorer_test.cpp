@@ -132,19 +132,24 @@ TEST_F(ScorerTest, AgreesWithTransformersAndExportsItsFolder) {
     }
     scorer->parameters().back().master.detach().copy_(at::tensor(head).unsqueeze(0));
     PackedBatch pack;
-    for (const Json& sequence : golden.at("sequences").as_array()) {
-      std::vector<int32_t> ids;
-      for (const Json& id : sequence.as_array()) ids.push_back(static_cast<int32_t>(id.as_int()));
-      PackedBatch::Segment segment;
-      segment.sample_id = pack.segment_count();
-      pack.append(segment, ids, std::vector<uint8_t>(ids.size(), 1));
+    for (int copy = 0; copy < 2; ++copy) {  // which folded are one
+      for (const Json& sequence : golden.at("sequences").as_array()) {
+        std::vector<int32_t> ids;
+        for (const Json& id : sequence.as_array()) ids.push_back(static_cast<int32_t>(id.as_int()));
+        PackedBatch::Segment segment;
+        segment.segment_id = pack.segment_count();
+        pack.append(segment, ids, std::vector<uint8_t>(ids.size(), 1));
+      }
     }
-    Batch batch({.unit = Unit::kToken}, {pack});
-    const at::Tensor scores = scorer->score(batch);
     const Json::Array& values = wanted.at("scores").as_array();
-    ASSERT_EQ(scores.numel(), std::ssize(values));
-    for (int64_t i = 0; i < scores.numel(); ++i) {
-      EXPECT_NEAR(scores[i].item().toDouble(), values[static_cast<size_t>(i)].as_double(), 1e-5);
+    for (const FoldMode mode : {FoldMode::kNever, FoldMode::kAlways}) {
+      Batch batch({.unit = Unit::kToken, .fold = {.mode = mode, .min_run = 1}}, {pack});
+      const at::Tensor scores = scorer->score(batch);
+      ASSERT_EQ(scores.numel(), 2 * std::ssize(values));
+      for (int64_t i = 0; i < scores.numel(); ++i) {
+        EXPECT_NEAR(scores[i].item().toDouble(),
+                    values[static_cast<size_t>(i) % values.size()].as_double(), 1e-5);
+      }
     }
     const std::filesystem::path out = folder_.path() / name;
     scorer->export_to(out);

@@ -19,14 +19,14 @@ PackedBatch pack_of(const Json::Array& sequences, size_t begin, size_t end) {
     for (const Json& on : sequences[i].at("trained").as_array())
       trained.push_back(static_cast<uint8_t>(on.as_int()));
     PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = segment.group_id = static_cast<int64_t>(i);
+    segment.row_id = segment.segment_id = segment.group_id = static_cast<int64_t>(i);
     segment.weight = static_cast<float>(sequences[i].at("weight").as_double());
     pack.append(segment, golden_ids(sequences[i]), trained);
   }
   return pack;
 }
 
-class SftGolden : public testing::TestWithParam<size_t> {};
+class SftGolden : public testing::TestWithParam<GoldenPacking> {};
 
 TEST_P(SftGolden, TwentyStepsAgreeWithPlainPyTorch) {
   const TinyFolder cache;
@@ -42,11 +42,14 @@ TEST_P(SftGolden, TwentyStepsAgreeWithPlainPyTorch) {
     return result;
   };
   const auto pack = [&](size_t begin, size_t end) { return pack_of(sequences, begin, end); };
-  expect_golden_steps(golden, count, GetParam(), pack, nll, adamw);
+  expect_golden_steps(golden, count, GetParam(), pack, nll, *policy, adamw);
 }
 
-// Sequences a micro-batch: all four together, and each alone.
-INSTANTIATE_TEST_SUITE_P(Packing, SftGolden, testing::Values(4u, 1u));
+// Sequences a micro-batch: all four together, as they are and folded, and each alone.
+INSTANTIATE_TEST_SUITE_P(Packing, SftGolden,
+                         testing::Values(GoldenPacking{4, false}, GoldenPacking{4, true},
+                                         GoldenPacking{1, false}),
+                         name_of);
 
 TEST(SftGolden, TheMixtureDrawsTheSameRows) {
   const Json golden = read_json(kGolden + "sft_steps.json");

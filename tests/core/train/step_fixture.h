@@ -25,13 +25,10 @@ class StepTest : public testing::Test {
   std::vector<at::Tensor> gradients(Batch& batch, const Objective& objective) {
     std::vector<at::Tensor> out;
     StepOptions options;
-    size_t polls = 0;
-    options.poll = [&] {
-      if (polls++ < batch.micros().size()) return;
+    options.read_gradients = [&] {
       for (const at::Tensor& one : adamw_->gradients()) out.push_back(one.clone());
-      throw Interrupted(15);
     };
-    EXPECT_THROW(train_step({{&batch, objective}}, adamw_.get(), options), Interrupted);
+    train_step({{&batch, objective}}, adamw_.get(), options);
     return out;
   }
   static double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {

@@ -35,7 +35,7 @@ void append_side(PackedBatch& pack, const TinyPair& pair, int64_t id, int8_t sid
   std::fill(trained.begin() + static_cast<int64_t>(pair.prompt.size()), trained.end(), 1);
   PackedBatch::Segment segment;
   segment.row_id = segment.pair_id = segment.group_id = id;
-  segment.sample_id = 2 * id + (side < 0 ? 1 : 0);
+  segment.segment_id = 2 * id + (side < 0 ? 1 : 0);
   segment.side = side;
   segment.weight = pair.weight;
   pack.append(segment, tokens, trained);
@@ -48,6 +48,20 @@ std::vector<TinyPair> tiny_pairs(int64_t n, uint64_t seed) {
   for (int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<uint64_t>(3 * i);
     pairs.push_back({ids(seed, at, 2, 9), ids(seed, at + 1, 1, 12), ids(seed, at + 2, 1, 20)});
+  }
+  return pairs;
+}
+
+std::vector<TinyPair> shared_prefix_pairs(int64_t n, uint64_t seed, int32_t vocab) {
+  std::vector<TinyPair> pairs = tiny_pairs(n, seed);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    TinyPair& pair = pairs[i];
+    if (i % 2 == 1) pair.prompt = pairs[i - 1].prompt;
+    const auto shared = std::min<std::ptrdiff_t>(2, std::ssize(pair.chosen));
+    pair.rejected.insert(pair.rejected.begin(), pair.chosen.begin(), pair.chosen.begin() + shared);
+    for (auto* side : {&pair.prompt, &pair.chosen, &pair.rejected}) {
+      for (int32_t& id : *side) id %= vocab;
+    }
   }
   return pairs;
 }

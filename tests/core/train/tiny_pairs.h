@@ -22,6 +22,10 @@ struct TinyPair {
 // n pairs of pseudo-random ids below 250 and uneven lengths, a pure function of (n, seed).
 std::vector<TinyPair> tiny_pairs(int64_t n, uint64_t seed = 0);
 
+// The same with sides that share the first tokens of their answer, and every second pair with the
+// prompt of the one before it; ids below `vocab`.
+std::vector<TinyPair> shared_prefix_pairs(int64_t n, uint64_t seed = 3, int32_t vocab = 250);
+
 // Packs of the given pairs, `per_pack` pairs each, in reverse order inside a pack if asked; pair_id
 // and row_id are indices into `pairs`.
 std::vector<PackedBatch> tiny_packs(const std::vector<TinyPair>& pairs, size_t per_pack,

@@ -7,19 +7,10 @@
 #include <ATen/ops/tensor.h>
 
 #include "tests/core/train/step_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::unit_test {
 namespace {
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 struct TinySequence {
   int64_t group;
@@ -40,7 +31,7 @@ std::shared_ptr<Batch> batch_of(const std::vector<TinySequence>& sequences,
     PackedBatch& pack = packed.emplace_back();
     for (const size_t i : indices) {
       PackedBatch::Segment segment;
-      segment.row_id = segment.sample_id = static_cast<int64_t>(i);
+      segment.row_id = segment.segment_id = static_cast<int64_t>(i);
       segment.group_id = sequences[i].group;
       segment.weight = sequences[i].weight;
       pack.append(segment, sequences[i].ids, std::vector<uint8_t>(sequences[i].ids.size(), 1));
@@ -107,7 +98,7 @@ TEST_F(GroupStep, AGroupWeighsTheMeanOfItsSequences) {
 
 TEST_F(GroupStep, AGroupInTwoMicroBatchesIsRefused) {
   const auto batch = batch_of(kSequences, {{0, 1}, {3, 4}, {2, 5}});
-  const auto message = message_of([&] { train_step({{batch.get(), by_group()}}, adamw_.get()); });
+  const auto message = error_of([&] { train_step({{batch.get(), by_group()}}, adamw_.get()); });
   EXPECT_NE(message.find("a loss per group: the group of row 0 is split between micro-batches; "
                          "raise batch.max_tokens"),
             std::string::npos)
@@ -121,11 +112,11 @@ TEST_F(GroupStep, ABatchWithoutGroupsOrChunksListsItsUnits) {
   std::vector<TinySequence> alone = kSequences;
   for (TinySequence& sequence : alone) sequence.group = -1;
   const auto batch = batch_of(alone, {{0, 1, 2}});
-  EXPECT_EQ(message_of([&] { batch->micros()[0]->unit_count(Unit::kGroup); }),
+  EXPECT_EQ(error_of([&] { batch->micros()[0]->unit_count(Unit::kGroup); }),
             "a loss per group: this batch has none; it has tokens and sequences");
-  EXPECT_EQ(message_of([&] { batch->micros()[0]->unit_weight(Unit::kChunk); }),
+  EXPECT_EQ(error_of([&] { batch->micros()[0]->unit_weight(Unit::kChunk); }),
             "a loss per chunk: this batch has none; it has tokens and sequences");
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               const View all = batch->micros()[0]->all();
               all.chunk_sum(policy_->token_logprob(all));
             }).find("have no chunks"),
@@ -138,9 +129,9 @@ class ChunkStep : public StepTest {
   static PackedBatch pack() {
     PackedBatch out;
     PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = segment.group_id = 0;
+    segment.row_id = segment.segment_id = segment.group_id = 0;
     out.append(segment, {1, 2, 3, 4, 5}, {0, 1, 1, 1, 1});
-    segment.row_id = segment.sample_id = segment.group_id = 1;
+    segment.row_id = segment.segment_id = segment.group_id = 1;
     segment.weight = 0.5;
     out.append(segment, {9, 8, 7, 6}, {0, 1, 1, 1});
     out.chunk = {4, 0, 0, -1, 2, 2, 2};
@@ -173,13 +164,13 @@ TEST_F(ChunkStep, AChunkWeighsItsTokens) {
 TEST_F(ChunkStep, AChunkIsWithinOneSegment) {
   PackedBatch wrong = pack();
   wrong.chunk[4] = 0;
-  EXPECT_EQ(message_of([&] { wrong.validate(250); }),
+  EXPECT_EQ(error_of([&] { wrong.validate(250); }),
             "batch: chunk 0 has rows in the segments 0 and 1, wanted one");
   wrong.chunk.resize(3);
-  EXPECT_EQ(message_of([&] { wrong.validate(250); }), "batch: chunk has 3 entries, R is 7");
+  EXPECT_EQ(error_of([&] { wrong.validate(250); }), "batch: chunk has 3 entries, R is 7");
   wrong = pack();
   wrong.chunk[0] = -2;
-  EXPECT_EQ(message_of([&] { wrong.validate(250); }),
+  EXPECT_EQ(error_of([&] { wrong.validate(250); }),
             "batch: chunk[0] is -2, wanted a number >= 0, or -1 for none");
 }
 

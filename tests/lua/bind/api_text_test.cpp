@@ -60,8 +60,7 @@ TEST_F(LuaApi, ThePageInDocsIsGeneratedFromTheDocStrings) {
 }
 
 TEST_F(LuaApi, ExplainsKeysAndNames) {
-  has(explain("optim.lr"),
-      "The learning rate after warmup.\n  value: a number above 0; required");
+  has(explain("optim.lr"), "The learning rate after warmup.\n  value: a number above 0; required");
   has(explain("data.1.weight"), "share of rows");
   has(explain("tensor"), "xrun.tensor(values: table|number|boolean, {dtype?, ");
   has(explain("Tensor:item"), "Tensor:item() -> number|boolean: The value");

@@ -56,13 +56,14 @@ TEST_F(DataSetBinding, AnErrorOfTheDataNamesItsFileBeforeTheRecipe) {
 }
 
 TEST_F(DataSetBinding, AFileThatTheSystemDoesNotGiveIsAnErrorOfTheData) {
-  const std::string text = opening("chats", "sequences = 4", "") +
-                           "local train = xrun.chat(cfg.data, policy)\n" + kLoop;
+  const std::string text =
+      opening("chats", "sequences = 4", "") + "local train = xrun.chat(cfg.data, policy)\n" + kLoop;
   set_file_fault("read", 2);
   const std::string error = run(text, "r");
   set_file_fault("", 0);
-  EXPECT_TRUE(error.starts_with("chats.jsonl: cannot be read: Input/output error; the disk or "
-                                "network share fails: name a copy of the file on another disk"))
+  EXPECT_TRUE(
+      error.starts_with("chats.jsonl: cannot be read: Input/output error; the disk or "
+                        "network share fails: name a copy of the file on another disk"))
       << error;
   EXPECT_TRUE(error.ends_with("\n  read by test.lua:6: local train = xrun.chat(cfg.data, policy)"))
       << error;

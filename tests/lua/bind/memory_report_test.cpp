@@ -29,7 +29,7 @@ class MemoryOfRuns : public SessionTest {
     return read_json(dir + "/run.json").at("memory").at("planned").at(kind).as_int();
   }
   // So that the next run loads its reference's twin again.
-  static void forget_columns() { std::filesystem::remove_all("cache/columns"); }
+  static void forget_sidecars() { std::filesystem::remove_all("cache/columns"); }
   static Json memory(const std::string& dir) { return read_json(dir + "/run.json").at("memory"); }
   static std::string pair(int64_t words) {
     std::string text;
@@ -99,14 +99,14 @@ TEST_F(MemoryOfRuns, APolicyCountsOnceAndWithoutMomentsIfNothingTrainsIt) {
     EXPECT_EQ(run(recipe(), "a"), "");
     return planned("a", "weights");
   }();
-  forget_columns();
+  forget_sidecars();
   ASSERT_EQ(run(with_objects("local scorer = xrun.scorer(policy)",
                              "policy = policy, scorer = scorer, adamw = adamw"),
                 "b"),
             "");
   EXPECT_EQ(planned("b", "weights"), weights);
   EXPECT_EQ(planned("b", "reference"), weights) << "its own reference";
-  forget_columns();
+  forget_sidecars();
   ASSERT_EQ(run(with_objects("local other = xrun.policy(cfg.model)",
                              "policy = policy, other = other, adamw = adamw"),
                 "c"),

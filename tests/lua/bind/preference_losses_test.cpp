@@ -51,8 +51,9 @@ TEST_F(PreferenceLosses, AnUnknownNameListsExactlyTheLossesOfTheGolden) {
     losses("pair_losses", settings, golden_.at("pairs"));
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("no loss is named \"hing\"; there are " + names + "\n"),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(error.what()).find("no loss is named \"hing\"; there are " + names + "\n"),
+        std::string::npos)
         << error.what() << "\n  wanted: " << names;
   }
 }

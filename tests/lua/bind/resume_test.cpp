@@ -126,7 +126,31 @@ TEST_F(Resume, MoreStepsPassAndTheNewScheduleIsReported) {
       "loop 1 has 6 steps now and had 4; its learning rate follows the schedule of 6 steps: "
       "0.000333 at step 4, 0 on the old schedule");
   has(read_file("r/log.txt"), "resumed r at step 4");
-  has(run(recipe(), "r", true, {}, {"steps=3"}), "the run had 6 steps and now has 3: a resume can only add steps");
+  has(run(recipe(), "r", true, {}, {"steps=3"}),
+      "the run had 6 steps and now has 3: a resume can only add steps");
+}
+
+// The recipe is not at fault, so none of its lines is shown.
+TEST_F(Resume, AnErrorOfTheFolderShowsNoLineOfTheRecipe) {
+  ASSERT_EQ(run(recipe(), "r"), "");
+  EXPECT_EQ(run(recipe(), "r"),
+            "r: this folder holds a finished run; xrun report r shows it, --resume --set steps=N "
+            "trains it further, --run DIR trains in another folder");
+  const std::string refused = run(recipe(), "r", true, {}, {"steps=3"});
+  EXPECT_TRUE(refused.starts_with("r: cannot resume: the run had 4 steps and now has 3"))
+      << refused;
+  EXPECT_EQ(refused.find("test.lua"), std::string::npos) << refused;
+}
+
+// A kill loses the steps since the last save.
+TEST_F(Resume, StepsThatAreDoneAgainAreReported) {
+  ASSERT_EQ(run(recipe(), "r", false, 2), "");
+  const std::string saved = read_file("r/metrics.jsonl");
+  write_file_atomic("r/metrics.jsonl", saved + "{\"step\":2}\n{\"step\":3}\n");
+  ASSERT_EQ(run(recipe(), "r", true, 3), "");
+  has(output_, "steps 2 to 3 were logged after the last save and are done again\n");
+  ASSERT_EQ(run(recipe(), "r", true), "");
+  EXPECT_EQ(output_.find("done again"), std::string::npos) << output_;
 }
 
 TEST_F(Resume, WithoutACheckpointTheLoggedStepsAreKept) {

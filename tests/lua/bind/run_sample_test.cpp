@@ -64,6 +64,20 @@ run:log(none)
   EXPECT_FALSE(std::filesystem::exists("r/samples"));
 }
 
+TEST_F(RunSample, AConversationIsHeadedByItsLastUserTurn) {
+  std::string rows;
+  for (int i = 0; i < 10; ++i) {
+    rows += R"({"prompt":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Hi."},)"
+            R"({"role":"user","content":"Name a\nriver."}],"chosen":"The Po.","rejected":"No."})"
+            "\n";
+  }
+  write_file_atomic("pairs.jsonl", rows);
+  std::string text = head();
+  text.replace(text.find("\"topic\""), 7, "\"prompt\"");
+  ASSERT_EQ(run(text + "run:sample(policy, valid, 1, { max_tokens = 4 })\n", "r"), "");
+  has(output_, "  Name a river.\n    step 0 ");
+}
+
 // Rows are anybody's: what they hold is shown, never obeyed.
 TEST_F(RunSample, ControlsInRowsDoNotReachTheTerminal) {
   std::string rows = read_file("pairs.jsonl");

@@ -119,6 +119,28 @@ TEST_P(ShippedRecipes, ResumeToTheSameBitsSlow) {
   expect_same_when_resumed(text(), {2, 3}, sets(settings));
 }
 
+TEST_P(ShippedRecipes, LogTheSameWithFoldingForcedOnSlow) {
+  const auto logged = [&](const std::string& dir, const char* fold) {
+    std::vector<std::string> settings = GetParam().sets;
+    settings.insert(settings.end(), {std::string("batch.fold=") + fold, "batch.fold_min=1",
+                                     "optim.lr=0.003", "optim.warmup=0"});
+    EXPECT_EQ(run(text(), dir, false, GetParam().step + 2, sets(settings)), "");
+    EXPECT_EQ(output_.find("folds") != std::string::npos, fold == std::string("true")) << output_;
+    return metrics(dir);
+  };
+  const std::vector<std::string> folded = logged("folded", "true"), apart = logged("apart", "false");
+  ASSERT_EQ(folded.size(), apart.size());
+  for (size_t i = 0; i < folded.size(); ++i) {
+    const Json got = parse_json(folded[i], "metrics"), want = parse_json(apart[i], "metrics");
+    for (const auto& [name, value] : want.as_object()) {
+      if (!value.is_number()) continue;
+      EXPECT_NEAR(got.at(name).as_double(), value.as_double(),
+                  2e-5 * std::max(1.0, std::abs(value.as_double())))
+          << name << ", line " << i;
+    }
+  }
+}
+
 TEST_P(ShippedRecipes, BeginWithTheirNameAndAreInBothTables) {
   const std::string file = std::string(GetParam().recipe) + ".lua";
   const std::string recipe = text();

@@ -1,4 +1,5 @@
-// `gemm`, the compute type of products of bf16 weights, in runs and their resumes.
+// `gemm`, the compute type of products of bf16 weights, in runs and their resumes; `max_length`
+// beyond the positions of the model.
 
 #include "tests/lua/bind/session_fixture.h"
 
@@ -115,6 +116,60 @@ TEST_F(GemmSetting, FullPrecisionWeightsAreNotRoundedForAProduct) {
     has(run(recipe(fmt::format("gemm = '{}'", bf16)), "a"), "set dtype = \"bf16\" too");
   }
   has(run(recipe("dtype = 'bf16', gemm = 'fp8'"), "a"), "\"auto\"");
+}
+
+class MaxLength : public SessionTest {
+ protected:
+  static std::string recipe(int64_t config, const std::string& options = "") {
+    return fmt::format(R"(local xrun = require "xrun"
+local cfg = xrun.config {{
+  model = "tiny", data = {{ {{ path = "pairs.jsonl" }} }}, max_length = {}, steps = 1,
+  optim = {{ lr = 1e-3 }}, batch = {{ pairs = 2 }},
+}}
+local policy = xrun.policy(cfg.model)
+local train = xrun.preference(cfg.data, policy{})
+local adamw = xrun.adamw(policy, cfg.optim)
+local run = xrun.run(cfg, {{ policy = policy, adamw = adamw }})
+for step, batch in run:steps(train, cfg.batch) do
+  run:log(adamw:step(batch, function(p) return -policy:logprob(p.chosen) end))
+end
+)",
+                       config, options);
+  }
+  // A model with 64 learned positions and the tokenizer of "tiny".
+  static void make_gpt2() {
+    InitOptions options = init_preset("gpt2-tiny");
+    options.layers = 1;
+    options.max_length = 64;
+    options.tokenizer = source_path("tests/data/tiny_tokenizer");
+    options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+    std::filesystem::remove_all("tiny");
+    init_model("tiny", options);
+  }
+};
+
+TEST_F(MaxLength, BeyondLearnedPositionsIsRefusedBeforeAnyData) {
+  make_gpt2();
+  std::filesystem::remove("pairs.jsonl");
+  has(run(recipe(65), "r"),
+      "max_length is 65, but tiny has 64 learned positions; set max_length=64 or less");
+  has(run(recipe(64, ", { max_length = 65 }"), "r"), "max_length is 65, but tiny has 64 learned");
+}
+
+TEST_F(MaxLength, BeyondRotaryPositionsIsANotice) {
+  EXPECT_EQ(run(recipe(2049), "r"), "");
+  has(output_, "warning: max_length is 2,049, beyond the 2,048 positions that tiny was made for");
+  EXPECT_EQ(run(recipe(2048), "s"), "");
+  EXPECT_EQ(output_.find("was made for"), std::string::npos) << output_;
+}
+
+TEST_F(MaxLength, IsNotAdvisedBeyondTheModelsPositions) {
+  make_gpt2();
+  write_file_atomic("pairs.jsonl",
+                    R"({"prompt":"a","chosen":"b","rejected":")" + std::string(200, 'x') + "\"}\n");
+  const std::string error = run(recipe(20), "r");
+  has(error, "; the model was made for 64\n");
+  EXPECT_EQ(error.find("--set max_length"), std::string::npos) << error;
 }
 
 }  // namespace xrun::type_settings_test

@@ -1,8 +1,8 @@
 #include <filesystem>
 
 #include "core/base/file.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/lua/prompt/prompt_fixture.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::prompt_commands_test {
 namespace {

@@ -43,7 +43,8 @@ class PromptTest : public testing::Test {
   std::string candidates(const std::string& text, size_t most = 8) {
     const Completions found = prompt_->complete(text, text.size());
     std::string out = std::to_string(found.begin) + ":";
-    for (size_t i = 0; i < found.candidates.size() && i < most; ++i) out += " " + found.candidates[i].text;
+    for (size_t i = 0; i < found.candidates.size() && i < most; ++i)
+      out += " " + found.candidates[i].text;
     return out;
   }
 

@@ -16,6 +16,16 @@ TEST_F(Verbs, StepShowsWhatWasLoggedAndAgainTheSame) {
   EXPECT_EQ(again.substr(0, again.find("perf/")), second.substr(0, second.find("perf/")));
   EXPECT_TRUE(has(said_, "the same loss as before, bit for bit"));
   EXPECT_EQ(say("batch().step"), "1");
+  EXPECT_TRUE(has(say("batch()"), "(4 pairs, 8 sequences, "));
+}
+
+// The first loss of DPO is ln 2 for every beta; its gradient is not.
+TEST_F(Verbs, AgainNamesAMetricThatChangedBesideTheLoss) {
+  open(head() + loop_);
+  say("step()");
+  say(":set beta 0.3");
+  say("again()");
+  EXPECT_TRUE(has(said_, "the same loss as before, bit for bit; train/grad_norm was "));
 }
 
 TEST_F(Verbs, TheNextBodyTrainsARedefinedObjective) {

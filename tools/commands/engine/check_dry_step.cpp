@@ -85,11 +85,12 @@ std::vector<Side> sides_of(MicroBatch& micro, const Leaves& leaves) {
 std::string sides_text(const std::vector<Side>& sides) {
   std::string out;
   for (const Side& side : sides) {
-    out += fmt::format("{}{} when {} become more likely (slope {:+.3g})", out.empty() ? "" : ", ",
-                       side.gradient < 0   ? "decreases"
-                       : side.gradient > 0 ? "increases"
-                                           : "does not change",
-                       side.name == "all" ? "the answers" : side.name + " answers", side.gradient);
+    const char* const change = side.gradient < 0   ? "decreases"
+                               : side.gradient > 0 ? "increases"
+                                                   : "does not change";
+    add_item(out, fmt::format("{} when {} become more likely (slope {:+.3g})", change,
+                              side.name == "all" ? "the answers" : side.name + " answers",
+                              side.gradient));
   }
   return out;
 }

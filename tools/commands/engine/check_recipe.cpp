@@ -12,7 +12,11 @@
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
 #include "core/data/rows/row_encoder.h"
+#include "core/model/weights/hf_config.h"
+#include "core/prefix/shared_prefix.h"
 #include "core/text/chat/template_laws.h"
+#include "core/train/held_prefix.h"
+#include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
 #include "lua/prompt/preview.h"
@@ -51,7 +55,7 @@ std::string losses_text(const SourceLedger& source) {
   if (source.dropped_total() > 0) {
     std::string reasons;
     for (const auto& [reason, count] : source.dropped) {
-      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count_text(count));
+      add_item(reasons, fmt::format("{} {}", reason, count_text(count)));
     }
     parts.push_back(fmt::format("{} dropped ({})", count_text(source.dropped_total()), reasons));
   }
@@ -61,7 +65,7 @@ std::string losses_text(const SourceLedger& source) {
   }
   if (source.repaired > 0) parts.push_back(fmt::format("{} repaired", count_text(source.repaired)));
   std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
+  for (const std::string& part : parts) add_item(out, part);
   return out;
 }
 
@@ -71,13 +75,22 @@ Finding source_finding(const SourceLedger& source) {
                               count_text(source.kept), counted(source.rows, "row"),
                               counted(source.tokens, "token"), count_text(source.trained_tokens))};
   const std::string losses = losses_text(source);
-  if (losses.empty()) return finding;
+  const auto add_notes = [&] {
+    for (const auto& [text, rows] : source.notes) {
+      finding.text += fmt::format("\nnote: {} ({})", text, counted(rows, "row"));
+    }
+  };
+  if (losses.empty()) {
+    add_notes();
+    return finding;
+  }
   finding.verdict = Verdict::kNote;
   finding.text += "; " + losses;
   for (const auto& lines :
        {source.bad_lines(kListed), source.cut_lines(1), source.repaired_lines(1)}) {
     for (const std::string& line : lines) finding.text += "\n" + line;
   }
+  add_notes();
   finding.remedy = source.bad_rows_file.empty()
                        ? "--set strict=true stops at the first such row"
                        : fmt::format("all of them: {}; --set strict=true stops at the first",
@@ -101,6 +114,21 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
   return std::nullopt;
 }
 
+// Tokens that a step saves by computing prefixes once for several of its packs.
+int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& fold,
+                    const Policy& policy) {
+  const PolicyOptions& options = policy.options();
+  const AdapterOptions* const lora = options.lora ? &*options.lora : nullptr;
+  if (!HeldPrefix::is_possible(read_model_config(policy.dir()), lora, options.device)) return 0;
+  std::vector<const PackedBatch*> all;
+  for (const PackedBatch& pack : packs) all.push_back(&pack);
+  int64_t saved = 0;
+  for (const SharedPrefix& prefix : shared_prefixes(all, fold)) {
+    saved += prefix.separate - prefix.together;
+  }
+  return saved;
+}
+
 Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep& packs) {
   const StepLoop& loop = *pause.loop;
   const StepSource& source = loop.sources[which];
@@ -114,11 +142,12 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
           counted(packs.pack_count, "micro-batch", "es"),
           room == 0 ? 0.0 : 100.0 * static_cast<double>(packs.computed) / static_cast<double>(room),
           count_text(packs.targets))};
-  if (packs.computed < packs.tokens) {
-    finding.text +=
-        fmt::format("; folds {:.1f}x: {} tokens computed as {}",
-                    static_cast<double>(packs.tokens) / static_cast<double>(packs.computed),
-                    count_text(packs.tokens), count_text(packs.computed));
+  const int64_t computed = packs.computed - held_tokens(pause.run->packs(loop, pause.step, which),
+                                                        loop.fold, *source.data->policy);
+  if (computed < packs.tokens) {
+    finding.text += fmt::format("; folds {:.1f}x: {} tokens computed as {}",
+                                static_cast<double>(packs.tokens) / static_cast<double>(computed),
+                                count_text(packs.tokens), count_text(computed));
   }
   const auto unfolded =
       std::find_if(packs.packs.begin(), packs.packs.end(),
@@ -131,18 +160,20 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   if (set.kind() == RowKind::kFeedback) {
     int64_t good = 0;
     for (int64_t i = 0; i < set.size(); ++i) good += set.label(set.unit(i)) != 0 ? 1 : 0;
-    finding.text += fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
+    finding.text +=
+        fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
   }
   const auto rows = static_cast<double>(set.size());
   const double repeats = static_cast<double>(source.plan.units) / rows;
   const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)
                                                : static_cast<double>(loop.steps) * repeats;
-  finding.text += fmt::format("; {} epochs", format_epochs(epochs));
+  const std::string passes = format_epochs(epochs);
+  finding.text += fmt::format("; {} epoch{}", passes, passes == "1" ? "" : "s");
   if (repeats > 1 && epochs > 1) {
     finding.verdict = Verdict::kNote;
     finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
-    finding.remedy = fmt::format("lower the batch to at most {}",
-                                 count_text(source.data->set.size()));
+    finding.remedy =
+        fmt::format("lower the batch to at most {}", count_text(source.data->set.size()));
   }
   return finding;
 }
@@ -185,7 +216,7 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   if (finding.remedy.empty() && !report.source_line.empty()) {
-    finding.remedy = "look at: " + std::string(trimmed(report.source_line));
+    finding.remedy = "see: " + std::string(trimmed(report.source_line));
   }
   return finding;
 }
@@ -226,7 +257,7 @@ std::vector<Finding> template_findings(Preview& preview) {
     const Json* chosen = laws == nullptr || !laws->is_object() ? nullptr : laws->find(law);
     const bool disabled = chosen != nullptr && chosen->is_bool() && !chosen->as_bool();
     std::string& list = disabled ? off : held;
-    list += (list.empty() ? "" : ", ") + law;
+    add_item(list, law);
   }
   const LoopPause* pause = preview.pause();
   const bool has_template =
@@ -241,7 +272,10 @@ std::vector<Finding> template_findings(Preview& preview) {
                         "they are switched off by `laws` in the configuration"});
   }
   for (const std::string& notice : preview.session().notices.lines) {
-    findings.push_back({Verdict::kNote, "notice", notice});
+    constexpr std::string_view kTemplate = "template: ";
+    const bool of_template = notice.starts_with(kTemplate);
+    findings.push_back({Verdict::kNote, of_template ? "template" : "notice",
+                        notice.substr(of_template ? kTemplate.size() : 0)});
   }
   return findings;
 }

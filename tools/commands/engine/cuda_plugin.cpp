@@ -23,7 +23,7 @@ constexpr const char* kNoGpu =
 constexpr int kNoDevice = 100;             // CUDA_ERROR_NO_DEVICE
 constexpr int kCapabilityMajor = 75;       // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kCapabilityMinor = 76;       // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
-constexpr int kOldestDriver = 13000;       // what LibTorch's wheel was built for: CUDA 13.0
+constexpr int kOldestDriver = 13000;       // LibTorch's wheel is built for CUDA 13.0
 constexpr int kOldestCapabilityMajor = 8;  // Ampere: bf16 products and flash attention
 
 template <class Function>

@@ -2,6 +2,8 @@
 // writing an unnamed file for about a second, syncing it, dropping it from the page cache and
 // reading it.
 
+#include "tools/commands/engine/doctor.h"
+
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <stdlib.h>
@@ -22,10 +24,8 @@
 #include "core/run/signals.h"
 #include "lua/bind/recipe.h"
 #include "tools/commands/command_line.h"
-#include "tools/commands/engine/doctor_machine.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/finding_report.h"
-#include "tools/commands/engine/smoke_train.h"
 
 namespace xrun {
 

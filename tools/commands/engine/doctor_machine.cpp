@@ -1,7 +1,5 @@
 // Each finding is made without the others, so one failure hides nothing.
 
-#include "tools/commands/engine/doctor_machine.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/ops/arange.h>
@@ -24,6 +22,7 @@
 #include "core/run/machine.h"
 #include "kernels/cpu/kernels.h"
 #include "tools/commands/engine/cuda_plugin.h"
+#include "tools/commands/engine/doctor.h"
 
 namespace xrun {
 
@@ -44,8 +43,8 @@ Finding processor_finding(const Json& environment) {
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   Finding finding{
       Verdict::kOk, "processor",
-      fmt::format("{}, {} thread{}, {} kernels", cpu == nullptr ? "unknown name" : cpu->as_string(),
-                  threads, threads == 1 ? "" : "s", kernels)};
+      fmt::format("{}, {}, {} kernels", cpu == nullptr ? "unknown name" : cpu->as_string(),
+                  counted(threads, "thread"), kernels)};
   if (std::getenv("XRUN_CPU") != nullptr) {
     finding.verdict = Verdict::kNote;
     finding.text += " (XRUN_CPU is set)";
@@ -97,8 +96,8 @@ Finding torch_finding() {
   const at::Tensor row = at::arange(1.0F, 65.0F);
   const double sum = at::matmul(row, at::ones({64})).item<float>();  // 1 + ... + 64
   Finding finding{Verdict::kOk, "LibTorch",
-                  fmt::format("{}, {}, {} threads, in {}", TORCH_VERSION, at::get_cpu_capability(),
-                              at::get_num_threads(), torch_folder().string())};
+                  fmt::format("{}, {}, {}, in {}", TORCH_VERSION, at::get_cpu_capability(),
+                              counted(at::get_num_threads(), "thread"), torch_folder().string())};
   if (sum == 2080.0) return finding;
   finding.verdict = Verdict::kWrong;
   finding.text += fmt::format("; a product of 1 to 64 with ones gave {}, wanted 2080", sum);
@@ -108,11 +107,11 @@ Finding torch_finding() {
 
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
-    const std::string way =
+    const std::string remedy =
         driver.present ? "see docs/gpu.md; --device cpu works without a GPU"
                        : "--device cpu does not need one; for a GPU install NVIDIA's driver 580 "
                          "or newer";
-    return {driver.present ? Verdict::kWrong : Verdict::kMissing, "GPU", driver.problem, way};
+    return {driver.present ? Verdict::kWrong : Verdict::kMissing, "GPU", driver.problem, remedy};
   }
   return {
       Verdict::kOk, "GPU",
@@ -173,7 +172,11 @@ std::vector<Finding> gpu_findings(bool needed) {
   const CudaDriver driver = read_cuda_driver();
   std::vector<Finding> findings = {gpu_finding(driver), plugin_finding(driver.problem.empty()),
                                    nccl_finding()};
-  for (Finding& finding : findings) finding.needed = needed;
+  for (Finding& finding : findings) {
+    finding.needed = needed;
+    // Training works without a GPU, so what only a GPU needs is not missing.
+    if (!needed && finding.verdict == Verdict::kMissing) finding.verdict = Verdict::kNote;
+  }
   return findings;
 }
 

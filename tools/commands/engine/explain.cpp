@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_field.h"
 #include "core/base/strings.h"
+#include "core/config/config_field.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/table.h"
 #include "lua/bind/api_text.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/command_names.h"
-#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/starter_files.h"
 
@@ -40,7 +40,7 @@ std::string meant(const std::string& name) {
   const std::vector<std::string> names = known_names();
   std::string found;
   for (const std::string& full : names) {
-    if (last_part(full) == name) found += (found.empty() ? "" : ", ") + full;
+    if (last_part(full) == name) add_item(found, full);
   }
   if (!found.empty()) return found;
   found = nearest_name(name, names);
@@ -119,10 +119,10 @@ int command_explain(int argc, char** argv) {
   if (text.empty()) text = explain_recipe_key(name);
   if (text.empty()) {
     const std::string near = meant(name);
-    throw UsageError(fmt::format(
-        "unknown key or name \"{}\"{}; xrun explain lists all; docs/coming-from.md has the terms of "
-        "TRL, and a recipe documents its own keys",
-        name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+    throw UsageError(
+        fmt::format("unknown key or name \"{}\"{}; xrun explain lists all; docs/coming-from.md has "
+                    "the terms of TRL, and a recipe documents its own keys",
+                    name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
   }
   fmt::print("{}", text);
   return 0;

@@ -1,9 +1,9 @@
 // xrun inspect RECIPE.lua: the packs of a step as they will train. The recipe runs up to its loop
 // and no further; only --logprobs loads weights.
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/train/data_batch.h"
+#include "core/train/evaluate.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
-#include "core/train/evaluate.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
 #include "lua/prompt/preview.h"
@@ -93,8 +94,8 @@ void write_inspected(const InspectArguments& arguments, const std::vector<Inspec
 }
 
 [[noreturn]] void throw_beyond(int64_t step, int64_t steps) {
-  throw UsageError(fmt::format("--step {} is beyond the last step: the recipe has {} step{}, 0 to {}",
-                               step, steps, steps == 1 ? "" : "s", steps - 1));
+  throw UsageError(fmt::format("--step {} is beyond the last step: the recipe has {}, 0 to {}",
+                               step, counted(steps, "step"), steps - 1));
 }
 
 // Throws what ended the recipe, or that it ended without a loop.

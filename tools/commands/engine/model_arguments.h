@@ -22,13 +22,13 @@ struct ModelArguments {
   std::string file;   // "": standard input
   int threads = 0;    // 0: all
   bool json = false;
-  std::filesystem::path dir;  // set by open_model: the model's, of an adapter its base's
+  std::filesystem::path dir;  // set by open_model: the model's folder; for an adapter, its base's
 };
 
 void add_model_arguments(CLI::App& app, ModelArguments& arguments);
 
-// Folders of a name that --model takes: its own, and that of its weights and tokenizer, which
-// differ for an adapter.
+// The folder that --model names, and the one with its weights and tokenizer; they differ for an
+// adapter.
 struct ModelFolders {
   std::filesystem::path named, base;
 };

@@ -35,8 +35,8 @@ void open_prompt(PauseHooks& hooks) {
   Session& session = hooks.session();
   Console& console = *session.console;
   const int64_t step = hooks.pause()->step;
-  const bool typed = ::isatty(STDIN_FILENO) != 0;
-  if (typed && in_background()) {
+  const bool interactive = ::isatty(STDIN_FILENO) != 0;
+  if (interactive && in_background()) {
     console.print(
         fmt::format("step {}: cannot open a prompt in the background; bring xrun to the "
                     "foreground (fg), then send the signal again",
@@ -53,7 +53,7 @@ void open_prompt(PauseHooks& hooks) {
   const std::string where =
       fmt::format("{} is paused before step {}; continue() or Ctrl-D resumes it",
                   recipe.context().options.recipe, step);
-  if (typed) {
+  if (interactive) {
     run_prompt(prompt, console.dim(shown_text(where)));
   } else {
     console.say(where);

@@ -1,8 +1,6 @@
 // DPO begins at ln 2 for any weights, because the policy equals its reference, and its loss falls
 // on these pairs, whose rejected sides end alike.
 
-#include "tools/commands/engine/smoke_train.h"
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +18,7 @@
 #include "core/run/record/metrics_file.h"
 #include "core/text/chat/bytes_tokenizer.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "tools/commands/engine/doctor.h"
 #include "tools/commands/engine/starter_files.h"
 
 namespace xrun {

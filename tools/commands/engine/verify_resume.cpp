@@ -36,6 +36,11 @@ struct VerifyOptions {
   bool json = false;
 };
 
+[[noreturn]] void throw_late_kill(int64_t kill, int64_t steps) {
+  throw UsageError(fmt::format("--kill-at {}: the run takes {} steps; wanted a step below {}", kill,
+                               steps, steps));
+}
+
 // The runs of one verification.
 class Verification {
  public:
@@ -123,10 +128,7 @@ class Verification {
     if (at.empty()) at = {std::max<int64_t>(1, steps / 3), std::max<int64_t>(1, 2 * steps / 3)};
     std::sort(at.begin(), at.end());
     at.erase(std::unique(at.begin(), at.end()), at.end());
-    if (at.back() >= steps) {
-      throw UsageError(
-          fmt::format("--kill-at {}: the run takes {} steps, wanted one below", at.back(), steps));
-    }
+    if (at.back() >= steps) throw_late_kill(at.back(), steps);
     return at;
   }
 
@@ -216,6 +218,9 @@ int command_verify_resume(int argc, char** argv) {
       ->check(whole_number(1));
   app.add_flag("--json", options.json, "one object a line: verdict, subject, text, remedy");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  for (const int64_t kill : options.kill_at) {
+    if (kill >= options.steps) throw_late_kill(kill, options.steps);
+  }
   install_signal_handlers();
   FindingReport report(options.json, kResumeColumns);
   return Verification(options, report).run();

@@ -185,7 +185,7 @@ TEST_F(FoldBreaks, NamesARunBelowTheShortestThatFolds) {
 }
 
 TEST_F(FoldBreaks, NamesOtherRotaryFrequencies) {
-  fold.length_class = [](int64_t length) { return length > 80 ? 1 : 0; };
+  fold.frequency_class = [](int64_t length) { return length > 80 ? 1 : 0; };
   const std::string rows =
       pair_row(question_, "Go.", question_ + question_ + question_ + question_);
   const InspectedBreak found = only(inspected(rows, kThinking, RowKind::kPreference));

@@ -57,6 +57,25 @@ TEST_F(InspectedPacks, KnowRolesFilesAndLines) {
             "<|im_start|><|im_end|><|im_start|><|im_end|>");
 }
 
+TEST_F(InspectedPacks, FeedbackShowsItsLabels) {
+  DataOptions asked = options(R"({"prompt":"a","completion":"b","label":true})"
+                              "\n"
+                              R"({"prompt":"c","completion":"d","label":false})"
+                              "\n");
+  asked.kind = RowKind::kFeedback;
+  const InspectedStep step = inspect(open(asked));
+  ASSERT_EQ(step.packs.size(), 1u);
+  EXPECT_EQ(step.packs[0].segments.at(0).label, true);
+  EXPECT_EQ(step.packs[0].segments.at(1).label, false);
+  const std::string text = step_text(step, {ColorDepth::kNone, 80});
+  EXPECT_NE(text.find(" trained · label true\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" · label false\n"), std::string::npos) << text;
+  EXPECT_NE(pack_page({step}).find("</b>, label false</summary>"), std::string::npos);
+  const std::string json = dump_json(pack_json(step, step.packs[0]));
+  EXPECT_NE(json.find("\"label\":false}"), std::string::npos) << json;
+  EXPECT_FALSE(inspect(hard_pairs()).packs[0].segments[0].label);
+}
+
 TEST_F(InspectedPacks, LimitsRowsOnRequest) {
   const DataSet set = open(hard_pairs());
   const InspectedStep step = inspect(set, 400, 1);

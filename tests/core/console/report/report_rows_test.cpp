@@ -74,6 +74,30 @@ TEST_F(ReportRows, MarkTrainedTextOnThePage) {
   }
 }
 
+TEST_F(ReportRows, OfFeedbackNameTheirLabels) {
+  DataOptions asked = options(R"({"prompt":"a","completion":"b","label":true})"
+                              "\n"
+                              R"({"prompt":"c","completion":"d","label":false})"
+                              "\n");
+  asked.kind = RowKind::kFeedback;
+  const RunFiles run = run_over(open(asked), smol());
+  ASSERT_EQ(run.sources.size(), 1U);
+  ASSERT_EQ(run.sources[0].rows.size(), 2U);
+  EXPECT_TRUE(run.sources[0].rows[0].location.ends_with(":1, label true"));
+  EXPECT_TRUE(run.sources[0].rows[1].location.ends_with(":2, label false"));
+}
+
+// `model` of the config may be a name from `xrun models`.
+TEST_F(ReportRows, TakeTheTokenizerFromTheRecordedModelFolder) {
+  const DataSet set = open(hard_pairs());
+  RunFiles run = run_over(set, "a-name");
+  EXPECT_TRUE(run.sources.at(0).rows.empty());
+  run.record.set("model_folder", smol());
+  run.sources = sample_sources(run.record, run.config, folder_.path() / "run",
+                               set.cache_dirs().front().parent_path());
+  EXPECT_EQ(run.sources.at(0).rows.size(), 3U);
+}
+
 TEST_F(ReportRows, HaveOnlyLengthsWithoutTheTokenizer) {
   const RunFiles run = run_over(open(hard_pairs()), source_path("tests/data/tiny_tokenizer"));
   ASSERT_EQ(run.sources.size(), 1U);

@@ -4,8 +4,11 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "core/base/file.h"
 #include "core/console/report/report_sections.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::report_test {
 namespace {
@@ -165,6 +168,18 @@ TEST(Report, ReportsThatStepsEndedTheRun) {
   EXPECT_EQ(run_state_text(run), "not finished: killed or still running");
   run.record.set("steps_limit", "two");
   EXPECT_EQ(run_state_text(run), "not finished: killed or still running");
+}
+
+TEST(Report, TheLockTellsIfARunIsRunning) {
+  const ScratchFolder folder;
+  RunFiles run;
+  run.record = parse_json(R"({"finished":false,"stopped":"","steps":2})", "run.json");
+  run.dir = folder.path();
+  EXPECT_EQ(run_state_text(run), "not finished: killed or still running");
+  std::optional<FileLock> lock(std::in_place, folder.path() / "lock", false);
+  EXPECT_EQ(run_state_text(run), "running");
+  lock.reset();
+  EXPECT_EQ(run_state_text(run), "not finished: killed");
 }
 
 TEST(Report, PromptColumnsOfOlderRunsAreRead) {

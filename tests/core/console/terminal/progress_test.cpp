@@ -26,6 +26,25 @@ TEST(RunProgress, ShowsStepLossAccuracyRateAndTimeLeft) {
   EXPECT_EQ(screen.take(), line + "\n");
 }
 
+TEST(RunProgress, AWaitIsNotPartOfTheTimeLeft) {
+  Screen screen(false);
+  RunProgress progress(screen.console, screen.clock);
+  screen.now = 600;  // a prompt was open
+  progress.skip_wait();
+  screen.now = 602;
+  EXPECT_EQ(progress.step({.done = 1, .total = 6}), "step 1/6  10s left");
+}
+
+TEST(RunProgress, ShowsTheMarginOfALossWithoutAccuracy) {
+  Screen screen(false);
+  RunProgress progress(screen.console, screen.clock);
+  StepProgress step{.done = 1, .loss = 0.5, .margin = 0.01234};
+  EXPECT_EQ(progress.step(step), "step 1  loss 0.5000  margin 0.0123");
+  step.accuracy = 0.5;
+  progress.start();
+  EXPECT_EQ(progress.step(step), "step 1  loss 0.5000  accuracy 0.50");
+}
+
 TEST(RunProgress, ShowsTheShareOfThePeakThatUpdatesReach) {
   Screen screen(false);
   RunProgress progress(screen.console, screen.clock);

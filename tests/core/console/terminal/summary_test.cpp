@@ -47,7 +47,7 @@ TEST(ClosingSummary, HasTheCommandThatContinuesARunEndedBySteps) {
   EXPECT_EQ(closing_summary(summary, plain()),
             "steps        5 of 34 (resumed at step 2)\n"
             "stopped      --steps 5\n"
-            "time         0s\n"
+            "time         0s since the resume\n"
             "peak memory  0 bytes\n"
             "not finite   2 of train/kl, 1 of valid/loss: null in metrics.jsonl\n"
             "run          r\n"
@@ -116,6 +116,13 @@ TEST(Summary, AFilesConsoleHasNoColours) {
   EXPECT_EQ(file.bold("x"), "x");
   EXPECT_EQ(file.traits().width, 70);
   EXPECT_FALSE(file.traits().terminal);
+}
+
+TEST(Summary, AStoppingStepSaysHowLongItMayTake) {
+  EXPECT_EQ(stopping_line(1.9),
+            "stopping after this step; another Ctrl-C stops at once, without saving");
+  EXPECT_EQ(stopping_line(19.2),
+            "stopping after this step, in up to 20s; another Ctrl-C stops at once, without saving");
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/data/cache/cache_reader.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::bad_row_log_test {
 namespace {

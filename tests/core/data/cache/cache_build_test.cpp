@@ -19,8 +19,8 @@
 #include "core/data/cache/row_cache.h"
 #include "tests/core/data/cache/killed_process.h"
 #include "tests/core/data/rows/compressed_bytes.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::cache_build_test {
 namespace {

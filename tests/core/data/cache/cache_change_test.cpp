@@ -8,8 +8,8 @@
 
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::cache_change_test {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/data/cache/cache_reader.h"
 #include "core/data/cache/sidecar.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::cache_folder_test {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/cache_reader.h"
 #include "tests/core/data/cache/killed_process.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::cache_kill_test {
 namespace {

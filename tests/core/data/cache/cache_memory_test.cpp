@@ -12,8 +12,8 @@
 #include "core/data/cache/cache_reader.h"
 #include "core/data/rows/row_encoder.h"
 #include "tests/core/data/cache/killed_process.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::cache_memory_test {

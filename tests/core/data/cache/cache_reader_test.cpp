@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/data/cache/cache_manifest.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::cache_reader_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::data_files_test {
 namespace {
@@ -31,7 +31,7 @@ TEST(DataFiles, AGitLfsPointerIsNotADataFile) {
       folder.write("a.jsonl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
   EXPECT_EQ(error_of([&] { find_data_files(path); }),
             path +
-                ": is a Git LFS pointer, not the file itself; fetch that with git "
+                ": is a Git LFS pointer, not the file itself; fetch it with git "
                 "lfs pull");
 }
 

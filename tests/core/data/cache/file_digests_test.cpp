@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/hash.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::file_digests_test {
 namespace {

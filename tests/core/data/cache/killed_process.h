@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun {
 

@@ -48,7 +48,7 @@ TEST_F(DataSets, PacksHoldWholePairsWithTheirTrainedTokens) {
       EXPECT_EQ(trained_text(batch, s), "yes" + std::to_string(row) + "<|im_end|>");
       EXPECT_EQ(trained_text(batch, s + 1), std::string(1 + row % 5, 'n') + "<|im_end|>");
       EXPECT_EQ(batch.pair_id[at], row);
-      EXPECT_EQ(batch.sample_id[at + 1], 2 * row + 1);
+      EXPECT_EQ(batch.segment_id[at + 1], 2 * row + 1);
     }
   }
   EXPECT_EQ(seen.size(), 10u);
@@ -112,7 +112,7 @@ TEST_F(DataSets, FoldedPacksOfRowsThatShareNothingAreThePlainOnes) {
     EXPECT_EQ(folded[p].tokens, plain[p].tokens);
     EXPECT_EQ(folded[p].cu_seqlens, plain[p].cu_seqlens);
     EXPECT_EQ(folded[p].pair_id, plain[p].pair_id);
-    EXPECT_EQ(folded[p].sample_id, plain[p].sample_id);
+    EXPECT_EQ(folded[p].segment_id, plain[p].segment_id);
     EXPECT_EQ(folded[p].rows.hidden, plain[p].rows.hidden);
   }
 }
@@ -225,9 +225,9 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   EXPECT_EQ(set.size(), 2);
   ASSERT_EQ(set.extra_columns().size(), 1u);
   EXPECT_EQ(set.extra_string(1, "tag"), "u");
-  EXPECT_EQ(
-      set.ledger().sources[0].notes.at("keep: the first row has no text or number in \"k\", so it is left out"),
-      2);
+  EXPECT_EQ(set.ledger().sources[0].notes.at(
+                "keep: the first row has no text or number in \"k\", so it is left out"),
+            2);
 }
 
 TEST_F(DataSets, ARowThatLacksAnExtraStringHasAnEmptyOne) {

@@ -12,8 +12,8 @@
 
 #include "core/data/packs/data_source.h"
 #include "tests/core/data/cache/killed_process.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::data_source_fault_test {

@@ -57,7 +57,8 @@ TEST_F(DataSources, StrictListsCutAndRepairedRows) {
   const std::string message = error_of([&] { open(strict); });
   EXPECT_NE(message.find("of 3 rows 0 would be dropped, 1 cut, 1 repaired"), std::string::npos)
       << message;
-  EXPECT_NE(message.find("pairs.jsonl:2  cut: 62 of 146 tokens removed"), std::string::npos)
+  EXPECT_NE(message.find("pairs.jsonl:2  cut: 62 of the row's 146 tokens removed"),
+            std::string::npos)
       << message;
   EXPECT_NE(message.find("pairs.jsonl:3  repaired"), std::string::npos) << message;
 }
@@ -90,9 +91,7 @@ TEST_F(DataSources, ALargerShareOfBadRowsThanMaxBadIsRefused) {
   EXPECT_EQ(error_of([&] { open(some); }), "");
   some.max_bad = 0.24;
   const std::string message = error_of([&] { open(some); });
-  EXPECT_NE(message.find("1 of 4 rows (25 %) are bad"),
-            std::string::npos)
-      << message;
+  EXPECT_NE(message.find("1 of 4 rows (25 %) are bad"), std::string::npos) << message;
   EXPECT_NE(message.find("pairs.jsonl:4  empty_answer"), std::string::npos) << message;
 }
 

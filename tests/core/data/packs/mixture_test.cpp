@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::mixture_test {
 namespace {

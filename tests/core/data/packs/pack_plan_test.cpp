@@ -8,7 +8,7 @@
 
 #include "core/base/philox.h"
 #include "core/data/packs/pack.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::pack_plan_test {
 namespace {
@@ -29,10 +29,10 @@ struct Units {
   }
 };
 
-PackLimits limits(int64_t max_tokens, int64_t fold_min) {
+PackLimits limits(int64_t max_tokens, int64_t min_run) {
   PackLimits limits(max_tokens);
   limits.fold = true;
-  limits.fold_min = fold_min;
+  limits.min_run = min_run;
   return limits;
 }
 
@@ -50,7 +50,7 @@ TEST(FoldedPacks, WithoutSharedPrefixesAreBestFitDecreasing) {
     std::vector<int64_t> sizes;
     const uint64_t count = 1 + static_cast<uint64_t>(40 * philox_unit(3, seed, 0, 0));
     for (uint64_t u = 0; u < count; ++u) {
-      // All begin with the same three tokens, fewer than fold_min.
+      // All begin with the same three tokens, fewer than min_run.
       const size_t rest = static_cast<size_t>(30 * philox_unit(3, seed, 1, u));
       units.ids.push_back({sequence(7, 3, rest), sequence(7, 3, rest / 2)});
       sizes.push_back(static_cast<int64_t>(6 + rest + rest / 2));
@@ -85,6 +85,19 @@ TEST(FoldedPacks, ALargeClusterIsDividedWhereItSharesLeast) {
   EXPECT_EQ(plan_folded_packs(units.lists(), limits(204, 16)), (Packs{{0, 2, 4}, {1, 3, 5}}));
 }
 
+TEST(FoldedPacks, PartsOfADividedClusterFollowEachOther) {
+  // A step computes the prefix of packs that follow each other once.
+  Units units;
+  for (int i = 0; i < 4; ++i) {
+    for (const int32_t prompt : {1, 2}) units.ids.push_back({sequence(prompt, 100, 10)});
+  }
+  EXPECT_EQ(plan_folded_packs(units.lists(), limits(120, 64)),
+            (Packs{{0, 2}, {4, 6}, {1, 3}, {5, 7}}));
+  // A part for each unit.
+  EXPECT_EQ(plan_folded_packs(units.lists(), limits(110, 64)),
+            (Packs{{0}, {2}, {4}, {6}, {1}, {3}, {5}, {7}}));
+}
+
 TEST(FoldedPacks, NamesAUnitThatDoesNotFitAlone) {
   Units units;
   units.ids.push_back({sequence(1, 10, 2)});
@@ -99,7 +112,7 @@ TEST(FoldedPacks, SegmentsOfDifferentLengthClassesShareNothing) {
   units.ids.push_back({sequence(1, 100, 10), sequence(1, 100, 11)});
   PackLimits by_length = limits(400, 64);
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 121);
-  by_length.length_class = [](int64_t length) { return length; };
+  by_length.frequency_class = [](int64_t length) { return length; };
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 221);
 }
 
@@ -135,17 +148,15 @@ TEST(FoldedPacks, HoldEveryUnitOnceAndFitFor400RandomSteps) {
     const std::vector<UnitTokens> lists = units.lists();
     const PackLimits limit = limits(80, 1 + static_cast<int64_t>(seed % 8));
     const Packs packs = plan_folded_packs(lists, limit);
-    std::vector<int64_t> firsts;
     std::multiset<int64_t> seen;
     for (const std::vector<int64_t>& pack : packs) {
       ASSERT_TRUE(std::is_sorted(pack.begin(), pack.end()));
-      firsts.push_back(pack.front());
       seen.insert(pack.begin(), pack.end());
       std::vector<UnitTokens> chosen;
       for (const int64_t unit : pack) chosen.push_back(lists[static_cast<size_t>(unit)]);
       ASSERT_LE(folded_tokens(chosen, limit), 80) << "seed " << seed;
     }
-    ASSERT_TRUE(std::is_sorted(firsts.begin(), firsts.end()));
+    ASSERT_EQ(packs.front().front(), 0);
     std::multiset<int64_t> all;
     for (int64_t u = 0; u < std::ssize(lists); ++u) all.insert(u);
     ASSERT_EQ(seen, all) << "seed " << seed;

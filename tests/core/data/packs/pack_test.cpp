@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/base/philox.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::pack_test {
 namespace {

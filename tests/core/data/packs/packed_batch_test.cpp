@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::packed_batch_test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::row_stream_test {
 namespace {

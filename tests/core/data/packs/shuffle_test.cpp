@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::shuffle_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/base/philox.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::split_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/core/data/rows/compressed_bytes.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::byte_stream_test {
 namespace {

@@ -87,9 +87,34 @@ TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
   EXPECT_EQ(reason(R"([{"name":"a.get-it"},{"name":"put-it"}])"), "lost_tool_calls");
 }
 
+TEST_F(ConversationTokens, ArgumentsThatTheTemplateQuotesAgainAreNoted) {
+  const auto notes = [&](const std::shared_ptr<const ChatTemplate>& chat_template,
+                         const std::string& arguments) {
+    EncodedRow row;
+    const std::string text = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",
+        "tool_calls":[{"function":{"name":"f","arguments":)" +
+                             arguments + "}}]}]}";
+    make_row_encoder({RowKind::kChat, settings_, &tokenizer(), chat_template})
+        ->encode({.text = text, .at = {0, 17}}, "rows.jsonl:17", row);
+    return row.notes;
+  };
+  const std::string text = R"("{\"city\": \"巴黎\"}")", table = R"({"city": "巴黎"})";
+  template_->set_source("tool_calls");  // its calls are printed as JSON
+  ASSERT_EQ(notes(template_, text).size(), 1u);
+  EXPECT_TRUE(notes(template_, text)[0].starts_with(
+      "the arguments of a tool call are text, which the template quotes again; make them a table"));
+  EXPECT_TRUE(notes(template_, table).empty());
+  const auto plain = make_jinja_template(
+      "{% for m in messages %}{% generation %}{{ m.content }} {% for c in m.tool_calls or [] %}"
+      "{{ c.function.name }} {{ c.function.arguments }}{% endfor %};{% endgeneration %}"
+      "{% endfor %}",
+      "plain", {});
+  EXPECT_TRUE(notes(plain, text).empty());
+}
+
 // Two blocks of the first answer and none of the second: their number alone says nothing.
 TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
-  const auto tagged = make_jinja_template(
+  const auto marked = make_jinja_template(
       "{% for m in messages %}<{{ m.role }}>"
       "{% if m.thought %}{% generation %}{{ m.thought }}!{% endgeneration %}|{% endif %}"
       "{% if m.role == 'assistant' and not m.silent %}"
@@ -103,17 +128,17 @@ TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
   int64_t straddlers = 0;
   EncodedRow row;
   row.streams[0] =
-      encode_conversation(messages, Json::object(), 3, {tokenizer(), *tagged}, straddlers);
+      encode_conversation(messages, Json::object(), 3, {tokenizer(), *marked}, straddlers);
   EXPECT_EQ(trained(row), "e;");
 }
 
 TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheLawIsOff) {
   const std::string row = R"({"tools":[{"name":"f"}],"messages":[)" USER("a") R"(,
       {"role":"assistant","content":"","tool_calls":[{"name":"f"}]}]})";
-  EXPECT_EQ(
-      refusal(RowKind::kChat, row),
-      "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
-      "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1, or train without the call: --set laws.tool_calls=false");
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
+            "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1, or train without the "
+            "call: --set laws.tool_calls=false");
   settings_.lost_calls = true;
   EXPECT_EQ(chat(row).notes,
             (std::vector<std::string>{"LOST: the template does not render \"tools\"",
@@ -151,6 +176,17 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
   out.streams[0] =
       encode_conversation(read.messages, read.kwargs, 0, {tokenizer(), *renders}, straddlers);
   EXPECT_EQ(text(out), "a;f;");
+}
+
+// OpenAI's form: "content": null beside the call, which this template needs as a string.
+TEST_F(ConversationTokens, ACallWithoutContentIsLostLikeAnyOther) {
+  const std::string row = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":null,
+      "tool_calls":[{"name":"f"}]}]})";
+  EXPECT_TRUE(
+      refusal(RowKind::kChat, row).starts_with("lost_tool_calls: turn 2 calls a tool \"f\""));
+  settings_.lost_calls = true;
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            "empty_answer: turn 2 is a tool call alone, which the template leaves out");
 }
 
 TEST_F(ConversationTokens, ANullFunctionCallIsNotACall) {

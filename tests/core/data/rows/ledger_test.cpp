@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::ledger_test {
 namespace {
@@ -54,7 +54,7 @@ TEST(Ledger, TheTextNamesFileLineAndReason) {
             "  note: the column \"score\" is not used (2 rows)\n"
             "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n"
             "  a.jsonl:3  no_prompt: none\n"
-            "  b.jsonl:9  cut: 77 of 5,077 tokens removed\n"
+            "  b.jsonl:9  cut: 77 of the row's 5,077 tokens removed\n"
             "    kept  ...kept⏎text\n"
             "    lost  lost...\n"
             "  a.jsonl:4  repaired: invalid UTF-8\n"

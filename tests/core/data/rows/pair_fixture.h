@@ -13,7 +13,7 @@
 #include "core/data/packs/data_set.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun {

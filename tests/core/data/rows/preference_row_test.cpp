@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/data/rows/ledger.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::preference_row_test {
 namespace {

@@ -81,6 +81,26 @@ TEST_F(TextRows, ATokenizerThatCannotSplitRefusesLongText) {
 
 using EveryEncoder = EncoderFixture;
 
+TEST_F(EveryEncoder, AdvisesACutOnlyWhereItHelps) {
+  settings_.over_length = OverLength::kRaise;
+  settings_.max_length = 28;
+  const auto message = [&](const std::string& prompt) -> std::string {
+    try {
+      encode(RowKind::kChat, R"({"prompt":")" + prompt + R"(","completion":"a long answer"})");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string cut = "--set over_length=cut";
+  EXPECT_NE(message("a").find(cut), std::string::npos) << message("a");
+  const std::string filled = message("a prompt that is longer than the limit");
+  EXPECT_NE(filled.find("; its prompt alone fills it, and a cut keeps whole prompts"),
+            std::string::npos)
+      << filled;
+  EXPECT_EQ(filled.find(cut), std::string::npos) << filled;
+}
+
 TEST_F(EveryEncoder, RefusesAnInvalidWeight) {
   constexpr std::pair<RowKind, const char*> kRows[] = {
       {RowKind::kPreference, R"("prompt":"a","chosen":"b","rejected":"c")"},

@@ -10,11 +10,13 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
+#include "core/base/error.h"
 #include "core/model/ops/attention.h"
 #include "core/model/ops/attention_op.h"
 #include "core/model/ops/rope.h"
@@ -260,6 +262,49 @@ TEST(AttentionTree, GradientsOfLossesOverSequencesAddUp) {
       EXPECT_LT(relative(folded[i].grad(), unfolded[i].grad()), 1e-12) << i;
     }
   }
+}
+
+// The first rows of a tree are held: their keys and values are given apart, and they have no query.
+TEST(AttentionTree, RowsAfterHeldKeysHaveTheBitsAndGradientsOfTheWholePack) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      SCOPED_TRACE(fmt::format("seed {} {}", seed, c10::toString(type)));
+      TreeMaker maker(seed, 100, 6);
+      const Tree tree = maker.make();
+      if (tree.rows() < 2) continue;
+      const int64_t held = maker.number(1, tree.rows() - 1), rows = tree.rows() - held;
+      Tensors x, leaves;
+      for (const at::Tensor& one : inputs(tree.rows(), 4, 2, 24, seed)) x.push_back(one.to(type));
+      const auto leaf = [&](const at::Tensor& one) {
+        return leaves.emplace_back(one.clone().set_requires_grad(true));
+      };
+      const HeldKeys keys{leaf(x[1].narrow(0, 0, held)), leaf(x[2].narrow(0, 0, held))};
+      const at::Tensor q = leaf(x[0].narrow(0, held, rows)), k = leaf(x[1].narrow(0, held, rows)),
+                       v = leaf(x[2].narrow(0, held, rows));
+      const at::Tensor out = varlen_attention(q, k, v, keys, tree.layout, kScale);
+      const at::Tensor grad = random_tensor(x[0].sizes().vec(), seed + 3).to(type);
+      grad.narrow(0, 0, held).zero_();
+      const Result want = result_of(x, grad, tree.layout, false);
+      EXPECT_TRUE(out.equal(want.out.narrow(0, held, rows)));
+      out.backward(grad.narrow(0, held, rows));
+      const double tolerance = type == at::kFloat ? 1e-5 : 1e-12;
+      EXPECT_LT(relative(q.grad(), want.dq.narrow(0, held, rows)), tolerance);
+      EXPECT_LT(relative(at::cat({keys.k.grad(), k.grad()}), want.dk), tolerance);
+      EXPECT_LT(relative(at::cat({keys.v.grad(), v.grad()}), want.dv), tolerance);
+    }
+  }
+}
+
+TEST(AttentionTree, HeldKeysOfOtherSizesAreRefused) {
+  const Tensors x = inputs(10, 4, 2, 8, 1);
+  const auto fails = [&](int64_t held, int64_t groups, int64_t rows) {
+    const HeldKeys keys{x[1].narrow(0, 0, held).narrow(1, 0, groups), x[2].narrow(0, 0, held)};
+    EXPECT_THROW(varlen_attention(x[0].narrow(0, 0, rows), x[1].narrow(0, 0, rows),
+                                  x[2].narrow(0, 0, rows), keys, {{0, 10}}, kScale),
+                 Error);
+  };
+  fails(4, 1, 6);
+  fails(4, 2, 5);
 }
 
 TEST(AttentionTree, BitsDoNotDependOnTheNumberOfThreads) {

@@ -15,8 +15,8 @@
 #include "core/model/model.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/scratch_folder.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
@@ -51,20 +51,26 @@ INSTANTIATE_TEST_SUITE_P(Peft, AdapterGoldenTest,
 
 TEST_P(AdapterGoldenTest, LogitsAndGradientsMatchPeft) {
   const SafetensorsFile want(adapter() / "golden.safetensors");
-  const SafetensorsFile rows(base() / "golden.safetensors");
-  const auto model = load();
-  const at::Tensor logits =
-      model->forward(golden_input(rows)).matmul(model->head_weight().t()).detach();
-  EXPECT_LT(largest_difference(logits, want.read("logits")), 1e-5f);
-  const at::Tensor logprob =
-      model->token_logprob(golden_input(rows), rows.read("loss_index"), rows.read("loss_target"));
-  logprob.mean().neg().backward();
-  for (const Parameter& parameter : model->trained_parameters()) {
-    const std::string name = parameter.name.substr(0, parameter.name.rfind('.'));
-    const at::Tensor grad = want.read("grad/" + name);
-    EXPECT_LT(largest_difference(parameter.master.grad(), grad) / grad.abs().max().item<float>(),
-              1e-4f)
-        << name;
+  const SafetensorsFile golden(base() / "golden.safetensors");
+  for (const bool folded : {false, true}) {
+    SCOPED_TRACE(folded ? "folded" : "as it is");
+    const auto model = load();
+    const GoldenPack pack = golden_pack(golden_sequences(golden), model->config(), folded);
+    const at::Tensor& rows = pack.rows.front();
+    const at::Tensor logits =
+        model->forward(pack.input).matmul(model->head_weight().t()).detach().index_select(0, rows);
+    EXPECT_LT(largest_difference(logits, want.read("logits")), 1e-5f);
+    const at::Tensor logprob =
+        model->token_logprob(pack.input, rows.index_select(0, golden.read("loss_index")),
+                             golden.read("loss_target"));
+    logprob.mean().neg().backward();
+    for (const Parameter& parameter : model->trained_parameters()) {
+      const std::string name = parameter.name.substr(0, parameter.name.rfind('.'));
+      const at::Tensor grad = want.read("grad/" + name);
+      EXPECT_LT(largest_difference(parameter.master.grad(), grad) / grad.abs().max().item<float>(),
+                1e-4f)
+          << name;
+    }
   }
 }
 

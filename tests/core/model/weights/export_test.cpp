@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/tree.h"
@@ -61,6 +63,29 @@ TEST_P(ExportPrefix, AnExportAddsThePrefixThatItsSourceOmits) {
     ASSERT_TRUE(name.starts_with(kPrefix)) << name;
     EXPECT_TRUE(got.read(name).equal(want.read(name.substr(kPrefix.size())))) << name;
   }
+}
+
+TEST(ExportTemplate, ReplacesTheOneInTokenizerConfig) {
+  const std::filesystem::path root =
+      std::filesystem::temp_directory_path() / fmt::format("xrun_template_{}", ::getpid());
+  std::filesystem::remove_all(root);
+  make_dirs(root);
+  const std::filesystem::path golden = source_path("tests/golden/models/tied_gqa");
+  std::filesystem::copy(golden, root / "source", std::filesystem::copy_options::recursive);
+  write_file_atomic(
+      root / "source/tokenizer_config.json",
+      R"({"chat_template":"old","model_max_length":1000000000000000019884624838656})");
+  const auto loaded = Model::load(root / "source", at::kFloat, true);
+  const auto model = loaded->exported();  // refers to the model's config
+  const auto exported = [&](const char* name, const std::string& chat_template) {
+    export_model(model, root / "source", root / name, chat_template);
+    return read_json((root / name / "tokenizer_config.json").string());
+  };
+  EXPECT_EQ(exported("new", "new {{ x }}").at("chat_template").as_string(), "new {{ x }}");
+  EXPECT_NE(read_file(root / "new/tokenizer_config.json").find("1000000000000000019884624838656"),
+            std::string::npos);
+  EXPECT_EQ(exported("own", "").at("chat_template").as_string(), "old");
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace xrun::export_test

@@ -16,6 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/philox.h"
 #include "core/model/weights/gguf_blocks.h"
+#include "tests/error_of.h"
 #include "tests/tree.h"
 
 namespace xrun::gguf_test {
@@ -70,18 +71,15 @@ class Gguf : public testing::Test {
     writer.close();
   }
   // The error of opening and reading a whole file of these bytes, or "" if that works.
-  std::string error_of(std::string_view bytes) {
+  std::string open_error(std::string_view bytes) {
     write(bytes);
-    try {
+    return error_of([&] {
       const GgufFile file(path_);
       for (const GgufTensor& tensor : file.tensors()) file.read(tensor);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   }
   void expect_error(const Bytes& bytes, const std::string& part) {
-    const std::string message = error_of(bytes.text());
+    const std::string message = open_error(bytes.text());
     EXPECT_NE(message.find(part), std::string::npos) << message << "\nwanted: " << part;
     EXPECT_NE(message.find(path_.string()), std::string::npos) << message;
   }
@@ -103,7 +101,7 @@ TEST_F(Gguf, ReadsMetadataAndShapes) {
 TEST_F(Gguf, VersionTwoReadsAsVersionThree) {
   std::string bytes = read_file(kTiny);
   bytes[4] = 2;
-  EXPECT_EQ(error_of(bytes), "");
+  EXPECT_EQ(open_error(bytes), "");
   EXPECT_EQ(GgufFile(path_).version(), 2);
 }
 
@@ -117,10 +115,10 @@ TEST_F(Gguf, TensorsHaveAlignedStorage) {
 
 TEST_F(Gguf, TruncationAtAnyByteIsAnErrorThatNamesTheFile) {
   const std::string whole = read_file(kTiny);
-  ASSERT_EQ(error_of(whole), "");
+  ASSERT_EQ(open_error(whole), "");
   // Every byte of the first fields, then steps that reach every later alignment.
   for (size_t size = 0; size < whole.size(); size += size < 600 ? 1 : 211) {
-    const std::string message = error_of(std::string_view(whole).substr(0, size));
+    const std::string message = open_error(std::string_view(whole).substr(0, size));
     ASSERT_EQ(message.rfind(path_.string() + ": ", 0), 0u) << "at " << size << ": " << message;
   }
 }
@@ -136,7 +134,7 @@ TEST_F(Gguf, AnyChangedByteIsReadOrRefusedButNeverCrashes) {
       const uint64_t random = philox_u64(11, 1, trial, i);
       bytes[random % room] = static_cast<char>(random >> 56);
     }
-    refused += error_of(bytes).empty() ? 0 : 1;
+    refused += open_error(bytes).empty() ? 0 : 1;
   }
   EXPECT_GT(refused, 100);
   EXPECT_LT(refused, 1400);

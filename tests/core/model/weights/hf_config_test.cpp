@@ -3,10 +3,13 @@
 #include "core/model/weights/hf_config.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/model/weights/families.h"
 
 namespace xrun::hf_config_test {
@@ -235,6 +238,27 @@ TEST(HfConfig, ReadsTheKeysOfGpt2) {
   EXPECT_EQ(message(config), "config.json: n_embd (48) is not a multiple of n_head (5)");
   config.set("n_head", int64_t{16});  // an odd head size is legal without rotary positions
   EXPECT_EQ(parse(config).head_dim, 3);
+}
+
+// Settings of a run are in a config.json, too.
+TEST(HfConfig, TheFolderOfARunNamesItsModel) {
+  const std::filesystem::path run =
+      std::filesystem::temp_directory_path() / fmt::format("xrun_run_{}", ::getpid());
+  make_dirs(run / "hf");
+  for (const char* name : {"config.json", "run.json"}) write_file_atomic(run / name, "{}");
+  const auto refusal = [&]() -> std::string {
+    try {
+      read_model_config(run);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(refusal(), run.string() + ": is the folder of a run, and no model was exported yet");
+  write_file_atomic(run / "hf/config.json", "{}");
+  EXPECT_EQ(refusal(),
+            run.string() + ": is the folder of a run, its model is " + (run / "hf").string());
+  std::filesystem::remove_all(run);
 }
 
 }  // namespace xrun::hf_config_test

@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "tests/error_of.h"
 #include "tests/scoped_variable.h"
 #include "tests/tree.h"
 
@@ -69,13 +70,8 @@ class ModelRegistry : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  std::string error_of(const std::string& name) {
-    try {
-      resolve_model(name);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+  std::string resolve_error(const std::string& name) {
+    return error_of([&] { resolve_model(name); });
   }
 
   const KnownModel tiny_ = {.name = "tiny",
@@ -162,7 +158,7 @@ TEST_F(ModelRegistry, AFolderWithoutPermissionIsNotReportedAsMissing) {
   fs::permissions(dir_ / "shut", fs::perms::none);
   const bool root = ::geteuid() == 0;  // whom nothing is denied
   if (root && ::seteuid(65534) != 0) GTEST_SKIP();
-  const std::string message = error_of((dir_ / "shut/model").string());
+  const std::string message = resolve_error((dir_ / "shut/model").string());
   if (root) {
     ASSERT_EQ(::seteuid(0), 0);
   }
@@ -199,20 +195,20 @@ TEST_F(ModelRegistry, ARepositoryOfTheHuggingFaceCacheIsFound) {
   make_dirs(repository / "refs");
   make_dirs(repository / "snapshots/0a1b");
   write_file_atomic(repository / "refs/main", "0a1b\n");
-  EXPECT_NE(error_of("org/small-1.5").find("fetch it: hf download org/small-1.5"),
+  EXPECT_NE(resolve_error("org/small-1.5").find("fetch it: hf download org/small-1.5"),
             std::string::npos);
   write_file_atomic(repository / "snapshots/0a1b/config.json", "{}");
   EXPECT_EQ(resolve_model("org/small-1.5"), repository / "snapshots/0a1b");
   write_file_atomic(repository / "refs/main", "../../elsewhere");
-  EXPECT_NE(error_of("org/small-1.5"), "");
+  EXPECT_NE(resolve_error("org/small-1.5"), "");
 }
 
 TEST_F(ModelRegistry, AnUnknownNameSuggestsTheNearestAndTheAlternatives) {
-  const std::string typo = error_of("smollm2-135m-instrcut");
+  const std::string typo = resolve_error("smollm2-135m-instrcut");
   EXPECT_NE(typo.find("did you mean smollm2-135m-instruct?"), std::string::npos) << typo;
-  EXPECT_NE(error_of("../../no-such-folder").find("no such folder"), std::string::npos);
+  EXPECT_NE(resolve_error("../../no-such-folder").find("no such folder"), std::string::npos);
   write_file_atomic(dir_ / "a.gguf", "x");
-  EXPECT_NE(error_of((dir_ / "a.gguf").string()).find("xrun import"), std::string::npos);
+  EXPECT_NE(resolve_error((dir_ / "a.gguf").string()).find("xrun import"), std::string::npos);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "tests/core/run/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::metrics_file_test {
 namespace {

@@ -73,7 +73,7 @@ TEST(RunComparison, APathToTheSameBytesHasNoEffect) {
                                     "run.json"));
   const RunComparison comparison = compare_runs(a_run("a"), b);
   ASSERT_EQ(comparison.settings.size(), 1u);
-  EXPECT_EQ(comparison.settings[0].excuse, "the same bytes");
+  EXPECT_EQ(comparison.settings[0].note, "the same bytes");
   EXPECT_TRUE(comparison.data.empty());
   EXPECT_TRUE(comparison.same());
 }

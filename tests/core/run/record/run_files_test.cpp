@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "tests/core/run/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::run_files_test {
 namespace {

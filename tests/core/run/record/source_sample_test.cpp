@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/core/run/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::source_sample_test {
 namespace {

@@ -196,9 +196,9 @@ TEST(TemplateFamilies, InsertedMarksChangeNoByteOfARendering) {
     const std::optional<MarkedSource> with_marks = mark_source(source);
     if (!with_marks || jinja_of(source)->marks_generation()) continue;
     ++marked;
-    const auto tagged = jinja_of(with_marks->text, golden_tokens());
-    EXPECT_TRUE(tagged->marks_generation());
-    expect_texts(make_all(*tagged).texts, make_all(*jinja_of(source, golden_tokens())).texts,
+    const auto with_them = jinja_of(with_marks->text, golden_tokens());
+    EXPECT_TRUE(with_them->marks_generation());
+    expect_texts(make_all(*with_them).texts, make_all(*jinja_of(source, golden_tokens())).texts,
                  file.stem().string());
     const std::string_view family = stock_family(source);
     EXPECT_TRUE(family.empty() || family == with_marks->family) << file << " " << family;

@@ -16,7 +16,7 @@
 #include "core/base/json.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/template_families.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun {

@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/text/tokenizer/generated_strings.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::decode_stream_test {

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::sentencepiece_test {

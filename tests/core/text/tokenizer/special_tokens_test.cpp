@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/text/chat/template_fixture.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::special_tokens_test {
 

@@ -6,8 +6,8 @@
 #include "core/base/json.h"
 #include "core/text/tokenizer/text_pattern.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/text/tokenizer/generated_strings.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::text_splitters_test {

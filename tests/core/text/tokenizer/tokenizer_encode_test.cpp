@@ -9,7 +9,7 @@
 #include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::tokenizer_encode_test {

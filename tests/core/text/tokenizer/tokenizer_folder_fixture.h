@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun {
 

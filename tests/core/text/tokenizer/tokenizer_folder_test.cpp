@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/folder.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::tokenizer_folder_test {
 

@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/philox.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::tokenizer_fuzz_test {

@@ -12,9 +12,9 @@
 #include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/text/tokenizer/described_tokens.h"
 #include "tests/core/text/tokenizer/generated_strings.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::tokenizer_golden_test {

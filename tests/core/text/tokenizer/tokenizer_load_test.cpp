@@ -164,10 +164,9 @@ TEST_F(TokenizerLoad, RolesAndAddedTokensComeFromTheSettings) {
 TEST_F(TokenizerLoad, AGitLfsPointerHasItsOwnMessage) {
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
     write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
-    EXPECT_EQ(failure(),
-              fmt::format("DIR/{}: is a Git LFS pointer, not the file itself; "
-                          "fetch that with git lfs pull",
-                          name));
+    EXPECT_EQ(failure(), fmt::format("DIR/{}: is a Git LFS pointer, not the file itself; "
+                                     "fetch it with git lfs pull",
+                                     name));
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::tokenizer_test {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::vocabulary_test {
 

@@ -1,5 +1,6 @@
 #pragma once
-// A recipe's config and every read of its keys, found in the text without running it.
+// The configuration scan: a recipe's config and every read of its keys, found in the text without
+// running it.
 
 #include <optional>
 #include <string>
@@ -35,7 +36,7 @@ struct ConfigRead {
   int line = 0;
 };
 
-struct RecipeText {
+struct ScannedRecipe {
   std::string file = {};  // as the user gave it
   std::string text = {};
   std::string config_name = {};  // "cfg"; "" if the recipe has no `local cfg = xrun.config { ... }`
@@ -47,7 +48,7 @@ struct RecipeText {
 // Scans a recipe's text. Throws UsageError "file:line: ..." with an excerpt if there are two
 // configs, or one has a value that is not a literal, a key twice, a table of both kinds or no comma
 // between two entries.
-RecipeText read_recipe_text(std::string file, std::string text);
+ScannedRecipe scan_recipe(std::string file, std::string text);
 
 // Parses one Lua literal that spans the whole of `text`; nullopt if it is not one.
 std::optional<Literal> parse_literal(std::string_view text);

@@ -1,7 +1,7 @@
 // Finds `local NAME = MODULE.config { ... }`, parses the table as literals, and records every
 // `NAME.key` in the rest of the text. Nothing is run.
 
-#include "core/config/recipe_text.h"
+#include "core/config/config_scan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr int kDeepest = 32;
 // Walks the tokens of a recipe.
 class RecipeScanner {
  public:
-  RecipeScanner(const std::vector<LuaToken>& tokens, const RecipeText& recipe)
+  RecipeScanner(const std::vector<LuaToken>& tokens, const ScannedRecipe& recipe)
       : tokens_(tokens), recipe_(recipe) {}
 
   size_t at = 0;
@@ -129,7 +129,7 @@ class RecipeScanner {
   }
 
   const std::vector<LuaToken>& tokens_;
-  const RecipeText& recipe_;
+  const ScannedRecipe& recipe_;
 };
 
 // At `local NAME = MODULE . config {` or `... config ( {`: the number of tokens before the brace.
@@ -142,7 +142,7 @@ size_t config_starts(const RecipeScanner& reader) {
   return reader.sign("(", 6) && reader.sign("{", 7) ? 7 : 0;
 }
 
-void record_read(RecipeScanner& reader, RecipeText& recipe) {
+void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
   ConfigRead read{.path = {}, .line = reader.now().line};
   ++reader.at;
   for (;;) {
@@ -179,8 +179,8 @@ Literal* Literal::find(std::string_view key) {
   return const_cast<Literal*>(std::as_const(*this).find(key));
 }
 
-RecipeText read_recipe_text(std::string file, std::string text) {
-  RecipeText recipe;
+ScannedRecipe scan_recipe(std::string file, std::string text) {
+  ScannedRecipe recipe;
   recipe.file = std::move(file);
   recipe.text = std::move(text);
   const std::vector<LuaToken> tokens = lex_lua(recipe.text);
@@ -211,7 +211,7 @@ RecipeText read_recipe_text(std::string file, std::string text) {
 }
 
 std::optional<Literal> parse_literal(std::string_view text) {
-  RecipeText recipe{.file = "--set", .text = std::string(text)};
+  ScannedRecipe recipe{.file = "--set", .text = std::string(text)};
   const std::vector<LuaToken> tokens = lex_lua(text);
   RecipeScanner reader(tokens, recipe);
   try {

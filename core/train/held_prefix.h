@@ -1,0 +1,69 @@
+#pragma once
+// A prefix that several micro-batches of a step share, computed once for all of them (arXiv
+// 2606.01143).
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/model/ops/attention.h"
+#include "core/prefix/shared_prefix.h"
+
+namespace xrun {
+
+class MicroBatch;
+class Model;
+struct AdapterOptions;
+struct ModelConfig;
+
+// The keys, values and hidden states of a prefix as leaves: each micro-batch reads them and adds to
+// their gradients, and one backward through the prefix follows. Meanwhile the prefix keeps only
+// those and the inputs of its blocks, which run again in the backward. Not thread-safe.
+class HeldPrefix {
+ public:
+  explicit HeldPrefix(SharedPrefix prefix) : prefix_(std::move(prefix)) {}
+
+  size_t begin() const { return prefix_.begin; }  // of its micro-batches in the step
+  size_t end() const { return prefix_.end; }
+  const SharedPrefix& prefix() const { return prefix_; }
+
+  // True for a model on a CPU without experts and without dropout.
+  static bool is_possible(const ModelConfig& config, const AdapterOptions* adapter,
+                          c10::Device device);
+  // True if the prefix is held for a model: such a one that is trained and whose rotary frequencies
+  // are equal for all sequences. Another model computes it with every micro-batch.
+  bool serves(const Model& model) const;
+
+  // Of one model.
+  struct Leaves {
+    std::shared_ptr<const std::vector<HeldKeys>> keys;  // of every layer
+    at::Tensor hidden;                                  // [P, D]
+  };
+  // Computes them at the first call, for a model that it serves; without a graph if gradients are
+  // disabled.
+  Leaves leaves(Model& model);
+
+  // Adds the gradients of one micro-batch to the sums, which are fp32.
+  void collect();
+  // The backward through the prefix, with the sums of all micro-batches. Frees everything.
+  void backward();
+
+ private:
+  struct Forward {
+    const Model* model;
+    Leaves leaves;
+    std::vector<at::Tensor> outputs, inputs, sums;  // the prefix's own; its leaves; their gradients
+  };
+  SharedPrefix prefix_;
+  std::vector<Forward> forwards_;
+};
+
+// Returns the prefixes that are held over a step of these micro-batches.
+std::vector<std::shared_ptr<HeldPrefix>> held_prefixes(
+    const std::vector<std::shared_ptr<MicroBatch>>& micros);
+
+// Returns the number of tokens that a step of these micro-batches computes.
+int64_t computed_tokens(const std::vector<std::shared_ptr<MicroBatch>>& micros, const Model& model);
+
+}  // namespace xrun

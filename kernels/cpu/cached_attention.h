@@ -1,0 +1,81 @@
+#pragma once
+// Attention of new tokens to cached keys and values, with the bits of the same rows in a pack: the
+// cache holds keys in the blocks of attention.h, transposed, so that the tiles read them in place.
+// Sequences that share a block meet it together.
+
+#include "kernels/cpu/attention.h"
+
+namespace xrun::kernels {
+
+// One block of one key head, and the query tokens that see it.
+template <class T>
+struct CachedBlock {
+  const T* keys;            // [width, kKeyBlock]; K rows and `count` columns are read
+  const T* values;          // [kKeyBlock, width]
+  int64_t position, count;  // position of the first key
+  int64_t first, last;      // query tokens [first, last) of the call
+};
+
+// y = softmax(scale q k^T) v of query tokens, for the query heads of one key head.
+template <class T>
+struct CachedAttention {
+  const T* q;                    // the key head's first query head of token 0: row t is q + t row
+  T* y;                          // the same
+  const int32_t* positions;      // [tokens]
+  const CachedBlock<T>* blocks;  // ascending positions, as each token meets its own
+  float* scratch;                // cached_scratch floats
+  int64_t tokens, block_count, row;
+  int64_t window;           // a token sees the last `window` positions; 0: all
+  int64_t heads, head_dim;  // query heads of the key head
+  float scale;
+};
+
+constexpr int64_t cached_scratch(int64_t rows, int64_t head_dim) {
+  return rows * (2 * padded_head(head_dim) + 17) + 6 * kKeyBlock;
+}
+
+}  // namespace xrun::kernels
+
+#ifdef XRUN_VECTOR_BYTES
+
+namespace xrun::kernels {
+
+namespace {
+
+template <class T>
+void compute(const CachedAttention<T>& a) {
+  const int64_t width = padded_head(a.head_dim), rows = a.tokens * a.heads;
+  float* const scores = a.scratch + 2 * rows * width;
+  ForwardTiles<T> f{a.scratch,
+                    a.scratch + rows * width,
+                    reinterpret_cast<RowSum*>(scores + kTileRows * kKeyBlock),
+                    scores,
+                    a.heads,
+                    width,
+                    a.head_dim,
+                    nullptr,
+                    nullptr,
+                    kKeyBlock};
+  const auto row_at = [&](int64_t r) { return r / a.heads * a.row + r % a.heads * a.head_dim; };
+  for (int64_t r = 0; r < rows; ++r) begin_row(f, r, a.q + row_at(r), a.scale);
+  for (int64_t b = 0; b < a.block_count; ++b) {
+    const CachedBlock<T>& block = a.blocks[b];
+    f.keys = block.keys;
+    f.values = block.values;
+    const int64_t end = block.last * a.heads;
+    for (int64_t row = block.first * a.heads; row < end; row += kTileRows) {
+      const int64_t n = smaller(kTileRows, end - row);
+      const SeenKeys any =
+          seen_by_any(a.positions, block.position, block.count, a.window, row, row + n, a.heads);
+      if (any.low >= any.high) continue;
+      attend(f, a.positions, block.position, block.count, a.window, row, n, any);
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) end_row(f, r, a.y + row_at(r));
+}
+
+}  // namespace
+
+}  // namespace xrun::kernels
+
+#endif
