@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/config/config_field.h"
@@ -23,6 +24,7 @@ struct FoldSettings {
   int64_t min_run = kFoldMin;     // tokens of the shortest run that is shared
   double min_ratio = kFoldRatio;  // of kAuto: tokens of a pack for each computed one
   int64_t max_tokens = 0;         // a pack of more is folded by kAuto whatever it saves; 0: unknown
+  std::string off = {};           // why kNever, for messages: "batch.fold is false"
   SharedRows rows = SharedRows::kPerSample;  // the weights of loss rows that segments share
   // The class of a sequence's rotary frequencies by its length; none: all are equal.
   std::function<int64_t(int64_t length)> frequency_class = {};
@@ -33,8 +35,8 @@ struct FoldSettings {
 // The limits under which DataSet::pack plans such packs.
 PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings);
 
-// Returns the folded pack, nullopt where it is not folded: never, nothing is shared, or kAuto and a
-// ratio below min_ratio for a pack that fits as it is.
+// Returns the folded pack; nullopt under kNever, without shared tokens, and under kAuto for a pack
+// that fits unfolded and whose ratio is below min_ratio.
 //   frequency_classes  as FoldOptions::frequency_classes
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
                                              const std::vector<int64_t>& frequency_classes = {});

@@ -149,6 +149,7 @@ FoldSettings read_fold(const Json& batch) {
   fold.mode = mode.is_string() ? FoldMode::kAuto
               : mode.as_bool() ? FoldMode::kAlways
                                : FoldMode::kNever;
+  if (!fold.folds()) fold.off = "batch.fold is false";
   fold.min_run = value("fold_min").as_int();
   const std::string weight = value("fold_weight").as_string();
   fold.rows = weight == "branch_mean" ? SharedRows::kBranchMean

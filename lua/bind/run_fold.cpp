@@ -72,10 +72,12 @@ FoldSettings RunLoop::fold_of_run(FoldSettings fold) {
   }
   if (fold.mode == FoldMode::kAuto && adapter_dropout(policies_) > 0) {
     fold.mode = FoldMode::kNever;
+    fold.off = "the adapter has dropout";
     session_.notices.add(
-        "shared prefixes are not folded: with lora.dropout each sequence draws a dropout mask, a "
-        "folded prefix one for all; --set batch.fold=true folds, --set lora.dropout=0 loses "
-        "nothing");
+        "shared prefixes are not folded: with lora.dropout every sequence draws a dropout mask, "
+        "but "
+        "a folded prefix draws one for all its sequences; --set lora.dropout=0 folds with equal "
+        "results, --set batch.fold=true folds anyway");
   }
   for (const auto& policy : policies_) {
     const ModelConfig config = read_model_config(policy->dir());

@@ -60,6 +60,18 @@ wants 0 'green.lua would train' check $'\e[32mgreen.lua'
 ! grep -q $'\e' out.txt || fail "a name sends escapes to the terminal"
 XRUN_MEMORY_MB=1 wants 2 'wrong    memory' check "$dpo"
 
+# Rows whose prompts differ in a word are named with the word and the line of the template; a pack that
+# a setting keeps unfolded is named with the setting.
+for row in 'Monday 2' 'Friday 3' 'Sunday 4'; do
+  printf '{"prompt": "Today is %s. Answer in one word and explain nothing at all, whatever you are asked: %s?", "chosen": "Yes.", "rejected": "No."}\n' $row
+done >days.jsonl
+wants 0 'note     prefixes' check "$dpo" --set data.1.path=days.jsonl --set batch.fold_min=16
+grep -q 'from the text of the user message (line 1 of the chat template), after' out.txt ||
+  { cat out.txt; fail "no origin of the token"; }
+wants 0 'is not folded: batch.fold is false; folding would compute' \
+  check "$dpo" --set data.1.path=days.jsonl --set batch.fold_min=16 --set batch.fold=false
+! grep -q 'prefixes' out.txt || { cat out.txt; fail "rows that are not to be folded are compared"; }
+
 # Objectives: a wrong length, a wrong sign, a term without gradient, rows that depend on each other.
 changed mean.lua 's/return -margin:log_sigmoid(), {/return (-margin:log_sigmoid()):mean(), {/'
 wants 2 'wanted 2 elements (one per pair' check mean.lua

@@ -169,9 +169,8 @@ std::string end_name(const InspectedSource& source, const PackedBatch& pack, siz
 
 std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const PackedBatch& pack,
                                             const std::vector<InspectedSegment*>& shown,
+                                            const std::vector<int64_t>& classes,
                                             TokenPieces& pieces) {
-  const auto classes =
-      source.frequency_classes ? source.frequency_classes(pack) : std::vector<int64_t>();
   std::optional<FoldedPack> tree = fold_where_it_pays(pack, source.fold, classes);
   if (!tree) return std::nullopt;
   InspectedFold fold;
@@ -198,30 +197,50 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
   return fold;
 }
 
-// Reads the rows of all shown segments once.
-void trace_segments(const InspectedSource& source, InspectedStep& step) {
-  std::map<int64_t, size_t> index;  // of a row in `rows`
-  std::vector<int64_t> rows;
-  for (InspectedPack& pack : step.packs) {
-    for (const InspectedSegment& segment : pack.segments) {
-      // Both sides of a pair come from one row.
-      if (index.try_emplace(segment.row, rows.size()).second) rows.push_back(segment.row);
+// The renderings of the rows of all shown segments, each row read once.
+class SegmentTraces {
+ public:
+  SegmentTraces(const InspectedSource& source, const InspectedStep& step)
+      // A window is a piece of a row, so the trace of the whole row does not line up with it.
+      : windows_(source.set.window_length() > 0) {
+    std::vector<int64_t> rows;
+    for (const InspectedPack& pack : step.packs) {
+      for (const InspectedSegment& segment : pack.segments) {
+        // Both sides of a pair come from one row.
+        if (index_.try_emplace(segment.row, rows.size()).second) rows.push_back(segment.row);
+      }
     }
+    traces_ =
+        windows_ ? std::vector<RowTrace>(rows.size()) : source.set.trace(rows, source.tokenizer);
   }
-  // A window is a piece of a row, so the trace of the whole row does not line up with it.
-  const bool windows = source.set.window_length() > 0;
-  const std::vector<RowTrace> traces =
-      windows ? std::vector<RowTrace>(rows.size()) : source.set.trace(rows, source.tokenizer);
+
+  bool windows() const { return windows_; }
+  const RowTrace& row(const InspectedSegment& segment) const {
+    return traces_[index_.at(segment.row)];
+  }
+  const RowTrace::Stream* stream(const InspectedSegment& segment) const {
+    const std::vector<RowTrace::Stream>& streams = row(segment).streams;
+    const size_t side = segment.side < 0 ? 1 : 0;
+    return side < streams.size() ? &streams[side] : nullptr;
+  }
+
+ private:
+  const bool windows_;
+  std::map<int64_t, size_t> index_;  // of a row in traces_
+  std::vector<RowTrace> traces_;
+};
+
+void trace_segments(const InspectedSource& source, const SegmentTraces& traces,
+                    InspectedStep& step) {
   for (InspectedPack& pack : step.packs) {
     for (InspectedSegment& segment : pack.segments) {
-      const RowTrace& trace = traces[index.at(segment.row)];
-      const size_t stream = segment.side < 0 ? 1 : 0;
-      if (stream < trace.streams.size()) {
-        add_trace(segment, trace.streams[stream]);
-      } else if (!trace.failure.empty()) {
+      const std::string& failure = traces.row(segment).failure;
+      if (const RowTrace::Stream* const stream = traces.stream(segment)) {
+        add_trace(segment, *stream);
+      } else if (!failure.empty()) {
         segment.remarks.push_back("roles are unknown: " +
-                                  shown_text(trace.failure, Blanks::kBreaksMarked));
-      } else if (!windows) {
+                                  shown_text(failure, Blanks::kBreaksMarked));
+      } else if (!traces.windows()) {
         segment.cut_tokens = source.set.cut_tokens(segment.row);
       }
       add_remarks(segment, source.tokenizer, source.set.kind() != RowKind::kPrompts);
@@ -258,6 +277,7 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
   const int64_t shown = rows < 0 ? step.units : std::min(rows, step.units);
   step.units_left_out = step.units - shown;
   TokenPieces pieces(source.tokenizer);
+  const bool windows = source.set.window_length() > 0;  // never folded
   for (size_t p = 0; p < packs.size(); ++p) {
     const PackedBatch& packed = packs[p];
     InspectedPack pack;
@@ -276,12 +296,20 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
       fill_tokens(*shown_segments[s], packed, s, pieces);
     }
     pack.left_out = static_cast<int64_t>(count - pack.segments.size());
-    pack.fold = inspected_fold(source, packed, shown_segments, pieces);
+    const auto classes =
+        source.frequency_classes ? source.frequency_classes(packed) : std::vector<int64_t>();
+    pack.fold = inspected_fold(source, packed, shown_segments, classes, pieces);
+    if (!pack.fold && !windows) pack.unfolded = unfolded_text(packed, source.fold, classes);
     step.computed += pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     fill_weights(packed, shown_segments);
     if (!pack.segments.empty()) step.packs.push_back(std::move(pack));
   }
-  trace_segments(source, step);
+  const SegmentTraces traces(source, step);
+  trace_segments(source, traces, step);
+  if (!windows) {
+    add_breaks(
+        source.fold, [&](const InspectedSegment& one) { return traces.stream(one); }, step);
+  }
   return step;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/console/inspect/fold_breaks.h"
 #include "core/console/terminal/console.h"
 #include "core/data/packs/data_set.h"
 #include "core/data/packs/packed_batch.h"
@@ -75,7 +76,9 @@ struct InspectedPack {
   int64_t tokens = 0, targets = 0;  // of the pack, shown or not
   int64_t left_out = 0;             // segments that are not shown
   std::vector<InspectedSegment> segments;
-  std::optional<InspectedFold> fold;  // nullopt: every token is computed
+  std::optional<InspectedFold> fold;   // nullopt: every token is computed
+  std::string unfolded;                // why it is not folded although segments share prefixes
+  std::vector<InspectedBreak> breaks;  // of its rows with rows of the step
 };
 
 // Returns the rejected side after segment s; nullptr if s is not the chosen side of a pair.
@@ -145,7 +148,12 @@ std::string step_text(const InspectedStep& step, const PackTextStyle& style);
 // segment, and for feedback "label", true or false. "left_out" counts the segments not shown;
 // "logprobs": {"policy","reference"} has null for unscored tokens. A folded pack has "fold":
 // {"tokens","position_ids","prev","end","flat_of"}, the computed tokens and, for every shown token,
-// its index among them.
+// its index among them; one that shares prefixes and is not folded has "unfolded", the reason.
+// "breaks" lists pairs of rows that look alike and do not share:
+// {"cause","position","rows","text"}, cause "template", "merged", "text", "frequencies" or "short"
+// (BreakCause), position the tokens that both share, text the break in words, rows one
+// {"file","line","side","token","token_text","origin","role","template_line"} each: the first token
+// that is not shared, the message and the line of the chat template that wrote it, null if unknown.
 Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 
 // Returns one self-contained page with search. Tokens are coloured by loss weight (palette.h),

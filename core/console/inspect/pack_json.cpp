@@ -60,6 +60,28 @@ Json fold_json(const InspectedFold& fold) {
                            {"flat_of", whole_numbers(fold.flat_of)}});
 }
 
+Json known(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json break_json(const InspectedBreak& one) {
+  Json rows = Json::array();
+  for (const InspectedBreak::Side& side : one.sides) {
+    rows.push_back(Json(Json::Object{
+        {"file", side.file},
+        {"line", side.line},
+        {"side", side.side == 0 ? Json() : Json(side_name(side.side))},
+        {"token", int64_t{side.token}},
+        {"token_text", side.text},
+        {"origin", known(side.origin)},
+        {"role", known(side.role)},
+        {"template_line", side.template_line > 0 ? Json(int64_t{side.template_line}) : Json()},
+    }));
+  }
+  return Json(Json::Object{{"cause", break_cause_name(one.cause)},
+                           {"position", one.position},
+                           {"rows", std::move(rows)},
+                           {"text", one.sentence}});
+}
+
 bool any_logprob(const InspectedPack& pack, std::optional<float> InspectedToken::*field) {
   for (const InspectedSegment& segment : pack.segments) {
     for (const InspectedToken& token : segment.tokens) {
@@ -94,6 +116,10 @@ Json pack_json(const InspectedStep& step, const InspectedPack& pack) {
           }));
   out.set("rows", Json(std::move(rows)));
   if (pack.fold) out.set("fold", fold_json(*pack.fold));
+  if (!pack.unfolded.empty()) out.set("unfolded", pack.unfolded);
+  Json breaks = Json::array();
+  for (const InspectedBreak& one : pack.breaks) breaks.push_back(break_json(one));
+  if (breaks.size() > 0) out.set("breaks", std::move(breaks));
   out.set("data", step.data);
   out.set("max_tokens", step.max_tokens);
   out.set("left_out", pack.left_out);

@@ -215,6 +215,10 @@ class PageWriter {
         pack.index, count_text(computed), count_text(step.max_tokens), fill,
         count_text(pack.targets));
     if (pack.fold) fold(pack, *pack.fold);
+    if (!pack.unfolded.empty()) add("<p>not folded: {}</p>\n", html_escape(pack.unfolded));
+    for (const BreakGroup& group : break_groups({&pack, 1})) {
+      add("<p class=\"bad\">{}</p>\n", html_escape(group.text()));
+    }
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];
       const InspectedSegment* const rejected = rejected_behind(pack, s);

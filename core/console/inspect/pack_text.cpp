@@ -98,11 +98,14 @@ class StepWriter {
            count_text(pack.targets) + " trained", counted(segments, "segment"),
            pack.left_out > 0 ? count_text(pack.left_out) + " not shown" : ""},
           "1");
-    if (!pack.fold) return;
-    facts({fmt::format("folded {:.1f}x", pack.fold->tree.ratio())}, nullptr);
-    for (const std::string& line : fold_tree_lines(*pack.fold, style_.width)) {
-      print(paint(line, "2"));
+    if (pack.fold) {
+      facts({fmt::format("folded {:.1f}x", pack.fold->tree.ratio())}, nullptr);
+      for (const std::string& line : fold_tree_lines(*pack.fold, style_.width)) {
+        print(paint(line, "2"));
+      }
     }
+    if (!pack.unfolded.empty()) facts({"not folded: " + pack.unfolded}, nullptr);
+    for (const BreakGroup& group : break_groups({&pack, 1})) facts({"! " + group.text()}, "33", 2);
   }
 
   // Writes the segment at s, or the pair that begins there; returns how many segments that were.

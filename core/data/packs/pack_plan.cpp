@@ -122,9 +122,10 @@ class FoldedSizes {
   SortedLists sorted_;
 };
 
-// Appends parts of a cluster that fit. Each is as long as fits, shortened to its weakest link.
+// Cuts a cluster into pieces that fit and appends them. A piece takes as many units as fit, then is
+// cut back to its weakest link, so that neighbours that share much stay together.
 void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t capacity,
-            Items& parts) {
+            Items& pieces) {
   while (!units.empty()) {
     size_t fits = 1, over = 2;
     while (over <= units.size() && sizes.tokens(units.first(over)) <= capacity) {
@@ -141,10 +142,12 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
       int32_t weakest = sizes.link(units[fits - 1], units[fits]);
       for (size_t n = fits - 1; n > 0; --n) {
         const int32_t link = sizes.link(units[n - 1], units[n]);
-        if (link < weakest) weakest = link, cut = n;
+        if (link >= weakest) continue;
+        weakest = link;
+        cut = n;
       }
     }
-    parts.emplace_back(units.begin(), units.begin() + static_cast<int64_t>(cut));
+    pieces.emplace_back(units.begin(), units.begin() + static_cast<int64_t>(cut));
     units = units.subspan(cut);
   }
 }
@@ -171,8 +174,8 @@ PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
     return units;
   };
   for (const std::vector<int64_t>& chosen : best_fit_decreasing(item_tokens, capacity)) {
-    // Parts of one cluster may compute a little more together than apart, where one breaks a shared
-    // run of another into short ones. Such a pack is divided.
+    // Pieces of one cluster may compute a little more together than apart, if one splits a shared
+    // run of another into runs that are too short. Such a pack is divided.
     for (std::span<const int64_t> rest = chosen; !rest.empty();) {
       size_t count = rest.size();
       std::vector<int64_t> units = join(rest);

@@ -125,6 +125,14 @@ void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const J
   }
 }
 
+// The input of a rendering, for RowTrace; without the flags that only say what is trained.
+std::vector<std::string> template_inputs(const Json& messages, const Json& kwargs) {
+  std::vector<std::string> inputs = {dump_json(kwargs)};
+  for (const Json& message : messages.as_array())
+    inputs.push_back(dump_json(without_flags(message)));
+  return inputs;
+}
+
 TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
                    const ConversationStyle& style, int64_t& straddlers) {
   ChatTokens tokens = encode_chat(style.tokenizer, style.chat_template, messages, kwargs);
@@ -144,7 +152,8 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
   if (style.trace != nullptr) {
     style.trace->streams.push_back(
         {tokens.ids, tokens.offsets, tokens.rendering,
-         message_ranges(style.chat_template, messages, kwargs, tokens.rendering)});
+         message_ranges(style.chat_template, messages, kwargs, tokens.rendering),
+         template_inputs(messages, kwargs)});
   }
   TokenStream stream;
   stream.trained = std::move(tokens.mask);

@@ -84,6 +84,7 @@ struct RowTrace {
     std::vector<ByteRange> offsets;  // bytes of rendering.text, one per token
     Rendering rendering;
     std::vector<MessageRange> messages;
+    std::vector<std::string> inputs;  // as JSON: the template's arguments, then each message
   };
   std::vector<Stream> streams;  // two for a pair; none for kinds without a template
   std::string failure;          // why there are none

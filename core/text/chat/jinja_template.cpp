@@ -105,7 +105,9 @@ class JinjaTemplate final : public ChatTemplate {
     try {
       set_variables(interpreter, messages, kwargs);
       const jinja::TextPtr text = interpreter.render();
-      return rendering_of(*text, interpreter.turn_messages());
+      Rendering rendering = rendering_of(*text, interpreter.turn_messages());
+      rendering.lines = interpreter.take_lines();
+      return rendering;
     } catch (const jinja::Fault& fault) {
       throw Error(fmt::format("chat template \"{}\", line {}: {}", name_, interpreter.line(),
                               fault.what()));

@@ -71,13 +71,6 @@ Breach check_bos(const Case& at) {
   return {};
 }
 
-Origin origin_at(const Rendering& rendering, size_t at) {
-  const auto span =
-      std::upper_bound(rendering.spans.begin(), rendering.spans.end(), at,
-                       [](size_t value, const RenderSpan& one) { return value < one.end; });
-  return span == rendering.spans.end() ? Origin::kMessage : span->origin;
-}
-
 // Returns the index of the token that holds the byte at `at`, or the number of tokens.
 size_t token_at(const ChatTokens& side, size_t at) {
   const auto token = std::upper_bound(side.offsets.begin(), side.offsets.end(), at,

@@ -64,7 +64,39 @@ Scope* Interpreter::take_scope(Scope* parent) {
   return scope;
 }
 
-TextPtr Interpreter::render() { return captured_text(tree_.body); }
+TextPtr Interpreter::render() {
+  TextBuilder builder;
+  whole_ = out_ = &builder;
+  execute(tree_.body);
+  whole_ = out_ = nullptr;
+  return builder.take();
+}
+
+// Gives the bytes of the whole text from `begin` on to the line of a statement; text outside tags
+// (kData) may have several lines.
+void Interpreter::note_lines(const Node& node, size_t begin) {
+  // More lines than any real template writes; a hostile one must not take memory for them.
+  constexpr size_t kMostLines = size_t{1} << 20;
+  const size_t end = out_->size();
+  if (end == begin || out_ != whole_ || lines_.size() >= kMostLines) return;
+  const auto add = [&](size_t to, int32_t line) {
+    if (!lines_.empty() && lines_.back().line == line) {
+      lines_.back().end = static_cast<uint32_t>(to);
+    } else {
+      lines_.push_back({static_cast<uint32_t>(to), line});
+    }
+  };
+  int32_t line = node.line;
+  if (node.kind == NodeKind::kData) {
+    const std::string& text = node.constant.text().bytes;
+    size_t at = text.find('\n');
+    for (; at != std::string::npos && at + 1 < text.size(); at = text.find('\n', at + 1)) {
+      if (lines_.size() >= kMostLines) return;
+      add(begin + at + 1, line++);
+    }
+  }
+  add(end, line);
+}
 
 std::shared_ptr<Namespace> Interpreter::make_namespace() {
   namespaces_.push_back(std::make_shared<Namespace>());
@@ -92,16 +124,29 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
   const Descent descent(*this);
   line_ = node.line;
   budget_.charge(1);
+  const size_t begin = out_->size();
   switch (node.kind) {
-    case NodeKind::kData: print(*out_, node.constant, budget_); break;
-    case NodeKind::kOutput: write(*node.a); break;
+    case NodeKind::kData:
+      print(*out_, node.constant, budget_);
+      note_lines(node, begin);
+      break;
+    case NodeKind::kOutput:
+      write(*node.a);
+      note_lines(node, begin);
+      break;
     case NodeKind::kIf: return execute_if(node);
     case NodeKind::kFor: execute_for(node, iterate(evaluate(*node.b), budget_), 1); break;
     case NodeKind::kSet: assign(*node.a, evaluate(*node.b)); break;
     case NodeKind::kSetBlock: execute_set_block(node); break;
     case NodeKind::kMacro: execute_macro(node); break;
-    case NodeKind::kCallBlock: execute_call_block(node); break;
-    case NodeKind::kFilterBlock: execute_filter_block(node); break;
+    case NodeKind::kCallBlock:
+      execute_call_block(node);
+      note_lines(node, begin);
+      break;
+    case NodeKind::kFilterBlock:
+      execute_filter_block(node);
+      note_lines(node, begin);
+      break;
     case NodeKind::kWith: execute_with(node); break;
     case NodeKind::kGeneration: execute_generation(node); break;
     case NodeKind::kBreak: return Flow::kBreak;

@@ -55,6 +55,10 @@ class Interpreter {
   // that of the innermost variable that holds one, or -1.
   const std::vector<int64_t>& turn_messages() const { return turn_messages_; }
 
+  // Returns the template's lines that wrote the text, as Rendering::lines. Text that a macro, a
+  // variable or a filter block holds belongs to the line that prints it.
+  std::vector<RenderLine> take_lines() { return std::move(lines_); }
+
   // For filters, tests, methods and functions.
   Budget& budget() { return budget_; }
   const std::tm& clock() const { return clock_; }
@@ -115,6 +119,7 @@ class Interpreter {
   void execute_with(const Node& node);
   void execute_generation(const Node& node);
   int64_t message_in_scope() const;
+  void note_lines(const Node& node, size_t begin);
   TextPtr captured_text(const Body& body);
   void assign(const Node& target, const Value& value);
   void bind_parameters(const Node& macro, Scope& scope, Arguments& arguments);
@@ -145,6 +150,8 @@ class Interpreter {
   std::vector<Scope*> free_scopes_;
   Scope* scope_ = nullptr;
   TextBuilder* out_ = nullptr;
+  const TextBuilder* whole_ = nullptr;                  // builds the text of the whole template
+  std::vector<RenderLine> lines_;                       // of *whole_
   std::vector<std::shared_ptr<Namespace>> namespaces_;  // cleared at the end to break cycles
   int line_ = 1;
   int depth_ = 0;

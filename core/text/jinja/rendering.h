@@ -1,6 +1,7 @@
 #pragma once
-// A rendered template: its text, and the origin and generation span of every byte.
+// A rendered template: its text, and the origin, generation span and template line of every byte.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,12 +23,38 @@ struct RenderSpan {
   bool operator==(const RenderSpan&) const = default;
 };
 
+// The bytes up to `end` were written by a line of the template.
+struct RenderLine {
+  uint32_t end;
+  int32_t line;  // from 1
+  bool operator==(const RenderLine&) const = default;
+};
+
 struct Rendering {
   std::string text;
   std::vector<RenderSpan> spans;  // tile the text in order; non-empty; neighbours differ
   std::vector<ByteRange> turns;   // one per executed generation block, in order
   // The message (from 0) in which each turn was opened; -1 or no entry if unknown.
   std::vector<int64_t> turn_messages;
+  // In the order of the text, from its beginning; bytes behind the last entry are of unknown lines,
+  // as are all bytes of a template in Lua.
+  std::vector<RenderLine> lines;
 };
+
+// Returns the author of a byte; a message behind the end.
+inline Origin origin_at(const Rendering& rendering, size_t at) {
+  const auto span =
+      std::upper_bound(rendering.spans.begin(), rendering.spans.end(), at,
+                       [](size_t value, const RenderSpan& one) { return value < one.end; });
+  return span == rendering.spans.end() ? Origin::kMessage : span->origin;
+}
+
+// Returns the template's line that wrote a byte; 0 if it is unknown.
+inline int32_t line_at(const Rendering& rendering, size_t at) {
+  const auto line =
+      std::upper_bound(rendering.lines.begin(), rendering.lines.end(), at,
+                       [](size_t value, const RenderLine& one) { return value < one.end; });
+  return line == rendering.lines.end() ? 0 : line->line;
+}
 
 }  // namespace xrun

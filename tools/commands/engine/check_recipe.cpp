@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config.h"
+#include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
 #include "core/data/rows/row_encoder.h"
@@ -17,13 +18,15 @@
 #include "core/train/held_prefix.h"
 #include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/inspect_loop.h"
 #include "lua/prompt/preview.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr size_t kListed = 3;  // bad rows of a source
+constexpr size_t kListed = 3;          // bad rows of a source, causes of unshared prefixes
+constexpr int64_t kCheckedUnits = 64;  // of a step, whose rows are read for shared prefixes
 
 // Splits "dpo.lua:12: text" into location and text; a message without a location is unchanged.
 void split_location(Finding& finding) {
@@ -126,32 +129,32 @@ int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& f
   return saved;
 }
 
-Finding packs_finding(const LoopPause& pause, size_t which) {
+Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep& packs) {
   const StepLoop& loop = *pause.loop;
   const StepSource& source = loop.sources[which];
-  const std::vector<PackedBatch> packs = pause.run->packs(loop, pause.step, which);
-  int64_t tokens = 0, computed = 0, trained = 0;
-  for (const PackedBatch& pack : packs) {
-    const std::optional<FoldedPack> fold = fold_where_it_pays(pack, loop.fold);
-    tokens += pack.token_count();
-    computed += fold ? fold->token_count() : pack.token_count();
-    trained += pack.rows.size();
-  }
-  const int64_t room = loop.max_tokens * static_cast<int64_t>(packs.size());
+  const int64_t room = loop.max_tokens * packs.pack_count;
   Finding finding{
       Verdict::kOk, "steps",
       fmt::format(
           "{} of {} from {}; step {}: {} in {}, {:.0f} % full, {} trained",
           counted(loop.steps, "step"), counted(source.plan.units, source.data->set.unit_name()),
-          count_text(source.data->set.size()), pause.step, counted(tokens, "token"),
-          counted(static_cast<int64_t>(packs.size()), "micro-batch", "es"),
-          room == 0 ? 0.0 : 100.0 * static_cast<double>(computed) / static_cast<double>(room),
-          count_text(trained))};
-  computed -= held_tokens(packs, loop.fold, *source.data->policy);
-  if (computed < tokens) {
+          count_text(source.data->set.size()), pause.step, counted(packs.tokens, "token"),
+          counted(packs.pack_count, "micro-batch", "es"),
+          room == 0 ? 0.0 : 100.0 * static_cast<double>(packs.computed) / static_cast<double>(room),
+          count_text(packs.targets))};
+  const int64_t computed = packs.computed - held_tokens(pause.run->packs(loop, pause.step, which),
+                                                        loop.fold, *source.data->policy);
+  if (computed < packs.tokens) {
     finding.text += fmt::format("; folds {:.1f}x: {} tokens computed as {}",
-                                static_cast<double>(tokens) / static_cast<double>(computed),
-                                count_text(tokens), count_text(computed));
+                                static_cast<double>(packs.tokens) / static_cast<double>(computed),
+                                count_text(packs.tokens), count_text(computed));
+  }
+  const auto unfolded =
+      std::find_if(packs.packs.begin(), packs.packs.end(),
+                   [](const InspectedPack& one) { return !one.unfolded.empty(); });
+  if (!loop.fold.folds() && unfolded != packs.packs.end()) {
+    finding.text +=
+        fmt::format("; micro-batch {} is not folded: {}", unfolded->index, unfolded->unfolded);
   }
   const DataSet& set = source.data->set;
   if (set.kind() == RowKind::kFeedback) {
@@ -171,6 +174,31 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
     finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
     finding.remedy =
         fmt::format("lower the batch to at most {}", count_text(source.data->set.size()));
+  }
+  return finding;
+}
+
+// Why rows that look alike do not share their prefixes; nullopt if they share, or if none do.
+std::optional<Finding> prefix_finding(const InspectedStep& step) {
+  const std::vector<BreakGroup> groups = break_groups(step.packs);
+  if (groups.empty()) return std::nullopt;
+  // Short prefixes are no fault of the data.
+  const bool short_only = groups.size() == 1 && groups[0].example->cause == BreakCause::kShort;
+  Finding finding{short_only ? Verdict::kOk : Verdict::kNote, "prefixes", ""};
+  for (size_t g = 0; g < std::min(groups.size(), kListed); ++g) {
+    finding.text += (g == 0 ? "" : "\n") + groups[g].text();
+  }
+  switch (groups[0].example->cause) {
+    case BreakCause::kTemplate:
+      finding.remedy =
+          "a template that renders a message alike whatever follows it lets them share";
+      break;
+    case BreakCause::kMerged: finding.remedy = "remove the blanks at the end of the prompts"; break;
+    case BreakCause::kText:
+      finding.remedy = "make these texts equal, or move what differs behind what is equal";
+      break;
+    case BreakCause::kFrequencies: break;
+    case BreakCause::kShort: finding.remedy = "a smaller batch.fold_min folds them"; break;
   }
   return finding;
 }
@@ -255,8 +283,10 @@ std::vector<Finding> template_findings(Preview& preview) {
 std::vector<Finding> loop_findings(const LoopPause& pause) {
   if (const auto finding = fit_finding(*pause.loop)) return {*finding};
   std::vector<Finding> findings;
-  for (size_t i = 0; i < pause.loop->sources.size(); ++i) {
-    findings.push_back(packs_finding(pause, i));
+  const std::vector<InspectedStep> steps = inspect_loop(pause, "", pause.step, kCheckedUnits);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    findings.push_back(packs_finding(pause, i, steps[i]));
+    if (auto prefixes = prefix_finding(steps[i])) findings.push_back(*std::move(prefixes));
   }
   return findings;
 }

@@ -27,7 +27,8 @@ std::vector<Finding> ledger_findings(const Session& session);
 // The template laws: held, or switched off; and what opening the data and the policy had to say.
 std::vector<Finding> template_findings(Preview& preview);
 
-// The steps of the loop, the packs of its next one, and rows that fit into no micro-batch.
+// The steps of the loop, the packs of its next one, rows that fit into no micro-batch, and rows
+// that look alike and do not share their prefixes.
 std::vector<Finding> loop_findings(const LoopPause& pause);
 
 // The plan of its memory, or that it does not fit.

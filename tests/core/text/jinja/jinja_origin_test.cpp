@@ -135,6 +135,28 @@ TEST(JinjaOrigin, AReplacementBelongsToTheTurnOfTheTextItReplaces) {
   EXPECT_EQ(shown(turn + "{{ x.replace('u', '-') }}"), "-{ab}{[kw]}-");
 }
 
+using Lines = std::vector<RenderLine>;
+
+Lines lines_of(const std::string& source) {
+  const Json kwargs = Json(Json::Object{{"word", "kw"}, {"list", Json(Json::Array{"p", "q"})}});
+  return jinja_of(source)->render(messages({{"user", "ab"}}), kwargs).lines;
+}
+
+TEST(JinjaLines, EveryByteHasTheLineThatWroteIt) {
+  EXPECT_EQ(lines_of("a\nb{{ 'x' }}\n{% if true %}\nc{% endif %}"),
+            (Lines{{2, 1}, {5, 2}, {6, 4}}));
+  EXPECT_EQ(lines_of("{% for x in list %}\n{{- x -}}\n{{- '!\\n' -}}\n{% endfor %}"),
+            (Lines{{1, 2}, {3, 3}, {4, 2}, {6, 3}}));
+  EXPECT_EQ(lines_of("{%- generation -%}\nx{{ word }}{% endgeneration %}"), (Lines{{3, 2}}));
+  EXPECT_EQ(lines_of(""), Lines());
+}
+
+TEST(JinjaLines, HeldTextBelongsToTheLineThatPrintsIt) {
+  EXPECT_EQ(lines_of("{%- macro m() -%}\nm\n{%- endmacro -%}\n{{ m() }}"), (Lines{{1, 4}}));
+  EXPECT_EQ(lines_of("{%- set x -%}\ny\n{%- endset -%}\n{{ x }}"), (Lines{{1, 4}}));
+  EXPECT_EQ(lines_of("{%- filter upper -%}\na{{ word }}{%- endfilter -%}"), (Lines{{3, 1}}));
+}
+
 }  // namespace
 
 }  // namespace xrun::jinja_origin_test
