@@ -155,7 +155,7 @@ class BreakFinder {
   bool shares_enough(int32_t node) const {
     for (; node >= 0; node = trie_.parent[static_cast<size_t>(node)]) {
       const auto n = static_cast<size_t>(node);
-      if (trie_.samples[n] > 1) return trie_.end[n] >= min_run_;
+      if (trie_.lists[n] > 1) return trie_.end[n] >= min_run_;
     }
     return false;
   }
