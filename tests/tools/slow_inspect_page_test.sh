@@ -37,7 +37,7 @@ with Browser() as browser:
     # A word that the tokenizer of bytes splits into letters.
     matches = int(find("assistant").split()[0])
     check("all letters", browser.evaluate("document.querySelectorAll('.hit').length"), 9 * matches)
-    check("nothing", find("no such text anywhere"), "0 places")
+    check("nothing", find("no such text anywhere"), "0 matches")
     browser.evaluate("document.getElementById('close').click()")
     check("closed", browser.evaluate("document.querySelectorAll('details[open]').length"), 0)
     find("assistant")

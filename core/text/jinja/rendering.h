@@ -38,7 +38,7 @@ struct Rendering {
   std::vector<int64_t> turn_messages;
   // In the order of the text, from its beginning; bytes behind the last entry are of unknown lines,
   // as are all bytes of a template in Lua.
-  std::vector<RenderLine> lines;
+  std::vector<RenderLine> lines = {};
 };
 
 // Returns the author of a byte; a message behind the end.
