@@ -142,8 +142,8 @@ class StepGradient {
   const ExpertBalance& experts() const { return experts_; }
 
  private:
-  // Where micro-batches begin with one prefix, it is computed with the first of them and gets its
-  // gradient after the last.
+  // Computes a prefix that several micro-batches share with the first of them, and its gradient
+  // after the last.
   void accumulate_term(const std::vector<StepTerm>& terms, size_t i, const UnitTotals& totals) {
     const auto& micros = terms[i].batch->micros();
     std::vector<std::shared_ptr<HeldPrefix>> prefixes;

@@ -29,7 +29,7 @@ inline std::vector<std::vector<int32_t>> golden_sequences(const SafetensorsFile&
   return all;
 }
 
-// What a model computes of the sequences, and where.
+// The input computed for the sequences, and the rows to read from the result.
 struct GoldenPack {
   PackInput input;
   std::vector<at::Tensor> rows;  // of each copy of the golden's tokens, [T] int64

@@ -40,7 +40,7 @@ inline std::vector<int32_t> golden_ids(const Json& sequence) {
   return ids;
 }
 
-// How a golden step is divided: units in a pack, and whether their shared prefixes are folded.
+// The division of a golden step: units in a pack, with shared prefixes folded or not.
 struct GoldenPacking {
   size_t units;
   bool folded;

@@ -66,7 +66,7 @@ std::shared_ptr<Batch> unsplit() {
   return tiny_batch(grouped_pairs(), 7, info_with(FoldMode::kAlways));
 }
 
-// What a step of a freshly opened policy computes before its update.
+// Results of one step of a newly opened policy, before its update.
 struct Outcome {
   at::Tensor logprob;  // [R] of all loss rows
   std::vector<at::Tensor> gradients;
