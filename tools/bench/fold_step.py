@@ -2,7 +2,7 @@
 """Times training steps with folded against unfolded prefixes, after checking that the losses agree.
 
     python3 tools/bench/fold_step.py XRUN TOKENIZER [SHAPE...] [--preset tiny|mid] [--steps N] [--rounds N]
-                                     [--threads N] [--json]
+                                     [--vocab N] [--threads N] [--json]
 
 SHAPE is PROMPTxRESPONSExGROUP in tokens and sequences per prompt, or "agent": calls of an agent, each of
 which repeats the history of 256 + 128 k tokens and answers 32; the default shapes are below. Pairs (group
@@ -10,12 +10,14 @@ which repeats the history of 256 + 128 k tokens and answers 32; the default shap
 order. The log-probs of the reference are computed before the first of them. A time is the median of perf/step_s without the first 2 steps, a ratio that of one round; the line
 has the median of the ratios (lowest to highest), the ratio of tokens, and that of the model's FLOPs in a
 step, which no implementation can pass: the head and the answers are never shared. Memory is the peak that
-tensors held, folded over unfolded. Losses must agree within 1e-3.
+tensors held, folded over unfolded. Losses must agree within 1e-3. --vocab cuts TOKENIZER, a BPE tokenizer
+with byte fallback such as Llama-2's, down to its first merges.
 """
 import argparse
 import json
 import pathlib
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -26,7 +28,25 @@ PRESETS = {"tiny": ["--layers", "4", "--hidden", "256", "--heads", "4"],
            "mid": ["--layers", "8", "--hidden", "512", "--heads", "8"]}
 SHAPES = ["70x500x2", "100x250x2", "400x200x2", "600x100x2", "256x64x8", "1024x64x8", "agent"]
 AGENT_CALLS = 6
-WORDS = "river stone blue walk slow hill near house many people once live sing star night old".split()
+# One token each, also in the first 4,096 of Llama-2's vocabulary.
+WORDS = "way part time work year point number under right name line over first after where".split()
+
+
+def write_small_tokenizer(source, size, out):
+    """Writes the special tokens, bytes, characters and first merges of a BPE tokenizer: `size` tokens."""
+    spec = json.load(open(source / "tokenizer.json"))
+    model = spec["model"]
+    merges = [merge if isinstance(merge, list) else merge.split(" ") for merge in model["merges"]]
+    made = {"".join(merge) for merge in merges}
+    kept = {token for token in model["vocab"] if token not in made}
+    kept.update(sorted(made, key=model["vocab"].get)[:size - len(kept)])
+    ids = sorted(kept, key=model["vocab"].get)
+    model["vocab"] = {token: i for i, token in enumerate(ids)}
+    model["merges"] = [[a, b] for a, b in merges if {a, b, a + b} <= kept]
+    out.mkdir()
+    json.dump(spec, open(out / "tokenizer.json", "w"))
+    shutil.copy(source / "tokenizer_config.json", out)
+    return out
 
 
 def text(rng, tokens):
@@ -88,8 +108,11 @@ def measure(options, shape):
     prompt, response, group = (0, 0, AGENT_CALLS) if agent else map(int, shape.split("x"))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        tokenizer = pathlib.Path(options.tokenizer)
+        if options.vocab:
+            tokenizer = write_small_tokenizer(tokenizer, options.vocab, folder / "tokenizer")
         subprocess.run([options.xrun, "init-model", str(folder / "model"), "--tokenizer",
-                        options.tokenizer] + PRESETS[options.preset], check=True, capture_output=True)
+                        str(tokenizer)] + PRESETS[options.preset], check=True, capture_output=True)
         rows = folder / "rows.jsonl"
         if agent:
             write_calls(rows, 2 * options.steps)
@@ -121,6 +144,7 @@ def main():
     parser.add_argument("--preset", choices=PRESETS, default="tiny")
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--vocab", type=int)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
