@@ -72,6 +72,7 @@ int wait_for(pid_t child, const KillWhen& kill_when) {
 std::string last_lines(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (text.size() <= kLastBytes) return text;
+  // One byte earlier, so that a line that begins exactly there stays whole.
   const size_t newline = text.find('\n', text.size() - kLastBytes - 1);
   return text.substr(newline == std::string::npos ? text.size() - kLastBytes : newline + 1);
 }
@@ -81,6 +82,7 @@ std::string last_lines(std::string text) {
 ChildResult run_child(const std::vector<std::string>& arguments,
                       const std::filesystem::path& output, const KillWhen& kill_when) {
   std::vector<char*> argv;
+  // posix_spawn takes char* const[], but does not write to the strings.
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   const SpawnFiles files(output);

@@ -81,6 +81,7 @@ void set_file_fault(std::string_view operation, int64_t nth) {
 bool path_exists(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) return true;
+  // A folder that may not be entered hides its files; it does not prove that they are absent.
   if (errno != ENOENT && errno != ENOTDIR) fail(path, "be examined");
   return false;
 }
@@ -89,6 +90,7 @@ int64_t read_open_file(int fd, char* to, size_t size) {
   if (fails_here("read", EIO)) return -1;
   size_t total = 0;
   while (total < size) {
+    // One read may stop short: at a signal, and at 2 GiB on Linux.
     const ssize_t n = ::read(fd, to + total, size - total);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return -1;
@@ -168,6 +170,7 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
   } catch (const FileError& error) {
     ::unlink(temporary.c_str());
     const std::string text = error.what(), own = temporary.string();
+    // The user knows the file by its own name, not by the temporary one.
     if (!text.starts_with(own)) throw;
     throw FileError(error.code(), path.string() + text.substr(own.size()));
   } catch (...) {
@@ -198,6 +201,7 @@ void FileWriter::write(std::string_view bytes) {
     return;
   }
   flush();
+  // A large piece bypasses the buffer: a copy would gain nothing.
   if (bytes.size() >= kBufferBytes) {
     write_through(bytes.data(), bytes.size());
   } else {
@@ -244,6 +248,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   }
   size_ = static_cast<uint64_t>(info.st_size);
   void* address = nullptr;
+  // mmap refuses 0 bytes. The map outlives its descriptor.
   if (size_ > 0) address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   const int code = errno;
   ::close(fd);
@@ -264,6 +269,7 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  // The other one unmaps the memory that this one had.
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -272,6 +278,8 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 FileLock::FileLock(const std::filesystem::path& path, bool wait,
                    const std::function<void()>& waiting) {
   try {
+    // Polled, not blocked in flock: `waiting` may throw, and the path may name another file by
+    // then.
     while (!try_lock(path) && wait) {
       if (waiting) waiting();
       std::this_thread::sleep_for(kLockPoll);

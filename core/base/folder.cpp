@@ -62,11 +62,13 @@ bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "
 // Removes the entries that one read of the folder returns; false at its end.
 bool remove_some(int folder, int depth) noexcept {
   alignas(Entry) char buffer[2048];
+  // opendir allocates, and malloc is not safe in a handler.
   const long size = syscall(SYS_getdents64, folder, buffer, sizeof buffer);
   for (long at = 0; at < size;) {
     const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
     at += entry->length;
     if (is_dots(entry->name)) continue;
+    // A link is removed, not followed.
     if (unlinkat(folder, entry->name, 0) == 0 || errno != EISDIR) continue;
     remove_folder(folder, entry->name, depth + 1);
   }
@@ -74,6 +76,8 @@ bool remove_some(int folder, int depth) noexcept {
 }
 
 void remove_folder(int parent, const char* name, int depth) noexcept {
+  // Relative to the open parent, and without links: a folder swapped for a link meanwhile cannot
+  // lead the removal elsewhere.
   const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0) return;
   while (depth < kDeepest && remove_some(folder, depth)) {
@@ -98,6 +102,7 @@ void remove_left_ones(const fs::path& home, const std::string& prefix) {
     const int folder = lock_folder(entry.path().c_str());
     if (folder < 0) continue;
     struct stat status {};
+    // Between mkdtemp and lock_folder a new folder has no lock yet.
     const bool old = fstat(folder, &status) == 0 && time(nullptr) - status.st_mtime > kNewS;
     if (old && status.st_uid == geteuid()) remove_folder(AT_FDCWD, entry.path().c_str(), 0);
     close(folder);
@@ -113,6 +118,7 @@ std::vector<fs::path> list_folder(const fs::path& dir, std::error_code& code) {
     paths.push_back(entry->path());
   }
   if (code == std::errc::no_such_file_or_directory) code.clear();
+  // A file system lists in any order.
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -170,6 +176,7 @@ TemporaryDir::TemporaryDir(const std::string& name) {
              path, strerror(errno));
   path_ = path;
   lock_ = lock_folder(path.c_str());
+  // A folder beyond the slots is removed by its destructor, or after a kill by the next process.
   for (Slot& slot : slots) {
     if (slot.taken.load() || path.size() >= kLongestPath) continue;
     memcpy(slot.path.data(), path.c_str(), path.size() + 1);

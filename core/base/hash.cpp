@@ -37,6 +37,7 @@ Hasher& Hasher::bytes(std::string_view data) {
 }
 
 Hasher& Hasher::field(std::string_view name, std::string_view value) {
+  // Without sizes ("ab", "c") and ("a", "bc") would be equal.
   const std::array<uint64_t, 2> sizes = {name.size(), value.size()};
   bytes({reinterpret_cast<const char*>(sizes.data()), sizeof(sizes)});
   return bytes(name).bytes(value);

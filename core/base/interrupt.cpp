@@ -37,6 +37,7 @@ void clear_interrupt(int signal_number) { raised_by.compare_exchange_strong(sign
 void request_pause() { pause_wanted.store(true); }
 
 bool take_pause_request() {
+  // The load first: an exchange writes to the cache line even if nobody asked for a pause.
   return pause_wanted.load(std::memory_order_relaxed) && pause_wanted.exchange(false);
 }
 

@@ -36,6 +36,7 @@ Json::Json(uint64_t value) {
 
 Json Json::big_integer(std::string digits) {
   const size_t sign = digits.starts_with('-') ? 1 : 0;
+  // No leading zero, digits alone, and out of range for from_chars.
   const bool spelled = digits.size() > sign && digits[sign] != '0' &&
                        digits.find_first_not_of("0123456789", sign) == std::string::npos;
   int64_t small = 0;
@@ -105,6 +106,7 @@ Json::Object& Json::as_object() { return const_cast<Object&>(std::as_const(*this
 const Json* Json::find(std::string_view key) const {
   const Object* object = std::get_if<Object>(&value_);
   if (object == nullptr) return nullptr;
+  // Linear: objects keep the order of their keys and mostly have few.
   for (const Member& member : *object) {
     if (member.first == key) return &member.second;
   }
@@ -147,6 +149,7 @@ std::string text_member(const Json* object, std::string_view key) {
 
 bool Json::operator==(const Json& other) const {
   if (is_number() && other.is_number() && kind() != other.kind()) {
+    // 1 == 1.0 as in Python; an integer beyond 64 bits never equals one within them.
     if (kind() != Kind::kDouble && other.kind() != Kind::kDouble) return false;
     return as_double() == other.as_double();
   }
@@ -175,6 +178,7 @@ class Writer {
   }
 
  private:
+  // JSON has neither NaN nor infinity.
   void number(double value) { out_ += std::isfinite(value) ? shortest_decimal(value) : "null"; }
 
   void line(int level) {
@@ -206,6 +210,7 @@ class Writer {
     std::vector<const Json::Member*> order;
     for (const Json::Member& member : members) order.push_back(&member);
     if (style_.sort_keys) {
+      // By bytes, which in UTF-8 is the order of code points and of Python's sort_keys.
       std::stable_sort(order.begin(), order.end(),
                        [](const auto* a, const auto* b) { return a->first < b->first; });
     }
@@ -253,6 +258,7 @@ void append_json_string(std::string& out, std::string_view text, bool ascii) {
         } else if (point.value < 0x10000) {
           append_escape(out, point.value);
         } else {
+          // A surrogate pair, ten bits each.
           append_escape(out, 0xD800 + ((point.value - 0x10000) >> 10));
           append_escape(out, 0xDC00 + ((point.value - 0x10000) & 0x3FF));
         }

@@ -66,6 +66,7 @@ class JsonGrammar {
   }
 
   void value(int depth) {
+    // Bounds the recursion, and so the stack.
     if (depth > kMaxDepth) fail(fmt::format("nested deeper than {}", kMaxDepth));
     const char c = peek();
     if (c == '{') return object(depth);
@@ -184,6 +185,7 @@ class JsonGrammar {
       if (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) ++at_;
       digits();
     }
+    // strtod needs a terminating 0.
     const std::string digits_read(text_.substr(start, at_ - start));
     if (!std::isfinite(std::strtod(digits_read.c_str(), nullptr))) {
       at_ = start;
@@ -241,6 +243,7 @@ std::string spell_large_integers(std::string_view text, std::vector<std::string>
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
     if (in_string || (c != '-' && !std::isdigit(static_cast<unsigned char>(c)))) {
+      // An escaped quote does not end its string.
       const size_t size = in_string && c == '\\' ? 2 : 1;
       if (c == '"') in_string = !in_string;
       out.append(text.substr(at, size));
@@ -254,6 +257,7 @@ std::string spell_large_integers(std::string_view text, std::vector<std::string>
       out.append(number);
       continue;
     }
+    // No other UINT64 is left in the text, so `convert` may take each for one of the digits.
     out += std::to_string(UINT64_MAX);
     digits.emplace_back(number);
   }
@@ -310,6 +314,7 @@ void drop_repeated(Json::Object& object) {
       first = i;
       continue;
     }
+    // The first position and the last value, as a Python dict has them.
     object[order[first]].second = std::move(object[order[i]].second);
     drop[order[i]] = any = true;
   }

@@ -57,9 +57,11 @@ class Diff {
     const size_t m = second_end - begin;
     size_t i = 0;
     size_t j = 0;
+    // Without a table: all lines of the first text, then all of the second.
     if ((n + 1) <= kMostCells / (m + 1)) {
       std::vector<uint32_t> table((n + 1) * (m + 1), 0);
       const auto at = [&](size_t a, size_t b) -> uint32_t& { return table[a * (m + 1) + b]; };
+      // From the end, so that the walk below goes forward.
       for (size_t a = n; a-- > 0;) {
         for (size_t b = m; b-- > 0;) {
           at(a, b) = first_[begin + a] == second_[begin + b] ? at(a + 1, b + 1) + 1

@@ -39,6 +39,7 @@ uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b) {
 }
 
 double philox_unit(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b) {
+  // The upper 53 bits fill a double's significand exactly.
   return static_cast<double>(philox_u64(seed, stream, a, b) >> 11) * 0x1.0p-53;
 }
 

@@ -26,6 +26,7 @@ std::string counted(int64_t count, std::string_view noun, std::string_view endin
 std::string format_bytes(double bytes) {
   constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
   size_t unit = 0;
+  // 999.5 would round to "1000 KB", and 9.95 to "10.0 KB".
   for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
   const bool whole = unit == 0 || bytes >= 9.95;
   return whole ? fmt::format("{:.0f} {}", bytes, kUnits[unit])
@@ -57,6 +58,7 @@ std::string shell_word(std::string_view text) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";
   if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
   std::string quoted = "'";
+  // Nothing is special inside single quotes but the quote: close, \', open again.
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
@@ -76,6 +78,7 @@ int edit_distance(std::string_view a, std::string_view b) {
       const int change = a[i - 1] == b[j - 1] ? 0 : 1;
       int best = std::min({cost[(i - 1) * width + j] + 1, cost[i * width + j - 1] + 1,
                            cost[(i - 1) * width + j - 1] + change});
+      // Two swapped neighbours are one mistake.
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         best = std::min(best, cost[(i - 2) * width + j - 2] + 1);
       }
@@ -95,6 +98,7 @@ size_t common_beginning(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  // At two changes a name of three letters resembles nearly any other.
   const int limit = std::min(2, std::max(1, static_cast<int>(name.size()) / 2));
   int best = limit + 1;
   std::string nearest;

@@ -20,6 +20,7 @@ struct LeadByte {
 // E0 and F0 exclude overlong forms, ED surrogates, F4 values beyond U+10FFFF.
 LeadByte lead_byte(unsigned char c) {
   if (c < 0x80) return {1, 0, 0};
+  // 80..BF continue a sequence; C0 and C1 would begin overlong ones.
   if (c < 0xC2) return {0, 0, 0};
   if (c < 0xE0) return {2, 0x80, 0xBF};
   if (c == 0xE0) return {3, 0xA0, 0xBF};
@@ -51,6 +52,7 @@ CodePoint read_utf8(std::string_view text, size_t at) {
   const LeadByte lead = lead_byte(c);
   if (lead.size == 1) return {c, 1, true};
   if (lead.size == 0 || valid_prefix(text, at, lead) < lead.size) return {kReplacement, 1, false};
+  // A lead byte has 7 - size bits of the value.
   uint32_t value = c & (0xFFu >> (lead.size + 1));
   for (uint32_t i = 1; i < lead.size; ++i) {
     value = (value << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3Fu);
@@ -59,6 +61,7 @@ CodePoint read_utf8(std::string_view text, size_t at) {
 }
 
 size_t open_utf8_bytes(std::string_view text) {
+  // An open sequence has at most 3 of its 4 bytes.
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const char byte = text[text.size() - back];
     if (is_continuation(byte)) continue;
@@ -92,6 +95,7 @@ bool is_utf16(std::string_view beginning) {
   if (beginning.starts_with("\xFF\xFE") || beginning.starts_with("\xFE\xFF")) return true;
   if (beginning.size() < 4) return false;
   const auto zeros = [&](size_t at) { return beginning[at] == '\0' && beginning[at + 2] == '\0'; };
+  // Little endian has them at odd bytes, big endian at even ones; a binary file often has both.
   return zeros(0) != zeros(1);
 }
 

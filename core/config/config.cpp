@@ -36,6 +36,7 @@ class ConfigCheck {
     if (root_.is_list() && !root_.entries.empty()) {
       fail(recipe.config_line, "config", "the config has named keys, not a list");
     }
+    // After own_ is complete: suggestions name the keys of the file.
     for (const std::string& text : sets) apply_set(recipe, root_, text);
   }
 
@@ -135,6 +136,7 @@ class ConfigCheck {
 
   std::string unread(const Literal::Entry& entry, const std::vector<std::string>& missing) const {
     std::string near = nearest_name(entry.key, missing);
+    // One key too many and one too few are probably one key with two names.
     if (near.empty() && missing.size() == 1) near = missing[0];
     if (!near.empty()) {
       for (const ConfigRead& read : recipe_.reads) {
@@ -160,6 +162,7 @@ class ConfigCheck {
                        key, did_you_mean(key, known, recipe_.config_name + ".")));
     }
     const ConfigField* field = find_config_field(key);
+    // The recipe's own tables may have any member.
     if (read.path.size() < 2 || field == nullptr || field->kind != FieldKind::kTable) return;
     const std::vector<std::string> names = config_field_names(key);
     if (std::find(names.begin(), names.end(), read.path[1]) != names.end()) return;
@@ -187,6 +190,7 @@ class ConfigCheck {
           dot == std::string::npos
               ? table != nullptr
               : table != nullptr && table->find(field.path.substr(dot + 1)) != nullptr;
+      // A table that the recipe neither reads nor gives may be missing.
       const bool wanted = is_read(top) || (dot != std::string::npos && table != nullptr);
       if (given || !wanted) continue;
       const int line = table != nullptr && table->line > 0 ? table->line : line_of_read(top);
@@ -226,6 +230,7 @@ Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::strin
     for (const Literal::Entry& entry : literal.entries) {
       again(again, path.empty() ? entry.key : path + "." + entry.key, entry.value);
     }
+    // An empty table has no leaf that could carry its origin.
     if (literal.is_table && literal.entries.empty() && !path.empty()) {
       config.origins_[path] = literal_origin(recipe, literal);
     }
@@ -247,6 +252,7 @@ const Json* Config::find(std::string_view path) const {
     const std::string key(path.substr(0, dot));
     path.remove_prefix(std::min(dot + 1, path.size()));
     if (value->is_array()) {
+      // Lists count from 1, as in Lua.
       const size_t index = std::strtoul(key.c_str(), nullptr, 10);
       value = index >= 1 && index <= value->size() ? &value->as_array()[index - 1] : nullptr;
     } else {

@@ -24,10 +24,12 @@ std::string canonical(std::string_view path) {
     const std::string_view key = path.substr(at, dot - at);
     const bool index = !key.empty() && std::all_of(key.begin(), key.end(),
                                                    [](unsigned char c) { return std::isdigit(c); });
+    // All elements of a list share one declaration.
     out += index ? "[]" : (out.empty() ? "" : ".") + std::string(key);
     at = dot + 1;
   }
   constexpr std::string_view kValidData = "valid.data[]";
+  // A source of the validation set has the fields of any source.
   return out.starts_with(kValidData) ? "data[]" + out.substr(kValidData.size()) : out;
 }
 
@@ -69,6 +71,7 @@ std::vector<std::string> config_field_names(std::string_view path) {
   for (const ConfigField& field : config_fields()) {
     if (!field.path.starts_with(prefix)) continue;
     const std::string rest = field.path.substr(prefix.size());
+    // Direct members alone.
     if (!rest.empty() && rest.find('.') == std::string::npos) names.push_back(rest);
   }
   return names;

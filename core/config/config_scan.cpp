@@ -38,6 +38,7 @@ class RecipeScanner {
     if (sign("{")) {
       if (depth > kDeepest) fail(path, "tables are nested too deep");
       table(read, path, depth);
+      // Behind the outermost table the recipe goes on.
       if (depth > 0) check_separator(path);
       return read;
     }
@@ -45,6 +46,7 @@ class RecipeScanner {
     if (minus) ++at;
     if (now().kind == Kind::kNumber) {
       const double value = minus ? -now().number : now().number;
+      // Lua 5.1 has doubles alone: beyond 2^53 a whole number may not be the one in the text.
       const bool whole = std::floor(value) == value && std::fabs(value) <= 9007199254740992.0;
       read.scalar = whole ? Json(static_cast<int64_t>(value)) : Json(value);
     } else if (!minus && now().kind == Kind::kString) {
@@ -87,6 +89,7 @@ class RecipeScanner {
                             now().kind == Kind::kNumber || now().kind == Kind::kString ||
                             sign("{") || sign("[");
     if (!next_entry) not_literal(path);
+    // Behind the value: the next entry may be some lines below.
     const size_t end = tokens_[at - 1].end;
     const auto line = 1 + std::count(recipe_.text.begin(), recipe_.text.begin() + end, '\n');
     throw UsageError(fmt::format("{}:{}: a comma is missing after `{}`{}", recipe_.file, line, path,
@@ -156,6 +159,7 @@ void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
       break;
     }
   }
+  // The config passed on as a whole reads no key.
   if (!read.path.empty()) recipe.reads.push_back(std::move(read));
 }
 
@@ -199,6 +203,7 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
       recipe.config = reader.literal("", 0);
       continue;
     }
+    // `run.cfg` is a field of run, not the config.
     const bool field =
         reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
     if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
@@ -216,6 +221,7 @@ std::optional<Literal> parse_literal(std::string_view text) {
   RecipeScanner reader(tokens, recipe);
   try {
     Literal read = reader.literal("", 0);
+    // `1, 2` ends at its comma: text, not a literal.
     if (reader.now().kind != Kind::kEnd) return std::nullopt;
     return read;
   } catch (const UsageError&) {

@@ -62,6 +62,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
   }
   if (!table.is_table) {
+    // The step before made it without a kind, or a value gives way to a table.
     table = Literal{};
     table.is_table = true;
     table.line = kSetLine;
@@ -69,6 +70,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
   table.entries.push_back({.key = key, .element = element, .value = {}});
   Literal& made = table.entries.back().value;
   made.line = kSetLine;
+  // --set optim.betas.2=0.95 leaves the first at its default.
   if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->default_value);
   return made;
 }
@@ -89,6 +91,7 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
   const bool wants_text =
       engine ? field != nullptr && field->kind == FieldKind::kText : kind_of(before) == "text";
   Literal value;
+  // Text needs no quotes: the shell takes them away.
   value.scalar = Json(text);
   if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
   if (engine || kind_of(value) == kind_of(before)) return value;

@@ -96,12 +96,14 @@ class LuaLexer {
   }
 
   bool read_long(std::string* out) {
+    // A bracket of n signs `=` ends at one with as many.
     const std::string close = "]" + std::string(static_cast<size_t>(long_level()), '=') + "]";
     at_ += close.size();
     const size_t end = text_.find(close, at_);
     if (end == std::string_view::npos) return false;
     std::string_view body = text_.substr(at_, end - at_);
     for (char c : body) line_ += c == '\n';
+    // Lua drops a newline right behind the bracket.
     if (body.starts_with('\n')) body.remove_prefix(1);
     if (out != nullptr) *out = body;
     at_ = end + close.size();
@@ -109,6 +111,7 @@ class LuaLexer {
   }
 
   LuaToken number() {
+    // strtod wants a terminated copy; one of the whole rest for each number would be quadratic.
     const std::string rest(text_.substr(at_, 64));
     char* end = nullptr;
     LuaToken read = token(Kind::kNumber);
@@ -140,6 +143,7 @@ class LuaLexer {
       if (peek() != '\\') {
         read.text += text_[at_++];
       } else if (!escape(read.text)) {
+        // Reading goes on to the closing quote, so that the text behind it keeps its meaning.
         at_ = std::max(at_, begin + 1);
         if (wrong.empty()) wrong = text_.substr(begin, at_ + 1 - begin);
       }
@@ -197,6 +201,7 @@ class LuaLexer {
   }
 
   LuaToken sign() {
+    // Longest first.
     for (std::string_view two : {"...", "..", "==", "~=", "<=", ">=", "::"}) {
       if (!text_.substr(at_).starts_with(two)) continue;
       at_ += two.size();
@@ -271,12 +276,14 @@ std::string with_lasting_locals(std::string_view chunk) {
       continue;
     }
     out += chunk.substr(copied, token.begin - copied);
+    // Blanks in place of `local`, so that errors keep their columns.
     out.append(token.end - token.begin, ' ');
     copied = token.end;
     if (tokens[t + 1].text == "function") continue;
     const size_t last = last_name(tokens, t + 1);
     if (is_sign(tokens[last + 1], "=")) continue;
     out += chunk.substr(copied, tokens[last].end - copied);
+    // Names alone would be no statement.
     out += " = nil";
     copied = tokens[last].end;
     t = last;

@@ -66,6 +66,7 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
   }
   const double scale = score_scale(c, layer);
   AttentionLayout layout = state.layout;
+  // Layers share the layout but for their windows.
   layout.window = c.window(layer);
   // Copies: k and v may be views of a larger product, which nothing else needs.
   if (state.keys != nullptr) {
@@ -119,6 +120,7 @@ at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) c
   const at::Tensor bias = index.bias < 0 ? at::Tensor() : weight(index.bias);
   const at::Tensor y = xrun::linear(x, weight(index.weight), bias, gemm);
   if (adapter == nullptr || index.low_a < 0) return y;
+  // Dropout applies to the adapter's input alone; the base map reads all of x, as in PEFT.
   const double rate = dropout ? adapter->options.dropout : 0;
   const at::Tensor read = rate > 0 ? dropped(x, rate, *dropout, index.low_a) : x;
   return y.add(low_rank(read, weight(index.low_a), weight(index.low_b), adapter->scale(), gemm));
@@ -217,6 +219,7 @@ class BlockSizes {
     linear(c_.names.gate, "y.normed", hidden_);
     swiglu_or_activation(width);
     linear(c_.names.down, "activated", width);
+    // The gradient of one map at a time, in fp32.
     gradient_ = 4 * width * hidden_;
   }
 

@@ -87,6 +87,7 @@ DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Paramete
   index.embedding = names_of.find("", names.embedding);
   index.positions = names_of.find("", names.positions);
   index.final_norm = names_of.find("", names.final_norm);
+  // One parameter in two roles: its gradients add up in one leaf.
   index.head = config.tied ? index.embedding : names_of.find("", names.head);
   for (int64_t i = 0; i < config.layers; ++i) {
     const std::string at = fmt::format(fmt::runtime(names.layer), i);

@@ -17,6 +17,7 @@ std::atomic<double> flops_since_start = 0;
 
 // Keys seen by the queries of a causal segment: 1 + 2 + ... + n, each at most `window` (0: all).
 double seen_keys(double n, double window) {
+  // Query i, from 1, sees i keys, but never more than `window`.
   const double rising = window > 0 ? std::min(n, window) : n;
   return rising * (rising + 1) / 2 + (n - rising) * rising;
 }
@@ -24,6 +25,7 @@ double seen_keys(double n, double window) {
 double expert_weights(const ModelConfig& config) {
   const auto hidden = static_cast<double>(config.hidden);
   const MoeConfig& moe = config.moe;
+  // The router reads all experts' rows; gate, up and down run for the top k alone.
   return static_cast<double>(moe.experts) * hidden +
          static_cast<double>(moe.top_k) * 3 * static_cast<double>(moe.ffn) * hidden;
 }
@@ -50,6 +52,7 @@ PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_s
     if (config.is_moe(layer)) weights += expert_weights(config);
     const auto window = static_cast<double>(config.window(layer));
     for (size_t n = 0; n + 1 < cu_seqlens.size(); ++n) {
+      // The keys of a node's queries: those of its whole path less those of the path above it.
       const double end = above[n] + cu_seqlens[n + 1] - cu_seqlens[n];
       keys += seen_keys(end, window) - seen_keys(above[n], window);
     }
@@ -57,6 +60,7 @@ PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_s
   const double tokens = cu_seqlens.empty() ? 0 : cu_seqlens.back() - cu_seqlens.front();
   return {.base = 2 * tokens * weights,
           .adapter = 2 * tokens * factors,
+          // Two products, q k^T and p v, of 2 operations an element.
           .attention = 4 * keys * static_cast<double>(config.heads * config.head_dim)};
 }
 

@@ -94,11 +94,13 @@ class Decoding {
     while (has_room(0)) {
       const std::vector<int32_t>& prompt = prompt_of(next_);
       const auto length = static_cast<int64_t>(prompt.size());
+      // A longer prompt is a pack by itself.
       if (!pack.empty() && tokens + length > kPrefillTokens) break;
       pack.push_back(prompt);
       tokens += length;
       firsts.push_back(take_slot(0));
       segments.push_back({firsts.back(), tokens - 1});
+      // By address: equal texts in two prompts are two prompts.
       while (has_room(length) && &prompt_of(next_) == &prompt) {
         segments.push_back({take_slot(length), tokens - 1});
       }
@@ -181,6 +183,7 @@ class Decoding {
                       static_cast<uint32_t>(sequence % samples),
                       static_cast<uint64_t>(cache_.length(segment.slot))});
     }
+    // Samples of one prompt read the same row, and draw different tokens by their keys.
     const at::Tensor last = at::index_select(hidden, 0, int64_tensor(rows)).to(at::kFloat);
     const int64_t n = last.size(0), vocab = head_.size(0);
     at::Tensor logits = scratch_floats(n * vocab).view({n, vocab});

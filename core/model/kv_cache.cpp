@@ -59,6 +59,7 @@ void KvCache::fork(int64_t from, int64_t to) {
              source.length);
   target.length = source.length;
   target.blocks = source.blocks;
+  // The last block is not full: both slots will write into it, so one gets a copy.
   if (source.length % kKeyBlock == 0) return;
   target.blocks.back() = new_block();
   target.blocks.back()->copy_(*source.blocks.back());
@@ -79,6 +80,7 @@ int64_t KvCache::slot_bytes(int64_t capacity, int64_t shared) const {
 }
 
 int64_t KvCache::bytes() const {
+  // Blocks that exist, and those that open slots may still need.
   int64_t sum = live_ * slot_bytes(kKeyBlock);
   for (const Slot& slot : slots_) {
     const int64_t held = static_cast<int64_t>(slot.blocks.size()) * kKeyBlock;
@@ -114,6 +116,7 @@ void KvCache::append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
       for (int64_t g = 0; g < groups_; ++g) {
         const int64_t row = (t * groups_ + g) * head_dim_;
         T* const key = head_of<T>(block, layer, 0, g) + at;
+        // A key is a column: a vector of the kernel holds one element of several keys.
         for (int64_t i = 0; i < head_dim_; ++i) key[i * kKeyBlock] = keys[row + i];
         std::copy_n(values + row, head_dim_, head_of<T>(block, layer, 1, g) + at * width_);
       }
@@ -166,6 +169,8 @@ void KvCache::attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, cons
   std::vector<kernels::CachedBlock<T>> blocks;
   for (int64_t position = 0; position < end; position += kKeyBlock) {
     const auto index = static_cast<size_t>(position / kKeyBlock);
+    // Neighbours that share the block are one entry: the kernel reads its keys once for all of
+    // them.
     const Block* before = nullptr;
     for (size_t s = first; s < last; ++s) {
       const Slot& slot = slots_[static_cast<size_t>(used_[s])];
@@ -219,6 +224,7 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
   const at::Tensor y = at::empty_like(queries);
   with_kernel_type(y, [&](auto unit) {
     using T = decltype(unit);
+    // Before the attention: a token sees itself, and the tokens before it in this pack.
     append<T>(layer, k.to(type_).contiguous(), v.to(type_).contiguous(), cu_seqlens);
     if (fresh) return;
     const std::vector<Chunk> all = chunks(cu_seqlens, q.size(1) / groups_);

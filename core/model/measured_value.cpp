@@ -32,6 +32,7 @@ std::string processor_text() {
     if (!line.starts_with("flags")) continue;
     std::istringstream flags(line.substr(colon + 2));
     for (std::string flag; flags >> flag;) {
+      // A virtual machine may hide instructions of a processor of the same name.
       if (flag.ends_with("bf16")) text += " " + flag;
     }
   }

@@ -29,7 +29,8 @@ namespace {
 
 bool trains_base(const LoadOptions& options) { return options.trainable && !options.adapter; }
 
-// Base weights are held in fp32 if trained, else in the storage type; a model in fp64 is fp64 alone.
+// Base weights are held in fp32 if trained, else in the storage type. A model in fp64 has no other
+// type.
 at::ScalarType master_type(const LoadOptions& options) {
   const bool upcast = trains_base(options) && options.dtype != at::kDouble;
   return upcast ? at::kFloat : options.dtype;
@@ -177,6 +178,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   ModelConfig config = read_model_config(dir);
   const std::string where = dir.string();
+  // From config.json alone, before a file of weights is opened.
   check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
   const SafetensorsFolder files(dir);
   const FileForm form = file_form(files, config, where);
@@ -185,6 +187,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
   std::vector<Parameter> parameters;
   WeightValues values(options.dtype);
   for (const WeightSpec& spec : weight_specs(config)) {
+    // One weight at a time: loading peaks at one tensor more than it keeps.
     const at::Tensor read = read_weight(spec, files, form);
     XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
                spec.name, c10::toString(read.scalar_type()));

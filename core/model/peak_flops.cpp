@@ -80,6 +80,7 @@ double time_peak(c10::ScalarType dtype) {
   const at::NoGradGuard no_grad;
   const auto begin = PeakClock::now();
   double peak = 0;
+  // The best rate of any width and any library counts, not the mean: a peak.
   for (int64_t n = kFirstWidth; seconds_since(begin) < kProbeSeconds; n *= 2) {
     SquareProduct product(n, dtype);
     const double flops = 2.0 * std::pow(static_cast<double>(n), 3);

@@ -45,6 +45,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     const variable_list outputs = static_cast<HeldBlock*>(held.get())->block(x);
     variable_list roots, root_grads;
     for (size_t i = 0; i < outputs.size(); ++i) {
+      // Only outputs that the loss reached.
       if (!grads[i].defined() || !outputs[i].requires_grad()) continue;
       roots.push_back(outputs[i]);
       root_grads.push_back(grads[i]);

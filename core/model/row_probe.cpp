@@ -49,6 +49,7 @@ bool keeps_bits(const RowOperation& operation, int64_t width) {
       if (!some.equal(all.narrow(0, from, n))) return false;
     }
   }
+  // The split over threads must not reach the bits either.
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const bool same = operation.apply(x).equal(all);

@@ -1,6 +1,7 @@
-// A row becomes e = exp((x - max) (1 / T)), as in the fused head. Top k, top p (Holtzman et al. 2020) and min p (Nguyen et
-// al. 2024) each set the removed tokens to 0, in this order; the draw inverts the cumulative sum of
-// the rest:  token = min { i : e_0 + ... + e_i > u sum e },  u uniform in [0, 1).
+// A row becomes e = exp((x - max) (1 / T)), as in the fused head. Top k, top p (Holtzman et al.
+// 2020) and min p (Nguyen et al. 2024) each set the removed tokens to 0, in this order; the draw
+// inverts the cumulative sum of the rest:
+//   token = min { i : e_0 + ... + e_i > u sum e },  u uniform in [0, 1)
 
 #include "core/model/sampling.h"
 
@@ -123,6 +124,7 @@ class DrawRow {
   // octave of probabilities has to be ordered: sums per octave decide the rest of the vocabulary.
   template <typename Weight>
   void keep_prefix(const Weight& weight, double wanted) {
+    // 8 bits of exponent: e is never negative, so its sign bit is 0.
     std::array<double, 256> sums{};
     for (const float e : e_) sums[octave(e)] += weight(e);
     double sum = 0;
@@ -149,6 +151,7 @@ class DrawRow {
     auto low = ids.begin(), high = ids.end();
     while (high - low > 1) {
       const auto middle = low + (high - low) / 2;
+      // Linear in expectation: each round halves the rest.
       std::nth_element(low, middle, high, rank);
       double half = 0;
       for (auto it = low; it != middle; ++it) half += weight(e_[static_cast<size_t>(*it)]);

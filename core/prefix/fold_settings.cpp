@@ -20,6 +20,7 @@ std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const Fol
   FoldedPack fold =
       fold_pack(batch, {.min_run = settings.min_run, .frequency_classes = frequency_classes});
   const bool shares = fold.token_count() < fold.logical_tokens();
+  // The plan counted computed tokens, so this pack fits only folded.
   const bool overflows = settings.max_tokens > 0 && batch.token_count() > settings.max_tokens;
   const bool pays =
       settings.mode == FoldMode::kAlways || overflows || fold.ratio() >= settings.min_ratio;
@@ -40,15 +41,19 @@ void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& sett
       segments.push_back({pack.segment_id[s], &pack, static_cast<int32_t>(s)});
     }
   }
+  // In the order of the segments' ids, not of the packs: which segment is the first to train a
+  // shared row must not depend on the plan.
   std::stable_sort(segments.begin(), segments.end(), [](const auto& a, const auto& b) {
     return a.segment_id < b.segment_id;
   });
+  // One logical pack of the whole step, whose loss rows point back into the packs by `weight`.
   PackedBatch step;
   std::vector<float*> weight;  // of each of its loss rows, in the packs
   for (const StepSegment& one : segments) {
     const SegmentTokens cut = one.pack->segment_tokens(one.segment);
     step.append({}, cut.ids, cut.trained);
     LossRows& rows = one.pack->rows;
+    // Loss rows are sorted by segment.
     const auto [first, last] =
         std::equal_range(rows.segment.begin(), rows.segment.end(), one.segment);
     for (auto row = first; row != last; ++row) {

@@ -29,6 +29,7 @@ PrefixTrie trie_of(const PackedBatch& batch, const FoldOptions& options) {
 // The end of each node's subtree, in tokens.
 std::vector<int32_t> subtree_ends(const FoldedPack& fold) {
   std::vector<int32_t> ends(fold.node_begin.begin() + 1, fold.node_begin.end());
+  // Children follow their parent, so one pass from the end sees every subtree complete.
   for (size_t n = ends.size(); n-- > 0;) {
     if (fold.parent[n] < 0) continue;
     int32_t& above = ends[at(fold.parent[n])];
@@ -49,10 +50,12 @@ void write_nodes(const PackedBatch& batch, const PrefixTrie& trie, FoldedPack& f
   const std::vector<int32_t> ends = subtree_ends(fold);
   for (size_t n = 0; n < trie.parent.size(); ++n) {
     const int32_t begin = fold.node_begin[n], end = fold.node_begin[n + 1];
+    // All segments through the node have the same tokens; the first of them is copied.
     const int32_t from = batch.cu_seqlens[at(trie.first[n])] + trie.begin(n);
     std::copy_n(batch.tokens.begin() + from, end - begin, fold.tokens.begin() + begin);
     std::copy_n(batch.position_ids.begin() + from, end - begin, fold.position_ids.begin() + begin);
     std::iota(fold.prev.begin() + begin, fold.prev.begin() + end, begin - 1);
+    // The first token of a node follows the last one of its parent; the others follow each other.
     fold.prev[at(begin)] = trie.parent[n] < 0 ? -1 : fold.node_begin[at(trie.parent[n]) + 1] - 1;
     std::fill(fold.end.begin() + begin, fold.end.begin() + end, ends[n]);
   }
@@ -62,6 +65,7 @@ void write_slots(const PackedBatch& batch, const PrefixTrie& trie, FoldedPack& f
   fold.flat_of.resize(batch.tokens.size());
   for (size_t s = 0; s < trie.leaf.size(); ++s) {
     const auto segment = fold.flat_of.begin() + batch.cu_seqlens[s];
+    // From the leaf up to the root: each node covers one run of the segment's tokens.
     for (int32_t n = trie.leaf[s]; n >= 0; n = trie.parent[at(n)]) {
       std::iota(segment + trie.begin(at(n)), segment + trie.end[at(n)], fold.node_begin[at(n)]);
     }
@@ -103,6 +107,7 @@ void write_edges(const PackedBatch& batch, FoldedPack& fold) {
     edge_of[at(first)] |= edge_of[at(slot)];
     edge_of[at(slot)] = 0;
   }
+  // A counting sort of targets by hidden row, so that both index lists ascend.
   std::vector<int32_t> next(fold.tokens.size(), 0);  // edges of a hidden row, then its next edge
   for (size_t u = 0; u < edge_of.size(); ++u) {
     if (edge_of[u] != 0) ++next[at(fold.prev[u])];
@@ -163,6 +168,8 @@ std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
   } else if (share == SharedRows::kOwnOnce) {
     std::vector<uint8_t> trained(fold.edge_target.size(), 0);
     for (size_t r = 0; r < weights.size(); ++r) {
+      // A row of weight 0 does not use up the edge: a later row of positive weight may still train
+      // it.
       if (weights[r] <= 0) continue;
       uint8_t& done = trained[at(fold.row_edge[r])];
       if (done != 0) weights[r] = 0;

@@ -39,6 +39,7 @@ void check_nodes(const FoldedPack& fold) {
              begin.back(), fold.token_count());
   check_size(fold.parent, "parent", begin.size() - 1, "N");
   // In preorder the parent of a node is on the path to the node before it.
+  // The nodes from the root to the one before; a parent that is no longer on it has ended.
   Field path;
   for (size_t n = 0; n < fold.parent.size(); ++n) {
     const int32_t parent = fold.parent[n];
@@ -101,6 +102,7 @@ void check_segments(const FoldedPack& fold, const PackedBatch& batch) {
                  slot, fold.prev[slot], s, before);
       before = static_cast<int32_t>(slot);
     }
+    // A segment ends with the last token of its leaf: a shorter one would have split the node.
     XRUN_CHECK(before + 1 == fold.node_begin[static_cast<size_t>(fold.leaf[s]) + 1],
                "fold: leaf[{}] is {}, the segment ends in slot {}", s, fold.leaf[s], before);
     for (int32_t n = fold.leaf[s]; n >= 0; n = fold.parent[static_cast<size_t>(n)]) {

@@ -50,6 +50,7 @@ struct LostTokens {
 
 LostTokens lost_tokens(const ComparedRow& row, int64_t position, int64_t equal_messages) {
   const std::vector<ByteRange>& offsets = row.trace->offsets;
+  // Tokens that begin inside the equal messages, from the break on.
   const uint32_t end = end_of_messages(*row.trace, equal_messages);
   LostTokens lost;
   for (auto t = static_cast<size_t>(position); t < row.tokens.size(); ++t) {
@@ -91,6 +92,8 @@ std::optional<RowBreak> text_break(const ComparedRow& a, const ComparedRow& b,
   };
   if (trained(a) && trained(b)) return std::nullopt;
   const int64_t least = std::max(min_run, kLeastEqualAfter);
+  // By rising number of differing tokens, so that the shortest difference is found: at most 624
+  // alignments, each rejected by its first unequal token.
   for (int64_t both = 1; both <= 2 * kMostDiffering; ++both) {
     for (int64_t i = std::max<int64_t>(0, both - kMostDiffering);
          i <= std::min(both, kMostDiffering); ++i) {
@@ -127,6 +130,7 @@ class BreakFinder {
     std::vector<RowBreak> breaks;
     for (const std::vector<size_t>& firsts : children) {
       for (size_t j = 1; j < firsts.size(); ++j) {
+        // The nearest sibling first: rows are often neighbours of those they resemble.
         for (size_t back = 1; back <= std::min(j, kMostCompared); ++back) {
           const std::optional<RowBreak> found = compare(firsts[j - back], firsts[j]);
           if (!found) continue;
@@ -168,6 +172,8 @@ class BreakFinder {
     found.b = j;
     found.at = prefix_break(a.tokens, b.tokens);
     const int64_t shared = found.at.position;
+    // In this order: the frequencies would prevent sharing whatever the texts are, and an equal
+    // message explains more than equal tokens do.
     if (a.frequency_class != b.frequency_class && shared >= min_run_) {
       found.cause = BreakCause::kFrequencies;
       return found;

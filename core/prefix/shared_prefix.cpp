@@ -33,6 +33,7 @@ class FoldedPacks {
   TokenList first_run(size_t index) {
     const FoldedPack& fold = (*this)[index];
     if (fold.node_count() == 0) return {};
+    // At least one token of the pack must be left to compute: a forward of the rest needs a row.
     const int64_t run = std::min<int64_t>(fold.node_begin[1], fold.token_count() - 1);
     return TokenList(fold.tokens).first(static_cast<size_t>(run));
   }
@@ -55,11 +56,13 @@ SharedPrefix prefix_from(const std::vector<const PackedBatch*>& packs, FoldedPac
   int64_t saved = 0;
   for (; prefix.end < packs.size() && alike(prefix.end); ++prefix.end) {
     const int64_t least = common_prefix(run, folds.first_run(prefix.end));
+    // n packs save (n - 1) P tokens. Each further pack adds P and may shorten P for all.
     const int64_t more = least * static_cast<int64_t>(prefix.end - begin);
     if (least < min_run || more <= saved) break;
     run = run.first(static_cast<size_t>(least));
     saved = more;
   }
+  // No pack joined: the prefix stays empty.
   if (saved == 0) return prefix;
   prefix.tokens.assign(run.begin(), run.end());
   const auto positions = folds[begin].position_ids.begin();

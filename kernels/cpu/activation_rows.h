@@ -56,6 +56,7 @@ XRUN_INLINE VF activation_of(VF x, ActivationCurve curve) {
   if (curve == ActivationCurve::kGeluTanh) {
     u = (x + x * x * x * 0.044715f) * 1.5957691216057308f;  // 2 sqrt(2 / pi)
   }
+  // 1 / (1 + e^-u) reaches 0 and 1 without an overflow: e^-u may be infinity, x / infinity is 0.
   return x / (1.0f + exp_of(-u));
 }
 

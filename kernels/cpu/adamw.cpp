@@ -20,15 +20,19 @@ XRUN_WIDTHS void adamw_update(float* __restrict p, const float* __restrict g, fl
   const AdamWFactors f = factors;
   for (int64_t i = 0; i < n; ++i) {
     const float grad = g[i] * f.clip;
+    // torch's lerp form: m + (1 - beta1)(g - m), not beta1 m + (1 - beta1) g.
     const float mean = m[i] + f.beta1_rest * (grad - m[i]);
     const float square = v[i] * f.beta2 + f.beta2_rest * grad * grad;
     m[i] = mean;
     v[i] = square;
+    // Decoupled decay: it shrinks the weight, not the gradient (Loshchilov and Hutter 2019).
     p[i] = p[i] * f.decay - f.step * mean / (std::sqrt(square) / f.root + f.eps);
   }
 }
 
 XRUN_WIDTHS double sum_of_squares(const float* x, int64_t n) {
+  // 16 sums at every vector width, added in their order: all versions of this function give the
+  // same bits.
   constexpr int64_t kLanes = 16;
   double lanes[kLanes] = {};
   int64_t i = 0;

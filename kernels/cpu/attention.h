@@ -55,6 +55,9 @@ struct PathAttentionBackward {
 constexpr int64_t attention_chunk(int64_t heads) { return heads >= 256 ? 1 : 256 / heads; }
 
 // Floats of scratch of a call over `heads` query heads, forward or backward.
+// Forward: q and out of every row, its RowSum (17 floats) and a position; keys, values, scores.
+// Backward needs more: q, grad and dq of a row, its lse and delta; five tiles of a block's keys
+// (keys, keys_t, values_t, dk, dv); p and ds of a panel of at most 48 rows.
 constexpr int64_t attention_scratch(int64_t heads, int64_t head_dim) {
   const int64_t rows = heads * attention_chunk(heads), width = padded_head(head_dim);
   return rows * (3 * width + 32) + kKeyBlock * (5 * width + 2 * 48);
@@ -84,6 +87,8 @@ struct ForwardTiles {
 template <class B>
 XRUN_INLINE void attend(const ForwardTiles<B>& f, const int32_t* positions, int64_t block,
                         int64_t count, int64_t window, int64_t row, int64_t rows, SeenKeys any) {
+  // Scores begin at column 0, not at any.low, so that the vectors of a block are the same whichever
+  // of its keys are seen. Columns beyond the block's keys are masked below.
   const int64_t columns = whole_vectors(any.high);
   multiply(TileProduct<B>{f.q + row * f.width, f.width, 1, f.keys, f.stride, f.scores, kKeyBlock,
                           rows, columns, f.head_dim, nullptr});
@@ -92,6 +97,7 @@ XRUN_INLINE void attend(const ForwardTiles<B>& f, const int32_t* positions, int6
     const SeenKeys seen = seen_keys(positions[(row + r) / f.heads], block, count, window);
     factor[r] = exponentials(f.scores + r * kKeyBlock, columns, seen, f.sums[row + r]);
   }
+  // out = factor out + p v. The factor brings the sums of earlier blocks to the row's new maximum.
   multiply(TileProduct<B>{f.scores + any.low, kKeyBlock, 1, f.values + any.low * f.width, f.width,
                           f.out + row * f.width, f.width, rows, f.width, any.high - any.low,
                           factor});
@@ -127,6 +133,8 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
   const AttentionSizes& s = a.sizes;
   const int64_t heads = s.heads / s.kv_heads, width = padded_head(s.head_dim);
   const int64_t rows = (last - first) * heads, head = a.kv_head * heads;
+  // scratch: q | out | keys, transposed | values | scores of a tile of rows | RowSum of each row |
+  // positions of the tokens.
   float* const keys = a.scratch + 2 * rows * width;
   float* const values = keys + kKeyBlock * width;
   float* const scores = values + kKeyBlock * width;
@@ -141,6 +149,7 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
                               values,
                               kKeyBlock};
   const QueryChunk c = find_chunk(a.nodes, first, last, reinterpret_cast<int32_t*>(f.sums + rows));
+  // The heads of a token are neighbours, so a tile of rows shares its positions and its keys.
   const auto row_at = [&](int64_t r) {
     return ((first - s.held + r / heads) * s.heads + head + r % heads) * s.head_dim;
   };
@@ -199,8 +208,10 @@ XRUN_INLINE void weights_of(float* score, float* dp, int64_t width, SeenKeys see
   const VF shift = VF{} + lse, mean = VF{} + delta;
   for (int64_t j = 0; j < width; j += kLanes) {
     VF s = load(score + j) - shift;
-    // Rounding may leave a probability slightly above 1.
+    // The lse is rounded to fp32, so s may be slightly above 0: exp_of, not exp_of_nonpositive.
     VF p = exp_of(s);
+    // An unseen key may have any score, and its exponential may be infinite: select, never multiply
+    // by 0.
     if (seen.low > j || seen.high < j + kLanes) {
       const VI key = lane_numbers(LaneNumbers()) + static_cast<int32_t>(j);
       const VI out =
@@ -230,6 +241,8 @@ XRUN_INLINE void backward_panel(const BackwardTiles& b, const QueryChunk& c, con
                b.delta[row + r]);
   }
   const float *p = b.p + any.low, *ds = b.ds + any.low;
+  // dq += ds k over the keys of the block; dv += p^T g and dk += ds^T q over the rows of the panel.
+  // The transposes are read by swapped strides.
   multiply(TileProduct<float>{ds, kKeyBlock, 1, b.keys + any.low * width, width, b.dq + row * width,
                               width, rows, width, keys, ones});
   multiply(TileProduct<float>{p, 1, kKeyBlock, grad, width, b.dv + any.low * width, width, keys,
@@ -256,6 +269,7 @@ BackwardTiles backward_tiles(const PathAttentionBackward<T>& a, int64_t first, i
     widen(a.grad + at, b.grad + r * width, s.head_dim, width, 1);
     VF sum = {};
     each_vector(s.head_dim, [&](int64_t i, int n) {
+      // delta = sum_j p_j dp_j = grad . out (Dao et al. 2022), which needs no pass over the keys.
       sum += load_some(a.out + at + i, n) * load(b.grad + r * width + i);
     });
     for (int64_t i = 0; i < width; i += kLanes) store(b.dq + r * width + i, VF{});
@@ -282,6 +296,7 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
     const SeenKeys all =
         seen_by_any(c.position, position, block.count, a.nodes.window, begin, end, heads);
     if (all.low >= all.high) return;
+    // dq needs keys by row, scores need them by column.
     gather(block, all_keys, s.head_dim, b.keys);
     gather_transposed(block, all_keys, s.head_dim, b.keys_t);
     gather_transposed(block, all_values, s.head_dim, b.values_t);
@@ -295,6 +310,8 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
           seen_by_any(c.position, position, block.count, a.nodes.window, row, row + n, heads);
       if (any.low < any.high) backward_panel(b, c, block, a.nodes.window, row, n, any, ones);
     }
+    // The panels have summed into the tile; the gradients in memory are read and written once a
+    // block.
     for (int64_t j = all.low; j < all.high; ++j) {
       const int64_t to_row = block.row[j] * a.kv_row;
       each_vector(s.head_dim, [&](int64_t i, int n) {
@@ -316,6 +333,7 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
 template <class T>
 void compute(const PathAttentionBackward<T>& a) {
   const int64_t chunk = attention_chunk(a.heads);
+  // The factors of `c = factor c + a b` where a product only adds.
   float ones[kPanelRows > kKeyBlock ? kPanelRows : kKeyBlock];
   for (float& one : ones) one = 1;
   for (int64_t first = a.first; first < a.last; first += chunk) {

@@ -54,6 +54,7 @@ XRUN_INLINE int64_t node_length(const AttentionNodes& t, int64_t n) {
 
 // The block that begins at a position of the path through node n, up to the node's last row.
 XRUN_INLINE void find_keys(const AttentionNodes& t, int64_t n, int64_t position, KeyBlock& block) {
+  // From the last key to the first, one node of the path at a time: a block may span several nodes.
   int64_t high = smaller(position + kKeyBlock, t.position[n] + node_length(t, n));
   block.position = position;
   block.count = high - position;
@@ -72,6 +73,8 @@ template <class F>
 XRUN_INLINE void each_block_of(int64_t node, const AttentionNodes& t, int64_t first, int64_t last,
                                int64_t lowest, F f) {
   const int64_t top = t.position[node] + node_length(t, node);
+  // The block of the first key that a row may see: under a window, earlier blocks are skipped
+  // whole.
   int64_t position = greater(t.position[node], lowest) / kKeyBlock * kKeyBlock;
   if (node_length(t, node) == 0) return;
   for (; position < top; position += kKeyBlock) {
@@ -86,6 +89,8 @@ XRUN_INLINE void each_block_of(int64_t node, const AttentionNodes& t, int64_t fi
 // The nodes above `node`, from its root: calls f for each of them.
 template <class F>
 XRUN_INLINE void each_above(const AttentionNodes& t, int64_t node, F f) {
+  // Parents point upwards only. Each round climbs from the node to the one below the last that was
+  // visited: depth^2 / 2 steps, but no stack and no memory.
   int64_t done = -1;
   while (t.parent[node] >= 0 && done != t.parent[node]) {
     int64_t above = t.parent[node];
@@ -113,6 +118,8 @@ struct QueryChunk {
 
 XRUN_INLINE QueryChunk find_chunk(const AttentionNodes& t, int64_t first, int64_t last,
                                   int32_t* position) {
+  // A row of the chunk may start a branch, at a lower position than the row before it, so the
+  // window counts from the least position.
   QueryChunk chunk{first, last, node_of(t, first), 0, position};
   int64_t node = chunk.node, least = int64_t{1} << 32;
   for (int64_t row = first; row < last; ++row) {
@@ -129,6 +136,8 @@ XRUN_INLINE QueryChunk find_chunk(const AttentionNodes& t, int64_t first, int64_
 // meets its blocks as on its path.
 template <class F>
 XRUN_INLINE void each_block(const AttentionNodes& t, const QueryChunk& c, F f) {
+  // Nodes above come first, from the root, then the chunk's own nodes in preorder. A node above a
+  // later node of the chunk is one of these two.
   each_above(t, c.node,
              [&](int64_t node) { each_block_of(node, t, c.first, c.last, c.lowest, f); });
   for (int64_t node = c.node; node < t.count && t.begin[node] < c.last; ++node) {
@@ -143,6 +152,7 @@ void gather_transposed(const KeyBlock& block, const KeyRows<T>& x, int64_t head_
   const int64_t width = padded_head(head_dim);
   for (int64_t j = 0; j < block.count; j += kLanes) {
     for (int64_t i = 0; i < width; i += kLanes) {
+      // A square of kLanes keys times kLanes dimensions goes through registers.
       VF lane[kLanes];
 #pragma GCC unroll 16
       for (int l = 0; l < kLanes; ++l) {

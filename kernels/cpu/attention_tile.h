@@ -46,6 +46,7 @@ struct TileProduct {
 
 template <int R, int N, class B>
 void multiply_tile(const TileProduct<B>& p, int64_t row, int64_t column) {
+  // R x N sums stay in registers over the whole depth.
   VF sum[R][N];
   float* const c = p.c + row * p.c_row + column;
 #pragma GCC unroll 8
@@ -97,6 +98,8 @@ template <class B>
 void multiply(const TileProduct<B>& p) {
   int64_t row = 0;
   for (; row + kTileRows <= p.rows; row += kTileRows) multiply_rows<kTileRows>(p, row);
+  // Tiles of 4 rows leave at most 3: cases 4 and 5 then name the instance of 1 row, so that no tile
+  // above kTileRows is compiled.
   switch (p.rows - row) {
     case 1: return multiply_rows<1>(p, row);
     case 2: return multiply_rows<2>(p, row);
@@ -142,6 +145,7 @@ XRUN_INLINE void clear(RowSum& row) {
 __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKeys seen,
                                              RowSum& row) {
   const bool whole = seen.low == 0 && seen.high >= width;
+  // A row of the tile that sees no key of this block: weights of 0, and no change of its state.
   if (seen.low >= seen.high) {
     for (int64_t j = 0; j < width; j += kLanes) store(score + j, VF{});
     return 1;
@@ -155,8 +159,11 @@ __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKe
     }
     most = larger(s, most);
   }
+  // A NaN never becomes the maximum: `larger` keeps its second argument. It reaches the sum through
+  // its own exponential.
   const float largest = max_of(most);
   const VF shift = VF{} + largest;
+  // Of the first block the old maximum is -inf, and the factor 0 clears an empty sum.
   const float factor = exp_of_nonpositive(splat(row.most) - shift)[0];
   VF sum = load(row.lanes) * factor;
   for (int64_t j = 0; j < width; j += kLanes) {
@@ -169,6 +176,7 @@ __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKe
   return factor;
 }
 
+// The lanes are added at the end of the row, in their order.
 XRUN_INLINE float total(const RowSum& row) { return sum_of(load(row.lanes)); }
 
 // Numbers converted and scaled: [from, from + n) of x, padded with zeros to `width`.

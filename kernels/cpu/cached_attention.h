@@ -30,6 +30,7 @@ struct CachedAttention {
   float scale;
 };
 
+// q and out of a row and its RowSum of 17 floats; scores of at most 6 rows.
 constexpr int64_t cached_scratch(int64_t rows, int64_t head_dim) {
   return rows * (2 * padded_head(head_dim) + 17) + 6 * kKeyBlock;
 }
@@ -46,6 +47,7 @@ template <class T>
 void compute(const CachedAttention<T>& a) {
   const int64_t width = padded_head(a.head_dim), rows = a.tokens * a.heads;
   float* const scores = a.scratch + 2 * rows * width;
+  // As in attend_chunk, without gathered keys and values: the tiles read those in the cache.
   ForwardTiles<T> f{a.scratch,
                     a.scratch + rows * width,
                     reinterpret_cast<RowSum*>(scores + kTileRows * kKeyBlock),

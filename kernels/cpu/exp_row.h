@@ -31,6 +31,7 @@ void compute(const ExpRow& a) {
   each_vector(a.width, [&](int64_t i, int n) {
     store_some(a.e + i, (load_some(a.x + i, n) - shift) * a.scale, n);
   });
+  // The maximum is already subtracted, so the shift is 0.
   *a.sum = sum_exp<true>(a.e, a.width, 0.0f);
 }
 

@@ -62,6 +62,7 @@ XRUN_INLINE RowSums row_sums(const float* z, int64_t columns, float scale, float
   RowSums all = {0, 0};
   for (int64_t begin = 0; begin < columns; begin += kSumBlock) {
     const int64_t end = begin + kSumBlock < columns ? begin + kSumBlock : columns;
+    // Two sums of exponentials hide the latency of the additions.
     VF s0 = {}, s1 = {}, weighted = {};
     const auto add = [&](int64_t i, int n, VF& sum) {
       const VF d = (load_some(z + i, n) - shift) * scale;
@@ -114,6 +115,8 @@ void sort_heap(float* value, int64_t* id, int64_t size) {
   }
 }
 
+// About columns compares, and k log(columns / k) replacements of log k steps if logits come in
+// random order. Only the maximum of a block is compared, until one beats the worst of the top k.
 void top_of_row(const float* z, int64_t columns, int64_t top, float* value, int64_t* id) {
   for (int64_t i = 0; i < top; ++i) value[i] = z[i], id[i] = i;
   for (int64_t at = top / 2 - 1; at >= 0; --at) sink(value, id, at, top);
@@ -170,6 +173,7 @@ void head_row_backward(const HeadRowsBackward& a, int64_t r) {
   double lift = a.grad_lse[r];
   for (int64_t i = r * a.ids; i < (r + 1) * a.ids; ++i) lift -= a.grad[i];
   const float most = row_max(z, a.columns);
+  // dz_v = scale p_v lift, where lift = grad_lse - sum grad, plus scale grad at the ids.
   const VF every = splat(static_cast<float>(lift) * a.scale), shift = splat(most);
   const VF log_sum = splat(log_sum_of(a, z, r, most));
   if (a.grad_entropy == nullptr) {
@@ -185,6 +189,7 @@ void head_row_backward(const HeadRowsBackward& a, int64_t r) {
       store_some(dz + i, p == 0.0f ? VF{} : p * (every - c * (d + entropy)), n);
     });
   }
+  // The weight's padding rows get no gradient, whatever was in the buffer.
   for (int64_t i = a.columns; i < a.width; ++i) dz[i] = 0.0f;
   for (int64_t i = r * a.ids; i < (r + 1) * a.ids; ++i) dz[a.id[i]] += a.grad[i] * a.scale;
 }

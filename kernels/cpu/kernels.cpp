@@ -24,6 +24,7 @@ const CpuKernels* cpu_kernels_named(const char* name) {
     return able ? &avx2::kTable : nullptr;
   }
   if (std::strcmp(name, "avx512") == 0) {
+    // The builtin also asks whether the operating system saves the wide registers.
     const bool able = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return able ? &avx512::kTable : nullptr;

@@ -33,6 +33,7 @@ void compute(const Rope<T>& a) {
     for (int64_t h = 0; h < a.heads; ++h) {
       const int64_t at = (r * a.heads + h) * a.head_dim;
       each_vector(half, [&](int64_t i, int n) {
+        // Both halves are read before either is written, so y may be x.
         const VF low = load_some(a.x + at + i, n);
         const VF high = load_some(a.x + at + half + i, n);
         const VF cosine = load_some(c + i, n);

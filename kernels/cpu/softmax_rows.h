@@ -40,6 +40,7 @@ namespace {
 constexpr int64_t kSumBlock = 128 * kLanes;
 
 float row_max(const float* x, int64_t width) {
+  // Four chains hide the latency of the comparison; the order does not affect a maximum.
   VF m0 = splat(-__builtin_inff()), m1 = m0, m2 = m0, m3 = m0;
   int64_t i = 0;
   for (; i + 4 * kLanes <= width; i += 4 * kLanes) {
@@ -74,7 +75,7 @@ XRUN_INLINE double sum_exp(float* x, int64_t width, float most) {
     for (; i < end; i += kLanes) {
       const int n = end - i < kLanes ? static_cast<int>(end - i) : kLanes;
       VF e = exp_of(load_some(x + i, n) - shift);
-      for (int lane = n; lane < kLanes; ++lane) e[lane] = 0.0f;  // padding is no logit
+      for (int lane = n; lane < kLanes; ++lane) e[lane] = 0.0f;  // padding is not a logit
       if (kWrite) store_some(x + i, e, n);
       s0 += e;
     }
@@ -104,6 +105,8 @@ void compute(const SoftmaxRows& a) {
     if (a.lse != nullptr) a.lse[r] = static_cast<float>(largest + log_sum);
     if (!a.keep) continue;
     scale_row(x, a.width, static_cast<float>(1.0 / sum));
+    // A row of one target with gradient a has dz = -a (softmax - one-hot): what is written here is
+    // the gradient of the logits up to that factor.
     x[a.target[begin]] -= 1.0f;
   }
 }

@@ -35,6 +35,7 @@ template <class T>
 void compute(const SwiGlu<T>& a) {
   each_vector(a.n, [&](int64_t i, int n) {
     const VF g = load_some(a.gate + i, n);
+    // silu is rounded before the product, as the two operations of transformers do in bf16.
     const VF silu = round_to(a.gate, g / (1.0f + exp_of(-g)));
     store_some(a.y + i, silu * load_some(a.up + i, n), n);
   });
@@ -45,6 +46,7 @@ void compute(const SwiGluBackward<T>& a) {
   each_vector(a.n, [&](int64_t i, int n) {
     const VF g = load_some(a.gate + i, n);
     const VF grad = load_some(a.grad + i, n);
+    // No rounding of silu in between: the gradient of the unrounded function.
     const VF s = 1.0f / (1.0f + exp_of(-g));
     store_some(a.dup + i, grad * (g * s), n);
     store_some(a.dgate + i, grad * load_some(a.up + i, n) * s * (1.0f + g * (1.0f - s)), n);

@@ -36,6 +36,7 @@ using VH = VectorOf<uint16_t, kLanes>::type;
 
 XRUN_INLINE VF splat(float x) { return VF{} + x; }
 
+// memcpy: rows need no alignment, and the compiler emits one unaligned load.
 XRUN_INLINE VF load(const float* p) {
   VF v;
   __builtin_memcpy(&v, p, sizeof v);
@@ -54,6 +55,7 @@ XRUN_INLINE void store(float* p, VF v) { __builtin_memcpy(p, &v, sizeof v); }
 XRUN_INLINE VU bf16_bits(VF v) {
   const VU bits = (VU)v;
   const VU rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  // A NaN whose payload is in the lower half would round to infinity.
   return v != v ? VU{} + 0x7fc0u : rounded;
 }
 
@@ -70,6 +72,7 @@ XRUN_INLINE VF round_to(const Bf16*, VF v) { return (VF)(bf16_bits(v) << 16); }
 template <class T>
 XRUN_INLINE VF load_some(const T* p, int n) {
   if (n == kLanes) return load(p);
+  // Never reads beyond the row, nor writes there in store_some.
   T part[kLanes] = {};
   for (int i = 0; i < n; ++i) part[i] = p[i];
   return load(part);
@@ -93,6 +96,7 @@ XRUN_INLINE void each_vector(int64_t width, F f) {
 
 XRUN_INLINE VF larger(VF a, VF b) { return a > b ? a : b; }
 
+// Lane after lane: the order is part of the result.
 XRUN_INLINE float sum_of(VF v) {
   float sum = 0;
   for (int i = 0; i < kLanes; ++i) sum += v[i];
@@ -157,6 +161,7 @@ XRUN_INLINE VF exp_of(VF x) {
   y = y < low ? low : y;
   const VF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
   const VF n = (y * 1.44269504088896341f + magic) - magic;
+  // 0.693359375 = 355 / 512 has 9 bits, so n times it is exact (Cody and Waite).
   const VF r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
   VF p = splat(1.9875691500e-4f);
   p = p * r + 1.3981999507e-3f;

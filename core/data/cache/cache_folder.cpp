@@ -107,6 +107,7 @@ std::vector<CacheFolder> list_caches(const fs::path& data_root) {
     if (folder && is_cache_key(path.filename().string())) folders.push_back(describe_folder(path));
   }
   std::sort(folders.begin(), folders.end(), [](const CacheFolder& a, const CacheFolder& b) {
+    // Oldest first; the path decides between equal times.
     return std::tie(a.changed_s, a.dir) < std::tie(b.changed_s, b.dir);
   });
   return folders;

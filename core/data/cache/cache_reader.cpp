@@ -24,6 +24,8 @@ CacheReader::CacheReader(const fs::path& dir, const std::string& row_type) : dir
   manifest_ = read_manifest(dir, kManifestName);
   XRUN_CHECK(row_type.empty() || manifest_.row_type == row_type,
              "{}: holds {} rows, wanted {} rows", dir.string(), manifest_.row_type, row_type);
+  // Every shard is mapped and its head checked now, so that a missing or cut file is found before
+  // step 0.
   for (const ShardEntry& entry : manifest_.shards) open_shard(entry);
   check_bad_rows_size();
   if (manifest_.bad_rows.bytes > 0) manifest_.ledger.bad_rows_file = (dir / kBadRowsName).string();

@@ -181,6 +181,7 @@ int64_t RowCache::row_of_token(int64_t token) const {
   XRUN_CHECK(token >= 0 && token < first_token_.back(), "token {} is out of range, there are {}",
              token, first_token_.back());
   // Finds the last row that begins at or before the token; rows are never empty.
+  // log2(rows) steps, each of which reads one offset from the map.
   int64_t low = 0;
   for (int64_t high = size(); high - low > 1;) {
     const int64_t middle = low + (high - low) / 2;

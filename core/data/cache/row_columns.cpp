@@ -127,6 +127,7 @@ void RowColumns::append_stream(ShardData& shard, size_t first_column, const Stor
 
 void RowColumns::append(const StoredRow& row, const SourceLine& at, ShardData& shard) {
   size_t column = 0;
+  // In the order of columns().
   for (size_t s = 0; s < stream_names(schema_.kind).size(); ++s) {
     append_stream(shard, column, row.streams[s]);
     column += schema_.has_token_weights ? 4 : 3;

@@ -225,6 +225,8 @@ void ShardData::push_bits(size_t column, std::span<const uint64_t> words, size_t
   const size_t end = data.bytes.size();
   // The bits of the rows before that are already in the byte.
   uint64_t carry = shift > 0 ? static_cast<uint8_t>(data.bytes[at]) : 0;
+  // `shift` bits of the byte are taken: each word is written `shift` bits up, and the bits that
+  // leave it are carried into the next.
   for (const uint64_t word : words) {
     // Little-endian: the low bits of the word come first in memory.
     const uint64_t merged = word << shift | carry;

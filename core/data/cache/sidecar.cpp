@@ -1,6 +1,5 @@
 // values.bin is a sequence of records, little-endian:
-//   row i64 | side i32 | count u32 | stamp u64 | count values, zeros up to a multiple of 8 | check
-//   u64
+//   row i64 | side i32 | count u32 | stamp u64 | count values, padded to 8 bytes | check u64
 // with check = XXH3-64 of the record before it. A writer first reads what others appended, all
 // under the folder's lock, so that a whole record never moves and only a torn tail is ever cut.
 
@@ -87,6 +86,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
   while (at + kHeadBytes + kCheckBytes <= size) {
     RecordHead head{};
     std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
+    // At most 2^32 values of 8 bytes: no overflow on a hostile count.
     const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
     // A count of another width is damage, not a torn tail: nothing behind it can be trusted.
     torn = width == 0 || head.count == static_cast<uint64_t>(width);

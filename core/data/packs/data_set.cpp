@@ -83,6 +83,7 @@ int64_t DataSet::size() const { return windows_ ? windows_->first.back() : selec
 int64_t DataSet::unit(int64_t index) const {
   XRUN_CHECK(index >= 0 && index < size(), "index {} is out of range, the set has {} {}s", index,
              size(), unit_name());
+  // Windows are numbered through all sources.
   if (windows_) return index;
   for (size_t s = 0;; ++s) {
     const RowSelection::SourceRange& range = selection_->ranges[s];
@@ -118,6 +119,7 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
     rows = selection_->split_last(fraction);
   } else {
     std::vector<uint64_t> prompts;
+    // 8 bytes a row; the tokens are not read.
     for (int64_t i = 0; i < size(); ++i) prompts.push_back(prompt_hash(unit(i)));
     rows = selection_->split_flagged(hold_out_prompts(prompts, fraction));
   }

@@ -168,6 +168,7 @@ std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
     streams.push_back(read_streams(unit));
     lists.push_back(token_lists(streams.back()));
     if (tokens(unit) <= limits.max_tokens) continue;
+    // A pair above the limit may fit with its prompt once.
     const bool fits = folded_tokens(std::span(&lists.back(), 1), limits) <= limits.max_tokens;
     if (!fits) fail_too_long(unit, tokens(unit), limits);
   }
@@ -186,6 +187,7 @@ std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
 PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
   const State::SourceRow at = state_->find(row);
   const RowCache& cache = *at.source.cache;
+  // From a boundary of the cache, not from the row: a row's pack is the same whoever asks for it.
   int64_t begin = at.row / kCanonicalRows * kCanonicalRows;
   const int64_t end = std::min(begin + kCanonicalRows, cache.size());
   int64_t held = 0;

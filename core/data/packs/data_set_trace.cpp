@@ -105,6 +105,7 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
                                      const Tokenizer& tokenizer) const {
   std::vector<RowTrace> traces(rows.size());
   if (!uses_template(kind())) return traces;
+  // Each file is read once for all of its rows.
   std::map<std::pair<size_t, int32_t>, WantedByLine> files;
   for (size_t i = 0; i < rows.size(); ++i) {
     const State::SourceRow at = state_->find(rows[i]);

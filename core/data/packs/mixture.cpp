@@ -73,6 +73,7 @@ std::vector<int32_t> interleaved(const std::vector<int64_t>& begin) {
 }
 
 std::vector<int32_t> shuffled(const std::vector<int64_t>& begin, uint64_t seed, int64_t number) {
+  // The block's number takes the position of an epoch.
   const Shuffle order(static_cast<uint64_t>(begin.back()), seed, static_cast<uint64_t>(number),
                       kShuffleOfBlocks);
   std::vector<int32_t> sources;

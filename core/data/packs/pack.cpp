@@ -20,6 +20,7 @@ namespace {
 // A set of numbers below a limit that finds the next one.
 class BitTree {
  public:
+  // A word of 64 bits has one bit a word of the level below: log64(limit) levels.
   explicit BitTree(size_t limit) {
     do {
       limit = limit / 64 + 1;
@@ -258,6 +259,8 @@ std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int6
   for (const size_t pack : order) {
     XRUN_CHECK(costs[pack] >= 0, "sharing packs out: pack {} costs {}, wanted at least 0", pack,
                costs[pack]);
+    // A rank that has `each` packs takes one more only if it is cheaper than every rank that has
+    // not.
     const bool exceed =
         open.empty() || (one_more > 0 && !reached.empty() && *reached.begin() < *open.begin());
     std::set<std::pair<int64_t, int64_t>>& from = exceed ? reached : open;

@@ -38,6 +38,7 @@ class FoldedSizes {
     }
   }
 
+  // O(n log n) for n segments, plus the distance between their positions in the sorted order.
   int64_t tokens(std::span<const int64_t> units) const {
     std::vector<int32_t> positions;
     for (const int64_t unit : units) {
@@ -68,6 +69,7 @@ class FoldedSizes {
     std::vector<size_t> joined(positions_.size());
     std::iota(joined.begin(), joined.end(), size_t{0});
     const auto find = [&](size_t unit) {
+      // Path halving.
       while (joined[unit] != unit) unit = joined[unit] = joined[joined[unit]];
       return unit;
     };
@@ -128,6 +130,8 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
             Items& pieces) {
   while (!units.empty()) {
     size_t fits = 1, over = 2;
+    // By doubling, then by bisection: a piece costs its own length times a logarithm, not the
+    // cluster's.
     while (over <= units.size() && sizes.tokens(units.first(over)) <= capacity) {
       fits = over;
       over *= 2;
@@ -140,6 +144,7 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
     size_t cut = fits;
     if (fits < units.size()) {
       int32_t weakest = sizes.link(units[fits - 1], units[fits]);
+      // Of equally weak links the last one, so that the piece stays large.
       for (size_t n = fits - 1; n > 0; --n) {
         const int32_t link = sizes.link(units[n - 1], units[n]);
         if (link >= weakest) continue;
@@ -246,6 +251,7 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
   join_clusters(clusters, units.size(), together.packs);
   if (!shares) return together.packs;
   PackedItems apart = packs_of(sizes, std::move(singles), limits.max_tokens);
+  // Fewer packs first: each is a forward and a backward.
   const auto cost = [](const PackedItems& plan) {
     return std::pair(plan.packs.size(), plan.tokens);
   };

@@ -131,6 +131,7 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
     position_ids.push_back(static_cast<int32_t>(i));
     // Token 0 of a segment has no hidden state that predicts it.
     if (i == 0 || trained[i] == 0) continue;
+    // The hidden state of the token before predicts this one.
     rows.hidden.push_back(begin + static_cast<int32_t>(i) - 1);
     rows.target.push_back(ids[i]);
     rows.segment.push_back(index);

@@ -65,6 +65,7 @@ class TrieBuilder {
       trie.end.push_back(at.depth);
       trie.first.push_back(at.first);
       trie.lists.push_back(at.lists);
+      // The child is pushed last, so its subtree comes before the sibling.
       if (at.sibling >= 0) open.push_back(at.sibling);
       if (at.child >= 0) open.push_back(at.child);
     }
@@ -86,6 +87,7 @@ class TrieBuilder {
   void add(int32_t list, int32_t shared) {
     close_below(shared);
     const int32_t length = static_cast<int32_t>(lengths_[static_cast<size_t>(list)]);
+    // Otherwise the list equals the one before it, and ends in the same node.
     if (length > shared) path_.push_back(make_node(path_.back(), length));
     leaf_[static_cast<size_t>(list)] = path_.back();
     RawNode& last = node(path_.back());
@@ -98,6 +100,7 @@ class TrieBuilder {
     while (node(path_.back()).depth > depth) {
       const int32_t v = path_.back();
       path_.pop_back();
+      // The new list branches off inside this node's run: the run is split there.
       if (node(path_.back()).depth < depth) path_.push_back(make_node(path_.back(), depth));
       node(v).parent = path_.back();
       RawNode& above = node(path_.back());
@@ -140,6 +143,7 @@ class TrieBuilder {
       const int64_t run = node(v).depth - (j == 0 ? 0 : node(base).depth);
       int64_t best = saved_[entry + j];
       const int64_t used = (node(v).lists - 1) * run + below;
+      // On a tie the node is used: it is nearer to the root than the nodes below it.
       if (run >= min_run && used >= best) {
         best = used;
         use_[entry + j] = 1;

@@ -23,6 +23,7 @@ RowStream::RowStream(Plan plan) : plan_(std::move(plan)) {
   XRUN_CHECK(plan_.epochs >= 0, "epochs is {}, wanted at least 0", plan_.epochs);
   require_stages(plan_.stages, plan_.sources.size());
   active_ = find_active_sources();
+  // One source needs none: draw i is its i-th row.
   if (active_.size() > 1) make_mixture();
   find_length();
 }

@@ -40,12 +40,14 @@ uint64_t Shuffle::operator()(uint64_t index) const {
   do {
     uint64_t left = value >> half_bits_;
     uint64_t right = value & half_mask_;
+    // A round is invertible whatever mix does, so the network is a bijection.
     for (const uint64_t key : keys_) {
       const uint64_t next = left ^ (mix(right ^ key) & half_mask_);
       left = right;
       right = next;
     }
     value = (left << half_bits_) | right;
+  // The network's domain is below 4 size, so fewer than 4 walks are expected.
   } while (value >= size_);  // the cycle of an index below size_ returns to one
   return value;
 }

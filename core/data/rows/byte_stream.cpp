@@ -57,6 +57,7 @@ class GzipStream : public ByteStream {
   size_t read(char* to, size_t size) override {
     size_t total = 0;
     while (total < size && begin_member()) {
+      // zlib counts in 32 bits.
       const size_t most = std::min<size_t>(size - total, UINT32_MAX);
       state_.next_out = reinterpret_cast<Bytef*>(to + total);
       state_.avail_out = static_cast<uInt>(most);
@@ -78,6 +79,7 @@ class GzipStream : public ByteStream {
                  file_->name(), file_->bytes());
       return true;
     }
+    // Padding after a member.
     while (seen_member_ && state_.avail_in > 0 && *state_.next_in == 0) {
       ++state_.next_in;
       if (--state_.avail_in == 0) fill();
@@ -88,6 +90,7 @@ class GzipStream : public ByteStream {
     }
     ::inflateReset(&state_);
     in_member_ = seen_member_ = true;
+    // Once: it is inside the member now.
     return begin_member();
   }
 
@@ -127,6 +130,7 @@ class ZstdStream : public ByteStream {
       if (file_->bytes() == in_.size && in_.pos == 0) check_beginning();
       if (in_.size == 0 && between_frames_) break;
       const size_t pos = out.pos;
+      // 0: a frame has ended, and the file may end here.
       const size_t left = ZSTD_decompressStream(state_.get(), &out, &in_);
       XRUN_CHECK(!ZSTD_isError(left), "{}: is corrupt near byte {}: {}; copy it again",
                  file_->name(), file_->bytes() - in_.size + in_.pos, ZSTD_getErrorName(left));

@@ -91,6 +91,7 @@ class ChatEncoder : public RowEncoder {
   }
 
  private:
+  // The prompt of a conversation, for splits by prompt: everything before its first answer.
   static size_t first_answer(const Json& messages) {
     const Json::Array& list = messages.as_array();
     return static_cast<size_t>(std::find_if(list.begin(), list.end(), is_assistant) - list.begin());
@@ -210,6 +211,7 @@ class PromptsEncoder : public RowEncoder {
       : RowEncoder(encoding),
         reader_(RowKind::kPrompts, encoding.settings),
         style_(style_of(encoding_)) {
+    // No mask is made, so a template without generation marks will do.
     style_.train_on = TrainOn::kAll;
     if (encoding_.settings.over_length == OverLength::kCut) {
       throw UsageError(

@@ -38,6 +38,7 @@ bool is_opening_role(const std::string& role) {
 
 uint64_t hash_messages(const Json& messages, size_t count) {
   Json shared = Json::array();
+  // Flags decide training, not the text: the prompt is the same with and without them.
   for (size_t i = 0; i < count; ++i) shared.push_back(without_flags(messages.as_array()[i]));
   return hash_u64(dump_json(shared));
 }
@@ -138,6 +139,7 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
     const Json* value = fields_.find(row, name);
     if (value == nullptr) continue;
     Json turns = turns_of(*value, name, "user", out);
+    // Messages that open a conversation include the prompt; others are the answer to it.
     const bool whole = is_opening_role(message_role(turns.as_array().front()));
     if (prompt != nullptr && !whole) {
       out.messages = turns_of(*prompt, "prompt", "user", out);
@@ -163,6 +165,7 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
 void ConversationReader::add_system(const Json& row, ConversationRow& out) const {
   const size_t turns = out.messages.size();
   out.messages = with_system(fields_.text(row, "system"), std::move(out.messages), fields_, out);
+  // The system turn moves the border of the prompt.
   if (out.given > 0) out.given += out.messages.size() - turns;
 }
 

@@ -32,6 +32,7 @@ size_t last_assistant(const Json& messages) {
 // block per assistant turn. Empty if neither tells.
 std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& messages) {
   const std::vector<int64_t>& known = rendering.turn_messages;
+  // Sorted, since the caller searches it; a template may write messages in another order.
   const bool all_known = known.size() == rendering.turns.size() &&
                          std::is_sorted(known.begin(), known.end()) &&
                          std::all_of(known.begin(), known.end(), [](int64_t m) { return m >= 0; });
@@ -119,6 +120,7 @@ void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const J
     XRUN_CHECK(style.chat_template.marks_generation(),
                "a turn asks not to be trained, and the template has no generation marks");
     train_turns(tokens, trained_turns(excluded, tokens, style, messages, kwargs));
+    // The mask of the excluded answers, inverted.
     for (uint8_t& flag : tokens.mask) flag = !flag;
   } else {
     tokens.mask.assign(tokens.ids.size(), 1);
@@ -144,6 +146,7 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
   } else {
     if (style.train_on == TrainOn::kLast) given = last_assistant(messages);
     const std::vector<uint8_t> wanted = wanted_messages(messages, given);
+    // With all messages wanted, the mask of encode_chat is right already.
     if (std::find(wanted.begin(), wanted.end(), 0) != wanted.end()) {
       train_turns(tokens, trained_turns(wanted, tokens, style, messages, kwargs));
     }
@@ -158,6 +161,7 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
   TokenStream stream;
   stream.trained = std::move(tokens.mask);
   stream.ids = std::move(tokens.ids);
+  // Nothing predicts the first token.
   if (!stream.trained.empty()) stream.trained[0] = 0;
   return stream;
 }

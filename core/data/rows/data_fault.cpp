@@ -21,6 +21,7 @@ DataError data_error(std::string fault, std::string_view row,
                      const std::vector<PastedSetting>& settings) {
   std::string text = std::move(fault);
   if (!row.empty()) {
+    // A row may have gigabytes.
     std::string shown = repair_utf8(row.substr(0, 2 * kShownRowBytes));
     // A control character would act on the terminal.
     for (char& c : shown) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;

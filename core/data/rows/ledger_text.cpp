@@ -132,6 +132,7 @@ std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
     const std::string detail =
         colon == std::string::npos ? row.detail : row.detail.substr(colon + 2);
     std::set<std::string>& shown = of_reason[row.reason];
+    // Equal details say nothing new.
     if (shown.size() == kListedOfReason || !shown.insert(detail).second) continue;
     lines.push_back(fmt::format("{}  {}: {}",
                                 colon == std::string::npos ? at : row.detail.substr(0, colon),

@@ -119,6 +119,7 @@ Json read_content(const Json& value, const char* key, const std::string& where) 
   const Json* content = value.find(key);
   const bool calls_tools = makes_calls(value);
   if (content == nullptr && !calls_tools) refuse(where, fmt::format("has no {}", key));
+  // A call may come without a text.
   if (content == nullptr || (content->is_null() && calls_tools)) return nullptr;
   if (content->is_array()) {
     check_parts(*content, where);

@@ -39,6 +39,7 @@ size_t shared_messages(const Json& chosen, const Json& rejected) {
   if (same == chosen.size() && same == rejected.size()) {
     throw RowRefusal("same_answers", "chosen and rejected are the same");
   }
+  // One side may be a beginning of the other.
   return std::min({same, chosen.size() - 1, rejected.size() - 1});
 }
 
@@ -137,6 +138,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   const bool is_text = value->is_string();
   Json side = is_text ? Json(Json::Array{make_message("assistant", value->as_string())})
                       : read_messages(*value, name, out.notes);
+  // Begins with a user or system turn: the side repeats the prompt.
   const bool whole = !is_text && is_opening_role(message_role(side.as_array().front()));
   if (!whole && prompt.messages.is_null()) {
     if (is_text) {

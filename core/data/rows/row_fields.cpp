@@ -318,6 +318,7 @@ void RowFields::finish_notes(const Json& row, RowExtras& out) const {
     out.notes.push_back(fmt::format("fields names {} = \"{}\", a column that the row lacks{}", ours,
                                     theirs, suggestion(theirs, row)));
   }
+  // Once a row: a ledger counts rows by note.
   std::sort(out.notes.begin(), out.notes.end());
   out.notes.erase(std::unique(out.notes.begin(), out.notes.end()), out.notes.end());
   // Last: their number has no bound, and a ledger's notes do.

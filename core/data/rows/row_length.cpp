@@ -96,6 +96,7 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
     TokenStream& stream = out.streams[s];
     const bool trained = is_trained(stream);
     cut_stream(*encoding.tokenizer, settings.max_length, stream, out);
+    // A stream that trained nothing before loses nothing.
     if (!trained || is_trained(stream)) continue;
     throw RowRefusal(kNoAnswerLeftReason,
                      fmt::format("the prompt of {} fills max_length = {}, so a cut would leave "

@@ -32,6 +32,7 @@ class LineSplitter : public RowSplitter {
     size_t begin = marked ? kByteOrderMark.size() : 0;
     for (size_t at = 0; at < content.size(); begin = at) {
       size_t end = content.find('\n', at);
+      // The rest is the beginning of a line that the next block completes.
       if (end == std::string_view::npos && !at_end) return;
       const size_t behind = std::min(content.size(), end == std::string_view::npos ? end : end + 1);
       end = std::min(end, content.size());
@@ -98,6 +99,7 @@ size_t string_end(std::string_view text, size_t at) {
 
 // Returns the position after the object or list that begins at text[at], or kUnknown.
 size_t nested_end(std::string_view text, size_t at) {
+  // A count, not a stack: mismatched brackets are found by the parser of the row.
   for (int64_t depth = 0; at < text.size();) {
     switch (text[at]) {
       case '"':
@@ -258,6 +260,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
   content.assign(carry_);
   carry_.clear();
   if (carry_.capacity() > kCarryBytes) carry_.shrink_to_fit();
+  // Until at least one row is whole.
   for (size_t want = target;; want = std::max(want, 2 * content.size())) {
     const size_t have = content.size();
     if (!at_end_ && have < want) {
@@ -276,6 +279,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
   block.behind = cursor_;
   carry_.assign(content, block.bytes());
   content.resize(block.bytes());
+  // The JSON parser reads beyond the end of a row.
   content.append(RowBlock::kPadding, '\0');
   return true;
 }
@@ -287,6 +291,7 @@ void RowSplitter::check_beginning(std::string_view content) const {
 
 size_t RowSplitter::skip(std::string_view content, size_t at, size_t behind) {
   cursor_.offset += behind - at;
+  // Line numbers are those of the file, so every byte is searched once.
   while (at < behind) {
     const void* end = std::memchr(content.data() + at, '\n', behind - at);
     if (end == nullptr) break;

@@ -31,6 +31,7 @@ class TextEncoder : public RowEncoder {
     require_borders(text, *encoding_.tokenizer);
     std::vector<int32_t> ids = encode(text);
     const std::optional<int32_t> end = encoding_.tokenizer->eos_id();
+    // The tokenizer's own encoding may have added it.
     if (encoding_.settings.end_of_text && end && (ids.empty() || ids.back() != *end)) {
       ids.push_back(*end);
     }

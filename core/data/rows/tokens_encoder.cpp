@@ -41,6 +41,7 @@ class TokensEncoder : public RowEncoder {
     read_mask(row, "loss_mask", stream);
     read_weights(row, stream);
     refuse_padding(row, stream.ids.size());
+    // Nothing predicts the first token.
     stream.trained[0] = 0;
     if (!is_trained(stream)) throw RowRefusal("empty_mask", "no token is trained");
     fields_.read_extra(row, out);

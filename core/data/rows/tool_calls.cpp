@@ -28,6 +28,7 @@ std::string call_name(const Json& call) {
   if (name == nullptr || !name->is_string()) return "";
   const std::string& text = name->as_string();
   const auto is_plain = [](char c) { return is_word(c) || c == '-' || c == '.'; };
+  // A template may escape other characters, and the count would be wrong.
   return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
 }
 
@@ -104,6 +105,8 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
       const auto [left, is_new] = rendered_names.try_emplace(name, 0);
       if (is_new) left->second = count_word(rendered, name);
       if (left->second == 0) refuse_lost(m, name, key, knows_calls);
+      // Each occurrence serves one call. Names in the list of tools make the check lenient, never
+      // too strict.
       --left->second;
     }
   }

@@ -74,6 +74,7 @@ void join_flags(Json& a, Json& b, size_t count) {
     Json& first = a.as_array()[i];
     Json& second = b.as_array()[i];
     if (first == second) continue;
+    // A turn that one side excludes is trained on neither.
     if (is_untrained(first)) {
       second = first;
     } else {

@@ -28,6 +28,7 @@ at::Tensor activation_cpu(const at::Tensor& x_any, ActivationCurve curve) {
   at::Tensor y = at::empty_like(x);
   with_kernel_type(x, [&](auto unit) {
     using T = decltype(unit);
+    // Any split gives the same bits: the kernel treats the end of a range like its middle.
     at::parallel_for(0, x.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
       kernels::cpu_kernels().run(kernels::ActivationRows<T>{
           kernel_data<T>(x) + begin, kernel_data<T>(y) + begin, end - begin, curve});

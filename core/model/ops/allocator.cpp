@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kLargeBlock = 1 << 20;
 
+// Counters alone, of which nothing else depends: relaxed order suffices.
 std::atomic<int64_t> bytes_held = 0, bytes_peak = 0, large_blocks = 0, bytes_allocated = 0;
 
 int64_t usable_size(void* block) {
@@ -33,6 +34,7 @@ void count_block(int64_t bytes) {
   bytes_allocated.fetch_add(bytes, std::memory_order_relaxed);
   const int64_t now = bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   int64_t most = bytes_peak.load(std::memory_order_relaxed);
+  // A failed exchange reloads `most`; another thread may have raised the peak further.
   while (now > most && !bytes_peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
   }
 }
@@ -57,6 +59,7 @@ void tune_allocator() {
   // fault its large tensors in again. Without maps they come from the heap, which is kept.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  // The heap grows by 64 MiB at a time, so that a step of many tensors makes few system calls.
   mallopt(M_TOP_PAD, 64 << 20);
   // One arena: a block freed by a worker thread serves the next request of any thread.
   mallopt(M_ARENA_MAX, 1);

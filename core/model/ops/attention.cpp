@@ -48,6 +48,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                                 at::IntArrayRef parent) {
     at::AutoDispatchBelowADInplaceOrView below;
     auto [out, lse] = attention_forward(q, k, v, cu_seqlens, scale, window, parent);
+    // An output that no loss reads then has an undefined gradient, and its half of the backward is
+    // skipped.
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({q, k, v, out, lse});  // attention_saves
     ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
@@ -78,6 +80,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       const at::Tensor seen =
           std::get<0>(attention_forward(q, k, k, cu_seqlens, scale, window, parent));
       const at::Tensor of_lse = g.mul(q).to(q.scalar_type());
+      // dv of the gradient g q, with k as the values: sum_i p_ij g_i q_i.
       const at::Tensor more_dk = std::get<2>(
           attention_backward(of_lse, q, k, k, seen, lse, cu_seqlens, scale, window, parent));
       const at::Tensor more_dq = g.mul(seen).to(q.scalar_type());

@@ -39,6 +39,7 @@ struct TreeRows {
 TreeRows tree_rows(const LayoutPaths& paths, int64_t begin, int64_t n, c10::Device device) {
   std::vector<int64_t> position, end;
   for (size_t node = 0; node < paths.parent.size(); ++node) {
+    // Nodes of other trees.
     if (paths.cu_seqlens[node] < begin || paths.cu_seqlens[node + 1] > begin + n) continue;
     for (int64_t row = paths.cu_seqlens[node]; row < paths.cu_seqlens[node + 1]; ++row) {
       position.push_back(paths.position[node] + row - paths.cu_seqlens[node]);
@@ -98,6 +99,7 @@ std::tuple<at::Tensor, at::Tensor> attention_forward_composed(
   each_tree(*paths, window, q.device(), [&](int64_t begin, int64_t n, const at::Tensor& hidden) {
     const at::Tensor s =
         scores(heads_first(q, begin, n), heads_first(all_k, begin, n), scale, hidden);
+    // exp(s - lse) instead of a softmax: the backward forms p from the same lse.
     const at::Tensor l = at::logsumexp(s, -1, /*keepdim=*/true);
     const at::Tensor y = at::matmul(s.sub(l).exp_(), heads_first(all_v, begin, n));
     out.narrow(0, begin, n).copy_(y.permute({1, 0, 2}));
@@ -120,6 +122,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
   each_tree(*paths, window, q.device(), [&](int64_t begin, int64_t n, const at::Tensor& hidden) {
     const at::Tensor q1 = heads_first(q, begin, n), k1 = heads_first(all_k, begin, n);
     const at::Tensor g = heads_first(grad, begin, n);
+    // [H, n, n], as are dp and ds.
     const at::Tensor p =
         scores(q1, k1, scale, hidden).sub_(lse.narrow(1, begin, n).unsqueeze(2)).exp_();
     const at::Tensor delta = g.mul(heads_first(out, begin, n)).sum(-1, /*keepdim=*/true);
@@ -177,6 +180,7 @@ at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders) {
       borders.count, ", H, ", borders.padded,
       "]: this LibTorch is not the one that xrun was built for; use --device cpu");
   const int64_t heads = padded.size(1);
+  // [S, H, padded] -> [H, S padded] -> [H, T]
   return padded.permute({1, 0, 2})
       .reshape({heads, borders.count * borders.padded})
       .index_select(1, borders.padded_row);

@@ -53,6 +53,7 @@ const T* held_data(const at::Tensor& x) {
 // Calls f(item, scratch) for items 0 to count - 1, each on the next free thread.
 void each_item(int64_t count, int64_t scratch_size, const std::function<void(int64_t, float*)>& f) {
   std::atomic<int64_t> next = 0;
+  // One range a thread: the loop inside takes items from the shared counter.
   const int64_t threads = std::min<int64_t>(at::get_num_threads(), count);
   at::parallel_for(0, threads, 1, [&](int64_t from, int64_t to) {
     const at::Tensor scratch = scratch_floats(scratch_size);
@@ -66,6 +67,7 @@ void each_item(int64_t count, int64_t scratch_size, const std::function<void(int
 
 Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale, int64_t window) {
   const at::Tensor out = at::empty_like(x.q);
+  // [H, T]
   const at::Tensor lse = at::empty({x.q.size(1), x.q.size(0)}, at::kFloat);
   const kernels::AttentionSizes sizes = x.sizes(scale);
   const int64_t heads = sizes.heads / sizes.kv_heads, chunk = kernels::attention_chunk(heads);
@@ -81,6 +83,8 @@ Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale
           sizes.held + std::min(sizes.rows, row + chunk), item % sizes.kv_heads,
           held_data<T>(x.held.k), held_data<T>(x.held.v)});
     };
+    // An item is a chunk of query tokens and one key head: it writes rows of out and lse that no
+    // other item writes.
     each_item(chunks * sizes.kv_heads, kernels::attention_scratch(heads, sizes.head_dim), attend);
   });
   return {out, lse};
@@ -157,6 +161,7 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   const std::vector<BackwardItem> items = backward_items(paths, s, head_groups);
   const at::Tensor dq = at::empty_like(x.q);
   // [head_groups, T, G, K] each
+  // Added to in fp32 whatever the type: a key of a long sequence receives thousands of terms.
   const at::Tensor dk = at::zeros({head_groups, tokens, s.kv_heads, s.head_dim}, at::kFloat);
   const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
   with_kernel_type(x.q, [&](auto unit) {

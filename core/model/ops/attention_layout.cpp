@@ -16,6 +16,7 @@ namespace {
 void check_boundaries(const char* op, at::IntArrayRef cu_seqlens, int64_t rows) {
   XRUN_CHECK(!cu_seqlens.empty(), "{}: cu_seqlens is empty, wanted the boundaries from 0 to {}", op,
              rows);
+  // Library kernels take boundaries in int32.
   XRUN_CHECK(rows <= std::numeric_limits<int32_t>::max(),
              "{}: the pack has {} rows, wanted fewer than 2^31", op, rows);
   XRUN_CHECK(cu_seqlens[0] == 0, "{}: cu_seqlens[0] is {}, wanted 0", op, cu_seqlens[0]);
@@ -38,6 +39,7 @@ LayoutPaths make_paths(at::IntArrayRef cu_seqlens, at::IntArrayRef parent) {
                     .roots = {0}};
   for (size_t n = 0; n < nodes; ++n) {
     if (paths.parent[n] < 0) {
+      // Empty roots have no rows and make no tree.
       if (paths.roots.back() < cu_seqlens[n]) paths.roots.push_back(cu_seqlens[n]);
       continue;
     }
@@ -45,6 +47,7 @@ LayoutPaths make_paths(at::IntArrayRef cu_seqlens, at::IntArrayRef parent) {
     paths.position[n] = paths.position[above] + cu_seqlens[above + 1] - cu_seqlens[above];
   }
   if (paths.roots.back() < cu_seqlens.back()) paths.roots.push_back(cu_seqlens.back());
+  // From the end, since children follow their parent.
   for (size_t n = nodes; n-- > 0;) {
     if (paths.parent[n] < 0) continue;
     int64_t& end = paths.end[static_cast<size_t>(paths.parent[n])];

@@ -37,6 +37,7 @@ std::vector<AttentionSlice> make_slices(const LayoutPaths& paths, c10::Device de
   for (size_t n = 0; n < paths.parent.size(); ++n) {
     if (paths.parent[n] >= 0) depth[n] = depth[static_cast<size_t>(paths.parent[n])] + 1;
     const int64_t begin = paths.cu_seqlens[n], below = paths.cu_seqlens[n + 1];
+    // An empty node has no keys, a leaf no rows below it.
     if (begin == below || below == paths.end[n]) continue;
     if (levels.size() <= depth[n]) levels.resize(depth[n] + 1);
     levels[depth[n]].queries.add(below, paths.end[n]);
@@ -100,6 +101,7 @@ std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at:
       out = y.to(l.scalar_type()), lse = l;
       continue;
     }
+    // The shares exp(lse_i - both) are at most 1: no overflow, whatever the scores are.
     const at::Tensor before = lse.index_select(1, slice.query_rows);
     const at::Tensor both = at::logaddexp(before, l);
     const auto share = [&](const at::Tensor& one) { return one.sub(both).exp_().t().unsqueeze(2); };

@@ -1,4 +1,4 @@
-// For tests: whether the host waits for the device.
+// A switch for tests that a step never makes the host wait for the device.
 
 #include <c10/cuda/CUDAFunctions.h>
 

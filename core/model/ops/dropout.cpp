@@ -36,6 +36,8 @@ at::Tensor dropout_mask_cpu(const at::Tensor& like, int64_t key, int64_t limit, 
   const int64_t n = mask.numel(), groups = (n + kWords - 1) / kWords;
   at::parallel_for(0, groups, kMaskGrain, [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
+      // One counter gives four words, hence four elements; a group never depends on the split over
+      // threads.
       const auto words = philox(static_cast<uint64_t>(key), 0, static_cast<uint64_t>(g));
       for (int64_t w = 0; w < std::min(kWords, n - g * kWords); ++w) {
         out[g * kWords + w] = words[static_cast<size_t>(w)] < below ? 0.0f : value;
@@ -62,6 +64,7 @@ at::Tensor dropout_mask(const at::Tensor& like, uint64_t key, double rate) {
 }
 
 at::Tensor dropped(const at::Tensor& x, double rate, const DropoutKey& key, int64_t map) {
+  // micro and map share one word: maps are below 2^32.
   const uint64_t mask_key =
       philox_u64(key.seed, kStreamDropout, key.step, key.micro << 32 | static_cast<uint64_t>(map));
   return x.mul(dropout_mask(x, mask_key, rate));

@@ -55,6 +55,7 @@ void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor
   for (int64_t begin = from; begin < rows;) {
     const bool is_saved = begin < saved_count;
     const int64_t n = std::min(kHeadChunkRows, (is_saved ? saved_count : rows) - begin);
+    // The first chunk beyond the saved rows is the largest: the buffer serves all that follow.
     if (!is_saved && !spare.defined()) spare = scratch_floats(n * vocab);
     const at::Tensor z =
         is_saved ? saved_rows.narrow(0, begin, n) : spare.narrow(0, 0, n * vocab).view({n, vocab});
@@ -69,6 +70,7 @@ HeadGradients::HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want
     : x_(x), w_(w) {
   if (want_hidden) dx_ = at::empty(x.sizes(), at::kFloat);
   if (!want_weight) return;
+  // The first chunk replaces dw, so zeros are needed only where no chunk comes.
   dw_ = x.size(0) > 0 ? at::empty(w.sizes(), at::kFloat) : at::zeros(w.sizes(), at::kFloat);
 }
 
@@ -104,6 +106,7 @@ void HeadGradients::add_target(int64_t h, int64_t id, float c) {
 at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const {
   if (!dx_.defined()) return {};
   at::Tensor dhidden = at::zeros({tokens, dx_.size(1)}, at::kFloat);
+  // Loss rows of one hidden row add up here, in their order.
   return dhidden.index_add_(0, index, dx_);
 }
 

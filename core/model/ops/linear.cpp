@@ -50,6 +50,8 @@ at::Tensor linear_cpu(const at::Tensor& x, const at::Tensor& weight, const Optio
   if (x.scalar_type() == at::kDouble) return linear_composed(x, weight, bias);
   const bool has_bias = check_linear(x, weight, bias);
   const at::Tensor b = has_bias ? bias->to(at::kFloat).contiguous() : at::Tensor();
+  // x [T, in], weight [out, in], y [T, out]. Below fp32 the product lives in scratch memory until
+  // it is rounded.
   const bool wide = x.scalar_type() == at::kFloat;
   const at::Tensor y = wide ? at::empty({x.size(0), weight.size(0)}, x.options())
                             : scratch_matrix(x.size(0), weight.size(0));
@@ -182,6 +184,8 @@ TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("linear", linear_with_graph); }
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   GemmType gemm) {
   const at::ScalarType type = x.scalar_type();
+  // Our own kernel, where a row's bits do not depend on its neighbours; elsewhere the library is
+  // faster.
   const bool by_row = type == at::kFloat ? x.device().is_cpu() : gemm == GemmType::kFloat;
   if (!by_row) return at::linear(x, weight, bias);
   static const auto op = find_op<decltype(linear_forward)>("xrun::linear");

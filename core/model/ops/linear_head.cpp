@@ -63,6 +63,7 @@ void check_head_rows(const HeadInputs& in, int64_t tokens) {
              "{}: index is [{}], target is [{}]; wanted a list, and a list or rows of the same "
              "length",
              kHeadOp, fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
+  // Reading ids of a device would wait for it.
   if (!device.is_cpu()) return;
   check_head_ids(index.contiguous(), tokens, "index", "hidden rows, a number");
   check_head_ids(target.contiguous(), existing_columns(in), "target", "vocabulary");
@@ -96,6 +97,7 @@ HeadOutputs head_composed(const at::Tensor& hidden, const HeadInputs& in, double
   const at::Tensor z = at::linear(x, in.weight.narrow(0, 0, existing_columns(in))).div(temperature);
   const at::Tensor lse = at::logsumexp(z, 1), logp = z.sub(lse.unsqueeze(1));
   const at::Tensor target = in.target.dim() == 2 ? in.target : in.target.unsqueeze(1);
+  // The ids are chosen without a graph; the gather below carries the gradient of the values.
   const at::Tensor top_id =
       std::get<1>(at::sort(logp.detach(), /*stable=*/true, 1, /*descending=*/true))
           .narrow(1, 0, top_k);
@@ -129,6 +131,7 @@ HeadOutputGradients gather_gradients(const torch::autograd::variable_list& grads
                                      const at::Tensor& target, const at::Tensor& top_id,
                                      const at::Tensor& lse) {
   const int64_t rows = lse.size(0);
+  // An empty column first: cat then has an operand even if neither output has a gradient.
   std::vector<at::Tensor> values = {at::zeros({rows, 0}, lse.options())};
   std::vector<at::Tensor> ids = {at::zeros({rows, 0}, target.options())};
   const auto take = [&](const at::Tensor& grad, const at::Tensor& id) {

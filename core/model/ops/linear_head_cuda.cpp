@@ -79,6 +79,7 @@ ChunkGradients::ChunkGradients(const at::Tensor& x, const at::Tensor& weight, bo
 
 void ChunkGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale) {
   const int64_t n = dz.size(0);
+  // The GEMM takes operands of one type; its sums are fp32.
   const at::Tensor p = dz.to(weight_.scalar_type());
   at::Tensor factor;
   if (scale.defined()) factor = scale.narrow(0, begin, n);
@@ -185,6 +186,7 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
     } else {
       out.fill(z, begin, ids, existing, static_cast<float>(1 / temperature));
     }
+    // Logits, or softmax minus one-hot after softmax_rows_cuda has overwritten them.
     if (keep) saved_rows.narrow(0, begin, n).copy_(z);
   });
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};
@@ -227,6 +229,7 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
   each_chunk(x.size(0), saved_rows.size(0), [&](int64_t begin, int64_t n, bool is_saved) {
     const at::Tensor z =
         is_saved ? saved_rows.narrow(0, begin, n) : product(x.narrow(0, begin, n), weight.t());
+    // Saved logits must survive: a second backward of the same graph would read them.
     const at::Tensor dz = is_saved ? at::empty_like(z) : z;
     kernels::CudaHeadRowsBackward rows{};
     rows.z = z.const_data_ptr<float>();

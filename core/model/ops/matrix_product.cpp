@@ -60,12 +60,14 @@ void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Te
   const auto* const columns = weight.const_data_ptr<float>();
   const float* const added = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   auto* const result = out.mutable_data_ptr<float>();
+  // x [M, K], weight [N, K], out [M, N]
   const int64_t strips = (N + kItemColumns - 1) / kItemColumns;
   const int64_t blocks = (M + kItemRows - 1) / kItemRows;
   const auto multiply = [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       // Items of one thread share their rows, which stay in its cache.
       const int64_t block = item / strips, j = item % strips * kItemColumns;
+      // Blocks of nearly equal size, rather than full ones and a rest.
       const int64_t r = M * block / blocks, n = M * (block + 1) / blocks - r;
       kernels::cpu_kernels().run(kernels::RowProduct{
           rows + r * x.stride(0), x.stride(0), columns + j * weight.stride(0), weight.stride(0),

@@ -95,6 +95,7 @@ using MoeForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
                            const at::Tensor& gate_up, const at::Tensor& down, bool upcast) {
   const Experts experts = checked_experts(x, index, weight, gate_up, down, upcast);
+  // Rows sorted by expert: each expert's tokens are one dense matrix [n, D].
   const at::Tensor in = at::index_select(x, 0, experts.rows.token);
   const int64_t rows = in.size(0);
   const at::Tensor gate = at::empty({rows, experts.inner}, x.options());
@@ -154,6 +155,7 @@ MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x
   });
   MoeBackward result;
   if (weight_wanted) {
+    // dweight_r = <da', a_r> = <dy_r, W_d a_r>: the down projection need not run again.
     const at::Tensor inner = da.to(wide_type(da)).mul(a).sum(1).to(x.scalar_type());
     std::get<1>(result) = by_slot(inner, experts.rows, index.sizes());
   }

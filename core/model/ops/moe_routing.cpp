@@ -33,6 +33,7 @@ void sum_rows_of(const at::Tensor& x, const at::Tensor& weight, const ExpertRows
   T* const out = y.mutable_data_ptr<T>();
   using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   at::parallel_for(0, y.size(0), kGrainTokens, [&](int64_t begin, int64_t end) {
+    // A token's rows ascend, so its experts add in rising order on every split over threads.
     std::vector<Wide> sum(static_cast<size_t>(D));
     for (int64_t t = begin; t < end; ++t) {
       std::fill(sum.begin(), sum.end(), Wide{0});
@@ -61,6 +62,7 @@ Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise) {
       at::sort(routing.prob.detach(), /*stable=*/true, /*dim=*/-1, /*descending=*/true));
   routing.index = order.narrow(1, 0, top_k).contiguous();
   at::Tensor weight = routing.prob.gather(1, routing.index);
+  // norm_topk_prob of Qwen3-MoE.
   if (renormalise) weight = weight.div(weight.sum(-1, /*keepdim=*/true));
   routing.weight = weight.to(logits.scalar_type());
   return routing;

@@ -44,6 +44,7 @@ NormForward rms_norm_composed(const at::Tensor& x, const at::Tensor& weight, dou
   check_norm(x, weight);
   const at::Tensor wide = x.to(wide_type(x));
   const at::Tensor rstd = at::rsqrt(at::square(wide).mean(-1, /*keepdim=*/true).add(eps));
+  // Rounded before the weight is applied, as in transformers.
   const at::Tensor normed = wide.mul(rstd).to(x.scalar_type());
   return {normed.mul(weight).to(x.scalar_type()), rstd.flatten()};
 }
@@ -100,6 +101,7 @@ NormBackward rms_norm_backward_cpu(const at::Tensor& grad_any, const at::Tensor&
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
   const at::Tensor rstd = rstd_any.contiguous();
   const at::Tensor grad = grad_any.to(x.scalar_type()).contiguous();
+  // dweight: one partial sum a block of rows, then their sum in order.
   at::Tensor dx = at::empty_like(x), partial = at::zeros({blocks, width}, at::kFloat);
   with_kernel_type(x, [&](auto unit) {
     using T = decltype(unit);

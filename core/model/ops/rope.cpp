@@ -124,6 +124,7 @@ bool rope_by_length(const RopeConfig& rope) {
 RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
                        const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
                        c10::Device device, const std::vector<int32_t>& lengths) {
+  // Angles in fp32: bf16 has 8 bits, and positions above 256 would collide.
   const at::Tensor position = on_device(position_ids, device).to(at::kFloat);
   const auto frequencies = [&](int64_t length) {
     return on_device(rope_inverse_frequencies(rope, head_dim, length), device);

@@ -60,6 +60,7 @@ YarnRamp yarn_ramp(const RopeConfig& rope, double head_dim) {
 
 int64_t rope_frequency_class(const RopeConfig& rope, int64_t length) {
   switch (rope.type) {
+    // Up to max_length nothing is stretched; beyond it every length has its own theta.
     case RopeConfig::Type::kDynamic: return std::max(length, rope.max_length);
     case RopeConfig::Type::kLongrope: return length > rope.original_max_length ? 1 : 0;
     default: return 0;

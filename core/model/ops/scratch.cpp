@@ -30,6 +30,7 @@ bool is_free(const at::Tensor& buffer) { return buffer.storage().use_count() == 
 
 at::Tensor make_buffer(int64_t n) {
   const int64_t floats_a_page = kHugePage / 4;
+  // Whole huge pages, as scratch_bytes plans.
   const int64_t rounded = (n + floats_a_page - 1) / floats_a_page * floats_a_page;
   at::Tensor buffer = at::empty({rounded}, at::kFloat);
   // Huge pages where the system grants them; a refusal changes nothing.
@@ -51,6 +52,7 @@ at::Tensor scratch_floats(int64_t n) {
     if (best == nullptr || buffer.numel() < best->numel()) best = &buffer;
   }
   if (best == nullptr) {
+    // None of the free ones fits: they would be memory beside the larger one that replaces them.
     std::erase_if(p.buffers, is_free);
     p.buffers.push_back(make_buffer(n));
     best = &p.buffers.back();

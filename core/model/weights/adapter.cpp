@@ -64,6 +64,7 @@ AdapterFactors make_factors(const AdapterOptions& options, const LinearModule& m
   const std::vector<int64_t> a{options.rank, module.in}, b{module.out, options.rank};
   // PEFT's kaiming_uniform_(a = sqrt(5)) is uniform within 1 / sqrt(inputs).
   const auto root = [](int64_t n) { return 1.0 / std::sqrt(static_cast<double>(n)); };
+  // One factor is 0, so an adapted model begins as its base.
   if (options.zero_a) {
     return {module.name, at::zeros(a, at::kFloat),
             uniform_tensor(b, root(options.rank), seed, number)};
@@ -81,6 +82,7 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   std::vector<LinearModule> modules;
   for (const WeightSpec& spec : weight_specs(config)) {
     const bool is_router = spec.name.ends_with("." + config.names.router + ".weight");
+    // Maps of the blocks alone: norms have one dimension, stacked experts three.
     if (spec.shape.size() != 2 || !spec.name.starts_with(layer) || is_router) continue;
     modules.push_back(
         {spec.name.substr(0, spec.name.size() - kWeight.size()), spec.shape[0], spec.shape[1]});
@@ -139,12 +141,14 @@ std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const Model
   adapter->options = options;
   for (size_t number = 0; number < modules.size(); ++number) {
     if (!is_adapter_target(options, modules[number])) continue;
+    // Numbered among all maps, so that the factors of a map do not depend on the other targets.
     adapter->factors.push_back(make_factors(options, modules[number], seed, number));
   }
   return adapter;
 }
 
 at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale) {
+  // In fp32, rounded once by the caller.
   return at::addmm(weight.detach().to(at::kFloat), factors.b.detach(), factors.a.detach(), 1,
                    scale);
 }

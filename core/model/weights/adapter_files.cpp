@@ -148,6 +148,7 @@ void check_factors(const SafetensorsFile& file, const std::vector<LinearModule>&
   }
   for (const LinearModule& module : modules) {
     const std::string a = factor_name(module.name, 'A'), b = factor_name(module.name, 'B');
+    // A map may have no factors, but never one alone.
     if (file.has(a) != file.has(b)) mismatch.add("missing", file.has(a) ? b : a);
   }
   mismatch.raise(file.path().string());
@@ -173,6 +174,7 @@ Json target_modules(const Adapter& adapter, const ModelConfig& config) {
 Json adapter_config(const Adapter& adapter, const ModelConfig& config, const std::string& base) {
   const AdapterOptions& options = adapter.options;
   const auto whole = static_cast<int64_t>(options.alpha);
+  // PEFT writes a whole alpha without a fraction.
   const bool is_whole = static_cast<double>(whole) == options.alpha;
   return Json(Json::Object{
       {"base_model_name_or_path", base},
@@ -214,6 +216,8 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
   const SafetensorsFile file(dir / kAdapterWeights);
   const std::vector<LinearModule> modules = linear_modules(config);
   check_factors(file, modules, adapter->options.rank);
+  // The targets are those of the weights: target_modules may be a regular expression, which is not
+  // read.
   std::set<std::string> targets;
   for (const LinearModule& module : modules) {
     if (!file.has(factor_name(module.name, 'A'))) continue;

@@ -8,6 +8,7 @@ namespace xrun {
 
 const Json* ConfigReader::find(const char* key) const {
   const Json* value = json_.find(key);
+  // null is the same as absent.
   return value != nullptr && value->is_null() ? nullptr : value;
 }
 

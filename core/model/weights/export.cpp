@@ -75,6 +75,7 @@ void replace_config_template(const std::filesystem::path& path, const std::strin
 void write_export(const std::vector<NamedTensor>& tensors, const Json& config,
                   const std::filesystem::path& source, const std::filesystem::path& out,
                   const std::string& chat_template) {
+  // Only an earlier export is replaced; NewFolder refuses any other folder that holds something.
   const bool earlier = std::filesystem::exists(out / "config.json") &&
                        std::filesystem::exists(out / "model.safetensors");
   std::error_code code;

@@ -91,6 +91,7 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t
   config.layers = reader.integer("num_hidden_layers");
   config.hidden = reader.integer("hidden_size");
   config.heads = reader.integer("num_attention_heads");
+  // Files older than grouped heads have no such key.
   config.kv_heads = reader.integer("num_key_value_heads", config.heads);
   if (!reader.has("head_dim") && head_dim == 0 && config.hidden % config.heads != 0) {
     reader.fail(fmt::format("hidden_size ({}) is not a multiple of num_attention_heads ({})",
@@ -114,6 +115,7 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t
 void read_windows(const ConfigReader& reader, ModelConfig& config) {
   const Json* types = reader.json().find("layer_types");
   const bool listed = types != nullptr && types->is_array();
+  // The default of transformers' Qwen2Config.
   const double first = reader.number("max_window_layers", 28);
   const bool asked = reader.flag("use_sliding_window", false) && reader.has("sliding_window");
   const int64_t window = asked ? reader.integer("sliding_window") : 0;
@@ -182,6 +184,7 @@ void read_moe_layers(const ConfigReader& reader, ModelConfig& config) {
   const std::vector<double> dense = reader.numbers("mlp_only_layers");
   for (int64_t i = 0; i < config.layers; ++i) {
     const bool named = std::find(dense.begin(), dense.end(), static_cast<double>(i)) != dense.end();
+    // Layers count from 1 for the step, from 0 in the list, as in transformers.
     config.moe_layers.push_back(!named && (i + 1) % every == 0);
   }
 }
@@ -214,6 +217,7 @@ void read_qwen3_moe(const ConfigReader& reader, ModelConfig& config) {
   }
   read_moe(reader, config);
   check_decoder(reader, config);
+  // Last: it makes an entry for each layer, and check_decoder has limited their number.
   read_moe_layers(reader, config);
 }
 
@@ -246,6 +250,7 @@ void read_gpt2(const ConfigReader& reader, ModelConfig& config) {
         fmt::format("n_embd ({}) is not a multiple of n_head ({})", config.hidden, config.heads));
   }
   config.head_dim = config.hidden / config.heads;
+  // No overflow here; check_decoder refuses the size.
   config.ffn = reader.integer("n_inner", 4 * std::min(config.hidden, INT64_MAX / 4));
   config.vocab = reader.integer("vocab_size");
   config.max_length = reader.integer("n_positions", 1024);

@@ -39,6 +39,7 @@ enum ValueType : uint32_t {
   kTypes
 };
 
+// A string has at least its length, an array its type and its length.
 constexpr uint64_t kValueBytes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // at least
 constexpr int kMaxNesting = 4;
 constexpr uint64_t kMaxName = 65535;
@@ -138,6 +139,7 @@ Json read_value(GgufCursor& in, uint32_t type, int depth) {
     case kArray: return read_array(in, depth);
     case kU64: {
       const uint64_t value = in.number<uint64_t>(kWhat);
+      // No key that is read needs such a number; it must not fail either.
       if (value > INT64_MAX) return static_cast<double>(value);
       return static_cast<int64_t>(value);
     }
@@ -174,6 +176,7 @@ uint64_t tensor_bytes(GgufCursor& in, const GgufTensor& tensor) {
     in.fail(fmt::format("tensor {} has rows of {} values, which are not whole {} blocks of {}",
                         tensor.name, row, format->name, format->values));
   }
+  // A row is whole blocks; rows follow one another.
   int64_t blocks = row / format->values;
   for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) {
     if (__builtin_mul_overflow(blocks, tensor.shape[i], &blocks)) blocks = INT64_MAX;
@@ -197,6 +200,7 @@ GgufTensor read_tensor_info(GgufCursor& in) {
     if (size < 1 || size > INT64_MAX) {
       in.fail(fmt::format("tensor {} has a dimension of {}", tensor.name, size));
     }
+    // GGUF lists dimensions from the one whose elements are adjacent.
     tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
   }
   tensor.format = in.number<uint32_t>("a tensor's type");
@@ -353,6 +357,7 @@ double GgufKeys::number(const std::string& key, double otherwise) const {
   if (value == nullptr) return otherwise;
   XRUN_CHECK(value->is_number() && value->as_double() > 0 && value->as_double() < 1e30,
              "{}: {}{} is {}, wanted a positive number", where_, prefix_, key, brief_value(*value));
+  // The file has a float32: its shortest spelling, 1e-05, not 9.999999747378752e-06.
   return std::stod(fmt::format("{}", static_cast<float>(value->as_double())));
 }
 

@@ -38,6 +38,7 @@ void decode_f16(const uint8_t* data, int64_t count, float* out) {
 
 void decode_bf16(const uint8_t* data, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) {
+    // A bf16 is the upper half of a float32.
     const uint32_t bits = static_cast<uint32_t>(load_at<uint16_t>(data + 2 * i)) << 16;
     std::memcpy(out + i, &bits, sizeof bits);
   }

@@ -146,6 +146,7 @@ void check_tensors(const GgufFile& file, const std::vector<WeightSpec>& specs) {
 // Undoes the interleaving of the rows of `heads` heads.
 at::Tensor half_split(const at::Tensor& rows, int64_t heads) {
   const int64_t head_dim = rows.size(0) / heads;
+  // [H, K/2, 2, D] -> [H, 2, K/2, D]
   return rows.view({heads, head_dim / 2, 2, rows.size(1)})
       .transpose(1, 2)
       .contiguous()

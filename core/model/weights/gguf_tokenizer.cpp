@@ -81,6 +81,7 @@ Json bpe_model(const GgufKeys& in, const Json::Array& tokens, bool ignore_merges
   Json::Array merges;
   for (const Json& merge : in.array("merges", Json::Kind::kString)) {
     const std::string& text = merge.as_string();
+    // The left side has at least one character.
     const size_t space = text.find(' ', 1);
     XRUN_CHECK(space != std::string::npos,
                "{}: tokenizer.ggml.merges, entry {}: \"{}\" is not a pair", in.where(),

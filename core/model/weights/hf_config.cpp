@@ -55,12 +55,14 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
   const ModelFamily& family = family_named(model_type, name);
   check_architectures(config, reader);
   family.read(reader, parsed);
+  // transformers 5 writes dtype, 4 torch_dtype.
   const std::string dtype = reader.text("dtype", reader.text("torch_dtype", "float32"));
   try {
     parsed.dtype = dtype_from_name(dtype);
   } catch (const Error& error) {
     reader.fail(error.what());
   }
+  // generation_config.json often lists the end of a turn too, config.json the end of a text alone.
   parsed.stop_ids = read_stop_ids(generation, "generation_config.json");
   if (parsed.stop_ids.empty()) parsed.stop_ids = read_stop_ids(config, name);
   parsed.source = config;

@@ -141,6 +141,8 @@ std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOpt
   std::vector<NamedTensor> tensors;
   uint64_t number = 0;
   for (const WeightSpec& spec : weight_specs(config)) {
+    // Numbered in the order of weight_specs: a weight's values depend on its position, not on
+    // threads.
     const at::Tensor x = initial(spec, options, number++).to(options.dtype);
     for (NamedTensor& stored : stored_form(spec, x)) tensors.push_back(std::move(stored));
   }

@@ -36,6 +36,7 @@ NewFolder::NewFolder(std::filesystem::path target, bool replace)
 
 NewFolder::~NewFolder() {
   std::error_code ignored;
+  // After an exchange this is the folder that was replaced.
   std::filesystem::remove_all(work_, ignored);
 }
 

@@ -98,6 +98,7 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   }
   const std::string name = nested.text("rope_type", nested.text("type", "default"));
   rope.type = rope_type_named(reader, name);
+  // Other keys mean nothing without scaling; files carry them nevertheless.
   if (rope.type == RopeConfig::Type::kDefault) return rope;
   rope.max_length = max_length;
   const char* const original = "original_max_position_embeddings";

@@ -158,6 +158,7 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
       metadata_[item.first] = item.second.as_string();
     }
   }
+  // By the end too: an empty tensor begins where the next one does, and comes first.
   std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
@@ -183,6 +184,7 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
   const SafetensorsEntry& e = entry(name);
   at::Tensor tensor = at::empty(e.shape, at::TensorOptions().dtype(e.dtype));
   const char* data = file_.bytes().data() + data_begin_ + e.begin;
+  // Copied: GEMMs may depend on alignment, and a file that shrinks later must not fault.
   if (e.end > e.begin) std::memcpy(tensor.mutable_data_ptr(), data, e.end - e.begin);
   return tensor;
 }
@@ -220,6 +222,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
                index.string(), name, shard);
     file_of_[name] = at->second;
   }
+  // A tensor that the index does not list would be ignored silently.
   for (const SafetensorsFile& file : files_) {
     for (const SafetensorsEntry& e : file.entries()) {
       XRUN_CHECK(file_of_.find(e.name) != file_of_.end(), "{}: holds '{}', which {} does not list",

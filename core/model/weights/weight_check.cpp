@@ -89,6 +89,7 @@ void check_weight_names(const SafetensorsFolder& files, const ModelConfig& confi
       misshapen.push_back(fmt::format("{} is [{}], wanted [{}]", name, fmt::join(shape, ", "),
                                       fmt::join(found->second, ", ")));
     }
+    // The names that remain are missing.
     wanted.erase(found);
   }
   for (const auto& [name, shape] : wanted) absent.push_back(name);

@@ -113,6 +113,7 @@ double weight_elements(const ModelConfig& config) {
 FileForm file_form(const SafetensorsFolder& files, const ModelConfig& config,
                    const std::string& where) {
   FileForm form{config.names.prefix};
+  // Old GPT-2 files leave the prefix out.
   for (const std::string& name : files.names()) {
     if (name.starts_with(config.names.prefix)) form.missing_prefix = "";
   }
@@ -154,6 +155,7 @@ at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
                        const FileForm& form) {
   const std::vector<StoredTensor> stored = stored_tensors(spec, form);
   if (spec.layout == WeightSpec::Layout::kExperts && !form.fused) {
+    // Never a list of all experts, which would hold them twice.
     at::Tensor rows;  // [E out, in], filled expert by expert
     int64_t filled = 0;
     for (const StoredTensor& one : stored) {

@@ -14,6 +14,7 @@
 namespace xrun {
 namespace {
 
+// The id of a byte is its value; the marks follow.
 constexpr int64_t kBytes = 256;
 constexpr const char* kMarks[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
@@ -60,6 +61,7 @@ std::string_view chatml() {
 
 void write_bytes_tokenizer(const std::filesystem::path& dir) {
   const Json model(
+      // Without merges every byte is one token.
       Json::Object{{"type", "BPE"}, {"vocab", vocabulary()}, {"merges", Json::array()}});
   const Json tokenizer(Json::Object{{"version", "1.0"},
                                     {"added_tokens", marks()},

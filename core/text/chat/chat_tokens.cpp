@@ -48,10 +48,12 @@ void train_turns(ChatTokens& tokens, const std::vector<uint8_t>& turns) {
   tokens.mask.assign(tokens.ids.size(), 0);
   tokens.straddlers = 0;
   size_t at = 0;
+  // Tokens and ranges both ascend, so one pass over both suffices.
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
     const ByteRange& token = tokens.offsets[i];
     while (at < trained.size() && trained[at].end <= token.begin) ++at;
     if (at == trained.size()) break;
+    // An empty range touches nothing: a token without text, such as an added BOS, is never trained.
     if (std::max(token.begin, trained[at].begin) >= std::min(token.end, trained[at].end)) continue;
     tokens.mask[i] = 1;
     const bool inside = token.begin >= trained[at].begin && token.end <= trained[at].end;
@@ -64,6 +66,7 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_temp
   ChatTokens out;
   out.rendering = chat_template.render(messages, kwargs);
   const std::vector<ByteRange> special_ok = template_ranges(out.rendering);
+  // A message that spells a special token stays plain text.
   EncodeOptions options;
   options.special_ok = special_ok;
   Encoding encoding = tokenizer.encode(out.rendering.text, options);

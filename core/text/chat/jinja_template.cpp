@@ -22,6 +22,7 @@ std::tm clock_of(const std::string& date) {
   if (date.empty()) {
     const std::time_t now = std::time(nullptr);
     localtime_r(&now, &clock);
+    // Midnight: two runs of one day have the same digest, and share a cache.
     clock.tm_hour = clock.tm_min = clock.tm_sec = 0;
     return clock;
   }
@@ -75,6 +76,7 @@ Rendering rendering_of(const jinja::Text& text, const std::vector<int64_t>& mess
     } else {
       out.spans.push_back({begin, run.end, run.mark.origin, generation});
     }
+    // Adjacent blocks are separate turns, although they share one span.
     if (generation && run.mark.turn != turn) {
       out.turns.push_back({begin, run.end});
       out.turn_messages.push_back(messages[run.mark.turn - 1]);
@@ -122,6 +124,7 @@ class JinjaTemplate final : public ChatTemplate {
     Hasher hasher;
     hasher.field("jinja", source_);
     for (const auto& [name, token] : tokens_) hasher.field(name, token);
+    // Other templates keep their digest, and with it their cache, from day to day.
     if (source_.find("strftime_now") != std::string::npos) {
       char date[32];
       std::strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &clock_);
@@ -156,11 +159,13 @@ class JinjaTemplate final : public ChatTemplate {
   void set_variables(jinja::Interpreter& interpreter, const Json& messages,
                      const Json& kwargs) const {
     jinja::RowValues values;
+    // Borrowed, since renderings of many threads would contend for the reference counts.
     for (const auto& [symbol, value] : given_) interpreter.set_variable(symbol, value.borrowed());
     interpreter.set_messages(messages_, values.messages(messages));
     if (kwargs.is_null()) return;
     for (const auto& [name, value] : kwargs.as_object()) {
       check_argument(name, value);
+      // An argument that the template never mentions needs no value.
       const int symbol = tree_.symbol_of(name);
       if (symbol >= 0) interpreter.set_variable(symbol, values.value(value));
     }

@@ -13,6 +13,7 @@ namespace xrun {
 
 namespace {
 
+// Every beginning of the conversation is rendered, so the work is quadratic in its messages.
 constexpr size_t kMaxMessages = 256;
 
 // Returns the offset in the text at which the first `count` messages end: their own rendering
@@ -44,6 +45,7 @@ std::string turn_end(const Rendering& rendering) {
     }
   }
   const std::string end = rendering.text.substr(begin, turn.end - begin);
+  // The line feed after an end of turn is often outside the marks.
   return end.substr(0, end.find_last_not_of(" \t\r\n") + 1);
 }
 
@@ -89,6 +91,8 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
   std::string roles;
   for (size_t m = 0; m < list.size(); ++m) {
     const std::string& role = message_role(list[m]);
+    // Roles of messages without a range, such as a system prompt that is merged into the user's
+    // turn, go with the next range.
     if (!roles.ends_with(role)) add_item(roles, role);
     const std::optional<uint32_t> end =
         list.size() > kMaxMessages && m + 1 < list.size()

@@ -219,6 +219,8 @@ MarkedVariant same_behaviour(const std::shared_ptr<const ChatTemplate>& stock,
 
 MarkedVariant marked_variant(const std::shared_ptr<const ChatTemplate>& stock,
                              const Tokenizer& tokenizer, const std::string& date) {
+  // From the strongest evidence to the weakest: the text is known, our edits apply to it, or it
+  // behaves like a template of ours.
   MarkedVariant found = known_stock(*stock, tokenizer, date);
   if (found.chat_template == nullptr) found = marked_text(stock, tokenizer, date);
   if (found.chat_template == nullptr) found = same_behaviour(stock, tokenizer, date);

@@ -287,6 +287,7 @@ constexpr Family kFamilies[] = {
 // Returns false if the edit applies more or less often than it must.
 bool apply(std::string& text, const Edit& edit) {
   int times = 0;
+  // Continues after what was written, which may contain what was found.
   for (size_t at = 0; (at = text.find(edit.found, at)) != std::string::npos; ++times) {
     text.replace(at, edit.found.size(), edit.written);
     at += edit.written.size();
@@ -296,6 +297,7 @@ bool apply(std::string& text, const Edit& edit) {
 
 }  // namespace
 
+// Line ends and a last line feed do not count: checkouts and editors change them.
 std::string template_fingerprint(std::string_view source) {
   std::string text;
   text.reserve(source.size());

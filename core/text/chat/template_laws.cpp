@@ -289,6 +289,7 @@ std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate
                                   std::span<const LawSample> samples,
                                   const std::vector<std::string>& disabled) {
   require_law_names(disabled);
+  // One entry a law: the first sample that breaks it, and the number of those that do.
   std::vector<LawBreach> found(std::size(kLaws));
   for (const LawSample& sample : samples) {
     Case at{tokenizer, chat_template, sample, {}, {}};

@@ -50,6 +50,7 @@ std::string visible_blanks(std::string_view text) {
 std::string text_difference(std::string_view label_a, std::string_view a, std::string_view label_b,
                             std::string_view b) {
   const auto difference = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  // Two characters may share their first bytes: the difference begins where the character does.
   const size_t at = begin_of_point(a, static_cast<size_t>(difference - a.begin()));
   if (at == a.size() && at == b.size()) return "both texts are equal";
   const size_t begin = begin_of_point(a, at > kBefore ? at - kBefore : 0);

@@ -88,6 +88,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
   if (name == "revindex0") return Value::integer(length - index - 1);
   if (name == "depth") return Value::integer(loop.depth);
   if (name == "depth0") return Value::integer(loop.depth - 1);
+  // Undefined at the ends, so that `loop.previtem is defined` tells them.
   if (name == "previtem") {
     return index > 0 ? loop.items[loop.index - 1] : Value::undefined("there is no previous item");
   }
@@ -111,6 +112,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
 bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
   if (object.is_text()) {
     const Text& text = object.text();
+    // Code points are counted from the start of the text.
     if (!text.ascii) budget.charge(static_cast<int64_t>(text.bytes.size() / 16));
     const int64_t length = text_length(text);
     if (index < 0) index += length;
@@ -146,6 +148,8 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
     const Value* value = object.space().find(name);
     return value != nullptr ? *value : no_attribute(object, name);
   }
+  // A method hides a key of its name: `message.items` is the method even if the message has such a
+  // key.
   if (!object.is_dict() || is_dict_attribute(name)) {
     bool found = false;
     Value method = bind_method(object, name, found);
@@ -171,6 +175,7 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
     return Value::undefined(
         fmt::format("{} has no element {}", object_name(object), repr(key, budget_).substr(0, 80)));
   }
+  // No such key: Jinja's getitem falls back to the attribute.
   if (object.is(Kind::kLoop) || object.is(Kind::kNamespace)) {
     return get_attribute(object, key.bytes());
   }

@@ -8,6 +8,7 @@
 namespace xrun::jinja {
 
 void Interpreter::charge_result(const Value& value) {
+  // By size too: `{% set s = s ~ s %}` doubles a text with one node.
   int64_t steps = 1;
   if (value.is_text()) steps += static_cast<int64_t>(value.bytes().size() / 64);
   if (value.is_list()) steps += static_cast<int64_t>(value.list().items.size() / 64);
@@ -51,6 +52,7 @@ Value Interpreter::dispatch(const Node& node) {
     case NodeKind::kNot: return Value::boolean(!is_truthy(evaluate(*node.a)));
     case NodeKind::kNegative: return apply_sign(true, evaluate(*node.a));
     case NodeKind::kPositive: return apply_sign(false, evaluate(*node.a));
+    // As in Python the result is an operand, not a bool.
     case NodeKind::kAnd: {
       Value left = evaluate(*node.a);
       return is_truthy(left) ? evaluate(*node.b) : left;
@@ -79,6 +81,8 @@ Value Interpreter::dispatch(const Node& node) {
 }
 
 Value Interpreter::lookup(const Node& node) {
+  // From the innermost scope outwards. The environment's functions come last, so a variable may
+  // hide one.
   for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
     if (const Value* value = scope->find(node.symbol)) return *value;
   }
@@ -114,6 +118,7 @@ Value Interpreter::evaluate_slice(const Node& node) {
 
 Value Interpreter::evaluate_compare(const Node& node) {
   Value left = evaluate(*node.a);
+  // a < b < c: each operand is evaluated once, and the first false comparison ends the chain.
   for (size_t i = 0; i < node.items.size(); ++i) {
     Value right = evaluate(*node.items[i]);
     if (!compare(node.names[i], left, right, budget_)) return Value::boolean(false);
@@ -154,6 +159,7 @@ void Interpreter::write_sum(const Node& node) {
   size_t count = 0;
   const Node* first = &node;
   for (; first->kind == NodeKind::kBinary && first->name == "+"; first = first->a.get()) {
+    // A longer chain is joined like any other sum.
     if (count + 1 == kMaxTerms) return print(*out_, evaluate(node), budget_);
     terms[count++] = first->b.get();
   }
@@ -162,6 +168,7 @@ void Interpreter::write_sum(const Node& node) {
   bool texts = true;
   for (size_t i = count; i-- > 0;) {
     values[i] = evaluate(*terms[i]);
+    // Markup must be joined: it escapes the plain text beside it.
     texts = texts && values[i].is_text() && !values[i].markup();
   }
   if (texts) {
@@ -209,6 +216,7 @@ Arguments Interpreter::evaluate_arguments(const Node& node) {
         break;
     }
   }
+  // Quadratic, and charged for that: ** may bring many names.
   for (size_t i = 0; i < out.named.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       XRUN_JINJA_CHECK(out.named[i].first != out.named[j].first,

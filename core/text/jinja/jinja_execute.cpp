@@ -46,6 +46,8 @@ void Interpreter::set_variable(int symbol, Value value) {
 
 void Interpreter::set_messages(int symbol, const Value& messages) {
   int64_t number = 0;
+  // By identity, not by content: equal messages are different turns. A copy that a template makes
+  // of a message is no longer that message.
   for (const Value& message : messages.list().items) {
     messages_.emplace(message.identity(), number++);
   }
@@ -107,6 +109,7 @@ std::shared_ptr<Namespace> Interpreter::make_namespace() {
 TextPtr Interpreter::captured_text(const Body& body) {
   TextBuilder builder;
   TextBuilder* const outer = std::exchange(out_, &builder);
+  // A fault ends the rendering, so out_ need not be restored after one.
   execute(body);
   out_ = outer;
   return builder.take();
@@ -193,6 +196,7 @@ std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> it
   for (Value& item : items) {
     const ScopeGuard guard(*this);
     assign(*node.a, item);
+    // The filter sees the target, but as in Jinja not `loop`.
     if (is_truthy(evaluate(*node.c))) out.push_back(std::move(item));
   }
   return out;
@@ -200,6 +204,7 @@ std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> it
 
 void Interpreter::execute_for(const Node& node, std::vector<Value> items, int depth) {
   auto loop = std::make_shared<Loop>();
+  // All items before the first iteration: loop.length, loop.last and loop.nextitem need them.
   loop->items = node.c == nullptr ? std::move(items) : filtered(node, std::move(items));
   loop->depth = depth;
   for (const Value& item : loop->items) loop->nesting = std::max(loop->nesting, depth_of(item) + 1);
@@ -250,6 +255,7 @@ void Interpreter::execute_set_block(const Node& node) {
   {
     const ScopeGuard guard(*this);
     value = Value::text(captured_text(node.bodies[0]));
+    // Inside the block's scope: the filter's arguments see its variables.
     if (node.b != nullptr) value = evaluate_filter(*node.b, &value);
   }
   assign(*node.a, value);
@@ -284,6 +290,7 @@ int64_t Interpreter::message_in_scope() const {
 void Interpreter::execute_generation(const Node& node) {
   const ScopeGuard guard(*this);
   const size_t begin = out_->size();
+  // Before the body, whose own loops may go over other messages.
   turn_messages_.push_back(message_in_scope());
   const auto number = static_cast<uint32_t>(turn_messages_.size());
   execute(node.bodies[0]);
@@ -318,6 +325,7 @@ struct Macro : Function {
 };
 
 void capture(Scope* scope) {
+  // Above a captured scope all are captured.
   for (; scope != nullptr && !scope->captured; scope = scope->parent) scope->captured = true;
 }
 
@@ -343,6 +351,7 @@ void Interpreter::execute_call_block(const Node& node) {
 }
 
 Value Interpreter::call_macro(const Node& macro, Scope* scope, Arguments& arguments) {
+  // Below the scope of the definition, not of the call: macros are closures.
   const ScopeGuard guard(*this, scope);
   bind_parameters(macro, *scope_, arguments);
   return Value::text(captured_text(macro.bodies[0]));

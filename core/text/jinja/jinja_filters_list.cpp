@@ -57,6 +57,7 @@ Value first(Interpreter& interpreter, const Value& input, Arguments& arguments) 
   ArgumentReader("first", arguments).finish();
   if (input.is_list() && input.list().style == ListStyle::kGenerator) {
     List& items = input.list();
+    // Takes one item of the generator; a later loop sees the others.
     if (items.taken < items.items.size()) return items.items[items.taken++];
   }
   if (const std::optional<Value> point = one_point(input, 0, interpreter.budget())) return *point;
@@ -66,6 +67,7 @@ Value first(Interpreter& interpreter, const Value& input, Arguments& arguments) 
 
 Value last(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("last", arguments).finish();
+  // Python's reversed() takes sequences and dicts alone.
   const bool reversible = !input.is_list() || input.list().style != ListStyle::kGenerator;
   XRUN_JINJA_CHECK(reversible, "'generator' object is not reversible");
   if (const std::optional<Value> point = one_point(input, -1, interpreter.budget())) return *point;
@@ -173,6 +175,7 @@ Value sort(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   const Value* attribute = reader.next("attribute");
   reader.finish();
   Budget& budget = interpreter.budget();
+  // Keys are made once an item, not once a comparison.
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : iterate(input, budget)) {
     const bool whole = attribute == nullptr || attribute->is_none();
@@ -199,6 +202,7 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
     const Value whole = attribute == nullptr ? item : path_attribute(interpreter, item, *attribute);
     const Value key = sort_key(whole, case_sensitive);
     XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
+    // Quadratic, but every comparison is charged.
     const bool known = std::any_of(seen.begin(), seen.end(), [&](const Value& other) {
       return equal(key, other, interpreter.budget());
     });
@@ -252,6 +256,7 @@ Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   }
   XRUN_JINJA_CHECK(!arguments.positional.empty() && arguments.positional[0].is_text(),
                    "map requires a filter argument");
+  // The name of a filter, then its arguments.
   const std::string name = arguments.positional[0].bytes();
   for (const Value& item : iterate(input, interpreter.budget())) {
     Arguments rest = arguments;

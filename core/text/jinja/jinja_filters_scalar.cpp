@@ -94,6 +94,7 @@ Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments)
 }
 
 Value tojson(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  // transformers' tojson, json.dumps with ensure_ascii=False, not Jinja's: no HTML escapes.
   ArgumentReader reader("tojson", arguments);
   JsonPrint style;
   style.ascii = reader.boolean("ensure_ascii", false);
@@ -108,6 +109,7 @@ Value tojson(Interpreter& interpreter, const Value& input, Arguments& arguments)
         indent->is_integral() ? std::clamp<int64_t>(indent->as_int(), 0, 1000) : 0;
     style.indent =
         indent->is_text() ? indent->bytes() : std::string(static_cast<size_t>(width), ' ');
+    // json.dumps drops the blank after the comma where it breaks lines.
     style.item_separator = std::string(",");
   }
   if (separators != nullptr && !separators->is_none()) {
@@ -181,6 +183,7 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   int64_t whole = 0;
   double real = 0;
+  // As Jinja does it: int(text), else int(float(text)), else the default.
   if (input.is(Kind::kBigInt)) return input;
   if (input.is_integral()) return Value::integer(input.as_int());
   if (input.is_text() && read_integer(input.bytes(), whole)) return Value::integer(whole);
@@ -216,6 +219,7 @@ Value round(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(how == "common" || how == "ceil" || how == "floor",
                    "method must be common, ceil or floor");
   const double value = input.as_double();
+  // Jinja's own arithmetic, rounding errors included.
   if (how != "common") {
     const double scale = std::pow(10.0, static_cast<double>(precision));
     return Value::number((how == "ceil" ? std::ceil(value * scale) : std::floor(value * scale)) /
@@ -224,11 +228,13 @@ Value round(Interpreter&, const Value& input, Arguments& arguments) {
   if (input.is_integral() && precision >= 0) return Value::integer(input.as_int());
   if (precision < 0) {
     const double scale = std::pow(10.0, static_cast<double>(-precision));
+    // Half to even, as Python rounds.
     const double rounded = std::nearbyint(value / scale) * scale;
     const bool whole = input.is_integral() && std::abs(rounded) < 9e18;
     return whole ? Value::integer(static_cast<int64_t>(rounded)) : Value::number(rounded);
   }
   // printf rounds the exact value half to even, as Python's round does.
+  // The longest: 309 digits, the point, 300 digits.
   char digits[800];
   std::snprintf(digits, sizeof(digits), "%.*f", static_cast<int>(precision), value);
   return Value::number(std::strtod(digits, nullptr));

@@ -39,6 +39,7 @@ Value make_range(Interpreter& interpreter, Arguments& arguments) {
     XRUN_JINJA_CHECK(static_cast<int64_t>(items.size()) < kMaxRange,
                      "Range too big. The sandbox blocks ranges larger than MAX_RANGE ({}).",
                      kMaxRange);
+    // Eager, unlike Python's range: at most kMaxRange items.
     items.push_back(Value::integer(at));
     if (__builtin_add_overflow(at, step, &at)) break;
   }

@@ -11,6 +11,8 @@ namespace xrun::jinja {
 namespace {
 
 constexpr Mark kData{Origin::kMessage, 0};
+// In the order of preference. Templates read it as `thinking` (gpt-oss) or `reasoning_content`
+// (Qwen3), so a message gets both names.
 constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
 constexpr size_t kMaxKeys = 32;
 
@@ -42,6 +44,8 @@ Value RowValues::key(std::string_view name) {
     if (known.bytes() == name) return known;
   }
   const Value made = Value::text(name, kData);
+  // The few names of messages come first; a row with thousands of keys must not make this list
+  // long.
   if (keys_.size() < kMaxKeys) keys_.push_back(made);
   return made;
 }

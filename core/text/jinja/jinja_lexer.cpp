@@ -36,6 +36,7 @@ std::string normalise(std::string_view source) {
       out += source[i];
     }
   }
+  // keep_trailing_newline is off.
   if (!out.empty() && out.back() == '\n') out.pop_back();
   return out;
 }
@@ -141,6 +142,8 @@ class TemplateLexer {
       end = blanks_begin(begin, tag, false);
     } else if (sign != '+' && !variable) {
       end = blanks_begin(begin, tag, true);
+      // lstrip_blocks: only if nothing but blanks is between the line's start and the tag. If no
+      // data is left, the tag before decides.
       const bool at_line_start = end > begin ? source_[end - 1] == '\n' : line_starts_;
       if (!at_line_start) end = tag;
     }
@@ -159,6 +162,7 @@ class TemplateLexer {
     at += 2;
     if (sign == '-') {
       at = skip_blanks(at);
+    // trim_blocks
     } else if (sign == 0 && !variable && at < source_.size() && source_[at] == '\n') {
       ++at;
     }
@@ -237,6 +241,7 @@ class TemplateLexer {
         fail(variable ? "unexpected end of template, expected '}}'"
                       : "unexpected end of template, expected '%}'");
       }
+      // A tag ends outside brackets only: {{ {'a': {}} }}.
       if (brackets.empty() && close(variable ? "}}" : "%}", variable)) {
         add(variable ? TokenKind::kVariableEnd : TokenKind::kBlockEnd, "");
         return;
@@ -301,6 +306,7 @@ class TemplateLexer {
 
   void string(char quote) {
     size_t end = at_ + 1;
+    // An escaped quote ends nothing.
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) fail("unterminated string");
     const std::string_view literal = std::string_view(source_).substr(at_ + 1, end - at_ - 1);
@@ -313,6 +319,7 @@ class TemplateLexer {
         "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
         "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
     for (std::string_view op : kOperators) {
+      // Operators of two characters are listed first.
       if (!rest().starts_with(op)) continue;
       if (op == "(" || op == "[" || op == "{") {
         brackets += op == "(" ? ')' : op == "[" ? ']' : '}';

@@ -124,6 +124,7 @@ Value format_method(Interpreter& interpreter, const Value& self, Arguments& argu
                        "Replacement index {} out of range for positional args tuple", next);
       print(out, arguments.positional[next++], interpreter.budget());
     } else {
+      // {{ and }}; any other field, such as {0} or {:>3}, is refused rather than printed wrongly.
       XRUN_JINJA_CHECK(at <= bytes.size() && bytes[brace] == bytes[brace + 1],
                        "str.format() supports the field {{}} only in chat templates, not '{}'",
                        bytes.substr(brace, 20));
@@ -222,6 +223,7 @@ bool changes_object(const Value& self, std::string_view name) {
 
 Value bind_method(const Value& self, std::string_view name, bool& found) {
   found = true;
+  // Undefined, as in the sandbox: only its use fails, and `x.append is defined` is false.
   if (changes_object(self, name)) {
     return Value::undefined(
         fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(self)));
@@ -234,6 +236,7 @@ Value bind_method(const Value& self, std::string_view name, bool& found) {
   found = body != nullptr || is_unsupported(self, name);
   if (!found) return {};
   auto method = std::make_shared<BoundMethod>();
+  // The method keeps its object alive, hence its depth.
   method->self = self;
   method->name = name;
   method->body = body;

@@ -29,12 +29,15 @@ int order_big(const Value& a, const Value& b) {
   const std::string x = digits_of(a), y = digits_of(b);
   const bool negative = x[0] == '-';
   if (negative != (y[0] == '-')) return negative ? -1 : 1;
+  // Numbers of one sign without leading zeros: the longer one is larger, equal lengths compare as
+  // text.
   const int size = x.size() != y.size() ? (x.size() < y.size() ? -1 : 1) : x.compare(y);
   return negative ? -size : size;
 }
 
 bool equal_lists(const List& a, const List& b, Budget& budget) {
   if (&a == &b) return true;
+  // A list is never a tuple, and two generators are never equal.
   if (a.style != b.style || a.style == ListStyle::kGenerator || a.items.size() != b.items.size()) {
     return false;
   }
@@ -92,6 +95,7 @@ bool less(const Value& a, const Value& b, Budget& budget, const char* symbol) {
   const std::vector<Value>& x = a.list().items;
   const std::vector<Value>& y = b.list().items;
   for (size_t i = 0; i < x.size() && i < y.size(); ++i) {
+    // The first pair that differs decides.
     if (!equal(x[i], y[i], budget)) return less(x[i], y[i], budget, symbol);
   }
   return x.size() < y.size();
@@ -173,6 +177,7 @@ int64_t integer_power(int64_t base, int64_t exponent) {
   bool overflow = false;
   bool base_overflow = false;
   while (exponent > 0 && !overflow) {
+    // By squaring. A square that overflows matters only if a higher bit multiplies by it.
     if (exponent & 1) overflow = base_overflow || __builtin_mul_overflow(result, base, &result);
     exponent >>= 1;
     if (exponent > 0) base_overflow |= __builtin_mul_overflow(base, base, &base);
@@ -183,6 +188,7 @@ int64_t integer_power(int64_t base, int64_t exponent) {
 // Quotient and remainder rounded towards minus infinity.
 int64_t floor_divide(int64_t a, int64_t b) {
   XRUN_JINJA_CHECK(b != 0, "division by zero");
+  // INT64_MIN / -1 overflows, which C++ leaves undefined; the processor would trap.
   if (b == -1) {
     int64_t out = 0;
     return checked(__builtin_sub_overflow(int64_t{0}, a, &out), out);
@@ -223,6 +229,7 @@ Value float_binary(std::string_view op, double a, double b) {
   if (op == "/") return Value::number(a / b);
   double rest = std::fmod(a, b);
   if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
+  // (a - rest) / b is whole up to rounding: the half makes floor hit it.
   return Value::number(op == "%" ? rest : std::floor((a - rest) / b + 0.5));
 }
 
@@ -314,6 +321,7 @@ bool compare(std::string_view op, const Value& a, const Value& b, Budget& budget
   if (op == "<") return less(a, b, budget, "<");
   if (op == ">") return less(b, a, budget, ">");
   if ((a.is_nan() && b.is_numeric()) || (b.is_nan() && a.is_numeric())) return false;
+  // a <= b is "not b < a" for all but NaN, which compares false with every number.
   return op == "<=" ? !less(b, a, budget, "<=") : !less(a, b, budget, ">=");
 }
 
@@ -329,6 +337,7 @@ struct Stride {
 int64_t bound(const Value& value, int64_t length, int64_t low, int64_t high, int64_t otherwise) {
   if (value.is_none()) return otherwise;
   XRUN_JINJA_CHECK(value.is_integral(), "slice indices must be integers or None");
+  // Python's slice.indices: negative ones count from the end, all are clamped.
   int64_t index = value.as_int();
   if (index < 0) index = index < -length ? low : index + length;
   return std::clamp(index, low, high);

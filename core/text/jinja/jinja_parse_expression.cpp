@@ -19,6 +19,7 @@ NodePtr Parser::tuple(bool with_condition, Words ends) {
   NodePtr node = make(NodeKind::kTuple);
   bool commas = false;  // a trailing comma makes a tuple of one item
   while (!tuple_ends(ends)) {
+    // In `for x in xs if f` the `if` is the filter of the loop, not a condition.
     node->items.push_back(with_condition ? expression() : or_expression());
     if (!skip_operator(",")) break;
     commas = true;
@@ -36,6 +37,7 @@ NodePtr Parser::expression() {
     next();
     node->a = std::move(value);
     node->b = or_expression();
+    // `else c if d else e` nests in the else.
     if (skip_word("else")) node->c = expression();
     value = finish(std::move(node));
   }
@@ -67,6 +69,7 @@ NodePtr Parser::and_expression() {
 }
 
 NodePtr Parser::not_expression() {
+  // not a == b is not (a == b).
   if (!is_word("not")) return comparison();
   const Nesting nesting(*this);
   NodePtr node = make(NodeKind::kNot);
@@ -138,6 +141,7 @@ NodePtr Parser::product() {
 
 NodePtr Parser::power() {
   NodePtr left = unary(true);
+  // Left to right, as in Jinja 3.1; Python groups to the right.
   while (skip_operator("**")) left = binary("**", std::move(left), unary(true));
   return left;
 }
@@ -154,6 +158,7 @@ NodePtr Parser::unary(bool with_filter) {
     node = primary();
   }
   node = postfix(std::move(node));
+  // A sign binds before filters: -1|abs is (-1)|abs.
   return with_filter ? filters_and_tests(std::move(node)) : std::move(node);
 }
 
@@ -197,6 +202,7 @@ NodePtr Parser::number() {
   if (token.kind == TokenKind::kFloat) {
     return constant(Value::number(std::strtod(token.text.c_str(), nullptr)));
   }
+  // 0x1F, 0o17, 0b11: the second character is a letter.
   const bool based = token.text.size() > 2 && token.text[0] == '0' && token.text[1] > '9';
   const char type = based ? static_cast<char>(token.text[1] | 0x20) : 0;
   const int base = type == 'x' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
@@ -337,6 +343,7 @@ std::vector<Argument> Parser::call_arguments() {
       argument.form = ArgumentForm::kNamed;
       argument.name = expect_name();
       next();
+    // A plain argument may follow *values, but not a named one or **values.
     } else if (!arguments.empty() && arguments.back().form >= ArgumentForm::kNamed &&
                arguments.back().form != ArgumentForm::kStar) {
       fail("invalid syntax for function call expression");

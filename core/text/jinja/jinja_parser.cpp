@@ -12,6 +12,8 @@ namespace xrun::jinja {
 
 namespace {
 
+// The first limits the parser's own recursion. The second limits the tree: a + b + c + ... and
+// x|f|g|... nest it without any recursion, and evaluation walks it recursively.
 constexpr int kMaxNesting = 150;
 constexpr int kMaxTreeDepth = 400;
 
@@ -22,6 +24,7 @@ Tree parse_template(std::string_view source) { return Parser(tokenize_template(s
 Tree Parser::run() {
   tree_.body = body({});
   if (!is(TokenKind::kEnd)) unexpected();
+  // Resolved once a template: a look-up at run time is an index.
   for (const std::string& name : tree_.symbols) tree_.globals.push_back(global_function(name));
   return std::move(tree_);
 }
@@ -137,6 +140,7 @@ Body Parser::body(Words ends) {
       out.push_back(finish(std::move(node)));
     } else {
       expect(TokenKind::kBlockBegin);
+      // Without consuming it: the statement decides which end this is.
       if (is_any_word(ends)) return out;
       bool skipped = false;
       NodePtr node = statement(skipped);
@@ -255,6 +259,7 @@ NodePtr Parser::macro_statement() {
   node->symbol = symbol(node->name);
   node->parameters = signature();
   expect(TokenKind::kBlockEnd);
+  // The body is a function: `break` cannot leave a loop around it.
   const int loops = std::exchange(loops_, 0);
   node->bodies.push_back(body({"endmacro"}));
   loops_ = loops;

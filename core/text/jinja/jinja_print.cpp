@@ -56,6 +56,7 @@ void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
 void repr_text(TextBuilder& out, const Text& text) {
   const bool has_single = text.bytes.find('\'') != std::string::npos;
   const bool has_double = text.bytes.find('"') != std::string::npos;
+  // Python's choice: double quotes only where they avoid an escape.
   const char quote = has_single && !has_double ? '"' : '\'';
   const Mark mark = mark_at(text, 0);
   out.append(std::string_view(&quote, 1), mark);
@@ -126,6 +127,7 @@ class Printer {
     if (list.style == ListStyle::kRange) return range(list);
     plain(kOpen[static_cast<int>(list.style)], mark);
     print_items(out_, list.items, mark, [&](const Value& item) { repr(item, depth + 1); });
+    // (1,)
     if (list.style == ListStyle::kTuple && list.items.size() == 1) plain(",", mark);
     plain(kClose[static_cast<int>(list.style)], mark);
   }
@@ -133,6 +135,7 @@ class Printer {
   void range(const List& list) {
     const size_t size = list.items.size();
     const int64_t first = size > 0 ? list.items[0].as_int() : 0;
+    // The arguments of range() are not stored; these give the same items.
     const int64_t step = size > 1 ? list.items[1].as_int() - first : 1;
     const int64_t stop = first + step * static_cast<int64_t>(size);
     plain(step == 1 ? fmt::format("range({}, {})", first, stop)

@@ -27,6 +27,7 @@ bool has_point(const Text& chars, uint32_t wanted) {
 int64_t count_of(const Text& text, std::string_view needle) {
   if (needle.empty()) return text_length(text) + 1;
   int64_t count = 0;
+  // Without overlaps, as Python counts.
   for (size_t at = 0; (at = find_bytes(text.bytes, needle, at)) != std::string::npos;
        at += needle.size()) {
     ++count;
@@ -97,6 +98,7 @@ void space_cuts(const std::string& bytes, int64_t most, Cuts& cuts) {
     skip(true);
     if (at >= bytes.size()) return;
     const size_t begin = at;
+    // The rest is one piece, its trailing white space included.
     if (most >= 0 && cuts.size() == most) {
       return cuts.add(begin, bytes.size());
     }
@@ -139,6 +141,7 @@ std::vector<TextPtr> split_lines(const TextPtr& text, Budget& budget) {
     const CodePoint point = read_utf8(bytes, at);
     const size_t end = at;
     at += point.size;
+    // The line ends of Python's splitlines, more than "\n".
     const bool breaks = (point.value >= 0x0A && point.value <= 0x0D) ||
                         (point.value >= 0x1C && point.value <= 0x1E) || point.value == 0x85 ||
                         point.value == 0x2028 || point.value == 0x2029;
@@ -156,6 +159,7 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
   int64_t count = count_of(text, from.bytes);
   if (most >= 0) count = std::min(count, most);
   const size_t rest = text.bytes.size() - static_cast<size_t>(count) * from.bytes.size();
+  // Charged by the size of the result before any of it is built.
   charge_copies(budget, count, to, rest);
   budget.charge(count);  // the pieces in between
   TextBuilder out;
@@ -172,6 +176,7 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
       continue;
     }
     out.append(text, at, found);
+    // The replacement belongs to the generation block of the text it replaces.
     out.append(to, mark_at(text, found).turn);
     at = found + from.bytes.size();
   }
@@ -194,6 +199,7 @@ TextPtr join_list(const Text& separator, const std::vector<TextPtr>& texts, Budg
 TextPtr map_text(const Text& text, const PointChange& change) {
   TextBuilder out;
   size_t at = 0;
+  // Run by run, so that each keeps its mark although its size may change.
   for (const MarkedRun& run : text.runs) {
     std::string changed;
     while (at < run.end) {

@@ -18,6 +18,7 @@ bool is_defined(const Value& value) { return !value.is_undefined(); }
 bool is_undefined(const Value& value) { return value.is_undefined(); }
 bool is_none(const Value& value) { return value.is_none(); }
 bool is_boolean(const Value& value) { return value.is(Kind::kBool); }
+// `is true` tests identity, unlike ==: 1 is not true.
 bool is_true(const Value& value) { return value.is(Kind::kBool) && value.as_int() == 1; }
 bool is_false(const Value& value) { return value.is(Kind::kBool) && value.as_int() == 0; }
 bool is_integer(const Value& value) { return value.is(Kind::kInt) || value.is(Kind::kBigInt); }

@@ -14,6 +14,7 @@ namespace xrun::jinja {
 namespace {
 
 bool is_ascii(std::string_view bytes) {
+  // Eight bytes at a time: the high bit of any of them marks a character beyond ASCII.
   uint64_t high = 0;
   size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) {
@@ -59,6 +60,7 @@ void TextBuilder::append(const Text& text, uint32_t turn) {
   built.ascii = built.ascii && text.ascii;
   size_t begin = 0;
   for (const MarkedRun& run : text.runs) {
+    // Text of an inner block keeps its own number.
     const Mark mark{run.mark.origin, run.mark.turn != 0 ? run.mark.turn : turn};
     add(std::string_view(text.bytes).substr(begin, run.end - begin), mark);
     begin = run.end;

@@ -99,6 +99,7 @@ Value Value::text(TextPtr text, bool markup) {
 Value Value::list(std::shared_ptr<List> list) {
   XRUN_JINJA_CHECK(list->items.size() <= kMaxListItems, "a list grows beyond {} items",
                    kMaxListItems);
+  // Computed when the list is made: depth checks then need no walk, and sharing cannot hide depth.
   list->depth = 1;
   for (const Value& item : list->items) list->depth = std::max(list->depth, depth_of(item) + 1);
   require_depth(list->depth);
@@ -166,6 +167,8 @@ void Dict::set(Value key, Value value, Budget& budget) {
     return;
   }
   XRUN_JINJA_CHECK(members.size() < kMaxListItems, "a dict grows beyond {} items", kMaxListItems);
+  // Linear look-ups: dicts of templates have a few members, and each look-up is charged by their
+  // number.
   members.emplace_back(std::move(key), std::move(value));
 }
 

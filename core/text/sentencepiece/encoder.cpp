@@ -37,6 +37,7 @@ class LibraryEncoder : public xrun::SentencePieceEncoder {
 
 }  // namespace
 
+// The entry that sentencepiece_library.cpp looks up by name.
 extern "C" const xrun::SentencePieceEncoder* xrun_make_sentencepiece_encoder(
     const std::string& bytes, std::string& message) {
   try {

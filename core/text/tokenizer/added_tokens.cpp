@@ -59,6 +59,8 @@ AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatc
 SpecialRanges::SpecialRanges(const EncodeOptions& options) : all_(options.all_special) {
   for (const ByteRange range : options.special_ok) {
     if (range.begin >= range.end) continue;
+    // Touching ranges join: a token may lie in two of them together. They come sorted by their
+    // begin.
     if (!runs_.empty() && range.begin <= runs_.back().end) {
       runs_.back().end = std::max(runs_.back().end, range.end);
     } else {
@@ -121,6 +123,7 @@ const std::string& AddedTokens::decoded(const AddedToken& token) const {
 void AddedTokens::find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                            std::vector<AddedMatch>& out) const {
   const TokenPass& pass = passes_[normalized];
+  // Nothing may match: the pass has special tokens alone, and this text allows none.
   if (pass.finder.empty() || (special.none() && !pass.has_plain)) return;
   const std::string_view bytes = text.text();
   // The longest allowed token at each byte, from back to front.
@@ -138,6 +141,8 @@ void AddedTokens::find_all(const AlignedText& text, bool normalized, const Speci
   });
   uint32_t from = 0;  // the next token begins here or later
   uint32_t done = 0;  // the end of the last match, with its spaces
+  // Found from back to front, so this goes from left to right: the first match wins, later ones
+  // that overlap it are dropped.
   for (auto here = found.rbegin(); here != found.rend(); ++here) {
     if (here->begin < from) continue;
     from = here->end;
@@ -180,6 +185,7 @@ std::string package_numbering(const std::vector<AddedToken>& added, const Vocabu
   for (const AddedToken& token : added) {
     if (!seen.insert(token.content).second) continue;
     const std::optional<int32_t> known = vocabulary.find(token.content);
+    // As the package's add_tokens does it.
     const int64_t id = known ? *known : std::max(last + 1, pieces);
     last = std::max(last, id);
     if (id == token.id) continue;

@@ -15,6 +15,7 @@ constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 // Returns the size of the maximal invalid piece at input[at], which repairs to one U+FFFD.
 size_t invalid_piece(std::string_view input, size_t at) {
+  // A broken sequence lacks at least its last byte, so it has at most three.
   size_t size = std::min<size_t>(3, input.size() - at);
   while (size > 1 && repair_utf8(input.substr(at, size)) != kReplacementCharacter) --size;
   return size;
@@ -91,8 +92,10 @@ void AlignedTextBuilder::edit(size_t begin, size_t end, std::span<const Characte
     }
     bytes.clear();
     append_utf8(bytes, edit.character);
+    // An inserted character belongs to the old one before it.
     const size_t origin = replaces ? at : at > 0 ? utf8_before(text, at) : 0;
     insert(bytes, from_.character_origin(origin));
+    // The replaced character and -change further ones.
     for (int32_t taken = 0; replaces && taken <= -edit.change && at < end; ++taken) {
       at += utf8_size(text[at]);
     }

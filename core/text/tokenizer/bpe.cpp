@@ -24,6 +24,8 @@ Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool
       const char byte = char(b);
       append_spelled(spelling, {&byte, 1});
     }
+    // An ASCII character needs no look-up by text, unless its spelling depends on its position in
+    // the word (prefix, suffix).
     const bool is_direct = maps_bytes_ || (b < 128 && !has_affixes_);
     byte_ids_[size_t(b)] = is_direct ? vocabulary_.find(spelling).value_or(-1) : -1;
     fallback_ids_[size_t(b)] =
@@ -32,6 +34,7 @@ Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool
 }
 
 void Bpe::finish_loading() const {
+  // Threads that tokenise a first text wait here for the one that reads the merges.
   std::call_once(loaded_, [this] {
     BpeMerges merges = read_merges_(vocabulary_);
     merges_ = std::move(merges.table);
@@ -78,6 +81,7 @@ void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
 
 void Bpe::merge_word(std::string_view word, std::vector<ModelToken>& symbols) const {
   int32_t id = -1;
+  // Without this a piece whose merges do not lead to it would never be found.
   if (options_.ignore_merges && is_whole_token(word, id)) {
     symbols.push_back({id, 0, uint32_t(word.size())});
     return;
@@ -150,6 +154,7 @@ void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& sym
              "the tokenizer's unknown token \"{}\" is not in its vocabulary, but a "
              "text needs it",
              options_.unk_token);
+  // Only neighbours fuse: a known token in between ends the run.
   if (options_.fuse_unk && !symbols.empty() && symbols.back().id == unk_id_ &&
       symbols.back().end == begin) {
     symbols.back().end = end;

@@ -24,6 +24,7 @@ class MergeReader {
 
   // Adds the next merge; the strings must live until finish().
   void add(std::string_view left, std::string_view right) {
+    // Hashed now, looked up when the block is full: its slots arrive meanwhile.
     block_[size_] = {left, right, hash_piece(left), hash_piece(right), -1, -1, -1};
     vocabulary_.prefetch(block_[size_].left_hash);
     vocabulary_.prefetch(block_[size_].right_hash);
@@ -143,6 +144,7 @@ BpeMerges read_merges(simdjson::ondemand::array array, const Vocabulary& vocabul
 }
 
 BpeOptions read_bpe_options(const ModelSource& source) {
+  // BPE dropout (Provilkov et al. 2020) would give another segmentation in every epoch.
   const Json dropout = source.option("dropout");
   XRUN_CHECK(dropout.is_null() || (dropout.is_number() && dropout.as_double() == 0),
              "{}.dropout: random merges are not supported; set it to null", source.where);
@@ -190,6 +192,7 @@ BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
 std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source) {
   BpeOptions options = read_bpe_options(source);
   Vocabulary vocabulary = read_vocabulary(source.member("vocab"), source.where + ".vocab");
+  // A parser of its own: the document of the file is in the middle of an iteration.
   const auto merges = [&, prefix = options.prefix.size()](const Vocabulary& known) {
     simdjson::ondemand::parser parser;
     simdjson::ondemand::document document = parser.iterate(padded(source.member("merges")));

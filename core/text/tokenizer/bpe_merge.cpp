@@ -18,6 +18,8 @@ MergeTable::MergeTable(size_t expected)
       shift_(64 - std::countr_zero(size_)) {}
 
 void MergeTable::set(int32_t left, int32_t right, Merge merge) {
+  // Three quarters full: chains of occupied slots stay short, and most look-ups end at the bit
+  // filter.
   if (count_ >= size_ / 4 * 3) grow();
   const uint64_t key = key_of(left, right);
   uint64_t at = slot_of(key);
@@ -31,6 +33,7 @@ void MergeTable::set(int32_t left, int32_t right, Merge merge) {
 void MergeTable::grow() {
   MergeTable larger(size_);
   for (size_t i = 0; i < size_; ++i) {
+    // The inverse of key_of.
     const uint64_t key = slots_[i].key - 1;
     if (slots_[i].key == kEmpty) continue;
     larger.set(int32_t(key >> 32), int32_t(key & UINT32_MAX), slots_[i].merge);
@@ -60,6 +63,7 @@ class MergeQueue {
   MergeQueue(const MergeTable& merges, std::vector<ModelToken>& symbols)
       : merges_(merges), symbols_(symbols), previous_(symbols.size()), next_(symbols.size()) {
     for (size_t i = 0; i < symbols.size(); ++i) {
+      // That of symbol 0 wraps around and is never read.
       previous_[i] = uint32_t(i) - 1;
       next_[i] = uint32_t(i) + 1;
     }
@@ -69,6 +73,7 @@ class MergeQueue {
       if (merge.rank == kNoMerge) continue;
       first.push_back({merge.rank, uint32_t(i), symbols[i].id, symbols[i + 1].id, merge.id});
     }
+    // One heap from all pairs takes linear time; n pushes would take n log n.
     queue_ = Queue(std::greater<>(), std::move(first));
   }
 
@@ -149,6 +154,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   thread_local std::vector<uint64_t> order;  // rank of the merge with the next symbol << 32 | index
   links.resize(n);
   order.assign(n, UINT64_MAX);
+  // Rank above index: the lowest number is the best rank, and of equal ranks the leftmost pair.
   const auto rank_pair = [&](uint32_t left, uint32_t right) {
     const Merge merge = merges.find(symbols[left].id, symbols[right].id);
     links[left].merged = merge.id;
@@ -162,6 +168,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   }
   while (true) {
     const uint64_t lowest = lowest_of(order.data(), n);
+    // Merged symbols and the last one hold UINT64_MAX, whose rank is kNoMerge too.
     if (lowest >> 32 == kNoMerge) break;
     const auto left = uint32_t(lowest);
     const uint32_t right = links[left].next, after = links[right].next;

@@ -1,4 +1,6 @@
-// The alphabet and its inverse are tables made at compile time.
+// GPT-2's byte alphabet: a printable byte of Latin-1 is its own character, the other 68 bytes are
+// U+0100 to U+0143 in their order. A space is U+0120, a line feed U+010A. Both directions are
+// tables made at compile time.
 
 #include "core/text/tokenizer/byte_alphabet.h"
 
@@ -72,6 +74,7 @@ size_t insert_spelled(AlignedTextBuilder& out, const AlignedText& text, size_t b
 }
 
 int spelled_byte(std::string_view token) {
+  // "<0x0A>", the byte tokens of SentencePiece.
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
   const int high = hex_value(token[3]), low = hex_value(token[4]);
   // Rust's parser accepts a sign before a digit.

@@ -16,6 +16,7 @@ uint32_t read_unit(std::string_view bytes, size_t at) {
   return byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
 }
 
+// The shift is 8 if bit 9 is set.
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 bool has_leaf(uint32_t unit) { return (unit >> 8) & 1; }
 uint32_t label_of(uint32_t unit) { return unit & (1u << 31 | 0xFF); }
@@ -42,11 +43,14 @@ std::optional<std::string_view> Charsmap::find(std::string_view part) const {
   uint32_t at = offset_of(units_[0]);
   for (const char c : part) {
     const auto byte = static_cast<unsigned char>(c);
+    // A double array: the child of a base under a byte is at base XOR byte, if the unit there has
+    // the byte as its label.
     at ^= byte;
     if (byte == 0 || at >= units_.size()) return {};
     const uint32_t unit = units_[at];
     if (label_of(unit) != byte) return {};
     at ^= offset_of(unit);
+    // The first leaf decides: the shortest prefix that the table knows.
     if (!has_leaf(unit)) continue;
     if (at >= units_.size()) return {};
     const size_t begin = units_[at] & ~(1u << 31);
@@ -65,6 +69,7 @@ bool Charsmap::is_sound() const {
     const uint32_t base = bases.back();
     bases.pop_back();
     if ((base | 0xFF) >= units_.size()) return false;
+    // A hostile table may contain cycles.
     if (seen[base]) continue;
     seen[base] = true;
     for (uint32_t byte = 1; byte < 256; ++byte) {
@@ -80,6 +85,7 @@ bool Charsmap::is_sound() const {
 }
 
 std::optional<std::string> decode_base64(std::string_view text) {
+  // Without line breaks or blanks, as the format writes it.
   if (text.size() % 4 != 0) return {};
   std::string out;
   for (size_t at = 0; at < text.size(); at += 4) {

@@ -44,6 +44,8 @@ void DecodeStream::take(int32_t id) {
   ++count_;
   const AddedToken* token = state.added.find(id);
   if (token != nullptr && token->special && skip_special_) return;
+  // An id beyond the vocabulary decodes to nothing: an embedding may have more rows than the
+  // vocabulary.
   const std::string_view piece = token ? state.added.decoded(*token) : state.piece(id);
   if (!piece.empty()) first_->push(piece);
 }

@@ -73,6 +73,7 @@ bool is_hangul_syllable(uint32_t c) { return c >= kS && c < kS + kSCount; }
 
 void decompose(uint32_t c, NormalForm form, std::vector<Decomposed>& out) {
   const auto add = [&](uint32_t character, bool first) {
+    // As an edit of the text: the first character replaces the old one, the others are inserted.
     out.push_back({character, combining_class(character), first ? 0 : 1});
   };
   if (is_hangul_syllable(c)) {
@@ -95,9 +96,11 @@ void decompose(uint32_t c, NormalForm form, std::vector<Decomposed>& out) {
 // Returns the composite of two characters, or 0.
 uint32_t composite(uint32_t a, uint32_t b) {
   if (a >= kL && a < kL + kLCount && b >= kV && b < kV + kVCount) {
+    // L + V -> LV
     return kS + ((a - kL) * kVCount + (b - kV)) * kTCount;
   }
   if (a >= kS && a < kS + kSCount && (a - kS) % kTCount == 0 && b > kT && b < kT + kTCount) {
+    // LV + T -> LVT
     return a + (b - kT);
   }
   const auto less = [](const Composition& x, const std::pair<uint32_t, uint32_t>& y) {
@@ -128,9 +131,12 @@ std::vector<CharacterEdit> compose(const std::vector<Decomposed>& parts) {
   size_t starter = SIZE_MAX;  // index in `out` of the last starter
   int last_class = -1;        // class of the character written after it; -1: none
   for (const Decomposed& part : parts) {
+    // A character is blocked if one of the same or a higher class is between it and the starter.
+    // After the starter itself last_class is -1, so even another starter may compose (Hangul).
     if (starter != SIZE_MAX && last_class < int(part.ccc)) {
       const uint32_t c = composite(out[starter].character, part.character);
       if (c != 0) {
+        // Two old characters become one: the edit takes away one more.
         out[starter] = {c, out[starter].change + part.change - 1};
         continue;
       }

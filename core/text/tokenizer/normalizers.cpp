@@ -55,6 +55,7 @@ class FormNormalizer : public Normalizer {
     AlignedTextBuilder builder(text);
     std::vector<uint32_t> characters;
     for (size_t at = 0; at < old.size();) {
+      // One character earlier: an unstable character may compose with the one before it.
       const size_t begin = found > at && found < old.size() ? utf8_before(old, found) : found;
       builder.copy(at, begin);
       characters.clear();
@@ -73,6 +74,8 @@ class FormNormalizer : public Normalizer {
 
  private:
   // No form changes a character below this lead byte unless a character above it follows.
+  // 0xCC leads U+0300, the first combining mark; 0xC2 leads U+0080, the first character beyond
+  // ASCII.
   static constexpr unsigned char kFirstLead = form == NormalForm::kNfc ? 0xCC : 0xC2;
 
   static bool unstable_at(std::string_view text, size_t at) {
@@ -168,6 +171,7 @@ class Replacements {
     changed_ = true;
     const int64_t more = int64_t(count_characters(new_part)) - int64_t(count_characters(old_part));
     append(new_part);
+    // The last `more` characters.
     for (int64_t i = 0; i < more; ++i) edits_[edits_.size() - 1 - size_t(i)].change = 1;
     if (more >= 0) return;
     if (edits_.empty()) {
@@ -256,6 +260,7 @@ class PrependNormalizer : public Normalizer {
     builder.copy(0, text.size());
     text = builder.finish();
   }
+  // The prefix belongs to the whole text, whose first part has it.
   void apply_rest(AlignedText&) const override {}
   SafeSplit split_after(SafeSplit split) const override { return split; }
 

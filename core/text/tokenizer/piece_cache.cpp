@@ -21,6 +21,7 @@ PieceCache& PieceCache::of(uint64_t serial) {
   // A distillation has two tokenizers; beyond four the oldest cache is dropped.
   thread_local std::array<Owned, 4> caches;
   thread_local size_t oldest = 0;
+  // Found by number, not by address: a new model may get the address of one that is gone.
   for (Owned& owned : caches) {
     if (owned.serial == serial) return *owned.cache;
   }
@@ -33,6 +34,8 @@ PieceCache& PieceCache::of(uint64_t serial) {
 
 void PieceCache::store(std::string_view piece, uint64_t hash,
                        const std::vector<ModelToken>& tokens) {
+  // An entry stores sizes, not positions: the tokens must tile the piece. Dropped unknown
+  // characters leave gaps, and such a piece is cut every time.
   if (tokens.size() > kMaxTokens) return;
   uint32_t at = 0;
   for (const ModelToken& token : tokens) {

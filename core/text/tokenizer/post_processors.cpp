@@ -54,6 +54,7 @@ class SurroundingProcessor : public PostProcessor {
       : before_(std::move(before)), after_(std::move(after)) {}
   void apply(Encoding& encoding, const PostContext& context) const override {
     if (!context.add_tokens) return;
+    // Tokens that no text gave.
     const ByteRange nothing{0, 0};
     encoding.ids.insert(encoding.ids.begin(), before_.begin(), before_.end());
     encoding.offsets.insert(encoding.offsets.begin(), before_.size(), nothing);
@@ -131,6 +132,8 @@ class SequenceProcessor : public PostProcessor {
     for (const auto& stage : stages_) stage->apply(encoding, context);
   }
   void leading(std::vector<int32_t>& ids) const override {
+    // Each stage surrounds the result of those before it, so the tokens of the last stage come
+    // first.
     for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) (*stage)->leading(ids);
   }
   void each_id(const std::function<void(int64_t id)>& check) const override {

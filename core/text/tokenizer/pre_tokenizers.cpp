@@ -41,6 +41,8 @@ SplitBehavior read_behavior(const ComponentSpec& spec) {
 bool joins_previous(const std::vector<Stretch>& s, size_t i, SplitBehavior behavior) {
   if (i == 0) return false;
   switch (behavior) {
+    // "a--b", matches of "-": Contiguous a|--|b, MergedWithPrevious a-|-|b, MergedWithNext a|-|-b,
+    // Isolated a|-|-|b, Removed a|b.
     case SplitBehavior::kContiguous: return s[i].is_match == s[i - 1].is_match;
     case SplitBehavior::kMergedWithPrevious: return s[i].is_match && !s[i - 1].is_match;
     case SplitBehavior::kMergedWithNext: return s[i - 1].is_match && !s[i].is_match;
@@ -83,6 +85,7 @@ void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior beh
     }
     add_pieces(stretches, piece.begin, behavior, cut);
   }
+  // The old list becomes the buffer of the next call.
   list.pieces.swap(cut);
   if (std::max(cut.capacity(), stretches.capacity()) > kRetainedPieces) {
     cut = {};
@@ -246,6 +249,7 @@ class MetaspacePreTokenizer : public PreTokenizer {
       return false;
     }
     return options_.scheme == PrependScheme::kAlways ||
+           // The first piece of the input, not the first one after an added token.
            (options_.scheme == PrependScheme::kFirst &&
             from.origin(piece.begin, piece.end).begin == 0);
   }

@@ -158,6 +158,7 @@ class RegexTranslation {
       default: break;
     }
     if (in_class) return false;  // \b is a backspace there
+    // PCRE2's own \b goes by its \w, which is another set.
     const char* form = kind == 'b' ? "(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))"
                                    : "(?:(?<=[{0}])(?=[{0}])|(?<![{0}])(?![{0}]))";
     out_ += fmt::format(fmt::runtime(form), kWordOutside);
@@ -198,9 +199,12 @@ class RegexTranslation {
       return;
     }
     std::string text(in_.substr(at_, end + 1 - at_));
+    // {,n} is {0,n}; PCRE2 before 10.43 reads it as plain text.
     if (text[1] == ',') text.insert(1, "0");
     at_ = end + 1;
     out_ += text;
+    // In Ruby's syntax x{1,3}+ repeats the interval, in PCRE2 it is possessive: a group makes it
+    // repeat.
     if (at_ < in_.size() && in_[at_] == '+') {
       out_.insert(atom_, "(?:");
       out_ += ")";
@@ -215,6 +219,7 @@ class RegexTranslation {
     if (operands.size() == 1) return open + operands[0] + "]";
     if (negated) refuse("a negated class with &&");
     std::string text = "(?:";
+    // [a&&b] is (?:(?=[b])[a])
     for (size_t i = 1; i < operands.size(); ++i) text += "(?=" + whole(operands[i]) + ")";
     return text + whole(operands[0]) + ")";
   }

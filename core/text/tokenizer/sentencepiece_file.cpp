@@ -79,6 +79,7 @@ SentencePiece read_piece(std::string_view message, size_t begin, const std::stri
   SentencePiece piece;
   ProtoReader reader(message, where);
   for (ProtoField field; reader.next(field);) {
+    // 1 piece, 2 score, 3 type
     if (field.number == 1) piece.piece = field.bytes;
     if (field.number != 3) continue;
     XRUN_CHECK(field.is_varint && field.value >= 1 && field.value <= 6,
@@ -108,7 +109,9 @@ void read_trainer(std::string_view message, const std::string& where, SplitRules
   constexpr uint64_t kBpe = 2;
   ProtoReader reader(message, where);
   for (ProtoField field; reader.next(field);) {
+    // model_type; Unigram, its default, is 1.
     if (field.number == 3) rules.is_bpe = field.value == kBpe;
+    // treat_whitespace_as_suffix
     XRUN_CHECK(field.number != 24 || field.value == 0,
                "{}: treat_whitespace_as_suffix is not supported", where);
   }
@@ -122,6 +125,7 @@ void read_normalizer(std::string_view message, const std::string& where, Sentenc
       check_charsmap(field.bytes, where + ": precompiled_charsmap");
       rules.has_charsmap = !field.bytes.empty();
     }
+    // Later fields of a number replace earlier ones, as protobuf merges them.
     if (field.number == 3) out.add_dummy_prefix = field.value != 0;
     if (field.number == 4) out.remove_extra_whitespaces = field.value != 0;
     XRUN_CHECK(field.number != 5 || field.value != 0,
@@ -164,6 +168,7 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
   ProtoReader reader(bytes, where);
   for (ProtoField field; reader.next(field);) {
     const auto begin = size_t(field.bytes.data() - bytes.data());
+    // ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec, 5 denormalizer_spec
     switch (field.number) {
       case 1: out.pieces.push_back(read_piece(field.bytes, begin, where)); break;
       case 2: read_trainer(field.bytes, where, rules); break;

@@ -12,6 +12,8 @@ namespace xrun {
 
 namespace {
 
+// RTLD_DEEPBIND: the library and libc10 both export FLAGS_minloglevel, of different types; bound to
+// libc10's, the library would overwrite its neighbours (docs/log.md).
 // AddressSanitizer refuses a library that resolves symbols in itself first.
 #ifdef __SANITIZE_ADDRESS__
 constexpr int kOwnScope = 0;

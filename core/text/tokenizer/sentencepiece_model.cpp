@@ -35,6 +35,7 @@ class SentencePieceModel : public TokenModel {
       is_byte_[id] = file.pieces[id].kind == PieceKind::kByte;
     }
     vocabulary_.finish(where_);
+    // For without_prefix().
     if (adds_prefix_) bytes_ = std::move(bytes);
   }
 
@@ -266,6 +267,8 @@ std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
   for (const SentencePiece& piece : file.pieces) {
     const bool hidden =
         piece.kind == PieceKind::kUserDefined && options.special.contains(std::string(piece.piece));
+    // The library never finds a control piece in a text: text that spells a special token stays
+    // plain.
     if (hidden) bytes[piece.kind_at] = char(PieceKind::kControl);
   }
   return std::make_unique<SentencePieceModel>(file, std::string(bytes), options);
@@ -279,6 +282,8 @@ TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
                                             FolderSettings& settings) {
   SentencePieceOptions options;
   options.where = (dir / "tokenizer.model").string();
+  // transformers' legacy mode: every stretch between special tokens gets the space, not the first
+  // alone.
   options.prefix_everywhere = config_flag(settings.tokenizer_config, "legacy", true);
   const std::string bytes = read_file(options.where, kMaxModelBytes);
   const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);

@@ -154,6 +154,7 @@ class RegexPattern : public TextPattern {
     PCRE2_SIZE at = 0;
     // As in Ruby syntax, ^ and $ also match at line ends.
     const std::string spelled = pcre2_syntax(regex, where);
+    // \C would match a byte, and cut a character.
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                               &error, &at, nullptr));
@@ -176,6 +177,8 @@ class RegexPattern : public TextPattern {
     bool matched = false;
     for (size_t from = 0; from <= text.size();) {
       const int found =
+          // The text was validated once, in encode_parts; here the check would cost a pass over it
+          // for each match.
           pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(shown.data()), shown.size(), from,
                       PCRE2_NO_UTF_CHECK, data.get(), context_.get());
       if (found == PCRE2_ERROR_NOMATCH) break;
@@ -183,6 +186,7 @@ class RegexPattern : public TextPattern {
                  regex_excerpt(regex_, 0), text.size(), pcre2_message(found));
       const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());
       const size_t begin = ends[0], end = ends[1];
+      // \K in a lookaround may put the start of a match behind its end or before the last match.
       XRUN_CHECK(begin <= end && begin >= done, "the tokenizer's regex {} matches backwards",
                  regex_excerpt(regex_, 0));
       // As in the package, no empty match touches the match before it.

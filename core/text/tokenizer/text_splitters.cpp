@@ -43,10 +43,12 @@ std::unique_ptr<const TextPattern> make_tiling_splitter(Next next) {
 
 struct Gpt2Next {
   size_t operator()(const TextScanner& in, size_t at) const {
+    // 's|'t|'re|'ve|'m|'ll|'d
     if (in.byte(at) == '\'') {
       if (const size_t size = contraction(in, at, false)) return at + size;
     }
     size_t word = at;
+    // The " ?" of the three runs that follow.
     if (in.byte(at) == ' ' && at + 1 < in.size() && in.kind(at + 1) != CharKind::kSpace) ++word;
     const CharKind kind = in.kind(word);
     return kind == CharKind::kSpace ? in.spaces(at) : in.run(word, kind);
@@ -73,16 +75,20 @@ struct Cl100kNext {
 
   size_t operator()(const TextScanner& in, size_t at) const {
     const char c = in.byte(at);
+    // The alternatives in the order of the regex. (?i:'s|'t|..)
     if (c == '\'') {
       if (const size_t size = contraction(in, at, true)) return at + size;
     }
     const CharKind here = kind(in, at);
+    // [^\r\n\p{L}\p{N}]?\p{L}+ without its first character, then \p{N}{1,3}
     if (here == CharKind::kLetter) return run(in, at, here);
     if (here == CharKind::kNumber) return in.run(at, here, digits);
     const size_t after = in.next(at);
+    // [^\r\n\p{L}\p{N}]?\p{L}+ with it
     if (!in.is_line_end(at) && is_kind(in, after, CharKind::kLetter)) {
       return run(in, after, CharKind::kLetter);
     }
+    // " ?[^\s\p{L}\p{N}]+[\r\n]*"
     if (here == CharKind::kOther || (c == ' ' && is_kind(in, after, CharKind::kOther))) {
       size_t end = run(in, after, CharKind::kOther);
       while (in.is_line_end(end)) ++end;
@@ -163,6 +169,8 @@ struct CasedNext {
     // A word may begin with one character that is not a letter, number or line end.
     const bool may_lead = kind != CharKind::kLetter && !in.is_line_end(at);
     const WordEnds led = may_lead ? word_ends(in, after) : WordEnds{0, 0};
+    // The order of a backtracking engine: the first form with its optional character, then without
+    // it, then the second form likewise.
     if (led.lower > 0) return with_contraction(in, led.lower);
     const WordEnds own = word_ends(in, at);
     if (own.lower > 0) return with_contraction(in, own.lower);
@@ -249,6 +257,7 @@ size_t next_deepseek(const TextScanner& in, size_t at) {
   const DeepSeekKind kind = deepseek_kind(in, at);
   size_t end = in.next(at);
   if (kind == DeepSeekKind::kPunctuation) {
+    // [!-/:-~][A-Za-z]+: one byte long, so ASCII.
     if (end == at + 1 && is_ascii_letter(in.byte(end))) {
       while (is_ascii_letter(in.byte(end))) ++end;
       return end;
@@ -352,6 +361,7 @@ std::string with_escaped_line_ends(std::string_view regex) {
 }  // namespace
 
 std::unique_ptr<const TextPattern> make_known_splitter(std::string_view regex) {
+  // Compared as text: a regex that means the same but is spelled differently runs in PCRE2.
   const std::string escaped = with_escaped_line_ends(regex);
   for (const KnownRegex& known : kKnownRegexes) {
     if (escaped == known.regex) return known.make();

@@ -165,6 +165,7 @@ class ByteLevelDecoder : public TokenDecoder {
         return;
       }
       take(text);
+      // A character may be spread over several tokens: its first bytes wait for the rest.
       const size_t end = complete_end(bytes_);
       if (end == 0) return;
       next_.push(repair_utf8(std::string_view(bytes_).substr(0, end)));
@@ -227,6 +228,7 @@ class MetaspaceDecoder : public TokenDecoder {
   explicit MetaspaceDecoder(const ComponentSpec& spec) : options_(read_metaspace(spec)) {}
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
     return make_token_stage(input, next, [this](std::string_view token, size_t index) {
+      // The mark that the pre-tokenizer put before the text.
       const bool prefixed = index == 0 && options_.scheme != PrependScheme::kNever;
       return replaced(token, options_.replacement, prefixed ? "" : " ");
     });
@@ -270,6 +272,7 @@ class SequenceDecoder : public TokenDecoder {
       input = decoder->output(input);
     }
     std::vector<std::unique_ptr<DecodeStage>> stages;
+    // From the last to the first, since each stage needs the one that it feeds.
     for (size_t i = decoders_.size(); i-- > 0;) {
       stages.push_back(decoders_[i]->start(inputs[i], stages.empty() ? next : *stages.back()));
     }

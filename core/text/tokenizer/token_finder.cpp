@@ -9,6 +9,7 @@
 namespace xrun {
 
 size_t TokenFinder::end_before(std::string_view text, size_t at) const {
+  // Reading backwards, a token is met at its last byte: the text between is skipped by memrchr.
   if (only_last_byte_ >= 0) {
     const void* found = memrchr(text.data(), only_last_byte_, at);
     return found == nullptr ? 0 : size_t(static_cast<const char*>(found) - text.data()) + 1;
@@ -25,6 +26,8 @@ int32_t TokenFinder::child(int32_t node, unsigned char byte) const {
 }
 
 int32_t TokenFinder::step(int32_t node, unsigned char byte) const {
+  // Each byte read goes one node deeper and each failure link goes up, so the links followed are at
+  // most the bytes read.
   while (true) {
     const int32_t next = child(node, byte);
     if (next > 0 || node == 0) return next;

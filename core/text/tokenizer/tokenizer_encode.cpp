@@ -21,6 +21,7 @@ constexpr size_t kFlushTokens = size_t{1} << 16;     // passed to `take` at once
 // Reserves room for the tokens of a whole text at the rate of its first part, plus an eighth.
 void reserve_rest(Encoding& first, size_t text_bytes) {
   if (first.offsets.empty() || first.offsets.back().end == 0) return;
+  // Growing by doubling would hold twice the tokens at its last step.
   const double rate = double(first.ids.size()) / first.offsets.back().end;
   const auto size = std::min(size_t(rate * 1.125 * double(text_bytes)), text_bytes);
   first.ids.reserve(size);
@@ -55,6 +56,7 @@ class Tokenizer::State::Encoder {
 
   void run(const AlignedText& whole) {
     std::vector<AddedMatch> matches;
+    // First pass: tokens that match the input itself, before any stage changes it.
     state_.added.find_all(whole, false, special_, matches);
     walk_matches(
         whole.size(), matches, [&](size_t begin, size_t end) { section(whole.slice(begin, end)); },
@@ -68,6 +70,7 @@ class Tokenizer::State::Encoder {
     if (text.size() <= part_bytes_) return part(std::move(text), true);
     const SplitKinds kinds = state_.safe_splits();
     for (size_t at = 0; at < text.size();) {
+      // Between parts: a text may have gigabytes.
       check_interrupt();
       const bool last = text.size() - at <= part_bytes_;
       const size_t end =
@@ -85,6 +88,7 @@ class Tokenizer::State::Encoder {
     }
     if (text.size() == 0) return;
     std::vector<AddedMatch> matches;
+    // Second pass: tokens that match normalised text.
     state_.added.find_all(text, true, special_, matches);
     if (matches.empty()) return plain(std::move(text), !begins_section);
     walk_matches(

@@ -125,6 +125,7 @@ FolderSettings read_folder_settings(const fs::path& dir) {
 
   Json hashed = Json::object();
   for (const auto& [key, value] : out.tokenizer_config.as_object()) {
+    // A template changes no id; a cache's key has it beside this digest.
     if (key != "chat_template") hashed.set(key, value);
   }
   out.hashed = {{"tokenizer_config", dump_json(hashed)}, {"special_tokens_map", dump_json(map)}};

@@ -58,10 +58,12 @@ void Unigram::best_steps(std::string_view piece, std::vector<BestStep>& steps) c
       BestStep& step = steps[at + length];
       if (step.begin == kUnreached || score + so_far > step.score) step = {score + so_far, at, id};
     };
+    // Bytes of the piece times the length of the longest piece that matches, in all.
     trie_.prefixes(piece.substr(at), [&](size_t length, int32_t id) {
       offer(length, pieces_.scores[size_t(id)], id);
       if (length == size) has_single = true;
     });
+    // So the end of every character is reached, and no step below is kUnreached.
     if (!has_single) offer(size, unk_score_, unk_id_.value_or(-1));
     at += size;
   }
@@ -72,6 +74,7 @@ void Unigram::segment(std::string_view piece, std::vector<ModelToken>& out) cons
   best_steps(piece, steps);
   thread_local std::vector<ModelToken> reversed;  // from right to left
   reversed.clear();
+  // Back from the end along the best steps.
   for (auto end = uint32_t(piece.size()); end > 0; end = steps[end].begin) {
     const BestStep& step = steps[end];
     XRUN_CHECK(step.id >= 0, "the tokenizer has no unknown token, but a text needs it");

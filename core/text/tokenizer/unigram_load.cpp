@@ -44,6 +44,7 @@ int64_t read_exponent(std::string_view text) {
 }
 
 double scaled(double value, int64_t exponent) {
+  // In steps of the largest power that is a double, as serde_json does.
   for (; exponent < -kMostPower && value > 0; exponent += kMostPower) {
     value /= power_of_ten(kMostPower);
   }
@@ -56,6 +57,7 @@ double scaled(double value, int64_t exponent) {
 
 UnigramPieces read_pieces(std::string_view json, const std::string& where) {
   UnigramPieces out;
+  // About 24 bytes an entry: ["piece", -12.3456789012345],
   out.vocabulary.reserve(json.size() / 24, json.size());
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document = parser.iterate(padded(json));
@@ -110,6 +112,8 @@ double serde_number(std::string_view number) {
       continue;
     }
     const auto digit = static_cast<uint64_t>(number[at] - '0');
+    // A digit that does not fit only raises the exponent, a digit of the fraction that fits lowers
+    // it; a fraction's digit that does not fit does neither.
     is_full = is_full || digits > (UINT64_MAX - digit) / 10;
     if (!is_full) digits = 10 * digits + digit;
     if (is_full != is_fraction) exponent += is_full ? 1 : -1;

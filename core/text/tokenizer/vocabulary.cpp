@@ -53,6 +53,7 @@ uint64_t hash_piece(std::string_view piece) {
   const char* at = piece.data();
   size_t left = piece.size();
   uint64_t hash = left * 0x8EBC6AF09C88C6E3ull;
+  // Words of eight bytes; the last ones overlap, so that no byte is read alone.
   for (; left > 16; left -= 16, at += 16)
     hash = fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + 8) ^ hash);
   if (left >= 8)
@@ -111,6 +112,7 @@ void Vocabulary::insert(const PieceEntry& entry, uint64_t hash, const std::strin
   PieceSpan& span = spans_[size_t(entry.id)];
   XRUN_CHECK(span.size == kNone, "{}: id {} belongs to two pieces, \"{}\" and \"{}\"", where,
              entry.id, piece(entry.id), spelling);
+  // The low bits choose the slot; the high ones are compared before any spelling is fetched.
   const uint32_t tag = uint32_t(hash >> 32);
   uint64_t at = hash & mask_;
   for (; slots_[at].next_id > 0; at = (at + 1) & mask_) {

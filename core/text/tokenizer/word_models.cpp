@@ -84,6 +84,7 @@ class WordPiece : public TokenModel {
                "the tokenizer's unknown token \"{}\" is not in its vocabulary, "
                "but a text needs it",
                options_.unk_token);
+    // The pieces found so far are dropped: a word is known as a whole or not at all.
     out = {{*unk_id_, 0, uint32_t(word.size())}};
   }
 
@@ -92,6 +93,7 @@ class WordPiece : public TokenModel {
     std::string spelling(begin > 0 ? options_.prefix : "");
     const size_t prefix = spelling.size();
     spelling.append(word.substr(begin));
+    // No piece is longer, so a word costs at most its length times longest_ look-ups.
     if (spelling.size() > longest_) spelling.resize(longest_);
     while (spelling.size() > prefix) {
       if (const auto id = vocabulary_.find(spelling)) {

@@ -69,6 +69,7 @@ PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
   buffer_ = ZeroedBuffer(size_t(size) + kJsonPadding);
   size_ = std::fread(buffer_.as<char>(), 1, size_t(size), file.get());
   XRUN_CHECK(size_ == size_t(size), "{}: cannot be read: {}", path, std::strerror(errno));
+  // A clone without Git LFS has a small text file in place of a large one.
   refuse_lfs_pointer(bytes(), path);
 }
 

@@ -20,6 +20,7 @@ uint32_t mapped(const CaseRange* ranges, size_t size, uint32_t point) {
   const CaseRange* range = std::lower_bound(
       ranges, end, point, [](const CaseRange& a, uint32_t value) { return a.last < value; });
   if (range == end || point < range->first) return point;
+  // Ranges of step 2 hold pairs of upper and lower case, side by side.
   if ((point - range->first) % static_cast<uint32_t>(range->step) != 0) return point;
   return static_cast<uint32_t>(static_cast<int64_t>(point) + range->delta);
 }

@@ -68,6 +68,7 @@ struct ClusterState {
   bool odd_regional;   // an odd number of regional indicators (GB12)
 };
 
+// GB3 to GB13 in their order; without a rule two characters are separate (GB999).
 bool joins(const ClusterState& state, GraphemeClass next) {
   using G = GraphemeClass;
   const G a = state.last;
@@ -96,6 +97,7 @@ bool is_bert_control(uint32_t c) { return contains(kBertControls, kBertControlsS
 bool is_punctuation(uint32_t c) { return contains(kPunctuation, kPunctuationSize, c); }
 
 bool is_bert_ideograph(uint32_t c) {
+  // The package's ranges: 0x2B920 where Unicode's block begins at 0x2B820.
   return (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x4E00 && c <= 0x9FFF) ||
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
@@ -123,6 +125,7 @@ size_t grapheme_end(std::string_view text, size_t at) {
     if (!joins(state, next)) break;
     const bool extends = next == GraphemeClass::kExtend || next == GraphemeClass::kZwj;
     state.after_picture = next == GraphemeClass::kPicture || (extends && state.after_picture);
+    // Flags are pairs of regional indicators: a third one begins another flag.
     state.odd_regional = next == GraphemeClass::kRegional && !state.odd_regional;
     state.last = next;
   }
