@@ -133,6 +133,7 @@ at::Tensor ForwardState::norm(const WeightIndex& index, const at::Tensor& x) con
 
 at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                  const at::Tensor& x) {
+  // x, y [T, D].
   const at::Tensor y = x.add(attention(state, index, layer, state.norm(index.input_norm, x)));
   return y.add(feed_forward(state, index, state.norm(index.post_norm, y)));
 }

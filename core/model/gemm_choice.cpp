@@ -39,6 +39,7 @@ at::Tensor wave(int64_t rows, int64_t columns, c10::ScalarType dtype) {
 double product_ms(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& grad,
                   GemmType gemm) {
   const auto begin = Clock::now();
+  // A forward and its backward, as a step has them.
   linear(x, weight, {}, gemm).backward(grad);
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   x.mutable_grad().reset();

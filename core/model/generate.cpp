@@ -114,6 +114,7 @@ class Decoding {
 
   // Further samples of a prompt read its keys where they are.
   void fork(const std::vector<int64_t>& firsts, const std::vector<SlotRow>& segments) {
+    // A prompt's first slot comes before those of its other samples.
     size_t prompt = 0;
     for (const SlotRow& segment : segments) {
       if (prompt < firsts.size() && segment.slot == firsts[prompt]) {
@@ -147,6 +148,7 @@ class Decoding {
     std::vector<SlotRow> segments;
     PackInput input;
     input.cu_seqlens.push_back(0);
+    // draw() puts back those that go on.
     for (const int64_t slot : std::exchange(live_, {})) {
       if (crosses(slot)) {
         refill(slot);

@@ -67,10 +67,12 @@ void KvCache::fork(int64_t from, int64_t to) {
 
 KvCache::Block KvCache::new_block() {
   ++live_;
+  // With the last slot that holds it.
   const auto release = [this](at::Tensor* block) {
     --live_;
     delete block;
   };
+  // Of each head the keys as columns, [K, kKeyBlock], and the values as rows, [kKeyBlock, width_].
   return {new at::Tensor(at::empty({layers_, 2, groups_, kKeyBlock * width_}, type_)), release};
 }
 

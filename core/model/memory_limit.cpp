@@ -123,6 +123,7 @@ int64_t system_bytes(const std::filesystem::path& root) {
   const auto kib = named_number(root / "proc/meminfo", "MemAvailable:");
   const int64_t system = kib && *kib < (kUnlimited >> 10) ? *kib << 10 : kUnlimited;
   const int64_t left = std::min(system, left_in_groups(root));
+  // 0 says that the limit is unknown.
   return left == kUnlimited ? 0 : std::max<int64_t>(left, 1);
 }
 

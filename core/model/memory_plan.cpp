@@ -114,8 +114,10 @@ class StepMemory {
 
   ResidentBytes held() const {
     ResidentBytes held;
+    // Frozen weights in the storage type; masters, and an adapter's factors, in fp32.
     held.weights = (trains_base_ ? 0 : base_ * element_) + 4 * trained_;
     if (s_.dtype != c10::ScalarType::Float) held.copies = trained_ * element_;
+    // Two moments in fp32.
     if (s_.trains) held.optimizer = 2 * 4 * moved_ * static_cast<double>(s_.optimizers);
     if (trains_base_) held.reference = base_ * element_ * static_cast<double>(s_.references);
     return held;

@@ -25,6 +25,7 @@ struct CandidateChange {
 
 void with_tokens(MemoryShape& shape, int64_t tokens) {
   if (tokens >= shape.tokens) return;
+  // The step then has several micro-batches, each with its share of the loss rows.
   shape.several = true;
   shape.loss_rows =
       static_cast<int64_t>(static_cast<double>(shape.loss_rows) * static_cast<double>(tokens) /

@@ -83,6 +83,7 @@ void check_rope_length(const PackInput& input, const ModelConfig& config) {
 }
 
 void check_input(const PackInput& input, const ModelConfig& config) {
+  // tokens, position_ids [T]; cu_seqlens [N + 1]; parent, rope_length [N] or empty.
   const int64_t T = input.tokens.numel();
   XRUN_CHECK(
       input.tokens.dim() == 1 && input.position_ids.dim() == 1 && input.position_ids.size(0) == T,
@@ -135,6 +136,7 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
 }  // namespace
 
 at::Tensor int64_tensor(const std::vector<int64_t>& values) {
+  // from_blob borrows the memory, the clone owns its own.
   return at::from_blob(const_cast<int64_t*>(values.data()), {static_cast<int64_t>(values.size())},
                        at::kLong)
       .clone();
@@ -219,6 +221,7 @@ std::shared_ptr<Model> Model::with_adapter(const Model& model,
   LoadOptions options = model.options_;
   options.trainable = false;
   options.adapter = std::move(adapter);
+  // The masters are shared, not copied.
   std::vector<Parameter> parameters(model.parameters_.begin(),
                                     model.parameters_.begin() + model.base_count());
   return make(model.config_, std::move(parameters), options);
@@ -298,6 +301,7 @@ at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options)
   const AdapterOptions* const adapter = options_.adapter ? &options_.adapter->options : nullptr;
   PackFlops flops = pack_flops(config_, input.cu_seqlens, input.parent, adapter);
   if (const int64_t held = held_tokens(input, config_, options); held > 0) {
+    // Held tokens were counted when they were computed.
     flops -= pack_flops(config_, {0, static_cast<int32_t>(held)}, {}, adapter);
   }
   const bool backward = options_.trainable && at::GradMode::is_enabled();

@@ -70,6 +70,7 @@ class DrawRow {
   }
 
   bool kept(size_t id) const { return e_[id] > 0; }
+  // The lowest id among equals, as in before().
   int64_t likeliest() const { return std::find(x_.begin(), x_.end(), most_) - x_.begin(); }
 
   // Returns the token at `share` in [0, 1) of the kept mass. Sums of stretches are skipped whole,

@@ -159,6 +159,7 @@ std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
   if (share == SharedRows::kBranchMean) {
     std::vector<int32_t> root_segments = fold.segments;
     for (size_t n = 0; n < root_segments.size(); ++n) {
+      // Parents come first: their number is that of their root already.
       if (fold.parent[n] >= 0) root_segments[n] = root_segments[at(fold.parent[n])];
     }
     for (size_t r = 0; r < weights.size(); ++r) {

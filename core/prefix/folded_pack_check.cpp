@@ -38,8 +38,8 @@ void check_nodes(const FoldedPack& fold) {
   XRUN_CHECK(begin.back() == fold.token_count(), "fold: node_begin ends with {}, F is {}",
              begin.back(), fold.token_count());
   check_size(fold.parent, "parent", begin.size() - 1, "N");
-  // In preorder the parent of a node is on the path to the node before it.
-  // The nodes from the root to the one before; a parent that is no longer on it has ended.
+  // The nodes from the root to the one before. In preorder the parent of a node is one of them; the
+  // subtree of any other node has ended.
   Field path;
   for (size_t n = 0; n < fold.parent.size(); ++n) {
     const int32_t parent = fold.parent[n];

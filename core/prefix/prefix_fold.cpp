@@ -83,6 +83,8 @@ FoldedRollouts fold_shared_prefix(const RolloutGroup& group, int64_t ignore_idx)
   for (const std::vector<int64_t>& completion : group.completions) {
     const int64_t node = std::ssize(folded.node_lengths);
     folded.input_ids.insert(folded.input_ids.end(), completion.begin(), completion.end());
+    // The label of a token is the next one. No label is a completion's first token: the prompt's
+    // last one has a successor in each completion.
     folded.labels.insert(folded.labels.end(), completion.begin() + 1, completion.end());
     folded.labels.push_back(ignore_idx);
     for (int64_t t = 0; t < std::ssize(completion); ++t) folded.position_ids.push_back(prompt + t);

@@ -33,6 +33,8 @@ void pack_ids(std::span<const int32_t> ids, StoredStream& out) {
 }
 
 // Packs eight bytes of 0 or 1 into eight bits, the first byte into the lowest.
+// The term 2^(56 - 7 i) of the factor moves byte i's flag to bit 56 + i; no two of the products
+// meet below bit 64, so nothing carries.
 uint64_t bits_of(uint64_t flags) { return (flags * 0x0102040810204080ULL) >> 56; }
 
 void pack_bits(std::span<const uint8_t> flags, StoredStream& out) {

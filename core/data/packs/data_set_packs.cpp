@@ -23,6 +23,7 @@ UnitTokens token_lists(const std::vector<TokenStream>& streams) {
 
 // True if a piece of a document gives a loss; any other piece is left out.
 bool has_target(const TokenStream& tokens, float weight) {
+  // Nothing in the piece predicts its first token.
   return weight > 0 &&
          std::find(tokens.trained.begin() + 1, tokens.trained.end(), 1) != tokens.trained.end();
 }

@@ -129,6 +129,7 @@ class FoldedSizes {
 void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t capacity,
             Items& pieces) {
   while (!units.empty()) {
+    // One unit fits: plan_folded_packs has checked each alone.
     size_t fits = 1, over = 2;
     // By doubling, then by bisection: a piece costs its own length times a logarithm, not the
     // cluster's.
@@ -185,6 +186,7 @@ PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
       size_t count = rest.size();
       std::vector<int64_t> units = join(rest);
       int64_t tokens = sizes.tokens(units);
+      // Ends at one item, which fits.
       while (tokens > capacity) {
         units = join(rest.first(--count));
         tokens = sizes.tokens(units);

@@ -139,9 +139,11 @@ class TrieBuilder {
     const int64_t below = saved_[entry + bases];
     const int32_t parent = node(v).parent;
     int32_t base = parent;
+    // From the nearest base, the parent, upwards to depth 0.
     for (size_t j = bases; j-- > 0;) {
       const int64_t run = node(v).depth - (j == 0 ? 0 : node(base).depth);
       int64_t best = saved_[entry + j];
+      // All lists through v but one are spared its run.
       const int64_t used = (node(v).lists - 1) * run + below;
       // On a tie the node is used: it is nearer to the root than the nodes below it.
       if (run >= min_run && used >= best) {

@@ -59,6 +59,7 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
   std::vector<uint8_t> held_out(prompt_hash.size(), 0);
   if (wanted == 0) return held_out;
   const double share = 2 * fraction + 0.001;  // of the hashes; very likely enough
+  // At first only prompts with a low hash are sorted; all of them if these are too few.
   for (const uint64_t limit :
        {share < 1 ? static_cast<uint64_t>(share * 0x1p64) : 0, ~uint64_t{0}}) {
     const std::vector<HashedRow> rows = sort_by_prompt(prompt_hash, limit);

@@ -192,6 +192,7 @@ class FeedbackEncoder : public RowEncoder {
                                                 reader_.fields().other_columns(row, "label")));
     }
     if (label->is_bool()) return label->as_bool() ? 1 : 0;
+    // Another number would need a threshold, which the user has to choose.
     if (label->is_number() && (label->as_double() == 0 || label->as_double() == 1)) {
       return static_cast<int8_t>(label->as_double());
     }

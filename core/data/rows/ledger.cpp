@@ -23,6 +23,7 @@ struct CountField {
 
 // The plain counters, in the order in which they are written.
 constexpr CountField kCounts[] = {
+    // One table for writing and reading: a build that continues loses no counter.
     {"lines", &SourceLedger::lines},
     {"rows", &SourceLedger::rows},
     {"kept", &SourceLedger::kept},
@@ -97,6 +98,7 @@ void SourceLedger::cut_row(const CutRow& row, const std::string& before,
                            const std::string& behind) {
   ++cut;
   cut_tokens += row.cut_tokens;
+  // The first cut row is the example that a message shows.
   if (cut_at.empty()) {
     cut_kept = before;
     cut_lost = behind;
@@ -207,6 +209,7 @@ Ledger Ledger::from_json(const Json& value) {
 
 Ledger Ledger::joined_to(const Ledger& earlier) const {
   Ledger joined = earlier;
+  // Each earlier source is matched once: a recipe may read the same files twice.
   std::vector<bool> taken(earlier.sources.size(), false);
   for (const SourceLedger& source : sources) {
     size_t index = 0;

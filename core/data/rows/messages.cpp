@@ -151,6 +151,7 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
                        fmt::format("{} has a value and a content, and they differ", where));
     }
     const bool is_call_key = member.first == "tool_calls" || member.first == "function_call";
+    // Tables leave these null if a message makes no call.
     if (is_call_key && member.second.is_null()) continue;
     const std::string note = flag_note(member, where, is_answer);
     if (!note.empty()) add_once(notes, note);
@@ -180,6 +181,7 @@ Json read_messages(const Json& value, const std::string& field, std::vector<std:
 
 void refuse_spelled_messages(const Json& value, const std::string& field) {
   if (!value.is_string()) return;
+  // `[{`, a quote, and both keys in the same quotes: a text that only begins with a bracket passes.
   constexpr std::string_view kQuotes = "'\"";
   const std::string& text = value.as_string();
   const size_t open = text.find_first_not_of(" \n");
@@ -254,6 +256,7 @@ Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json*
     }
   }
   if (tools != nullptr && !tools->is_null()) {
+    // The row's own tools replace those of the arguments.
     merged.set("tools", read_tools(*tools));
   }
   return merged;

@@ -163,12 +163,14 @@ std::string RowFields::spelled(const std::string& ours) const {
   for (const auto& [name, theirs] : fields_) {
     if (name == ours) return theirs;
   }
+  // A column of weights is read only if `fields` names it.
   return ours == "weight" ? "" : ours;
 }
 
 const Json* RowFields::find(const Json& row, const std::string& ours) const {
   const std::string name = spelled(ours);
   const Json* value = name.empty() ? nullptr : row.find(name);
+  // Columns of tables are null in rows that have no value.
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
@@ -300,12 +302,14 @@ void RowFields::read_extra(const Json& row, RowExtras& out) const {
                                    "exactly; write it as a string",
                                    name, dump_json(*value)));
     }
+    // Absent ones too: extra[i] is the column keep_[i].
     out.extra.push_back(value == nullptr ? Json() : *value);
   }
   const Json* weight = find(row, "weight");
   if (weight == nullptr) return;
   const double number = weight->is_number() ? weight->as_double() : -1;
   out.weight = static_cast<float>(number);
+  // After the cast: 1e39 is finite as a double alone.
   if (!std::isfinite(out.weight) || number < 0) {
     throw RowRefusal("bad_weight", fmt::format("\"{}\" is {}, wanted a number >= 0",
                                                spelled("weight"), dump_json(*weight)));

@@ -57,6 +57,7 @@ Json parse_text(std::string_view text, const RawRow& row, const std::string& loc
     const std::string repaired = repair_surrogate_escapes(text, halves);
     if (halves == 0) throw RowRefusal("malformed_json", error.what());
     repairs += halves;
+    // At most once more: no halves are left.
     return parse_text(repaired, row, location, repairs);
   }
 }

@@ -90,6 +90,7 @@ size_t string_end(std::string_view text, size_t at) {
   for (size_t quote = text.find('"', at + 1); quote != kUnknown;
        quote = text.find('"', quote + 1)) {
     // A quote behind an odd number of backslashes belongs to the string.
+    // text[at] is a quote too, so the search ends there at the latest.
     size_t escapes = quote;
     while (text[escapes - 1] == '\\') --escapes;
     if ((quote - escapes) % 2 == 0) return quote + 1;
@@ -266,6 +267,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
     if (!at_end_ && have < want) {
       content.resize(want);
       const size_t n = stream_->read(content.data() + have, want - have);
+      // A stream gives fewer bytes only at its end.
       at_end_ = have + n < want;
       content.resize(have + n);
     }

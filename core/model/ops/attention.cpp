@@ -76,6 +76,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
           attention_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window, parent);
     }
     if (grads[1].defined()) {
+      // grads[1] [H, T]; g [T, H, 1]; seen, sum_j p_ij k_j, is [T, H, K].
       const at::Tensor g = grads[1].t().unsqueeze(2).mul(scale);
       const at::Tensor seen =
           std::get<0>(attention_forward(q, k, k, cu_seqlens, scale, window, parent));

@@ -167,6 +167,7 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   with_kernel_type(x.q, [&](auto unit) {
     using T = decltype(unit);
     const auto attend = [&](int64_t i, float* scratch) {
+      // Items share no row of dq, and no row of a group's dk and dv: sums need no lock.
       const BackwardItem& item = items[static_cast<size_t>(i)];
       const int64_t at = item.head_group * tokens * kv_width + item.kv_head * s.head_dim;
       kernels::PathAttentionBackward<T> call{kernel_data<T>(grad),

@@ -44,6 +44,7 @@ LayoutPaths make_paths(at::IntArrayRef cu_seqlens, at::IntArrayRef parent) {
       continue;
     }
     const auto above = static_cast<size_t>(paths.parent[n]);
+    // The tokens of all nodes above.
     paths.position[n] = paths.position[above] + cu_seqlens[above + 1] - cu_seqlens[above];
   }
   if (paths.roots.back() < cu_seqlens.back()) paths.roots.push_back(cu_seqlens.back());
@@ -87,6 +88,7 @@ std::shared_ptr<const LayoutPaths> layout_paths(at::IntArrayRef cu_seqlens,
     std::vector<int64_t> parent;  // as given
     std::shared_ptr<const LayoutPaths> paths;
   };
+  // Every layer of a forward asks for the same layout.
   static thread_local LastLayout last;
   if (!last.paths || at::IntArrayRef(last.paths->cu_seqlens) != cu_seqlens ||
       at::IntArrayRef(last.parent) != parent) {

@@ -95,6 +95,7 @@ std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at:
                                                   const SliceForward& forward) {
   at::Tensor out, lse;
   for (const AttentionSlice& slice : slices) {
+    // y [rows, H, K], l [H, rows]; out = sum of exp(lse_i - lse) y_i over the slices of a row.
     auto [y, l] = forward(rows_of(q, slice.query_rows), rows_of(k, slice.key_rows),
                           rows_of(v, slice.key_rows), slice);
     if (!out.defined()) {
@@ -124,6 +125,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> merged_backward(
   at::Tensor dq = sum_like(q), dk = sum_like(k), dv = sum_like(v);
   for (const AttentionSlice& slice : slices) {
     const at::Tensor &rows = slice.query_rows, &keys = slice.key_rows;
+    // With out and lse of the whole row a slice's p is its part of the row's softmax, so gradients
+    // add up.
     const auto [gq, gk, gv] =
         backward(rows_of(grad, rows), rows_of(q, rows), rows_of(k, keys), rows_of(v, keys),
                  rows_of(out, rows), rows_of(lse, rows, 1).contiguous(), slice);

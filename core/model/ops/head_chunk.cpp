@@ -26,6 +26,7 @@ constexpr int64_t kWideHead = 512, kVocabBlock = 2048;
 std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
 
 void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Tensor& w) {
+  // dx [R, D], dz [R, V], w [V, D].
   const int64_t vocab = w.size(0), rows = dz.size(0);
   const bool wide = w.size(1) > kWideHead;
   const int64_t block = wide ? kVocabBlock : vocab, chunk = wide ? kHeadChunkRows : rows;
@@ -49,6 +50,7 @@ int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
 
 void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
                       int64_t from, const std::function<void(const LogitChunk&)>& f) {
+  // x [R, D], w [V, D], z [n, V].
   const int64_t rows = x.size(0), vocab = w.size(0);
   const int64_t saved_count = saved_rows.defined() ? saved_rows.size(0) : 0;
   at::Tensor spare;
@@ -75,6 +77,7 @@ HeadGradients::HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want
 }
 
 void HeadGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale) {
+  // dz [n, V]; dx [n, D] = dz w; dw [V, D] += dz^T x.
   const int64_t n = dz.size(0);
   at::Tensor factor;
   if (scale.defined()) factor = scale.narrow(0, begin, n).unsqueeze(1);

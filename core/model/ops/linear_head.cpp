@@ -93,6 +93,7 @@ HeadOutputs head_composed(const at::Tensor& hidden, const HeadInputs& in, double
                           bool entropy, int64_t top_k, bool lse_wanted) {
   check_head_inputs(in, hidden);
   check_head_options(in, temperature, top_k);
+  // x [R, D]; z and logp [R, V]. The entropy is lse - sum p z.
   const at::Tensor x = hidden.to(at::kDouble).index_select(0, in.index);
   const at::Tensor z = at::linear(x, in.weight.narrow(0, 0, existing_columns(in))).div(temperature);
   const at::Tensor lse = at::logsumexp(z, 1), logp = z.sub(lse.unsqueeze(1));

@@ -51,6 +51,7 @@ struct HeadRowOutputs {
 
 HeadRowOutputs make_outputs(const at::Tensor& target, int64_t hidden_rows, bool entropy,
                             int64_t top_k) {
+  // logprob [R] or [R, N]; entropy [R] or [0]; lse [U]; top_logprob, top_id [R, k].
   const int64_t rows = target.size(0);
   const auto floats = target.options().dtype(at::kFloat);
   return {at::empty(target.sizes(), floats), at::empty({entropy ? rows : 0}, floats),
@@ -87,6 +88,7 @@ void softmax_chunk(const at::Tensor& z, int64_t begin, const RowsByHidden& share
   const int64_t* const t = target.const_data_ptr<int64_t>() + offset;
   float* const l = out.logprob.mutable_data_ptr<float>() + offset;
   float* const s = out.lse.mutable_data_ptr<float>() + begin;
+  // A row is a whole vocabulary: work enough for a thread.
   at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
     const int64_t skip = shared.first.empty() ? from : 0;
     kernels::cpu_kernels().run(kernels::SoftmaxRows{x + from * width, shared.from(begin + from),
@@ -124,6 +126,7 @@ linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, cons
   const RowsByHidden shared = rows_by_hidden(index.contiguous(), alone);
   const at::Tensor x = dense_floats(at::index_select(hidden, 0, shared.index));
   const HeadRowOutputs out = make_outputs(ids, x.size(0), entropy, top_k);
+  // hidden [T, D], weight [V, D], x [U, D], saved_rows [S, V] with S <= U.
   const int64_t saved_count = head_rows_within(head_mb, x.size(0), vocab);
   at::Tensor saved_rows = at::empty({0, vocab}, x.options());
   if (saved_count > 0) saved_rows = scratch_floats(saved_count * vocab).view({saved_count, vocab});
@@ -208,6 +211,7 @@ void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at
                            const at::Tensor& lse, const at::Tensor& saved_rows,
                            HeadGradients& gradients) {
   const at::Tensor a = dense_floats(grad), factor = negative_sums(a, shared);
+  // Saved rows are p - e_y already.
   if (saved_rows.size(0) > 0) gradients.add(saved_rows, 0, factor);
   each_logit_chunk(x, w, {}, saved_rows.size(0), [&](const LogitChunk& chunk) {
     recompute_softmax(chunk.z, chunk.begin, shared, target, lse);

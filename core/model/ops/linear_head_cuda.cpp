@@ -177,6 +177,7 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
   const at::Tensor saved_rows = at::empty({saved_count, vocab}, floats);
   const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
   each_chunk(count, saved_count, [&](int64_t begin, int64_t n, bool keep) {
+    // z [n, V] fp32.
     const at::Tensor z = product(x.narrow(0, begin, n), weight.t());
     if (alone) {
       check_cuda(kernels::softmax_rows_cuda(

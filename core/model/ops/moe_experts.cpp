@@ -98,6 +98,7 @@ MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const a
   // Rows sorted by expert: each expert's tokens are one dense matrix [n, D].
   const at::Tensor in = at::index_select(x, 0, experts.rows.token);
   const int64_t rows = in.size(0);
+  // in, out [T k, D]; gate, up, a [T k, I].
   const at::Tensor gate = at::empty({rows, experts.inner}, x.options());
   const at::Tensor up = at::empty_like(gate);
   experts.each([&](int64_t e, int64_t first, int64_t n) {
@@ -161,10 +162,12 @@ MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x
   }
   da.mul_(scale);
   const auto [dgate, dup] = swiglu_gradient(da, gate, up);
+  // [T k, 2 I], in the order of gate_up's rows: one product gives the gradient of each.
   const at::Tensor both = at::cat({dgate, dup}, 1);
   if (experts_wanted) {
     dy.mul_(scale);
     const at::Tensor in = at::index_select(x, 0, experts.rows.token);
+    // An expert without rows keeps a gradient of 0.
     at::Tensor dgate_up = at::zeros_like(experts.gate_up), ddown = at::zeros_like(experts.down);
     experts.each([&](int64_t e, int64_t first, int64_t n) {
       product_into(ddown[e], dy.narrow(0, first, n).t(), a.narrow(0, first, n), experts.gemm);

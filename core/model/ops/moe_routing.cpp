@@ -82,6 +82,7 @@ ExpertRows expert_rows(const at::Tensor& index, int64_t experts) {
   const int64_t T = index.size(0), k = index.size(1), slots = T * k;
   const int64_t* const expert = dense.const_data_ptr<int64_t>();
   ExpertRows rows;
+  // begin [E + 1]: the rows of expert e are begin[e] to begin[e + 1].
   rows.begin.assign(static_cast<size_t>(experts) + 1, 0);
   for (int64_t s = 0; s < slots; ++s) ++rows.begin[static_cast<size_t>(expert[s]) + 1];
   for (size_t e = 0; e < static_cast<size_t>(experts); ++e) rows.begin[e + 1] += rows.begin[e];
@@ -93,6 +94,7 @@ ExpertRows expert_rows(const at::Tensor& index, int64_t experts) {
   int64_t* const of_token = rows.of_token.mutable_data_ptr<int64_t>();
   std::vector<int64_t> next(rows.begin.begin(), rows.begin.end() - 1);
   for (int64_t s = 0; s < slots; ++s) slot[next[static_cast<size_t>(expert[s])]++] = s;
+  // r rises, so each token lists its rows in rising order.
   std::vector<int64_t> seen(static_cast<size_t>(T), 0);
   for (int64_t r = 0; r < slots; ++r) {
     token[r] = slot[r] / k;
@@ -118,6 +120,7 @@ void RouterRecord::add_layer(const Routing& routing, const at::Tensor& multiplic
         {at::bincount(routing.index.flatten(), {}, experts).to(at::kDouble), routing.prob.sum(0)});
     return;
   }
+  // A folded token counts once for each segment that shares it.
   tokens = multiplicity.sum().item<int64_t>();
   const at::Tensor slots = multiplicity.to(at::kDouble).repeat_interleave(top_k);
   layers.push_back({at::bincount(routing.index.flatten(), slots, experts),
@@ -130,6 +133,7 @@ void RouterTotals::add(const RouterRecord& record) {
              count.size());
   for (size_t i = 0; i < record.layers.size(); ++i) {
     const RouterRecord::Layer& layer = record.layers[i];
+    // Without its graph, which balance_share takes from the record.
     const at::Tensor prob = layer.prob_sum.detach().to(at::kDouble);
     if (count.size() <= i) {
       count.push_back(layer.count);

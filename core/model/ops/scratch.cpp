@@ -49,6 +49,7 @@ at::Tensor scratch_floats(int64_t n) {
   at::Tensor* best = nullptr;
   for (at::Tensor& buffer : p.buffers) {
     if (!is_free(buffer) || buffer.numel() < n) continue;
+    // The smallest that is large enough.
     if (best == nullptr || buffer.numel() < best->numel()) best = &buffer;
   }
   if (best == nullptr) {

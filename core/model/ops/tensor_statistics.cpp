@@ -27,6 +27,7 @@ at::Tensor evenly_spread(const at::Tensor& tensor) {
   const int64_t count = tensor.numel();
   int64_t stride = std::max<int64_t>(1, count / kSample);
   while (stride > 1 && std::gcd(stride, count) != 1) --stride;
+  // kSample stride <= count: the last index exists.
   const at::Tensor indices = at::arange(
       0, kSample * stride, stride, at::TensorOptions().dtype(at::kLong).device(tensor.device()));
   return at::take(tensor, indices);

@@ -233,6 +233,7 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
 
 void write_adapter(const Adapter& adapter, const ModelConfig& config, const std::string& base,
                    const fs::path& out) {
+  // Only an adapter is replaced, never another folder that holds something.
   NewFolder folder(out, is_adapter(out) && fs::exists(out / kAdapterWeights));
   write_file_atomic(folder.path() / kAdapterConfig,
                     dump_json(adapter_config(adapter, config, base), {.indent = 2}) + "\n");

@@ -158,6 +158,7 @@ int64_t read_version(GgufCursor& in, std::string_view bytes, const std::string& 
   in.number<uint32_t>("the magic");
   const uint32_t version = in.number<uint32_t>("the version");
   if (version == 2 || version == 3) return version;
+  // The version with its bytes swapped.
   if (version == 2u << 24 || version == 3u << 24) {
     in.fail("the file is big-endian; only little-endian GGUF is read");
   }
@@ -226,6 +227,7 @@ void locate_tensors(const std::string& name, std::vector<GgufTensor>& tensors, u
     XRUN_CHECK(tensor.begin % alignment == 0,
                "{}: tensor {} begins at offset {}, which is not a multiple of the alignment {}",
                name, tensor.name, tensor.begin, alignment);
+    // The padding before the data may reach beyond the end of the file.
     const uint64_t room = size - std::min(size, data);
     XRUN_CHECK(tensor.begin <= room && tensor.bytes <= room - tensor.begin,
                "{}: tensor {} needs {} bytes at offset {}, but only {} bytes of tensors are there; "
@@ -234,6 +236,7 @@ void locate_tensors(const std::string& name, std::vector<GgufTensor>& tensors, u
     tensor.begin += data;
     order.push_back(&tensor);
   }
+  // Sorted by position, so that only neighbours can overlap.
   std::sort(order.begin(), order.end(),
             [](const GgufTensor* a, const GgufTensor* b) { return a->begin < b->begin; });
   for (size_t i = 1; i < order.size(); ++i) {
@@ -250,6 +253,8 @@ GgufFile::GgufFile(std::filesystem::path path) : path_(std::move(path)), file_(p
   refuse_lfs_pointer(file_.bytes(), name);
   GgufCursor in(file_.bytes(), name);
   version_ = read_version(in, file_.bytes(), name);
+  // The least bytes of each: a name's length, the number of dimensions, one of them, format,
+  // offset; a key's length, a type, a value.
   const uint64_t tensors = in.count("the number of tensors", 8 + 4 + 8 + 4 + 8);
   const uint64_t pairs = in.count("the number of metadata pairs", 8 + 4 + 1);
   for (uint64_t i = 0; i < pairs; ++i) {

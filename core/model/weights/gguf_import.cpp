@@ -158,6 +158,7 @@ GgufImport write_weights(const GgufFile& file, const ModelConfig& config,
   const std::vector<WeightSpec> specs = weight_specs(config);
   check_tensors(file, specs);
   GgufImport report;
+  // All decoded weights stay in memory until the file is written.
   std::vector<NamedTensor> tensors;
   for (const WeightSpec& spec : specs) {
     check_interrupt();
@@ -181,6 +182,7 @@ Json generation_config(const TokenizerFiles& tokenizer) {
 }  // namespace
 
 GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem::path& out) {
+  // Refuses `out` before the file is read.
   NewFolder folder(out, false);
   const GgufFile source(file);
   const GgufKeys keys(source, "llama.");
@@ -188,6 +190,7 @@ GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem:
   const TokenizerFiles tokenizer = tokenizer_from_gguf(source, keys.size("context_length"));
   const Json config = make_config(source, keys, tokenizer);
   const Json generation = generation_config(tokenizer);
+  // Read as any folder's config: what is written must load again.
   const ModelConfig parsed = parse_model_config(config, generation, keys.where());
 
   GgufImport report = write_weights(source, parsed, folder.path() / "model.safetensors");

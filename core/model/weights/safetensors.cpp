@@ -192,6 +192,7 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
 SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   const std::filesystem::path single = dir / "model.safetensors";
   const std::filesystem::path index = dir / "model.safetensors.index.json";
+  // With both the single file counts, as in transformers.
   if (std::filesystem::exists(single)) {
     files_.emplace_back(single);
     for (const SafetensorsEntry& e : files_[0].entries()) file_of_[e.name] = 0;
@@ -211,11 +212,12 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   for (const auto& [name, value] : map->as_object()) {
     XRUN_CHECK(value.is_string(), "{}: weight_map '{}' is not a file name", index.string(), name);
     const std::string& shard = value.as_string();
-    // an untrusted name must not leave the folder
+    // An untrusted name must not leave the folder.
     XRUN_CHECK(!shard.empty() && shard.find('/') == std::string::npos && shard != ".." &&
                    shard != "." && shard.find('\0') == std::string::npos,
                "{}: weight_map '{}' names '{}', which is not a plain file name", index.string(),
                name, shard);
+    // Each file is mapped once.
     const auto [at, added] = shards.try_emplace(shard, files_.size());
     if (added) files_.emplace_back(dir / shard);
     XRUN_CHECK(files_[at->second].has(name), "{}: weight_map places '{}' in {}, which lacks it",

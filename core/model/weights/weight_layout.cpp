@@ -66,6 +66,7 @@ void add_attention(const ModelConfig& c, const std::string& at, SpecList& list) 
 void add_experts(const ModelConfig& c, const std::string& at, SpecList& list) {
   const std::string experts = at + c.names.experts;
   list.linear(at + c.names.router, c.moe.experts, c.hidden, /*bias=*/false);
+  // The rows of gate come before those of up.
   list.experts(experts + ".gate_up_proj", 2 * c.moe.ffn, c.hidden, {"gate_proj", "up_proj"});
   list.experts(experts + ".down_proj", c.hidden, c.moe.ffn, {"down_proj"});
 }
@@ -103,6 +104,7 @@ std::vector<WeightSpec> weight_specs(const ModelConfig& c) {
 double weight_elements(const ModelConfig& config) {
   double sum = 0;
   for (const WeightSpec& spec : weight_specs(config)) {
+    // In double: the sizes of a hostile config overflow 64 bits.
     double elements = 1;
     for (const int64_t size : spec.shape) elements *= static_cast<double>(size);
     sum += elements;
@@ -182,6 +184,7 @@ std::vector<NamedTensor> stored_form(const WeightSpec& spec, const at::Tensor& w
   std::vector<NamedTensor> all;
   int64_t taken = 0;
   for (const StoredTensor& one : stored_tensors(spec, {})) {
+    // Views: the parts of an expert are adjacent rows.
     all.push_back({one.name, rows.narrow(0, taken, one.shape[0])});
     taken += one.shape[0];
   }

@@ -125,6 +125,7 @@ constexpr Edit kGranite[] = {
 };
 
 // The end of the assistant's branch in Qwen's templates.
+// The line feed behind <|im_end|> is not trained: generation stops before it.
 constexpr Edit kQwenEnd = {"{{- '<|im_end|>\\n' }}\n    {%- elif message.role == \"tool\" %}", 1,
                            "{{- '<|im_end|>' }}{%- endgeneration %}{{- '\\n' }}\n    {%- elif "
                            "message.role == \"tool\" %}"};
@@ -232,6 +233,7 @@ constexpr Edit kGemma4End = {"            {{- '<turn|>\\n' -}}", 1,
 constexpr Edit kGemma4[] = {kGemma4Thought, kGemma4Call, kGemma4CallEnd,
                             kGemma4Text,    kGemma4Item, kGemma4End};
 // The revision whose history holds no thoughts.
+// 0 times: the text must not occur.
 constexpr Edit kGemma4Unthinking[] = {{"<|channel>thought", 0, ""},
                                       kGemma4Call,
                                       kGemma4CallEnd,
@@ -322,6 +324,7 @@ std::string_view stock_family(std::string_view source) {
 std::optional<MarkedSource> mark_source(std::string_view source) {
   for (const Family& family : kFamilies) {
     std::string text(source);
+    // All edits or none: half a pair of marks would not parse.
     bool fits = true;
     for (const Edit& edit : family.edits) fits = fits && apply(text, edit);
     if (fits) return MarkedSource{family.name, std::move(text)};

@@ -166,6 +166,7 @@ Breach check_prefix(const Case& at) {
   for (size_t s = 0; s < at.sides.size(); ++s) {
     const Json::Array& messages = at.messages[s]->as_array();
     const std::string& whole = at.sides[s].rendering.text;
+    // An answer that opens the conversation has no prompt.
     for (size_t turn = 1; turn < messages.size(); ++turn) {
       if (!is_assistant(messages[turn])) continue;
       std::string prompt;

@@ -166,6 +166,7 @@ void Interpreter::write_sum(const Node& node) {
   terms[count++] = first;
   Value values[kMaxTerms];
   bool texts = true;
+  // From the left, as Python evaluates.
   for (size_t i = count; i-- > 0;) {
     values[i] = evaluate(*terms[i]);
     // Markup must be joined: it escapes the plain text beside it.

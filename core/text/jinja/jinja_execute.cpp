@@ -12,6 +12,7 @@ namespace xrun::jinja {
 
 const Value* Scope::find(int symbol) const {
   for (const auto& [key, value] : variables) {
+    // Linear: a scope has few variables.
     if (key == symbol) return &value;
   }
   return nullptr;
@@ -37,6 +38,7 @@ Interpreter::Interpreter(const Tree& tree, const std::tm& clock, const Limits& l
       loop_(tree.symbol_of("loop")) {}
 
 Interpreter::~Interpreter() {
+  // A namespace may hold itself: no count of owners would ever reach 0.
   for (const auto& space : namespaces_) space->attributes.clear();
 }
 
@@ -56,6 +58,7 @@ void Interpreter::set_messages(int symbol, const Value& messages) {
 
 Scope* Interpreter::take_scope(Scope* parent) {
   Scope* scope = nullptr;
+  // Reused: a loop takes a scope for each iteration.
   if (free_scopes_.empty()) {
     scope = scopes_.emplace_back(std::make_unique<Scope>()).get();
   } else {
@@ -163,6 +166,7 @@ Interpreter::Flow Interpreter::execute_if(const Node& node) {
   for (size_t i = 0; i < node.items.size(); ++i) {
     if (is_truthy(evaluate(*node.items[i]))) return execute(node.bodies[i]);
   }
+  // One body more than conditions: the else.
   return node.bodies.size() > node.items.size() ? execute(node.bodies.back()) : Flow::kNormal;
 }
 
@@ -234,6 +238,7 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
 void Interpreter::assign(const Node& target, const Value& value) {
   if (target.kind == NodeKind::kName) return scope_->set(target.symbol, value);
   if (target.kind == NodeKind::kNamespaceTarget) {
+    // Unlike a plain name it is changed in the scope that has it, across loops.
     const Value* space = nullptr;
     for (Scope* at = scope_; at != nullptr && space == nullptr; at = at->parent) {
       space = at->find(target.symbol);
@@ -279,6 +284,7 @@ void Interpreter::execute_with(const Node& node) {
 int64_t Interpreter::message_in_scope() const {
   for (const Scope* at = scope_; at != nullptr; at = at->parent) {
     for (const auto& [symbol, value] : at->variables) {
+      // The nearest scope first: that of the innermost loop over messages.
       if (!value.is_dict()) continue;
       const auto found = messages_.find(value.identity());
       if (found != messages_.end()) return found->second;
@@ -394,6 +400,7 @@ void Interpreter::bind_surplus(const Node& macro, Scope& scope, Arguments& argum
     if (caller_ >= 0) scope.set(caller_, named.second);
     return true;
   });
+  // Surplus arguments need a template that names varargs or kwargs.
   XRUN_JINJA_CHECK(varargs_ >= 0 || arguments.positional.empty(),
                    "macro '{}' takes at most {} argument(s)", macro.name, macro.parameters.size());
   XRUN_JINJA_CHECK(kwargs_ >= 0 || arguments.named.empty(),

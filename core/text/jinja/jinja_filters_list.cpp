@@ -22,6 +22,7 @@ Value path_attribute(Interpreter& interpreter, const Value& item, const Value& p
   Value at = item;
   const TextPtr dot = make_text(".");
   for (const TextPtr& part : split_text(path.as_text(), dot.get(), -1, interpreter.budget())) {
+    // Fewer than ten digits: stoll cannot overflow.
     const bool index = !part->bytes.empty() && part->bytes.size() < 10 &&
                        std::all_of(part->bytes.begin(), part->bytes.end(),
                                    [](char c) { return c >= '0' && c <= '9'; });
@@ -35,6 +36,7 @@ namespace {
 
 Value length(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("length", arguments).finish();
+  // Only such a text has to be counted character by character.
   if (input.is_text() && !input.text().ascii)
     interpreter.budget().charge_bytes(input.bytes().size());
   return Value::integer(length_of(input));
@@ -49,6 +51,7 @@ Value list(Interpreter& interpreter, const Value& input, Arguments& arguments) {
 // Returns one character of a non-empty text without building a list of all characters.
 std::optional<Value> one_point(const Value& input, int64_t index, Budget& budget) {
   if (!input.is_text() || input.bytes().empty()) return {};
+  // -1 + 1 would be the beginning.
   const Value end = index == -1 ? Value::none() : Value::integer(index + 1);
   return Value::text(slice(input, Value::integer(index), end, Value::none(), budget).as_text());
 }
@@ -114,6 +117,7 @@ Value default_filter(Interpreter&, const Value& input, Arguments& arguments) {
 
 Value items(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader("items", arguments).finish();
+  // As in Jinja an undefined mapping has no items.
   if (input.is_undefined()) return Value::generator({});
   XRUN_JINJA_CHECK(input.is_dict(), "Can only get item pairs from a mapping.");
   std::vector<Value> pairs;
@@ -138,6 +142,7 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
   const auto key = [&](const Member& member) {
     return sort_key(by_value ? member.second : member.first, case_sensitive);
   };
+  // Swapped operands keep equal members in their order, as Python's reverse=True does.
   std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
     return reversed ? less(key(b), key(a), budget) : less(key(a), key(b), budget);
   });
@@ -227,6 +232,7 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
         sort_key(attribute == nullptr ? item : path_attribute(interpreter, item, *attribute),
                  case_sensitive);
     Budget& budget = interpreter.budget();
+    // Of equal items the first stays, as in Python.
     if (some && !(largest ? less(best_key, key, budget) : less(key, best_key, budget))) continue;
     best = item;
     best_key = key;

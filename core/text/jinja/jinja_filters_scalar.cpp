@@ -192,6 +192,7 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   if (input.is(Kind::kFloat)) real = input.as_double();
   XRUN_JINJA_CHECK(!number || !(std::abs(real) >= 9e18) || std::isinf(real),
                    "an integer overflows 64 bits");
+  // A NaN fails this comparison too and gives the default: Python's int(nan) raises.
   if (number && std::abs(real) < 9e18) return Value::integer(static_cast<int64_t>(real));
   return default_value == nullptr ? Value::integer(0) : *default_value;
 }

@@ -176,6 +176,7 @@ class TemplateLexer {
     while ((tag = source_.find('{', tag)) != std::string::npos) {
       const char next = tag + 1 < source_.size() ? source_[tag + 1] : 0;
       if (next == '{' || next == '%' || next == '#') break;
+      // A lone brace is text.
       ++tag;
     }
     if (tag == std::string::npos) {
@@ -194,6 +195,7 @@ class TemplateLexer {
   }
 
   void comment() {
+    // Comments do not nest.
     const size_t end = source_.find("#}", at_);
     if (end == std::string::npos) fail("Missing end of comment tag");
     const bool signed_end = end > at_ && (source_[end - 1] == '-' || source_[end - 1] == '+');
@@ -225,6 +227,7 @@ class TemplateLexer {
     for (size_t tag = begin; (tag = source_.find("{%", tag)) != std::string::npos; tag += 2) {
       const char sign = tag + 2 < source_.size() ? source_[tag + 2] : 0;
       size_t at = skip_blanks(tag + 2 + (sign == '-' || sign == '+' ? 1 : 0));
+      // No other tag counts in here.
       if (source_.compare(at, 6, "endraw") != 0) continue;
       add_data(data_end(begin, tag, sign, false));
       advance(skip_blanks(at + 6));

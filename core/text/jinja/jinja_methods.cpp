@@ -42,6 +42,7 @@ Value strip(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   ArgumentReader reader("strip", arguments);
   const TextPtr chars = reader.text("chars");
   reader.finish();
+  // Each character of the text is searched in `chars`.
   if (chars != nullptr) {
     interpreter.budget().charge_bytes(self.bytes().size() * chars->bytes.size());
   }
@@ -208,6 +209,7 @@ bool is_unsupported(const Value& self, std::string_view name) {
   if (self.is_text()) return among(kText, name);
   if (self.is_dict()) return among(kDict, name);
   if (!self.is_list() || self.list().style > ListStyle::kRange) return false;
+  // Tuples and ranges have no copy().
   return among(kList, name) && (self.list().style == ListStyle::kList || name != "copy");
 }
 

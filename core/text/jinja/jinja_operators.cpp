@@ -48,6 +48,7 @@ bool equal_lists(const List& a, const List& b, Budget& budget) {
 bool equal_dicts(const Dict& a, const Dict& b, Budget& budget) {
   if (&a == &b) return true;
   if (a.members.size() != b.members.size()) return false;
+  // The order of the members does not count.
   return std::all_of(a.members.begin(), a.members.end(), [&](const Member& member) {
     const Value* other = b.find(member.first, budget);
     return other != nullptr && equal(member.second, *other, budget);
@@ -87,6 +88,7 @@ bool less(const Value& a, const Value& b, Budget& budget, const char* symbol) {
     return a.as_double() < b.as_double();
   }
   if (a.is_numeric() && b.is_numeric()) return !a.is_nan() && !b.is_nan() && order_big(a, b) < 0;
+  // The bytes of UTF-8 have the order of code points.
   if (a.is_text() && b.is_text()) return a.bytes() < b.bytes();
   const bool lists = a.is_list() && b.is_list() && a.list().style == b.list().style &&
                      a.list().style <= ListStyle::kTuple;
@@ -124,6 +126,7 @@ std::vector<Value> iterate(const Value& value, Budget& budget) {
     List& list = value.list();
     budget.charge(static_cast<int64_t>(list.items.size() / 4));
     if (list.style != ListStyle::kGenerator) return list.items;
+    // The rest of it; afterwards it is empty.
     out.assign(list.items.begin() + static_cast<ptrdiff_t>(list.taken), list.items.end());
     list.taken = list.items.size();
   } else if (value.is_dict()) {
@@ -144,6 +147,7 @@ std::vector<Value> iterate(const Value& value, Budget& budget) {
     }
   } else if (value.is(Kind::kLoop)) {
     Loop& loop = value.loop();
+    // The items that are still to come.
     if (loop.index + 1 < loop.items.size()) {
       out.assign(loop.items.begin() + static_cast<ptrdiff_t>(loop.index) + 1, loop.items.end());
     }
@@ -277,6 +281,7 @@ Value add_lists(const List& a, const List& b, Budget& budget) {
   budget.charge(static_cast<int64_t>(a.items.size() + b.items.size()));
   std::vector<Value> items = a.items;
   items.insert(items.end(), b.items.begin(), b.items.end());
+  // One part of a message makes the whole list a message's.
   const bool message = a.origin == Origin::kMessage || b.origin == Origin::kMessage;
   return Value::list(std::move(items), a.style, message ? Origin::kMessage : Origin::kTemplate);
 }
@@ -350,10 +355,12 @@ Stride resolve(const Value& start, const Value& stop, const Value& step, int64_t
       step.is_none() ? 1 : std::clamp(step.as_int(), -(int64_t{1} << 40), int64_t{1} << 40);
   XRUN_JINJA_CHECK(by != 0, "slice step cannot be zero");
   if (by > 0) {
+    // The count is ceil((end - first) / by).
     const int64_t first = bound(start, length, 0, length, 0);
     const int64_t end = bound(stop, length, 0, length, length);
     return {first, by, end > first ? (end - first - 1) / by + 1 : 0};
   }
+  // -1 is the position before the first item.
   const int64_t first = bound(start, length, -1, length - 1, length - 1);
   const int64_t end = bound(stop, length, -1, length - 1, -1);
   return {first, by, first > end ? (first - end - 1) / -by + 1 : 0};
@@ -361,6 +368,7 @@ Stride resolve(const Value& start, const Value& stop, const Value& step, int64_t
 
 Value slice_text_points(const Value& value, const Stride& stride, int64_t length, Budget& budget) {
   const Text& text = value.text();
+  // One contiguous cut needs no table of code points.
   if (stride.step == 1 || stride.count == 0) {
     const size_t begin = byte_of_point(text, std::min(stride.first, length));
     const size_t end = byte_of_point(text, stride.first + stride.count);

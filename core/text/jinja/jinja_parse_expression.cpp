@@ -79,6 +79,7 @@ NodePtr Parser::not_expression() {
 }
 
 NodePtr Parser::comparison() {
+  // One node for the chain a < b < c, which evaluates b once.
   NodePtr node = make(NodeKind::kCompare);
   NodePtr first = sum();
   while (true) {
@@ -122,6 +123,7 @@ NodePtr Parser::sum() {
 }
 
 NodePtr Parser::concatenation() {
+  // Tighter than + and -: a + b ~ c is a + (b ~ c).
   NodePtr first = product();
   if (!is_operator("~")) return first;
   NodePtr node = make(NodeKind::kConcat);
@@ -231,6 +233,7 @@ NodePtr Parser::list() {
   NodePtr node = make(NodeKind::kList);
   next();
   while (!is_operator("]")) {
+    // A comma may follow the last item, in all three kinds of brackets.
     if (!node->items.empty()) expect_operator(",");
     if (is_operator("]")) break;
     node->items.push_back(expression());
@@ -298,6 +301,7 @@ NodePtr Parser::filter(NodePtr node, bool inline_name) {
 NodePtr Parser::test(NodePtr node) {
   NodePtr out = make(NodeKind::kTest);
   next();
+  // `x is not defined` is not (x is defined).
   const bool negated = skip_word("not");
   out->name = expect_name();
   while (skip_operator(".")) out->name += "." + expect_name();
@@ -361,6 +365,7 @@ NodePtr Parser::subscript(NodePtr node) {
   next();  // .
   out->a = std::move(node);
   if (is(TokenKind::kInteger)) {
+    // `x.0` is x[0].
     out->kind = NodeKind::kItem;
     out->b = number();
   } else {
@@ -380,6 +385,7 @@ NodePtr Parser::subscribed(NodePtr node) {
     out->items.resize(3);
     out->items[0] = std::move(first);
     for (size_t part = 1; part < 3 && skip_operator(":"); ++part) {
+      // A part that is left out stays null.
       if (!is_operator(":") && !is_operator("]")) out->items[part] = expression();
     }
   } else if (is_operator(",")) {

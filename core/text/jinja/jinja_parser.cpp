@@ -119,6 +119,7 @@ NodePtr Parser::finish(NodePtr node) const {
 }
 
 int Parser::symbol(const std::string& name) {
+  // A name is a number from here on: scopes compare integers.
   const auto [it, added] = symbols_.try_emplace(name, static_cast<int>(tree_.symbols.size()));
   if (added) tree_.symbols.push_back(name);
   return it->second;
@@ -184,6 +185,7 @@ NodePtr Parser::if_statement() {
   NodePtr node = make(NodeKind::kIf);
   while (true) {
     next();  // if or elif
+    // bodies[i] belongs to items[i]; one body more is the else.
     node->items.push_back(tuple(false, {}));
     expect(TokenKind::kBlockEnd);
     node->bodies.push_back(body({"elif", "else", "endif"}));
@@ -209,6 +211,7 @@ NodePtr Parser::for_statement() {
   ++loops_;
   node->bodies.push_back(body({"endfor", "else"}));
   --loops_;
+  // In the else part `break` would leave a loop around this one.
   if (skip_word("else")) {
     expect(TokenKind::kBlockEnd);
     node->bodies.push_back(body({"endfor"}));
@@ -226,6 +229,7 @@ NodePtr Parser::set_statement() {
     return node;
   }
   node->kind = NodeKind::kSetBlock;
+  // The text of the block is the input.
   if (is_operator("|")) node->b = filter(nullptr, false);
   expect(TokenKind::kBlockEnd);
   node->bodies.push_back(body({"endset"}));
@@ -269,6 +273,7 @@ NodePtr Parser::macro_statement() {
 }
 
 NodePtr Parser::call_statement() {
+  // The block becomes a macro, `caller`, for the macro that is called.
   NodePtr node = make(NodeKind::kCallBlock);
   next();
   if (is_operator("(")) node->parameters = signature();
@@ -353,6 +358,7 @@ NodePtr Parser::target(bool with_namespace, Words ends) {
   NodePtr node = make(NodeKind::kTuple);
   node->items.push_back(std::move(first));
   while (skip_operator(",")) {
+    // `for a, in pairs`: a tuple of one.
     if (is_any_word(ends) || is_operator("=") || is_operator(")")) break;
     node->items.push_back(single_target(with_namespace));
   }

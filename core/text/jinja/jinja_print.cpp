@@ -119,6 +119,7 @@ class Printer {
   }
 
   void list(const List& list, int depth) {
+    // By ListStyle; generators and ranges are printed below.
     static constexpr std::string_view kOpen[] = {
         "[", "(", "", "", "dict_keys([", "dict_values([", "dict_items(["};
     static constexpr std::string_view kClose[] = {"]", ")", "", "", "])", "])", "])"};
@@ -183,6 +184,7 @@ class JsonPrinter {
       case Kind::kText: return text(value.text());
       case Kind::kDict: return dict(value.dict(), level);
       case Kind::kList:
+        // Python serialises no generator, range or view.
         if (value.list().style <= ListStyle::kTuple) return list(value.list(), level);
         break;
       default: break;
@@ -192,6 +194,7 @@ class JsonPrinter {
 
  private:
   static std::string number(double value) {
+    // Python writes these, although JSON has none.
     if (std::isnan(value)) return "NaN";
     if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
     return shortest_decimal(value);
@@ -202,6 +205,7 @@ class JsonPrinter {
     append_replaced(out_, text, [&](uint32_t point) -> std::string {
       if (point >= 0x20 && point != '"' && point != '\\' && (point < 0x7F || !style_.ascii))
         return "";
+      // Python escapes it with ensure_ascii, append_json_string does not.
       if (point == 0x7F) return "\\u007f";
       std::string quoted;
       std::string bytes;
@@ -249,6 +253,7 @@ class JsonPrinter {
     for (const Member& member : dict.members) order.push_back(&member);
     if (style_.sort_keys) {
       std::stable_sort(order.begin(), order.end(), [&](const Member* a, const Member* b) {
+        // Fails for keys of several types, as in Python.
         return less(a->first, b->first, budget_);
       });
     }

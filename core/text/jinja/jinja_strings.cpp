@@ -220,6 +220,7 @@ struct PointRange {
 };
 
 // Other_Lowercase and Other_Uppercase of Unicode 14, and its digits that are not decimal.
+// Sorted, for within().
 constexpr PointRange kOtherCased[] = {
     {0xAA, 0xAA},       {0xBA, 0xBA},       {0x2B0, 0x2B8},     {0x2C0, 0x2C1},
     {0x2E0, 0x2E4},     {0x345, 0x345},     {0x37A, 0x37A},     {0x1D2C, 0x1D6A},

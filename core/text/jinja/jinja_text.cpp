@@ -89,6 +89,7 @@ size_t TextBuilder::mark_turn(size_t from, uint32_t turn) {
   std::vector<MarkedRun> tail;  // last one first
   for (; !runs.empty() && runs.back().end > from; runs.pop_back()) tail.push_back(runs.back());
   const size_t begin = runs.empty() ? 0 : runs.back().end;
+  // The run that reaches across `from` is cut there.
   if (!tail.empty() && begin < from) add_run(runs, static_cast<uint32_t>(from), tail.back().mark);
   for (auto run = tail.rbegin(); run != tail.rend(); ++run) {
     add_run(runs, run->end, {run->mark.origin, turn});

@@ -133,6 +133,7 @@ Function& Value::function() const {
 }
 
 std::string Value::undefined_message() const {
+  // Formatted only here: most undefined values are tested, never reported.
   if (object_ == nullptr) return "the value is undefined";
   const auto& reason = static_cast<const UndefinedReason&>(*object_);
   if (!reason.message.empty()) return reason.message;
@@ -218,6 +219,7 @@ bool is_truthy(const Value& value) {
     // A generator is true even when it is empty.
     case Kind::kList:
       return value.list().style == ListStyle::kGenerator || !value.list().items.empty();
+    // Beyond 64 bits, hence not 0.
     case Kind::kBigInt: return true;
     case Kind::kDict: return !value.dict().members.empty();
     case Kind::kLoop: return !value.loop().items.empty();

@@ -145,6 +145,7 @@ void AddedTokens::find_all(const AlignedText& text, bool normalized, const Speci
   // that overlap it are dropped.
   for (auto here = found.rbegin(); here != found.rend(); ++here) {
     if (here->begin < from) continue;
+    // Its text is passed even if the token is refused below; no shorter one is tried there.
     from = here->end;
     const AddedToken& token = tokens_[size_t(here->token)];
     if (token.single_word && touches_word(bytes, here->begin, here->end)) continue;

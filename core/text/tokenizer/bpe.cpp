@@ -131,6 +131,7 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
   for (uint32_t at = 0; at < word.size();) {
     const uint32_t end = at + utf8_size(word[at]);
     const int32_t id = character_id(word, at, end);
+    // All bytes of the character or none, as in Hugging Face's tokenizers.
     bool has_bytes = options_.byte_fallback;
     for (uint32_t i = at; i < end && has_bytes; ++i) {
       has_bytes = fallback_ids_[static_cast<unsigned char>(word[i])] >= 0;

@@ -72,6 +72,8 @@ class MergeReader {
   }
 
   void flush() {
+    // Slot, span, bytes: each is found by the one before, so each pass fetches one of them for the
+    // whole block.
     constexpr std::string_view kMark = "\u2581";
     for (size_t i = 0; i < size_; ++i) {
       vocabulary_.prefetch_span(block_[i].left_hash);
@@ -111,6 +113,7 @@ class MergeReader {
 // Splits "left right". Throws Error unless there is exactly one space.
 void add_merge_line(std::string_view line, uint64_t number, const std::string& where,
                     MergeReader& reader) {
+  // The first line of merges.txt.
   if (line.starts_with("#version")) return;
   const size_t space = line.find(' ');
   XRUN_CHECK(space != std::string_view::npos && line.find(' ', space + 1) == std::string_view::npos,

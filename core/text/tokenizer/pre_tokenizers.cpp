@@ -312,6 +312,7 @@ class SplitPreTokenizer : public PreTokenizer {
   void apply(PieceList& list) const override { split_pieces(list, *pattern_, behavior_, invert_); }
   SafeSplit split_after(SafeSplit split) const override {
     split = pattern_->split_after(split);
+    // Any other behaviour may join stretches across the split.
     const bool joins = split == SafeSplit::kPiece && behavior_ != SplitBehavior::kIsolated;
     return joins ? SafeSplit::kNone : split;
   }

@@ -86,6 +86,7 @@ class RegexTranslation {
         return;
       case ')':
         if (!groups_.empty()) {
+          // A quantifier behind it repeats the whole group.
           atom_ = groups_.back();
           groups_.pop_back();
         }
@@ -112,6 +113,7 @@ class RegexTranslation {
       at_ += 2;
       return;
     }
+    // \uXXXX is \x{XXXX} in PCRE2.
     if (kind == 'u' && in_.find_first_not_of("0123456789abcdefABCDEF", at_ + 2) >= at_ + 6 &&
         at_ + 6 <= in_.size()) {
       out_ += fmt::format("\\x{{{}}}", in_.substr(at_ + 2, 4));
@@ -137,6 +139,7 @@ class RegexTranslation {
     } else if (set.starts_with("\\p{") && set.find('}') + 1 == set.size()) {
       out_ += "\\P" + std::string(set.substr(2));
     } else {
+      // A class cannot negate several sets at once.
       refuse("a negated set in a class");
     }
   }
@@ -237,6 +240,7 @@ class RegexTranslation {
     const bool negated = at_ < in_.size() && in_[at_] == '^';
     at_ += negated;
     operands.emplace_back();
+    // A ] in the first place is a character.
     for (bool first = true; at_ < in_.size() && (first || in_[at_] != ']'); first = false) {
       if (in_.substr(at_, 2) == "&&") {
         at_ += 2;

@@ -236,6 +236,7 @@ DeepSeekKind deepseek_kind(const TextScanner& in, size_t at) {
   if (kind == CharKind::kSpace) return DeepSeekKind::kSpace;
   const Category c = in.category_at(at);
   if (c == Category::kMc || c == Category::kMe || c == Category::kMn) return DeepSeekKind::kMark;
+  // The categories of P and S follow one another in the enumeration.
   const bool punctuation = c >= Category::kPc && c <= Category::kSo;
   return punctuation ? DeepSeekKind::kPunctuation : DeepSeekKind::kOther;
 }

@@ -15,6 +15,7 @@ namespace {
 // Removes the spaces before . ? ! , and English contractions, as WordPiece cleans a text; " do
 // not" becomes " don't".
 std::string without_token_spaces(std::string text) {
+  // In this order, as in Hugging Face's cleanup.
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
       {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
@@ -333,6 +334,7 @@ class StripDecoder : public TokenDecoder {
     void push(std::string_view text) override {
       for (; left_ > 0 && text.starts_with(content_); --left_) text.remove_prefix(content_.size());
       if (text.empty()) return;
+      // Behind the first other character nothing is stripped.
       left_ = 0;
       next_.push(text);
     }

@@ -81,6 +81,7 @@ constexpr RoleDefaults kRoleDefaults[] = {
 };
 
 std::string_view without_fast(std::string_view name) {
+  // The fast and the slow class have the same stages.
   return name.ends_with("Fast") ? name.substr(0, name.size() - 4) : name;
 }
 

@@ -109,6 +109,7 @@ class Tokenizer::State::Encoder {
     }
     thread_local std::vector<ModelToken> tokens;
     tokens.clear();
+    // Only the first piece of the text may get the space that SentencePiece puts before a text.
     const bool is_first = !list.pieces.empty() &&
                           list.text.origin(list.pieces[0].begin, list.pieces[0].end).begin == 0;
     const TokenModel& model = *state_.stages.model;

@@ -159,6 +159,7 @@ NamedTexts read_folder_templates(const fs::path& dir, const Json& config,
                  read_file(dir / kNamedTemplateFolder / file, kMaxSettingsBytes));
   }
   const Json* value = config.find("chat_template");
+  // The member counts only without files.
   if (!out.empty() || value == nullptr || value->is_null()) return out;
   return read_template_member(*value, config_name + ": chat_template");
 }

@@ -80,11 +80,14 @@ void Vocabulary::add(std::string_view piece, int32_t id) {
 }
 
 void Vocabulary::finish(const std::string& where, Repeats repeats) {
+  // A span has 32 bits.
   XRUN_CHECK(arena_.size() < UINT32_MAX, "{}: {} bytes of pieces are too many", where,
              arena_.size());
   int32_t last = -1;
   for (const PieceEntry& entry : entries_) last = std::max(last, entry.id);
+  // Ids may have gaps.
   spans_.assign(size_t(last + 1), PieceSpan{});
+  // At most three quarters full, so that probes stay short.
   const size_t slots = std::bit_ceil(std::max<size_t>(16, entries_.size() * 4 / 3));
   buffer_ = ZeroedBuffer(slots * sizeof(PieceSlot));
   slots_ = buffer_.as<PieceSlot>();
@@ -122,6 +125,7 @@ void Vocabulary::insert(const PieceEntry& entry, uint64_t hash, const std::strin
     XRUN_CHECK(false, "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling, id,
                entry.id);
   }
+  // The id plus 1: memory of zeros is an empty table.
   slots_[at] = {tag, entry.id + 1};
   span = entry.span;
 }
@@ -140,6 +144,7 @@ Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document = parser.iterate(padded(json));
   Vocabulary vocabulary;
+  // An estimate: an entry takes some 16 bytes.
   vocabulary.reserve(json.size() / 16, json.size());
   for (auto field : document.get_object()) {
     const std::string_view piece = field.unescaped_key();
