@@ -71,7 +71,9 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
   Literal& made = table.entries.back().value;
   made.line = kSetLine;
   // --set optim.betas.2=0.95 leaves the first at its default.
-  if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->default_value);
+  if (field != nullptr && field->kind == FieldKind::kNumbers && !field->default_value.is_null()) {
+    fill(made, field->default_value);
+  }
   return made;
 }
 

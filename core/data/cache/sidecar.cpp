@@ -1,7 +1,8 @@
 // values.bin is a sequence of records, little-endian:
 //   row i64 | side i32 | count u32 | stamp u64 | count values, padded to 8 bytes | check u64
 // with check = XXH3-64 of the record before it. A writer first reads what others appended, all
-// under the folder's lock, so that a whole record never moves and only a torn tail is ever cut.
+// under the folder's lock, so that a whole record never moves. It cuts the file at the first record
+// that cannot be read, a torn tail or a damaged one: values are computed again, never guessed.
 
 #include "core/data/cache/sidecar.h"
 

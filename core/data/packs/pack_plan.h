@@ -15,8 +15,8 @@ namespace xrun {
 struct PackLimits {
   PackLimits(int64_t tokens) : max_tokens(tokens) {}  // implicit: a limit alone
 
-  int64_t max_tokens;      // of a pack; with fold the computed ones
-  bool fold = false;       // shared prefixes count once
+  int64_t max_tokens;          // of a pack; with fold the computed ones
+  bool fold = false;           // shared prefixes count once
   int64_t min_run = kFoldMin;  // tokens of the shortest shared run (prefix_trie)
   // Segments share only if this number for their lengths is equal: the frequency class of RoPE.
   // None: all lengths are equal.

@@ -197,10 +197,10 @@ class TrieBuilder {
 
   std::span<const int64_t> lengths_;
   std::vector<RawNode> nodes_;
-  std::vector<int32_t> leaf_;           // [S]
+  std::vector<int32_t> leaf_;            // [S]
   std::vector<int32_t> path_ = {kRoot};  // from the root to the last list's leaf
-  std::vector<int32_t> closed_;         // nodes, children before parents
-  std::vector<int32_t> base_count_;     // of a node; 0: it cannot be shared
+  std::vector<int32_t> closed_;          // nodes, children before parents
+  std::vector<int32_t> base_count_;      // of a node; 0: it cannot be shared
   std::vector<size_t> first_entry_;
   std::vector<int64_t> saved_;
   std::vector<uint8_t> use_;  // 1: with this base the node is used

@@ -26,12 +26,12 @@ SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t
 // A node is a run of tokens that the same lists share. Nodes are in preorder; roots and the
 // children of a node are ordered by their first list.
 struct PrefixTrie {
-  std::vector<int32_t> parent;   // [N] -1: a root
-  std::vector<int32_t> end;      // [N] depth of the node's end: tokens from the root on; it begins
-                                 // at the end of its parent, and no node is empty
-  std::vector<int32_t> first;    // [N] lowest index of a list through the node
-  std::vector<int32_t> lists;    // [N] number of lists through the node
-  std::vector<int32_t> leaf;     // [S] node in which a list ends; -1 for an empty list
+  std::vector<int32_t> parent;  // [N] -1: a root
+  std::vector<int32_t> end;     // [N] depth of the node's end: tokens from the root on; it begins
+                                // at the end of its parent, and no node is empty
+  std::vector<int32_t> first;   // [N] lowest index of a list through the node
+  std::vector<int32_t> lists;   // [N] number of lists through the node
+  std::vector<int32_t> leaf;    // [S] node in which a list ends; -1 for an empty list
 
   int32_t begin(size_t node) const {
     return parent[node] < 0 ? 0 : end[static_cast<size_t>(parent[node])];

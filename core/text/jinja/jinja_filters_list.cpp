@@ -220,7 +220,7 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
 
 template <bool largest>
 Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  ArgumentReader reader("min", arguments);
+  ArgumentReader reader(largest ? "max" : "min", arguments);
   const bool case_sensitive = reader.boolean("case_sensitive", false);
   const Value* attribute = reader.next("attribute");
   reader.finish();

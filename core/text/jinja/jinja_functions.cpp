@@ -87,6 +87,7 @@ Value make_space(Interpreter& interpreter, Arguments& arguments) {
 Value raise_exception(Interpreter& interpreter, Arguments& arguments) {
   ArgumentReader reader("raise_exception", arguments);
   const Value message = reader.required("message");
+  reader.finish();
   throw Fault(to_text(message, interpreter.budget())->bytes);
 }
 

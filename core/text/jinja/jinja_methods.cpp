@@ -61,6 +61,18 @@ Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   return Value::list(std::move(pieces));
 }
 
+// True if bounds that slice() has checked lie beyond the end of a string or cross each other. As in
+// Python not even "" is found between such bounds.
+bool bounds_cross(const Value& text, const Value* start, const Value* stop) {
+  const int64_t length = text_length(text.text());
+  const auto bound = [&](const Value* value, int64_t none) {
+    if (value == nullptr || value->is_none()) return none;
+    const int64_t at = value->as_int();
+    return at < 0 ? std::max<int64_t>(at + length, 0) : at;
+  };
+  return bound(start, 0) > std::min(bound(stop, length), length);
+}
+
 // startswith and endswith take a str or a tuple of them, and bounds.
 template <bool at_end>
 Value affix_test(Interpreter& interpreter, const Value& self, Arguments& arguments) {
@@ -72,12 +84,14 @@ Value affix_test(Interpreter& interpreter, const Value& self, Arguments& argumen
   const Value part =
       slice(self, start == nullptr ? Value::none() : *start,
             stop == nullptr ? Value::none() : *stop, Value::none(), interpreter.budget());
+  const bool crossed = bounds_cross(self, start, stop);
   std::vector<Value> wanted = {affix};
   if (affix.is_list() && affix.list().style == ListStyle::kTuple) wanted = affix.list().items;
   return Value::boolean(std::any_of(wanted.begin(), wanted.end(), [&](const Value& one) {
     XRUN_JINJA_CHECK(one.is_text(), "{} first arg must be str or a tuple of str, not {}",
                      at_end ? "endswith" : "startswith", type_name(one));
     const std::string_view bytes = part.bytes();
+    if (crossed) return false;
     return at_end ? bytes.ends_with(one.bytes()) : bytes.starts_with(one.bytes());
   }));
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 
 #include "core/base/utf8.h"
 
@@ -12,15 +13,15 @@ namespace xrun::jinja {
 
 namespace {
 
-// Returns the digits of a number's integral part. That is enough: a double beyond 64 bits is
-// integral, and a smaller one differs from a big integer in sign or length.
+// Returns the digits of a number's integral part, rounded down. That is enough beside an integer
+// beyond 2^53: a double of that size is integral, and a smaller one differs in sign or size.
 std::string digits_of(const Value& value) {
   if (value.is(Kind::kBigInt)) return value.bytes();
   return value.is(Kind::kFloat) ? fmt::format("{:.0f}", std::floor(value.as_double()))
                                 : std::to_string(value.as_int());
 }
 
-// Returns the sign of a - b if one of them is an integer beyond 64 bits and the other is not NaN.
+// Returns the sign of a - b if one of them is an integer beyond 2^53 and the other is not NaN.
 int order_big(const Value& a, const Value& b) {
   for (const Value* side : {&a, &b}) {
     if (!side->is(Kind::kFloat) || !std::isinf(side->as_double())) continue;
@@ -33,6 +34,18 @@ int order_big(const Value& a, const Value& b) {
   // text.
   const int size = x.size() != y.size() ? (x.size() < y.size() ? -1 : 1) : x.compare(y);
   return negative ? -size : size;
+}
+
+// Exact, as in Python: an int is not rounded to meet a float. Unordered where one is NaN.
+std::partial_ordering order_numbers(const Value& a, const Value& b) {
+  constexpr int64_t kExact = int64_t{1} << 53;  // integers up to it are doubles
+  const auto is_double = [&](const Value& x) {
+    return x.is(Kind::kFloat) || (x.is_integral() && x.as_int() >= -kExact && x.as_int() <= kExact);
+  };
+  if (is_double(a) && is_double(b)) return a.as_double() <=> b.as_double();
+  if (a.is_nan() || b.is_nan()) return std::partial_ordering::unordered;
+  // Both are integral or the digits tell them apart: a double with a fraction is below 2^53.
+  return order_big(a, b) <=> 0;
 }
 
 bool equal_lists(const List& a, const List& b, Budget& budget) {
@@ -59,11 +72,9 @@ bool equal_dicts(const Dict& a, const Dict& b, Budget& budget) {
 
 bool equal(const Value& a, const Value& b, Budget& budget) {
   budget.charge(1);
-  if (a.is_number() && b.is_number()) {
-    if (a.is_integral() && b.is_integral()) return a.as_int() == b.as_int();
-    return a.as_double() == b.as_double();
-  }
-  if (a.is_numeric() && b.is_numeric()) return !a.is_nan() && !b.is_nan() && order_big(a, b) == 0;
+  if (a.is_integral() && b.is_integral()) return a.as_int() == b.as_int();
+  if (a.is_numeric() && b.is_numeric())
+    return order_numbers(a, b) == std::partial_ordering::equivalent;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
@@ -83,11 +94,8 @@ bool less(const Value& a, const Value& b, Budget& budget, const char* symbol) {
   for (const Value* side : {&a, &b}) {
     XRUN_JINJA_CHECK(!side->is_undefined(), "{}", side->undefined_message());
   }
-  if (a.is_number() && b.is_number()) {
-    if (a.is_integral() && b.is_integral()) return a.as_int() < b.as_int();
-    return a.as_double() < b.as_double();
-  }
-  if (a.is_numeric() && b.is_numeric()) return !a.is_nan() && !b.is_nan() && order_big(a, b) < 0;
+  if (a.is_integral() && b.is_integral()) return a.as_int() < b.as_int();
+  if (a.is_numeric() && b.is_numeric()) return order_numbers(a, b) == std::partial_ordering::less;
   // The bytes of UTF-8 have the order of code points.
   if (a.is_text() && b.is_text()) return a.bytes() < b.bytes();
   const bool lists = a.is_list() && b.is_list() && a.list().style == b.list().style &&

@@ -143,9 +143,8 @@ Body Parser::body(Words ends) {
       expect(TokenKind::kBlockBegin);
       // Without consuming it: the statement decides which end this is.
       if (is_any_word(ends)) return out;
-      bool skipped = false;
-      NodePtr node = statement(skipped);
-      if (!skipped) expect(TokenKind::kBlockEnd);
+      NodePtr node = statement();
+      expect(TokenKind::kBlockEnd);
       out.push_back(finish(std::move(node)));
     }
   }
@@ -154,9 +153,8 @@ Body Parser::body(Words ends) {
   return out;
 }
 
-// Parses a statement from its word up to, but excluding, the end of its last tag; `skipped` is set
-// if that end was consumed.
-NodePtr Parser::statement(bool& skipped) {
+// Parses a statement from its word up to, but excluding, the end of its last tag.
+NodePtr Parser::statement() {
   if (!is(TokenKind::kName)) fail("tag name expected");
   const std::string word = peek().text;
   if (word == "if") return if_statement();
@@ -169,7 +167,6 @@ NodePtr Parser::statement(bool& skipped) {
   if (word == "break") return loop_control(NodeKind::kBreak);
   if (word == "continue") return loop_control(NodeKind::kContinue);
   if (word == "set") return set_statement();
-  skipped = false;
   for (std::string_view file_tag : {"include", "import", "from", "extends", "block"}) {
     if (word == file_tag) fail(fmt::format("'{}' is not supported in chat templates", word));
   }

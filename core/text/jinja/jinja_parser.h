@@ -43,7 +43,7 @@ class Parser {
 
   // Statements.
   Body body(Words ends);  // stops before a block tag of one of the words
-  NodePtr statement(bool& skipped);
+  NodePtr statement();
   NodePtr if_statement();
   NodePtr for_statement();
   NodePtr set_statement();

@@ -17,10 +17,6 @@ struct UndefinedReason : SharedValue {
   std::string name;
 };
 
-}  // namespace
-
-namespace {
-
 // Tuples may share items, so a small key can have an astronomical number of leaves.
 constexpr int64_t kMaxKeyItems = 100'000;
 

@@ -151,10 +151,7 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
 
 void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const {
   if (options_.unk_token.empty()) return;
-  XRUN_CHECK(unk_id_ >= 0,
-             "the tokenizer's unknown token \"{}\" is not in its vocabulary, but a "
-             "text needs it",
-             options_.unk_token);
+  if (unk_id_ < 0) throw_no_unknown_token(options_.unk_token);
   // Only neighbours fuse: a known token in between ends the run.
   if (options_.fuse_unk && !symbols.empty() && symbols.back().id == unk_id_ &&
       symbols.back().end == begin) {

@@ -159,4 +159,10 @@ Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
   return vocabulary;
 }
 
+void throw_no_unknown_token(const std::string& unk_token) {
+  throw Error(fmt::format(
+      "the tokenizer's unknown token \"{}\" is not in its vocabulary, but a text needs it",
+      unk_token));
+}
+
 }  // namespace xrun

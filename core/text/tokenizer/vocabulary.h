@@ -82,4 +82,7 @@ class Vocabulary {
 // with `where` if an id or a piece is wrong, and simdjson_error if the text is not such an object.
 Vocabulary read_vocabulary(std::string_view json, const std::string& where);
 
+// Throws Error: a text needs the unknown token, which the vocabulary lacks.
+[[noreturn]] void throw_no_unknown_token(const std::string& unk_token);
+
 }  // namespace xrun

@@ -25,10 +25,7 @@ class WordLevel : public TokenModel {
       std::optional<int32_t> id =
           vocabulary_.find(text.substr(piece.begin, piece.end - piece.begin));
       if (!id) id = unk_id_;
-      XRUN_CHECK(id.has_value(),
-                 "the tokenizer's unknown token \"{}\" is not in its vocabulary, "
-                 "but a text needs it",
-                 unk_token_);
+      if (!id) throw_no_unknown_token(unk_token_);
       out.push_back({*id, piece.begin, piece.end});
     }
   }
@@ -80,10 +77,7 @@ class WordPiece : public TokenModel {
       out.push_back(token);
     }
     if (known) return;
-    XRUN_CHECK(unk_id_.has_value(),
-               "the tokenizer's unknown token \"{}\" is not in its vocabulary, "
-               "but a text needs it",
-               options_.unk_token);
+    if (!unk_id_) throw_no_unknown_token(options_.unk_token);
     // The pieces found so far are dropped: a word is known as a whole or not at all.
     out = {{*unk_id_, 0, uint32_t(word.size())}};
   }

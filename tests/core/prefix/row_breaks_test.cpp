@@ -65,6 +65,29 @@ TEST(RowBreaks, ADifferenceThatManyRowsHaveIsFoundOnce) {
   EXPECT_EQ(breaks_of(lists, 32).size(), 1u);
 }
 
+TEST(RowBreaks, ARowIsComparedWithAllSiblingsBeforeIt) {
+  const Ids head = counted_from(100, 10), rest = counted_from(200, 40);
+  const auto breaks =
+      breaks_of({joined({head, {1}, rest}), joined({head, {2}, counted_from(900, 30)}),
+                 joined({head, {3}, rest})},
+                32);
+  ASSERT_EQ(breaks.size(), 1u);
+  EXPECT_EQ(breaks[0].a, 0u);
+  EXPECT_EQ(breaks[0].b, 2u);
+}
+
+TEST(RowBreaks, TrainedTokensOfConversationsMayDiffer) {
+  const Ids head = counted_from(100, 10), rest = counted_from(200, 40);
+  const Ids a = joined({head, {7}, rest}), b = joined({head, {9}, rest});
+  const RowTrace::Stream trace;
+  ComparedRow one{.tokens = a, .trained = std::vector<uint8_t>(a.size(), 1), .trace = &trace};
+  ComparedRow other = one;
+  other.tokens = b;
+  EXPECT_TRUE(find_row_breaks(std::vector{one, other}, 32).empty());
+  other.trained[10] = 0;
+  EXPECT_EQ(find_row_breaks(std::vector{one, other}, 32).size(), 1u);
+}
+
 TEST(RowBreaks, APrefixBelowTheShortestRunIsShort) {
   const Ids head = counted_from(100, 20);
   const std::vector<Ids> lists = {joined({head, counted_from(1000, 15)}),

@@ -76,7 +76,7 @@ EXPRESSIONS = [
     # slices
     "l[1:]", "l[:1]", "l[::-1]", "l[-2:]", "l[:-1]", "l[::2]", "l[2:0:-1]", "l[5:]", "l[-9:2]", "s[1:4]", "s[::-1]", "s[-3:]", "s[7:8]", "s[::3]", "s[:0]", "e[::-1]", "l[::0]", "l['a':]", "l[nil:2]", "n[1:]", "nil[1:]", "undef[1:]", "d[1:]", "(1, 2, 3)[1:]", "range(10)[2:5]", "l[1:2, 0]", "s[2:-2]", "s[-1:-5:-1]",
     # calls
-    "range(3)|list", "range(1, 4)|list", "range(6, 0, -2)|list", "range(3)", "range(1, 9, 2)", "range(0)|length", "range()", "range(1, 2, 0)", "range(200000)|length", "range(3)[1]", "range('a')", "dict(a=1)", "dict([['x', 1]])", "dict(d, c=3)", "dict(1)", "n()", "undef()", "d.nope()", "s.nope()", "raise_exception('no')", "dict(**{'k': 1})", "range(*[1, 3])|list", "dict(*[], **{})", "namespace(a=1)",
+    "range(3)|list", "range(1, 4)|list", "range(6, 0, -2)|list", "range(3)", "range(1, 9, 2)", "range(0)|length", "range()", "range(1, 2, 0)", "range(200000)|length", "range(3)[1]", "range('a')", "dict(a=1)", "dict([['x', 1]])", "dict(d, c=3)", "dict(1)", "n()", "undef()", "d.nope()", "s.nope()", "raise_exception('no')", "raise_exception('no', 1)", "9007199254740993 == 9007199254740992.0", "9007199254740993 > 9007199254740992.0", "9007199254740992 == 9007199254740992.0", "-9007199254740993 < -9007199254740992.0", "9007199254740993 in [9007199254740992.0]", "7 < 7.5", "-7.5 < -7", "l|max(1, 2, 3)", "dict(**{'k': 1})", "range(*[1, 3])|list", "dict(*[], **{})", "namespace(a=1)",
     "07", "00", "0_0", "07.5", "[0, 07]", "1_000",
 ]
 
@@ -106,7 +106,7 @@ TESTS = [name if " is " in name else "%s is %s" % tuple(name.split(" ", 1)) for 
 
 METHODS = [
     "t.strip()", "t.lstrip()", "t.rstrip()", "'xxaxx'.strip('x')", "'abcba'.strip('ab')", "'abc'.lstrip('ba')", "t.strip(none)", "'\\u3000x\\u00a0'.strip()", "'éaé'.strip('é')", "'a b  c'.split()", "'a,b,,c'.split(',')", "'a,b,c'.split(',', 1)", "'a b c'.split(none, 1)", "'a,b,c'.split(',')[-1]", "'abc'.split('')", "e.split(',')", "e.split()", "' a '.split(' ')", "'a--b'.split('--')", "'aXbXc'.split(sep='X', maxsplit=1)", "'aaa'.split('aa')",
-    "s.startswith('Hell')", "s.startswith(('x', 'H'))", "s.startswith('W', 7)", "s.endswith('🙂')", "s.endswith(('a', 'b'))", "s.startswith(1)", "s.startswith('')", "s.endswith('ld', 0, 12)",
+    "s.startswith('Hell')", "s.startswith(('x', 'H'))", "s.startswith('W', 7)", "s.endswith('🙂')", "s.endswith(('a', 'b'))", "s.startswith(1)", "s.startswith('')", "s.endswith('ld', 0, 12)", "'a'.startswith('', 1)", "'a'.startswith('', 2)", "'abc'.startswith('', 2, 1)", "'abc'.endswith('', -2, -3)", "'abc'.endswith('', 1, 9)",
     "s.replace('l', 'L')", "s.replace('l', 'L', 1)", "s.replace('', '.')", "s.upper()", "s.lower()", "'hELLO wORLD'.capitalize()", "'hello world-foo it\\'s'.title()",
     "'12'.isdigit()", "'²'.isdigit()", "e.isdigit()", "'{} {}'.format(1, 'a')", "'{}'.format()", "s.upper", "s.title()",
     "s.strip().split(',')[0].upper()", "(s ~ t).strip()", "'a b'.split(' ', -1)", "'x'.strip('')", "s.lower().startswith('hello')", "'think>a</think>b'.split('</think>')[-1]", "'a\\n\\nb'.lstrip('\\n')",
