@@ -12,7 +12,6 @@
 #include "core/train/computed_pack.h"
 #include "core/train/fold_check.h"
 #include "core/train/policy.h"
-#include "core/train/policy_head.h"
 #include "core/train/scorer.h"
 #include "core/train/step.h"
 #include "tests/core/train/step_fixture.h"
@@ -181,7 +180,7 @@ TEST_F(FoldedBatch, TheHeadMeetsThePredictionsOfAViewOnce) {
   for (const auto& micro : {whole, folded}) {
     const View view = micro->chosen();
     const int64_t before = head_counts().rows;
-    policy_head(*policy_, view, options).entropy.sum().backward();
+    policy_->head(view, options).entropy.sum().backward();
     const int64_t rows = head_counts().rows - before;
     EXPECT_EQ(rows, view.row_count() - (micro == whole ? 0 : std::ssize(pairs[0].chosen)));
     gradients.push_back(policy_->parameters()[0].master.grad().clone());
@@ -190,16 +189,16 @@ TEST_F(FoldedBatch, TheHeadMeetsThePredictionsOfAViewOnce) {
   }
   EXPECT_LT(relative_difference(gradients[1], gradients[0]), 1e-5);
   const at::NoGradGuard no_grad;
-  const HeadResult want = policy_head(*policy_, whole->chosen(), options);
-  const HeadResult got = policy_head(*policy_, folded->chosen(), options);
+  const HeadResult want = policy_->head(whole->chosen(), options);
+  const HeadResult got = policy_->head(folded->chosen(), options);
   EXPECT_TRUE(got.logprob.equal(want.logprob));
   EXPECT_TRUE(got.entropy.equal(want.entropy));
   EXPECT_TRUE(got.lse.equal(want.lse));
   EXPECT_TRUE(got.top_logprob.equal(want.top_logprob));
   EXPECT_TRUE(got.top_id.equal(want.top_id));
-  // Targets of an objective's own are predictions of their own.
-  const HeadResult other = policy_head(*policy_, folded->chosen(), {}, want.top_id);
-  EXPECT_TRUE(other.logprob.equal(policy_head(*policy_, whole->chosen(), {}, want.top_id).logprob));
+  // Targets that an objective gives are separate predictions.
+  const HeadResult other = policy_->head(folded->chosen(), {}, want.top_id);
+  EXPECT_TRUE(other.logprob.equal(policy_->head(whole->chosen(), {}, want.top_id).logprob));
 }
 
 TEST_F(FoldedBatch, AutoLeavesAPackAloneThatSharesLittle) {
