@@ -15,7 +15,7 @@
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/step_loop.h"
 
 namespace xrun {
 

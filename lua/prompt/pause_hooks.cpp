@@ -72,7 +72,7 @@ PauseHooks::~PauseHooks() {
 }
 
 bool PauseHooks::resume() {
-  if (pause_ != nullptr && pause_->run != nullptr) pause_->run->skip_wait();
+  if (pause_ != nullptr && pause_->run != nullptr) pause_->run->report().skip_wait();
   pause_ = nullptr;
   entered_ = recipe_.state().service<EnteredFunctions>().stack.size();
   const bool yielded = recipe_.resume();
@@ -207,7 +207,7 @@ void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
     XRUN_CHECK(hooks.pause() != nullptr,
                "{}: coroutine.yield outside a coroutine of the recipe's own",
                recipe.context().options.recipe);
-    hooks.session().run->end_progress();
+    hooks.session().run->report().end_progress();
     paused = true;
     open(hooks);
     if (recipe.failure()) std::rethrow_exception(recipe.failure());

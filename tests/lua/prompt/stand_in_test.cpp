@@ -82,12 +82,12 @@ end
 TEST_F(StandIn, AViewAndItsBatchAgreeWhateverThePacking) {
   const auto session = open(head() + "for step, batch in run:steps(train, cfg.batch) do end\n");
   const LoopPause& at = *session->pause();
-  const auto batch = at.run->make_batch(*at.loop, 1);
+  const auto batch = at.loop->make_batch(1, at.run->device());
   const at::Tensor whole = logprob_of("policy tiny", *batch);
   EXPECT_EQ(whole.numel(), batch->size());
   EXPECT_LE(whole.max().item().toDouble(), 0);
   at.loop->max_tokens = 4096;
-  const auto packed = at.run->make_batch(*at.loop, 1);
+  const auto packed = at.loop->make_batch(1, at.run->device());
   EXPECT_LT(packed->micros().size(), batch->micros().size());
   EXPECT_TRUE(logprob_of("policy tiny", *packed).equal(whole));
   EXPECT_FALSE(logprob_of("reference 1", *packed).equal(whole));

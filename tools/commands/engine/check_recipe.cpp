@@ -142,8 +142,8 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
           counted(packs.pack_count, "micro-batch", "es"),
           room == 0 ? 0.0 : 100.0 * static_cast<double>(packs.computed) / static_cast<double>(room),
           count_text(packs.targets))};
-  const int64_t computed = packs.computed - held_tokens(pause.run->packs(loop, pause.step, which),
-                                                        loop.fold, *source.data->policy);
+  const int64_t computed =
+      packs.computed - held_tokens(loop.packs(pause.step, which), loop.fold, *source.data->policy);
   if (computed < packs.tokens) {
     finding.text += fmt::format("; folds {:.1f}x: {} tokens computed as {}",
                                 static_cast<double>(packs.tokens) / static_cast<double>(computed),
@@ -292,12 +292,13 @@ std::vector<Finding> loop_findings(const LoopPause& pause) {
 }
 
 Finding memory_finding(const LoopPause& pause) {
-  if (pause.run->optimizers.empty()) {
+  if (pause.run->models().optimizers.empty()) {
     return {Verdict::kNote, "memory", "no plan: xrun.run was given no optimizer",
             "xrun.run(cfg, { policy = policy, adamw = adamw }) saves both"};
   }
   try {
-    return {Verdict::kOk, "memory", describe_plan(pause.run->plan_of(*pause.loop).planned())};
+    return {Verdict::kOk, "memory",
+            describe_plan(MemoryReport::plan(pause.run->models(), *pause.loop).planned())};
   } catch (const Interrupted&) {
     throw;  // an Error too, but not a finding
   } catch (const Error& error) {
