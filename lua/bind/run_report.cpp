@@ -8,7 +8,7 @@
 
 #include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
-#include "core/model/peak_flops.h"
+#include "core/model/cost/peak_flops.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/record/run_summary.h"
 #include "core/train/adamw.h"

@@ -13,7 +13,7 @@
 #include "core/config/lua_source.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "core/train/objective_check.h"

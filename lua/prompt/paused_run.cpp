@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "lua/bind/run_loop.h"

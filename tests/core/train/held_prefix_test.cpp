@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/model/cost/memory_plan.h"
 #include "core/model/flops.h"
-#include "core/model/memory_plan.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/scratch.h"

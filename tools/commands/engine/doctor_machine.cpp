@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/folder.h"
 #include "core/base/strings.h"
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/machine.h"
 #include "kernels/cpu/kernels.h"
