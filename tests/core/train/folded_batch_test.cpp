@@ -23,17 +23,10 @@ namespace xrun::folded_batch_test {
 
 namespace {
 
-BatchInfo info_with(FoldMode mode) {
-  BatchInfo info;
-  info.fold.mode = mode;
-  info.fold.min_run = 1;
-  return info;
-}
-
 class FoldedBatch : public StepTest {
  protected:
   std::shared_ptr<Batch> batch(FoldMode mode) {
-    return tiny_batch(shared_prefix_pairs(6), 3, info_with(mode));
+    return tiny_batch(shared_prefix_pairs(6), 3, fold_info(mode));
   }
   // Goes on with another model or other options.
   void open(const PolicyOptions& options, std::filesystem::path dir = {}) {
@@ -83,8 +76,8 @@ TEST_F(FoldedBatch, ASequenceLossOverSharedTrainedTokensCountsEverySequence) {
   // Duplicates share every token.
   std::vector<TinyPair> pairs = shared_prefix_pairs(6);
   for (TinyPair& pair : pairs) pair.rejected = pair.chosen;
-  const auto want = gradients(*tiny_batch(pairs, 3, info_with(FoldMode::kNever)), nll);
-  const auto got = gradients(*tiny_batch(pairs, 3, info_with(FoldMode::kAlways)), nll);
+  const auto want = gradients(*tiny_batch(pairs, 3, fold_info(FoldMode::kNever)), nll);
+  const auto got = gradients(*tiny_batch(pairs, 3, fold_info(FoldMode::kAlways)), nll);
   EXPECT_LT(distance(got, want), 1e-5);
 }
 
@@ -173,7 +166,7 @@ TEST_F(FoldedBatch, TheHeadMeetsThePredictionsOfAViewOnce) {
   std::vector<TinyPair> pairs = shared_prefix_pairs(6);
   pairs[1] = pairs[0];  // every trained token of one side twice
   const auto micro_of = [&](FoldMode mode) {
-    return tiny_batch(pairs, 6, info_with(mode))->micros()[0];
+    return tiny_batch(pairs, 6, fold_info(mode))->micros()[0];
   };
   const auto whole = micro_of(FoldMode::kNever), folded = micro_of(FoldMode::kAlways);
   std::vector<at::Tensor> gradients;
@@ -202,7 +195,7 @@ TEST_F(FoldedBatch, TheHeadMeetsThePredictionsOfAViewOnce) {
 }
 
 TEST_F(FoldedBatch, AutoLeavesAPackAloneThatSharesLittle) {
-  BatchInfo info = info_with(FoldMode::kAuto);
+  BatchInfo info = fold_info(FoldMode::kAuto);
   info.fold.min_ratio = 100;
   const auto batch = tiny_batch(shared_prefix_pairs(6), 3, info);
   EXPECT_EQ(batch->micros()[0]->computed(policy_->model()).fold, nullptr);
