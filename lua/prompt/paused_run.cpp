@@ -46,10 +46,10 @@ const LoopPause& PausedRun::pause() {
   const LoopPause* at = hooks_.pause();
   if (at != nullptr) return *at;
   const std::string& name = recipe().context().options.recipe;
-  const char* remedy =
+  const char* fix =
       !hooks_.previews() ? "leave the prompt to save the run" : ":reload begins it again";
-  if (recipe().failure()) throw Error(fmt::format("{} was ended by an error; {}", name, remedy));
-  throw Error(fmt::format("{} has no further loop; {}", name, remedy));
+  if (recipe().failure()) throw Error(fmt::format("{} was ended by an error; {}", name, fix));
+  throw Error(fmt::format("{} has no further loop; {}", name, fix));
 }
 
 // A full disk must not end the session.
