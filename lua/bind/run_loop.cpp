@@ -7,7 +7,7 @@
 #include <array>
 
 #include "core/base/error.h"
-#include "core/console/terminal/progress.h"
+#include "core/console/terminal/summary.h"
 #include "core/run/machine.h"
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
