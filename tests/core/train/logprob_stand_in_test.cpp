@@ -54,7 +54,7 @@ class ReplacedModel : public StepTest {
   static std::shared_ptr<LogprobSource> stand_in() {
     return std::make_shared<ModelStandIn>(
         std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(1)), "policy", [] { return false; },
-        /*vocab=*/11);
+        /*vocab=*/999);
   }
 };
 
@@ -74,7 +74,7 @@ TEST_F(ReplacedModel, EveryAnswerComesFromTheReplacementAndNoWeightsLoad) {
     EXPECT_TRUE(source->head(view, {.entropy = true})
                     .entropy.equal(wanted->head(view, {.entropy = true}).entropy));
     EXPECT_TRUE(source->logits(view).equal(wanted->logits(view)));
-    EXPECT_EQ(source->logits(view).size(1), 11);
+    EXPECT_EQ(source->logits(view).size(1), 999);
     EXPECT_THROW(source->model(), Error);
   }
   EXPECT_GT(scorer->score(view).abs().min().item<float>(), 0);  // its own weight gives 0 at first

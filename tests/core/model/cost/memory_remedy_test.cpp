@@ -14,6 +14,7 @@
 #include "core/model/cost/memory_plan.h"
 #include "core/model/ops/device_memory.h"
 #include "core/model/weights/init_model.h"
+#include "core/model/weights/weight_check.h"
 
 namespace xrun::memory_remedy_test {
 namespace {

@@ -23,7 +23,7 @@ constexpr int64_t kMiB = 1 << 20;
 
 class AvailableMemory : public testing::Test {
  protected:
-  ~MemoryLimit() override { unsetenv("XRUN_MEMORY_MB"); }
+  ~AvailableMemory() override { unsetenv("XRUN_MEMORY_MB"); }
 
   void file(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
