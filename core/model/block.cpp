@@ -12,7 +12,6 @@
 
 #include "core/base/error.h"
 #include "core/model/kv_cache.h"
-#include "core/model/memory_plan.h"
 #include "core/model/ops/activation.h"
 #include "core/model/ops/attention.h"
 #include "core/model/ops/moe_experts.h"
@@ -144,10 +143,11 @@ namespace {
 // that a hostile config's products do not wrap.
 class BlockSizes {
  public:
-  BlockSizes(const ModelConfig& config, const MemoryShape& shape)
+  BlockSizes(const ModelConfig& config, c10::ScalarType dtype,
+             const std::optional<AdapterOptions>& adapter)
       : c_(config),
-        shape_(shape),
-        element_(static_cast<double>(elementSize(shape.dtype))),
+        adapter_(adapter),
+        element_(static_cast<double>(elementSize(dtype))),
         saved_(element_),
         hidden_(static_cast<double>(config.hidden)) {}
 
@@ -175,16 +175,16 @@ class BlockSizes {
   // masked copy.
   void linear(const std::string& role, const std::string& x, double width) {
     if (role.empty()) return;
-    const bool trained = !shape_.adapter || (shape_.adapter->dropout == 0 &&
-                                             is_adapter_target(*shape_.adapter, {.name = role}));
+    const bool trained =
+        !adapter_ || (adapter_->dropout == 0 && is_adapter_target(*adapter_, {.name = role}));
     linear_saves(saved_, x, width, trained);
   }
 
   void adapter(const LinearModule& module) {
-    if (!shape_.adapter || !is_adapter_target(*shape_.adapter, module)) return;
+    if (!adapter_ || !is_adapter_target(*adapter_, module)) return;
     const auto width = static_cast<double>(module.in);
-    saved_.add(module.name + ".a_x", static_cast<double>(shape_.adapter->rank));
-    if (shape_.adapter->dropout == 0) return;
+    saved_.add(module.name + ".a_x", static_cast<double>(adapter_->rank));
+    if (adapter_->dropout == 0) return;
     dropped_saves(saved_, module.name, width);
     saved_.add(module.name + ".dropped", width);
   }
@@ -243,7 +243,7 @@ class BlockSizes {
   }
 
   const ModelConfig& c_;
-  const MemoryShape& shape_;
+  const std::optional<AdapterOptions>& adapter_;
   double element_;  // bytes of an activation
   SavedTensors saved_;
   Temporaries most_;
@@ -253,8 +253,9 @@ class BlockSizes {
 
 }  // namespace
 
-BlockMemory block_memory(const ModelConfig& config, const MemoryShape& shape) {
-  return BlockSizes(config, shape).read();
+BlockMemory block_memory(const ModelConfig& config, c10::ScalarType dtype,
+                         const std::optional<AdapterOptions>& adapter) {
+  return BlockSizes(config, dtype, adapter).read();
 }
 
 }  // namespace xrun

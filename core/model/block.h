@@ -2,6 +2,7 @@
 // One block of a decoder: x += O attention(norm(x)), then x += feed_forward(norm(x)).
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,8 +20,8 @@ namespace xrun {
 class ComputeWeights;
 class KvCache;
 struct Adapter;
+struct AdapterOptions;
 struct HeldKeys;
-struct MemoryShape;
 struct ModelConfig;
 struct RouterRecord;
 
@@ -56,14 +57,17 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
 
 // The memory of a block, in bytes: what its operators declare (ops/op_memory.h).
 struct BlockMemory {
-  double saved = 0;     // per token, for the backward; each tensor once
-  double forward = 0;   // per token, the most that a forward without a graph allocates
+  double saved = 0;    // per token, for the backward; each tensor once
+  double forward = 0;  // per token, the most that a forward without a graph allocates
   double backward =
       0;  // per token, the most that a backward allocates, without gradients of weights
   double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
 };
 
 // Returns it for the block of a model of one layer.
-BlockMemory block_memory(const ModelConfig& config, const MemoryShape& shape);
+//   dtype    of activations
+//   adapter  trained in place of the weights; nullopt: the weights are trained
+BlockMemory block_memory(const ModelConfig& config, c10::ScalarType dtype,
+                         const std::optional<AdapterOptions>& adapter);
 
 }  // namespace xrun

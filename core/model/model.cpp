@@ -13,9 +13,9 @@
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
 #include "core/model/flops.h"
-#include "core/model/memory_limit.h"
 #include "core/model/ops/attention.h"
 #include "core/model/ops/device.h"
+#include "core/model/ops/device_memory.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/rope.h"
 #include "core/model/weights/adapter.h"
@@ -204,12 +204,11 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
                                    const LoadOptions& options) {
   const at::ScalarType dtype = options.dtype;
-  XRUN_CHECK(
-      dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
-          (dtype == at::kHalf && !options.trainable),
-      "a model that is {} computes in fp32 or bf16{}, not in {}",
-      options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
-      dtype_name(dtype));
+  XRUN_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
+                 (dtype == at::kHalf && !options.trainable),
+             "a model that is {} computes in fp32 or bf16{}, not in {}",
+             options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
+             dtype_name(dtype));
   LoadOptions placed = options;
   placed.adapter = adapter_on(options.adapter, options.device);
   return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), placed));

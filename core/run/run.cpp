@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 #include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 

@@ -17,6 +17,7 @@
 #include "core/train/data_batch.h"
 #include "core/train/logprob_source.h"
 #include "core/train/metric_sums.h"
+#include "core/train/weighted_loss.h"
 
 namespace xrun {
 namespace {

@@ -3,12 +3,44 @@
 #include "core/train/logprob_source.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
 
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/model/model.h"
 #include "core/train/batch.h"
 
 namespace xrun {
+
+namespace {
+
+constexpr at::Tensor HeadResult::*kOutputs[] = {&HeadResult::logprob, &HeadResult::entropy,
+                                                &HeadResult::lse, &HeadResult::top_logprob,
+                                                &HeadResult::top_id};
+
+void check_target(const at::Tensor& target, int64_t rows) {
+  XRUN_CHECK(target.scalar_type() == at::kLong, "targets are {}, wanted whole numbers (i64)",
+             c10::toString(target.scalar_type()));
+  XRUN_CHECK((target.dim() == 1 || target.dim() == 2) && target.size(0) == rows,
+             "targets are [{}], wanted [{}] or [{}, M]: a row for each trained token of the view",
+             fmt::join(target.sizes(), ", "), rows, rows);
+}
+
+// The outputs of a batch without micro-batches: empty, with the options checked.
+HeadResult no_rows(const at::Tensor& weight, const HeadOptions& options) {
+  const at::Tensor none = at::empty({0}, weight.options().dtype(at::kLong));
+  return linear_head(at::empty({0, weight.size(1)}, weight.options()), weight, none, none, options);
+}
+
+}  // namespace
+
+HeadResult LogprobSource::head(const View& view, const HeadOptions& options,
+                               const at::Tensor& target) {
+  if (target.defined()) check_target(target, view.row_count());
+  return answering().own_head(view, options, target);
+}
 
 at::Tensor LogprobSource::token_logprob(Batch& batch) {
   const at::NoGradGuard no_grad;
@@ -22,6 +54,26 @@ at::Tensor LogprobSource::logprob(Batch& batch) {
   std::vector<at::Tensor> parts;
   for (const auto& micro : batch.micros()) parts.push_back(logprob(micro->all()));
   return batch.in_batch_order(parts, /*by_row=*/false);
+}
+
+HeadResult LogprobSource::head(Batch& batch, const HeadOptions& options) {
+  const at::NoGradGuard no_grad;
+  if (batch.micros().empty()) return no_rows(model().head_weight(), options);
+  std::vector<HeadResult> results;
+  for (const auto& micro : batch.micros()) {
+    results.push_back(head(micro->all(), options));
+    // Only the outputs are needed again; the hidden states of a large batch are not.
+    micro->free_hidden();
+  }
+  HeadResult whole;
+  for (const auto output : kOutputs) {
+    std::vector<at::Tensor> parts;
+    for (const HeadResult& one : results) {
+      if ((one.*output).defined()) parts.push_back(one.*output);
+    }
+    if (!parts.empty()) whole.*output = batch.in_batch_order(parts, /*by_row=*/true);
+  }
+  return whole;
 }
 
 }  // namespace xrun

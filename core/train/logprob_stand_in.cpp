@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/train/batch.h"
@@ -94,34 +95,27 @@ at::Tensor LogprobStandIn::logprob(const View& view, const std::string& model, b
   return view.sum(token_logprob(view, model, trained));
 }
 
-at::Tensor LogprobStandIn::token_logprob(Batch& batch, const std::string& model) {
-  std::vector<at::Tensor> parts;
-  for (const auto& micro : batch.micros()) {
-    parts.push_back(token_logprob(micro->all(), model, false));
-  }
-  return batch.in_batch_order(parts, /*by_row=*/true);
-}
-
-at::Tensor LogprobStandIn::logprob(Batch& batch, const std::string& model) {
-  std::vector<at::Tensor> parts;
-  for (const auto& micro : batch.micros()) parts.push_back(logprob(micro->all(), model, false));
-  return batch.in_batch_order(parts, /*by_row=*/false);
-}
-
 ModelStandIn::ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
-                           std::function<bool()> trained)
-    : values_(std::move(values)), name_(std::move(name)), trained_(std::move(trained)) {}
+                           std::function<bool()> trained, int64_t vocab)
+    : values_(std::move(values)),
+      name_(std::move(name)),
+      trained_(std::move(trained)),
+      vocab_(vocab) {}
+
+Model& ModelStandIn::own_model() {
+  throw Error("this needs the model's weights; a dry run has stand-ins for log-probs only");
+}
 
 at::Tensor ModelStandIn::values(const View& view, const std::string& what) {
   return values_->token_logprob(view, name_ + what, trained_());
 }
 
-at::Tensor ModelStandIn::token_logprob(const View& view) { return values(view, ""); }
+at::Tensor ModelStandIn::own_token_logprob(const View& view) { return values(view, ""); }
 
-at::Tensor ModelStandIn::logprob(const View& view) { return view.sum(values(view, "")); }
+at::Tensor ModelStandIn::own_logprob(const View& view) { return view.sum(values(view, "")); }
 
-HeadResult ModelStandIn::head(const View& view, const HeadOptions& options,
-                              const at::Tensor& target) {
+HeadResult ModelStandIn::own_head(const View& view, const HeadOptions& options,
+                                  const at::Tensor& target) {
   HeadResult result;
   if (target.defined() && target.dim() == 2) {
     std::vector<at::Tensor> columns;
@@ -149,13 +143,13 @@ HeadResult ModelStandIn::head(const View& view, const HeadOptions& options,
   return result;
 }
 
-at::Tensor ModelStandIn::logits(const View& view, int64_t vocab) {
+at::Tensor ModelStandIn::own_logits(const View& view) {
   const at::Tensor logprob = values(view, "");
   std::vector<at::Tensor> columns;
   for (int64_t k = 0; k < kLogitColumns; ++k) {
     columns.push_back(values(view, fmt::format(" logits {}", k)));
   }
-  at::Tensor weight = at::empty({kLogitColumns, vocab}, at::kDouble);
+  at::Tensor weight = at::empty({kLogitColumns, vocab_}, at::kDouble);
   double* const w = weight.mutable_data_ptr<double>();
   // Small, so that the target's own logit decides in which direction a loss moves.
   for (int64_t i = 0; i < weight.numel(); ++i) {
@@ -166,6 +160,8 @@ at::Tensor ModelStandIn::logits(const View& view, int64_t vocab) {
       .scatter_add(1, target, logprob.unsqueeze(1));
 }
 
-at::Tensor ModelStandIn::score(const View& view) { return view.mean(values(view, " score")); }
+at::Tensor ModelStandIn::own_score(const View& view, const ScoreWeight&) {
+  return view.mean(values(view, " score"));
+}
 
 }  // namespace xrun

@@ -12,12 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/model/ops/linear_head.h"
 #include "core/train/logprob_source.h"
 
 namespace xrun {
 
-class Batch;
 class MicroBatch;
 class View;
 
@@ -38,9 +36,6 @@ class LogprobStandIn {
   // are picked from a leaf with gradient, one a model and micro-batch.
   at::Tensor token_logprob(const View& view, const std::string& model, bool trained);
   at::Tensor logprob(const View& view, const std::string& model, bool trained);  // [n], their sums
-  // The same over a whole batch, without gradient, in batch order.
-  at::Tensor token_logprob(Batch& batch, const std::string& model);
-  at::Tensor logprob(Batch& batch, const std::string& model);
 
   // The leaves given so far, [R] by model and micro-batch. A check moves their values in place.
   using Leaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;
@@ -64,24 +59,26 @@ class LogprobStandIn {
   Leaves leaves_;
 };
 
-// A stand-in as one model's: while a policy or a reference has one, log-probs, heads and scores
-// come from it and no weights load.
+// A stand-in for one model: replaces a policy or a reference (LogprobSource::set_replacement), so
+// that log-probs, heads and scores come from it and no weights load.
 class ModelStandIn : public LogprobSource {
  public:
-  // `trained` tells whether an optimizer trains the model: then its values have gradients.
+  // `trained` tells whether an optimizer trains the model: then its values have gradients. `vocab`
+  // is the number of its logits.
   ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
-               std::function<bool()> trained);
+               std::function<bool()> trained, int64_t vocab);
 
-  using LogprobSource::logprob;
-  using LogprobSource::token_logprob;
-  at::Tensor token_logprob(const View& view) override;
-  at::Tensor logprob(const View& view) override;
+ protected:
+  Model& own_model() override;  // throws Error: there are no weights
+  at::Tensor own_token_logprob(const View& view) override;
+  at::Tensor own_logprob(const View& view) override;
   // Values in the shapes of linear_head's outputs, each output with separate leaves.
-  HeadResult head(const View& view, const HeadOptions& options, const at::Tensor& target);
-  at::Tensor score(const View& view);  // [n]
-  // Logits of every trained token, [r, vocab]: a few seeded columns per row times a fixed random
-  // matrix, plus the row's log-prob at its target, so that a check of gradients reaches them too.
-  at::Tensor logits(const View& view, int64_t vocab);
+  HeadResult own_head(const View& view, const HeadOptions& options,
+                      const at::Tensor& target) override;
+  // A few seeded columns per row times a fixed random matrix, plus the row's log-prob at its
+  // target, so that a check of gradients reaches them too.
+  at::Tensor own_logits(const View& view) override;
+  at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
 
  private:
   at::Tensor values(const View& view, const std::string& what);  // [R]
@@ -89,6 +86,7 @@ class ModelStandIn : public LogprobSource {
   std::shared_ptr<LogprobStandIn> values_;
   std::string name_;
   std::function<bool()> trained_;
+  int64_t vocab_;
 };
 
 }  // namespace xrun

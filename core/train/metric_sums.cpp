@@ -1,7 +1,6 @@
 // mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i;
-// the mean of a source takes the units i of that source. For a loss w_i is divided by the sum of w
-// over the whole step before any forward, so that micro-batches only add. Sums stay on the device
-// until one read at the end of the step.
+// the mean of a source takes the units i of that source. Sums stay on the device until one read at
+// the end of the step.
 
 #include "core/train/metric_sums.h"
 
@@ -10,32 +9,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "core/base/strings.h"
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/train/micro_batch.h"
 #include "core/train/unit.h"
+#include "core/train/weighted_loss.h"
 
 namespace xrun {
 namespace {
-
-double total(const at::Tensor& weight) {
-  const float* values = weight.const_data_ptr<float>();
-  double sum = 0;
-  // In double and in index order: fp32 weights of many rows lose digits, at::sum changes with
-  // threads.
-  for (int64_t i = 0; i < weight.numel(); ++i) sum += values[i];
-  return sum;
-}
-
-// The units that this micro-batch has.
-std::vector<Unit> units_of(const MicroBatch& micro) {
-  std::vector<Unit> units(std::begin(kUnits), std::end(kUnits));
-  std::erase_if(units, [&](Unit unit) { return !micro.has_unit(unit); });
-  return units;
-}
 
 // Values of several devices on the host, end to end, by one read.
 at::Tensor read_together(std::vector<at::Tensor> values) {
@@ -62,8 +44,6 @@ struct SourceMeans {
     by_name.push_back({name, {sum, weight}});
   }
 };
-
-double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 0.0; }
 
 }  // namespace
 
@@ -97,10 +77,6 @@ void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit f
              name, unit_name(before), unit_name(units.front()));
 }
 
-void add_unit_weights(UnitTotals& totals, const MicroBatch& micro) {
-  for (Unit unit : units_of(micro)) totals[unit] += total(micro.unit_weight(unit));
-}
-
 MetricSums::Metric& MetricSums::metric(const std::string& name) {
   for (Metric& one : metrics_) {
     if (one.name == name) return one;
@@ -116,7 +92,7 @@ void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& uni
     device_weights = device_weights.mul(own.detach().to(at::kDouble));
     weights.push_back(device_weights.sum());
   } else {
-    weight += total(unit_weights);
+    weight += total_weight(unit_weights);
   }
   sums.push_back(value.detach().to(at::kDouble).mul(device_weights).sum());
 }
@@ -182,7 +158,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
     Metric& own = metric(name);
     if (value.dim() == 0) {
       // A single number stands for the whole micro-batch, so it counts as much as its losses.
-      const double weight = total(micro.unit_weight(first));
+      const double weight = total_weight(micro.unit_weight(first));
       own.plain.sums.push_back(value.detach().to(at::kDouble).mul(weight));
       own.plain.weight += weight;
       continue;
@@ -296,49 +272,6 @@ void MetricSums::read_means(const std::vector<double>& sums, Metrics& metrics) c
     for (const auto& [name, mean] : means.by_name) {
       if (mean.second > 0) metrics.emplace_back(one.name + "/" + name, mean.first / mean.second);
     }
-  }
-}
-
-WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micro,
-                           const UnitTotals& totals, double term_weight) {
-  WeightedLoss out;
-  for (const auto& [unit, loss] : result.losses) {
-    const double scale = coefficient(term_weight, totals.at(unit));
-    const at::Tensor weight =
-        on_device(micro.unit_weight(unit).to(at::kDouble).mul_(scale), loss.device());
-    // The gradient in the loss's own type; the reported value in double, from the same weights.
-    const at::Tensor graph = loss.mul(weight.to(loss.scalar_type())).sum();
-    const at::Tensor value = loss.detach().to(at::kDouble).mul(weight).sum();
-    out.graph = out.graph.defined() ? out.graph.add(graph) : graph;
-    out.value = out.value.defined() ? out.value.add(value) : value;
-  }
-  return out;
-}
-
-void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t term,
-                  size_t micro_count) {
-  for (const auto& [unit, loss] : result.losses) {
-    const at::Tensor host = loss.detach().to(at::kCPU, at::kDouble).contiguous();
-    const double* values = host.const_data_ptr<double>();
-    std::vector<int64_t> rows;
-    double bad = 0;
-    for (int64_t i = 0; i < host.numel(); ++i) {
-      if (std::isfinite(values[i])) continue;
-      const int64_t row = micro.unit_row(unit, i);
-      // The first value is reported; later ones often follow from it.
-      if (rows.empty()) bad = values[i];
-      if (rows.empty() || rows.back() != row) rows.push_back(row);
-    }
-    if (rows.empty()) continue;
-    const size_t others = rows.size() - 1;
-    const std::string more =
-        others > 0 ? " and of " + counted(static_cast<int64_t>(others), "more row") : "";
-    if (std::isnan(bad)) bad = std::fabs(bad);  // the sign of a NaN means nothing
-    throw NonFiniteLoss(
-        fmt::format("{}: the loss of this {}{} is {} (step {}, micro-batch {} of {})",
-                    micro.row_name(rows.front()), unit_name(unit), more, bad, micro.info().step,
-                    micro.index() + 1, micro_count),
-        term, micro.index(), rows);
   }
 }
 

@@ -17,9 +17,6 @@ namespace xrun {
 class LogprobSource;
 class MicroBatch;
 
-// Total weight of each unit over a batch (or a data set), known before the first forward.
-using UnitTotals = std::map<Unit, double>;
-
 // The unit of a metric, decided over all its micro-batches: in one of them, two units may have
 // equally many members.
 class MetricUnit {
@@ -34,9 +31,6 @@ class MetricUnit {
  private:
   std::vector<Unit> candidates_;  // empty before the first micro-batch
 };
-
-// Adds one micro-batch's weights of the units that it has.
-void add_unit_weights(UnitTotals& totals, const MicroBatch& micro);
 
 // Sums of one step or evaluation. Not thread-safe.
 class MetricSums {
@@ -109,18 +103,5 @@ class MetricSums {
   std::map<int64_t, std::vector<std::string>> sources_;  // names, by term
   std::vector<Metric> metrics_;
 };
-
-// Returns the weighted loss of one term: sum of loss x weight / total as a 0-dim tensor of the
-// loss's type with its graph, and the same in float64 without. A total of 0 gives 0.
-struct WeightedLoss {
-  at::Tensor graph;
-  at::Tensor value;
-};
-WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micro,
-                           const UnitTotals& totals, double term_weight);
-
-// Throws NonFiniteLoss that names the row of the first bad unit of `result`, if there is one.
-void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t term,
-                  size_t micro_count);
 
 }  // namespace xrun

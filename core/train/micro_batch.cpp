@@ -3,22 +3,14 @@
 
 #include "core/train/micro_batch.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/model.h"
 #include "core/model/ops/device.h"
-#include "core/model/ops/head_chunk.h"
-#include "core/model/ops/linear_head.h"
-#include "core/model/ops/moe_routing.h"
-#include "core/model/weights/hf_config.h"
-#include "core/train/computed_pack.h"
-#include "core/train/held_prefix.h"
+#include "core/train/micro_forwards.h"
 
 namespace xrun {
 
@@ -30,7 +22,10 @@ constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
 }  // namespace
 
 MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
-    : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
+    : pack_(std::move(pack)),
+      info_(std::move(info)),
+      index_(index),
+      forwards_(std::make_unique<MicroForwards>(*this)) {
   row_target_ = on_device(int64_tensor(pack_.rows.target), device());
   for (const auto& [name, values] : pack_.segment_streams)
     set_field(name, float_tensor(values), false);
@@ -38,31 +33,6 @@ MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, 
 }
 
 MicroBatch::~MicroBatch() = default;
-
-const ComputedPack& MicroBatch::computed(const Model& model) {
-  const bool held = holds_prefix(model);
-  // A held prefix serves segments of one class.
-  std::vector<int64_t> classes =
-      held ? std::vector<int64_t>() : frequency_classes(pack_, model.config());
-  for (const Computed& known : computed_) {
-    if (known.held == held && known.classes == classes) return *known.pack;
-  }
-  auto made = std::make_unique<const ComputedPack>(
-      held ? computed_tree(pack_, info_->fold.min_run, device())
-           : computed_pack(pack_, info_->fold, classes, device()));
-  computed_.push_back({held, std::move(classes), std::move(made)});
-  return *computed_.back().pack;
-}
-
-bool MicroBatch::holds_prefix(const Model& model) const {
-  return prefix_ != nullptr && prefix_->serves(model);
-}
-
-void MicroBatch::begin_with(std::shared_ptr<HeldPrefix> prefix) {
-  prefix_ = std::move(prefix);
-  // Their rows may be those of another tree.
-  forwards_.clear();
-}
 
 int64_t MicroBatch::segment_count() const { return pack_.segment_count(); }
 int64_t MicroBatch::row_count() const { return pack_.rows.size(); }
@@ -126,99 +96,31 @@ View MicroBatch::side_view(const char* name, int8_t side) {
 View MicroBatch::chosen() { return side_view("chosen", 1); }
 View MicroBatch::rejected() { return side_view("rejected", -1); }
 
-MicroBatch::Forward& MicroBatch::forward(Model& model) {
-  // A frozen model's forward is the same in either gradient mode: one serves both.
-  const bool gradient = at::GradMode::is_enabled() && model.trainable();
-  for (Forward& forward : forwards_) {
-    if (forward.model == &model && forward.update_count == model.update_count &&
-        forward.gradient == gradient) {
-      return forward;
-    }
-  }
-  // Forwards of earlier weights are never read again, and their graphs are large.
-  std::erase_if(forwards_, [&](const Forward& forward) {
-    return forward.model == &model && forward.update_count != model.update_count;
-  });
-  std::shared_ptr<RouterRecord> router;
-  if (gradient && model.config().moe.experts > 0) router = std::make_shared<RouterRecord>();
-  ForwardOptions options{.router = router.get()};
-  if (gradient) {
-    // Keyed by step and micro-batch: a resumed step drops the same inputs.
-    // No dropout without gradient: a reference or an evaluation scores the model itself.
-    options.dropout =
-        DropoutKey{info_->seed, static_cast<uint64_t>(info_->step), static_cast<uint64_t>(index_)};
-  }
-  const ComputedPack& pack = computed(model);
-  options.multiplicity = pack.multiplicity;
-  at::Tensor hidden;
-  if (gradient && holds_prefix(model)) {
-    const HeldPrefix::Leaves prefix = prefix_->leaves(model);
-    options.held = prefix.keys;
-    hidden = at::cat({prefix.hidden, model.forward(pack.input, options)});
-  } else {
-    hidden = model.forward(pack.input, options);
-  }
-  forwards_.push_back({&model, model.update_count, gradient, std::move(hidden), {}, false, router});
-  return forwards_.back();
+at::Tensor MicroBatch::hidden(Model& model) { return forwards_->hidden(model); }
+
+at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
+  return forwards_->token_logprob(model, head_mb);
 }
 
-at::Tensor MicroBatch::hidden(Model& model) {
-  Forward& made = forward(model);
-  made.wants_hidden = true;
-  // token_logprob freed it; without gradient and dropout the second forward has the same bits.
-  if (!made.hidden.defined()) made.hidden = model.forward(computed(model).input);
-  return made.hidden;
-}
+const ComputedPack& MicroBatch::computed(const Model& model) { return forwards_->computed(model); }
 
-void MicroBatch::free_hidden() {
-  for (Forward& made : forwards_) {
-    if (!made.gradient) made.hidden.reset();
-  }
-  std::erase_if(forwards_, [](const Forward& made) {
-    return !made.hidden.defined() && !made.logprob.defined();
-  });
+void MicroBatch::begin_with(std::shared_ptr<HeldPrefix> prefix) {
+  forwards_->begin_with(std::move(prefix));
 }
 
 int64_t MicroBatch::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
-  // Several products of one micro-batch (two models, two targets) keep rows until the same
-  // backward.
-  const int64_t left = std::max<int64_t>(head_mb - head_mb_taken_, 0);
-  const int64_t bytes = head_rows_within(left, rows, vocab) * vocab * 4;
-  head_mb_taken_ += (bytes + (int64_t{1} << 20) - 1) >> 20;
-  return left;
+  return forwards_->take_head_mb(head_mb, rows, vocab);
 }
 
-at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
-  Forward& made = forward(model);
-  if (!made.logprob.defined()) {
-    const ComputedPack& pack = computed(model);
-    const bool folded = pack.fold != nullptr;
-    const at::Tensor& index = folded ? pack.edge_hidden : pack.row_hidden;
-    // Without gradient the head keeps no softmax rows, so it takes nothing from the budget.
-    if (made.gradient) head_mb = take_head_mb(head_mb, index.size(0), model.config().vocab);
-    made.logprob =
-        model
-            .head(made.hidden, index, folded ? pack.edge_target : row_target_, {.head_mb = head_mb})
-            .logprob;
-    if (folded) made.logprob = made.logprob.index_select(0, pack.row_edge);
-    // [T, D] of every micro-batch of an evaluation would add up; the log-probs are [R].
-    if (!made.gradient && !made.wants_hidden) made.hidden.reset();
-  }
-  return made.logprob;
-}
+void MicroBatch::free_hidden() { forwards_->free_hidden(); }
 
 const RouterRecord* MicroBatch::router(const Model& model) const {
-  for (const Forward& forward : forwards_) {
-    if (forward.model == &model && forward.gradient) return forward.router.get();
-  }
-  return nullptr;
+  return forwards_->router(model);
 }
 
 void MicroBatch::close() {
-  forwards_.clear();
-  prefix_.reset();
+  forwards_->clear();
   scored_.clear();
-  head_mb_taken_ = 0;
   // Open views compare it: using one after the step is an error instead of a read of freed memory.
   ++generation_;
 }

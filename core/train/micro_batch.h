@@ -1,5 +1,5 @@
 #pragma once
-// One packed micro-batch as tensors, and the forwards run on it.
+// One packed micro-batch as tensors: its views, units, fields, and the forwards run on it.
 
 #include <ATen/core/Tensor.h>
 
@@ -19,6 +19,7 @@ namespace xrun {
 
 class HeldPrefix;
 class LogprobSource;
+class MicroForwards;
 class Model;
 struct ComputedPack;
 struct RouterRecord;
@@ -137,46 +138,25 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   void clear_scored() { scored_.clear(); }
 
  private:
-  struct Forward {
-    const Model* model;
-    int64_t update_count;
-    bool gradient;
-    at::Tensor hidden;   // undefined once it is freed
-    at::Tensor logprob;  // undefined before the first use
-    bool wants_hidden = false;
-    std::shared_ptr<RouterRecord> router = {};  // null of a dense model
-  };
   struct FieldValue {
     at::Tensor value;
     bool by_row;
   };
   View side_view(const char* name, int8_t side);
   at::Tensor own_field(std::string_view name) const;  // on the CPU; undefined: no such field
-  Forward& forward(Model& model);
-  bool holds_prefix(const Model& model) const;
   [[noreturn]] void throw_no_unit(Unit unit) const;
   std::shared_ptr<const ViewRows> make_rows(std::string name, std::vector<int64_t> segments) const;
 
   PackedBatch pack_;
   std::shared_ptr<const BatchInfo> info_;
   int64_t index_;
-  // By the frequency classes of the segments (computed_pack.h), nearly always one. With a held
-  // prefix the tree is computed even where folding the micro-batch alone does not pay.
-  struct Computed {
-    bool held;
-    std::vector<int64_t> classes;
-    std::unique_ptr<const ComputedPack> pack;
-  };
-  std::vector<Computed> computed_;
-  std::shared_ptr<HeldPrefix> prefix_;  // null: none is held
-  at::Tensor row_target_;               // [R] int64
+  std::unique_ptr<MicroForwards> forwards_;
+  at::Tensor row_target_;  // [R] int64
   std::map<std::string, FieldValue, std::less<>> fields_;
   std::map<std::string, std::vector<std::string>, std::less<>> strings_;
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;
-  std::vector<Forward> forwards_;
   std::vector<Scored> scored_;
   int64_t split_segment_ = -1;  // of a group that is not here whole; -1: there is none
-  int64_t head_mb_taken_ = 0;
   uint64_t generation_ = 0;
 };
 

@@ -15,9 +15,9 @@
 #include "core/model/weights/safetensors.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/logprob_stand_in.h"
 #include "core/train/micro_batch.h"
 #include "core/train/reference.h"
+#include "core/train/view_head.h"
 
 namespace xrun {
 namespace {
@@ -59,6 +59,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
   const std::filesystem::path base = is_trained_on ? resolve_base_model(dir) : dir;
   std::shared_ptr<Policy> policy(new Policy(base, options));
   const ModelConfig config = read_model_config(base);
+  policy->vocab_ = config.vocab;
   if (is_trained_on) {
     XRUN_CHECK(!options.lora, "{}: is an adapter already and has its own settings; leave out lora",
                dir.string());
@@ -143,9 +144,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
   return Model::load(dir_, options);
 }
 
-Model& Policy::model() {
-  XRUN_CHECK(!stand_in_,
-             "this needs the model's weights; a dry run has stand-ins for log-probs only");
+Model& Policy::own_model() {
   // At the first forward, not at open: check and inspect of a recipe must not wait for weights.
   if (!model_) {
     std::shared_ptr<Model> model = load_trained();
@@ -220,14 +219,29 @@ std::shared_ptr<Reference> Policy::reference() {
   return std::make_shared<Reference>(shared_from_this(), weights, taken.digest, taken.updates);
 }
 
-at::Tensor Policy::token_logprob(const View& view) {
-  if (stand_in_) return stand_in_->token_logprob(view);
+at::Tensor Policy::own_token_logprob(const View& view) {
   at::Tensor rows = view.select_rows(view.micro().token_logprob(model(), options_.head_mb));
   view.micro().note_scored(this, view, view.sum(rows.detach()));
   return rows;
 }
 
-at::Tensor Policy::logprob(const View& view) { return view.sum(token_logprob(view)); }
+at::Tensor Policy::own_logprob(const View& view) { return view.sum(own_token_logprob(view)); }
+
+HeadResult Policy::own_head(const View& view, const HeadOptions& options,
+                            const at::Tensor& target) {
+  HeadResult result = view_head(model(), view, options, target, options_.head_mb);
+  // Other targets or temperatures are not the policy's log-probs, so the step does not report them.
+  if (!target.defined() && options.temperature == 1 && options.columns == 0) {
+    view.micro().note_scored(this, view, view.sum(result.logprob.detach()));
+  }
+  return result;
+}
+
+at::Tensor Policy::own_logits(const View& view) { return view_logits(model(), view); }
+
+at::Tensor Policy::own_score(const View& view, const ScoreWeight& weight) {
+  return view_score(model(), view, weight);
+}
 
 std::vector<Parameter>& Policy::parameters() { return model().trained_parameters(); }
 

@@ -18,7 +18,6 @@
 namespace xrun {
 
 class ChatTemplate;
-class ModelStandIn;
 class Reference;
 class Tokenizer;
 
@@ -74,11 +73,10 @@ class Policy : public LogprobSource,
   // The same as a classifier of one label: `score` [1, D] in place of the vocabulary projection.
   void export_classifier_to(const std::filesystem::path& out, const at::Tensor& score);
 
-  // Loads the weights at the first call. Throws Error while a stand-in answers.
-  Model& model();
+  int64_t vocab() const { return vocab_; }  // rows of the model's embedding
   bool loaded() const override { return model_ != nullptr; }
-  // True if the weights are neither loaded nor replaced by a stand-in.
-  bool needs_weights() const { return model_ == nullptr && stand_in_ == nullptr; }
+  // True if answers need weights that are not loaded yet.
+  bool needs_weights() const { return !loaded() && !is_replaced(); }
   int64_t update_count() const;  // 0 before the weights are loaded
   // Returns the digest that a frozen model of the compute type has before any update. Loads the
   // weights.
@@ -95,15 +93,6 @@ class Policy : public LogprobSource,
   // Sets the folder for the weights of references taken after training began.
   void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }
 
-  // Answers in place of the weights in a dry run; null: the weights answer.
-  void set_stand_in(std::shared_ptr<ModelStandIn> source) { stand_in_ = std::move(source); }
-  const std::shared_ptr<ModelStandIn>& stand_in() const { return stand_in_; }
-
-  using LogprobSource::logprob;
-  using LogprobSource::token_logprob;
-  at::Tensor token_logprob(const View& view) override;
-  at::Tensor logprob(const View& view) override;
-
   std::vector<Parameter>& parameters() override;
   void count_update() override;
 
@@ -112,6 +101,16 @@ class Policy : public LogprobSource,
   std::vector<NamedTensor> tensors() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
+
+ protected:
+  Model& own_model() override;  // loads the weights at the first call
+  // The step reports these log-probs, and those of a head without target, temperature and columns.
+  at::Tensor own_token_logprob(const View& view) override;
+  at::Tensor own_logprob(const View& view) override;
+  HeadResult own_head(const View& view, const HeadOptions& options,
+                      const at::Tensor& target) override;
+  at::Tensor own_logits(const View& view) override;
+  at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
 
  private:
   Policy(std::filesystem::path dir, PolicyOptions options);
@@ -130,10 +129,10 @@ class Policy : public LogprobSource,
   std::filesystem::path dir_, snapshot_dir_;
   std::filesystem::path adapter_dir_;  // of the adapter that is trained on; "": none
   PolicyOptions options_;
+  int64_t vocab_ = 0;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used
   std::shared_ptr<Model> model_;
-  std::shared_ptr<ModelStandIn> stand_in_;
   std::string initial_digest_;
   std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type
   std::vector<Taken> restored_, taken_;

@@ -20,9 +20,9 @@
 #include "core/base/hash.h"
 #include "core/model/model.h"
 #include "core/model/weights/hf_config.h"
-#include "core/train/logprob_stand_in.h"
 #include "core/train/micro_batch.h"
 #include "core/train/policy.h"
+#include "core/train/view_head.h"
 #include "kernels/cpu/kernels.h"
 
 namespace xrun {
@@ -129,7 +129,7 @@ Model& Reference::frozen() {
   return *model_;
 }
 
-Model& Reference::model() { return shares() ? policy_->model() : frozen(); }
+Model& Reference::own_model() { return shares() ? policy_->model() : frozen(); }
 
 void Reference::check_digest() {
   if (!model_ && !shares()) return;
@@ -278,18 +278,16 @@ at::Tensor Reference::sidecar_values(const View& view) {
   return together(out, micro.device());
 }
 
-at::Tensor Reference::logprob(const View& view) {
-  if (stand_in_) return stand_in_->logprob(view);
+at::Tensor Reference::own_logprob(const View& view) {
   if (shares()) {
     counts_.shared += view.size();
-    return view.sum(token_logprob(view));
+    return view.sum(own_token_logprob(view));
   }
   const at::NoGradGuard no_grad;
   return sidecar_values(view);
 }
 
-at::Tensor Reference::token_logprob(const View& view) {
-  if (stand_in_) return stand_in_->token_logprob(view);
+at::Tensor Reference::own_token_logprob(const View& view) {
   const int64_t head_mb = policy_->options().head_mb;
   // The policy's own forward, with its graph if the policy will ask for it: one forward for both.
   if (shares()) {
@@ -298,6 +296,25 @@ at::Tensor Reference::token_logprob(const View& view) {
   }
   const at::NoGradGuard no_grad;
   return view.select_rows(view.micro().token_logprob(frozen(), head_mb));
+}
+
+HeadResult Reference::own_head(const View& view, const HeadOptions& options,
+                               const at::Tensor& target) {
+  // While the forward is shared it keeps its graph, since the objective asks the policy for it too.
+  view.micro().hidden(model());
+  const at::NoGradGuard no_grad;
+  return view_head(model(), view, options, target, /*head_mb=*/0);
+}
+
+at::Tensor Reference::own_logits(const View& view) {
+  const at::NoGradGuard no_grad;
+  return view_logits(model(), view);
+}
+
+at::Tensor Reference::own_score(const View& view, const ScoreWeight& weight) {
+  view.micro().hidden(model());  // with its graph, as in own_head
+  const at::NoGradGuard no_grad;
+  return view_score(model(), view, weight);
 }
 
 void Reference::copy_waiting() {

@@ -21,7 +21,6 @@ namespace xrun {
 
 class MicroBatch;
 class Model;
-class ModelStandIn;
 struct PackedBatch;
 class Policy;
 
@@ -46,22 +45,6 @@ class Reference : public LogprobSource {
   Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights, std::string digest,
             int64_t updates);
   ~Reference() override;  // syncs the sidecars; never throws
-
-  using LogprobSource::logprob;
-  using LogprobSource::token_logprob;
-  // Runs the frozen model on the whole micro-batch (no sidecar). Never has a gradient.
-  at::Tensor token_logprob(const View& view) override;
-  // From the sidecar; computes missing values. Never has a gradient. Throws Error if the folder's
-  // weights are no longer those that the policy started from.
-  at::Tensor logprob(const View& view) override;
-
-  // As Policy::set_stand_in.
-  void set_stand_in(std::shared_ptr<ModelStandIn> source) { stand_in_ = std::move(source); }
-  const std::shared_ptr<ModelStandIn>& stand_in() const { return stand_in_; }
-
-  // The weights that answer now: the policy's while they are the same, else the frozen ones, which
-  // are loaded if necessary. Throws Error as logprob does.
-  Model& model();
 
   // True while the policy's own forward answers, as in step 0.
   bool shares() const;
@@ -89,6 +72,22 @@ class Reference : public LogprobSource {
   // threads, device, settings, versions.
   SidecarKey sidecar_key(const std::string& data_key, int64_t max_tokens = 0);
 
+ protected:
+  // No answer has a gradient. Each throws Error if the folder's weights are no longer those that
+  // the policy started from.
+  // The policy's weights while they are the same, else the frozen ones, loaded if necessary.
+  Model& own_model() override;
+  // Runs the frozen model on the whole micro-batch (no sidecar).
+  at::Tensor own_token_logprob(const View& view) override;
+  // From the sidecar; computes missing values.
+  at::Tensor own_logprob(const View& view) override;
+  // The sidecar stores sums of log-probs alone, so the frozen model runs once over the whole
+  // micro-batch. Its log-probs may differ in their last digits from those of the sidecar.
+  HeadResult own_head(const View& view, const HeadOptions& options,
+                      const at::Tensor& target) override;
+  at::Tensor own_logits(const View& view) override;
+  at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
+
  private:
   struct SidecarName {
     std::string data_key;
@@ -113,7 +112,6 @@ class Reference : public LogprobSource {
   at::Tensor sidecar_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
-  std::shared_ptr<ModelStandIn> stand_in_;
   std::filesystem::path weights_;
   std::string digest_;
   int64_t updates_;

@@ -3,30 +3,17 @@
 #include "core/train/scorer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/model/ops/device.h"
-#include "core/model/ops/linear.h"
 #include "core/train/batch.h"
-#include "core/train/computed_pack.h"
-#include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 
 namespace xrun {
 namespace {
 
 constexpr const char* kName = "score.weight";  // as classifiers of transformers call it
-
-// The computed last tokens of a view's segments, [n] int64.
-at::Tensor last_tokens(const View& view, const Model& model) {
-  const std::vector<int64_t>& last = view.micro().computed(model).last_token;
-  std::vector<int64_t> tokens;
-  for (const int64_t s : view.rows().segments) tokens.push_back(last[static_cast<size_t>(s)]);
-  return on_device(int64_tensor(tokens), view.micro().device());
-}
 
 }  // namespace
 
@@ -42,12 +29,7 @@ at::Tensor& Scorer::weight() {
 }
 
 at::Tensor Scorer::score(const View& view) {
-  if (const auto& stand_in = policy_->stand_in()) return stand_in->score(view);
-  Model& model = policy_->model();
-  const at::Tensor hidden = view.micro().hidden(model);
-  // fp32: a sum over D products in bf16 would leave two digits of a score.
-  const at::Tensor last = at::index_select(hidden, 0, last_tokens(view, model)).to(at::kFloat);
-  return linear(last, weight(), {}, GemmType::kStorage).select(1, 0);
+  return policy_->score(view, [this]() -> const at::Tensor& { return weight(); });
 }
 
 at::Tensor Scorer::score(Batch& batch) {

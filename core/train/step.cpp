@@ -20,6 +20,7 @@
 #include "core/train/metric_sums.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
+#include "core/train/weighted_loss.h"
 
 namespace xrun {
 

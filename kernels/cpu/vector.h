@@ -153,15 +153,12 @@ XRUN_INLINE void transpose(VF* row) {
   }
 }
 
-// e^x with a relative error below 2e-7; 0 below -87, infinity above 88, NaN stays.
-// n = round(x log2 e), r = x - n ln 2 in two parts, degree-6 polynomial (Cephes expf).
-XRUN_INLINE VF exp_of(VF x) {
-  const VF top = splat(88.7f), low = splat(-87.3f);
-  VF y = x > top ? top : x;
-  y = y < low ? low : y;
-  const VF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const VF n = (y * 1.44269504088896341f + magic) - magic;
-  // 0.693359375 = 355 / 512 has 9 bits, so n times it is exact (Cody and Waite).
+constexpr float kRounds = 12582912.0f;  // 1.5 * 2^23: adding it to a float rounds to an integer
+
+// e^r of r = y - n ln 2, with |r| at most ln 2 / 2: the polynomial of degree 6 of Cephes expf. ln 2
+// is subtracted in two parts, since n ln 2 rounded once would lose the last bits of r; the first,
+// 355 / 512, has 9 bits, so n times it is exact (Cody and Waite).
+XRUN_INLINE VF exp_of_rest(VF y, VF n) {
   const VF r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
   VF p = splat(1.9875691500e-4f);
   p = p * r + 1.3981999507e-3f;
@@ -169,7 +166,18 @@ XRUN_INLINE VF exp_of(VF x) {
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  return p * r * r + r + 1.0f;
+}
+
+// e^x with a relative error below 2e-7; 0 below -87, infinity above 88, NaN stays.
+// e^x = 2^n e^(x - n ln 2) with n = round(x log2 e).
+XRUN_INLINE VF exp_of(VF x) {
+  const VF top = splat(88.7f), low = splat(-87.3f);
+  VF y = x > top ? top : x;
+  y = y < low ? low : y;
+  const VF magic = splat(kRounds);
+  const VF n = (y * 1.44269504088896341f + magic) - magic;
+  VF p = exp_of_rest(y, n);
   // 2^n in two factors, so that n = 128 does not overflow the exponent field
   const VI whole = __builtin_convertvector(n, VI);
   const VI half = whole >> 1;
@@ -185,17 +193,10 @@ XRUN_INLINE VF exp_of(VF x) {
 XRUN_INLINE VF exp_of_nonpositive(VF x) {
   const VF low = splat(-87.3f);
   const VF y = x < low ? low : x;
-  const VF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const VF magic = splat(kRounds);
   const VF shifted = y * 1.44269504088896341f + magic;
   const VF n = shifted - magic;
-  const VF r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
-  VF p = splat(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  VF p = exp_of_rest(y, n);
   // The low bits of `shifted` are n, which the shift moves into the exponent of p.
   p = (VF)((VI)p + ((VI)shifted << 23));
   p = x < low ? VF{} : p;

@@ -8,14 +8,15 @@
 
 #include "core/base/process_usage.h"
 #include "core/data/packs/pack.h"
-#include "core/model/memory_limit.h"
+#include "core/model/cost/memory_remedy.h"
+#include "core/model/ops/device_memory.h"
 #include "core/prefix/shared_prefix.h"
 #include "core/train/adamw.h"
 #include "core/train/held_prefix.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/step_loop.h"
 
 namespace xrun {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/model/memory_plan.h"
+#include "core/model/cost/memory_plan.h"
 
 namespace xrun {
 

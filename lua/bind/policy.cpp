@@ -13,7 +13,6 @@
 #include "core/model/weights/weight_check.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
-#include "core/train/policy_head.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
 #include "lua/bind/data_config.h"
@@ -43,18 +42,16 @@ void set_field(lua_State* L, const char* name, const at::Tensor& value) {
   lua_setfield(L, -2, name);
 }
 
-// `head` is policy_head or reference_head of a view with targets, or of a batch.
-template <typename Head>
-int push_head(lua_State* L, const Head& head) {
+int push_head(LogprobSource& source, lua_State* L) {
   const Options given(L, 3);
   const HeadOptions options = read_head_options(given);
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;
   if (class_of(L, 2) == &class_info<Batch>) {
     XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
-    result = head(arg<Batch&>(L, 2, "batch"), options);
+    result = source.head(arg<Batch&>(L, 2, "batch"), options);
   } else {
-    result = head(read_view(L, 2), options, targets.value_or(at::Tensor()));
+    result = source.head(read_view(L, 2), options, targets.value_or(at::Tensor()));
   }
   lua_createtable(L, 0, 5);
   set_field(L, "logprob", result.logprob);
@@ -64,18 +61,6 @@ int push_head(lua_State* L, const Head& head) {
   set_field(L, "top_id", result.top_id);
   return 1;
 }
-
-}  // namespace
-
-int push_policy_head(Policy& policy, lua_State* L) {
-  return push_head(L, [&](auto&&... of) { return policy_head(policy, of...); });
-}
-
-int push_reference_head(Reference& reference, lua_State* L) {
-  return push_head(L, [&](auto&&... of) { return reference_head(reference, of...); });
-}
-
-namespace {
 
 double balance_weight(lua_State* L) {
   const Json* weight = recipe_context(L).config.find("moe.aux");
@@ -140,8 +125,7 @@ int open_policy(lua_State* L) {
 }
 
 // A batch is scored whole and without gradient; a view in the step's forward.
-template <class Source>
-int score(Source& source, lua_State* L, bool by_token) {
+int score(LogprobSource& source, lua_State* L, bool by_token) {
   at::Tensor result;
   if (class_of(L, 2) == &class_info<Batch>) {
     Batch& batch = arg<Batch&>(L, 2, "batch");
@@ -156,7 +140,7 @@ int score(Source& source, lua_State* L, bool by_token) {
 
 // For prototyping: every logit of the view's loss rows. The memory is reported whenever it grows.
 int push_logits(Policy& policy, lua_State* L) {
-  const at::Tensor logits = policy_logits(policy, read_view(L, 2));
+  const at::Tensor logits = policy.logits(read_view(L, 2));
   Session& session = session_of(L);
   if (logits.numel() > session.notices.largest_logits) {
     session.notices.largest_logits = logits.numel();
@@ -212,7 +196,7 @@ void open_policy(LuaState& state) {
           "are divided by temperature (1); only the first `columns` of them count (all); "
           "targets, i64 [R] or [R, M], replace the trained tokens. Of a batch: without gradient "
           "and targets, in batch order.",
-          push_policy_head)
+          [](Policy& self, lua_State* L) { return push_head(self, L); })
       .method("logits", {{"view", "View"}}, {{"Tensor", "[R, V]"}},
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
       .method("reference", {}, {"Reference"},
@@ -253,7 +237,7 @@ void open_policy(LuaState& state) {
           "As Policy:head, of the frozen weights; never with gradients. The sidecar holds sums of "
           "log-probs alone: after the policy's first update the frozen model loads, and runs for "
           "each micro-batch that calls it.",
-          push_reference_head)
+          [](Reference& self, lua_State* L) { return push_head(self, L); })
       .method("digest", {}, {"string"}, "The digest of the frozen weights.",
               [](Reference& self, lua_State* L) {
                 push(L, self.digest());

@@ -30,15 +30,6 @@ struct ContextSlot {
   throw LuaError(std::move(report));
 }
 
-// Appended to the text of a preview, which pauses once more at its end so that its names can be
-// read. Not valid after a `return`.
-constexpr const char* kAtEnd = "\ndo (...)() end";
-
-int wait_at_end(lua_State* L) {
-  recipe_context(L).at_end = true;
-  return lua_yield(L, 0);
-}
-
 // Loads the text, or throws its syntax error.
 void load_text(lua_State* L, const RecipeOptions& options, const std::string& text) {
   const std::string chunk = "@" + options.recipe;
@@ -47,8 +38,8 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
   const bool shebang = text.starts_with('#');
   const std::string body = shebang ? "--" + text : text;
-  if (options.purpose == RecipePurpose::kPreview) {
-    const std::string longer = body + kAtEnd;
+  if (!options.suffix.empty()) {
+    const std::string longer = body + options.suffix;
     if (luaL_loadbuffer(L, longer.data(), longer.size(), chunk.c_str()) == 0) return;
     lua_pop(L, 1);
   }
@@ -129,11 +120,12 @@ void Recipe::start_thread() {
   lua_pop(L, 1);
   context.thread = thread_;
   const lua_CFunction handler = context.options.on_error;
+  const int below = lua_gettop(L) - 1;  // the loaded text is on top
   lua_getglobal(L, "xpcall");
   lua_insert(L, -2);
   lua_pushcfunction(L, handler == nullptr ? message_handler : handler);
-  lua_pushcfunction(L, wait_at_end);
-  lua_xmove(L, thread_, 4);
+  if (context.options.suffix_call != nullptr) lua_pushcfunction(L, context.options.suffix_call);
+  lua_xmove(L, thread_, lua_gettop(L) - below);
 }
 
 void Recipe::restart(const std::string& text) {
@@ -150,7 +142,7 @@ void Recipe::restart(const std::string& text) {
   }
   forget_modules(L);
   context.text = std::move(read);
-  context.at_end = context.ended_early = false;
+  context.ended_early = false;
   state_->may_interrupt = nullptr;
   start_thread();
   started_ = done_ = false;
@@ -162,8 +154,6 @@ Recipe::~Recipe() = default;
 
 RecipeContext& Recipe::context() { return recipe_context(*state_); }
 
-bool Recipe::at_end() { return context().at_end; }
-
 bool Recipe::ended_early() { return context().ended_early; }
 
 bool Recipe::resume() {
@@ -171,8 +161,7 @@ bool Recipe::resume() {
   XRUN_CHECK(!done_, "{} has ended and cannot be resumed", context.options.recipe);
   XRUN_CHECK(!started_ || lua_status(thread_) == LUA_YIELD,
              "{} is running; it can only be resumed while it is paused", context.options.recipe);
-  context.at_end = false;
-  const int status = lua_resume(thread_, started_ ? 0 : 3);
+  const int status = lua_resume(thread_, started_ ? 0 : lua_gettop(thread_) - 1);
   started_ = true;
   if (status == LUA_YIELD) {
     // Nothing may be popped: an interruption may have suspended it.

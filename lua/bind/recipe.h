@@ -41,6 +41,8 @@ struct RecipeOptions {
   bool json = false;                 // of a purpose that prints
   bool profile = false;              // --profile: the run gets a profile.json
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
+  std::string suffix = {};  // Lua appended to the text, unless that makes a syntax error
+  lua_CFunction suffix_call = nullptr;  // the suffix gets it as `...`; null: nothing
   std::vector<std::string> notices = {};  // of resumed_options, printed first
 };
 
@@ -58,7 +60,6 @@ struct RecipeContext {
   Config config;
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
-  bool at_end = false;          // suspended after its last line
   bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
 };
 
@@ -94,8 +95,6 @@ class Recipe {
   bool done() const { return done_; }  // it has ended, by itself or by an error
   // The error that ended it, or null.
   const std::exception_ptr& failure() const { return failure_; }
-  // True for a preview that is suspended after its last line, where its names can still be read.
-  bool at_end();
   // True if it ended at xrun.run (end_recipe).
   bool ended_early();
 

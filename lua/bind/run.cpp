@@ -158,9 +158,7 @@ int make_run(lua_State* L) {
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
       session, recipe_context(L).options.recipe, config_whole(L, "seed"),
-      std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
-      std::move(models.policies));
-  loop->optimizers = std::move(models.optimizers);
+      std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)), std::move(models));
   tie_state(L, *loop);
   session.run = loop;
   for (const SessionInputs::Input& input : session.data.inputs) loop->check(input);

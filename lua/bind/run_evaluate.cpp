@@ -162,7 +162,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
                const SampleSettings& settings) {
   TextOptions text = settings.text;
   // A dry run has no weights to answer with.
-  if (text.generate.max_new_tokens < 1 || policy.stand_in() != nullptr) return {};
+  if (text.generate.max_new_tokens < 1 || policy.is_replaced()) return {};
   const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");

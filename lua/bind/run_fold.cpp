@@ -64,54 +64,51 @@ Json to_json(const FoldSettings& fold) {
 
 }  // namespace
 
-FoldSettings RunLoop::fold_of_run(FoldSettings fold) {
-  const Json* known = run_->dir().resuming() ? run_->dir().record().find(kFold) : nullptr;
+FoldSettings fold_of_run(RunLoop& run, FoldSettings fold) {
+  RunDir& dir = run.run().dir();
+  const Json* known = dir.resuming() ? dir.record().find(kFold) : nullptr;
   if (known != nullptr && known->is_object()) {
     // batch.fold itself is compared by the resume, as the whole configuration is.
     if (const Json* ratio = known->find("min_ratio")) fold.min_ratio = ratio->as_double();
   }
-  if (fold.mode == FoldMode::kAuto && adapter_dropout(policies_) > 0) {
+  if (fold.mode == FoldMode::kAuto && adapter_dropout(run.policies()) > 0) {
     fold.mode = FoldMode::kNever;
     fold.off = "the adapter has dropout";
-    session_.notices.add(
+    run.session().notices.add(
         "shared prefixes are not folded: with lora.dropout every sequence draws a dropout mask, "
-        "but "
-        "a folded prefix draws one for all its sequences; --set lora.dropout=0 folds with equal "
-        "results, --set batch.fold=true folds anyway");
+        "but a folded prefix draws one for all its sequences; --set lora.dropout=0 folds with "
+        "equal results, --set batch.fold=true folds anyway");
   }
-  for (const auto& policy : policies_) {
+  for (const auto& policy : run.policies()) {
     const ModelConfig config = read_model_config(policy->dir());
     if (config.positions != Positions::kRotary || !rope_by_length(config.rope)) continue;
     fold.frequency_class = [rope = config.rope](int64_t n) {
       return rope_frequency_class(rope, n);
     };
   }
-  run_->dir().record().set(kFold, to_json(fold));
+  dir.record().set(kFold, to_json(fold));
   return fold;
 }
 
-// Counts what the first step of a loop computes, and compares it with its separate sequences.
-void RunLoop::check_folding(const StepLoop& loop) {
-  fold_text_.clear();
-  const bool done = loop.steps <= run_->resume_step() - run_->step();  // a resume skips the loop
-  if (!loop.fold.folds() || session_.previews() || done) return;
+std::string check_folding(RunLoop& run, const StepLoop& loop) {
+  if (!loop.fold.folds() || run.session().previews() || run.is_replayed(loop)) return "";
   int64_t logical = 0, computed = 0;
   double deviation = 0;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     Model& model = loop.sources[i].data->policy->model();
-    const std::shared_ptr<Batch> batch = make_batch(loop, loop.first_step, i);
+    const std::shared_ptr<Batch> batch = loop.make_batch(loop.first_step, run.device(), i);
     logical += batch->token_count();
     computed += computed_tokens(batch->micros(), model);
     deviation = std::max(deviation, deviation_of(*batch, model));
   }
-  if (computed == logical) return;
+  if (computed == logical) return "";
   const double ratio = static_cast<double>(logical) / static_cast<double>(computed);
-  fold_text_ = fmt::format("{:.1f}x: {} tokens computed as {} in the first step", ratio,
-                           count_text(logical), count_text(computed));
   Json record = to_json(loop.fold);
   record.set("ratio", ratio);
   record.set("deviation", deviation);
-  run_->dir().record().set(kFold, std::move(record));
+  run.run().dir().record().set(kFold, std::move(record));
+  return fmt::format("{:.1f}x: {} tokens computed as {} in the first step", ratio,
+                     count_text(logical), count_text(computed));
 }
 
 }  // namespace xrun

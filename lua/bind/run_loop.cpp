@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
+#include "core/run/machine.h"
 #include "core/run/signals.h"
-#include "core/train/data_batch.h"
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "lua/state/error_report.h"
 
@@ -31,37 +32,53 @@ void set_stopping_step(double seconds) {
   set_stopping_text(text.c_str());
 }
 
-std::shared_ptr<Batch> next_batch(const StepSource& source, const LoopBody& body,
-                                  const StepLoop& loop, c10::Device device) {
-  const DataHandle& data = *source.data;
-  BatchInfo info;
-  info.fold = loop.fold;
-  info.step = body.step;
-  info.phase_step = body.phase_step;
-  info.total_steps = body.phase_steps;
-  info.seed = source.plan.seed;
-  info.max_length = data.max_length;
-  info.device = device;
-  return data_batch(data.set, *data.extra, data.set.step_units(source.plan, body.phase_step),
-                    loop.max_tokens, std::move(info));
+// A checkpoint holds the trained weights and their two moments, in fp32.
+int64_t checkpoint_bytes(const RunModels& models) {
+  int64_t bytes = 0;
+  for (const auto& policy : models.policies) {
+    for (const Parameter& parameter : policy->parameters()) {
+      bytes += static_cast<int64_t>(parameter.master.nbytes());
+    }
+  }
+  for (const auto& adamw : models.optimizers) {
+    for (const auto& trainable : adamw->trainables()) {
+      for (const Parameter& parameter : trainable->parameters()) {
+        bytes += 2 * static_cast<int64_t>(parameter.master.nbytes());
+      }
+    }
+  }
+  return bytes;
+}
+
+int64_t export_bytes(const RunModels& models) {
+  int64_t bytes = 0;
+  for (const auto& policy : models.policies) bytes += policy->export_bytes();
+  return bytes;
 }
 
 }  // namespace
 
 RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique_ptr<Run> run,
-                 std::vector<std::shared_ptr<Policy>> policies)
+                 RunModels models)
     : session_(session),
       recipe_(std::move(recipe)),
       seed_(static_cast<uint64_t>(seed)),
       run_(std::move(run)),
-      policies_(std::move(policies)) {
-  for (const auto& policy : policies_) {
+      models_(std::move(models)),
+      memory_(*run_),
+      report_(session_, *run_, models_, recipe_) {
+  for (const auto& policy : models_.policies) {
     policy->set_snapshot_dir(run_->dir().path() / "reference");
   }
-  earlier_ledger_ = run_->dir().earlier_ledger();
 }
 
-c10::Device RunLoop::device() const { return device_of(policies_); }
+RunModels RunLoop::models() const {
+  RunModels models = models_;
+  models.references = session_.models.references();
+  return models;
+}
+
+c10::Device RunLoop::device() const { return device_of(models_.policies); }
 
 // Step + 1, because 0 seeds the recipe before its first loop (recipe.cpp).
 void RunLoop::seed_random(lua_State* L, int64_t stream) const {
@@ -85,7 +102,7 @@ void RunLoop::check(const SessionInputs::Input& input) {
 void RunLoop::throw_with_batch(const NonFiniteLoss& error,
                                std::span<const PackedBatch* const> packs,
                                const RowName& name) const {
-  const bool narrow = std::any_of(policies_.begin(), policies_.end(), [](const auto& policy) {
+  const bool narrow = std::any_of(policies().begin(), policies().end(), [](const auto& policy) {
     return policy->options().dtype != c10::ScalarType::Float;
   });
   if (session_.previews()) throw Error(error.what());  // its folder goes with it
@@ -109,37 +126,61 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
         fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
                     first.plan.units, set.unit_name()));
   }
-  const PhasePlan plan = phase_plan_of(loop);
+  const PhasePlan plan = loop.phase_plan();
   // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
   plan_memory(loop);
   outside_recipe([&] { check_disk(loop); });
-  check_folding(loop);
+  const std::string folds = check_folding(*this, loop);
   loop.phase = phases_++;
   loop.begun = true;
-  report(loop);
+  report_.open(loop, memory_, folds);
   outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
   write_ledger();
-  report_resume(loop);
-  progress_.emplace(*session_.console);
-  progress_->start();
+  report_.begin_loop(loop);
 }
 
-void RunLoop::log_line(const std::string& text) noexcept {
-  try {
-    run_->dir().log_line(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text);
-  } catch (const std::exception&) {
-    // The console has the text.
+bool RunLoop::trains(const StepLoop& loop) const {
+  return !models_.optimizers.empty() && !is_replayed(loop);
+}
+
+bool RunLoop::is_replayed(const StepLoop& loop) const {
+  return loop.steps <= run_->resume_step() - run_->step();
+}
+
+void RunLoop::plan_memory(const StepLoop& loop) {
+  memory_.end_loop();
+  load_weights();
+  if (trains(loop)) memory_.plan(models(), loop);
+}
+
+// In a preview xrun.run has not loaded them.
+void RunLoop::load_weights() {
+  if (std::none_of(policies().begin(), policies().end(),
+                   [](const auto& policy) { return policy->needs_weights(); })) {
+    return;
   }
+  if (!models_.optimizers.empty()) check_before_load(models_);
+  for (const auto& policy : policies()) policy->model();
+}
+
+// One checkpoint must fit, or nothing would be saved. Without room for all that may be written, the
+// user is warned while nothing is lost yet. A resumed run has its checkpoints already. A preview
+// writes none.
+void RunLoop::check_disk(const StepLoop& loop) {
+  if (session_.previews() || !trains(loop)) return;
+  const RunSettings& settings = run_->settings();
+  const int64_t steps =
+      settings.steps_limit < 0 ? loop.steps : std::min(loop.steps, settings.steps_limit);
+  int64_t count = settings.save_every > 0 ? steps / settings.save_every + 1 : 1;
+  if (settings.save_minutes > 0) count = steps;
+  count = run_->resumed() ? 1 : std::clamp<int64_t>(count, 1, settings.save_keep + 1);
+  session_.notices.add(check_disk_space(run_->dir().path(),
+                                        {checkpoint_bytes(models_), count, export_bytes(models_)}));
 }
 
 void RunLoop::write_ledger() {
-  if (phases_ == 0 || ledger_sources_ == session_.data.ledger.sources.size()) return;
-  run_->dir().write_ledger(session_.data.ledger.joined_to(earlier_ledger_).to_json());
-  ledger_sources_ = session_.data.ledger.sources.size();
-  if (session_.data.ledger_text.empty()) return;
-  session_.console->say(session_.data.ledger_text);
-  session_.data.ledger_text.clear();
+  if (phases_ > 0) report_.write_ledger();  // the report before step 0 has the first part
 }
 
 bool RunLoop::end_body(StepLoop& loop, const Json& state) {
@@ -154,7 +195,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   if (!run_->in_body()) return false;
   for (const auto& reference : session_.models.references()) reference->flush_arrived();
   run_->end_body(state);
-  show_progress(loop);
+  report_.end_body(loop);
   return true;
 }
 
@@ -165,8 +206,8 @@ void RunLoop::take_back() {
 
 void RunLoop::end_early(StepLoop& loop) {
   loop.ended = true;
-  if (loop.begun) return end_progress();
-  run_->pass_phase(phase_plan_of(loop));
+  if (loop.begun) return report_.end_progress();
+  run_->pass_phase(loop.phase_plan());
   loop.phase = phases_++;
   loop.begun = true;
 }
@@ -178,54 +219,26 @@ std::optional<LoopBody> RunLoop::upcoming(const StepLoop& loop) const {
   return LoopBody{loop.first_step, 0, loop.steps};
 }
 
-namespace {
-
-LoopBody body_at(const StepLoop& loop, int64_t step) {
-  XRUN_CHECK(step >= loop.first_step && step < loop.first_step + loop.steps,
-             "step {} is beyond the data: this loop has {}", step,
-             loop.steps == 0 ? "no steps"
-                             : fmt::format("steps {} to {}", loop.first_step,
-                                           loop.first_step + loop.steps - 1));
-  return {step, step - loop.first_step, loop.steps};
-}
-
-}  // namespace
-
-std::vector<PackedBatch> RunLoop::packs(const StepLoop& loop, int64_t step, size_t source) const {
-  const LoopBody body = body_at(loop, step);
-  const StepSource& from = loop.sources.at(source);
-  const DataSet& set = from.data->set;
-  return set.pack(set.step_units(from.plan, body.phase_step),
-                  pack_limits(loop.max_tokens, loop.fold));
-}
-
-std::shared_ptr<Batch> RunLoop::make_batch(const StepLoop& loop, int64_t step,
-                                           size_t source) const {
-  return next_batch(loop.sources.at(source), body_at(loop, step), loop, device());
-}
-
 std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   end_body(loop, state);
   const std::optional<LoopBody> body = run_->begin_body(state);
-  report_body_copy();
+  report_.begin_body();
   // A preview saves nothing and has its own text.
   if (!session_.previews()) {
     if (body) {
-      set_stopping_step(progress_ ? progress_->body_seconds() : 0);
+      set_stopping_step(report_.body_seconds());
     } else {
       set_stopping_text(kStopping);
     }
   }
   if (!body) {
-    progress_->finish();
+    report_.end_progress();
     return std::nullopt;
   }
   open_ = &loop;
   loop.batch_step = body->phase_step;
-  body_tokens_ = 0;
-  last_train_.clear();
-  for (StepSource& source : loop.sources) {
-    source.batch = next_batch(source, *body, loop, device());
+  for (size_t i = 0; i < loop.sources.size(); ++i) {
+    loop.sources[i].batch = loop.make_batch(body->step, device(), i);
   }
   return body;
 }
@@ -233,52 +246,31 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
 void RunLoop::leave_loop(const Json& state) {
   for (const auto& reference : session_.models.references()) reference->flush();
   run_->leave_loop(state);
-  end_progress();
+  report_.end_progress();
 }
 
 void RunLoop::log(const Metrics& metrics) {
   run_->log(metrics);
-  if (find_metric(metrics, "train/loss")) {
-    last_train_ = metrics;
-  } else if (const auto margin = find_metric(metrics, "train/margin")) {
-    last_train_.emplace_back("train/margin", *margin);  // logged beside the loss, as kto.lua does
-  }
-  if (run_->replaying()) return;
-  for (const auto& [name, value] : metrics) {
-    if (name.starts_with("valid/") && name.ends_with("/loss")) show_evaluation(metrics, name);
-  }
+  report_.log(metrics);
 }
 
 void RunLoop::note_update(int64_t tokens) {
-  body_tokens_ += tokens;
+  report_.count_tokens(tokens);
   if (!run_->in_body()) return;
   run_->count_tokens(tokens);
   run_->mark_updated();
 }
 
-void RunLoop::end_progress() {
-  if (progress_) progress_->finish();
-}
-
 void RunLoop::finish(const Json& state) {
-  end_progress();
+  report_.end_progress();
   write_ledger();
   for (const auto& reference : session_.models.references()) {
     reference->flush();
     reference->check_digest();
   }
-  measure_memory();
+  memory_.end_loop();
   run_->finish(state);
-  RunSummary summary = run_->summary();
-  summary.skipped = session_.notices.skipped_steps;
-  if (fullest_) {
-    summary.planned_bytes = total_bytes(fullest_->planned());
-    summary.tensor_bytes = fullest_->measured();
-    summary.tensors_on_host = fullest_->device().is_cpu();
-  }
-  summary.recipe = recipe_;
-  session_.console->print(closing_summary(summary, *session_.console));
-  log_line(closing_summary(summary, console_of_file(*session_.console)));
+  report_.close(memory_);
 }
 
 }  // namespace xrun

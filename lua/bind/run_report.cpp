@@ -1,15 +1,20 @@
-// The lines of a run on its console and in log.txt: the report before step 0, a resume, progress
-// and evaluations.
+// Each line goes to the console in its width and colours, and to log.txt as plain text. Previews
+// have no folder to log into.
+
+#include "lua/bind/run_report.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "core/base/strings.h"
-#include "core/console/terminal/progress.h"
 #include "core/console/terminal/summary.h"
-#include "core/model/peak_flops.h"
+#include "core/model/cost/peak_flops.h"
 #include "core/model/weights/hf_config.h"
+#include "core/run/record/run_summary.h"
 #include "core/train/adamw.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/policy.h"
+#include "lua/bind/run_memory.h"
+#include "lua/bind/step_loop.h"
 
 namespace xrun {
 
@@ -33,19 +38,13 @@ const char* order_text(const RowOrder& order) {
   return "";
 }
 
-double epochs_of(const StepSource& source, int64_t steps) {
-  if (source.plan.epochs > 0) return static_cast<double>(source.plan.epochs);
-  return static_cast<double>(steps * source.plan.units) /
-         static_cast<double>(source.data->set.size());
-}
-
 std::string count_units(const DataSet& set, int64_t count) {
   return counted(count, set.unit_name());
 }
 
 // "300 pairs, 38 steps of 8 = 1 epoch, shuffled".
 std::string data_text(const StepSource& source, int64_t steps) {
-  const std::string epochs = format_epochs(epochs_of(source, steps));
+  const std::string epochs = format_epochs(source.epochs(steps));
   return fmt::format("{}, {} of {} = {} epoch{}{}",
                      count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
                      count_text(source.plan.units), epochs, epochs == "1" ? "" : "s",
@@ -57,7 +56,7 @@ std::string data_text(const StepSource& source, int64_t steps) {
 std::string repeated_text(const StepSource& source, int64_t steps) {
   const DataSet& set = source.data->set;
   const int64_t units = source.plan.units;
-  if (units <= set.size() || epochs_of(source, steps) <= 1) return "";
+  if (units <= set.size() || source.epochs(steps) <= 1) return "";
   return fmt::format(
       "warning: a step takes {}, the data has {}: every row is repeated within a step; lower the "
       "batch to at most {}",
@@ -72,16 +71,22 @@ int64_t count_elements(const std::vector<Parameter>& parameters) {
 
 }  // namespace
 
-double epochs_of(const StepLoop& loop) { return epochs_of(loop.sources.front(), loop.steps); }
+RunReport::RunReport(Session& session, Run& run, const RunModels& models, std::string recipe)
+    : session_(session),
+      run_(run),
+      models_(models),
+      recipe_(std::move(recipe)),
+      earlier_ledger_(run.dir().earlier_ledger()) {}
 
-void RunLoop::report(const StepLoop& loop) {
+void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::string& folds) {
   OpeningReport report;
   report.recipe = recipe_;
-  if (!policies_.empty()) {
-    report.model = describe_model(*policies_[0]);
-    if (policies_[0]->loaded()) {
-      report.parameters = count_elements(policies_[0]->model().parameters());
-      report.trainable = count_elements(policies_[0]->parameters());
+  if (!models_.policies.empty()) {
+    Policy& policy = *models_.policies.front();
+    report.model = describe_model(policy);
+    if (policy.loaded()) {
+      report.parameters = count_elements(policy.model().parameters());
+      report.trainable = count_elements(policy.parameters());
     }
   }
   report.ledger = session_.data.ledger_text;
@@ -91,34 +96,96 @@ void RunLoop::report(const StepLoop& loop) {
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));
   }
-  for (const auto& adamw : optimizers) {
+  for (const auto& adamw : models_.optimizers) {
     if (loop.steps != 1 || adamw->lr(0, 1) > 0) continue;
     session_.notices.add(
         "warning: optim.warmup covers the only step, whose learning rate is 0; nothing is trained: "
         "set optim.warmup=0");
   }
-  if (!fold_text_.empty()) report.facts.emplace_back("folds", fold_text_);
-  if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
-  if (!session_.previews()) report.output = run_->dir().path().string();
+  if (!folds.empty()) report.facts.emplace_back("folds", folds);
+  if (memory.latest()) {
+    report.facts.emplace_back("memory", describe_plan(memory.latest()->planned()));
+  }
+  if (!session_.previews()) report.output = run_.dir().path().string();
   report.notices = std::move(session_.notices.lines);
   session_.notices.lines.clear();
   session_.console->print(opening_report(report, *session_.console));
-  if (run_->dir().resuming() || loop.phase > 0) return;
-  run_->dir().begin();
+  if (run_.dir().resuming() || loop.phase > 0) return;
+  run_.dir().begin();
   log_line(opening_report(report, console_of_file(*session_.console)));
+}
+
+void RunReport::begin_loop(const StepLoop& loop) {
+  report_resume(loop);
+  progress_.emplace(*session_.console);
+  progress_->start();
+}
+
+void RunReport::begin_body() {
+  report_body_copy();
+  last_train_.clear();
+  body_tokens_ = 0;
+}
+
+void RunReport::end_progress() {
+  if (progress_) progress_->finish();
+}
+
+void RunReport::skip_wait() {
+  if (progress_) progress_->skip_wait();
+}
+
+double RunReport::body_seconds() const { return progress_ ? progress_->body_seconds() : 0; }
+
+void RunReport::log_line(const std::string& text) noexcept {
+  try {
+    run_.dir().log_line(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text);
+  } catch (const std::exception&) {
+    // The console has the text.
+  }
+}
+
+void RunReport::write_ledger() {
+  if (ledger_sources_ == session_.data.ledger.sources.size()) return;
+  run_.dir().write_ledger(session_.data.ledger.joined_to(earlier_ledger_).to_json());
+  ledger_sources_ = session_.data.ledger.sources.size();
+  if (session_.data.ledger_text.empty()) return;
+  session_.console->say(session_.data.ledger_text);
+  session_.data.ledger_text.clear();
+}
+
+void RunReport::log(const Metrics& metrics) {
+  if (find_metric(metrics, "train/loss")) {
+    last_train_ = metrics;
+  } else if (const auto margin = find_metric(metrics, "train/margin")) {
+    last_train_.emplace_back("train/margin", *margin);  // logged beside the loss, as kto.lua does
+  }
+  if (run_.replaying()) return;
+  for (const auto& [name, value] : metrics) {
+    if (name.starts_with("valid/") && name.ends_with("/loss")) show_evaluation(metrics, name);
+  }
+}
+
+void RunReport::close(const RunMemory& memory) {
+  RunSummary summary = run_.summary();
+  summary.skipped = session_.notices.skipped_steps;
+  memory.add_to(summary);
+  summary.recipe = recipe_;
+  session_.console->print(closing_summary(summary, *session_.console));
+  log_line(closing_summary(summary, console_of_file(*session_.console)));
 }
 
 // A longer loop has another schedule: at the same step its rate is not the one that the saved steps
 // would have continued with.
-void RunLoop::report_resume(const StepLoop& loop) {
+void RunReport::report_resume(const StepLoop& loop) {
   std::string text;
-  if (loop.phase == 0 && run_->dir().resuming()) {
-    text = resume_line(run_->dir().path().string(), run_->resume_step(), run_->dir().notices());
+  if (loop.phase == 0 && run_.dir().resuming()) {
+    text = resume_line(run_.dir().path().string(), run_.resume_step(), run_.dir().notices());
   }
-  if (const int64_t before = run_->earlier_phase_steps(); before > 0) {
-    const int64_t step = run_->phase_step();
+  if (const int64_t before = run_.earlier_phase_steps(); before > 0) {
+    const int64_t step = run_.phase_step();
     text += fmt::format("loop {} has {} steps now and had {}", loop.phase + 1, loop.steps, before);
-    for (const auto& adamw : optimizers) {
+    for (const auto& adamw : models_.optimizers) {
       const double now = adamw->lr(step, loop.steps);
       const double then = adamw->lr(step, before);
       text += now == then ? "; the learning rate does not change"
@@ -134,26 +201,27 @@ void RunLoop::report_resume(const StepLoop& loop) {
   log_line(text);
 }
 
-void RunLoop::report_body_copy() {
-  if (copy_reported_ || run_->body_copy_bytes() == 0) return;
+void RunReport::report_body_copy() {
+  if (copy_reported_ || run_.body_copy_bytes() == 0) return;
   copy_reported_ = true;
   session_.console->print(fmt::format(
       "the bodies of this loop make several updates: each begins with a copy of what the run saves "
       "({} of the host's memory), which an error inside it restores",
-      format_bytes(static_cast<double>(run_->body_copy_bytes()))));
+      format_bytes(static_cast<double>(run_.body_copy_bytes()))));
 }
 
 // The probe takes 0.2 s, so a run that is over sooner than kPeakAfterS goes without. The peak of a
 // GPU is not measured.
-void RunLoop::measure_peak() {
-  if (peak_flops_ > 0 || run_->seconds() < kPeakAfterS) return;
-  if (policies_.empty() || !device().is_cpu() || session_.previews()) return;
-  const PolicyOptions& options = policies_.front()->options();
+void RunReport::measure_peak() {
+  if (peak_flops_ > 0 || run_.seconds() < kPeakAfterS) return;
+  if (models_.policies.empty() || session_.previews()) return;
+  const PolicyOptions& options = models_.policies.front()->options();
+  if (!options.device.is_cpu()) return;
   const bool widened = options.gemm == GemmType::kFloat;
   peak_flops_ = measured_peak_flops(widened ? c10::ScalarType::Float : options.dtype);
 }
 
-void RunLoop::show_progress(const StepLoop& loop) {
+void RunReport::end_body(const StepLoop& loop) {
   if (quiet) return;
   const StepSource& first = loop.sources.front();
   const auto size = static_cast<double>(first.data->set.size());
@@ -161,8 +229,8 @@ void RunLoop::show_progress(const StepLoop& loop) {
   StepProgress progress;
   progress.done = loop.batch_step + 1;
   progress.total = loop.steps;
-  progress.epoch = std::min(static_cast<double>(progress.done) * units / size, epochs_of(loop));
-  progress.epochs = epochs_of(loop);
+  progress.epoch = std::min(static_cast<double>(progress.done) * units / size, loop.epochs());
+  progress.epochs = loop.epochs();
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.margin = find_metric(last_train_, "train/margin");
@@ -176,9 +244,9 @@ void RunLoop::show_progress(const StepLoop& loop) {
 }
 
 // "step 10  valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
-void RunLoop::show_evaluation(const Metrics& metrics, const std::string& loss) {
+void RunReport::show_evaluation(const Metrics& metrics, const std::string& loss) {
   const std::string set = loss.substr(0, loss.rfind('/'));
-  std::string text = fmt::format("step {}  {}  loss {}", run_->step(), set,
+  std::string text = fmt::format("step {}  {}  loss {}", run_.step(), set,
                                  format_metric(*find_metric(metrics, loss)));
   if (const auto accuracy = find_metric(metrics, set + "/accuracy")) {
     text += fmt::format("  accuracy {:.2f}", *accuracy);

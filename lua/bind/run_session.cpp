@@ -89,11 +89,11 @@ std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::strin
 void save_after_error(lua_State* L, bool interrupted) {
   Session& session = session_of(L);
   Console& console = *session.console;
-  if (session.run != nullptr) session.run->end_progress();
+  if (session.run != nullptr) session.run->report().end_progress();
   const bool trained = session.run != nullptr && !session.run->run().replaying();
   std::string saved;
   if (trained) {
-    session.run->record_memory_after_error();
+    session.run->memory().record_after_error();
     const Json state = state_to_save(*session.run, console);
     saved = session.run->run().save_after_error(state).string();
   }
@@ -109,7 +109,7 @@ void save_after_error(lua_State* L, bool interrupted) {
   }
   if (text.empty()) return;
   console.say(text);
-  if (trained) session.run->log_line(text);
+  if (trained) session.run->report().log_line(text);
 }
 
 // The user needs the first error; a save that fails for another reason is reported beside it.

@@ -225,7 +225,7 @@ int run_steps(RunLoop& run, lua_State* L) {
   BatchSizes sizes;
   sizes.tokens = batch.get<int64_t>("tokens", 0);
   sizes.max_tokens = batch.get<int64_t>("max_tokens", default_value("batch.max_tokens").as_int());
-  sizes.fold = run.fold_of_run(read_fold(lua_istable(L, 3) ? to_json(L, 3) : Json::object()));
+  sizes.fold = fold_of_run(run, read_fold(lua_istable(L, 3) ? to_json(L, 3) : Json::object()));
   sizes.fold.max_tokens = sizes.max_tokens;
   run.set_sizes(sizes);
   loop->max_tokens = sizes.max_tokens;

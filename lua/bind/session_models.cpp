@@ -69,17 +69,16 @@ std::string SessionModels::name_of(const Reference& reference) const {
 }
 
 void SessionModels::attach_stand_in(Policy& policy) {
-  policy.set_stand_in(stand_in_ == nullptr ? nullptr
-                                           : std::make_shared<ModelStandIn>(
-                                                 stand_in_, name_of(policy),
-                                                 [this, of = &policy] { return is_trained(*of); }));
+  if (stand_in_ == nullptr) return policy.set_replacement(nullptr);
+  policy.set_replacement(std::make_shared<ModelStandIn>(
+      stand_in_, name_of(policy), [this, of = &policy] { return is_trained(*of); },
+      policy.vocab()));
 }
 
 void SessionModels::attach_stand_in(Reference& reference) {
-  reference.set_stand_in(
-      stand_in_ == nullptr
-          ? nullptr
-          : std::make_shared<ModelStandIn>(stand_in_, name_of(reference), [] { return false; }));
+  if (stand_in_ == nullptr) return reference.set_replacement(nullptr);
+  reference.set_replacement(std::make_shared<ModelStandIn>(
+      stand_in_, name_of(reference), [] { return false; }, reference.policy()->vocab()));
 }
 
 std::shared_ptr<LogprobStandIn> SessionModels::stand_in(std::shared_ptr<LogprobStandIn> values) {

@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/gemm_choice.h"
-#include "core/model/row_probe.h"
+#include "core/model/cost/gemm_choice.h"
+#include "core/model/cost/row_probe.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/run.h"
 #include "core/run/run_dir.h"

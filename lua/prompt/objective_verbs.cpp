@@ -13,7 +13,7 @@
 #include "core/config/lua_source.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "core/train/objective_check.h"
@@ -117,7 +117,7 @@ Objective objective_at(lua_State* L, PausedRun& paused, int i, const char* which
 
 AdamW& optimizer_of(PausedRun& paused) {
   if (const auto& last = paused.hooks().last_step().optimizer) return *last;
-  const auto& all = paused.pause().run->optimizers;
+  const std::vector<std::shared_ptr<AdamW>> all = paused.pause().run->models().optimizers;
   XRUN_CHECK(!all.empty(), "the run was given no optimizer (xrun.run), and no step has run here");
   return *all.front();
 }

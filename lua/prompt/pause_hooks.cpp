@@ -20,6 +20,11 @@ namespace {
 // Time that an interruption gives a C function to return: no coroutine can be suspended in one.
 constexpr double kCallbackPatienceS = 2;
 
+// A service of a preview's state.
+struct TextEnd {
+  bool reached = false;  // suspended after the last line of its text
+};
+
 std::shared_ptr<const ErrorReport> interruption_report(lua_State* L) {
   LuaState::clear_interrupt(SIGINT);
   clear_interrupt(SIGINT);
@@ -64,6 +69,11 @@ FrameNames recipe_names(Recipe& recipe) {
   return FrameNames(recipe.thread(), run == nullptr ? nullptr : run->current_loop.get());
 }
 
+int pause_at_end(lua_State* L) {
+  LuaState::of(L).service<TextEnd>().reached = true;
+  return lua_yield(L, 0);
+}
+
 PauseHooks::PauseHooks(Recipe& recipe) : recipe_(recipe) { set_run_hooks(recipe.state(), this); }
 
 PauseHooks::~PauseHooks() {
@@ -72,9 +82,10 @@ PauseHooks::~PauseHooks() {
 }
 
 bool PauseHooks::resume() {
-  if (pause_ != nullptr && pause_->run != nullptr) pause_->run->skip_wait();
+  if (pause_ != nullptr && pause_->run != nullptr) pause_->run->report().skip_wait();
   pause_ = nullptr;
   entered_ = recipe_.state().service<EnteredFunctions>().stack.size();
+  recipe_.state().service<TextEnd>().reached = false;
   const bool yielded = recipe_.resume();
   if (!yielded) pause_ = nullptr;
   return yielded;
@@ -82,6 +93,7 @@ bool PauseHooks::resume() {
 
 void PauseHooks::restart(const std::string& text) {
   recipe_.restart(text);
+  recipe_.state().service<TextEnd>().reached = false;
   pause_ = nullptr;
   trained_.clear();
   last_step_ = {};
@@ -90,6 +102,8 @@ void PauseHooks::restart(const std::string& text) {
 bool PauseHooks::previews() const {
   return recipe_.context().options.purpose == RecipePurpose::kPreview;
 }
+
+bool PauseHooks::at_end() const { return recipe_.state().service<TextEnd>().reached; }
 
 void PauseHooks::attach_prompt() {
   prompt_open_ = true;
@@ -207,7 +221,7 @@ void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
     XRUN_CHECK(hooks.pause() != nullptr,
                "{}: coroutine.yield outside a coroutine of the recipe's own",
                recipe.context().options.recipe);
-    hooks.session().run->end_progress();
+    hooks.session().run->report().end_progress();
     paused = true;
     open(hooks);
     if (recipe.failure()) std::rethrow_exception(recipe.failure());

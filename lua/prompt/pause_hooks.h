@@ -63,6 +63,8 @@ class PauseHooks : public RunHooks {
   void restart(const std::string& text);
   // True for a preview, false for a run of the user's.
   bool previews() const;
+  // True for a preview that is suspended after its last line, where its names can still be read.
+  bool at_end() const;
 
   // While a prompt is open, failed and interrupted calls wait, and the latest step and batch
   // are remembered.
@@ -100,6 +102,9 @@ class PauseHooks : public RunHooks {
   LastStep last_step_;
   std::vector<std::shared_ptr<Batch>> trained_;
 };
+
+// Suspends a preview after its last line; called by the suffix of its text (preview.cpp).
+int pause_at_end(lua_State* L);
 
 // Opens a prompt at each pause of a running recipe and resumes it until it is done: before the body
 // of step `repl_at`, and after each body during which SIGUSR1 came.

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "lua/bind/run_loop.h"
@@ -39,17 +39,17 @@ PausedRun::PausedRun(PauseHooks& hooks) : hooks_(hooks) { hooks_.attach_prompt()
 
 PausedRun::~PausedRun() {
   hooks_.detach_prompt();
-  if (session().run != nullptr) session().run->quiet = false;
+  if (session().run != nullptr) session().run->report().quiet = false;
 }
 
 const LoopPause& PausedRun::pause() {
   const LoopPause* at = hooks_.pause();
   if (at != nullptr) return *at;
   const std::string& name = recipe().context().options.recipe;
-  const char* remedy =
+  const char* fix =
       !hooks_.previews() ? "leave the prompt to save the run" : ":reload begins it again";
-  if (recipe().failure()) throw Error(fmt::format("{} was ended by an error; {}", name, remedy));
-  throw Error(fmt::format("{} has no further loop; {}", name, remedy));
+  if (recipe().failure()) throw Error(fmt::format("{} was ended by an error; {}", name, fix));
+  throw Error(fmt::format("{} has no further loop; {}", name, fix));
 }
 
 // A full disk must not end the session.
@@ -131,7 +131,7 @@ MetricTable PausedRun::run_bodies(int64_t n) {
   hooks_.plan.bodies = n;
   hooks_.resume();
   name_objective();
-  run->end_progress();
+  run->report().end_progress();
   const int64_t done = run->run().step() - before;
   if (done > 0) trained_step_ = run->run().step() - 1;
   stopped_ = hooks_.pause() != nullptr && done < n;
@@ -145,10 +145,10 @@ MetricTable PausedRun::run_bodies(int64_t n) {
 MetricTable PausedRun::step() {
   begin_loop();
   copy_for_again();
-  pause().run->quiet = true;
+  pause().run->report().quiet = true;
   const int64_t step = pause().step;
   MetricTable table = run_bodies(1);
-  if (hooks_.pause() != nullptr) hooks_.pause()->run->quiet = false;
+  if (hooks_.pause() != nullptr) hooks_.pause()->run->report().quiet = false;
   const auto& run = session().run;
   const bool ran = run != nullptr && run->run().step() > step;
   note(ran      ? fmt::format("step() ran step {}", step)
@@ -179,9 +179,9 @@ MetricTable PausedRun::again(MetricTable* first) {
   copy_.restore(copied_objects_);
   session().notices.skipped_steps = skipped_before_;
   note(fmt::format("again() ran step {} again", run.step()));
-  at.run->quiet = true;
+  at.run->report().quiet = true;
   MetricTable table = run_bodies(1);
-  if (hooks_.pause() != nullptr) hooks_.pause()->run->quiet = false;
+  if (hooks_.pause() != nullptr) hooks_.pause()->run->report().quiet = false;
   return table;
 }
 
@@ -254,7 +254,7 @@ std::shared_ptr<Batch> PausedRun::batch(size_t source) {
   for (const auto& known : {from.batch, hooks_.trained(source), upcoming_}) {
     if (known != nullptr && known->step() == step) return known;
   }
-  auto made = at.run->make_batch(*at.loop, step, source);
+  auto made = at.loop->make_batch(step, at.run->device(), source);
   if (source == 0) upcoming_ = made;
   return made;
 }

@@ -43,7 +43,7 @@ class PausedRun {
   // Runs n bodies, or as many as there are; progress is shown. Returns what the last one logged.
   MetricTable go_on(int64_t n);
   bool stopped() const { return stopped_; }  // the last verb, by Ctrl-C between two bodies
-  bool done() { return recipe().done() || recipe().at_end(); }
+  bool done() { return recipe().done() || hooks_.at_end(); }
 
   // Reads the recipe's file and modules again and begins it again, with weights, optimizer and
   // run.state as they are and paused at the same step if its configuration is the same; says what

@@ -15,6 +15,9 @@ namespace xrun {
 
 namespace {
 
+// Pauses a preview once more at its end, so that its names can be read. Not valid after a `return`.
+constexpr const char* kSuffix = "\ndo (...)() end";
+
 std::shared_ptr<const ErrorReport> report_with(const std::string& text, bool usage) {
   auto report = std::make_shared<ErrorReport>();
   report->message = text;  // the whole message, with its position
@@ -61,6 +64,8 @@ Session& Preview::session() { return session_of(state()); }
 void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   options.purpose = RecipePurpose::kPreview;
   options.on_error = save_names_and_report;
+  options.suffix = kSuffix;
+  options.suffix_call = pause_at_end;
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
@@ -86,7 +91,7 @@ bool Preview::resume() {
   bool paused = false;
   error_ = error_of([&] {
     paused = hooks_->resume();
-    XRUN_CHECK(!paused || pause() != nullptr || recipe_->at_end(),
+    XRUN_CHECK(!paused || pause() != nullptr || hooks_->at_end(),
                "{}: coroutine.yield outside a coroutine of the recipe's own",
                recipe_->context().options.recipe);
   });
@@ -118,7 +123,7 @@ std::string Preview::no_loop_text() {
 FrameNames Preview::names() {
   if (recipe_->done()) return FrameNames::saved(state());
   const LoopPause* at = pause();
-  if (at == nullptr && !recipe_->at_end()) return {};
+  if (at == nullptr && !hooks_->at_end()) return {};
   return FrameNames(recipe_->thread(), at == nullptr ? nullptr : at->loop.get());
 }
 

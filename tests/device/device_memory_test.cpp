@@ -1,6 +1,6 @@
 // Memory of a device other than the host: the numbers of its allocator and the code that uses them.
 
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,6 @@
 #include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/train/evaluate.h"
-#include "core/train/policy_head.h"
 #include "core/train/scorer.h"
 #include "tests/device/device_train.h"
 
@@ -45,9 +44,7 @@ class SameSteps : public DeviceTrain {
 
 TEST_F(SameSteps, MatchesTheCpu) { expect_same_steps({}, 1e-4); }
 
-TEST_F(SameSteps, SlowMatchesTheCpuRecomputed) {
-  expect_same_steps({.recompute = true}, 1e-4);
-}
+TEST_F(SameSteps, SlowMatchesTheCpuRecomputed) { expect_same_steps({.recompute = true}, 1e-4); }
 
 TEST_F(SameSteps, SlowMatchesTheCpuUnderAnAdapterWithDropout) {
   PolicyOptions options;
@@ -134,8 +131,8 @@ TEST_F(DeviceTrain, FieldsAreOnTheDevice) {
 TEST_F(DeviceTrain, HeadOutputsMatchTheCpu) {
   const Trained here = open(device_), host = open(c10::kCPU);
   const HeadOptions options{.temperature = 0.7, .entropy = true, .top_k = 3};
-  const HeadResult got = policy_head(*here.policy, *here.batch(), options);
-  const HeadResult wanted = policy_head(*host.policy, *host.batch(), options);
+  const HeadResult got = here.policy->head(*here.batch(), options);
+  const HeadResult wanted = host.policy->head(*host.batch(), options);
   EXPECT_EQ(got.entropy.device(), device_);
   EXPECT_TRUE(at::allclose(got.logprob.cpu(), wanted.logprob, 1e-4, 1e-4));
   EXPECT_TRUE(at::allclose(got.entropy.cpu(), wanted.entropy, 1e-4, 1e-4));

@@ -72,10 +72,10 @@ std::string finding_text(const Finding& finding, const Console& console, int sub
     out += (first ? "" : spaces) + line + "\n";
     first = false;
   }
-  if (finding.remedy.empty()) return out;
+  if (finding.fix.empty()) return out;
   first = true;
   for (const std::string& line :
-       wrapped(shown_text(finding.remedy), terminal ? std::max(columns - 3, 5) : 0)) {
+       wrapped(shown_text(finding.fix), terminal ? std::max(columns - 3, 5) : 0)) {
     out += spaces + (first ? "-> " : "   ") + line + "\n";
     first = false;
   }
@@ -87,7 +87,7 @@ Json finding_json(const Finding& finding) {
                         {"subject", finding.subject},
                         {"text", finding.text},
                         {"needed", finding.needed}});
-  if (!finding.remedy.empty()) out.set("remedy", finding.remedy);
+  if (!finding.fix.empty()) out.set("remedy", finding.fix);
   if (finding.location.empty()) return out;
   const size_t colon = finding.location.rfind(':');
   int64_t line = 0;

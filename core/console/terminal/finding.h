@@ -1,5 +1,5 @@
 #pragma once
-// Findings of `check` and `doctor`: one per line, with the remedy below it.
+// Findings of `check` and `doctor`: one per line, with the fix below it.
 
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ struct Finding {
   Verdict verdict = Verdict::kOk;
   std::string subject;  // a word or two: "memory"
   std::string text;
-  std::string remedy = {};    // the fix; "" if nothing is to be done
+  std::string fix = {};       // "" if nothing is to be done
   std::string location = {};  // "dpo.lua:24", or ""
   bool needed = true;         // false: everything else works without it
 };
@@ -28,12 +28,13 @@ struct Finding {
 // "ok", "note", "missing", "wrong".
 const char* verdict_name(Verdict verdict);
 
-// Returns lines, each with its newline: verdict, subject, location and text, then the remedy after
-// an arrow. All text passes shown_text. On a terminal lines wrap at its width. `subject_columns`
+// Returns lines, each with its newline: verdict, subject, location and text, then the fix after an
+// arrow. All text passes shown_text. On a terminal lines wrap at its width. `subject_columns`
 // aligns the text of several findings.
 std::string finding_text(const Finding& finding, const Console& console, int subject_columns);
 
 // {"verdict", "subject", "text", "needed"} and, where they are not empty, "remedy", "file", "line".
+// "remedy" is the fix: fields of JSON output are never renamed.
 Json finding_json(const Finding& finding);
 
 // Returns whether something needed is missing or wrong.

@@ -230,8 +230,11 @@ void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   check_layout(kOp, cu_seqlens, parent, window, held + q.size(0));
 }
 
-void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,
-                              const at::Tensor& lse) {
+void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
+                              const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
+                              at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent,
+                              int64_t held) {
+  check_attention(q, k, v, cu_seqlens, window, parent, held);
   constexpr const char* kOp = "varlen_attention";
   for (const auto& [name, x] : {std::pair{"grad", &grad}, std::pair{"out", &out}}) {
     check_type(kOp, name, *x, q.scalar_type(), q.device());

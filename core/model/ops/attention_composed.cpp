@@ -112,10 +112,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
     const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
     int64_t window, at::IntArrayRef parent) {
-  check_attention(q, k, v, cu_seqlens, window, parent);
+  check_attention_backward(grad, q, k, v, out, lse, cu_seqlens, window, parent);
   const auto paths = layout_paths(cu_seqlens, parent);
   const int64_t heads = q.size(1), groups = k.size(1);
-  check_attention_backward(grad, q, out, lse);
   const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
   const at::Tensor dq = at::empty(q.sizes(), q.options().dtype(wide_type(q)));
   const at::Tensor dk = at::empty_like(dq), dv = at::empty_like(dq);

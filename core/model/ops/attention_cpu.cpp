@@ -208,8 +208,8 @@ Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q
                                  const at::Tensor& out_any, const at::Tensor& lse_any,
                                  at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                  at::IntArrayRef parent) {
-  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
-  check_attention_backward(grad_any, q_any, out_any, lse_any);
+  check_attention_backward(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens, window,
+                           parent);
   const at::ScalarType type = q_any.scalar_type();
   if (type == at::kDouble) {
     return attention_backward_composed(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens,
@@ -252,8 +252,7 @@ HeldGradients held_attention_backward(const at::Tensor& grad, const at::Tensor& 
                                       const at::Tensor& lse, at::IntArrayRef cu_seqlens,
                                       double scale, int64_t window, at::IntArrayRef parent) {
   const int64_t rows = held.k.size(0);
-  check_attention(q, k, v, cu_seqlens, window, parent, rows);
-  check_attention_backward(grad, q, out, lse);
+  check_attention_backward(grad, q, k, v, out, lse, cu_seqlens, window, parent, rows);
   const auto [dq, dk, dv] = kernel_backward({q, k, v, held}, grad, out, lse,
                                             *layout_paths(cu_seqlens, parent), scale, window);
   const auto own = [&](const at::Tensor& x) { return x.narrow(0, rows, q.size(0)); };

@@ -170,8 +170,8 @@ Backward attention_backward_cuda(const at::Tensor& grad_any, const at::Tensor& q
                                  const at::Tensor& out_any, const at::Tensor& lse_any,
                                  at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                  at::IntArrayRef parent) {
-  check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
-  check_attention_backward(grad_any, q_any, out_any, lse_any);
+  check_attention_backward(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens, window,
+                           parent);
   const AttentionKernel kernel = kernel_for(q_any, cu_seqlens, window);
   const auto slices = parent.empty() ? nullptr : slices_of(q_any, cu_seqlens, parent, window);
   if (kernel == AttentionKernel::kProducts || (!parent.empty() && !slices)) {

@@ -41,13 +41,16 @@ HeldGradients held_attention_backward(const at::Tensor& grad, const at::Tensor& 
                                       const at::Tensor& lse, at::IntArrayRef cu_seqlens,
                                       double scale, int64_t window, at::IntArrayRef parent);
 
-// Throw Error unless tensors of one device and the layout fit each other (attention.h).
+// Throw Error unless tensors of one device and the layout fit each other (attention.h). That of the
+// backward checks the inputs of the forward too.
 //   held  rows of the layout before those of q
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent,
                      int64_t held = 0);
-void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,
-                              const at::Tensor& lse);
+void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
+                              const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
+                              at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent,
+                              int64_t held = 0);
 
 // Plain products of ATen, one tree at a time, under a dense mask [n, n] over scores [H, n, n]: the
 // composed form, and the reference of tests. Computes in fp32, or fp64 if the inputs are.

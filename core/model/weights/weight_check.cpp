@@ -11,7 +11,9 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/weights/hf_config.h"
+#include "core/model/weights/layer_kinds.h"
 #include "core/model/weights/safetensors.h"
 
 namespace xrun {
@@ -19,6 +21,7 @@ namespace xrun {
 namespace {
 
 constexpr size_t kNamesInMessage = 12;
+constexpr double kMostBytes = double(int64_t{1} << 56);  // of a hostile config
 
 std::string name_list(const std::vector<std::string>& names) {
   const size_t shown = std::min(names.size(), kNamesInMessage);
@@ -53,6 +56,22 @@ const char* short_name(at::ScalarType type) {
 std::string counted(size_t n) { return n == 1 ? "1 weight is" : fmt::format("{} weights are", n); }
 
 }  // namespace
+
+int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype) {
+  const double bytes =
+      LayerKinds(config).sum(weight_elements) * static_cast<double>(elementSize(dtype));
+  return static_cast<int64_t>(std::clamp(bytes, 0.0, kMostBytes));
+}
+
+void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
+                       const std::string& where) {
+  const int64_t bytes = weight_bytes(config, dtype);
+  const auto text_of = [](int64_t count) { return format_bytes(static_cast<double>(count)); };
+  XRUN_CHECK(available == 0 || bytes <= available,
+             "{}: the weights need {} as {}, {} are available; take a smaller model{}", where,
+             text_of(bytes), dtype_name(dtype), text_of(available),
+             dtype == c10::ScalarType::Float ? ", or load it as bf16 where it is not trained" : "");
+}
 
 std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config) {
   const std::string head = config.names.head + ".weight";

@@ -1,8 +1,10 @@
 #pragma once
-// Checks that a folder's weights are those that its config.json asks for, and finite.
+// Checks that a folder's weights fit into memory, are those that its config.json asks for, and are
+// finite.
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -23,6 +25,14 @@ void check_weight_names(const SafetensorsFolder& files, const ModelConfig& confi
 // Returns a notice for a folder that holds a head beside the embedding it is tied to; "" for others
 // and for files that cannot be read, which fail when they are loaded.
 std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config);
+
+// Returns the bytes of a model's weights in a type, capped at 2^56.
+int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype);
+
+// Throws Error, with `where` in front, if the weights in a type exceed the available memory.
+//   available  bytes (ops/device_memory.h); 0: unknown, nothing is refused
+void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
+                       const std::string& where);
 
 // Checks weights one by one as they are read, and reports the bad ones together.
 class WeightValues {

@@ -1,6 +1,7 @@
-// Folded steps against the steps of the separate sequences. The oracle is the decoder in fp64, through
-// the composed forms of its operators: there every gradient agrees to 1e-10 of its tensor's largest,
-// and a wrong position, a wrong mask or a log-sum-exp without gradient is a million times off.
+// Folded steps against the steps of the separate sequences. The oracle is the decoder in fp64,
+// through the composed forms of its operators: there every gradient agrees to 1e-10 of its tensor's
+// largest, and a wrong position, a wrong mask or a log-sum-exp without gradient is a million times
+// off.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -57,13 +58,6 @@ Gradients take_gradients(std::vector<Parameter>& parameters) {
   return all;
 }
 
-BatchInfo info_of(FoldMode mode) {
-  BatchInfo info;
-  info.fold.mode = mode;
-  info.fold.min_run = 1;
-  return info;
-}
-
 // DPO against the uniform distribution: a reference whose log-probs need no model.
 at::Tensor dpo_losses(MicroBatch& micro, const std::function<at::Tensor(const View&)>& logprob) {
   const auto ratio = [&](const View& view) {
@@ -91,7 +85,7 @@ class FoldOracle : public testing::TestWithParam<const char*> {
   // A step over six pairs in two packs.
   static Step step(const std::shared_ptr<Policy>& policy, Kind kind, FoldMode mode) {
     AdamW adamw({policy}, {.lr = 1e-3});
-    const auto batch = tiny_batch(shared_prefix_pairs(6, 3, kVocab), 3, info_of(mode));
+    const auto batch = tiny_batch(shared_prefix_pairs(6, 3, kVocab), 3, fold_info(mode));
     Step out{{}, 0, 0};
     for (const auto& micro : batch->micros()) {
       out.computed += static_cast<double>(micro->computed(policy->model()).token_count());
@@ -170,8 +164,8 @@ class FoldControl : public testing::Test {
       return list;
     };
     const std::vector<TinyPair> pairs = {{ids(kPrompt, 3), ids(kChosen, 40), ids(kRejected, 77)}};
-    const auto whole = tiny_batch(pairs, 1, info_of(FoldMode::kNever));
-    batch_ = tiny_batch(pairs, 1, info_of(FoldMode::kAlways));
+    const auto whole = tiny_batch(pairs, 1, fold_info(FoldMode::kNever));
+    batch_ = tiny_batch(pairs, 1, fold_info(FoldMode::kAlways));
     MicroBatch& unfolded = *whole->micros()[0];
     wanted_ = gradients(unfolded, unfolded.computed(policy_->model()).input);
     input_ = micro().computed(policy_->model()).input;
@@ -186,8 +180,8 @@ class FoldControl : public testing::Test {
     const ComputedPack& pack = micro.computed(model);
     const at::Tensor rows =
         model.token_logprob(input, pack.row_hidden, micro.row_target(), /*head_mb=*/64);
-    const at::Tensor losses = dpo_losses(
-        micro, [&](const View& view) { return view.sum(view.select_rows(rows)); });
+    const at::Tensor losses =
+        dpo_losses(micro, [&](const View& view) { return view.sum(view.select_rows(rows)); });
     loss_ = losses.sum().item<double>();
     losses.sum().backward();
     return take_gradients(policy_->parameters());
@@ -201,8 +195,8 @@ class FoldControl : public testing::Test {
   double loss_ = 0;  // of the last gradients
 };
 
-// Attention over a tree of a prompt and its answers in two parts, merged by their log-sum-exps: every
-// node over itself, and the answers over the prompt.
+// Attention over a tree of a prompt and its answers in two parts, merged by their log-sum-exps:
+// every node over itself, and the answers over the prompt.
 template <bool kDetached>
 at::Tensor merged_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             at::IntArrayRef cu_seqlens, double scale, int64_t /*window*/,
@@ -244,7 +238,8 @@ TEST_F(FoldControl, ASiblingThatIsVisibleIsFarOff) {
 }
 
 // Flat distance puts the whole prompt outside the window of the second answer, since the first lies
-// between them and is longer than the window: that is the answer without a parent, at its positions.
+// between them and is longer than the window: that is the answer without a parent, at its
+// positions.
 TEST_F(FoldControl, AWindowByFlatDistanceIsFarOff) {
   open("qwen3_moe_window");
   for (const int64_t layer : {0, 1}) {
@@ -256,8 +251,8 @@ TEST_F(FoldControl, AWindowByFlatDistanceIsFarOff) {
   EXPECT_GT(deviation(folded(input_), wanted_), kWrong);
 }
 
-// Our kernel has no merge whose log-sum-exp could lose its gradient; two attentions merged by theirs
-// have, where LibTorch's own operators are merged (their log-sum-exp is not differentiable).
+// Our kernel has no merge whose log-sum-exp could lose its gradient; two attentions merged by
+// theirs have, where LibTorch's own operators are merged (their log-sum-exp is not differentiable).
 TEST_F(FoldControl, ALogSumExpWithoutGradientIsFarOffAtTheSameLoss) {
   open("untied");
   folded(input_);

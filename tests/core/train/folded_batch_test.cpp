@@ -12,7 +12,6 @@
 #include "core/train/computed_pack.h"
 #include "core/train/fold_check.h"
 #include "core/train/policy.h"
-#include "core/train/policy_head.h"
 #include "core/train/scorer.h"
 #include "core/train/step.h"
 #include "tests/core/train/step_fixture.h"
@@ -24,17 +23,10 @@ namespace xrun::folded_batch_test {
 
 namespace {
 
-BatchInfo info_with(FoldMode mode) {
-  BatchInfo info;
-  info.fold.mode = mode;
-  info.fold.min_run = 1;
-  return info;
-}
-
 class FoldedBatch : public StepTest {
  protected:
   std::shared_ptr<Batch> batch(FoldMode mode) {
-    return tiny_batch(shared_prefix_pairs(6), 3, info_with(mode));
+    return tiny_batch(shared_prefix_pairs(6), 3, fold_info(mode));
   }
   // Goes on with another model or other options.
   void open(const PolicyOptions& options, std::filesystem::path dir = {}) {
@@ -84,8 +76,8 @@ TEST_F(FoldedBatch, ASequenceLossOverSharedTrainedTokensCountsEverySequence) {
   // Duplicates share every token.
   std::vector<TinyPair> pairs = shared_prefix_pairs(6);
   for (TinyPair& pair : pairs) pair.rejected = pair.chosen;
-  const auto want = gradients(*tiny_batch(pairs, 3, info_with(FoldMode::kNever)), nll);
-  const auto got = gradients(*tiny_batch(pairs, 3, info_with(FoldMode::kAlways)), nll);
+  const auto want = gradients(*tiny_batch(pairs, 3, fold_info(FoldMode::kNever)), nll);
+  const auto got = gradients(*tiny_batch(pairs, 3, fold_info(FoldMode::kAlways)), nll);
   EXPECT_LT(distance(got, want), 1e-5);
 }
 
@@ -174,14 +166,14 @@ TEST_F(FoldedBatch, TheHeadMeetsThePredictionsOfAViewOnce) {
   std::vector<TinyPair> pairs = shared_prefix_pairs(6);
   pairs[1] = pairs[0];  // every trained token of one side twice
   const auto micro_of = [&](FoldMode mode) {
-    return tiny_batch(pairs, 6, info_with(mode))->micros()[0];
+    return tiny_batch(pairs, 6, fold_info(mode))->micros()[0];
   };
   const auto whole = micro_of(FoldMode::kNever), folded = micro_of(FoldMode::kAlways);
   std::vector<at::Tensor> gradients;
   for (const auto& micro : {whole, folded}) {
     const View view = micro->chosen();
     const int64_t before = head_counts().rows;
-    policy_head(*policy_, view, options).entropy.sum().backward();
+    policy_->head(view, options).entropy.sum().backward();
     const int64_t rows = head_counts().rows - before;
     EXPECT_EQ(rows, view.row_count() - (micro == whole ? 0 : std::ssize(pairs[0].chosen)));
     gradients.push_back(policy_->parameters()[0].master.grad().clone());
@@ -190,20 +182,20 @@ TEST_F(FoldedBatch, TheHeadMeetsThePredictionsOfAViewOnce) {
   }
   EXPECT_LT(relative_difference(gradients[1], gradients[0]), 1e-5);
   const at::NoGradGuard no_grad;
-  const HeadResult want = policy_head(*policy_, whole->chosen(), options);
-  const HeadResult got = policy_head(*policy_, folded->chosen(), options);
+  const HeadResult want = policy_->head(whole->chosen(), options);
+  const HeadResult got = policy_->head(folded->chosen(), options);
   EXPECT_TRUE(got.logprob.equal(want.logprob));
   EXPECT_TRUE(got.entropy.equal(want.entropy));
   EXPECT_TRUE(got.lse.equal(want.lse));
   EXPECT_TRUE(got.top_logprob.equal(want.top_logprob));
   EXPECT_TRUE(got.top_id.equal(want.top_id));
-  // Targets of an objective's own are predictions of their own.
-  const HeadResult other = policy_head(*policy_, folded->chosen(), {}, want.top_id);
-  EXPECT_TRUE(other.logprob.equal(policy_head(*policy_, whole->chosen(), {}, want.top_id).logprob));
+  // Targets that an objective gives are separate predictions.
+  const HeadResult other = policy_->head(folded->chosen(), {}, want.top_id);
+  EXPECT_TRUE(other.logprob.equal(policy_->head(whole->chosen(), {}, want.top_id).logprob));
 }
 
 TEST_F(FoldedBatch, AutoLeavesAPackAloneThatSharesLittle) {
-  BatchInfo info = info_with(FoldMode::kAuto);
+  BatchInfo info = fold_info(FoldMode::kAuto);
   info.fold.min_ratio = 100;
   const auto batch = tiny_batch(shared_prefix_pairs(6), 3, info);
   EXPECT_EQ(batch->micros()[0]->computed(policy_->model()).fold, nullptr);

@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/model/cost/memory_plan.h"
 #include "core/model/flops.h"
-#include "core/model/memory_plan.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/scratch.h"
@@ -27,6 +27,8 @@
 namespace xrun::held_prefix_test {
 
 namespace {
+
+constexpr int64_t kMinRun = 16;  // longer than the prefixes that the pairs share by chance
 
 std::vector<int32_t> random_ids(uint64_t seed, size_t count) {
   std::vector<int32_t> ids;
@@ -51,19 +53,12 @@ std::vector<TinyPair> grouped_pairs() {
   return pairs;
 }
 
-BatchInfo info_with(FoldMode mode) {
-  BatchInfo info;
-  info.fold.mode = mode;
-  info.fold.min_run = 16;
-  return info;
-}
-
 // A micro-batch for each pair, or all pairs in one.
 std::shared_ptr<Batch> split(FoldMode mode) {
-  return tiny_batch(grouped_pairs(), 1, info_with(mode));
+  return tiny_batch(grouped_pairs(), 1, fold_info(mode, kMinRun));
 }
 std::shared_ptr<Batch> unsplit() {
-  return tiny_batch(grouped_pairs(), 7, info_with(FoldMode::kAlways));
+  return tiny_batch(grouped_pairs(), 7, fold_info(FoldMode::kAlways, kMinRun));
 }
 
 // Results of one step of a newly opened policy, before its update.
@@ -270,7 +265,7 @@ TEST_F(HeldPrefixes, HalveThePeakMemoryOfAGroupAsPlanned) {
                   std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy},
                                           AdamWOptions{.lr = 1e-3})};
   const auto peak = [&](size_t per_pack) {
-    const auto batch = tiny_batch(pairs, per_pack, info_with(FoldMode::kAlways));
+    const auto batch = tiny_batch(pairs, per_pack, fold_info(FoldMode::kAlways, kMinRun));
     train_step({{batch.get(), nll_of(t)}}, t.adamw.get());
     reset_memory_peak();
     train_step({{batch.get(), nll_of(t)}}, t.adamw.get());

@@ -4,7 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+
+#include "core/base/error.h"
 #include "core/train/batch.h"
+#include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "core/train/scorer.h"
+#include "tests/core/train/step_fixture.h"
 
 namespace xrun::logprob_stand_in_test {
 namespace {
@@ -40,6 +47,43 @@ TEST(LogprobStandIn, GivesOneLeafUntilItForgets) {
   EXPECT_TRUE(stand_in.leaves_of(*other->micros().front()).empty());
   stand_in.clear();
   EXPECT_TRUE(stand_in.leaves().empty());
+}
+
+class ReplacedModel : public StepTest {
+ protected:
+  static std::shared_ptr<LogprobSource> stand_in() {
+    return std::make_shared<ModelStandIn>(
+        std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(1)), "policy", [] { return false; },
+        /*vocab=*/999);
+  }
+};
+
+TEST_F(ReplacedModel, EveryAnswerComesFromTheReplacementAndNoWeightsLoad) {
+  const auto policy = Policy::open(folder_.model());
+  const auto reference = policy->reference();
+  const auto scorer = std::make_shared<Scorer>(policy);
+  const auto batch = tiny_batch(tiny_pairs(3), 3);
+  const View view = batch->micros()[0]->chosen();
+  const auto wanted = stand_in();
+  EXPECT_TRUE(policy->needs_weights());
+  for (LogprobSource* source :
+       std::initializer_list<LogprobSource*>{policy.get(), reference.get()}) {
+    source->set_replacement(stand_in());
+    EXPECT_TRUE(source->token_logprob(view).equal(wanted->token_logprob(view)));
+    EXPECT_TRUE(source->logprob(*batch).equal(wanted->logprob(*batch)));
+    EXPECT_TRUE(source->head(view, {.entropy = true})
+                    .entropy.equal(wanted->head(view, {.entropy = true}).entropy));
+    EXPECT_TRUE(source->logits(view).equal(wanted->logits(view)));
+    EXPECT_EQ(source->logits(view).size(1), 999);
+    EXPECT_THROW(source->model(), Error);
+  }
+  EXPECT_GT(scorer->score(view).abs().min().item<float>(), 0);  // its own weight gives 0 at first
+  EXPECT_FALSE(policy->needs_weights());
+  EXPECT_FALSE(policy->loaded());
+  policy->set_replacement(nullptr);
+  EXPECT_TRUE(policy->needs_weights());
+  EXPECT_EQ(scorer->score(view).abs().max().item<float>(), 0);
+  EXPECT_TRUE(policy->loaded());
 }
 
 }  // namespace

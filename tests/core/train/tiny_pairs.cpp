@@ -88,6 +88,13 @@ std::shared_ptr<Batch> tiny_batch(const std::vector<TinyPair>& pairs, size_t per
   return std::make_shared<Batch>(std::move(info), tiny_packs(pairs, per_pack));
 }
 
+BatchInfo fold_info(FoldMode mode, int64_t min_run) {
+  BatchInfo info;
+  info.fold.mode = mode;
+  info.fold.min_run = min_run;
+  return info;
+}
+
 TinyFolder::TinyFolder() {
   static int count = 0;
   path_ =

@@ -33,6 +33,9 @@ std::vector<PackedBatch> tiny_packs(const std::vector<TinyPair>& pairs, size_t p
 std::shared_ptr<Batch> tiny_batch(const std::vector<TinyPair>& pairs, size_t per_pack,
                                   BatchInfo info = {});
 
+// Information of a batch that folds shared runs of at least `min_run` tokens.
+BatchInfo fold_info(FoldMode mode, int64_t min_run = 1);
+
 // A folder that is removed at the end; $XRUN_CACHE points into it meanwhile.
 class TinyFolder {
  public:

@@ -1,5 +1,5 @@
-// Runs with folded prefixes: resumed to the same bits, under every weight of shared rows, and with the
-// metrics of runs that do not fold.
+// Runs with folded prefixes: resumed to the same bits, under every weight of shared rows, and with
+// the metrics of runs that do not fold.
 
 #include <cmath>
 
@@ -9,6 +9,12 @@ namespace xrun::fold_run_test {
 
 namespace {
 
+constexpr const char* kLoop = R"(
+for step, batch in run:steps(train, cfg.batch) do
+  run:log(run:evaluate(valid, dpo))
+  run:log(adamw:step(batch, dpo))
+end
+)";
 const std::vector<std::string> kFolds = {"batch.fold=true", "batch.fold_min=1"};
 
 class FoldRun : public SessionTest {
@@ -19,12 +25,7 @@ class FoldRun : public SessionTest {
 }  // namespace
 
 TEST_F(FoldRun, SlowResumesToTheSameBitsWithItsDecision) {
-  const std::string recipe = head() + R"(
-for step, batch in run:steps(train, cfg.batch) do
-  run:log(run:evaluate(valid, dpo))
-  run:log(adamw:step(batch, dpo))
-end
-)" + kExport;
+  const std::string recipe = head() + kLoop + kExport;
   expect_same_when_resumed(recipe, {1, 3}, kFolds);
   has(output_, "folds");
   const Json whole = fold_of("whole");
@@ -42,12 +43,7 @@ end
 }
 
 TEST_F(FoldRun, LogsTheMetricsOfARunThatDoesNotFold) {
-  const std::string recipe = head() + R"(
-for step, batch in run:steps(train, cfg.batch) do
-  run:log(run:evaluate(valid, dpo))
-  run:log(adamw:step(batch, dpo))
-end
-)";
+  const std::string recipe = head() + kLoop;
   ASSERT_EQ(run(recipe, "folded", false, {}, kFolds), "");
   has(output_, "folds");
   ASSERT_EQ(run(recipe, "apart", false, {}, {"batch.fold=false"}), "");
@@ -100,9 +96,9 @@ end
   int number = 0;
   for (const char* weight : {"per_sample", "branch_mean", "own_once"}) {
     // Whole, folded, and in packs of a sequence each, which fold nothing.
-    for (const std::vector<std::string>& sets :
-         {std::vector<std::string>{"batch.fold=false"}, kFolds,
-          {"batch.fold=false", "batch.max_tokens=4"}}) {
+    for (const std::vector<std::string>& sets : {std::vector<std::string>{"batch.fold=false"},
+                                                 kFolds,
+                                                 {"batch.fold=false", "batch.max_tokens=4"}}) {
       std::vector<std::string> all = sets;
       all.push_back(std::string("batch.fold_weight=") + weight);
       EXPECT_EQ(run(recipe, "run" + std::to_string(number++), false, {}, all), "") << weight;

@@ -33,7 +33,7 @@ TEST_F(InspectLoop, ShowsThePacksThatTrainWithoutWeights) {
   const LoopPause& pause = *session->pause();
   for (const int64_t step : {0, 3}) {
     const std::vector<InspectedStep> sets = inspect_loop(pause, "test.lua", step);
-    const std::vector<PackedBatch> packs = pause.run->packs(*pause.loop, step);
+    const std::vector<PackedBatch> packs = pause.loop->packs(step);
     ASSERT_EQ(sets.size(), 1u);
     ASSERT_EQ(sets[0].packs.size(), packs.size());
     for (size_t p = 0; p < packs.size(); ++p) {

@@ -81,7 +81,7 @@ TEST_F(PreviewTest, PacksOfAStepHoldTheRowsThatItTrains) {
   ASSERT_NE(session->pause(), nullptr);
   for (int64_t step = 0; step < 4; ++step) {
     double sum = 0;
-    for (const PackedBatch& pack : session->pause()->run->packs(*session->pause()->loop, step)) {
+    for (const PackedBatch& pack : session->pause()->loop->packs(step)) {
       for (const int64_t row : pack.row_id) sum += static_cast<double>((row + 1) * (row + 1));
     }
     const Json line = parse_json(logged[static_cast<size_t>(step)], "metrics");
@@ -93,7 +93,7 @@ TEST_F(PreviewTest, AStepBeyondTheDataIsNamed) {
   const auto session = open(head() + loop_);
   ASSERT_NE(session->pause(), nullptr);
   try {
-    session->pause()->run->packs(*session->pause()->loop, 4);
+    session->pause()->loop->packs(4);
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "step 4 is beyond the data: this loop has steps 0 to 3");
@@ -176,7 +176,7 @@ TEST_F(PreviewTest, TheNextLoopIsReachedWithoutTheBodiesOfTheFirst) {
   EXPECT_EQ(session->pause()->step, 3);
   EXPECT_TRUE(knows(*session, "later"));
   EXPECT_FALSE(session->policy()->loaded());
-  EXPECT_EQ(session->pause()->run->packs(*session->pause()->loop, 3).empty(), false);
+  EXPECT_EQ(session->pause()->loop->packs(3).empty(), false);
   EXPECT_FALSE(session->next_loop());
 }
 

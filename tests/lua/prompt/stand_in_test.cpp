@@ -33,6 +33,13 @@ class StandIn : public SessionTest {
     return lua_tonumber(L, -1);
   }
 
+  // The sums that the stand-in gives a model, in batch order.
+  at::Tensor logprob_of(const std::string& model, Batch& batch) const {
+    return ModelStandIn(
+               stand_in_, model, [] { return false; }, /*vocab=*/1)
+        .logprob(batch);
+  }
+
   std::shared_ptr<LogprobStandIn> stand_in_;
   std::shared_ptr<Console> console_ =
       std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
@@ -75,15 +82,15 @@ end
 TEST_F(StandIn, AViewAndItsBatchAgreeWhateverThePacking) {
   const auto session = open(head() + "for step, batch in run:steps(train, cfg.batch) do end\n");
   const LoopPause& at = *session->pause();
-  const auto batch = at.run->make_batch(*at.loop, 1);
-  const at::Tensor whole = stand_in_->logprob(*batch, "policy tiny");
+  const auto batch = at.loop->make_batch(1, at.run->device());
+  const at::Tensor whole = logprob_of("policy tiny", *batch);
   EXPECT_EQ(whole.numel(), batch->size());
   EXPECT_LE(whole.max().item().toDouble(), 0);
   at.loop->max_tokens = 4096;
-  const auto packed = at.run->make_batch(*at.loop, 1);
+  const auto packed = at.loop->make_batch(1, at.run->device());
   EXPECT_LT(packed->micros().size(), batch->micros().size());
-  EXPECT_TRUE(stand_in_->logprob(*packed, "policy tiny").equal(whole));
-  EXPECT_FALSE(stand_in_->logprob(*packed, "reference 1").equal(whole));
+  EXPECT_TRUE(logprob_of("policy tiny", *packed).equal(whole));
+  EXPECT_FALSE(logprob_of("reference 1", *packed).equal(whole));
 }
 
 // Two folders of one name are two models, and what no optimizer trains has no gradient.

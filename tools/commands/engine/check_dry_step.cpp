@@ -164,7 +164,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
                               count_text(values), sides_text(sides))};
   if (const std::string odd = odd_sides(sides); !odd.empty()) {
     finding.verdict = Verdict::kNote;
-    finding.remedy = odd + ": intended, or check the signs";
+    finding.fix = odd + ": intended, or check the signs";
   }
   return finding;
 }
@@ -187,11 +187,11 @@ Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   if (!stepped) {
     finding.verdict = Verdict::kNote;
     finding.text += "; it trained nothing";
-    finding.remedy = "adamw:step(batch, objective) makes the update";
+    finding.fix = "adamw:step(batch, objective) makes the update";
   } else if (names == 0) {
     finding.verdict = Verdict::kNote;
     finding.text += "; it logged nothing";
-    finding.remedy = "run:log(adamw:step(batch, objective)) writes what the step returns";
+    finding.fix = "run:log(adamw:step(batch, objective)) writes what the step returns";
   }
   return finding;
 }

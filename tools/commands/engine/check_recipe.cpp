@@ -91,7 +91,7 @@ Finding source_finding(const SourceLedger& source) {
     for (const std::string& line : lines) finding.text += "\n" + line;
   }
   add_notes();
-  finding.remedy = source.bad_rows_file.empty()
+  finding.fix = source.bad_rows_file.empty()
                        ? "--set strict=true stops at the first such row"
                        : fmt::format("all of them: {}; --set strict=true stops at the first",
                                      source.bad_rows_file);
@@ -142,8 +142,8 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
           counted(packs.pack_count, "micro-batch", "es"),
           room == 0 ? 0.0 : 100.0 * static_cast<double>(packs.computed) / static_cast<double>(room),
           count_text(packs.targets))};
-  const int64_t computed = packs.computed - held_tokens(pause.run->packs(loop, pause.step, which),
-                                                        loop.fold, *source.data->policy);
+  const int64_t computed =
+      packs.computed - held_tokens(loop.packs(pause.step, which), loop.fold, *source.data->policy);
   if (computed < packs.tokens) {
     finding.text += fmt::format("; folds {:.1f}x: {} tokens computed as {}",
                                 static_cast<double>(packs.tokens) / static_cast<double>(computed),
@@ -172,7 +172,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   if (repeats > 1 && epochs > 1) {
     finding.verdict = Verdict::kNote;
     finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
-    finding.remedy =
+    finding.fix =
         fmt::format("lower the batch to at most {}", count_text(source.data->set.size()));
   }
   return finding;
@@ -190,15 +190,15 @@ std::optional<Finding> prefix_finding(const InspectedStep& step) {
   }
   switch (groups[0].example->cause) {
     case BreakCause::kTemplate:
-      finding.remedy =
+      finding.fix =
           "a template that renders a message alike whatever follows it lets them share";
       break;
-    case BreakCause::kMerged: finding.remedy = "remove the blanks at the end of the prompts"; break;
+    case BreakCause::kMerged: finding.fix = "remove the blanks at the end of the prompts"; break;
     case BreakCause::kText:
-      finding.remedy = "make these texts equal, or move what differs behind what is equal";
+      finding.fix = "make these texts equal, or move what differs behind what is equal";
       break;
     case BreakCause::kFrequencies: break;
-    case BreakCause::kShort: finding.remedy = "a smaller batch.fold_min folds them"; break;
+    case BreakCause::kShort: finding.fix = "a smaller batch.fold_min folds them"; break;
   }
   return finding;
 }
@@ -215,8 +215,8 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
-  if (finding.remedy.empty() && !report.source_line.empty()) {
-    finding.remedy = "see: " + std::string(trimmed(report.source_line));
+  if (finding.fix.empty() && !report.source_line.empty()) {
+    finding.fix = "see: " + std::string(trimmed(report.source_line));
   }
   return finding;
 }
@@ -292,12 +292,13 @@ std::vector<Finding> loop_findings(const LoopPause& pause) {
 }
 
 Finding memory_finding(const LoopPause& pause) {
-  if (pause.run->optimizers.empty()) {
+  if (pause.run->models().optimizers.empty()) {
     return {Verdict::kNote, "memory", "no plan: xrun.run was given no optimizer",
             "xrun.run(cfg, { policy = policy, adamw = adamw }) saves both"};
   }
   try {
-    return {Verdict::kOk, "memory", describe_plan(pause.run->plan_of(*pause.loop).planned())};
+    return {Verdict::kOk, "memory",
+            describe_plan(MemoryReport::plan(pause.run->models(), *pause.loop).planned())};
   } catch (const Interrupted&) {
     throw;  // an Error too, but not a finding
   } catch (const Error& error) {

@@ -111,15 +111,15 @@ Finding disk_finding(const std::string& what, const std::filesystem::path& folde
                     format_bytes(speed.read), format_bytes(static_cast<double>(free)));
     if (!code && free < kLittleSpace) {
       finding.verdict = Verdict::kNote;
-      finding.remedy = "not enough for many checkpoints (1.6 GB each for a model of 135M): " + fix;
+      finding.fix = "not enough for many checkpoints (1.6 GB each for a model of 135M): " + fix;
     } else if (speed.write < kSlow) {
       finding.verdict = Verdict::kNote;
-      finding.remedy = "slow: a checkpoint of a model of 135M takes over a minute; " + fix;
+      finding.fix = "slow: a checkpoint of a model of 135M takes over a minute; " + fix;
     }
   } catch (const Error& error) {
     finding.verdict = Verdict::kWrong;
     finding.text = error.what();
-    finding.remedy = fix;
+    finding.fix = fix;
   }
   return finding;
 }

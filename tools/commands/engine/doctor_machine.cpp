@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/folder.h"
 #include "core/base/strings.h"
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/machine.h"
 #include "kernels/cpu/kernels.h"
@@ -48,10 +48,10 @@ Finding processor_finding(const Json& environment) {
   if (std::getenv("XRUN_CPU") != nullptr) {
     finding.verdict = Verdict::kNote;
     finding.text += " (XRUN_CPU is set)";
-    finding.remedy = "unset XRUN_CPU to use the fastest kernels of this processor";
+    finding.fix = "unset XRUN_CPU to use the fastest kernels of this processor";
   } else if (kernels == "portable") {
     finding.verdict = Verdict::kNote;
-    finding.remedy = "it has neither AVX2 nor AVX-512, so training is several times slower";
+    finding.fix = "it has neither AVX2 nor AVX-512, so training is several times slower";
   } else if (threads > 0 && threads < all) {
     finding.text += fmt::format(" of {}", all);
   }
@@ -78,7 +78,7 @@ Finding memory_finding(const Json& environment) {
   }
   if (free >= kLittleMemory) return finding;
   finding.verdict = Verdict::kNote;
-  finding.remedy =
+  finding.fix =
       "tight for a model of 135M parameters, which takes 2.2 GB for weights, gradients and moments "
       "and more for activations: end other programs, or set recompute = true, lora, or a smaller "
       "batch.max_tokens";
@@ -101,17 +101,17 @@ Finding torch_finding() {
   if (sum == 2080.0) return finding;
   finding.verdict = Verdict::kWrong;
   finding.text += fmt::format("; a product of 1 to 64 with ones gave {}, wanted 2080", sum);
-  finding.remedy = "remove its folder and run ./xrun, which fetches and verifies it again";
+  finding.fix = "remove its folder and run ./xrun, which fetches and verifies it again";
   return finding;
 }
 
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
-    const std::string remedy =
+    const std::string fix =
         driver.present ? "see docs/gpu.md; --device cpu works without a GPU"
                        : "--device cpu does not need one; for a GPU install NVIDIA's driver 580 "
                          "or newer";
-    return {driver.present ? Verdict::kWrong : Verdict::kMissing, "GPU", driver.problem, remedy};
+    return {driver.present ? Verdict::kWrong : Verdict::kMissing, "GPU", driver.problem, fix};
   }
   return {
       Verdict::kOk, "GPU",

@@ -169,7 +169,7 @@ std::vector<InspectedStep> inspect_sets(Preview& preview, const InspectArguments
       inspect_loop(pause, arguments.recipe.recipe, arguments.step, arguments.rows);
   for (size_t i = 0; arguments.logprobs && i < sets.size(); ++i) {
     score(preview, pause.loop->sources[i], pause, arguments.step,
-          pause.run->packs(*pause.loop, arguments.step, i), sets[i]);
+          pause.loop->packs(arguments.step, i), sets[i]);
   }
   return sets;
 }

@@ -39,6 +39,16 @@ class InspectFixture : public PairFixture {
     return asked;
   }
 
+  // Feedback: two answers without a pair, labelled true and false.
+  DataOptions labelled_answers() {
+    DataOptions asked = options(R"({"prompt":"a","completion":"b","label":true})"
+                                "\n"
+                                R"({"prompt":"c","completion":"d","label":false})"
+                                "\n");
+    asked.kind = RowKind::kFeedback;
+    return asked;
+  }
+
   // Step 0 of all rows in file order.
   InspectedStep inspect(const DataSet& set, int64_t max_tokens = 400, int64_t rows = -1) const {
     std::vector<int64_t> units(static_cast<size_t>(set.size()));

@@ -58,12 +58,7 @@ TEST_F(InspectedPacks, KnowRolesFilesAndLines) {
 }
 
 TEST_F(InspectedPacks, FeedbackShowsItsLabels) {
-  DataOptions asked = options(R"({"prompt":"a","completion":"b","label":true})"
-                              "\n"
-                              R"({"prompt":"c","completion":"d","label":false})"
-                              "\n");
-  asked.kind = RowKind::kFeedback;
-  const InspectedStep step = inspect(open(asked));
+  const InspectedStep step = inspect(open(labelled_answers()));
   ASSERT_EQ(step.packs.size(), 1u);
   EXPECT_EQ(step.packs[0].segments.at(0).label, true);
   EXPECT_EQ(step.packs[0].segments.at(1).label, false);

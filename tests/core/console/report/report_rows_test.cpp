@@ -75,12 +75,7 @@ TEST_F(ReportRows, MarkTrainedTextOnThePage) {
 }
 
 TEST_F(ReportRows, OfFeedbackNameTheirLabels) {
-  DataOptions asked = options(R"({"prompt":"a","completion":"b","label":true})"
-                              "\n"
-                              R"({"prompt":"c","completion":"d","label":false})"
-                              "\n");
-  asked.kind = RowKind::kFeedback;
-  const RunFiles run = run_over(open(asked), smol());
+  const RunFiles run = run_over(open(labelled_answers()), smol());
   ASSERT_EQ(run.sources.size(), 1U);
   ASSERT_EQ(run.sources[0].rows.size(), 2U);
   EXPECT_TRUE(run.sources[0].rows[0].location.ends_with(":1, label true"));

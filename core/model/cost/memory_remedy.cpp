@@ -2,12 +2,13 @@
 // recompute, smaller micro-batches), then those that train something else (an adapter, bf16). The
 // first that fits wins.
 
-#include "core/model/memory_remedy.h"
+#include "core/model/cost/memory_remedy.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/base/strings.h"
 
 namespace xrun {
@@ -130,6 +131,21 @@ std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& mod
     if (auto found = search.first(change)) return found;
   }
   return std::nullopt;
+}
+
+void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int64_t held,
+                  int64_t available) {
+  const auto fits = [&](int64_t bytes) { return bytes - held <= available; };
+  const auto text_of = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  const std::vector<MemoryKind> plan = memory_plan(models);
+  const int64_t need = total_bytes(plan);
+  if (available == 0 || fits(need)) return;
+  const std::optional<MemoryRemedy> change = smallest_remedy(models, longest, fits);
+  throw Error(fmt::format(
+      "the run needs about {} ({}), {} are available{}; {}", text_of(need), describe_kinds(plan),
+      text_of(available), held > 0 ? " beside what is loaded" : "",
+      change ? fmt::format("{} makes it about {}", change->text, text_of(change->bytes))
+             : "no setting makes it fit: take a smaller model"));
 }
 
 }  // namespace xrun

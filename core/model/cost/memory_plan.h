@@ -17,18 +17,18 @@ namespace xrun {
 struct MemoryShape {
   c10::ScalarType dtype = c10::ScalarType::Float;
   GemmType gemm = GemmType::kStorage;
-  int64_t tokens = 0;     // of the largest micro-batch
-  int64_t loss_rows = 0;  // of that micro-batch
-  bool several = false;   // several micro-batches in a step
+  int64_t tokens = 0;         // of the largest micro-batch
+  int64_t loss_rows = 0;      // of that micro-batch
+  bool several = false;       // several micro-batches in a step
   int64_t prefix_tokens = 0;  // computed once for several of them, beside `tokens` (held_prefix.h)
   int64_t head_mb = 1024;
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights
   int64_t references = 0;  // frozen copies that are loaded beside the policy
   int64_t reference_tokens = 0, reference_rows = 0;  // of the largest pack that they compute
-  bool trains = true;      // false: no optimizer updates the masters
-  int64_t optimizers = 1;  // each with moments of the trained weights
-  bool scores = false;     // trained through a value head, without the vocabulary projection
+  bool trains = true;                                // false: no optimizer updates the masters
+  int64_t optimizers = 1;                            // each with moments of the trained weights
+  bool scores = false;  // trained through a value head, without the vocabulary projection
 };
 
 struct PlannedModel {
@@ -59,9 +59,6 @@ std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);
 
 int64_t total_bytes(const std::vector<MemoryKind>& plan);
-
-// Returns the bytes of a model's weights in a type.
-int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype);
 
 // "optimizer 1.1 GB, activations 960 MB, ...", largest first.
 std::string describe_kinds(const std::vector<MemoryKind>& plan);

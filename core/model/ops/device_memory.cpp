@@ -2,7 +2,7 @@
 // the driver's free memory plus the blocks that LibTorch's allocator caches, which the driver
 // counts as used.
 
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 
 #include <ATen/Context.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -17,11 +17,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/strings.h"
-#include "core/model/memory_plan.h"
-#include "core/model/memory_remedy.h"
 #include "core/model/ops/allocator.h"
-#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 
@@ -29,8 +25,6 @@ namespace {
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMb = 1'000'000;
-
-std::string text_of(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 std::optional<int64_t> number_from(const std::string& text) {
   int64_t value = 0;
@@ -168,29 +162,6 @@ void reset_device_peak(c10::Device device) {
   if (c10::DeviceAllocator* const allocator = allocator_of(device)) {
     allocator->resetPeakStats(index_of(device));
   }
-}
-
-void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
-                       const std::string& where) {
-  const int64_t bytes = weight_bytes(config, dtype);
-  XRUN_CHECK(available == 0 || bytes <= available,
-             "{}: the weights need {} as {}, {} are available; take a smaller model{}", where,
-             text_of(bytes), dtype_name(dtype), text_of(available),
-             dtype == c10::ScalarType::Float ? ", or load it as bf16 where it is not trained" : "");
-}
-
-void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int64_t held,
-                  int64_t available) {
-  const auto fits = [&](int64_t bytes) { return bytes - held <= available; };
-  const std::vector<MemoryKind> plan = memory_plan(models);
-  const int64_t need = total_bytes(plan);
-  if (available == 0 || fits(need)) return;
-  const std::optional<MemoryRemedy> change = smallest_remedy(models, longest, fits);
-  throw Error(fmt::format(
-      "the run needs about {} ({}), {} are available{}; {}", text_of(need), describe_kinds(plan),
-      text_of(available), held > 0 ? " beside what is loaded" : "",
-      change ? fmt::format("{} makes it about {}", change->text, text_of(change->bytes))
-             : "no setting makes it fit: take a smaller model"));
 }
 
 }  // namespace xrun

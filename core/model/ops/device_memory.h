@@ -1,20 +1,13 @@
 #pragma once
-// The memory that tensors hold and may still take, on the host and on a device, and whether a model
-// or a run fits into it.
+// The memory that tensors hold and may still take, on the host and on a device.
 
 #include <c10/core/Device.h>
-#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
-#include <vector>
 
 namespace xrun {
-
-struct ModelConfig;
-struct PlannedModel;
 
 // Returns the bytes that the system can give without swapping, within the limits of the process's
 // control groups (versions 1 and 2). 0: unknown.
@@ -42,18 +35,5 @@ struct DeviceMemory {
 // The first call starts the device. Never waits for it. Throws Error as available_bytes.
 DeviceMemory device_memory(c10::Device device);
 void reset_device_peak(c10::Device device);  // to what is held now
-
-// Throws Error, with `where` in front, if the weights in a type exceed the available memory.
-void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
-                       const std::string& where);
-
-// Throws Error if the models of a run need more (memory_plan.h) than held + available. The message
-// has the need by kind, the available memory, and the smallest change of the configuration that
-// fits, if any.
-//   longest    tokens of the longest pair or sequence, the lower limit of a micro-batch
-//   held       bytes of the plan that are allocated already
-//   available  0: unknown, nothing is refused
-void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int64_t held,
-                  int64_t available);
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
 // One token, one result: forward operations see each row by itself, and so does a whole model.
 
-#include "core/model/row_probe.h"
+#include "core/model/cost/row_probe.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>

@@ -1,7 +1,7 @@
-// policy_head over views and batches: values against a plain softmax in fp64, gradients against
+// The head over views and batches: values against a plain softmax in fp64, gradients against
 // finite differences through the whole model, packed against single.
 
-#include "core/train/policy_head.h"
+#include "core/train/view_head.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
@@ -13,7 +13,7 @@
 #include "tests/core/train/step_fixture.h"
 #include "tests/head_oracle.h"
 
-namespace xrun::policy_head_test {
+namespace xrun::view_head_test {
 namespace {
 
 HeadOptions everything() {
@@ -24,7 +24,7 @@ HeadOptions everything() {
   return options;
 }
 
-class PolicyHeadTest : public StepTest {
+class ViewHead : public StepTest {
  protected:
   std::shared_ptr<Policy> untied() const {
     InitOptions options;
@@ -66,34 +66,34 @@ class PolicyHeadTest : public StepTest {
   }
 };
 
-TEST_F(PolicyHeadTest, ValuesMatchAPlainSoftmax) {
+TEST_F(ViewHead, ValuesMatchAPlainSoftmax) {
   for (const auto& policy : kinds()) {
     const auto batch = tiny_batch(tiny_pairs(4), 4);
     MicroBatch& micro = *batch->micros()[0];
     HeadOptions options = everything();
     for (const int64_t columns : {0, 250}) {
       options.columns = columns;
-      expect_same(policy_head(*policy, micro.all(), options), wanted(*policy, micro, options));
+      expect_same(policy->head(micro.all(), options), wanted(*policy, micro, options));
     }
   }
 }
 
-TEST_F(PolicyHeadTest, ByDefaultReturnsTokenLogProbsOnly) {
+TEST_F(ViewHead, ByDefaultReturnsTokenLogProbsOnly) {
   for (const auto& policy : kinds()) {
     const auto batch = tiny_batch(tiny_pairs(4), 4);
     const View view = batch->micros()[0]->chosen();
-    const HeadResult got = policy_head(*policy, view);
+    const HeadResult got = policy->head(view);
     EXPECT_LT(largest_difference(got.logprob, policy->token_logprob(view)), 1e-5);
     EXPECT_FALSE(got.entropy.defined() || got.lse.defined() || got.top_id.defined());
   }
 }
 
-TEST_F(PolicyHeadTest, AViewHasOnlyItsRows) {
+TEST_F(ViewHead, AViewHasOnlyItsRows) {
   const auto batch = tiny_batch(tiny_pairs(5), 5);
   MicroBatch& micro = *batch->micros()[0];
-  const HeadResult all = policy_head(*policy_, micro.all(), everything());
+  const HeadResult all = policy_->head(micro.all(), everything());
   for (const View& view : {micro.chosen(), micro.rejected()}) {
-    const HeadResult side = policy_head(*policy_, view, everything());
+    const HeadResult side = policy_->head(view, everything());
     ASSERT_EQ(side.entropy.size(0), view.row_count());
     ASSERT_LT(view.row_count(), micro.row_count());
     expect_same(side, {.logprob = view.select_rows(all.logprob),
@@ -104,30 +104,30 @@ TEST_F(PolicyHeadTest, AViewHasOnlyItsRows) {
   }
 }
 
-TEST_F(PolicyHeadTest, PackedEqualsSingle) {
+TEST_F(ViewHead, PackedEqualsSingle) {
   for (const auto& policy : kinds()) {
     const std::vector<TinyPair> pairs = tiny_pairs(6);
-    const HeadResult whole = policy_head(*policy, *tiny_batch(pairs, 6), everything());
+    const HeadResult whole = policy->head(*tiny_batch(pairs, 6), everything());
     EXPECT_EQ(whole.top_id.size(1), 8);
     EXPECT_FALSE(whole.entropy.requires_grad());
-    expect_same(policy_head(*policy, *tiny_batch(pairs, 1), everything()), whole);
+    expect_same(policy->head(*tiny_batch(pairs, 1), everything()), whole);
     const auto reversed =
         std::make_shared<Batch>(BatchInfo{.total_steps = 1}, tiny_packs(pairs, 3, true));
-    EXPECT_LT(largest_difference(policy_head(*policy, *reversed, everything()).entropy.mean(),
+    EXPECT_LT(largest_difference(policy->head(*reversed, everything()).entropy.mean(),
                                  whole.entropy.mean()),
               1e-5);
   }
 }
 
 // Every trained weight moves at once along a random direction.
-TEST_F(PolicyHeadTest, GradientsAgreeWithFiniteDifferencesThroughTheModel) {
+TEST_F(ViewHead, GradientsAgreeWithFiniteDifferencesThroughTheModel) {
   const std::vector<TinyPair> pairs = tiny_pairs(4);
   for (const auto& policy : kinds()) {
     for (const auto output : {&HeadResult::entropy, &HeadResult::lse, &HeadResult::logprob}) {
       const HeadOptions options = everything();
       const auto value = [&] {
         const auto batch = tiny_batch(pairs, 4);
-        const at::Tensor y = policy_head(*policy, batch->micros()[0]->chosen(), options).*output;
+        const at::Tensor y = policy->head(batch->micros()[0]->chosen(), options).*output;
         return (y.to(at::kDouble) * random_tensor(y.sizes().vec(), 7)).sum();
       };
       std::vector<Parameter>& parameters = policy->parameters();
@@ -158,16 +158,16 @@ TEST_F(PolicyHeadTest, GradientsAgreeWithFiniteDifferencesThroughTheModel) {
   }
 }
 
-TEST_F(PolicyHeadTest, SharesTheForwardOfTheLogProbs) {
+TEST_F(ViewHead, SharesTheForwardOfTheLogProbs) {
   const auto batch = tiny_batch(tiny_pairs(3), 3);
   MicroBatch& micro = *batch->micros()[0];
   const at::Tensor hidden = micro.hidden(policy_->model());
   hidden.retain_grad();
-  policy_head(*policy_, micro.chosen(), everything()).entropy.sum().backward();
+  policy_->head(micro.chosen(), everything()).entropy.sum().backward();
   EXPECT_TRUE(hidden.grad().defined());
 }
 
-TEST_F(PolicyHeadTest, SeveralTargetsAreScoredInPlaceOfTheTokens) {
+TEST_F(ViewHead, SeveralTargetsAreScoredInPlaceOfTheTokens) {
   const auto batch = tiny_batch(tiny_pairs(3), 3);
   MicroBatch& micro = *batch->micros()[0];
   const View view = micro.rejected();
@@ -178,15 +178,14 @@ TEST_F(PolicyHeadTest, SeveralTargetsAreScoredInPlaceOfTheTokens) {
     (y * random_tensor(y.sizes().vec(), 7)).sum().backward({}, /*retain_graph=*/true);
     return hidden.grad().clone();
   };
-  const HeadResult top = policy_head(*policy_, view, everything());
-  const HeadResult again = policy_head(*policy_, view, {.temperature = 0.7}, top.top_id);
+  const HeadResult top = policy_->head(view, everything());
+  const HeadResult again = policy_->head(view, {.temperature = 0.7}, top.top_id);
   EXPECT_LT(largest_difference(again.logprob, top.top_logprob), 1e-5);
   EXPECT_LT(largest_difference(gradient(again.logprob), gradient(top.top_logprob)), 1e-5);
-  const HeadResult first =
-      policy_head(*policy_, view, {.temperature = 0.7}, top.top_id.select(1, 0));
+  const HeadResult first = policy_->head(view, {.temperature = 0.7}, top.top_id.select(1, 0));
   EXPECT_LT(largest_difference(first.logprob, top.top_logprob.select(1, 0)), 1e-5);
   try {
-    policy_head(*policy_, view, {}, top.top_id.narrow(0, 0, 2));
+    policy_->head(view, {}, top.top_id.narrow(0, 0, 2));
     FAIL() << "two rows of targets for more tokens";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
@@ -196,11 +195,11 @@ TEST_F(PolicyHeadTest, SeveralTargetsAreScoredInPlaceOfTheTokens) {
   }
 }
 
-TEST_F(PolicyHeadTest, TheReferenceSharesThePolicysForwardAndItsGraph) {
+TEST_F(ViewHead, TheReferenceSharesThePolicysForwardAndItsGraph) {
   const auto batch = tiny_batch(tiny_pairs(3), 3);
   MicroBatch& micro = *batch->micros()[0];
-  const HeadResult frozen = reference_head(*reference_, micro.chosen(), everything());
-  const HeadResult trained = policy_head(*policy_, micro.chosen(), everything());
+  const HeadResult frozen = reference_->head(micro.chosen(), everything());
+  const HeadResult trained = policy_->head(micro.chosen(), everything());
   EXPECT_TRUE(at::equal(frozen.logprob, trained.logprob));
   EXPECT_TRUE(at::equal(frozen.entropy, trained.entropy));
   EXPECT_FALSE(frozen.entropy.requires_grad());
@@ -208,29 +207,29 @@ TEST_F(PolicyHeadTest, TheReferenceSharesThePolicysForwardAndItsGraph) {
   EXPECT_FALSE(reference_->loaded());
 }
 
-TEST_F(PolicyHeadTest, TheReferenceKeepsThePolicysFirstValues) {
+TEST_F(ViewHead, TheReferenceKeepsThePolicysFirstValues) {
   const std::vector<TinyPair> pairs = tiny_pairs(4);
   const auto batch = tiny_batch(pairs, 4);
   const View view = batch->micros()[0]->rejected();
-  const HeadResult before = policy_head(*Policy::open(folder_.model()), view, everything());
+  const HeadResult before = Policy::open(folder_.model())->head(view, everything());
   train_step({{tiny_batch(pairs, 2).get(), dpo_objective()}}, adamw_.get());
-  expect_same(reference_head(*reference_, view, everything()), before);
-  EXPECT_GT(largest_difference(policy_head(*policy_, view, everything()).lse, before.lse), 1e-4);
-  const at::Tensor plain = reference_head(*reference_, view).logprob;
+  expect_same(reference_->head(view, everything()), before);
+  EXPECT_GT(largest_difference(policy_->head(view, everything()).lse, before.lse), 1e-4);
+  const at::Tensor plain = reference_->head(view).logprob;
   EXPECT_LT(largest_difference(plain, reference_->token_logprob(view)), 1e-5);
-  expect_same(reference_head(*reference_, *tiny_batch(pairs, 1), everything()),
-              reference_head(*reference_, *tiny_batch(pairs, 4), everything()));
-  const auto scored = reference_head(*reference_, view, {.temperature = 0.7}, before.top_id);
+  expect_same(reference_->head(*tiny_batch(pairs, 1), everything()),
+              reference_->head(*tiny_batch(pairs, 4), everything()));
+  const auto scored = reference_->head(view, {.temperature = 0.7}, before.top_id);
   EXPECT_LT(largest_difference(scored.logprob, before.top_logprob), 1e-5);
   reference_->check_digest();
 }
 
-TEST_F(PolicyHeadTest, TheStepReportsPlainLogProbsAlone) {
+TEST_F(ViewHead, TheStepReportsPlainLogProbsAlone) {
   const auto metrics = [&](double temperature) {
     const Objective entropy = [&](MicroBatch& p) {
       ObjectiveResult result;
       const HeadResult head =
-          policy_head(*policy_, p.chosen(), {.temperature = temperature, .entropy = true});
+          policy_->head(p.chosen(), {.temperature = temperature, .entropy = true});
       result.losses.emplace_back(Unit::kPair, p.chosen().mean(head.entropy).neg());
       return result;
     };
@@ -244,7 +243,7 @@ TEST_F(PolicyHeadTest, TheStepReportsPlainLogProbsAlone) {
   EXPECT_FALSE(reported(metrics(0.7)));
 }
 
-TEST_F(PolicyHeadTest, CallsOfAMicroBatchShareTheMemoryForTheirLogits) {
+TEST_F(ViewHead, CallsOfAMicroBatchShareTheMemoryForTheirLogits) {
   PolicyOptions options;
   options.head_mb = 1;  // enough for the first call, whatever its size
   const auto policy = Policy::open(folder_.model(), options);
@@ -257,7 +256,7 @@ TEST_F(PolicyHeadTest, CallsOfAMicroBatchShareTheMemoryForTheirLogits) {
     return head_counts().recomputed - before;
   };
   const auto entropy = [&](const View& view) {
-    return policy_head(*policy, view, {.entropy = true}).entropy.sum();
+    return policy->head(view, {.entropy = true}).entropy.sum();
   };
   const int64_t rows = micro.rejected().row_count();
   EXPECT_EQ(recomputed([&] { return entropy(micro.chosen()); }), 0);
@@ -280,23 +279,23 @@ TEST_F(PolicyHeadTest, CallsOfAMicroBatchShareTheMemoryForTheirLogits) {
             0);
 }
 
-TEST_F(PolicyHeadTest, ABatchWithoutMicroBatchesHasEmptyOutputs) {
+TEST_F(ViewHead, ABatchWithoutMicroBatchesHasEmptyOutputs) {
   Batch empty(BatchInfo{.total_steps = 1}, {});
-  const HeadResult got = policy_head(*policy_, empty, everything());
+  const HeadResult got = policy_->head(empty, everything());
   EXPECT_EQ(got.logprob.sizes(), at::IntArrayRef({0}));
   EXPECT_EQ(got.entropy.sizes(), at::IntArrayRef({0}));
   EXPECT_EQ(got.lse.sizes(), at::IntArrayRef({0}));
   EXPECT_EQ(got.top_logprob.sizes(), at::IntArrayRef({0, 8}));
   EXPECT_EQ(got.top_id.sizes(), at::IntArrayRef({0, 8}));
-  EXPECT_FALSE(policy_head(*policy_, empty).entropy.defined());
+  EXPECT_FALSE(policy_->head(empty).entropy.defined());
 }
 
-TEST_F(PolicyHeadTest, ATokenBeyondTheColumnsIsRefused) {
+TEST_F(ViewHead, ATokenBeyondTheColumnsIsRefused) {
   HeadOptions options = everything();
   options.columns = 9;
   const auto batch = tiny_batch(tiny_pairs(3), 3);
-  EXPECT_THROW(policy_head(*policy_, batch->micros()[0]->all(), options), Error);
+  EXPECT_THROW(policy_->head(batch->micros()[0]->all(), options), Error);
 }
 
 }  // namespace
-}  // namespace xrun::policy_head_test
+}  // namespace xrun::view_head_test

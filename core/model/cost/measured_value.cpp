@@ -1,7 +1,7 @@
 // One file per key, replaced atomically: processes that measure at the same time do not disturb
 // each other, and a damaged file costs one measurement.
 
-#include "core/model/measured_value.h"
+#include "core/model/cost/measured_value.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>

@@ -1,6 +1,6 @@
 // The available memory according to the system's files.
 
-#include "core/model/memory_limit.h"
+#include "core/model/ops/device_memory.h"
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/init_model.h"
 
-namespace xrun::memory_limit_test {
+namespace xrun::device_memory_test {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-class MemoryLimit : public testing::Test {
+class AvailableMemory : public testing::Test {
  protected:
-  ~MemoryLimit() override { unsetenv("XRUN_MEMORY_MB"); }
+  ~AvailableMemory() override { unsetenv("XRUN_MEMORY_MB"); }
 
   void file(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
@@ -60,7 +60,7 @@ class MemoryLimit : public testing::Test {
   const std::filesystem::path folder_ = temporary_.path();
 };
 
-TEST_F(MemoryLimit, IsTheAvailableSystemMemory) {
+TEST_F(AvailableMemory, IsTheAvailableSystemMemory) {
   system(900);
   EXPECT_EQ(system_bytes(folder_), 900 * kMiB);
   std::filesystem::remove_all(folder_ / "proc");
@@ -68,7 +68,7 @@ TEST_F(MemoryLimit, IsTheAvailableSystemMemory) {
   EXPECT_GT(available_bytes(), 0) << "of this machine";
 }
 
-TEST_F(MemoryLimit, AControlGroupAndItsParentsLimitIt) {
+TEST_F(AvailableMemory, AControlGroupAndItsParentsLimitIt) {
   system(900);
   file("proc/self/cgroup", "0::/pod/run\n");
   group("pod/run", "max", 10, 0);
@@ -84,7 +84,7 @@ TEST_F(MemoryLimit, AControlGroupAndItsParentsLimitIt) {
   EXPECT_EQ(system_bytes(folder_), 1) << "full, which is not the same as unknown";
 }
 
-TEST_F(MemoryLimit, VersionOneAndADamagedFileAreRead) {
+TEST_F(AvailableMemory, VersionOneAndADamagedFileAreRead) {
   system(900);
   file("proc/self/cgroup", "9:name=systemd:/\n4:memory:/a/b\nno line\n");
   group("memory/a", mib(400), 100, 50, /*second=*/false);
@@ -95,7 +95,7 @@ TEST_F(MemoryLimit, VersionOneAndADamagedFileAreRead) {
   }
 }
 
-TEST_F(MemoryLimit, AVariableReplacesItAndIsChecked) {
+TEST_F(AvailableMemory, AVariableReplacesItAndIsChecked) {
   setenv("XRUN_MEMORY_MB", "32", 1);
   EXPECT_EQ(available_bytes(), 32'000'000 - memory_count().held);
   for (const char* bad : {"0", "-1", "lots", "99999999999999"}) {
@@ -104,7 +104,7 @@ TEST_F(MemoryLimit, AVariableReplacesItAndIsChecked) {
   }
 }
 
-TEST_F(MemoryLimit, TheVariableCountsBytesThatTensorsHold) {
+TEST_F(AvailableMemory, TheVariableCountsBytesThatTensorsHold) {
   install_memory_count();
   setenv("XRUN_MEMORY_MB", "100", 1);
   const at::Tensor tensor = at::zeros({16 * kMiB}, at::kByte);
@@ -116,7 +116,7 @@ TEST_F(MemoryLimit, TheVariableCountsBytesThatTensorsHold) {
 
 // As between two phases of a run: the system counts the heap as used. In its own process, since
 // the heap of this one holds what earlier tests left free.
-TEST_F(MemoryLimit, TheFreeHeapIsAvailableToASecondPlan) {
+TEST_F(AvailableMemory, TheFreeHeapIsAvailableToASecondPlan) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto gains = [this] {
     tune_allocator();
@@ -131,7 +131,7 @@ TEST_F(MemoryLimit, TheFreeHeapIsAvailableToASecondPlan) {
   EXPECT_EXIT(gains(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(MemoryLimit, WeightsBeyondItAreRefusedBeforeTheyAreRead) {
+TEST_F(AvailableMemory, WeightsBeyondItAreRefusedBeforeTheyAreRead) {
   EXPECT_EQ(load_error(), "");
   // No byte of the weights is read.
   std::filesystem::resize_file(folder_ / "model" / "model.safetensors", 100);
@@ -142,4 +142,4 @@ TEST_F(MemoryLimit, WeightsBeyondItAreRefusedBeforeTheyAreRead) {
 }
 
 }  // namespace
-}  // namespace xrun::memory_limit_test
+}  // namespace xrun::device_memory_test

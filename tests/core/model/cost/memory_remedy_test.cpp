@@ -1,7 +1,7 @@
 // The refusal of a run that does not fit into memory, and the change of the configuration it
 // proposes.
 
-#include "core/model/memory_remedy.h"
+#include "core/model/cost/memory_remedy.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,9 +11,10 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/model/memory_limit.h"
-#include "core/model/memory_plan.h"
+#include "core/model/cost/memory_plan.h"
+#include "core/model/ops/device_memory.h"
 #include "core/model/weights/init_model.h"
+#include "core/model/weights/weight_check.h"
 
 namespace xrun::memory_remedy_test {
 namespace {

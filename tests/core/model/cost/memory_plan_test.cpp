@@ -1,6 +1,6 @@
 // The memory plan against the allocator's count, and the allocations of steps after the second.
 
-#include "core/model/memory_plan.h"
+#include "core/model/cost/memory_plan.h"
 
 #include <ATen/ops/ones.h>
 #include <fmt/core.h>
@@ -11,7 +11,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/core/model/memory_steps.h"
+#include "tests/core/model/cost/memory_steps.h"
 
 namespace xrun::memory_plan_test {
 namespace {

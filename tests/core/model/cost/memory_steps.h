@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/memory_plan.h"
+#include "core/model/cost/memory_plan.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/hf_config.h"

@@ -1,7 +1,7 @@
 // Both types multiply in alternation, so that a change of clock speed affects both; the median of
 // three rounds decides.
 
-#include "core/model/gemm_choice.h"
+#include "core/model/cost/gemm_choice.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/hash.h"
-#include "core/model/measured_value.h"
+#include "core/model/cost/measured_value.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/hf_config.h"
 

@@ -1,7 +1,7 @@
 // Rows of waves at a few widths, with and without elements left over from whole vectors: the result
 // of all rows against results of some of them.
 
-#include "core/model/row_probe.h"
+#include "core/model/cost/row_probe.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -13,7 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/model/measured_value.h"
+#include "core/model/cost/measured_value.h"
 #include "core/model/ops/activation.h"
 #include "core/model/ops/linear.h"
 #include "core/model/ops/linear_head.h"

@@ -1,6 +1,6 @@
 // The compute type of products: measured, stored, and measured again if the stored file is bad.
 
-#include "core/model/gemm_choice.h"
+#include "core/model/cost/gemm_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 // its blocks. End: all gradients, no activation. Sizes come from the operators that allocate
 // them (block_memory, head_memory, linear_scratch).
 
-#include "core/model/memory_plan.h"
+#include "core/model/cost/memory_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -15,6 +15,7 @@
 #include "core/base/strings.h"
 #include "core/model/block.h"
 #include "core/model/ops/linear_head.h"
+#include "core/model/weights/layer_kinds.h"
 #include "core/model/weights/weight_layout.h"
 
 namespace xrun {
@@ -24,53 +25,6 @@ namespace {
 constexpr double kMaxBytes = double(int64_t{1} << 56);  // of a kind, so that a sum fits 64 bits
 
 int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMaxBytes)); }
-
-// The model with one layer of a kind, or none: layers of a kind are alike and may be many.
-ModelConfig with_layer(const ModelConfig& config, int64_t layers, bool is_moe) {
-  ModelConfig one = config;
-  one.layers = layers;
-  one.moe_layers.assign(static_cast<size_t>(layers), is_moe ? 1 : 0);
-  return one;
-}
-
-// A kind of layer, and how many a model has.
-struct LayerKind {
-  ModelConfig model;  // with one of them
-  double count;
-};
-
-// The kinds of layers that a model has: a config may claim any number of layers, and sizes of one
-// layer of a kind are all that a plan needs.
-class LayerKinds {
- public:
-  explicit LayerKinds(const ModelConfig& config) {
-    ModelConfig bare = config;
-    bare.source = Json();
-    bare.windows.clear();
-    none_ = with_layer(bare, 0, false);
-    const auto mixtures =
-        static_cast<double>(std::count_if(config.moe_layers.begin(), config.moe_layers.end(),
-                                          [](uint8_t is_moe) { return is_moe != 0; }));
-    const double dense = static_cast<double>(config.layers) - mixtures;
-    if (dense > 0) kinds_.push_back({with_layer(bare, 1, false), dense});
-    if (mixtures > 0) kinds_.push_back({with_layer(bare, 1, true), mixtures});
-  }
-  const std::vector<LayerKind>& all() const { return kinds_; }
-
-  template <typename Elements>
-  double sum(const Elements& elements) const {
-    const double outside = elements(none_);
-    double sum = outside;
-    for (const LayerKind& kind : kinds_) sum += kind.count * (elements(kind.model) - outside);
-    return sum;
-  }
-
- private:
-  ModelConfig none_;
-  std::vector<LayerKind> kinds_;
-};
-
-double base_elements(const LayerKinds& layers) { return layers.sum(weight_elements); }
 
 // Bytes on top of weights, copies, optimizer and reference.
 struct PeakBytes {
@@ -94,7 +48,7 @@ class StepMemory {
         trains_base_(!shape.adapter),
         tied_(config.tied) {
     const LayerKinds layers(config);
-    base_ = base_elements(layers);
+    base_ = layers.sum(weight_elements);
     trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
       return adapter_elements(*shape.adapter, model);
     });
@@ -148,7 +102,7 @@ class StepMemory {
   }
 
   void add_blocks(const LayerKind& kind) {
-    const BlockMemory block = block_memory(kind.model, s_);
+    const BlockMemory block = block_memory(kind.model, s_.dtype, s_.adapter);
     const double saved = tokens_ * block.saved;
     saved_ += kind.count * (s_.recompute ? tokens_ * element_ * hidden_ : saved);
     const auto keys = 2 * static_cast<double>(kind.model.kv_heads * kind.model.head_dim);
@@ -276,10 +230,6 @@ int64_t total_bytes(const std::vector<MemoryKind>& plan) {
   int64_t sum = 0;
   for (const MemoryKind& kind : plan) sum += kind.bytes;
   return sum;
-}
-
-int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype) {
-  return whole(base_elements(LayerKinds(config)) * static_cast<double>(elementSize(dtype)));
 }
 
 std::string describe_kinds(const std::vector<MemoryKind>& plan) {

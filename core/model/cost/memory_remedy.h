@@ -1,5 +1,6 @@
 #pragma once
-// The smallest change of the configuration with which a run fits into memory.
+// The check that a run fits into memory, and the smallest change of its configuration with which it
+// does.
 
 #include <cstdint>
 #include <functional>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/memory_plan.h"
+#include "core/model/cost/memory_plan.h"
 
 namespace xrun {
 
@@ -23,5 +24,13 @@ struct MemoryRemedy {
 std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& models,
                                             int64_t longest,
                                             const std::function<bool(int64_t)>& fits);
+
+// Throws Error if the models of a run need more than held + available. The message has the need by
+// kind, the available memory, and the smallest change of the configuration that fits, if any.
+//   longest    tokens of the longest pair or sequence, the lower limit of a micro-batch
+//   held       bytes of the plan that are allocated already
+//   available  0: unknown, nothing is refused
+void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int64_t held,
+                  int64_t available);
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
 // The measured peak: a plausible rate within its time, remembered, and measured again if damaged.
 
-#include "core/model/peak_flops.h"
+#include "core/model/cost/peak_flops.h"
 
 #include <gtest/gtest.h>
 

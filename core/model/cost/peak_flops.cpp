@@ -1,6 +1,6 @@
 // peak = max over products of 2 n^3 / seconds.
 
-#include "core/model/peak_flops.h"
+#include "core/model/cost/peak_flops.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -12,7 +12,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/model/measured_value.h"
+#include "core/model/cost/measured_value.h"
 #include "core/model/ops/matrix_product.h"
 #include "core/model/weights/hf_config.h"
 

@@ -1,0 +1,39 @@
+#pragma once
+// The loss of a step: unreduced losses times their weights, divided by one global weight a unit.
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <vector>
+
+#include "core/train/objective.h"
+
+namespace xrun {
+
+class MicroBatch;
+
+// Total weight of each unit over a batch (or a data set), known before the first forward.
+using UnitTotals = std::map<Unit, double>;
+
+// The units that a micro-batch has, in the order of kUnits.
+std::vector<Unit> units_of(const MicroBatch& micro);
+// Returns the sum of weights, float32 on the CPU, in double and in index order.
+double total_weight(const at::Tensor& weight);
+
+// Adds one micro-batch's weights of the units that it has.
+void add_unit_weights(UnitTotals& totals, const MicroBatch& micro);
+
+// Returns the weighted loss of one term: sum of loss x weight / total as a 0-dim tensor of the
+// loss's type with its graph, and the same in float64 without. A total of 0 gives 0.
+struct WeightedLoss {
+  at::Tensor graph;
+  at::Tensor value;
+};
+WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micro,
+                           const UnitTotals& totals, double term_weight);
+
+// Throws NonFiniteLoss that names the row of the first bad unit of `result`, if there is one.
+void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t term,
+                  size_t micro_count);
+
+}  // namespace xrun

@@ -1,0 +1,76 @@
+// A step's packs are a pure function of (plan, step): batches, previews and checks all draw here.
+
+#include "lua/bind/step_loop.h"
+
+#include "core/base/error.h"
+#include "core/train/data_batch.h"
+
+namespace xrun {
+
+namespace {
+
+// A resume compares the set and the way in which a loop draws from it.
+Json identity_of(const StepSource& source) {
+  const DataSet& set = source.data->set;
+  const StepPlan& plan = source.plan;
+  return Json(Json::Object{{"fingerprint", set.fingerprint()},
+                           {"units", set.size()},
+                           {"unit", set.unit_name()},
+                           {"units_a_step", plan.units},
+                           {"window", set.window_length()},
+                           {"seed", static_cast<int64_t>(plan.seed)},
+                           {"order", static_cast<int64_t>(plan.order.kind)},
+                           {"block", plan.order.block},
+                           {"window_blocks", plan.order.window}});
+}
+
+// Returns the number of a run's step within the loop.
+int64_t step_within(const StepLoop& loop, int64_t step) {
+  XRUN_CHECK(step >= loop.first_step && step < loop.first_step + loop.steps,
+             "step {} is beyond the data: this loop has {}", step,
+             loop.steps == 0 ? "no steps"
+                             : fmt::format("steps {} to {}", loop.first_step,
+                                           loop.first_step + loop.steps - 1));
+  return step - loop.first_step;
+}
+
+}  // namespace
+
+double StepSource::epochs(int64_t steps) const {
+  if (plan.epochs > 0) return static_cast<double>(plan.epochs);
+  return static_cast<double>(steps * plan.units) / static_cast<double>(data->set.size());
+}
+
+PhasePlan StepLoop::phase_plan() const {
+  PhasePlan plan;
+  plan.steps = steps;
+  plan.data = identity_of(sources.front());
+  for (size_t i = 1; i < sources.size(); ++i) {
+    plan.data.set(fmt::format("set {}", i + 1), identity_of(sources[i]));
+  }
+  return plan;
+}
+
+std::vector<PackedBatch> StepLoop::packs(int64_t step, size_t source) const {
+  const StepSource& from = sources.at(source);
+  const DataSet& set = from.data->set;
+  return set.pack(set.step_units(from.plan, step_within(*this, step)),
+                  pack_limits(max_tokens, fold));
+}
+
+std::shared_ptr<Batch> StepLoop::make_batch(int64_t step, c10::Device device, size_t source) const {
+  const StepSource& from = sources.at(source);
+  const DataHandle& data = *from.data;
+  BatchInfo info;
+  info.fold = fold;
+  info.step = step;
+  info.phase_step = step_within(*this, step);
+  info.total_steps = steps;
+  info.seed = from.plan.seed;
+  info.max_length = data.max_length;
+  info.device = device;
+  return data_batch(data.set, *data.extra, data.set.step_units(from.plan, info.phase_step),
+                    max_tokens, std::move(info));
+}
+
+}  // namespace xrun
