@@ -11,6 +11,8 @@
 #include <functional>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/base/philox.h"
 #include "core/model/cost/memory_plan.h"
 #include "core/model/flops.h"
@@ -175,6 +177,35 @@ TEST_F(HeldPrefixes, OfGpt2HaveTheBitsOfTheUnfoldedStep) {
   const Outcome whole = outcome(gpt2, {}, *split(FoldMode::kNever), nll_of);
   expect_bits(held.logprob, whole.logprob);
   EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
+}
+
+// Dynamic RoPE: beyond 64 tokens every length has other frequencies, so a prefix serves sequences of
+// one length, with the frequencies of that length.
+TEST_F(HeldPrefixes, HaveTheFrequenciesOfTheirSequences) {
+  const TinyFolder dynamic;
+  const std::filesystem::path config = dynamic.model() / "config.json";
+  Json json = read_json(config.string());
+  json.set("max_position_embeddings", 64);
+  json.set("rope_scaling", Json(Json::Object{{"rope_type", "dynamic"}, {"factor", 2.0}}));
+  write_file_atomic(config, dump_json(json));
+  std::vector<TinyPair> pairs = grouped_pairs();
+  pairs.resize(4);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i].chosen = random_ids(10 + i, 40);
+    pairs[i].rejected = random_ids(20 + i, 40);
+  }
+  const auto outcomes = [&] {
+    const auto step = [&](FoldMode mode) {
+      return outcome(dynamic, {}, *tiny_batch(pairs, 1, fold_info(mode, kMinRun)), nll_of);
+    };
+    const Outcome whole = step(FoldMode::kNever), held = step(FoldMode::kAlways);
+    expect_bits(held.logprob, whole.logprob);
+    EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
+    return held.flops / whole.flops;
+  };
+  EXPECT_LT(outcomes(), 0.6);
+  pairs[2].rejected.push_back(1);
+  EXPECT_GT(outcomes(), 0.6);
 }
 
 TEST_F(HeldPrefixes, AScorerReadsTheLastTokenOfEverySequence) {
