@@ -37,7 +37,7 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
             "that names the value of good answers: row.label = row.label == \"true\""},
            {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
            {R"({"prompt":"a","label":true})",
-            "no_assistant: the last turn is one of \"user\", wanted the assistant's answer"},
+            "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
            {R"({"prompt":"a","completion":"","label":true})",
             "empty_answer: the answer has no content"},
            {R"({"messages":[{"role":"assistant","content":"b"}],"label":true})",
