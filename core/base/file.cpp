@@ -64,7 +64,7 @@ bool fails_here(const char* operation, int code = ENOSPC) {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   const int code = errno;
-  const char* hint = code == ENOSPC ? "; free some space and run again" : "";
+  const char* hint = code == ENOSPC ? "; free some space" : "";
   throw FileError(
       code, fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
 }

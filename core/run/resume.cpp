@@ -170,6 +170,15 @@ std::vector<Difference> input_differences(const Json& before, const Json& now) {
   std::vector<Difference> out;
   // Fields tell the user what to undo; a digest only tells that something differs.
   if (from != nullptr && to != nullptr) out = find_differences(*from, *to, "data");
+  // A file of another size has another digest, too.
+  const std::vector<Difference> all = out;
+  std::erase_if(out, [&](const Difference& one) {
+    const size_t name = one.path.rfind(".xxh3");
+    return name != std::string::npos &&
+           std::any_of(all.begin(), all.end(), [&](const Difference& other) {
+             return other.path == one.path.substr(0, name) + ".bytes";
+           });
+  });
   return out.empty() ? find_differences(before.at("digest"), now.at("digest"), "digest") : out;
 }
 

@@ -158,9 +158,15 @@ ResumedRun find_resumed_run(const std::string& recipe, const fs::path& dir, cons
 
 std::vector<std::string> joined_sets(std::vector<std::string> of_run,
                                      const std::vector<std::string>& given) {
+  // Only one of the two decides the length of a run.
+  const auto other_length = [](const std::string& key) {
+    return key == "steps" ? "epochs" : key == "epochs" ? "steps" : "";
+  };
   for (const std::string& set : given) {
     // Replaced, not repeated: config.json would otherwise grow with every resume.
-    std::erase_if(of_run, [&](const std::string& old) { return key_of(old) == key_of(set); });
+    std::erase_if(of_run, [&](const std::string& old) {
+      return key_of(old) == key_of(set) || key_of(old) == other_length(key_of(set));
+    });
     of_run.push_back(set);
   }
   return of_run;

@@ -116,6 +116,12 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
 }
 
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
+  if (settings_.steps_limit >= 0 && resume_step_ > settings_.steps_limit) {
+    throw UsageError(fmt::format(
+        "{}: {} steps are saved, so --steps {} would train nothing; give more steps or leave "
+        "--steps out",
+        dir_.path().string(), resume_step_, settings_.steps_limit));
+  }
   // A `break` runs no code of ours: the open body is noticed when the next loop begins.
   if (in_body_) leave_loop(state);
   ended_body_ = false;

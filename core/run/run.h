@@ -86,7 +86,8 @@ class Run {
   // Starts the next loop. A body still open (a `break` in Lua) is ended, and its loop with it for
   // good, with run.state `state`. A phase that the checkpoint holds whole is skipped: begin_body
   // returns nullopt at once. Another plan of data, fewer steps, or more steps of a phase that a
-  // later one follows are differences (resume.h).
+  // later one follows are differences (resume.h). Throws UsageError if --steps is below the steps
+  // that are saved.
   void begin_phase(const PhasePlan& plan, const Json& state);
   // Ends an open body, then opens the next one, or returns nullopt where the loop ends: the phase
   // is done, stop() was called, or --steps is reached. `state` is run.state as of now; it is what

@@ -212,7 +212,16 @@ void RunDir::compare(const RunIdentity& before) {
 
 void RunDir::note_difference(ResumeItem item, const std::string& subject,
                              const std::vector<Difference>& differences) {
-  notices_.push_back(resume_notice(item, subject, differences, path_, force_));
+  try {
+    notices_.push_back(resume_notice(item, subject, differences, path_, force_));
+  } catch (const Error& error) {
+    try {
+      log_line(fmt::format("refused: {}", error.what()));
+    } catch (const Error&) {
+      // The folder cannot be written; the caller reports the refusal.
+    }
+    throw;
+  }
 }
 
 void RunDir::leave() noexcept {

@@ -57,9 +57,13 @@ void on_signal(int signal_number) {
   if (first) {
     clear_interrupt(SIGINT);
     first_signal_ms = now_ms();
-    if (const char* text = stopping_text; text != nullptr && !stays(signal_number)) say(text);
-    // A timer thread would not be async-signal-safe; SIGALRM is.
-    alarm(kStillStoppingAfterS);
+    const char* const text = stays(signal_number) ? nullptr : stopping_text.load();
+    if (text != nullptr) {
+      say(text);
+    } else {
+      // A timer thread would not be async-signal-safe; SIGALRM is.
+      alarm(kStillStoppingAfterS);
+    }
   } else if (!pending_stays && now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
     remove_temporary_dirs();

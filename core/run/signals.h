@@ -12,7 +12,8 @@ using SignalHook = void (*)(int signal_number);
 // Makes SIGINT, SIGTERM and SIGHUP (unless ignored, as under nohup) raise the interrupt flag and
 // call the hook. A second signal at least 0.3 s after the first says so on stderr and ends the
 // process at once with 128 + its number: a checkpoint is whole at every moment, so nothing but the
-// steps since the last one is lost. If the first is pending after 3 s, stderr is told so (SIGALRM).
+// steps since the last one is lost. If no stopping text was written and the first signal is pending
+// after 3 s, stderr is told so (SIGALRM).
 // SIGPIPE is ignored; a write to a closed pipe is then an error like any other.
 void install_signal_handlers();
 

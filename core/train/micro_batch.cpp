@@ -253,6 +253,9 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
   XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, not numbers", name);
   const std::string near = nearest_name(name, field_names());
   XRUN_CHECK(near.empty(), "this batch has no field \"{}\"; did you mean \"{}\"?", name, near);
+  // Properties of the binding of a micro-batch.
+  XRUN_CHECK(name != "chosen" && name != "rejected" && name != "all",
+             "\"{}\" is a view that an objective gets, not a field of the batch", name);
   throw MissingField(
       std::string(name),
       fmt::format("this batch has no field \"{}\"; assign it to the batch first", name));

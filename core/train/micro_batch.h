@@ -29,6 +29,7 @@ struct BatchInfo {
   int64_t step = 0;         // loop bodies of the run done before this one; enters the seeds
   int64_t phase_step = -1;  // bodies of its loop done before this one, for the schedule; -1: step
   int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
+  bool evaluation = false;  // of run:evaluate, whose micro-batches hold as many units as fit
   uint64_t seed = 0;        // of the run
   Unit unit = Unit::kPair;  // of a plain loss tensor
   int64_t max_tokens = 0;   // limit of the tokens that a pack computes; 0: unknown

@@ -48,7 +48,9 @@ void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
     }
     XRUN_CHECK(loss.defined(), "{} is not a tensor", what);
     const int64_t wanted = micro.unit_count(unit);
-    const std::string per = fmt::format("(one per {} of this micro-batch)", unit_name(unit));
+    const std::string per =
+        fmt::format("(one per {} of this {})", unit_name(unit),
+                    micro.info().evaluation ? "micro-batch of the evaluation" : "micro-batch");
     XRUN_CHECK(loss.dim() != 0,
                "{} is a single number, wanted {} {}; return it unreduced, the step takes the mean",
                what, counted(wanted, "element"), per);

@@ -47,7 +47,8 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   throw_report(syntax_report(L, -1));
 }
 
-// The text of a recipe's file. Throws UsageError with the nearest file if there is none.
+}  // namespace
+
 std::string read_recipe(const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code code;
@@ -69,8 +70,6 @@ std::string read_recipe(const std::string& name) {
   throw UsageError(fmt::format("{}: cannot be opened: there is no such file{}", name,
                                near.empty() ? "" : "; did you mean " + near + "?"));
 }
-
-}  // namespace
 
 RecipeContext& recipe_context(lua_State* L) {
   const auto& slot = LuaState::of(L).service<ContextSlot>();

@@ -22,6 +22,9 @@ enum class RecipePurpose { kTrain, kCache, kPreview };
 
 inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 
+// Returns the text of a recipe's file. Throws UsageError with the nearest file if there is none.
+std::string read_recipe(const std::string& name);
+
 // The recipe's name in a prompt without a recipe.
 inline constexpr const char* kNoRecipe = "(prompt)";
 

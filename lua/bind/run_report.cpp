@@ -184,7 +184,11 @@ void RunReport::report_resume(const StepLoop& loop) {
   }
   if (const int64_t before = run_.earlier_phase_steps(); before > 0) {
     const int64_t step = run_.phase_step();
-    text += fmt::format("loop {} has {} steps now and had {}", loop.phase + 1, loop.steps, before);
+    const Json* loops = run_.dir().record().find("data");
+    const bool single = loops != nullptr && loops->size() == 1;
+    text += fmt::format("{} has {} steps now and had {}",
+                        single ? "the run" : fmt::format("loop {}", loop.phase + 1), loop.steps,
+                        before);
     for (const auto& adamw : models_.optimizers) {
       const double now = adamw->lr(step, loop.steps);
       const double then = adamw->lr(step, before);

@@ -1,5 +1,7 @@
 // run:steps, the loop of a recipe. Loops do not nest: one that was left by `break` has ended.
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
@@ -105,7 +107,11 @@ void report_ignored_length(lua_State* L, int64_t steps, int64_t epochs) {
   const char* const used = steps > 0 ? "steps" : "epochs";
   const char* const ignored = steps > 0 ? "epochs" : "steps";
   const Literal* written = context.text.config.find(ignored);
-  const bool both_set = context.config.origin(ignored) == "--set";
+  // The later of two settings replaces the other, whose origin is then the default.
+  const auto& sets = context.options.sets;
+  const bool both_set = std::any_of(sets.begin(), sets.end(), [&](const std::string& set) {
+    return set.starts_with(std::string(ignored) + "=");
+  });
   if (written == nullptr && !both_set) return;
   const std::string origin = context.config.origin(used);
   session_of(L).notices.add(

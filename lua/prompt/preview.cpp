@@ -69,7 +69,7 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
-  const std::string text = bare ? "" : read_file(options.recipe, 16 << 20);
+  const std::string text = bare ? "" : read_recipe(options.recipe);
   error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });
   if (error_ != nullptr) {  // its text or its configuration: a state without it
     resolved_ = false;

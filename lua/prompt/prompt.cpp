@@ -260,8 +260,10 @@ PromptAnswer Prompt::obey(std::string_view input) {
       if (command.in_script) script_inputs_.emplace_back(input);
       return message;
     }
-    throw Error(fmt::format("there is no :{}{}; :help lists the commands", name,
-                            did_you_mean(":" + name, known)));
+    const std::string near = nearest_name(":" + name, known);
+    throw Error(
+        fmt::format("there is no :{}; {}", name,
+                    near.empty() ? "`:help` lists the commands" : "did you mean `" + near + "`?"));
   });
 }
 

@@ -97,6 +97,18 @@ std::string push_config_home(Prompt& prompt, const std::string& config, const st
   return path.substr(at);
 }
 
+// "; did you mean `beta`?" if the table on top of the stack has a key that is spelled alike.
+std::string near_key(lua_State* L, const std::string& path) {
+  const StackGuard guard(L);
+  std::vector<std::string> keys;
+  lua_pop(L, 1);  // the value of the key, nil
+  for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING) keys.emplace_back(lua_tostring(L, -2));
+  }
+  const std::string near = nearest_name(path.substr(path.rfind('.') + 1), keys);
+  return near.empty() ? "" : "; did you mean `" + near + "`?";
+}
+
 std::string set_key(Prompt& prompt, std::string_view rest) {
   lua_State* L = prompt.lua();
   const StackGuard guard(L);
@@ -114,7 +126,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   lua_rawget(L, -2);
   const int before = lua_type(L, -1);
   XRUN_CHECK(before != LUA_TNIL || find_config_field(path) != nullptr,
-             "the config has no `{}`; :set changes existing keys", path);
+             "the config has no `{}`; :set changes existing keys{}", path, near_key(L, path));
   const std::string old = value_text(L, -1, {.width = 60});
   lua_pop(L, 1);
   const auto literal = parse_literal(text);
@@ -191,7 +203,11 @@ void add_prompt_commands(Prompt& prompt) {
               "Writes the inputs so far, :set commands too but not failed ones, as a script for "
               "`xrun repl`.",
               save});
-  prompt.add({"quit", "", "Leaves the prompt, as Ctrl-D, exit and quit do.", quit});
+  prompt.add(
+      {"quit", "",
+       "Leaves the prompt, as Ctrl-D, exit and quit do; a run that was paused continues, and ends "
+       "there if run:stop() was called.",
+       quit});
 }
 
 }  // namespace xrun

@@ -114,8 +114,8 @@ std::string doc(Prompt& prompt, std::string_view rest) {
   if (std::string text = words_on(prompt, name); !text.empty()) return without_newline(text);
   std::vector<std::string> known = public_op_names();
   for (const DocEntry& entry : doc_entries()) known.push_back(entry.name);
-  throw Error(fmt::format("unknown name {}{}; :ops finds operators by a piece of their name",
-                          name, did_you_mean(name, known)));
+  throw Error(fmt::format("unknown name {}{}; :ops finds operators by a piece of their name", name,
+                          did_you_mean(name, known)));
 }
 
 // ---- :ops
@@ -171,7 +171,7 @@ std::string ops(Prompt& prompt, std::string_view rest) {
   }
   XRUN_CHECK(!found.empty(), "no operator matches {}", rest);
   return in_columns(found, prompt.console().traits().width) +
-         fmt::format("\n{} operators; :doc NAME shows their arguments", found.size());
+         fmt::format("\n{}; :doc NAME shows the arguments", counted(std::ssize(found), "operator"));
 }
 
 // ---- :type and :src

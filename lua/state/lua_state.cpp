@@ -37,7 +37,9 @@ struct FailureKind {
   auto report = std::make_shared<ErrorReport>();
   // A missing field names its type itself; "Policy.__index: Policy has no ..." would say it twice.
   if (!kind.outside && !binding.entry.name.ends_with(".__index")) {
-    report->operation = binding.entry.name;
+    constexpr std::string_view kVerb = "repl.";  // a verb of the prompt is typed without it
+    const std::string& name = binding.entry.name;
+    report->operation = name.starts_with(kVerb) ? name.substr(kVerb.size()) : name;
   }
   report->usage = kind.usage;
   report->outside = kind.outside;

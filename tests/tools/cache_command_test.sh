@@ -32,7 +32,7 @@ printf '\377' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 100)) conv=
 wants 1 'segment_000000.bin: page 0 (bytes' "$xrun" cache verify
 wants 1 'is damaged' "$xrun" cache verify "store/data/$key"
 wants 2 'give keys of caches, or --unfinished or --all' "$xrun" cache rm
-wants 2 'have a key with this beginning' "$xrun" cache rm zebra
+wants 2 'with a key that begins with "zebra"' "$xrun" cache rm zebra
 touch "store/data/$key/mine"
 wants 1 'contains mine, which is not part of a cache' "$xrun" cache rm "$key"
 rm "store/data/$key/mine"

@@ -54,7 +54,7 @@ printf 'local xrun = require "xrun"\nlocal answer = 42\n' >no_loop.lua
 script 0 no_loop.lua <<<'answer'
 says err.txt "ends without a loop"
 says out.txt 42
-wants 1 "missing.lua: " "$xrun" repl missing.lua
+wants 2 "missing.lua: " "$xrun" repl missing.lua
 
 cat >drive.py <<'PYTHON'
 import sys

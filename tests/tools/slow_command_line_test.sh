@@ -16,8 +16,22 @@ for command in $("$xrun" help | sed -n '/^commands:/,$s/^  \([a-z-]*\) .*/\1/p')
 done
 wants 0 '--count' "$xrun" help tokenize
 wants 2 'did you mean tokenize?' "$xrun" help tokenise
-wants 0 '=128' "$xrun" sample --help
-wants 0 '=tiny' "$xrun" init-model --help
+wants 0 'the most tokens of an answer; 1024 on a terminal (128)' "$xrun" sample --help
+wants 0 'gpt2-tiny (tiny)' "$xrun" init-model --help
+# Help and errors are in plain words, not in the parser's own.
+wants 0 'xrun cache [OPTIONS] RECIPE.lua | ls | verify | rm' "$xrun" cache --help
+wants 2 'xrun cache [OPTIONS] RECIPE.lua | ls | verify | rm' "$xrun" cache
+wants 2 'xrun cache has no subcommand lss; did you mean ls?' "$xrun" cache lss
+wants 0 'xrun diff [OPTIONS] RUN RUN' "$xrun" diff --help
+wants 2 'got 1 RUN, wanted 2' "$xrun" diff one
+wants 2 'got 3 RUN, wanted 2' "$xrun" diff one two three
+wants 2 'b is one argument too many' "$xrun" init a b
+wants 2 '--temperature: got hot, wanted a number' "$xrun" sample --model tiny --temperature hot
+wants 2 '--jsn is not an option of xrun diff; did you mean --json?' "$xrun" diff --jsn one two
+wants 2 'xrun check [OPTIONS] RECIPE' "$xrun" check
+wants 2 '--steps needs a value' dpo --steps
+wants 2 'config keys are set with --set beta=0.2' dpo beta=0.2
+wants 2 'a setting is one word: --set beta=0.2' dpo --set beta 0.2
 
 # Options before the recipe are read; before a command they are explained.
 printf '%s\n' 'local xrun = require "xrun"' 'local cfg = xrun.config { beta = 1 }' \
@@ -39,6 +53,7 @@ wants 0 'threads on a machine that runs' "$xrun" score --model tiny --json --thr
 
 # An unknown device, or one that this machine lacks, is refused before anything runs or is recorded.
 wants 2 '--device: got tpu, wanted cpu or cuda' dpo --device tpu --run device
+wants 2 '--device: got tpu, wanted one of cpu, cuda' "$xrun" doctor --device tpu
 CUDA_VISIBLE_DEVICES='' wants 2 '; use --device cpu' dpo --device cuda --run device
 [ ! -e device ] || fail "a refused device left a run"
 wants 0 'steps' dpo --device cpu --run device --steps 1
@@ -74,12 +89,18 @@ mkdir recipes && cp echo.lua recipes/other.lua
 wants 2 'ehco.lua: cannot be opened: there is no such file; did you mean echo.lua?' "$xrun" ehco.lua
 wants 2 'did you mean recipes/other.lua?' "$xrun" other.lua
 wants 2 'did you mean recipes/other.lua?' "$xrun" recipes/otehr.lua
+for command in check inspect repl verify-resume; do
+  wants 2 'did you mean recipes/other.lua?' "$xrun" $command recipes/otehr.lua
+  [ "$(grep -c 'error:' out.txt)" = 1 ] || { cat out.txt; fail "$command reports two errors"; }
+done
 
 # explain describes a key or a name and suggests the nearest one for a typo.
 wants 0 'here it is `optim.lr`' "$xrun" explain learning_rate
 wants 0 'The learning rate after warmup.' "$xrun" explain learning_rate
 wants 0 'every step is logged' "$xrun" explain logging_steps
 wants 0 'The learning rate after warmup.' "$xrun" explain optim.lr
+wants 0 '--resume, an option of xrun RECIPE.lua: continue a run' "$xrun" explain --resume
+wants 0 'here it is `optim.lr`' "$xrun" explain --learning-rate
 wants 0 'xrun.policy(model: string, {lora?, recompute?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
 wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
 wants 0 'keys: pairs, sequences, prompts, tokens, max_tokens' "$xrun" explain batch

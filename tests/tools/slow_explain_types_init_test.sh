@@ -30,7 +30,7 @@ is_mine=$(cat mine/dpo.lua)
 echo stale >mine/.xrun/types/xrun.lua
 wants 0 'wrote mine/.xrun' "$xrun" init mine --types
 cmp mine/.xrun/types/xrun.lua types.lua
-wants 2 'unknown recipe "dop"; did you mean `dpo`?' "$xrun" init other --recipe dop
+wants 2 'unknown recipe "dop" (did you mean dpo?); recipes: ' "$xrun" init other --recipe dop
 [ ! -e other ] || fail "a refused init made a folder"
 
 # A recipe starts in its new folder and finds its data; one trains offline.

@@ -56,7 +56,7 @@ printf 'local xrun = require "xrun"\nlocal cfg = xrun.config { model = "tiny" }\
 wants 2 'noloop.lua:2: the recipe ends without a loop' "$xrun" inspect noloop.lua
 printf 'local xrun = require "xrun"\nlocal x = nil\nx.y = 1\n' >broken.lua
 wants 1 'broken.lua:3' "$xrun" inspect broken.lua
-wants 1 'No such file' "$xrun" inspect nowhere.lua
+wants 2 'there is no such file' "$xrun" inspect nowhere.lua
 
 cp "$root/tests/data/pairs.jsonl" rows.jsonl
 

@@ -60,6 +60,13 @@ grep -q 'a prompt was opened *no *yes' differences.txt ||
   fail "diff does not report the prompt: $(cat differences.txt)"
 grep -q 'dpo = function(p) return 0' changed/log.txt || fail "log.txt lacks the input: $(cat changed/log.txt)"
 
+# The prompt ends the run where it is, whole: evaluated, exported, finished.
+printf 'run:stop("enough")\n' | "$xrun" dpo.lua --run ended --repl-at 2 --threads 1 >ended.txt
+grep -q 'run:stop(), then Ctrl-D, ends the run here' ended.txt || { cat ended.txt; fail "no way to end"; }
+grep -q 'stopped *enough' ended.txt || { cat ended.txt; fail "the run continued"; }
+is "$(losses ended)" "$(losses plain | head -2)"
+[ -s ended/hf/model.safetensors ] || fail "a run that was ended exports nothing"
+
 cat >drive.py <<'PYTHON'
 import re, signal, sys, time
 from terminal import Terminal

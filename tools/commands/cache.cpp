@@ -106,10 +106,10 @@ fs::path folder_of(const std::string& key) {
     if (cache.dir.filename().string().starts_with(key)) found.push_back(cache.dir);
   }
   if (found.size() == 1 && !key.empty()) return found[0];
-  throw UsageError(
-      fmt::format("{}: {} caches in {} have a key with this beginning; `xrun cache ls` "
-                  "lists them",
-                  key, found.size(), store().string()));
+  throw UsageError(fmt::format(
+      "{} in {} with a key that begins with \"{}\"; `xrun cache ls` lists the keys",
+      found.empty() ? "there is no cache" : fmt::format("there are {} caches", found.size()),
+      store().string(), key));
 }
 
 // Prints the result; returns true if the cache is intact.
@@ -222,6 +222,7 @@ int command_cache(int argc, char** argv) {
       "Lists, checks and removes token caches; xrun cache RECIPE.lua builds those of a recipe",
       "xrun cache");
   app.require_subcommand(1);
+  app.get_formatter()->label("SUBCOMMAND", "RECIPE.lua | ls | verify | rm");
   CacheArguments arguments;
   CLI::App* ls = app.add_subcommand("ls", "lists the caches of the store, oldest first");
   CLI::App* check = app.add_subcommand("verify", "reads every byte and checks it");

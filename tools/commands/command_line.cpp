@@ -55,6 +55,15 @@ std::string key_of_option(std::string name) {
   return found.size() == 1 ? found[0] : "";
 }
 
+// The options' names, as they are typed.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* known : app.get_options()) {
+    for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
 // "--lr is not an option; ..." for the first unknown option of a command that takes --set, or "".
 std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> rest = app.remaining();
@@ -69,11 +78,8 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const size_t equals = std::min(found->find('='), found->size());
   const std::string option = found->substr(0, equals);
   std::string key = key_of_option(option.substr(2));
-  std::vector<std::string> options;
-  for (const CLI::Option* known : app.get_options()) {
-    for (const std::string& name : known->get_lnames()) options.push_back("--" + name);
-  }
-  if (const std::string near = nearest_name(option, options); key.empty() && !near.empty()) {
+  if (const std::string near = nearest_name(option, option_names(app));
+      key.empty() && !near.empty()) {
     return fmt::format("{} is not an option; did you mean {}?", option, near);
   }
   if (key.empty()) key = option.substr(2);  // a key of the recipe
@@ -92,37 +98,138 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
                      shell_word(value));
 }
 
+// The word that is one too many, and what it may stand for.
+std::string extra_word_text(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> rest = app.remaining(true);
+  if (rest.empty()) return "";
+  const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
+    return word.starts_with("-") && word.size() > 1;
+  });
+  if (option != rest.end()) {
+    const std::string near = nearest_name(*option, option_names(app));
+    return fmt::format("{} is not an option of {}{}", *option, app.get_name(),
+                       near.empty() ? "" : "; did you mean " + near + "?");
+  }
+  const std::string& word = rest.front();
+  if (app.get_option_no_throw("--set") != nullptr) {
+    for (int i = 2; i < argc; ++i) {
+      const bool valueless = std::string_view(argv[i - 2]) == "--set" &&
+                             std::string_view(argv[i - 1]).find('=') == std::string_view::npos;
+      if (word != argv[i] || !valueless) continue;
+      return fmt::format("a setting is one word: --set {}={}", argv[i - 1], shell_word(word));
+    }
+    if (word.find('=') != std::string::npos) {
+      return fmt::format("config keys are set with --set {}", shell_word(word));
+    }
+  }
+  std::vector<std::string> subcommands;
+  for (const CLI::App* one : app.get_subcommands({})) subcommands.push_back(one->get_name());
+  if (!subcommands.empty() && app.get_subcommands().empty()) {
+    const std::string near = nearest_name(word, subcommands);
+    return fmt::format("{} has no subcommand {}{}", app.get_name(), word,
+                       near.empty() ? "" : "; did you mean " + near + "?");
+  }
+  return fmt::format("{} is one argument too many", word);
+}
+
 // "--threads: At Most 1 required but received 2", as CLI11 says it, in plain words.
-std::string plain_parse_error(const std::string& text) {
+std::string plain_parse_error(const CLI::App& app, const std::string& text) {
+  const size_t colon = text.find(": ");
+  const std::string name = text.substr(0, colon);
+  if (text.ends_with(" missing")) return name + " needs a value";
+  if (const size_t equals = text.rfind(" = "); name == "Could not convert" && equals > colon) {
+    return fmt::format("{}: got {}, wanted a number", text.substr(colon + 2, equals - colon - 2),
+                       text.substr(equals + 3));
+  }
+  if (const size_t set = text.find(" not in {"); set != std::string::npos && set > colon) {
+    std::string values = text.substr(set + 9, text.size() - set - 10);
+    for (size_t at = 0; (at = values.find(',', at)) != std::string::npos; at += 2) {
+      values.insert(at + 1, " ");
+    }
+    return fmt::format("{}: got {}, wanted one of {}", name,
+                       text.substr(colon + 2, set - colon - 2), values);
+  }
   for (const auto& [of_parser, plain] :
        {std::pair("At Most ", "at most "), std::pair("At least ", "at least ")}) {
     const size_t begin = text.find(of_parser);
     const size_t middle = text.find(" required but received ");
     if (begin == std::string::npos || middle == std::string::npos || middle < begin) continue;
     const size_t number = begin + std::string_view(of_parser).size();
-    return fmt::format("{}got {}, wanted {}{}", text.substr(0, begin),
-                       text.substr(middle + std::string_view(" required but received ").size()),
-                       plain, text.substr(number, middle - number));
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    const bool exactly = option != nullptr && option->get_expected_min() > 1 &&
+                         option->get_expected_min() == option->get_expected_max();
+    const std::string got =
+        text.substr(middle + std::string_view(" required but received ").size());
+    const std::string wanted = text.substr(number, middle - number);
+    if (exactly) return fmt::format("got {} {}, wanted {}", got, name, wanted);
+    return fmt::format("{}: got {}, wanted {}{}", name, got, plain, wanted);
   }
   return text;
+}
+
+// Help without the parser's own notation: "INT=6" and "RUN TEXT x 2 REQUIRED" become "N ... (6)"
+// and "RUN". A positional argument that is not required has brackets in the usage line.
+class PlainFormatter : public CLI::Formatter {
+ public:
+  explicit PlainFormatter(const CLI::Formatter& like) : CLI::Formatter(like) {}
+
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_positional() || option->get_type_size() == 0) return "";
+    const std::string& type = option->get_type_name();
+    const bool whole = type == "INT" || type == "UINT";
+    std::string text = " " + (whole ? "N" : type == "FLOAT" ? "NUMBER" : type);
+    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) text += " ...";
+    return text;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string text = option->get_description();
+    if (!option->get_positional() && option->get_required()) text += "; required";
+    const std::string& value = option->get_default_str();
+    return value.empty() || text.ends_with(")") ? text : fmt::format("{} ({})", text, value);
+  }
+  std::string make_option_usage(const CLI::Option* option) const override {
+    const std::string name = make_option_name(option, true);
+    std::string text = name;
+    if (option->get_expected_max() >= CLI::detail::expected_max_vector_size) {
+      text += "...";
+    } else {
+      for (int i = 1; i < option->get_expected_max(); ++i) text += " " + name;
+    }
+    return option->get_required() ? text : "[" + text + "]";
+  }
+};
+
+void print_usage_error(const std::string& text) {
+  fmt::print(stderr, "xrun: {}\nRun with --help for more information.\n", text);
 }
 
 }  // namespace
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
+  if (const auto* usual = dynamic_cast<const CLI::Formatter*>(app.get_formatter().get())) {
+    const auto plain = std::make_shared<PlainFormatter>(*usual);
+    app.formatter(plain);
+    for (CLI::App* one : app.get_subcommands({})) one->formatter(plain);
+  }
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ExtrasError& error) {
-    const std::string text = unknown_option_text(app, argc, argv);
-    if (text.empty()) return app.exit(error) == 0 ? 0 : 2;
-    fmt::print(stderr, "xrun: {}\nRun with --help for more information.\n", text);
+  } catch (const CLI::ExtrasError&) {
+    std::string text = unknown_option_text(app, argc, argv);
+    if (text.empty()) text = extra_word_text(app, argc, argv);
+    print_usage_error(text);
     return 2;
-  } catch (const CLI::ArgumentMismatch& error) {
-    fmt::print(stderr, "{}\nRun with --help for more information.\n",
-               plain_parse_error(error.what()));
+  } catch (const CLI::RequiredError& error) {
+    std::string text = extra_word_text(app, argc, argv);  // a mistyped subcommand
+    if (text.empty()) text = error.what();
+    if (text.starts_with("A subcommand")) text = "a subcommand is missing";
+    std::string usage = app.help();
+    usage = usage.substr(std::min(usage.find("Usage: "), usage.size()));
+    print_usage_error(fmt::format("{}\n{}", text, usage.substr(0, usage.find('\n'))));
     return 2;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    print_usage_error(plain_parse_error(app, error.what()));
+    return 2;
   }
   return std::nullopt;
 }

@@ -39,8 +39,8 @@ class StepWriter {
   }
 
  private:
-  // Prints facts in one line or as many as needed, indented after the first; longer ones are broken
-  // at blanks.
+  // Prints facts in one line or as many as needed, indented after the first, where the mark between
+  // two facts leads; longer ones are broken at blanks.
   void facts(const std::vector<std::string>& parts, const char* sgr, int indent = 0) {
     if (2 * indent > style_.width) indent = 0;
     std::vector<std::string> lines;
@@ -51,7 +51,8 @@ class StepWriter {
         lines.back() += std::string(kBetween) + part;
         continue;
       }
-      for (const std::string& line : broken_lines(part, style_.width - indent)) {
+      const std::string mark = lines.empty() ? "" : std::string(kBetween.substr(1));
+      for (const std::string& line : broken_lines(mark + part, style_.width - indent)) {
         lines.push_back(std::string(static_cast<size_t>(lines.empty() ? 0 : indent), ' ') + line);
       }
     }

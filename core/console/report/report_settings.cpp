@@ -44,6 +44,16 @@ std::vector<SettingRow> rows_of(const std::vector<std::vector<Setting>>& setting
   return rows;
 }
 
+// `steps` decides the length of a run that has both.
+void mark_unused_epochs(std::vector<Setting>& settings) {
+  const bool by_steps = std::any_of(settings.begin(), settings.end(), [](const Setting& one) {
+    return one.key == "steps" && one.value.is_number();
+  });
+  for (Setting& one : settings) {
+    if (by_steps && one.key == "epochs") one.origin += ", not used: steps decides";
+  }
+}
+
 std::string value_cell(const Setting* setting) {
   if (setting == nullptr) return "<span class=\"dim\">absent</span>";
   return "<code>" + html_escape(shortened(value_of(&setting->value), kValueBytes)) + "</code>";
@@ -95,7 +105,10 @@ std::string recipes(Runs runs) {
 
 std::string report_settings(Runs runs) {
   std::vector<std::vector<Setting>> settings;
-  for (const RunFiles& run : runs) settings.push_back(flat_settings(run.config, run.origins));
+  for (const RunFiles& run : runs) {
+    settings.push_back(flat_settings(run.config, run.origins));
+    mark_unused_epochs(settings.back());
+  }
   const std::vector<SettingRow> rows = rows_of(settings);
   std::string out;
   if (rows.empty()) out = "<p class=\"dim\">no settings: config.json could not be read</p>\n";

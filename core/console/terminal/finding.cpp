@@ -18,13 +18,15 @@ namespace {
 constexpr int kVerdictColumns = 9;
 constexpr int kNarrowestText = 24;  // columns of text that wrapping leaves at least
 
-// Returns the lines of `text`, broken at spaces to at most `columns`; 0: not broken.
+// Returns the lines of `text`, broken at spaces to at most `columns`, but for wider paths; 0: not
+// broken.
 std::vector<std::string> wrapped(const std::string& text, int columns) {
   std::vector<std::string> lines;
   for (size_t from = 0; from <= text.size();) {
     const size_t end = std::min(text.find('\n', from), text.size());
     const std::string line = text.substr(from, end - from);
-    const auto parts = columns > 0 ? broken_lines(line, columns) : std::vector{line};
+    const auto parts =
+        columns > 0 ? broken_lines(line, columns, WideWord::kPathOverflows) : std::vector{line};
     lines.insert(lines.end(), parts.begin(), parts.end());
     from = end + 1;
   }

@@ -97,7 +97,7 @@ size_t piece_size(std::string_view word, int columns) {
 
 }  // namespace
 
-std::vector<std::string> broken_lines(std::string_view text, int width) {
+std::vector<std::string> broken_lines(std::string_view text, int width, WideWord wide) {
   width = std::max(1, width);
   std::vector<std::string> lines(1);
   int used = 0;        // columns of the last line
@@ -117,7 +117,8 @@ std::vector<std::string> broken_lines(std::string_view text, int width) {
       lines.back() += ' ';
       ++used;
     }
-    while (used + columns > width && !word.empty()) {  // wider than a line
+    const bool whole = wide == WideWord::kPathOverflows && word.find('/') != word.npos;
+    while (!whole && used + columns > width && !word.empty()) {  // wider than a line
       const size_t size = piece_size(word, width - used);
       lines.back() += word.substr(0, size);
       columns -= text_width(word.substr(0, size));

@@ -32,9 +32,15 @@ class TextTable {
 // too wide, meanings go on the lines below them. Each line ends with a newline.
 std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width);
 
-// Breaks text at blanks into lines of at most `width` columns; a wider word is split between
-// characters, a path after a nearby '/'.
-std::vector<std::string> broken_lines(std::string_view text, int width);
+// A word that is wider than a line.
+enum class WideWord {
+  kSplit,         // between characters, a path after a nearby '/'
+  kPathOverflows  // a path keeps its line, so that it can be copied; other words are split
+};
+
+// Breaks text at blanks into lines of at most `width` columns.
+std::vector<std::string> broken_lines(std::string_view text, int width,
+                                      WideWord wide = WideWord::kSplit);
 
 // Returns a histogram as one line: a block per count, in eighths of the largest; a blank for 0, the
 // lowest block for small counts.

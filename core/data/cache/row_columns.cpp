@@ -105,7 +105,8 @@ void RowColumns::accept(StoredRow& row, const SourceLine& at, SourceLedger& ledg
     ++ledger.zero_weight;
   }
   if (row.cut_tokens == 0) return;
-  ledger.cut_row({at, row.tokens() + row.cut_tokens, row.cut_tokens}, row.cut_kept, row.cut_lost);
+  ledger.cut_row({at, row.tokens() + row.cut_tokens, row.cut_tokens, row.cut_sides}, row.cut_kept,
+                 row.cut_lost);
 }
 
 void RowColumns::append_stream(ShardData& shard, size_t first_column, const StoredStream& stream) {

@@ -156,7 +156,7 @@ class FeedbackEncoder : public RowEncoder {
       throw RowRefusal(
           "no_assistant",
           fmt::format(
-              "the last turn is one of \"{}\", wanted the assistant's answer{}", message_role(last),
+              "the last turn is by \"{}\", wanted the assistant's answer{}", message_role(last),
               is_pair ? "; rows with chosen and rejected are read by xrun.preference" : ""));
     }
     if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");

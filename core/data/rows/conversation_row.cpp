@@ -97,7 +97,7 @@ void ConversationReader::read_instruction(const Json& row, ConversationRow& out)
   out.messages.push_back(make_message("user", std::move(question)));
   if (fields_.find(row, "output") == nullptr) return;
   out.messages.push_back(make_message("assistant", fields_.text(row, "output")));
-  out.notes.push_back("rows spelled instruction/output");
+  out.notes.push_back("read as instruction and output");
 }
 
 void ConversationReader::read_prompt(const Json& row, const Json& prompt,
@@ -115,7 +115,7 @@ void ConversationReader::read_prompt(const Json& row, const Json& prompt,
   }
   out.given = out.messages.size();
   append(out.messages, std::move(answer));
-  out.notes.push_back("rows spelled prompt/completion");
+  out.notes.push_back("read as prompt and completion");
 }
 
 // "conversations" beside "messages" is either the same conversation or not a conversation.

@@ -151,6 +151,7 @@ Json SourceLedger::to_json() const {
   value.set("cut_at", list_of(cut_at, [](const CutRow& row, Json& entry) {
               entry.set("tokens", row.tokens);
               entry.set("cut_tokens", row.cut_tokens);
+              if (!row.sides.empty()) entry.set("sides", row.sides);
             }));
   Json repaired_rows = Json::array();
   for (const SourceLine& at : repaired_at) repaired_rows.push_back(line_json(at));
@@ -171,8 +172,10 @@ SourceLedger SourceLedger::from_json(const Json& value) {
         {read_line(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
   }
   for (const Json& entry : value.at("cut_at").as_array()) {
-    ledger.cut_at.push_back(
-        {read_line(entry), entry.at("tokens").as_int(), entry.at("cut_tokens").as_int()});
+    const Json* sides = entry.find("sides");  // caches of before have none
+    ledger.cut_at.push_back({read_line(entry), entry.at("tokens").as_int(),
+                             entry.at("cut_tokens").as_int(),
+                             sides == nullptr ? "" : sides->as_string()});
   }
   for (const Json& entry : value.at("repaired_at").as_array()) {
     ledger.repaired_at.push_back(read_line(entry));

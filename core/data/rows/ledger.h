@@ -47,6 +47,7 @@ struct CutRow {
   SourceLine at;
   int64_t tokens = 0;      // of all streams, before the cut
   int64_t cut_tokens = 0;  // removed from them
+  std::string sides = {};  // "34 of 134 tokens of the rejected side"; "": not known
 };
 
 // The ledger of one source. Fields count rows unless their names say otherwise.

@@ -143,8 +143,11 @@ std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
 
 std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
   return first_lines(cut_at, count, [&](const CutRow& row) {
-    std::string line = fmt::format("{}  cut: {} of the row's {} tokens removed", location(row.at),
-                                   count_text(row.cut_tokens), count_text(row.tokens));
+    std::string line = fmt::format(
+        "{}  cut: {} removed", location(row.at),
+        row.sides.empty() ? fmt::format("{} of the row's {} tokens", count_text(row.cut_tokens),
+                                        count_text(row.tokens))
+                          : row.sides);
     if (&row == &cut_at.front()) {
       line += fmt::format("\n    kept  ...{}\n    lost  {}...", visible_blanks(cut_kept),
                           visible_blanks(cut_lost));
@@ -202,8 +205,10 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
                      "", {});
   }
   if (ledger.kept == 0) {
-    throw data_error(fmt::format("{}: none of its {} can be used{}{}", ledger.name,
-                                 counted(ledger.rows, "row"), hint, bad_rows_text(ledger)),
+    const std::string rows =
+        ledger.rows == 1 ? "its only row cannot be used"
+                         : fmt::format("none of its {} can be used", counted(ledger.rows, "row"));
+    throw data_error(fmt::format("{}: {}{}{}", ledger.name, rows, hint, bad_rows_text(ledger)),
                      first_bad_row(ledger), too_long_settings(ledger));
   }
   check_encoding(ledger, max_bad);

@@ -54,6 +54,7 @@ struct RowFacts : RowExtras {
   int64_t straddlers = 0;          // tokens half inside a generation span
   int64_t cut_tokens = 0;          // removed by over_length = "cut"
   std::string cut_kept, cut_lost;  // text on both sides of that cut
+  std::string cut_sides;           // "34 of 134 tokens of the rejected side", for the ledger
   int64_t repairs = 0;             // replacement characters written; also set for a refused row
 };
 

@@ -186,7 +186,11 @@ std::string RowFields::text(const Json& row, const std::string& ours) const {
 
 void RowFields::require_object(const Json& row) {
   if (row.is_object()) return;
-  throw RowRefusal("not_an_object", fmt::format("the row is {}, wanted an object", kind_text(row)));
+  throw RowRefusal("not_an_object",
+                   fmt::format("the row is {}, wanted an object{}", kind_text(row),
+                               row.is_array() && row.size() > 0 && row.as_array()[0].is_object()
+                                   ? "; a file that is one array is named .json"
+                                   : ""));
 }
 
 std::string RowFields::missing_fields(const Json& row) const {
@@ -209,7 +213,7 @@ void RowFields::refuse_format(const Json& row) const {
     if (!member.second.is_null()) columns.push_back(member.first);
   }
   std::string text =
-      seen.empty() ? "the row has no columns" : fmt::format("the row has {}", name_list(seen));
+      seen.empty() ? "the row has no columns" : fmt::format("its columns: {}", name_list(seen));
   const std::string missing = missing_fields(row);
   text += missing;
   const RowFormat& nearest = nearest_format(kind_, columns);
@@ -220,7 +224,7 @@ void RowFields::refuse_format(const Json& row) const {
     throw RowRefusal("unknown_format",
                      text + fmt::format("; name them: fields = {{ {} }}", likely));
   }
-  text += fmt::format("; wanted {}", fmt::join(nearest.columns, ", "));
+  text += fmt::format("; wanted: {}", fmt::join(nearest.columns, ", "));
   if (const RowFormat* other = other_format(kind_, columns)) {
     text += fmt::format("; rows with {} are read by {}", fmt::join(other->columns, ", "),
                         row_reader_name(other->kind));

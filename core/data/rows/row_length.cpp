@@ -95,6 +95,12 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
   for (size_t s = 0; s < names.size(); ++s) {
     TokenStream& stream = out.streams[s];
     const bool trained = is_trained(stream);
+    if (const int64_t tokens = length_of(stream); tokens > settings.max_length) {
+      add_item(out.cut_sides,
+               fmt::format("{} of {} tokens of {}", count_text(tokens - settings.max_length),
+                           count_text(tokens), names.begin()[s]),
+               " and ");
+    }
     cut_stream(*encoding.tokenizer, settings.max_length, stream, out);
     // A stream that trained nothing before loses nothing.
     if (!trained || is_trained(stream)) continue;

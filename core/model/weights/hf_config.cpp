@@ -80,8 +80,8 @@ ModelConfig read_model_config(const std::filesystem::path& dir) {
   if (std::filesystem::exists(dir / "run.json", code)) {
     const bool exported = std::filesystem::exists(dir / "hf/config.json", code);
     throw Error(fmt::format(
-        "{}: is the folder of a run, {}", dir.string(),
-        exported ? "its model is " + (dir / "hf").string() : "and no model was exported yet"));
+        "{}: is the folder of a run; {}", dir.string(),
+        exported ? "its model is " + (dir / "hf").string() : "no model was exported yet"));
   }
   const std::filesystem::path generation = dir / "generation_config.json";
   const Json stops =

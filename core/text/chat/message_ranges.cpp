@@ -49,15 +49,34 @@ std::string turn_end(const Rendering& rendering) {
   return end.substr(0, end.find_last_not_of(" \t\r\n") + 1);
 }
 
+// Returns the offset at which the text of the first message begins to show: where the rendering
+// changes if that text does. Nothing if the message has no text or the template refuses the change.
+std::optional<uint32_t> first_text(const ChatTemplate& chat_template, const Json& messages,
+                                   const Json& kwargs, const std::string& text) {
+  Json changed = messages;
+  Json& first = changed.as_array().front();
+  const Json* content = first.find("content");
+  if (content == nullptr || !content->is_string()) return std::nullopt;
+  const std::string was = content->as_string();
+  first.set("content", (was.starts_with('Q') ? "Z" : "Q") + was);
+  return end_of(chat_template, changed, kwargs, changed.size(), text);
+}
+
 // Returns the size of a turn that the template itself puts before the first message, such as a
 // default system prompt: text that ends as turns end, before any text of a message.
-uint32_t own_beginning(const Rendering& rendering) {
+uint32_t own_beginning(const ChatTemplate& chat_template, const Json& messages, const Json& kwargs,
+                       const Rendering& rendering) {
   const auto content =
       std::find_if(rendering.spans.begin(), rendering.spans.end(),
                    [](const RenderSpan& s) { return s.origin == Origin::kMessage; });
   const std::string end = turn_end(rendering);
-  if (content == rendering.spans.end() || end.empty()) return 0;
-  const std::string_view before = std::string_view(rendering.text).substr(0, content->begin);
+  if (content == rendering.spans.end() || end.empty() || messages.size() == 0) return 0;
+  uint32_t shows = content->begin;
+  // Tools are text of the row, too, and come before its messages.
+  if (const Json* tools = kwargs.find("tools"); tools != nullptr && !tools->is_null()) {
+    shows = first_text(chat_template, messages, kwargs, rendering.text).value_or(shows);
+  }
+  const std::string_view before = std::string_view(rendering.text).substr(0, shows);
   const size_t at = before.rfind(end);
   if (at == std::string_view::npos) return 0;
   const size_t after = before.find_first_not_of(" \t\r\n", at + end.size());
@@ -86,7 +105,7 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
   const Json::Array& list = messages.as_array();
   const Json plain = without_generation_prompt(kwargs);
   std::vector<MessageRange> ranges;
-  uint32_t begin = own_beginning(rendering);
+  uint32_t begin = own_beginning(chat_template, messages, plain, rendering);
   if (begin > 0) ranges.push_back({-1, "", {0, begin}});
   std::string roles;
   for (size_t m = 0; m < list.size(); ++m) {

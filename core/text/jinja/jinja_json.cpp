@@ -97,7 +97,7 @@ Value RowValues::message(const Json& json) {
 }
 
 Value RowValues::messages(const Json& json) {
-  XRUN_CHECK(json.is_array(), "messages is {}, wanted an array", json.kind_name());
+  XRUN_CHECK(json.is_array(), "messages has type {}, wanted an array", json.kind_name());
   XRUN_CHECK(json.size() > 0, "the conversation is empty; wanted at least one message");
   std::vector<Value> items;
   items.reserve(json.size());

@@ -182,6 +182,16 @@ TEST(InputDifference, NamesMissingFieldsAndDifferentNumbersOfSources) {
       "  data.1.a: 1 -> 2\n  data.1.c: [1] -> absent\n  data.1.d: absent -> null\n");
   EXPECT_EQ(describe_differences(input_differences(from, input("bb", "[]"))),
             "  data.1: {\"a\":1,\"b\":2,\"c\":[1]} -> absent\n");
+  // The size of a file is enough; its digest shows only if the size is the same.
+  const auto file = [&](const char* digest, const char* values) {
+    return input(digest,
+                 (std::string(R"([{"files":[{"name":"a","bytes":)") + values + "}]}]").c_str());
+  };
+  const Json nine = file("aa", R"(9,"xxh3":"7e")");
+  EXPECT_EQ(describe_differences(input_differences(nine, file("bb", R"(8,"xxh3":"c1")"))),
+            "  data.1.files.1.bytes: 9 -> 8\n");
+  EXPECT_EQ(describe_differences(input_differences(nine, file("bb", R"(9,"xxh3":"c1")"))),
+            "  data.1.files.1.xxh3: \"7e\" -> \"c1\"\n");
   // A run that was saved before there were keys.
   const Json old(Json::Object{{"digest", "aa"}});
   EXPECT_EQ(describe_differences(input_differences(old, input("bb", "[]"))),

@@ -101,6 +101,8 @@ TEST_F(FindResumedRun, ARunThatWasKilledBeforeItBeganIsFound) {
 TEST(JoinedSets, LaterSettingsReplaceThoseOfTheSameKey) {
   EXPECT_EQ(joined_sets({"beta=0.2", "steps=4"}, {"steps=9", "x=1"}),
             (Sets{"beta=0.2", "steps=9", "x=1"}));
+  // One of the two decides the length of a run.
+  EXPECT_EQ(joined_sets({"beta=0.2", "steps=4"}, {"epochs=2"}), (Sets{"beta=0.2", "epochs=2"}));
 }
 
 }  // namespace

@@ -142,6 +142,9 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
           ": cannot resume: the recipe, its configuration or xrun has changed:\n" + list +
           "to resume with these changes, add --force; to start a new run, choose another folder "
           "with --run DIR");
+  EXPECT_NE(text_of(folder / "run/log.txt")
+                .find("  refused: " + (folder / "run").string() + ": cannot resume: the recipe"),
+            std::string::npos);
   RunDir forced = open_dir(folder / "run", true, true, changed);
   ASSERT_EQ(forced.notices().size(), 1u);
   EXPECT_EQ(forced.notices()[0],

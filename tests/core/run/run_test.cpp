@@ -247,6 +247,21 @@ TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
           "with --run DIR");
 }
 
+TEST(Run, ALimitBelowTheSavedStepsIsRefused) {
+  const ScratchFolder folder;
+  ToyLoop loop = saving(0, {4});
+  toy_run(folder / "run", loop);
+  const std::string metrics = text_of(folder / "run/metrics.jsonl");
+  loop.resume = true;
+  loop.phases = {6};
+  loop.settings.steps_limit = 3;
+  EXPECT_EQ(message_of<UsageError>([&] { toy_run(folder / "run", loop, toy_identity(6)); }),
+            (folder / "run").string() +
+                ": 4 steps are saved, so --steps 3 would train nothing; give more steps or leave "
+                "--steps out");
+  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), metrics);
+}
+
 TEST(Run, ARefusedResumeChangesNoFile) {
   const ScratchFolder folder;
   toy_run(folder / "run", saving(0, {4, 2}));

@@ -1,11 +1,13 @@
 #include "core/run/signals.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "core/base/error.h"
@@ -25,6 +27,33 @@ TEST(Child, DISABLED_WaitForSignals) {
   std::printf("flag %d hook %d\n", interrupt_signal(), hooked.load());
   std::fflush(stdout);
   std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+TEST(Child, DISABLED_StopSlowly) {
+  install_signal_handlers();
+  if (std::getenv("XRUN_TEST_TEXT") != nullptr) set_stopping_text("\nstopping after this step\n");
+  dup2(STDOUT_FILENO, STDERR_FILENO);
+  std::printf("ready\n");
+  std::fflush(stdout);
+  while (!interrupt_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3300);
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::printf("ended\n");
+  std::fflush(stdout);
+}
+
+TEST(Signals, AStopIsReportedOnce) {
+  for (const bool has_text : {true, false}) {
+    has_text ? setenv("XRUN_TEST_TEXT", "1", 1) : unsetenv("XRUN_TEST_TEXT");
+    ChildProcess child("StopSlowly", "");
+    ASSERT_TRUE(child.wait_for("ready"));
+    child.kill(SIGINT);
+    ASSERT_TRUE(child.wait_for("ended"));
+    EXPECT_EQ(child.said().find("stopping after this step") != std::string::npos, has_text);
+    EXPECT_EQ(child.said().find("still stopping") != std::string::npos, !has_text);
+  }
 }
 
 TEST(Signals, TheFirstRaisesTheFlagAndCallsTheHook) {

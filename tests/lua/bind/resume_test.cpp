@@ -123,7 +123,7 @@ TEST_F(Resume, MoreStepsPassAndTheNewScheduleIsReported) {
   ASSERT_EQ(run(recipe(), "r"), "");
   ASSERT_EQ(run(recipe(), "r", true, {}, {"steps=6"}), "");
   has(output_,
-      "loop 1 has 6 steps now and had 4; its learning rate follows the schedule of 6 steps: "
+      "the run has 6 steps now and had 4; its learning rate follows the schedule of 6 steps: "
       "0.000333 at step 4, 0 on the old schedule");
   has(read_file("r/log.txt"), "resumed r at step 4");
   has(run(recipe(), "r", true, {}, {"steps=3"}),
@@ -200,6 +200,7 @@ TEST_F(Resume, OfStepsAndEpochsTheOneThatIsSetDecides) {
   has(output_, "  epoch 2/2  ");
   ASSERT_EQ(run(recipe(), "s", false, {}, {"epochs=2", "steps=1"}), "");
   has(output_, "1 step of 4 = 0.");
+  has(output_, "steps = 1 (--set) decides the length; epochs (--set) is not used");
 }
 
 TEST_F(Resume, AStepThatRepeatsRowsIsWarnedOf) {

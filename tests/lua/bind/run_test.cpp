@@ -89,6 +89,15 @@ end
   has(run(with("if step == 5 then run:evaluate(valid, bad) end"), "b"), "is nan (step 5,");
 }
 
+// An evaluation has other micro-batches than the step, so batch.pairs is not the wanted length.
+TEST_F(RunBinding, AWrongLengthInAnEvaluationSaysSo) {
+  has(run(head() + R"(
+run:evaluate(valid, function(p) return policy:logprob(p.chosen):narrow(0, 0, 1) end)
+)",
+          "r"),
+      "(one per pair of this micro-batch of the evaluation)");
+}
+
 TEST_F(RunBinding, ALoopInsideABodyIsRefused) {
   const std::string text = run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do

@@ -191,6 +191,15 @@ TEST_F(Verbs, ASmallWrongGradientDoesNotPass) {
   EXPECT_TRUE(says("gradcheck(scaled(1e-18)).unsure", "4"));
 }
 
+TEST_F(Verbs, AnErrorNamesWhatWasTypedAndWhatWasMeant) {
+  open(head() + loop_);
+  EXPECT_TRUE(has(say(":set betta 1"),
+                  "the config has no `betta`; :set changes existing keys; did "
+                  "you mean `beta`?"));
+  EXPECT_TRUE(has(say("rows(2)"), ": rows: argument 1 (options): got 2"));
+  EXPECT_TRUE(has(say("batch().chosen"), "\"chosen\" is a view that an objective gets"));
+}
+
 TEST_F(Verbs, SaveWritesTheSettingsToo) {
   open(head() + loop_);
   say(":set beta 0.25");

@@ -1,9 +1,12 @@
-// xrun explain prints the documentation of a command, a config key, a Lua name or an operator.
+// xrun explain prints the documentation of a command, an option of a run, a config key, a Lua name
+// or an operator.
 
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "tools/commands/command_line.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/recipe_arguments.h"
 #include "tools/commands/engine/starter_files.h"
 
 namespace xrun {
@@ -61,6 +65,18 @@ std::string explain_command(const std::string& name) {
                                           command->arguments, command->summary, command->name);
 }
 
+// Returns the help of an option of a run, "--resume", or "".
+std::string explain_option(const std::string& name) {
+  RecipeOptions options;
+  std::optional<int64_t> repl_at;
+  CLI::App app;
+  add_run_arguments(app, options, repl_at);
+  const CLI::Option* option = name.starts_with("--") ? app.get_option_no_throw(name) : nullptr;
+  return option == nullptr ? ""
+                           : fmt::format("{}, an option of xrun RECIPE.lua: {}\n", name,
+                                         option->get_description());
+}
+
 // Returns the lines of the shipped recipes that set the key and comment it, or "".
 std::string explain_recipe_key(const std::string& key) {
   std::string found;
@@ -101,14 +117,29 @@ int command_explain(int argc, char** argv) {
       "(xrun.policy, Policy:logprob) or an operator (log_sigmoid); without a name, lists all",
       "xrun explain");
   std::string name;
-  app.add_option("NAME", name, "a command, or a key or name as a recipe writes it");
+  app.add_option("NAME", name, "a command, an option, or a key or name as a recipe writes it");
+  app.allow_extras();  // an option to explain is none of this command
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  const std::vector<std::string> more = app.remaining();
+  if (more.size() + (name.empty() ? 0 : 1) > 1) {
+    throw UsageError("xrun explain takes one name");
+  }
+  if (!more.empty()) name = more.front();
   register_docs();
   if (name.empty()) {
     fmt::print("{}", all_names());
     return 0;
   }
-  std::string text = explain_command(name);
+  std::string text = explain_option(name);
+  if (!text.empty()) {
+    fmt::print("{}", text);
+    return 0;
+  }
+  if (name.starts_with("--")) {
+    name.erase(0, 2);
+    std::replace(name.begin(), name.end(), '-', '_');
+  }
+  text = explain_command(name);
   if (std::string path; find_config_field(name) == nullptr) {
     if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
       text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);

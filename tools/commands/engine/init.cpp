@@ -37,8 +37,10 @@ Files files_of(const std::string& recipe) {
   Files files = starter_files(recipe);
   if (files.empty()) {
     const std::vector<std::string> names = starter_recipes();
+    const std::string near = nearest_name(recipe, names);
     throw UsageError(fmt::format("unknown recipe \"{}\"{}; recipes: {}", recipe,
-                                 did_you_mean(recipe, names), fmt::join(names, ", ")));
+                                 near.empty() ? "" : " (did you mean " + near + "?)",
+                                 fmt::join(names, ", ")));
   }
   register_docs();
   files.emplace_back(".luarc.json", kEditor);

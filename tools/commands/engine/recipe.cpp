@@ -51,10 +51,13 @@ void open_prompt(PauseHooks& hooks) {
   dir.write_record();
   paused->note("opened");
   const std::string where =
-      fmt::format("{} is paused before step {}; continue() or Ctrl-D resumes it",
+      fmt::format("{} is paused before step {}\ncontinue() or Ctrl-D resumes it; run:stop(), then "
+                  "Ctrl-D, ends the run here",
                   recipe.context().options.recipe, step);
   if (interactive) {
     run_prompt(prompt, console.dim(shown_text(where)));
+    // `exit` may have been meant for the run.
+    if (!paused->done()) console.print(console.dim("the run continues; Ctrl-C saves and stops it"));
   } else {
     console.say(where);
     run_script(prompt, STDIN_FILENO, "stdin");
@@ -68,21 +71,7 @@ int command_recipe(int argc, char** argv) {
   RecipeOptions options;
   std::optional<int64_t> repl_at;
   CLI::App app("Runs a recipe: data, an objective and a loop, written in Lua.", "xrun");
-  add_recipe_arguments(app, options);
-  app.add_flag("--resume", options.resume,
-               "continue a run with its own settings, device and threads: the one in --run, or the "
-               "recipe's newest");
-  app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
-  app.add_option("--steps", options.steps, "stop after this many steps; schedules do not change")
-      ->check(whole_number(1));
-  app.add_flag("--jit", options.jit, "compile Lua; Ctrl-C then cannot stop a Lua loop");
-  app.add_flag("--profile", options.profile,
-               "write time and bytes by line of the recipe into the run's profile.json");
-  app.add_option(
-         "--repl-at", repl_at,
-         "open the prompt of xrun repl before this step, and continue when it is left; SIGUSR1 "
-         "opens it after the current step")
-      ->check(whole_number(0));
+  add_run_arguments(app, options, repl_at);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
   options.device_given = app.count("--device") > 0;

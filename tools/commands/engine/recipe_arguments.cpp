@@ -1,4 +1,4 @@
-// One declaration of the options that every command over a recipe takes.
+// One declaration of the options of a recipe, for its commands and for xrun explain.
 
 #include "tools/commands/engine/recipe_arguments.h"
 
@@ -28,6 +28,24 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
                  "where the recipe's model trains: cpu, or cuda for one GPU (cpu)")
       ->check(CLI::Validator(check_device, "", "device"));
   app.add_option("--threads", options.threads, "threads of the CPU (all)")->check(thread_count());
+}
+
+void add_run_arguments(CLI::App& app, RecipeOptions& options, std::optional<int64_t>& repl_at) {
+  add_recipe_arguments(app, options);
+  app.add_flag("--resume", options.resume,
+               "continue a run with its own settings, device and threads: the one in --run, or the "
+               "recipe's newest");
+  app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
+  app.add_option("--steps", options.steps, "stop after this many steps; schedules do not change")
+      ->check(whole_number(1));
+  app.add_flag("--jit", options.jit, "compile Lua; Ctrl-C then cannot stop a Lua loop");
+  app.add_flag("--profile", options.profile,
+               "write time and bytes by line of the recipe into the run's profile.json");
+  app.add_option(
+         "--repl-at", repl_at,
+         "open the prompt of xrun repl before this step, and continue when it is left; SIGUSR1 "
+         "opens it after the current step")
+      ->check(whole_number(0));
 }
 
 }  // namespace xrun

@@ -271,6 +271,8 @@ int command_sample(int argc, char** argv) {
   const auto tokenizer = open_tokenizer(arguments.model, *model);
   ChatPrompt chat(tokenizer, arguments.chat_template);
   if (!arguments.ignore_eos) generate.stop_ids = stop_ids_of(*model, *tokenizer);
+  // A wrong --template is refused before the first row.
+  if (arguments.chat || app.count("--template") > 0) chat.chat_template();
   if (!terminal) return answer_all(arguments, *model, tokenizer, chat);
   // a model without a template is refused before the first line
   const std::optional<int32_t> turn_end = turn_end_of(*tokenizer, chat.chat_template());

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/child_process.h"
@@ -93,7 +94,10 @@ class Verification {
   bool ended_well(const std::string& what, const ChildResult& child) {
     if (child.status == 0) return true;
     if (child.status == 2) {
-      throw UsageError("the recipe does not start:\n" + child.last_lines);
+      constexpr std::string_view kOurs = "xrun: error: ";  // it is printed again
+      const std::string& text = child.last_lines;
+      throw UsageError(text.starts_with(kOurs) ? text.substr(kOurs.size())
+                                               : "the recipe does not start:\n" + text);
     }
     report_.add({Verdict::kWrong, what,
                  fmt::format("ended with status {}:\n{}", child.status, child.last_lines),

@@ -102,6 +102,16 @@ TEST(Report, SettingsThatDifferAreMarked) {
   EXPECT_TRUE(has(page, "recipe.lua of b: identical"));
 }
 
+TEST(Report, EpochsThatStepsReplaceAreMarked) {
+  RunFiles run;
+  run.config = parse_json(R"({"epochs":1,"steps":16})", "config");
+  run.origins = parse_json(R"({"epochs":"default","steps":"--set"})", "origins");
+  const std::string used = "default, not used: steps decides";
+  EXPECT_NE(report_settings({&run, 1}).find(used), std::string::npos);
+  run.config = parse_json(R"({"epochs":1})", "config");
+  EXPECT_EQ(report_settings({&run, 1}).find(used), std::string::npos);
+}
+
 TEST(Report, SamplesAreGroupedByStep) {
   RunFiles run = run_of("a", {"x"}, 2);
   const auto answer = [](const char* text) {

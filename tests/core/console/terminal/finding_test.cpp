@@ -54,6 +54,16 @@ TEST(Finding, WrapsToATerminal) {
             "ok       memory\n  one      two\n");
   EXPECT_EQ(finding_text({Verdict::kOk, "memory", "onetwothreefour      five"}, terminal(22), 6),
             "ok       memory\n  onetwothreefour\n  five\n");
+  // A path can be copied from one line.
+  EXPECT_EQ(finding_text({Verdict::kOk, "memory", "all of them: a/long/path/of/a/file.jsonl; or"},
+                         terminal(45), 6),
+            "ok       memory  all of them:\n"
+            "                 a/long/path/of/a/file.jsonl;\n"
+            "                 or\n");
+  EXPECT_EQ(finding_text({Verdict::kOk, "memory", "all of them: a/very/long/path/of/a/file.jsonl"},
+                         terminal(42), 6),
+            "ok       memory  all of them:\n"
+            "                 a/very/long/path/of/a/file.jsonl\n");
   for (const int width : {1, 5, 20, 30}) {
     const std::string text = finding_text(finding, terminal(width), 6);
     EXPECT_NE(text.find("eight"), std::string::npos) << width;

@@ -172,7 +172,7 @@ TEST_F(DataSourceFaults, SlowFailingOperationsChangeNoByte) {
   const auto clean = files_of(open(folder_.path() / "whole"));
   for (const std::string operation : {"read", "write", "fsync", "rename"}) {
     const std::string wanted =
-        operation == "read" ? "rows.jsonl: cannot be read" : "free some space and run again";
+        operation == "read" ? "rows.jsonl: cannot be read" : "free some space";
     bool failed = true;
     for (int64_t n = 1; failed; ++n) {
       const fs::path root = folder_.path() / (operation + std::to_string(n));

@@ -86,7 +86,7 @@ TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
 
 TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"question":"a","answer":"b"})"),
-            "unknown_format: the row has question, answer; name them: fields = { prompt = "
+            "unknown_format: its columns: question, answer; name them: fields = { prompt = "
             "\"question\", completion = \"answer\" }");
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"question":"a","reply":"b"})")
                   .ends_with("; name them, say fields = { messages = \"...\" }"));
@@ -94,25 +94,27 @@ TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
 
 TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":null})"),
-            "unknown_format: the row has messages (null); wanted messages");
+            "unknown_format: its columns: messages (null); wanted: messages");
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"prompt":"a","completion":null})")
-                  .starts_with("unknown_format: the row has prompt, completion (null); wanted "
+                  .starts_with("unknown_format: its columns: prompt, completion (null); wanted: "
                                "prompt, completion; rows with prompt are read by xrun.prompts"));
 }
 
 TEST_F(ChatEncoder, AFieldThatTheRowLacksIsNamed) {
   settings_.fields = {{"messages", "conv"}};
   const std::string row = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
-  EXPECT_EQ(refusal(RowKind::kChat, row + "}"),
-            "unknown_format: the row has messages; fields names messages = \"conv\", a column that "
-            "the row lacks");
+  EXPECT_EQ(
+      refusal(RowKind::kChat, row + "}"),
+      "unknown_format: its columns: messages; fields names messages = \"conv\", a column that "
+      "the row lacks");
   EXPECT_EQ(
       refusal(RowKind::kChat, row + R"(,"conv":null})"),
-      "unknown_format: the row has messages, conv (null); fields names messages = \"conv\", a "
+      "unknown_format: its columns: messages, conv (null); fields names messages = \"conv\", a "
       "column that is null here");
-  EXPECT_EQ(refusal(RowKind::kChat, R"({"cnov":[]})"),
-            "unknown_format: the row has cnov; fields names messages = \"conv\", a column that the "
-            "row lacks, did you mean \"cnov\"?");
+  EXPECT_EQ(
+      refusal(RowKind::kChat, R"({"cnov":[]})"),
+      "unknown_format: its columns: cnov; fields names messages = \"conv\", a column that the "
+      "row lacks, did you mean \"cnov\"?");
   settings_.fields = {{"system", "sys"}};
   EXPECT_EQ(chat(row + "}").notes,
             std::vector<std::string>{"fields names system = \"sys\", a column that the row lacks"});
@@ -129,19 +131,23 @@ TEST_F(ChatEncoder, AnUnknownRoleIsNoted) {
 TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {"[1]", "not_an_object: the row is an array, wanted an object"},
-           {"{}", "unknown_format: the row has no columns; wanted messages"},
+           {R"([{"messages":1}])",
+            "not_an_object: the row is an array, wanted an object; a file that is one array is "
+            "named .json"},
+           {"{}", "unknown_format: the row has no columns; wanted: messages"},
            {R"({"prompt":"a","chosen":"b","rejected":"c"})",
-            "unknown_format: the row has prompt, chosen, rejected; wanted prompt, completion; rows "
+            "unknown_format: its columns: prompt, chosen, rejected; wanted: prompt, completion; "
+            "rows "
             "with prompt, chosen, rejected are read by xrun.preference"},
            {R"({"chosen":"b","rejected":"c"})",
-            "unknown_format: the row has chosen, rejected; wanted messages; rows with chosen, "
+            "unknown_format: its columns: chosen, rejected; wanted: messages; rows with chosen, "
             "rejected are read by xrun.preference"},
            {R"({"mesages":[]})",
-            "unknown_format: the row has mesages; wanted messages; columns "
+            "unknown_format: its columns: mesages; wanted: messages; columns "
             "that are not used: mesages; name the right one, say fields = { messages = "
             "\"mesages\" }"},
            {R"({"text":"b"})",
-            "unknown_format: the row has text; wanted messages; rows with text are read by "
+            "unknown_format: its columns: text; wanted: messages; rows with text are read by "
             "xrun.text"},
            {R"({"messages":[]})", "empty_list: messages has no messages"},
            {R"({"messages":7})",
@@ -153,7 +159,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b","weight":0.5}]})",
             "wrong_type: messages[1] has a weight that is 0.5, wanted 0 or 1"},
            {R"({"prompt":"a"})",
-            "unknown_format: the row has prompt; wanted prompt, completion; rows with prompt are "
+            "unknown_format: its columns: prompt; wanted: prompt, completion; rows with prompt are "
             "read by xrun.prompts"},
            {R"({"prompt":"a","completion":" "})",
             "empty_answer: the last assistant turn has no content"},
@@ -226,10 +232,10 @@ TEST_F(ChatEncoder, ColumnsIgnoredForAnotherSpellingAreNoted) {
                                       "\"output\" is ignored beside \"messages\""}));
   EXPECT_EQ(chat(R"({"instruction":"a","output":"b","prompt":"p"})").notes,
             (std::vector<std::string>{"\"prompt\" is ignored beside \"instruction\"",
-                                      "rows spelled instruction/output"}));
+                                      "read as instruction and output"}));
   EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","output":"x"})").notes,
             (std::vector<std::string>{"\"output\" is ignored beside \"prompt\"",
-                                      "rows spelled prompt/completion"}));
+                                      "read as prompt and completion"}));
 }
 
 TEST_F(ChatEncoder, TwoConversationsThatDifferAreABadRow) {

@@ -43,6 +43,14 @@ TEST(Ledger, ReadsBackFromItsJson) {
   EXPECT_EQ(json.at("dropped").at("no_prompt").as_int(), 1);
 }
 
+TEST(Ledger, ACutNamesTheSidesThatLostTokens) {
+  SourceLedger ledger = some_ledger();
+  ledger.cut_row({{0, 2}, 198, 34, "34 of 134 tokens of the rejected side"}, "", "");
+  const SourceLedger read = SourceLedger::from_json(parse_json(dump_json(ledger.to_json()), ""));
+  ASSERT_EQ(read.cut_lines(9).size(), 2u);
+  EXPECT_EQ(read.cut_lines(9)[1], "a.jsonl:2  cut: 34 of 134 tokens of the rejected side removed");
+}
+
 TEST(Ledger, TheTextNamesFileLineAndReason) {
   Ledger ledger;
   ledger.sources = {some_ledger()};

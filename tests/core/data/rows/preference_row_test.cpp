@@ -191,19 +191,20 @@ const Refused kRefused[] = {
      "has no \"rejected\"; columns that are not used: worse, bad; name the right one, say "
      "fields = { rejected = \"worse\" }"},
     {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
-     "the row has question, good, bad; wanted prompt, chosen, rejected"},
+     "its columns: question, good, bad; wanted: prompt, chosen, rejected"},
     {"unknown_format", R"({"prompt":"hi","chosen":null,"rejected":null})",
-     "the row has prompt, chosen (null), rejected (null)"},
+     "its columns: prompt, chosen (null), rejected (null)"},
     {"unknown_format", R"({"messages":[]})",
-     "the row has messages; wanted prompt, chosen, rejected; rows with messages are read by "
+     "its columns: messages; wanted: prompt, chosen, rejected; rows with messages are read by "
      "xrun.chat"},
     {"unknown_format", R"({"text":"hi","better":"a","worse":"b"})",
-     "the row has text, better, worse; wanted prompt, chosen, rejected; name them, say fields = { "
+     "its columns: text, better, worse; wanted: prompt, chosen, rejected; name them, say fields = "
+     "{ "
      "prompt = \"...\" }"},
     {"unknown_format", R"({"text":"hi"})",
-     "the row has text; wanted prompt, chosen, rejected; rows with text are read by xrun.text"},
+     "its columns: text; wanted: prompt, chosen, rejected; rows with text are read by xrun.text"},
     {"unknown_format", R"({"prompt":"hi","better":"a","worse":"b"})",
-     "the row has prompt, better, worse; wanted prompt, chosen, rejected; columns that are not "
+     "its columns: prompt, better, worse; wanted: prompt, chosen, rejected; columns that are not "
      "used: better, worse; name the right one, say fields = { chosen = \"better\" }"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
      "fields = { prompt = \"question\" }"},

@@ -37,7 +37,7 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
             "that names the value of good answers: row.label = row.label == \"true\""},
            {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
            {R"({"prompt":"a","label":true})",
-            "no_assistant: the last turn is one of \"user\", wanted the assistant's answer"},
+            "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
            {R"({"prompt":"a","completion":"","label":true})",
             "empty_answer: the answer has no content"},
            {R"({"messages":[{"role":"assistant","content":"b"}],"label":true})",
@@ -187,11 +187,12 @@ TEST_F(TextEncoder, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":" \n"})"), "empty_text: the text is empty");
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":1})"),
             "wrong_type: \"text\" is an integer, wanted a string");
-  EXPECT_TRUE(refusal(RowKind::kText, R"({"txt":"a"})")
-                  .starts_with("unknown_format: the row has txt; wanted text; columns that are not "
-                               "used: txt"));
+  EXPECT_TRUE(
+      refusal(RowKind::kText, R"({"txt":"a"})")
+          .starts_with("unknown_format: its columns: txt; wanted: text; columns that are not "
+                       "used: txt"));
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":null})"),
-            "unknown_format: the row has text (null); wanted text");
+            "unknown_format: its columns: text (null); wanted: text");
   settings_.end_of_text = false;
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"a"})"),
             "empty_mask: one token alone leaves none to train");
@@ -222,7 +223,7 @@ TEST_F(TokensEncoder, LabelsMasksAndWeightsSelectTheTrainedTokens) {
 TEST_F(TokensEncoder, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {R"({"text":"a"})",
-            "unknown_format: the row has text; wanted input_ids; rows with text are read by "
+            "unknown_format: its columns: text; wanted: input_ids; rows with text are read by "
             "xrun.text"},
            {R"({"input_ids":"a"})", "wrong_type: \"input_ids\" is a string, wanted a list"},
            {R"({"input_ids":[5]})", "empty_mask: \"input_ids\" has 1 ids, wanted at least two"},

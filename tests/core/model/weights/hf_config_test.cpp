@@ -254,10 +254,10 @@ TEST(HfConfig, TheFolderOfARunNamesItsModel) {
     }
     return "no error";
   };
-  EXPECT_EQ(refusal(), run.string() + ": is the folder of a run, and no model was exported yet");
+  EXPECT_EQ(refusal(), run.string() + ": is the folder of a run; no model was exported yet");
   write_file_atomic(run / "hf/config.json", "{}");
   EXPECT_EQ(refusal(),
-            run.string() + ": is the folder of a run, its model is " + (run / "hf").string());
+            run.string() + ": is the folder of a run; its model is " + (run / "hf").string());
   std::filesystem::remove_all(run);
 }
 

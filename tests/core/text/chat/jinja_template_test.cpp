@@ -47,7 +47,7 @@ TEST(JinjaTemplate, RefusesMessagesThatAreNotAConversation) {
     return error_of([&] { chat_template->render(parse_json(json, "t"), {}); });
   };
   EXPECT_EQ(refusal("[]"), "the conversation is empty; wanted at least one message");
-  EXPECT_EQ(refusal("{}"), "messages is object, wanted an array");
+  EXPECT_EQ(refusal("{}"), "messages has type object, wanted an array");
   EXPECT_EQ(refusal("[\"hi\"]"), "message 1 is string, wanted an object");
 }
 

@@ -63,6 +63,22 @@ TEST(MessageRanges, ADefaultSystemTurnBelongsToTheTemplate) {
                        "assistant:<|assistant|>aaa<|end|>\n"}));
 }
 
+// As Qwen2.5 renders tools: in its default system turn.
+TEST(MessageRanges, ADefaultSystemTurnWithToolsBelongsToTheTemplate) {
+  const std::string with_tools =
+      "<|system|>{% if messages[0].role == 'system' %}{{ messages[0].content }}{% else %}Be kind."
+      "{% endif %}{% for tool in tools %} {{ tool.name }}{% endfor %}<|end|>\n"
+      "{% for m in messages %}{% if not (loop.first and m.role == 'system') %}<|{{ m.role }}|>"
+      "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}"
+      "{% else %}{{ m.content }}<|end|>{% endif %}{{ '\\n' }}{% endif %}{% endfor %}";
+  const Json tools(Json::Object{{"tools", parse_json(R"([{"name":"weather"}])", "")}});
+  EXPECT_EQ(stretches(*jinja(with_tools), messages("ua"), tools),
+            (Stretches{":<|system|>Be kind. weather<|end|>\n", "user:<|user|>uuu<|end|>\n",
+                       "assistant:<|assistant|>aaa<|end|>\n"}));
+  EXPECT_EQ(stretches(*jinja(with_tools), messages("sua"), tools)[0],
+            "system:<|system|>sss weather<|end|>\n");
+}
+
 TEST(MessageRanges, MessagesThatDoNotRenderAloneShareARange) {
   const std::string picky =
       "{% if messages|length == 1 %}{{ raise_exception('no') }}{% endif %}" + kChatml;
