@@ -105,6 +105,11 @@ void refuse_lfs_pointer(std::string_view bytes, const std::string& path) {
              "{}: is a Git LFS pointer, not the file itself; fetch it with git lfs pull", path);
 }
 
+bool is_file(const std::filesystem::path& path) {
+  std::error_code code;
+  return std::filesystem::is_regular_file(path, code);
+}
+
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(path, "be opened");

@@ -29,6 +29,9 @@ class FileError : public Error {
 // that may not be entered, a name that is too long.
 bool path_exists(const std::filesystem::path& path);
 
+// True for a regular file; false if there is none or it cannot be examined.
+bool is_file(const std::filesystem::path& path);
+
 // Returns the whole file. Throws Error if it cannot be read or is larger than max_bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UINT64_MAX);
 

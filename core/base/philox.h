@@ -10,7 +10,8 @@ namespace xrun {
 // Returns the four 32-bit words of one counter under one key. A pure function: no state to save.
 std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t counter_low);
 
-// Returns 64 random bits named by (seed, stream, a, b): say (run seed, "shuffle", epoch, round).
+// Returns 64 random bits named by (seed, stream, a, b): say (run seed, kStreamShuffle, epoch,
+// round).
 uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
 
 // Returns a uniform double in [0, 1) with 53 random bits.

@@ -68,6 +68,13 @@ void add_item(std::string& list, std::string_view item, std::string_view separat
   list += item;
 }
 
+std::string listed(std::span<const std::string> names, size_t most) {
+  std::string text;
+  for (const std::string& name : names.first(std::min(most, names.size()))) add_item(text, name);
+  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  return text;
+}
+
 int edit_distance(std::string_view a, std::string_view b) {
   const size_t width = b.size() + 1;
   std::vector<int> cost((a.size() + 1) * width);

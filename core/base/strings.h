@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ std::string shell_word(std::string_view text);
 
 // Appends an item to a list that a message shows: "a", then "a, b".
 void add_item(std::string& list, std::string_view item, std::string_view separator = ", ");
+
+// Returns the first `most` names of a list: "a, b", or "a, b and 3 more".
+std::string listed(std::span<const std::string> names, size_t most);
 
 // ---- did you mean
 

@@ -160,7 +160,7 @@ std::vector<ConfigField> of_order() {
            "Holds out the last rows, or whole prompts, so that no prompt is in both sets.",
            {"row", "prompt"}),
       of_kind(K::kList, "valid.data", kNone, "Sources of the validation set, instead of a share."),
-      of_data_set(of_kind(K::kTable, "mixture", Json::object(), "How several sources are mixed.")),
+      of_data_set(of_kind(K::kTable, "mixture", Json::object(), "The mixture of several sources.")),
       text("mixture.stop", "all",
            "An exhausted source restarts without end (restart), ends the mixture (first), or "
            "restarts until every source has ended (all).",

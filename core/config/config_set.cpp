@@ -62,7 +62,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
   }
   if (!table.is_table) {
-    // The step before made it without a kind, or a value gives way to a table.
+    // A new entry, or a value that --set replaces by a table.
     table = Literal{};
     table.is_table = true;
     table.line = kSetLine;

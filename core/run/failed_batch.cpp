@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "core/data/packs/packed_batch.h"
 
 namespace xrun {
@@ -83,13 +84,11 @@ std::string save_failed_batch(const std::filesystem::path& dir, int64_t step,
       if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
     }
   }
-  std::string rows;
-  for (size_t i = 0; i < std::min(ids.size(), kNamedRows); ++i) {
-    rows += (i == 0 ? "" : ", ") + name(ids[i]);
-  }
+  std::vector<std::string> rows;
+  for (const int64_t id : ids) rows.push_back(name(id));
   // The file has all of them; a line of a terminal has room for some.
-  if (ids.size() > kNamedRows) rows += fmt::format(", and {} more", ids.size() - kNamedRows);
-  return fmt::format("the batch is saved in {}; its rows: {}", path.string(), rows);
+  return fmt::format("the batch is saved in {}; its rows: {}", path.string(),
+                     listed(rows, kNamedRows));
 }
 
 }  // namespace xrun

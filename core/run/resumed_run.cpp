@@ -19,11 +19,6 @@ namespace fs = std::filesystem;
 constexpr const char* kRuns = "runs";
 constexpr int64_t kMostThreads = 4096;  // a damaged run.json must not exhaust the machine
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 bool was_started(const fs::path& dir) { return is_file(dir / "run.json") || is_file(dir / "lock"); }
 
 // The runs in a folder, sorted by name.

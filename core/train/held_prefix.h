@@ -31,11 +31,11 @@ class HeldPrefix {
   // True for a model on a CPU without experts and without dropout.
   static bool is_possible(const ModelConfig& config, const AdapterOptions* adapter,
                           c10::Device device);
-  // True if the prefix is held for a model: such a one that is trained and whose rotary frequencies
-  // are equal for all sequences. Another model computes it with every micro-batch.
+  // True if a model uses the held prefix: is_possible() holds, the model is trained, and all
+  // sequences have equal rotary frequencies. Another model computes it with every micro-batch.
   bool serves(const Model& model) const;
 
-  // Of one model.
+  // The leaves of one model.
   struct Leaves {
     std::shared_ptr<const std::vector<HeldKeys>> keys;  // of every layer
     at::Tensor hidden;                                  // [P, D]

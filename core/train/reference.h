@@ -117,8 +117,8 @@ class Reference : public LogprobSource {
   int64_t updates_;
   std::shared_ptr<Model> model_;
   std::map<SidecarName, std::unique_ptr<Sidecar>> sidecars_;
-  // Values on a device that are not in their sidecar yet, so that no step waits for one, and the
-  // copy of some of them, one at a time.
+  // Values still on the device. They are copied to the host in the background, one batch of values
+  // at a time, so that no step waits.
   struct Copied {
     std::vector<NamedEntry> entries;
     HostCopy values;  // [n]

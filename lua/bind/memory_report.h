@@ -27,15 +27,15 @@ struct RunModels {
 // The device of the first; the CPU without one. All models of a run are on one device.
 c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
 
-// Throws Error as check_memory does if weights, gradients and optimizers are more than there is,
-// whatever the batches are. Loads nothing.
+// Throws Error as check_memory does if weights, gradients and optimizers exceed the memory
+// for any batch size. Loads nothing.
 void check_before_load(const RunModels& models);
 
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
-// rows: of every step, or of a sample if there are too many. Each optimizer's
-// moments count once they are there or if its weights have none. A reference's twin counts in the
-// reported plan if it is loaded or its sidecar lacks a value that the steps will need, and in the
-// check only if it is loaded.
+// rows: of every step, or of a sample if there are too many. Of the optimizers of one policy each
+// that has made an update counts, and one of those that have not: their loops follow each other. A
+// reference's twin counts in the reported plan if it is loaded or its sidecar lacks a value that
+// the steps will need, and in the check only if it is loaded.
 class MemoryReport {
  public:
   // Makes a plan and resets the measurement. Throws Error as check_memory does.

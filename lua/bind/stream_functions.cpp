@@ -47,7 +47,7 @@ void open_shuffle(LuaState& state) {
                     "An order of n rows that needs no table: a bijection of 0 to n - 1.")
       .metamethod("__call", {{"i", "integer"}}, {"integer"},
                   "The row of the i-th draw, both from 0.", push_row)
-      .metamethod("__len", {}, {"integer"}, "How many rows there are.", push_size);
+      .metamethod("__len", {}, {"integer"}, "The number of rows.", push_size);
   state.function(
       "shuffle", {{"n", "integer"}, {"options?", "table", {"seed", "epoch", "block", "window"}}},
       {"Shuffle"},

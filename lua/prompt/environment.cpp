@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "lua/state/class.h"
 #include "lua/state/args.h"
 #include "lua/state/doc.h"
 
@@ -82,16 +83,6 @@ LuaRef new_table(lua_State* L) {
   return table;
 }
 
-void add_names(lua_State* L, std::vector<std::string>& names) {
-  lua_pushnil(L);
-  while (lua_next(L, -2) != 0) {
-    lua_pop(L, 1);
-    if (lua_type(L, -1) == LUA_TSTRING && lua_tostring(L, -1)[0] != '\1') {
-      names.emplace_back(lua_tostring(L, -1));
-    }
-  }
-}
-
 }  // namespace
 
 PromptEnvironment& prompt_environment(LuaState& state) {
@@ -146,11 +137,11 @@ std::vector<std::string> environment_names(lua_State* L, PromptEnvironment& envi
   std::vector<std::string> names;
   if (environment.names != nullptr) names = environment.names->names();
   environment.own.push(L);
-  add_names(L, names);
+  add_names(L, lua_gettop(L), names);
   environment.verbs.push(L);
-  add_names(L, names);
+  add_names(L, lua_gettop(L), names);
   lua_pushvalue(L, LUA_GLOBALSINDEX);
-  add_names(L, names);
+  add_names(L, lua_gettop(L), names);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

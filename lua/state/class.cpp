@@ -26,17 +26,6 @@ KnownClasses& known_classes() {
   return *instance;
 }
 
-void add_names(lua_State* L, int table, std::vector<std::string>& names) {
-  lua_pushnil(L);
-  while (lua_next(L, table) != 0) {
-    lua_pop(L, 1);
-    // \1 marks entries that no recipe can name: the fallbacks.
-    if (lua_type(L, -1) == LUA_TSTRING && lua_tostring(L, -1)[0] != '\1') {
-      names.emplace_back(lua_tostring(L, -1));
-    }
-  }
-}
-
 // tables: the upvalues with the known names.
 [[noreturn]] void throw_no_member(lua_State* L, const char* verb,
                                   std::initializer_list<int> tables) {
@@ -119,6 +108,17 @@ void push_access(lua_State* L, const std::string& name, const char* event, const
 }
 
 }  // namespace
+
+void add_names(lua_State* L, int table, std::vector<std::string>& names) {
+  lua_pushnil(L);
+  while (lua_next(L, table) != 0) {
+    lua_pop(L, 1);
+    // \1 marks entries that no recipe can name: the fallbacks.
+    if (lua_type(L, -1) == LUA_TSTRING && lua_tostring(L, -1)[0] != '\1') {
+      names.emplace_back(lua_tostring(L, -1));
+    }
+  }
+}
 
 const ClassInfo* class_of(lua_State* L, int i) {
   // Userdata of other libraries (io files) may be smaller than our header, or begin with anything.

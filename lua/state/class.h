@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lua/state/lua_state.h"
 
@@ -73,6 +74,9 @@ void set_class(lua_State* L, const ClassInfo* info);
 
 // Pushes the table of a class's methods, to which lazily found ones may be added.
 void push_methods(lua_State* L, const ClassInfo* info);
+
+// Adds the names of a table that a recipe can use. `table` is an absolute or pseudo index.
+void add_names(lua_State* L, int table, std::vector<std::string>& names);
 
 // Throws Error: argument i is closed, or is of another class.
 [[noreturn]] void throw_not_a(lua_State* L, int i, const ClassInfo* wanted, const char* what);

@@ -57,7 +57,7 @@ std::optional<Value> value_in(const Table& table, std::string_view key) {
 
 }  // namespace
 
-std::string_view dtype_name(at::ScalarType type) {
+std::string_view short_dtype_name(at::ScalarType type) {
   for (const DType& row : kDTypes) {
     if (row.type == type) return row.names[0];
   }

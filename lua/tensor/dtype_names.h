@@ -14,7 +14,7 @@
 namespace xrun {
 
 // "bf16", "f32", "i64", ...: short names, one a type.
-std::string_view dtype_name(at::ScalarType type);
+std::string_view short_dtype_name(at::ScalarType type);
 std::string_view layout_name(at::Layout layout);
 std::string_view memory_format_name(at::MemoryFormat format);
 

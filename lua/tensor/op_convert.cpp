@@ -132,7 +132,7 @@ void push_result(lua_State* L, const c10::IValue& value, const c10::Type& type) 
   if (value.isInt()) {
     // An enum in the schema, an int in the IValue: Lua sees the name.
     if (type.kind() == c10::TypeKind::ScalarTypeType) {
-      return push(L, dtype_name(static_cast<at::ScalarType>(value.toInt())));
+      return push(L, short_dtype_name(static_cast<at::ScalarType>(value.toInt())));
     }
     return push(L, value.toInt());
   }

@@ -123,7 +123,7 @@ int size(lua_State* L) {
 // ---- properties
 
 int get_shape(lua_State* L) { return push(L, self(L).sizes().vec()), 1; }
-int get_dtype(lua_State* L) { return push(L, dtype_name(self(L).scalar_type())), 1; }
+int get_dtype(lua_State* L) { return push(L, short_dtype_name(self(L).scalar_type())), 1; }
 int get_device(lua_State* L) { return push(L, self(L).device().str()), 1; }
 int get_layout(lua_State* L) { return push(L, layout_name(self(L).layout())), 1; }
 int get_ndim(lua_State* L) { return push(L, self(L).dim()), 1; }

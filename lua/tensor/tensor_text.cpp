@@ -202,7 +202,7 @@ std::string statistics_text(const at::Tensor& tensor, int width) {
 
 std::string describe_tensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return "closed Tensor";
-  std::string text(dtype_name(tensor.scalar_type()));
+  std::string text(short_dtype_name(tensor.scalar_type()));
   text += fmt::format("[{}] {}", fmt::join(tensor.sizes(), ","), tensor.device().str());
   if (tensor.layout() != at::kStrided) text += fmt::format(" {}", layout_name(tensor.layout()));
   if (tensor.requires_grad()) text += " grad";

@@ -1,6 +1,6 @@
-// Random nodes as a layout of attention: an Error, or a kernel whose rows see their path and nothing
-// else, forward and backward, against sums in double. Bytes: flags, the window, a shape, then two for
-// each node: its length or boundary, and its parent.
+// Random nodes as a layout of attention: an Error, or a kernel whose rows see their path and
+// nothing else, forward and backward, against sums in double. Bytes: flags, the window, a shape,
+// then two for each node: its length or boundary, and its parent.
 
 #include "core/model/ops/attention_layout.h"
 
@@ -79,7 +79,7 @@ Floats random_values(int64_t count, uint64_t seed, double size) {
   return values;
 }
 
-// Inputs [T, H or G, K] and what comes of them.
+// Outputs, log-sum-exps and gradients, each in the shape of its tensor.
 template <class T>
 struct AttentionValues {
   std::vector<T> out, lse, dq, dk, dv;
@@ -92,6 +92,7 @@ struct AttentionValues {
         dv(dk.size()) {}
 };
 
+// Inputs [T, H or G, K].
 struct AttentionInputs {
   Floats q, k, v, grad;
 

@@ -1,6 +1,6 @@
 // rows a.jsonl:3 and a.jsonl:7 share 41 tokens, too few to fold (batch.fold_min is 64): token 41 is
 // "·Monday" in one and "·Tuesday" in the other, from the text of the system message (line 2 of the
-// chat template), after "Today·is"; but for "·Monday" and "·Tuesday" the next 80 tokens are equal
+// chat template), after "Today·is"; after "·Monday" and "·Tuesday" the next 80 tokens are equal
 
 #include "core/console/inspect/fold_breaks.h"
 
@@ -132,7 +132,7 @@ std::string cause_text(const RowBreak& found, const InspectedSegment& a,
       const std::string of_b = found.differing_b > 0 ? quoted(b, position, found.differing_b) : "";
       const char* const both = of_a.empty() || of_b.empty() ? "" : " and ";
       return fmt::format("; {} the next {} are equal",
-                         blanks ? "only blanks differ," : "but for " + of_a + both + of_b,
+                         blanks ? "only blanks differ," : "after " + of_a + both + of_b,
                          counted(found.equal_after, "token"));
     }
     default: return "";

@@ -161,15 +161,10 @@ class ComparisonText {
     }
     section("results", "");
     if (one_.first_divergence >= 0) {
-      std::string names;
-      for (size_t i = 0; i < std::min(one_.diverging.size(), kListedNames); ++i) {
-        names += (i > 0 ? ", " : "") + shown(one_.diverging[i].name);
-      }
-      if (one_.diverging.size() > kListedNames) {
-        names += fmt::format(" and {} more", one_.diverging.size() - kListedNames);
-      }
+      std::vector<std::string> names;
+      for (const auto& metric : one_.diverging) names.push_back(shown(metric.name));
       prose(fmt::format("the first difference is at step {}: {}", count_text(one_.first_divergence),
-                        names));
+                        listed(names, kListedNames)));
     } else if (one_.common_lines > 0) {
       prose("the same values, bit for bit, at every common step");
     }
@@ -195,12 +190,9 @@ class ComparisonText {
 
   void only(const std::string& name, const std::vector<std::string>& metrics) {
     if (metrics.empty()) return;
-    std::string names;
-    for (size_t i = 0; i < std::min(metrics.size(), kListedNames); ++i) {
-      names += (i > 0 ? ", " : "") + shown(metrics[i]);
-    }
-    prose(fmt::format("only {} logged {}{}", shown(name), names,
-                      metrics.size() > kListedNames ? ", ..." : ""));
+    std::vector<std::string> names;
+    for (const std::string& metric : metrics) names.push_back(shown(metric));
+    prose(fmt::format("only {} logged {}", shown(name), listed(names, kListedNames)));
   }
 
   const RunComparison& one_;

@@ -110,17 +110,11 @@ std::string memory_text(const RunSummary& summary) {
 
 // "3 of train/kl, 1 of valid/loss: null in metrics.jsonl"; at most four names.
 std::string nonfinite_text(const std::map<std::string, int64_t>& metrics) {
-  constexpr size_t kNamed = 4;
-  std::string text;
-  size_t named = 0;
+  std::vector<std::string> values;
   for (const auto& [name, count] : metrics) {
-    if (named == kNamed) break;
-    text += fmt::format("{}{} of {}", named++ == 0 ? "" : ", ", count_text(count), name);
+    values.push_back(fmt::format("{} of {}", count_text(count), name));
   }
-  if (metrics.size() > named) {
-    text += fmt::format(" and those of {} more metrics", metrics.size() - named);
-  }
-  return text + ": null in metrics.jsonl";
+  return listed(values, 4) + ": null in metrics.jsonl";
 }
 
 }  // namespace
@@ -190,7 +184,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add("not finite", nonfinite_text(summary.nonfinite));
   }
   if (summary.skipped > 0) {
-    facts.add("no update", fmt::format("in {}, whose trained tokens all weigh 0",
+    facts.add("no update", fmt::format("in {}, all of whose trained tokens have weight 0",
                                        counted(summary.skipped, "step")));
   }
   facts.add("run", summary.dir.string());

@@ -218,7 +218,8 @@ void RowFields::refuse_format(const Json& row) const {
   text += missing;
   const RowFormat& nearest = nearest_format(kind_, columns);
   const double fit = match(nearest, columns);
-  // A format that is there whole is one that `fields` looks for under other names.
+  // fit == 1: the row has every column of a format, but `fields` renamed them, so the missing names
+  // are the whole explanation.
   if (!missing.empty() && (fit == 0 || fit == 1)) throw RowRefusal("unknown_format", text);
   if (const std::string likely = likely_fields(columns); !likely.empty()) {
     throw RowRefusal("unknown_format",

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/model/weights/config_reader.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/new_folder.h"
@@ -105,6 +106,8 @@ AdapterOptions read_adapter_options(const ConfigReader& reader, const ModelConfi
   return options;
 }
 
+constexpr size_t kNamesInMessage = 12;
+
 // All factors that do not fit, as one error.
 class FactorMismatch {
  public:
@@ -113,11 +116,7 @@ class FactorMismatch {
     if (lists_.empty()) return;
     std::string text = where + ": the adapter does not fit the model:";
     for (const auto& [what, names] : lists_) {
-      const size_t shown = std::min<size_t>(names.size(), 12);
-      text +=
-          fmt::format("\n  {} {}: {}", names.size(), what,
-                      fmt::join(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "));
-      if (shown < names.size()) text += fmt::format(", and {} more", names.size() - shown);
+      text += fmt::format("\n  {} {}: {}", names.size(), what, listed(names, kNamesInMessage));
     }
     throw Error(text);
   }

@@ -155,14 +155,19 @@ void read_qwen2(const ConfigReader& reader, ModelConfig& config) {
   config.qkv_bias = true;
 }
 
-// Qwen3, dense: RMSNorm of q and k per head, and a head size of 128 by default.
-void read_qwen3(const ConfigReader& reader, ModelConfig& config) {
-  read_dense_decoder(reader, config, /*head_dim=*/128);
-  read_windows(reader, config);
+// RMSNorm of q and k per head.
+void read_qwen3_attention(const ConfigReader& reader, ModelConfig& config) {
   config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
   config.qk_norm = true;
   config.names.q_norm = "self_attn.q_norm";
   config.names.k_norm = "self_attn.k_norm";
+}
+
+// Qwen3, dense: a head size of 128 by default.
+void read_qwen3(const ConfigReader& reader, ModelConfig& config) {
+  read_dense_decoder(reader, config, /*head_dim=*/128);
+  read_windows(reader, config);
+  read_qwen3_attention(reader, config);
 }
 
 // Qwen3-MoE: Qwen3 with a mixture of experts as feed-forward in some or all layers.
@@ -207,10 +212,7 @@ void read_moe(const ConfigReader& reader, ModelConfig& config) {
 
 void read_qwen3_moe(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config);
-  config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
-  config.qk_norm = true;
-  config.names.q_norm = "self_attn.q_norm";
-  config.names.k_norm = "self_attn.k_norm";
+  read_qwen3_attention(reader, config);
   if (reader.flag("use_sliding_window", false) && reader.has("sliding_window")) {
     const int64_t window = reader.integer("sliding_window");
     config.windows.assign(static_cast<size_t>(config.layers), window);  // all layers slide

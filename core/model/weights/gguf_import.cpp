@@ -4,6 +4,7 @@
 #include "core/model/weights/gguf_import.h"
 
 #include <ATen/core/Tensor.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <string>
@@ -111,9 +112,7 @@ std::string gguf_name(const std::string& name) {
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
+  return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
 // Throws one Error that lists the missing, misshapen and unexpected tensors, the first few by name.

@@ -23,17 +23,10 @@ namespace {
 constexpr size_t kNamesInMessage = 12;
 constexpr double kMostBytes = double(int64_t{1} << 56);  // of a hostile config
 
-std::string name_list(const std::vector<std::string>& names) {
-  const size_t shown = std::min(names.size(), kNamesInMessage);
-  std::string list = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
-  if (shown < names.size()) list += fmt::format(", and {} more", names.size() - shown);
-  return list;
-}
-
 // One line of the error; empty if there are no names.
 std::string name_line(const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return "";
-  return fmt::format("\n  {} {}: {}", names.size(), what, name_list(names));
+  return fmt::format("\n  {} {}: {}", names.size(), what, listed(names, kNamesInMessage));
 }
 
 bool is_buffer(const std::string& name, const ModelConfig& config) {

@@ -167,7 +167,7 @@ std::string MissingSteps::text() const {
     unnamed -= last - first + 1;
   }
   if (unnamed > 0) steps += fmt::format(" and {} more", count_text(unnamed));
-  return fmt::format("metrics.jsonl has no line of step{} {}", count_ == 1 ? "" : "s", steps);
+  return fmt::format("metrics.jsonl has no line of {} {}", count_ == 1 ? "step" : "steps", steps);
 }
 
 std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSeries& b,

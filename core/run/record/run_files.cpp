@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -19,11 +20,6 @@ constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 constexpr uint64_t kMostSampleBytes = uint64_t{64} << 20;  // of one step's answers
 constexpr size_t kListedRuns = 5;
 
-bool is_file(const fs::path& path) {
-  std::error_code code;
-  return fs::is_regular_file(path, code);
-}
-
 // "; it holds the runs a, b" for a folder of runs.
 std::string runs_below(const fs::path& dir) {
   std::vector<std::string> names;
@@ -33,11 +29,7 @@ std::string runs_below(const fs::path& dir) {
   }
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());
-  std::string text = "; these below it are runs: ";
-  for (size_t i = 0; i < std::min(names.size(), kListedRuns); ++i) {
-    text += (i > 0 ? ", " : "") + names[i];
-  }
-  return names.size() > kListedRuns ? text + ", ..." : text;
+  return "; these below it are runs: " + listed(names, kListedRuns);
 }
 
 void check_is_run(const fs::path& dir) {

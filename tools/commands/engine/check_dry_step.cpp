@@ -174,21 +174,19 @@ Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   const std::filesystem::path file = run.run().dir().path() / "metrics.jsonl";
   RunMetrics metrics;
   if (std::filesystem::exists(file)) metrics = read_metrics(file);
-  std::string text;
-  size_t names = 0;
+  std::vector<std::string> values;
   for (const MetricSeries& series : metrics.series) {
     if (series.name.starts_with("perf/") || series.values.empty()) continue;
-    if (names++ < kShown) text += fmt::format(", {} {:.4g}", series.name, series.values.back());
+    values.push_back(fmt::format("{} {:.4g}", series.name, series.values.back()));
   }
-  if (names > kShown) text += fmt::format(" and {} more", names - kShown);
   Finding finding{Verdict::kOk, "dry step",
                   fmt::format("the body of step {} ran on stand-ins for log-probs{}", step,
-                              names == 0 ? "" : "; it logged" + text.substr(1))};
+                              values.empty() ? "" : "; it logged " + listed(values, kShown))};
   if (!stepped) {
     finding.verdict = Verdict::kNote;
     finding.text += "; it trained nothing";
     finding.fix = "adamw:step(batch, objective) makes the update";
-  } else if (names == 0) {
+  } else if (values.empty()) {
     finding.verdict = Verdict::kNote;
     finding.text += "; it logged nothing";
     finding.fix = "run:log(adamw:step(batch, objective)) writes what the step returns";

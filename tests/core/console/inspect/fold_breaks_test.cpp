@@ -150,7 +150,7 @@ TEST_F(FoldBreaks, NamesTheWordInWhichPromptsDiffer) {
   EXPECT_TRUE(has(found.sentence,
                   ", from the text of the system message (line 9 of the chat template), after \""))
       << found.sentence;
-  EXPECT_TRUE(has(found.sentence, "; but for \"·")) << found.sentence;
+  EXPECT_TRUE(has(found.sentence, "; after \"·")) << found.sentence;
   EXPECT_TRUE(has(found.sentence, "F")) << found.sentence;
   EXPECT_TRUE(has(found.sentence, " tokens are equal")) << found.sentence;
 }
