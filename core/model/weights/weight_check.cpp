@@ -128,11 +128,11 @@ void WeightValues::saw(const std::string& name, const at::Tensor& weight) {
 void WeightValues::finish(const std::string& where) const {
   if (!broken_.empty()) {
     throw Error(fmt::format("{}: {} not finite: {}; the file is damaged or its training diverged",
-                            where, counted(broken_.size()), name_list(broken_)));
+                            where, counted(broken_.size()), listed(broken_, kNamesInMessage)));
   }
   if (!too_large_.empty()) {
     throw Error(fmt::format("{}: {}, beyond {}'s {:.5g}; load it as {}", where,
-                            name_list(too_large_), short_name(type_), largest(type_),
+                            listed(too_large_, kNamesInMessage), short_name(type_), largest(type_),
                             type_ == at::kHalf ? "bf16 or fp32" : "fp32"));
   }
 }
