@@ -142,7 +142,7 @@ class Model {
   // time leaves the device.
   std::shared_ptr<Model> host_copy(GemmType gemm = GemmType::kStorage) const;
 
-  // For generate.h: as forward, and appends keys and values of every segment to `cache`; with
+  // For the sampler: as forward, and appends keys and values of every segment to `cache`; with
   // one-token segments it is a decoding step. Never records a graph.
   at::Tensor forward_cached(const PackInput& input, KvCache& cache);
 

@@ -27,7 +27,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/model/generate.h"
+#include "core/rollout/generate.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/linear_head.h"

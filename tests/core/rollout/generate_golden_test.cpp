@@ -1,5 +1,5 @@
 // The sampler's log-probs of its tokens are those of the training forward, for the golden
-// checkpoints of every family.
+// checkpoints of every family, in one turn and in several.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/model/generate.h"
+#include "core/rollout/generate.h"
 #include "core/model/model.h"
+#include "core/model/ops/linear_head.h"
 #include "core/model/ops/rope.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"
@@ -90,6 +91,69 @@ TEST_P(GenerateGoldenTest, LogProbsMatchTheTrainingForward) {
                           sampling.temperature > 0 ? sampling.temperature : 1.0);
       EXPECT_EQ(got[s].logprobs_kept.size(), sampling.truncates() ? got[s].ids.size() : 0);
     }
+  }
+}
+
+TEST_P(GenerateGoldenTest, LogProbsOfSeveralTurnsAreTheBitsOfOnePackedForward) {
+  constexpr int64_t kTurns = 3, kAnswer = 3, kSamples = 2;
+  constexpr double kTemperature = 1.1;
+  const std::vector<int32_t> message = {3, 1};  // of the environment, after each answer
+  const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
+  const auto model = Model::load(models() / GetParam(), at::kFloat, false);
+  std::vector<std::vector<int32_t>> histories;
+  for (std::vector<int32_t>& prompt : golden_sequences(golden)) {
+    const int64_t room = model->config().max_length - kTurns * (kAnswer + std::ssize(message));
+    prompt.resize(std::min(prompt.size(), static_cast<size_t>(room)));
+    for (int64_t s = 0; s < kSamples; ++s) histories.push_back(prompt);
+  }
+  struct Token {
+    int64_t position;  // in its history
+    float logprob;
+  };
+  std::vector<std::vector<Token>> sampled(histories.size());
+  Sampler sampler(*model, {.batch = 3});
+  for (int64_t turn = 0; turn < kTurns; ++turn) {
+    for (size_t h = 0; h < histories.size(); ++h) {
+      sampler.submit({.prompt = histories[h],
+                      .max_new_tokens = kAnswer,
+                      .sampling = {.temperature = kTemperature, .seed = 5},
+                      .prompt_key = h,
+                      .hold = true});
+    }
+    while (sampler.step()) {
+    }
+    for (size_t h = 0; h < histories.size(); ++h) {
+      const Generation made = sampler.poll().value().samples.at(0);
+      for (size_t t = 0; t < made.ids.size(); ++t) {
+        sampled[h].push_back({std::ssize(histories[h]), made.logprobs[t]});
+        histories[h].push_back(made.ids[t]);
+      }
+      histories[h].insert(histories[h].end(), message.begin(), message.end());
+    }
+  }
+  EXPECT_GT(sampler.counters().reused, 0);
+  const at::NoGradGuard no_grad;
+  const PackInput pack = pack_sequences(histories);
+  std::vector<int64_t> index, target;
+  std::vector<float> got;
+  for (size_t h = 0; h < histories.size(); ++h) {
+    const RopeConfig& rope = model->config().rope;
+    const auto frequencies = [&](int64_t length) { return rope_frequency_class(rope, length); };
+    for (const Token& token : sampled[h]) {
+      // An answer that ends before the frequencies change has those of its own length.
+      if (frequencies(token.position) != frequencies(std::ssize(histories[h]))) continue;
+      index.push_back(pack.cu_seqlens[h] + token.position - 1);
+      target.push_back(histories[h][static_cast<size_t>(token.position)]);
+      got.push_back(token.logprob);
+    }
+  }
+  ASSERT_GT(got.size(), 5u);
+  const at::Tensor want = model
+                              ->head(model->forward(pack), int64_tensor(index),
+                                     int64_tensor(target), {.temperature = kTemperature})
+                              .logprob;
+  for (size_t t = 0; t < got.size(); ++t) {
+    EXPECT_EQ(got[t], want[static_cast<int64_t>(t)].item<float>()) << "token " << t;
   }
 }
 
