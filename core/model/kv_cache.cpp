@@ -57,6 +57,7 @@ void KvCache::truncate(int64_t slot, int64_t length) {
   Slot& held = slots_[static_cast<size_t>(slot)];
   XRUN_CHECK(length >= 0 && length <= held.length, "a slot of {} tokens cannot be cut to {}",
              held.length, length);
+  if (length == held.length) return;
   held.length = length;
   held.shared = std::min(held.shared, length);
   held.blocks.resize(static_cast<size_t>(blocks_of(length)));
