@@ -27,8 +27,8 @@ struct GenerateOptions {
   std::function<bool(size_t sequence, int32_t id)> on_token = {};
 };
 
-// Returns `samples` continuations a prompt, prompts in order and the samples of each together. Throws
-// what Sampler::submit and step throw; the message for a prompt has its number.
+// Returns `samples` continuations a prompt, prompts in order and the samples of each together.
+// Throws as Sampler::submit and step; the message for a prompt has its number.
 std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
                                  const GenerateOptions& options);
 

@@ -1,6 +1,9 @@
 // A sequence is one sample of a request. It is waiting, then running in a slot of the cache, then
 // finished. In a running sequence all tokens but the newest have their keys in the slot:
 //   length of the slot = prompt + ids - 1.
+// A draft is verified by appending it behind the newest token. Row i of the forward then draws
+// token i under its own key, and its input was right if all rows before drew the draft's tokens; the
+// keys behind the first wrong input are dropped.
 // A sequence whose keys cannot be used any more (an update, new RoPE frequencies) gives up its slot
 // and waits again, at the front; its keys are then computed like those of a prompt.
 
@@ -11,17 +14,16 @@
 
 #include <algorithm>
 #include <deque>
-#include <list>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/model/kv_cache.h"
 #include "core/model/model.h"
-#include "core/model/ops/matrix_product.h"
-#include "core/model/ops/scratch.h"
+#include "core/model/ops/rope.h"
+#include "core/rollout/queued_request.h"
+#include "core/rollout/sampler_weights.h"
+#include "core/rollout/sequence_slots.h"
 
 namespace xrun {
 
@@ -29,19 +31,8 @@ namespace {
 
 constexpr int64_t kPrefillTokens = 4096;  // of one forward, to bound its activations
 constexpr int64_t kHeadRows = 256;        // of one product with the head, to bound its logits
-constexpr int64_t kMegabyte = 1 << 20;
-// The ranges of a draw key (sampling.h).
-constexpr int64_t kMostSamples = 1 << 20;
-constexpr uint64_t kMostPromptKey = (uint64_t{1} << 44) - 1;
 
 using Ids = std::vector<int32_t>;
-
-// The keys of a finished sequence.
-struct HeldSequence {
-  Ids ids;  // the tokens of the slot
-  int64_t slot;
-};
-using HeldSequences = std::list<HeldSequence>;
 
 // New tokens of several sequences, for one forward.
 struct AppendedTokens {
@@ -59,75 +50,31 @@ struct AppendedTokens {
   }
 };
 
-}  // namespace
-
-struct QueuedRequest;
-
-// One sample of a request.
-struct QueuedSequence {
-  QueuedRequest* request;
-  int64_t sample;
-  Generation made = {};
-  int64_t slot = -1;
-};
-
-struct QueuedRequest {
-  Ticket ticket;
-  SampleRequest spec;
-  std::vector<QueuedSequence> sequences;
-  int64_t unfinished;
-
-  int64_t prompt_length() const { return static_cast<int64_t>(spec.prompt.size()); }
-};
-
-namespace {
-
 // A token to draw: from row `row` of the hidden states, at `position` of the sequence.
 struct PendingDraw {
   QueuedSequence* sequence;
   int64_t row, position;
 };
 
-bool is_fresh(const QueuedSequence& s) { return s.made.ids.empty(); }
-
-// The prompt and the answer so far.
-Ids tokens_of(const QueuedSequence& s) {
-  Ids tokens = s.request->spec.prompt;
-  tokens.insert(tokens.end(), s.made.ids.begin(), s.made.ids.end());
-  return tokens;
-}
-
-int64_t token_count(const QueuedSequence& s) {
-  return s.request->prompt_length() + static_cast<int64_t>(s.made.ids.size());
-}
-
-bool submitted_before(const QueuedSequence* a, const QueuedSequence* b) {
-  return std::tie(a->request->ticket, a->sample) < std::tie(b->request->ticket, b->sample);
-}
-
 }  // namespace
 
 class Sampler::Decoding {
  public:
   Decoding(Model& model, const SamplerOptions& options)
-      : model_(model), options_(options), cache_(model.config(), model.compute_type()) {
+      : model_(model),
+        options_(options),
+        weights_(model),
+        slots_(model.config(), model.compute_type(), options.cache_mb) {
     XRUN_CHECK(model.device().is_cpu(), "a model on {} cannot decode; take its host_copy()",
                model.device().str());
     XRUN_CHECK(options.batch >= 1, "batch is {}, it must be at least 1", options.batch);
   }
 
   Ticket submit(SampleRequest spec) {
-    check(spec);
-    const auto samples = static_cast<size_t>(spec.samples);
-    const bool empty = spec.max_new_tokens < 1;
-    auto request = std::make_unique<QueuedRequest>(
-        QueuedRequest{next_ticket_, std::move(spec), {}, empty ? 0 : static_cast<int64_t>(samples)});
-    for (size_t s = 0; s < samples; ++s) {
-      request->sequences.push_back({request.get(), static_cast<int64_t>(s)});
-      if (empty) request->sequences.back().made.finish = "length";
-    }
+    auto request =
+        std::make_unique<QueuedRequest>(model_.config(), next_ticket_, std::move(spec));
     for (QueuedSequence& sequence : request->sequences) {
-      if (!empty) waiting_.push_back(&sequence);
+      if (sequence.made.finish.empty()) waiting_.push_back(&sequence);
     }
     requests_.push_back(std::move(request));
     return next_ticket_++;
@@ -176,17 +123,21 @@ class Sampler::Decoding {
     for (size_t r = 0; r < requests_.size(); ++r) cancel(requests_[r]->ticket);
   }
 
-  void release_held() {
-    while (!held_.empty()) drop_held(held_.begin());
-  }
+  void release_held() { slots_.release_held(); }
 
-  int64_t bytes() const { return cache_.bytes(); }
+  int64_t bytes() const { return slots_.cache().bytes(); }
   int64_t request_bytes(const SampleRequest& spec) const {
     const auto prompt = static_cast<int64_t>(spec.prompt.size());
     const int64_t all = capacity(prompt, spec.max_new_tokens);
-    return cache_.slot_bytes(all) + (spec.samples - 1) * cache_.slot_bytes(all, prompt);
+    const KvCache& cache = slots_.cache();
+    return cache.slot_bytes(all) + (spec.samples - 1) * cache.slot_bytes(all, prompt);
   }
-  const SamplerCounters& counters() const { return counters_; }
+  SamplerCounters counters() const {
+    SamplerCounters all = counters_;
+    all.evicted = slots_.evicted();
+    all.packed = weights_.times_packed();
+    return all;
+  }
 
  private:
   // The prompt of a request of which some samples wait for room: later ones need no forward.
@@ -196,34 +147,20 @@ class Sampler::Decoding {
     at::Tensor hidden = {};  // [1, D] of its last token
   };
 
-  void check(const SampleRequest& spec) const {
-    check_prompt(model_.config(), spec.prompt, "the prompt");
-    check_sampling(spec.sampling);
-    const int64_t most = kMostSamples - int64_t{spec.first_sample};
-    XRUN_CHECK(most > 0, "first_sample is {}, wanted 0 to {}", spec.first_sample, kMostSamples - 1);
-    XRUN_CHECK(spec.samples >= 1 && spec.samples <= most, "samples is {}, wanted 1 to {}",
-               spec.samples, most);
-    XRUN_CHECK(spec.prompt_key <= kMostPromptKey, "prompt_key is {}, wanted 0 to {}",
-               spec.prompt_key, kMostPromptKey);
-  }
-
-  // Slots of a sequence with `tokens` tokens that may take `more`.
+  // Tokens in the slot of a sequence that has `tokens` now and may get `more`.
   int64_t capacity(int64_t tokens, int64_t more) const {
     return tokens + std::min(model_.config().max_length - tokens, std::max(more, int64_t{0}));
   }
   int64_t capacity(const QueuedSequence& s) const {
-    const int64_t tokens = token_count(s);
+    const int64_t tokens = s.token_count();
     return capacity(tokens, s.request->prompt_length() + s.request->spec.max_new_tokens - tokens);
   }
 
   // ---- keys of other weights
 
   void refresh() {
-    if (version_ == model_.update_count) return;
-    version_ = model_.update_count;
-    head_ = model_.head_weight().to(at::kFloat).contiguous();
-    counters_.stale += static_cast<int64_t>(held_.size() + running_.size());
-    release_held();
+    if (!weights_.refresh()) return;
+    counters_.stale += slots_.release_held() + std::ssize(running_);
     drop_prompt();
     wait_again(std::exchange(running_, {}));
   }
@@ -239,70 +176,27 @@ class Sampler::Decoding {
   bool crosses(const QueuedSequence& s) const {
     const RopeConfig& rope = model_.config().rope;
     return rope.type == RopeConfig::Type::kLongrope &&
-           cache_.length(s.slot) == rope.original_max_length;
+           slots_.cache().length(s.slot) == rope.original_max_length;
   }
 
   // ---- slots
 
-  int64_t open(int64_t capacity, int64_t shared) {
-    if (free_slots_.empty()) free_slots_.push_back(slots_++);
-    const int64_t slot = free_slots_.back();
-    free_slots_.pop_back();
-    cache_.open(slot, capacity, shared);
-    return slot;
-  }
-
-  void close_slot(int64_t slot) {
-    cache_.close(slot);
-    free_slots_.push_back(slot);
-  }
-
   void close(QueuedSequence& s) {
-    close_slot(std::exchange(s.slot, -1));
+    slots_.close(std::exchange(s.slot, -1));
     --active_;
   }
 
-  void drop_held(HeldSequences::iterator held) {
-    close_slot(held->slot);
-    held_.erase(held);
-  }
-
   void drop_prompt() {
-    if (prompt_.request != nullptr) close_slot(prompt_.slot);
+    if (prompt_.request != nullptr) slots_.close(prompt_.slot);
     prompt_ = {};
   }
 
-  // The longest held sequence that begins `tokens` and leaves at least one to compute. Keys of
-  // other RoPE frequencies cannot be continued.
-  HeldSequences::iterator find_held(const Ids& tokens) {
-    const RopeConfig& rope = model_.config().rope;
-    const auto frequencies = [&](size_t length) {
-      return rope_frequency_class(rope, static_cast<int64_t>(length));
-    };
-    auto best = held_.end();
-    for (auto it = held_.begin(); it != held_.end(); ++it) {
-      const size_t n = it->ids.size();
-      if (n >= tokens.size() || (best != held_.end() && n <= best->ids.size())) continue;
-      if (frequencies(n) != frequencies(tokens.size())) continue;
-      if (std::equal(it->ids.begin(), it->ids.end(), tokens.begin())) best = it;
-    }
-    return best;
-  }
-
-  // Returns whether a sequence that finds `shared` tokens in the cache can start. Held sequences
-  // other than `wanted` make room.
-  bool has_room(const QueuedSequence& s, int64_t shared, HeldSequences::iterator wanted) {
+  // Returns whether a sequence that finds `shared` tokens in the cache can start. Only held
+  // sequences other than `wanted` make room.
+  bool has_room(const QueuedSequence& s, int64_t shared, SequenceSlots::Held wanted) {
     if (active_ >= options_.batch) return false;
-    const int64_t more = cache_.slot_bytes(capacity(s), shared);
-    const auto fits = [&] { return cache_.bytes() + more <= options_.cache_mb * kMegabyte; };
-    for (auto it = held_.begin(); it != held_.end() && !fits();) {
-      const auto oldest = it++;
-      if (oldest == wanted) continue;
-      drop_held(oldest);
-      ++counters_.evicted;
-    }
     // A sequence alone is admitted whatever its cache needs, or the queue would never move.
-    return fits() || active_ == 0;
+    return slots_.make_room(slots_.cache().slot_bytes(capacity(s), shared), wanted) || active_ == 0;
   }
 
   // The front of the queue leaves it for a slot, its own or a new one.
@@ -324,7 +218,7 @@ class Sampler::Decoding {
 
   bool prompt_is_ready() const {
     return !waiting_.empty() && waiting_.front()->request == prompt_.request &&
-           is_fresh(*waiting_.front());
+           waiting_.front()->is_fresh();
   }
 
   // Samples whose prompt was computed for an earlier sample.
@@ -333,9 +227,9 @@ class Sampler::Decoding {
     while (prompt_is_ready()) {
       const QueuedSequence& next = *waiting_.front();
       const int64_t length = next.request->prompt_length();
-      if (!has_room(next, length, held_.end())) break;
-      QueuedSequence& s = start(open(capacity(next), length));
-      cache_.fork(prompt_.slot, s.slot);
+      if (!has_room(next, length, slots_.none())) break;
+      QueuedSequence& s = start(slots_.open(capacity(next), length));
+      slots_.cache().fork(prompt_.slot, s.slot);
       counters_.reused += length;
       draws.push_back({&s, 0, length});
     }
@@ -354,23 +248,25 @@ class Sampler::Decoding {
     const PendingDraw* unfinished = nullptr;         // its request has samples that must wait
     while (!waiting_.empty() && !prompt_is_ready() && unfinished == nullptr) {
       const QueuedSequence& next = *waiting_.front();
-      const Ids tokens = tokens_of(next);
+      const Ids tokens = next.tokens();
       const auto length = static_cast<int64_t>(tokens.size());
-      const auto held = find_held(tokens);
-      const int64_t reused = held == held_.end() ? 0 : std::ssize(held->ids);
+      const auto held = slots_.find(tokens);
+      const int64_t reused = held == slots_.none() ? 0 : std::ssize(held->ids);
       if (pack.size() > 0 && pack.size() + length - reused > kPrefillTokens) break;
       if (!has_room(next, reused, held)) break;
-      QueuedSequence& s = start(take_slot(next, held));
+      QueuedSequence& s = start(held == slots_.none()
+                                    ? slots_.open(capacity(next))
+                                    : slots_.take(held, capacity(next)));
       pack.append(s.slot, std::span(tokens).subspan(static_cast<size_t>(reused)), reused);
       counters_.reused += reused;
       draws.push_back({&s, pack.size() - 1, length});
-      if (!is_fresh(s)) continue;
+      if (!s.is_fresh()) continue;
       const auto sibling_waits = [&] {
         return !waiting_.empty() && waiting_.front()->request == s.request &&
-               is_fresh(*waiting_.front());
+               waiting_.front()->is_fresh();
       };
-      while (sibling_waits() && has_room(*waiting_.front(), length, held_.end())) {
-        QueuedSequence& sibling = start(open(capacity(*waiting_.front()), length));
+      while (sibling_waits() && has_room(*waiting_.front(), length, slots_.none())) {
+        QueuedSequence& sibling = start(slots_.open(capacity(*waiting_.front()), length));
         forks.emplace_back(s.slot, sibling.slot);
         counters_.reused += length;
         draws.push_back({&sibling, pack.size() - 1, length});
@@ -379,61 +275,75 @@ class Sampler::Decoding {
     }
     if (pack.size() == 0) return false;
     const at::Tensor hidden = forward(pack);
-    for (const auto& [from, to] : forks) cache_.fork(from, to);
+    for (const auto& [from, to] : forks) slots_.cache().fork(from, to);
     if (unfinished != nullptr) share_prompt(*unfinished, hidden);
     draw_each(hidden, draws);
     return true;
   }
 
-  // The slot of a held sequence that the next one continues, or a new one.
-  int64_t take_slot(const QueuedSequence& next, HeldSequences::iterator held) {
-    if (held == held_.end()) return open(capacity(next), 0);
-    const int64_t slot = held->slot;
-    held_.erase(held);
-    cache_.reserve(slot, capacity(next));
-    return slot;
-  }
-
   void share_prompt(const PendingDraw& sample, const at::Tensor& hidden) {
-    prompt_ = {sample.sequence->request, open(sample.position, sample.position),
+    prompt_ = {sample.sequence->request, slots_.open(sample.position, sample.position),
                hidden.narrow(0, sample.row, 1).clone()};
-    cache_.fork(sample.sequence->slot, prompt_.slot);
+    slots_.cache().fork(sample.sequence->slot, prompt_.slot);
   }
 
   // ---- decoding
 
-  // One token for every running sequence.
+  // One token for every running sequence, and those of its draft.
   void decode() {
     AppendedTokens pack;
     std::vector<PendingDraw> draws;
     std::vector<QueuedSequence*> crossing;
+    const int64_t most_draft = kPrefillTokens / std::ssize(running_) - 1;
     for (QueuedSequence* const s : std::exchange(running_, {})) {
       if (crosses(*s)) {
         crossing.push_back(s);
         continue;
       }
-      pack.append(s->slot, {&s->made.ids.back(), 1}, cache_.length(s->slot));
-      draws.push_back({s, pack.size() - 1, token_count(*s)});
+      const std::span<const int32_t> draft = s->draft(model_.config(), most_draft);
+      Ids ids = {s->made.ids.back()};
+      ids.insert(ids.end(), draft.begin(), draft.end());
+      for (int64_t i = 0; i < std::ssize(ids); ++i) {
+        draws.push_back({s, pack.size() + i, s->token_count() + i});
+      }
+      pack.append(s->slot, ids, slots_.cache().length(s->slot));
+      counters_.drafted += std::ssize(draft);
     }
     wait_again(crossing);
-    if (!draws.empty()) draw_each(forward(pack), draws);
+    weights_.count_step();
+    if (!draws.empty()) draw_each(forward(pack), draws, pack.tokens);
   }
 
   at::Tensor forward(const AppendedTokens& pack) {
     counters_.computed += pack.size();
-    cache_.use_slots(pack.slots);
-    return model_.forward_cached({.tokens = int64_tensor(pack.tokens),
-                                  .position_ids = int64_tensor(pack.positions),
-                                  .cu_seqlens = pack.cu_seqlens},
-                                 cache_);
+    slots_.cache().use_slots(pack.slots);
+    return weights_.forward({.tokens = int64_tensor(pack.tokens),
+                             .position_ids = int64_tensor(pack.positions),
+                             .cu_seqlens = pack.cu_seqlens},
+                            slots_.cache());
   }
 
-  // Draws one token for each of several sequences.
-  void draw_each(const at::Tensor& hidden, const std::vector<PendingDraw>& draws) {
+  // Draws the next tokens of several sequences, whose draws adjoin.
+  //   inputs  by row, where a sequence has several draws: its draft
+  void draw_each(const at::Tensor& hidden, const std::vector<PendingDraw>& draws,
+                 const std::vector<int64_t>& inputs = {}) {
     const std::vector<DrawnToken> drawn = draw(hidden, draws);
-    for (size_t i = 0; i < draws.size(); ++i) {
-      QueuedSequence& s = *draws[i].sequence;
-      if (take(s, drawn[i])) {
+    for (size_t first = 0, end; first < draws.size(); first = end) {
+      QueuedSequence& s = *draws[first].sequence;
+      end = first + 1;
+      while (end < draws.size() && draws[end].sequence == &s) ++end;
+      size_t next = first;
+      bool continues = take(s, drawn[next++]);
+      // A row counts if its input is the token that was drawn for it.
+      while (continues && next < end &&
+             inputs[static_cast<size_t>(draws[next].row)] == drawn[next - 1].id) {
+        continues = take(s, drawn[next++]);
+        ++counters_.accepted;
+      }
+      s.adapt_window(static_cast<int64_t>(end - first) - 1,
+                     static_cast<int64_t>(next - first) - 1);
+      slots_.cache().truncate(s.slot, s.token_count() - 1);
+      if (continues) {
         running_.push_back(&s);
       } else {
         finish(s);
@@ -459,27 +369,20 @@ class Sampler::Decoding {
                         s.request->spec.first_sample + static_cast<uint32_t>(s.sample),
                         static_cast<uint64_t>(draws[end].position)});
       }
-      const at::Tensor logits = logits_of(at::index_select(hidden, 0, int64_tensor(rows)));
+      const at::Tensor logits = weights_.logits(at::index_select(hidden, 0, int64_tensor(rows)));
       const std::vector<DrawnToken> some = draw_tokens(logits, keys, options);
       drawn.insert(drawn.end(), some.begin(), some.end());
     }
     return drawn;
   }
 
-  at::Tensor logits_of(const at::Tensor& hidden) const {
-    const int64_t n = hidden.size(0), vocab = head_.size(0);
-    at::Tensor logits = scratch_floats(n * vocab).view({n, vocab});
-    multiply_rows_into(logits, hidden.to(at::kFloat), head_);
-    return logits;
-  }
-
   // Adds a token to a sequence; returns whether it continues.
   bool take(QueuedSequence& s, const DrawnToken& drawn) {
     const SampleRequest& spec = s.request->spec;
-    const int64_t position = token_count(s);
+    const int64_t position = s.token_count();
     Generation& made = s.made;
-    if (made.ids.empty()) made.first_version = version_;
-    made.last_version = version_;
+    if (made.ids.empty()) made.first_version = weights_.version();
+    made.last_version = weights_.version();
     made.ids.push_back(drawn.id);
     made.logprobs.push_back(drawn.logprob);
     if (spec.sampling.truncates()) made.logprobs_kept.push_back(drawn.logprob_kept);
@@ -497,28 +400,23 @@ class Sampler::Decoding {
   void finish(QueuedSequence& s) {
     --s.request->unfinished;
     if (!s.request->spec.hold) return close(s);
-    Ids tokens = tokens_of(s);
+    Ids tokens = s.tokens();
     tokens.pop_back();  // the newest token has no keys
-    cache_.reserve(s.slot, std::ssize(tokens));
-    held_.push_back({std::move(tokens), std::exchange(s.slot, -1)});
+    slots_.hold(std::exchange(s.slot, -1), std::move(tokens));
     --active_;
   }
 
   Model& model_;
   const SamplerOptions options_;
-  KvCache cache_;
+  SamplerWeights weights_;
+  SequenceSlots slots_;
   SamplerCounters counters_;
-  int64_t version_ = -1;  // the update count that keys and head belong to
-  at::Tensor head_;       // [V, D] fp32
   std::deque<std::unique_ptr<QueuedRequest>> requests_;  // not polled yet, by ticket
   Ticket next_ticket_ = 0;
   std::deque<QueuedSequence*> waiting_;
   std::vector<QueuedSequence*> running_;
   int64_t active_ = 0;  // sequences with a slot
-  HeldSequences held_;  // the oldest first
   SharedPrompt prompt_;
-  std::vector<int64_t> free_slots_;
-  int64_t slots_ = 0;
 };
 
 Sampler::Sampler(Model& model, const SamplerOptions& options)
@@ -535,18 +433,6 @@ int64_t Sampler::bytes() const { return decoding_->bytes(); }
 int64_t Sampler::request_bytes(const SampleRequest& request) const {
   return decoding_->request_bytes(request);
 }
-const SamplerCounters& Sampler::counters() const { return decoding_->counters(); }
-
-void check_prompt(const ModelConfig& config, const std::vector<int32_t>& ids,
-                  const std::string& what) {
-  const auto length = static_cast<int64_t>(ids.size());
-  XRUN_CHECK(length > 0, "{} is empty; a continuation needs at least one token", what);
-  XRUN_CHECK(length <= config.max_length, "{} has {} tokens, the model's limit is {}", what, length,
-             config.max_length);
-  for (const int32_t id : ids) {
-    XRUN_CHECK(id >= 0 && id < config.vocab,
-               "{} holds the id {}, outside the model's vocabulary of {}", what, id, config.vocab);
-  }
-}
+SamplerCounters Sampler::counters() const { return decoding_->counters(); }
 
 }  // namespace xrun

@@ -30,7 +30,7 @@ struct ModelConfig;
 
 struct SampleRequest {
   // The ids in front of the answer. A further turn of a conversation is a request whose prompt is
-  // the earlier prompt, the sampled ids as they were, and the ids of the new message; if the earlier
+  // the earlier prompt, the sampled ids unchanged, and the ids of the new message; if the earlier
   // request had `hold`, only the new ids are computed.
   std::vector<int32_t> prompt;
   int64_t samples = 1;                 // answers to the prompt
@@ -42,6 +42,11 @@ struct SampleRequest {
   // Keep the keys of finished answers for a request that continues them, until the policy is
   // updated, memory is short (the oldest go first) or release_held.
   bool hold = false;
+  // [samples] or empty: a guess of each answer, such as the answer to the same prompt one epoch
+  // before. Several of its tokens are computed in one forward, and one is accepted exactly if it is
+  // the token that is drawn, so a draft changes the time and nothing else. It may be wrong, shorter
+  // or longer than the answer.
+  std::vector<std::vector<int32_t>> drafts = {};
   // Called with every new token of a sample, stop ids included; true ends that sample ("stop").
   // Must not call the sampler.
   std::function<bool(int64_t sample, int32_t id)> on_token = {};
@@ -78,6 +83,9 @@ struct SamplerCounters {
   int64_t reused = 0;    // prompt tokens that did not, because their keys were shared or held
   int64_t stale = 0;     // sequences, held or in progress, whose keys an update made unreadable
   int64_t evicted = 0;   // held sequences dropped for lack of memory
+  int64_t drafted = 0;   // draft tokens that were computed
+  int64_t accepted = 0;  // of these, those that were drawn
+  int64_t packed = 0;    // times that weights were packed: at most once per update
 };
 
 // Refers to the model, which must outlive it. Not thread-safe. If step() throws, the sampler may
@@ -90,16 +98,16 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Queues a request. Throws Error if the prompt is empty, longer than the model's limit or holds an
-  // id outside the vocabulary, or if a count is out of range; UsageError for a sampling option out
-  // of range. Then nothing is queued.
+  // Queues a request. Throws Error if the prompt is empty or longer than the model's limit, if it
+  // or a draft holds an id outside the vocabulary, or if a count is out of range; UsageError for a
+  // sampling option out of range. Then nothing is queued.
   Ticket submit(SampleRequest request);
 
-  // Draws one token for each sequence in progress, then admits waiting sequences in order, as far as
-  // batch and memory allow: their prompts are computed as packs, once for all samples of a request,
-  // and each draws its first token. Returns whether sequences are unfinished. Never records a graph.
-  // Throws Interrupted between forwards after a signal (interrupt.h), and Error if logits are not
-  // finite.
+  // Draws one token for each sequence in progress, several where a draft is right. Then admits
+  // waiting sequences in order, as far as batch and memory allow: their prompts are computed as
+  // packs, once for all samples of a request, and each draws its first token. Returns whether
+  // sequences are unfinished. Never records a graph. Throws Interrupted between forwards after a
+  // signal (interrupt.h), and Error if logits are not finite.
   bool step();
 
   // Returns the oldest request and forgets it, if all of its samples are finished; else nullopt.
@@ -118,7 +126,7 @@ class Sampler {
   // The memory that a request takes while all of its samples are in progress: its prompt once, and
   // per sample the blocks of its answer.
   int64_t request_bytes(const SampleRequest& request) const;
-  const SamplerCounters& counters() const;
+  SamplerCounters counters() const;
 
  private:
   class Decoding;

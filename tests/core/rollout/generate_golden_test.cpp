@@ -94,6 +94,43 @@ TEST_P(GenerateGoldenTest, LogProbsMatchTheTrainingForward) {
   }
 }
 
+TEST_P(GenerateGoldenTest, DraftsChangeNoAnswer) {
+  const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
+  const auto model = Model::load(models() / GetParam(), at::kFloat, false);
+  const std::vector<std::vector<int32_t>> prompts = prompts_of(golden, *model);
+  for (const double temperature : {0.0, 1.0}) {
+    std::vector<std::vector<int32_t>> drafts(prompts.size());
+    std::vector<Generation> want;
+    for (const bool with_drafts : {false, true}) {
+      Sampler sampler(*model, {.batch = 3});
+      for (size_t p = 0; p < prompts.size(); ++p) {
+        SampleRequest request{.prompt = prompts[p],
+                              .max_new_tokens = 14,
+                              .sampling = {.temperature = temperature},
+                              .prompt_key = p};
+        if (with_drafts) request.drafts = {drafts[p]};
+        sampler.submit(std::move(request));
+      }
+      while (sampler.step()) {
+      }
+      for (size_t p = 0; p < prompts.size(); ++p) {
+        const Generation made = sampler.poll().value().samples.at(0);
+        drafts[p] = made.ids;
+        if (p % 2 == 1 && made.ids.size() > 5) {  // every other draft is wrong
+          drafts[p][5] = (drafts[p][5] + 1) % 7;
+        }
+        if (!with_drafts) {
+          want.push_back(made);
+          continue;
+        }
+        EXPECT_EQ(made.ids, want[p].ids) << p;
+        EXPECT_EQ(made.logprobs, want[p].logprobs) << p;
+      }
+      EXPECT_EQ(sampler.counters().accepted > 0, with_drafts);
+    }
+  }
+}
+
 TEST_P(GenerateGoldenTest, LogProbsOfSeveralTurnsAreTheBitsOfOnePackedForward) {
   constexpr int64_t kTurns = 3, kAnswer = 3, kSamples = 2;
   constexpr double kTemperature = 1.1;

@@ -355,12 +355,95 @@ TEST_F(SamplerTest, ACancelledRequestKeepsItsTokensAndFreesItsMemory) {
   EXPECT_EQ(sampler.bytes(), 0);
 }
 
+TEST_F(SamplerTest, WeightsArePackedOncePerUpdate) {
+  const SampleRequest request{.prompt = prompt_of(9, 1), .max_new_tokens = 20, .sampling = kDraws};
+  Sampler sampler(*model_);
+  for (int round = 0; round < 2; ++round) {
+    for (int again = 0; again < 2; ++again) {
+      sampler.submit(request);
+      const Generation got = finish_all(sampler).at(0).samples[0];
+      EXPECT_EQ(got.logprobs, packed(request.prompt, got.ids));
+    }
+    EXPECT_EQ(sampler.counters().packed, round + 1);
+    update_policy();
+  }
+}
+
+TEST_F(SamplerTest, ADraftChangesNothingButTheTime) {
+  for (const SamplingOptions& sampling :
+       {SamplingOptions{}, kDraws, SamplingOptions{.temperature = 1.5, .top_k = 30, .seed = 1},
+        SamplingOptions{.temperature = 0.7, .min_p = 0.05, .seed = 9}}) {
+    SampleRequest request{.prompt = prompt_of(60, 1),
+                          .samples = 8,
+                          .max_new_tokens = 40,
+                          .stop_ids = {11, 40},
+                          .sampling = sampling};
+    std::vector<Generation> want;
+    for (int64_t s = 0; s < 8; ++s) want.push_back(alone(request, s));
+    // Right; random; right up to a token; with wrong tokens between; longer; shorter; another
+    // sample's; empty.
+    for (const Generation& one : want) request.drafts.push_back(one.ids);
+    request.drafts[1] = prompt_of(40, 3);
+    request.drafts[2].resize(request.drafts[2].size() / 2);
+    for (const int32_t id : prompt_of(30, 4)) request.drafts[2].push_back(id);
+    for (size_t i = 5; i < request.drafts[3].size(); i += 9) {
+        int32_t& id = request.drafts[3][i];
+        id = (id + 1) % kVocab;
+      }
+    for (const int32_t id : prompt_of(50, 5)) request.drafts[4].push_back(id);
+    request.drafts[5].resize(request.drafts[5].size() / 2);
+    request.drafts[6] = want[0].ids;
+    request.drafts[7] = {};
+    for (const int64_t batch : {1, 3, 64}) {
+      Sampler sampler(*model_, {.batch = batch});
+      sampler.submit(request);
+      const auto got = finish_all(sampler);
+      for (size_t s = 0; s < 8; ++s) {
+        SCOPED_TRACE(
+            fmt::format("temperature {}, batch {}, sample {}", sampling.temperature, batch, s));
+        expect_same(got.at(0).samples[s], want[s]);
+      }
+      EXPECT_GT(sampler.counters().accepted, 0);
+      EXPECT_LT(sampler.counters().accepted, sampler.counters().drafted);
+      EXPECT_EQ(sampler.bytes(), 0);
+    }
+  }
+}
+
+TEST_F(SamplerTest, ARightDraftTakesFewSteps) {
+  SampleRequest request{.prompt = prompt_of(60, 1), .max_new_tokens = 60, .sampling = kDraws};
+  const Generation want = alone(request);
+  request.drafts = {want.ids};
+  Sampler sampler(*model_);
+  sampler.submit(request);
+  int steps = 1;
+  while (sampler.step()) ++steps;
+  expect_same(sampler.poll()->samples[0], want);
+  // 1 token with the prompt, 9 of the first window, 17 of the second, the rest.
+  EXPECT_EQ(steps, 4);
+  EXPECT_EQ(sampler.counters().accepted, sampler.counters().drafted);
+  EXPECT_EQ(sampler.counters().computed, 60 + 59);
+}
+
+TEST_F(SamplerTest, AWrongDraftIsGivenUp) {
+  SampleRequest request{.prompt = prompt_of(60, 1), .max_new_tokens = 60, .sampling = kDraws};
+  const Generation want = alone(request);
+  request.drafts.emplace_back();
+  for (const int32_t id : want.ids) request.drafts[0].push_back((id + 1) % kVocab);
+  Sampler sampler(*model_);
+  sampler.submit(request);
+  expect_same(finish_all(sampler).at(0).samples[0], want);
+  EXPECT_EQ(sampler.counters().drafted, 9) << "eight tokens, then one";
+  EXPECT_EQ(sampler.counters().accepted, 0);
+}
+
 TEST_F(SamplerTest, RefusesRequestsThatCannotRun) {
   Sampler sampler(*model_);
   const auto refused = [&](SampleRequest request) {
     return error_of([&] { sampler.submit(std::move(request)); });
   };
-  EXPECT_EQ(refused({.prompt = {}}), "the prompt is empty; a continuation needs at least one token");
+  EXPECT_EQ(refused({.prompt = {}}),
+            "the prompt is empty; a continuation needs at least one token");
   EXPECT_EQ(refused({.prompt = Ids(301, 1)}),
             "the prompt has 301 tokens, the model's limit is 300");
   EXPECT_EQ(refused({.prompt = {1}, .samples = 0}), "samples is 0, wanted 1 to 1048576");
@@ -368,6 +451,9 @@ TEST_F(SamplerTest, RefusesRequestsThatCannotRun) {
             "samples is 2, wanted 1 to 1");
   EXPECT_EQ(refused({.prompt = {1}, .prompt_key = uint64_t{1} << 44}),
             "prompt_key is 17592186044416, wanted 0 to 17592186044415");
+  EXPECT_EQ(refused({.prompt = {1}, .drafts = {{1}, {2}}}), "samples is 1, but there are 2 drafts");
+  EXPECT_EQ(refused({.prompt = {1}, .drafts = {{97}}}),
+            "a draft holds the id 97, outside the model's vocabulary of 97");
   EXPECT_FALSE(sampler.step());
   EXPECT_FALSE(sampler.poll());
 }
