@@ -117,7 +117,9 @@ at::Tensor ForwardState::weight(int64_t parameter) const {
 
 at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) const {
   const at::Tensor bias = index.bias < 0 ? at::Tensor() : weight(index.bias);
-  const at::Tensor y = xrun::linear(x, weight(index.weight), bias, gemm);
+  const PackedMatrix* const ready = packed == nullptr ? nullptr : packed->find(index.weight);
+  const at::Tensor y = ready != nullptr ? xrun::linear(x, *ready, bias)
+                                        : xrun::linear(x, weight(index.weight), bias, gemm);
   if (adapter == nullptr || index.low_a < 0) return y;
   // Dropout applies to the adapter's input alone; the base map reads all of x, as in PEFT.
   const double rate = dropout ? adapter->options.dropout : 0;

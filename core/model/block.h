@@ -19,6 +19,7 @@ namespace xrun {
 
 class ComputeWeights;
 class KvCache;
+class PackedWeights;
 struct Adapter;
 struct AdapterOptions;
 struct HeldKeys;
@@ -33,6 +34,7 @@ struct ForwardState {
   AttentionLayout layout = {};  // the window is that of each layer
   RopeAngles angles = {};       // undefined where positions are learned
   KvCache* cache = nullptr;     // segments are appended to its slots; null: none
+  const PackedWeights* packed = nullptr;  // of linear maps, at this update count; null: none
   GemmType gemm = GemmType::kStorage;
   RouterRecord* router = nullptr;                    // collects MoE routing; null: not wanted
   at::Tensor multiplicity = {};                      // ForwardOptions::multiplicity

@@ -72,13 +72,15 @@ at::Tensor Decoder::embed(const ForwardState& state, const PackInput& input, int
 }
 
 at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
-                            const ForwardOptions& options, KvCache* cache) {
+                            const ForwardOptions& options, KvCache* cache,
+                            const PackedWeights* packed) {
   ForwardState state{.config = config_,
                      .weights = weights_,
                      .update_count = update_count,
                      .layout = {.cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
                                 .parent = {input.parent.begin(), input.parent.end()}},
                      .cache = cache,
+                     .packed = packed,
                      .gemm = options_.gemm,
                      .router = options.router,
                      .multiplicity = options.multiplicity,
@@ -110,7 +112,23 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
 }
 
 at::Tensor Decoder::head_weight(int64_t update_count) {
-  return weights_.get(static_cast<size_t>(index_.head.weight), update_count);
+  return weight(index_.head.weight, update_count);
+}
+
+at::Tensor Decoder::weight(int64_t parameter, int64_t update_count) {
+  return weights_.get(static_cast<size_t>(parameter), update_count);
+}
+
+std::vector<int64_t> Decoder::packable() const {
+  std::vector<int64_t> parameters = {index_.head.weight};  // its product is fp32 in any case
+  if (options_.dtype != at::kFloat && options_.gemm != GemmType::kFloat) return parameters;
+  for (const BlockIndex& b : index_.blocks) {
+    for (const WeightIndex* map : {&b.qkv, &b.q, &b.k, &b.v, &b.o, &b.gate, &b.up, &b.down,
+                                   &b.router}) {
+      if (map->weight >= 0) parameters.push_back(map->weight);
+    }
+  }
+  return parameters;
 }
 
 }  // namespace xrun

@@ -27,8 +27,12 @@ class Decoder {
   // Returns the hidden states after the last norm, [T, D]. With a cache, segments are appended to
   // its slots.
   at::Tensor forward(const PackInput& input, int64_t update_count, const ForwardOptions& options,
-                     KvCache* cache);
+                     KvCache* cache, const PackedWeights* packed = nullptr);
   at::Tensor head_weight(int64_t update_count);
+  int64_t head_parameter() const { return index_.head.weight; }
+  // The parameters whose products read packed weights: the head, and linear maps in fp32.
+  std::vector<int64_t> packable() const;
+  at::Tensor weight(int64_t parameter, int64_t update_count);
 
  private:
   // Of the tokens from the first one that is computed on.

@@ -3,6 +3,7 @@
 
 #include "core/model/decoder_weights.h"
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -94,6 +95,28 @@ DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Paramete
     index.blocks.push_back(block_index(names_of, at, names));
   }
   return index;
+}
+
+const PackedMatrix* PackedWeights::find(int64_t parameter) const {
+  const auto index = static_cast<size_t>(parameter);
+  if (index >= matrices_.size() || !matrices_[index].defined()) return nullptr;
+  return &matrices_[index];
+}
+
+void PackedWeights::pack(const std::vector<int64_t>& parameters,
+                         const std::vector<at::Tensor>& weights, int64_t update_count) {
+  int64_t floats = 0;
+  for (const at::Tensor& w : weights) floats += packed_floats(w.size(0), w.size(1));
+  if (empty()) storage_ = at::empty({floats}, at::kFloat);
+  int64_t first = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const int64_t n = packed_floats(weights[i].size(0), weights[i].size(1));
+    const auto index = static_cast<size_t>(parameters[i]);
+    if (index >= matrices_.size()) matrices_.resize(index + 1);
+    matrices_[index] = pack_matrix(weights[i], storage_.narrow(0, first, n));
+    first += n;
+  }
+  update_count_ = update_count;
 }
 
 ComputeWeights::ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute)

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/model/ops/matrix_product.h"
+
 namespace xrun {
 
 struct ModelConfig;
@@ -32,6 +34,26 @@ struct DecoderIndex {
 
 // Finds the parameters that the config names. A role without a name has none.
 DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Parameter>& parameters);
+
+// Weights of linear maps as products with few rows read them, for decoding. They take the memory of
+// these weights in fp32 once more, while the object lives.
+class PackedWeights {
+ public:
+  bool empty() const { return !storage_.defined(); }
+  int64_t update_count() const { return update_count_; }
+  // Returns a parameter's weight, null if it is not packed.
+  const PackedMatrix* find(int64_t parameter) const;
+
+  // Packs weights at an update count, in the memory of the last call if there was one. Always the
+  // same parameters and shapes.
+  void pack(const std::vector<int64_t>& parameters, const std::vector<at::Tensor>& weights,
+            int64_t update_count);
+
+ private:
+  at::Tensor storage_;
+  std::vector<PackedMatrix> matrices_;  // by parameter
+  int64_t update_count_ = -1;
+};
 
 // The weights in the compute type: the masters, or copies that are refreshed when the update count
 // has changed. Not thread-safe.

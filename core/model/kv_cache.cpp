@@ -39,16 +39,32 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
       slots_(static_cast<size_t>(slots)) {}
 
 void KvCache::open(int64_t slot, int64_t capacity, int64_t shared) {
-  slots_[static_cast<size_t>(slot)] = {.blocks = {}, .capacity = capacity, .shared = shared};
+  const auto index = static_cast<size_t>(slot);
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  slots_[index] = {.blocks = {}, .capacity = capacity, .shared = shared};
 }
 
 void KvCache::close(int64_t slot) { slots_[static_cast<size_t>(slot)] = Slot(); }
 
-void KvCache::clear(int64_t slot) {
-  // Its blocks may be others' too, so the next tokens go into new ones.
+void KvCache::reserve(int64_t slot, int64_t capacity) {
   Slot& held = slots_[static_cast<size_t>(slot)];
-  held.blocks.clear();
-  held.length = held.shared = 0;
+  XRUN_CHECK(held.length <= capacity, "a slot of {} tokens is too small for the {} that it holds",
+             capacity, held.length);
+  held.capacity = capacity;
+}
+
+void KvCache::truncate(int64_t slot, int64_t length) {
+  Slot& held = slots_[static_cast<size_t>(slot)];
+  XRUN_CHECK(length >= 0 && length <= held.length, "a slot of {} tokens cannot be cut to {}",
+             held.length, length);
+  if (length == held.length) return;
+  held.length = length;
+  held.shared = std::min(held.shared, length);
+  held.blocks.resize(static_cast<size_t>(blocks_of(length)));
+  // The next token goes into the last block, which was full and may be shared.
+  if (length % kKeyBlock == 0 || held.blocks.back().use_count() == 1) return;
+  const Block shared = std::exchange(held.blocks.back(), new_block());
+  held.blocks.back()->copy_(*shared);
 }
 
 void KvCache::fork(int64_t from, int64_t to) {

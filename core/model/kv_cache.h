@@ -16,7 +16,8 @@ namespace xrun {
 // Not thread-safe.
 class KvCache {
  public:
-  KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots);
+  // open() adds slots as they are needed.
+  KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots = 0);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
 
@@ -24,8 +25,10 @@ class KvCache {
   // those of a slot that it is forked from; frees the slot.
   void open(int64_t slot, int64_t capacity, int64_t shared = 0);
   void close(int64_t slot);
-  // Drops the tokens of a slot, which stays open.
-  void clear(int64_t slot);
+  // Changes the number of tokens that a slot will hold, at least those that it has.
+  void reserve(int64_t slot, int64_t capacity);
+  // Drops all but the first `length` tokens of a slot, which stays open.
+  void truncate(int64_t slot, int64_t length);
   // Gives an open slot the tokens of another: full blocks by reference, the last one as a copy.
   void fork(int64_t from, int64_t to);
   int64_t length(int64_t slot) const { return slots_[static_cast<size_t>(slot)].length; }

@@ -308,10 +308,38 @@ at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options)
   return decoder_->forward(input, update_count, options, nullptr);
 }
 
-at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache) {
+at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache,
+                                 const PackedWeights* packed) {
   const at::NoGradGuard no_grad;
   check_input(input, config_);
-  return decoder_->forward(input, update_count, {}, &cache);
+  XRUN_CHECK(packed == nullptr || packed->update_count() == update_count,
+             "the packed weights are of update {}, the model is at {}", packed->update_count(),
+             update_count);
+  return decoder_->forward(input, update_count, {}, &cache, packed);
+}
+
+void Model::pack(PackedWeights& packed) {
+  if (packed.update_count() == update_count) return;
+  const at::NoGradGuard no_grad;
+  const std::vector<int64_t> parameters = decoder_->packable();
+  if (packed.empty()) {
+    int64_t bytes = 0;
+    for (const int64_t parameter : parameters) {
+      const at::Tensor& master = parameters_[static_cast<size_t>(parameter)].master;
+      bytes += 4 * packed_floats(master.size(0), master.size(1));
+    }
+    const int64_t available = available_bytes();
+    if (available > 0 && bytes > available / 2) return;
+  }
+  std::vector<at::Tensor> weights;
+  for (const int64_t parameter : parameters) {
+    weights.push_back(decoder_->weight(parameter, update_count));
+  }
+  packed.pack(parameters, weights, update_count);
+}
+
+const PackedMatrix* Model::packed_head(const PackedWeights& packed) const {
+  return packed.find(decoder_->head_parameter());
 }
 
 at::Tensor Model::head_weight() { return decoder_->head_weight(update_count); }

@@ -18,6 +18,8 @@ namespace xrun {
 
 class Decoder;
 class KvCache;
+class PackedWeights;
+struct PackedMatrix;
 struct Adapter;
 struct ExportedModel;
 struct HeadOptions;
@@ -143,9 +145,16 @@ class Model {
   // time leaves the device.
   std::shared_ptr<Model> host_copy(GemmType gemm = GemmType::kStorage) const;
 
-  // For generate.h: as forward, and appends keys and values of every segment to `cache`; with
+  // For the sampler: as forward, and appends keys and values of every segment to `cache`; with
   // one-token segments it is a decoding step. Never records a graph.
-  at::Tensor forward_cached(const PackInput& input, KvCache& cache);
+  // Throws Error if `packed` belongs to another update count.
+  at::Tensor forward_cached(const PackInput& input, KvCache& cache,
+                            const PackedWeights* packed = nullptr);
+  // Packs the head and the linear maps whose products are fp32, unless that was done at this update
+  // count. Leaves `packed` empty if it would take more than half of the available memory.
+  void pack(PackedWeights& packed);
+  // Returns the head of `packed`, null if that is empty.
+  const PackedMatrix* packed_head(const PackedWeights& packed) const;
 
  private:
   Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options);

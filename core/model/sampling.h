@@ -17,6 +17,7 @@ struct SamplingOptions {
   double min_p = 0;        // tokens below min_p times the largest probability are removed
   uint64_t seed = 0;
 
+  bool operator==(const SamplingOptions&) const = default;
   bool truncates() const { return top_k > 0 || top_p < 1 || min_p > 0; }
 };
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/generate.h"
+#include "core/rollout/generate.h"
 
 namespace xrun {
 

@@ -42,7 +42,7 @@ using CpuKernels =
                 SwiGlu<Bf16>, SwiGluBackward<float>, SwiGluBackward<Bf16>, Rope<float>, Rope<Bf16>,
                 CachedAttention<float>, CachedAttention<Bf16>, PathAttention<float>,
                 PathAttention<Bf16>, PathAttentionBackward<float>, PathAttentionBackward<Bf16>,
-                ExpRow, RowProduct, ActivationRows<float>, ActivationRows<Bf16>>;
+                ExpRow, RowProduct, PackColumns, ActivationRows<float>, ActivationRows<Bf16>>;
 
 // Returns the kernels for this machine, chosen once: AVX-512, AVX2 or portable. XRUN_CPU=avx512,
 // avx2 or portable in the environment selects another that the machine can run.

@@ -5,7 +5,8 @@
 // width (portable vectors round the product and the sum separately).
 //
 // W is transposed a panel at a time into a buffer that stays in the cache, as in Goto and van de
-// Geijn (2008); a tile of rows times a panel of columns is summed in registers.
+// Geijn (2008); a tile of rows times a panel of columns is summed in registers. A weight that meets
+// few rows many times may be packed once instead, with the same bits.
 
 #include "kernels/cpu/vector.h"
 
@@ -20,7 +21,20 @@ struct RowProduct {
   float* y;           // [rows, columns] out
   int64_t y_stride;
   int64_t rows, columns, inner;
+  const float* panels = nullptr;  // W as PackColumns writes it; w is then not read
 };
+
+// Writes all panels of W: kPackedColumns columns at a time, each panel [inner, kPackedColumns] or
+// several narrower ones in a row. Columns from any multiple of kPackedColumns on begin at
+// panels + column * inner.
+struct PackColumns {
+  const float* w;  // [columns, inner]
+  int64_t w_stride;
+  float* panels;  // out, columns rounded up to kPackedColumns, times inner
+  int64_t columns, inner;
+};
+
+constexpr int64_t kPackedColumns = 32;  // a multiple of every instruction set's panel
 
 }  // namespace xrun::kernels
 
@@ -100,7 +114,8 @@ XRUN_INLINE void transpose(VF* v) {
 
 // Writes columns [j, j + kPanelColumns) of W^T, inner elements [from, from + n), as [n,
 // kPanelColumns]. Columns that do not exist repeat the last one and are not stored later.
-void pack_panel(const RowProduct& a, int64_t j, int64_t from, int64_t n, float* panel) {
+template <class Weight>
+void pack_panel(const Weight& a, int64_t j, int64_t from, int64_t n, float* panel) {
   for (int half = 0; half < kPanelColumns; half += kLanes) {
     if (half > 0 && j + half >= a.columns) break;  // read by no tile
     const float* row[kLanes];
@@ -169,17 +184,23 @@ void row_tile_of(int64_t rows, const RowProduct& a, int64_t r, int64_t j, int64_
 }
 
 void compute(const RowProduct& a) {
-  alignas(64) float panel[kLongPanel * kPanelColumns];
+  alignas(64) float packed[kLongPanel * kPanelColumns];
   const int64_t tiles = (a.rows + kProductRows - 1) / kProductRows;
-  const int64_t most = tiles > 1 ? kLongPanel : kShortPanel;
+  // A single tile reads a packed panel once, from one end to the other.
+  const int64_t few = a.panels != nullptr && a.inner > kShortPanel ? a.inner : kShortPanel;
+  const int64_t most = tiles > 1 ? kLongPanel : few;
   // Tiles and panels are cut evenly rather than from the front: a short rest would run at a
   // fraction of the rate.
   const int64_t panels = a.inner > most ? (a.inner + most - 1) / most : 1;  // one of 0 elements too
   for (int64_t j = 0; j < a.columns; j += kPanelColumns) {
     for (int64_t p = 0; p < panels; ++p) {
       const int64_t from = a.inner * p / panels, n = a.inner * (p + 1) / panels - from;
-      // One packing serves all rows of the call.
-      pack_panel(a, j, from, n, panel);
+      const float* panel = packed;
+      if (a.panels != nullptr) {
+        panel = a.panels + j * a.inner + from * kPanelColumns;
+      } else {
+        pack_panel(a, j, from, n, packed);  // one packing serves all rows of the call
+      }
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = a.rows * t / tiles, rows = a.rows * (t + 1) / tiles - r;
         if (a.columns - j > kLanes) {
@@ -189,6 +210,13 @@ void compute(const RowProduct& a) {
         }
       }
     }
+  }
+}
+
+void compute(const PackColumns& a) {
+  static_assert(kPackedColumns % kPanelColumns == 0);
+  for (int64_t j = 0; j < a.columns; j += kPanelColumns) {
+    pack_panel(a, j, 0, a.inner, a.panels + j * a.inner);
   }
 }
 

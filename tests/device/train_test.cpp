@@ -9,7 +9,7 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/model/generate.h"
+#include "core/rollout/generate.h"
 #include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/train/evaluate.h"

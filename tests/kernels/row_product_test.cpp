@@ -72,6 +72,25 @@ TEST_P(RowProductTest, ColumnsMayBeSplitAnywhere) {
   EXPECT_EQ(y, all);
 }
 
+TEST_P(RowProductTest, PackedColumnsGiveTheSameBits) {
+  for (const auto& [rows, columns, inner] : kShapes) {
+    const auto x = random_floats(rows * inner, 1), w = random_floats(columns * inner, 2);
+    const auto bias = random_floats(columns, 3);
+    constexpr int64_t kColumns = kernels::kPackedColumns;
+    std::vector<float> panels((columns + kColumns - 1) / kColumns * kColumns * inner);
+    // In two calls, as two threads would.
+    const int64_t first = std::min(columns, kColumns);
+    kernels_->run(kernels::PackColumns{w.data(), inner, panels.data(), first, inner});
+    kernels_->run(kernels::PackColumns{w.data() + first * inner, inner,
+                                       panels.data() + first * inner, columns - first, inner});
+    std::vector<float> y(static_cast<size_t>(rows * columns), -7.0f);
+    kernels_->run(kernels::RowProduct{x.data(), inner, nullptr, 0, bias.data(), y.data(), columns,
+                                      rows, columns, inner, panels.data()});
+    EXPECT_EQ(y, product(x, w, bias, rows, columns, inner))
+        << rows << " x " << columns << " x " << inner;
+  }
+}
+
 TEST_P(RowProductTest, StridesLeaveTheirGapsAlone) {
   const int64_t rows = 4, columns = 21, inner = 19, gap = 5;
   const auto x = random_floats(rows * (inner + gap), 1), w = random_floats(columns * inner, 2);

@@ -27,11 +27,11 @@
 #include <string>
 #include <string_view>
 
-#include "core/model/generate.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
+#include "core/rollout/generate.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {
@@ -216,6 +216,47 @@ void check_sample(Model& model, std::vector<int32_t> sequence, const Generation&
              "log-probs of a sampled answer");
 }
 
+// Samples each prompt once, with a draft of its answer if there are drafts.
+std::vector<Generation> sample_with(Model& model, const std::vector<std::vector<int32_t>>& prompts,
+                                    const std::vector<Generation>& drafts) {
+  Sampler sampler(model, {.batch = static_cast<int64_t>(prompts.size())});
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    SampleRequest request{.prompt = prompts[p],
+                          .max_new_tokens = 32,
+                          .sampling = {.temperature = 1},
+                          .prompt_key = p};
+    if (!drafts.empty()) request.drafts = {drafts[p].ids};
+    sampler.submit(std::move(request));
+  }
+  while (sampler.step()) {
+  }
+  std::vector<Generation> answers;
+  while (auto group = sampler.poll()) answers.push_back(std::move(group->samples[0]));
+  return answers;
+}
+
+// `right` of every ten drafts are the answer, the others part from it after half of it.
+void bench_drafts(Model& model, int64_t batch, int64_t right) {
+  const auto given = prompts(batch, 40);
+  const std::vector<Generation> answers = sample_with(model, given, {});
+  std::vector<Generation> drafts = answers;
+  for (size_t p = 0; p < drafts.size(); ++p) {
+    std::vector<int32_t>& ids = drafts[p].ids;
+    if (static_cast<int64_t>(p % 10) < right) continue;
+    for (size_t t = ids.size() / 2; t < ids.size(); ++t) ids[t] = (ids[t] + 1) % 49152;
+  }
+  const std::vector<Generation> again = sample_with(model, given, drafts);
+  for (size_t p = 0; p < answers.size(); ++p) {
+    if (again[p].ids != answers[p].ids || again[p].logprobs != answers[p].logprobs)
+      throw std::runtime_error("a draft changed an answer");
+  }
+  const Pairs pairs = interleave(
+      3, [&] { sample_with(model, given, drafts); }, [&] { sample_with(model, given, {}); });
+  print_figure({fmt::format("sampling, batch {}, 40 + 32 tokens, {} of 10 drafts right", batch,
+                            right),
+                pairs.a_ms, "ms", pairs.ratio, "of the time without drafts"});
+}
+
 void bench_sample(Model& model, int64_t batch) {
   const GenerateOptions options{.max_new_tokens = 32, .batch = batch};
   check_sample(model, prompts(batch, 40)[0], generate(model, prompts(batch, 40), options)[0]);
@@ -258,7 +299,10 @@ int run(const std::vector<std::string_view>& names) {
   const auto model = Model::load(dir, at::kFloat, true);
   std::filesystem::remove_all(dir);
   if (wanted("step")) bench_step(*model, 16, 60, 35);
-  if (wanted("sample")) bench_sample(*model, 30);
+  if (wanted("sample")) {
+    for (const int64_t batch : {8, 30}) bench_sample(*model, batch);
+    for (const int64_t right : {10, 5}) bench_drafts(*model, 8, right);
+  }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   print_note("peak memory {} MB\n", usage.ru_maxrss / 1024);

@@ -46,17 +46,24 @@ at::Tensor linear_composed(const at::Tensor& x, const at::Tensor& weight,
   return at::linear(x.to(type), weight.to(type), b).to(x.scalar_type());
 }
 
+// x [T, in], weight [rows, in], y [T, rows]: the fp32 product, rounded to the type of x, in scratch
+// memory until then.
+template <class Weight>
+at::Tensor linear_by_row(const at::Tensor& x, const Weight& weight, int64_t rows,
+                         const at::Tensor& bias) {
+  const at::Tensor b = bias.defined() ? bias.to(at::kFloat).contiguous() : at::Tensor();
+  const bool wide = x.scalar_type() == at::kFloat;
+  const at::Tensor y =
+      wide ? at::empty({x.size(0), rows}, x.options()) : scratch_matrix(x.size(0), rows);
+  multiply_rows_into(y, upcast(x.contiguous()), weight, b);
+  return wide ? y : y.to(x.scalar_type());
+}
+
 at::Tensor linear_cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
   if (x.scalar_type() == at::kDouble) return linear_composed(x, weight, bias);
   const bool has_bias = check_linear(x, weight, bias);
-  const at::Tensor b = has_bias ? bias->to(at::kFloat).contiguous() : at::Tensor();
-  // x [T, in], weight [out, in], y [T, out]. Below fp32 the product lives in scratch memory until
-  // it is rounded.
-  const bool wide = x.scalar_type() == at::kFloat;
-  const at::Tensor y = wide ? at::empty({x.size(0), weight.size(0)}, x.options())
-                            : scratch_matrix(x.size(0), weight.size(0));
-  multiply_rows_into(y, upcast(x.contiguous()), upcast(weight.contiguous()), b);
-  return wide ? y : y.to(x.scalar_type());
+  return linear_by_row(x, upcast(weight.contiguous()), weight.size(0),
+                       has_bias ? *bias : at::Tensor());
 }
 
 // `x` is needed for the weight's gradient, and `weight` for that of x.
@@ -190,6 +197,13 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   if (!by_row) return at::linear(x, weight, bias);
   static const auto op = find_op<decltype(linear_forward)>("xrun::linear");
   return op.call(x, weight, bias.defined() ? OptionalTensor(bias) : std::nullopt);
+}
+
+at::Tensor linear(const at::Tensor& x, const PackedMatrix& weight, const at::Tensor& bias) {
+  XRUN_CHECK(x.dim() == 2 && x.size(1) == weight.inner,
+             "linear: x is [{}], wanted [T, {}] for a packed weight", fmt::join(x.sizes(), ", "),
+             weight.inner);
+  return linear_by_row(x, weight, weight.rows, bias);
 }
 
 at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,

@@ -22,6 +22,12 @@ const char* gemm_name(GemmType gemm);  // "storage", "fp32"
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   GemmType gemm);
 
+struct PackedMatrix;
+
+// The same for a packed weight, whose product is fp32 and rounded once: for x in fp32, or with
+// kFloat, the bits of the function above. On the CPU, without a graph.
+at::Tensor linear(const at::Tensor& x, const PackedMatrix& weight, const at::Tensor& bias);
+
 // Returns scale (x a^T) b^T, [T, out]: the term that a low-rank adapter adds to a linear map (Hu et
 // al. 2021).
 //   x  [T, in];  a  [rank, in], b  [out, rank] in the type of x

@@ -33,6 +33,7 @@ namespace {
 // panel of the widest vectors, and enough rows that packing the panel costs about 1 % of the
 // products with it. The split does not affect the bits.
 constexpr int64_t kItemColumns = 64, kItemRows = 512;
+static_assert(kItemColumns % kernels::kPackedColumns == 0);
 constexpr int64_t kAloneMultiplies = 1 << 16;  // below, another thread costs more than it saves
 
 // LibTorch requires bf16 instructions for fp32 operands too, and only an attempt tells.
@@ -50,14 +51,19 @@ bool onednn_multiplies() {
   return yes;
 }
 
-}  // namespace
+// Packed columns, or those of a matrix.
+struct ProductColumns {
+  int64_t count;
+  const float* w;
+  int64_t w_stride;
+  const float* panels;
+};
 
-void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
-                        const at::Tensor& bias) {
-  const int64_t M = x.size(0), K = x.size(1), N = weight.size(0);
+void multiply_columns_into(const at::Tensor& out, const at::Tensor& x,
+                           const ProductColumns& columns, const at::Tensor& bias) {
+  const int64_t M = x.size(0), K = x.size(1), N = columns.count;
   if (M == 0 || N == 0) return;
   const auto* const rows = x.const_data_ptr<float>();
-  const auto* const columns = weight.const_data_ptr<float>();
   const float* const added = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   auto* const result = out.mutable_data_ptr<float>();
   // x [M, K], weight [N, K], out [M, N]
@@ -70,13 +76,46 @@ void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Te
       // Blocks of nearly equal size, rather than full ones and a rest.
       const int64_t r = M * block / blocks, n = M * (block + 1) / blocks - r;
       kernels::cpu_kernels().run(kernels::RowProduct{
-          rows + r * x.stride(0), x.stride(0), columns + j * weight.stride(0), weight.stride(0),
+          rows + r * x.stride(0), x.stride(0), columns.w + j * columns.w_stride, columns.w_stride,
           added == nullptr ? nullptr : added + j, result + r * out.stride(0) + j, out.stride(0), n,
-          std::min(kItemColumns, N - j), K});
+          std::min(kItemColumns, N - j), K,
+          columns.panels == nullptr ? nullptr : columns.panels + j * K});
     }
   };
   if (M * N * K < kAloneMultiplies) return multiply(0, strips * blocks);
   at::parallel_for(0, strips * blocks, 1, multiply);
+}
+
+}  // namespace
+
+void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
+                        const at::Tensor& bias) {
+  multiply_columns_into(
+      out, x, {weight.size(0), weight.const_data_ptr<float>(), weight.stride(0), nullptr}, bias);
+}
+
+void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const PackedMatrix& weight,
+                        const at::Tensor& bias) {
+  multiply_columns_into(out, x, {weight.rows, nullptr, 0, weight.panels.const_data_ptr<float>()},
+                        bias);
+}
+
+int64_t packed_floats(int64_t rows, int64_t inner) {
+  constexpr int64_t kColumns = kernels::kPackedColumns;
+  return (rows + kColumns - 1) / kColumns * kColumns * inner;
+}
+
+PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels) {
+  const at::Tensor source = upcast(weight.contiguous());
+  const int64_t N = source.size(0), K = source.size(1);
+  const auto* const from = source.const_data_ptr<float>();
+  auto* const to = panels.mutable_data_ptr<float>();
+  at::parallel_for(0, (N + kItemColumns - 1) / kItemColumns, 1, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kItemColumns, last = std::min(end * kItemColumns, N);
+    kernels::cpu_kernels().run(
+        kernels::PackColumns{from + first * K, K, to + first * K, last - first, K});
+  });
+  return {panels, N, K};
 }
 
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,

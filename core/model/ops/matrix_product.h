@@ -21,6 +21,25 @@ namespace xrun {
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                         const at::Tensor& bias = {});
 
+// A weight [N, K] in the order in which the kernel reads it, so that a product with few rows does
+// not transpose it each time.
+struct PackedMatrix {
+  at::Tensor panels;            // packed_floats(rows, inner) fp32
+  int64_t rows = 0, inner = 0;  // N, K
+
+  bool defined() const { return panels.defined(); }
+};
+
+int64_t packed_floats(int64_t rows, int64_t inner);
+
+// Packs a weight of any floating type on the CPU.
+//   panels  out, packed_floats of its shape, fp32, contiguous
+PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels);
+
+// The product with a packed weight: the bits of the product with the weight itself.
+void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const PackedMatrix& weight,
+                        const at::Tensor& bias = {});
+
 // Likewise for operands of one type, without a bias. With kFloat they are upcast and the result is
 // rounded once; with kStorage, types other than fp32 go to at::mm.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,

@@ -149,11 +149,50 @@ TEST(KvCache, AClearedSlotLeavesTheSharedTokensOfOthers) {
   cache.open(1, 70, 64);
   append(cache, 0, s, 0, 64, 0);
   cache.fork(0, 1);
-  cache.clear(0);
+  cache.truncate(0, 0);
   append(cache, 0, other, 0, 64, 0);
   EXPECT_TRUE(append(cache, 1, s, 64, 70, 0).equal(packed.narrow(0, 64, 6)));
   cache.close(1);
   EXPECT_EQ(cache.bytes(), cache.slot_bytes(70));
+}
+
+TEST(KvCache, ATruncatedSlotHasTheBitsOfThePackAndLeavesSharedBlocksAlone) {
+  const at::NoGradGuard no_grad;
+  const Sequence s(150, 7, at::kFloat), other(150, 9, at::kFloat);
+  for (const int64_t length : {64, 100, 127, 128}) {
+    Sequence changed = s;  // up to `length`, then other tokens
+    for (at::Tensor Sequence::*x : {&Sequence::q, &Sequence::k, &Sequence::v}) {
+      changed.*x = at::cat({(s.*x).narrow(0, 0, length), (other.*x).narrow(0, 0, 150 - length)});
+    }
+    KvCache cache(small_config(), at::kFloat);
+    cache.open(0, 128);
+    append(cache, 0, s, 0, 128, 0);
+    cache.open(1, 150, 128);
+    cache.fork(0, 1);
+    cache.truncate(0, length);
+    cache.reserve(0, 150);
+    EXPECT_EQ(cache.length(0), length);
+    EXPECT_TRUE(append(cache, 0, changed, length, 150, 0)
+                    .equal(changed.attention(0).narrow(0, length, 150 - length)))
+        << length;
+    EXPECT_TRUE(append(cache, 1, s, 128, 150, 0).equal(s.attention(0).narrow(0, 128, 22)))
+        << length;
+    EXPECT_THROW(cache.reserve(0, 149), Error);
+    EXPECT_THROW(cache.truncate(0, 151), Error);
+  }
+}
+
+TEST(KvCache, AReservationIsCountedUntilItIsGivenUp) {
+  const at::NoGradGuard no_grad;
+  KvCache cache(small_config(), at::kFloat);
+  const Sequence s(70, 3, at::kFloat);
+  cache.open(0, 300);
+  append(cache, 0, s, 0, 70, 0);
+  EXPECT_EQ(cache.bytes(), cache.slot_bytes(300));
+  cache.reserve(0, 70);
+  EXPECT_EQ(cache.bytes(), cache.slot_bytes(70));
+  cache.truncate(0, 64);
+  EXPECT_EQ(cache.bytes(), cache.slot_bytes(70)) << "room for the six tokens remains";
 }
 
 TEST(KvCache, RefusesATreeAndMoreThanItsCapacity) {

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/model/generate.h"
+#include "core/rollout/generate.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"

@@ -59,4 +59,21 @@ TEST(MatrixProduct, GivesTheSameBitsAgain) {
   EXPECT_TRUE(one.equal(two));
 }
 
+TEST(MatrixProduct, APackedWeightGivesTheSameBits) {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [M, K, N] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                  {8, 300, 517},
+                                  {40, 64, 64},
+                                  {3, 130, 33}}) {
+      const at::Tensor x = random_tensor({M, K}, 1), bias = random_tensor({N}, 3);
+      const at::Tensor weight = random_tensor({N, K}, 2).to(type);
+      const at::Tensor want = at::empty({M, N}), got = at::empty({M, N});
+      multiply_rows_into(want, x, weight.to(at::kFloat), bias);
+      const PackedMatrix packed = pack_matrix(weight, at::empty({packed_floats(N, K)}));
+      multiply_rows_into(got, x, packed, bias);
+      EXPECT_TRUE(got.equal(want)) << M << " x " << K << " x " << N;
+    }
+  }
+}
+
 }  // namespace xrun::matrix_product_test

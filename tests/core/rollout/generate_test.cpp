@@ -1,7 +1,7 @@
 // Decoding: the cache does not change results; sequences leave the batch one by one and others
 // replace them.
 
-#include "core/model/generate.h"
+#include "core/rollout/generate.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>

@@ -1,0 +1,54 @@
+// One request per prompt; the sampler returns them in order.
+
+#include "core/rollout/generate.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/model/model.h"
+
+namespace xrun {
+
+namespace {
+
+SampleRequest request_of(const GenerateOptions& options, const std::vector<int32_t>& prompt,
+                         size_t index) {
+  SampleRequest request{.prompt = prompt,
+                        .samples = options.samples,
+                        .max_new_tokens = options.max_new_tokens,
+                        .stop_ids = options.stop_ids,
+                        .sampling = options.sampling};
+  request.prompt_key = options.prompt_names.empty() ? index : options.prompt_names[index];
+  if (options.on_token) {
+    const size_t first = index * static_cast<size_t>(options.samples);
+    request.on_token = [&options, first](int64_t sample, int32_t id) {
+      return options.on_token(first + static_cast<size_t>(sample), id);
+    };
+  }
+  return request;
+}
+
+}  // namespace
+
+std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
+                                 const GenerateOptions& options) {
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    check_prompt(model.config(), prompts[i], fmt::format("prompt {}", i + 1));
+  }
+  XRUN_CHECK(options.prompt_names.empty() || options.prompt_names.size() == prompts.size(),
+             "{} prompts have {} names", prompts.size(), options.prompt_names.size());
+  Sampler sampler(model, {.batch = options.batch, .cache_mb = options.cache_mb});
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    sampler.submit(request_of(options, prompts[i], i));
+  }
+  while (sampler.step()) {
+    if (options.progress && !options.progress(sampler.counters().tokens)) sampler.cancel_all();
+  }
+  std::vector<Generation> results;
+  while (std::optional<SampledGroup> group = sampler.poll()) {
+    for (Generation& one : group->samples) results.push_back(std::move(one));
+  }
+  return results;
+}
+
+}  // namespace xrun

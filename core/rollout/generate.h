@@ -1,0 +1,35 @@
+#pragma once
+// Continuations of a list of prompts: the sampler, run until all are finished.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/rollout/sampler.h"
+
+namespace xrun {
+
+class Model;
+
+struct GenerateOptions {
+  int64_t max_new_tokens = 128;
+  std::vector<int32_t> stop_ids = {};  // a sequence ends with the first of these, which it includes
+  int64_t batch = 64;                  // sequences decoded at once
+  SamplingOptions sampling = {};
+  int64_t samples = 1;  // of each prompt
+  // The prompt numbers in draw keys; empty: 0, 1, 2, ...
+  std::vector<uint64_t> prompt_names = {};
+  int64_t cache_mb = 4096;  // SamplerOptions::cache_mb
+  // Called after every step with the tokens generated so far; false stops early.
+  std::function<bool(int64_t tokens)> progress = {};
+  // Called with each new token of a sequence (its index in the results), stop ids included; true
+  // ends that sequence ("stop").
+  std::function<bool(size_t sequence, int32_t id)> on_token = {};
+};
+
+// Returns `samples` continuations a prompt, prompts in order and the samples of each together.
+// Throws as Sampler::submit and step; the message for a prompt has its number.
+std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
+                                 const GenerateOptions& options);
+
+}  // namespace xrun

@@ -1,0 +1,109 @@
+// A draft offers its tokens by their index in the answer, also behind a token that was not the
+// draft's: a position is drawn with the same random number in every epoch, so answers often meet
+// again.
+
+#include "core/rollout/queued_request.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/model/model.h"
+#include "core/model/ops/rope.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kMostDraft = 64;  // tokens of one forward
+// The ranges of a draw key (sampling.h).
+constexpr int64_t kMostSamples = 1 << 20;
+constexpr uint64_t kMostPromptKey = (uint64_t{1} << 44) - 1;
+
+void check_ids(const ModelConfig& config, const std::vector<int32_t>& ids,
+               const std::string& what) {
+  for (const int32_t id : ids) {
+    XRUN_CHECK(id >= 0 && id < config.vocab,
+               "{} holds the id {}, outside the model's vocabulary of {}", what, id, config.vocab);
+  }
+}
+
+void check_request(const ModelConfig& config, const SampleRequest& spec) {
+  check_prompt(config, spec.prompt, "the prompt");
+  check_sampling(spec.sampling);
+  const int64_t most = kMostSamples - int64_t{spec.first_sample};
+  XRUN_CHECK(most > 0, "first_sample is {}, wanted 0 to {}", spec.first_sample, kMostSamples - 1);
+  XRUN_CHECK(spec.samples >= 1 && spec.samples <= most, "samples is {}, wanted 1 to {}",
+             spec.samples, most);
+  XRUN_CHECK(spec.prompt_key <= kMostPromptKey, "prompt_key is {}, wanted 0 to {}",
+             spec.prompt_key, kMostPromptKey);
+  XRUN_CHECK(spec.drafts.empty() || std::ssize(spec.drafts) == spec.samples,
+             "samples is {}, but there are {} drafts", spec.samples, spec.drafts.size());
+  for (const std::vector<int32_t>& draft : spec.drafts) check_ids(config, draft, "a draft");
+}
+
+}  // namespace
+
+int64_t QueuedSequence::token_count() const {
+  return request->prompt_length() + static_cast<int64_t>(made.ids.size());
+}
+
+std::vector<int32_t> QueuedSequence::tokens() const {
+  std::vector<int32_t> all = request->spec.prompt;
+  all.insert(all.end(), made.ids.begin(), made.ids.end());
+  return all;
+}
+
+std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_t most) const {
+  const SampleRequest& spec = request->spec;
+  if (spec.drafts.empty()) return {};
+  const std::vector<int32_t>& all = spec.drafts[static_cast<size_t>(sample)];
+  const int64_t done = std::ssize(made.ids), length = token_count();
+  int64_t n = std::min({most, draft_window, std::ssize(all) - done, spec.max_new_tokens - done - 1,
+                        config.max_length - length});
+  const auto frequencies = [&](int64_t count) { return rope_frequency_class(config.rope, count); };
+  while (n > 0 && frequencies(length + n) != frequencies(length)) --n;
+  if (n <= 0) return {};
+  const auto ids = std::span(all).subspan(static_cast<size_t>(done), static_cast<size_t>(n));
+  const auto stop =
+      std::find_first_of(ids.begin(), ids.end(), spec.stop_ids.begin(), spec.stop_ids.end());
+  return ids.first(static_cast<size_t>(stop - ids.begin()));
+}
+
+void QueuedSequence::adapt_window(int64_t offered, int64_t accepted) {
+  if (offered == 0) return;
+  if (accepted == offered) {
+    draft_window = std::min(2 * draft_window, kMostDraft);
+  } else if (accepted > 0) {
+    draft_window = accepted;
+  } else {
+    draft_window = std::exchange(draft_missed, true) ? 0 : 1;
+  }
+}
+
+QueuedRequest::QueuedRequest(const ModelConfig& config, Ticket number, SampleRequest request)
+    : ticket(number), spec(std::move(request)) {
+  check_request(config, spec);
+  const bool empty = spec.max_new_tokens < 1;
+  unfinished = empty ? 0 : spec.samples;
+  for (int64_t s = 0; s < spec.samples; ++s) {
+    sequences.push_back({this, s});
+    if (empty) sequences.back().made.finish = "length";
+  }
+}
+
+bool submitted_before(const QueuedSequence* a, const QueuedSequence* b) {
+  return std::tie(a->request->ticket, a->sample) < std::tie(b->request->ticket, b->sample);
+}
+
+void check_prompt(const ModelConfig& config, const std::vector<int32_t>& ids,
+                  const std::string& what) {
+  const auto length = static_cast<int64_t>(ids.size());
+  XRUN_CHECK(length > 0, "{} is empty; a continuation needs at least one token", what);
+  XRUN_CHECK(length <= config.max_length, "{} has {} tokens, the model's limit is {}", what, length,
+             config.max_length);
+  check_ids(config, ids, what);
+}
+
+}  // namespace xrun

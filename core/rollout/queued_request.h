@@ -1,0 +1,55 @@
+#pragma once
+// A request in the queue of a sampler: its samples, how far they are, and what their drafts offer.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/rollout/sampler.h"
+
+namespace xrun {
+
+struct QueuedRequest;
+
+// Draft tokens computed in one forward at first. A wrong guess costs rows, so their number starts
+// small and doubles as long as all are right.
+inline constexpr int64_t kFirstDraft = 8;
+
+// One sample of a request.
+struct QueuedSequence {
+  QueuedRequest* request;
+  int64_t sample;
+  Generation made = {};
+  int64_t slot = -1;                   // of the cache, while it is in progress
+  int64_t draft_window = kFirstDraft;  // draft tokens to verify next; 0: no more
+  bool draft_missed = false;           // a window of which nothing was right
+
+  bool is_fresh() const { return made.ids.empty(); }
+  int64_t token_count() const;  // of the prompt and the answer so far
+  std::vector<int32_t> tokens() const;
+
+  // Returns at most `most` ids to verify behind the newest token. They stay within the answer, its
+  // slot and the RoPE frequencies of the newest token, and end before a stop id, which nothing
+  // follows.
+  std::span<const int32_t> draft(const ModelConfig& config, int64_t most) const;
+  // Fewer after a wrong guess; none after two windows of which the first token was wrong.
+  void adapt_window(int64_t offered, int64_t accepted);
+};
+
+struct QueuedRequest {
+  // Throws as Sampler::submit.
+  QueuedRequest(const ModelConfig& config, Ticket number, SampleRequest request);
+  QueuedRequest(const QueuedRequest&) = delete;
+
+  int64_t prompt_length() const { return static_cast<int64_t>(spec.prompt.size()); }
+
+  Ticket ticket;
+  SampleRequest spec;
+  std::vector<QueuedSequence> sequences;
+  int64_t unfinished;
+};
+
+// Order of submission.
+bool submitted_before(const QueuedSequence* a, const QueuedSequence* b);
+
+}  // namespace xrun

@@ -1,0 +1,76 @@
+// A held sequence keeps its slot and its ids. A continuation takes the slot over, so that its keys
+// are neither copied nor computed again.
+
+#include "core/rollout/sequence_slots.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/model/ops/rope.h"
+
+namespace xrun {
+
+int64_t SequenceSlots::open(int64_t capacity, int64_t shared) {
+  if (free_.empty()) free_.push_back(slots_++);
+  const int64_t slot = free_.back();
+  free_.pop_back();
+  cache_.open(slot, capacity, shared);
+  return slot;
+}
+
+void SequenceSlots::close(int64_t slot) {
+  cache_.close(slot);
+  free_.push_back(slot);
+}
+
+void SequenceSlots::hold(int64_t slot, std::vector<int32_t> ids) {
+  cache_.reserve(slot, std::ssize(ids));
+  held_.push_back({std::move(ids), slot});
+}
+
+SequenceSlots::Held SequenceSlots::find(const std::vector<int32_t>& tokens) {
+  const auto frequencies = [&](const std::vector<int32_t>& ids) {
+    return rope_frequency_class(config_.rope, std::ssize(ids));
+  };
+  Held best = held_.end();
+  for (Held it = held_.begin(); it != held_.end(); ++it) {
+    const size_t n = it->ids.size();
+    if (n >= tokens.size() || (best != held_.end() && n <= best->ids.size())) continue;
+    if (frequencies(it->ids) != frequencies(tokens)) continue;
+    if (std::equal(it->ids.begin(), it->ids.end(), tokens.begin())) best = it;
+  }
+  return best;
+}
+
+int64_t SequenceSlots::take(Held held, int64_t capacity) {
+  const int64_t slot = held->slot;
+  held_.erase(held);
+  cache_.reserve(slot, capacity);
+  return slot;
+}
+
+int64_t SequenceSlots::release_held() {
+  const int64_t count = std::ssize(held_);
+  for (Held it = held_.begin(); it != held_.end();) it = drop(it);
+  return count;
+}
+
+bool SequenceSlots::make_room(int64_t bytes, Held wanted) {
+  const auto fits = [&] { return cache_.bytes() + bytes <= limit_; };
+  for (Held it = held_.begin(); it != held_.end() && !fits();) {
+    if (it == wanted) {
+      ++it;
+      continue;
+    }
+    it = drop(it);
+    ++evicted_;
+  }
+  return fits();
+}
+
+SequenceSlots::Held SequenceSlots::drop(Held held) {
+  close(held->slot);
+  return held_.erase(held);
+}
+
+}  // namespace xrun

@@ -1,0 +1,61 @@
+#pragma once
+// Slots of the cache for the sampler: of sequences in progress, and of finished ones whose keys are
+// held for a sequence that continues them.
+
+#include <cstdint>
+#include <list>
+#include <vector>
+
+#include "core/model/kv_cache.h"
+
+namespace xrun {
+
+// Not thread-safe.
+class SequenceSlots {
+ public:
+  struct HeldSequence {
+    std::vector<int32_t> ids;  // the tokens of the slot
+    int64_t slot;
+  };
+  using Held = std::list<HeldSequence>::iterator;
+
+  // Refers to the config.
+  SequenceSlots(const ModelConfig& config, at::ScalarType compute, int64_t cache_mb)
+      : config_(config), cache_(config, compute), limit_(cache_mb << 20) {}
+
+  KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
+
+  // Returns an empty slot (KvCache::open).
+  int64_t open(int64_t capacity, int64_t shared = 0);
+  void close(int64_t slot);
+
+  // Holds a slot whose tokens are `ids`; gives up the rest of its capacity.
+  void hold(int64_t slot, std::vector<int32_t> ids);
+  // Returns the longest held sequence that begins `tokens` and leaves at least one to compute, or
+  // none(). Keys of other RoPE frequencies than those of `tokens` do not count.
+  Held find(const std::vector<int32_t>& tokens);
+  Held none() { return held_.end(); }
+  // Returns the slot of a held sequence, now in use.
+  int64_t take(Held held, int64_t capacity);
+  // Drops all held sequences; returns their number.
+  int64_t release_held();
+
+  // Returns whether `bytes` more fit under the limit. Drops held sequences other than `wanted` to
+  // make room, the oldest first.
+  bool make_room(int64_t bytes, Held wanted);
+  int64_t evicted() const { return evicted_; }  // by make_room
+
+ private:
+  Held drop(Held held);
+
+  const ModelConfig& config_;
+  KvCache cache_;
+  int64_t limit_;  // bytes
+  std::vector<int64_t> free_;
+  int64_t slots_ = 0;
+  std::list<HeldSequence> held_;  // the oldest first
+  int64_t evicted_ = 0;
+};
+
+}  // namespace xrun
