@@ -10,7 +10,6 @@
 
 #include "core/base/error.h"
 #include "core/model/weights/gguf.h"
-#include "core/text/tokenizer/byte_alphabet.h"
 
 namespace xrun {
 
@@ -19,6 +18,13 @@ namespace {
 enum TokenType : int64_t { kControl = 3, kUserDefined = 4 };
 
 Json object(Json::Object members) { return Json(std::move(members)); }
+
+Json byte_level(bool use_regex) {
+  return object({{"type", "ByteLevel"},
+                 {"add_prefix_space", false},
+                 {"trim_offsets", true},
+                 {"use_regex", use_regex}});
+}
 
 Json split(const char* regex) {
   return object({{"type", "Split"},
@@ -47,16 +53,16 @@ struct GgufPreTokenizer {
 };
 
 GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string& name) {
-  if (name == "gpt-2") return {nullptr, byte_level_spec(true)};
+  if (name == "gpt-2") return {nullptr, byte_level(true)};
   if (name == "smollm") {
     Json digits = object({{"type", "Digits"}, {"individual_digits", true}});
-    return {nullptr, sequence(std::move(digits), byte_level_spec(true))};
+    return {nullptr, sequence(std::move(digits), byte_level(true))};
   }
   if (name == "llama-bpe") {
-    return {nullptr, sequence(split(kLlama3Regex), byte_level_spec(false)), true, true};
+    return {nullptr, sequence(split(kLlama3Regex), byte_level(false)), true, true};
   }
   if (name == "qwen2") {
-    return {object({{"type", "NFC"}}), sequence(split(kQwen2Regex), byte_level_spec(false))};
+    return {object({{"type", "NFC"}}), sequence(split(kQwen2Regex), byte_level(false))};
   }
   throw Error(
       fmt::format("{}: tokenizer.ggml.pre is \"{}\"; supported: gpt-2, smollm, "
@@ -195,7 +201,7 @@ TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
   // This class uses tokenizer.json unchanged; GPT2Tokenizer would replace the split.
   config.emplace_back("tokenizer_class", "PreTrainedTokenizerFast");
   out.config = Json(std::move(config));
-  Json decoder = byte_level_spec(true);
+  Json decoder = byte_level(true);
   decoder.set("add_prefix_space", true);
   out.tokenizer = object({{"version", "1.0"},
                           {"truncation", nullptr},

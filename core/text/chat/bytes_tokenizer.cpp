@@ -18,6 +18,13 @@ namespace {
 constexpr int64_t kBytes = 256;
 constexpr const char* kMarks[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
+Json byte_level() {
+  return Json(Json::Object{{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", true}});
+}
+
 Json marks() {
   Json tokens = Json::array();
   for (int64_t id = kBytes; const char* mark : kMarks) {
@@ -59,9 +66,9 @@ void write_bytes_tokenizer(const std::filesystem::path& dir) {
   const Json tokenizer(Json::Object{{"version", "1.0"},
                                     {"added_tokens", marks()},
                                     {"normalizer", Json()},
-                                    {"pre_tokenizer", byte_level_spec(/*use_regex=*/true)},
+                                    {"pre_tokenizer", byte_level()},
                                     {"post_processor", Json()},
-                                    {"decoder", byte_level_spec(/*use_regex=*/true)},
+                                    {"decoder", byte_level()},
                                     {"model", model}});
   const Json config(Json::Object{{"tokenizer_class", "PreTrainedTokenizerFast"},
                                  {"eos_token", kMarks[2]},

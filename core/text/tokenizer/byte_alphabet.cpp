@@ -82,11 +82,4 @@ int spelled_byte(std::string_view token) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-Json byte_level_spec(bool use_regex) {
-  return Json(Json::Object{{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", use_regex}});
-}
-
 }  // namespace xrun

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/json.h"
 #include "core/text/tokenizer/aligned_text.h"
 
 namespace xrun {
@@ -21,10 +20,6 @@ bool append_unspelled(std::string& out, std::string_view spelling);
 // Inserts the spelling of bytes [begin, end) of a text, each character aligned with its byte.
 // Returns the number of bytes inserted.
 size_t insert_spelled(AlignedTextBuilder& out, const AlignedText& text, size_t begin, size_t end);
-
-// Returns the component "ByteLevel" of a tokenizer.json: text to the alphabet and back, divided by
-// GPT-2's expression if use_regex.
-Json byte_level_spec(bool use_regex);
 
 // Returns the byte that a byte token spells, or -1. Like Hugging Face, reads a sign before one
 // digit as a digit 0: <0x+5>.
