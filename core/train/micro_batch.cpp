@@ -196,10 +196,10 @@ at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
     const at::Tensor& index = folded ? pack.edge_hidden : pack.row_hidden;
     // Without gradient the head keeps no softmax rows, so it takes nothing from the budget.
     if (made.gradient) head_mb = take_head_mb(head_mb, index.size(0), model.config().vocab);
-    made.logprob =
-        model
-            .head(made.hidden, index, folded ? pack.edge_target : row_target_, {.head_mb = head_mb})
-            .logprob;
+    made.logprob = model
+                       .head(made.hidden, index, folded ? pack.edge_target : row_target_,
+                             {.temperature = info_->temperature, .head_mb = head_mb})
+                       .logprob;
     if (folded) made.logprob = made.logprob.index_select(0, pack.row_edge);
     // [T, D] of every micro-batch of an evaluation would add up; the log-probs are [R].
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
@@ -325,10 +325,20 @@ std::string MicroBatch::row_name(int64_t row) const {
   return fmt::format("row {}", row);
 }
 
-void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
+void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row,
+                           double signed_scale) {
   // An assignment may change a column's type; one name must not have two values.
   strings_.erase(name);
-  fields_[name] = {on_device(value, device()), by_row};
+  fields_[name] = {on_device(value, device()), by_row, signed_scale};
+}
+
+MicroBatch::SignedField MicroBatch::signed_field(const at::Tensor& value) const {
+  for (const auto& [name, field] : fields_) {
+    if (field.value.is_same(value)) {
+      return {field.signed_scale >= 0, field.by_row, field.signed_scale};
+    }
+  }
+  return {};
 }
 
 void MicroBatch::set_strings(const std::string& name, std::vector<std::string> values) {
