@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
+#include "core/rollout/rollout_log.h"
 #include "core/run/signals.h"
 #include "core/train/data_batch.h"
 #include "core/train/reference.h"
@@ -153,9 +154,25 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   }
   if (!run_->in_body()) return false;
   for (const auto& reference : session_.models.references()) reference->flush_arrived();
+  log_rollouts();
   run_->end_body(state);
   show_progress(loop);
   return true;
+}
+
+// Before the body ends: a full disk then fails inside it, where the run's state can be saved.
+void RunLoop::log_rollouts() {
+  if (rollouts == nullptr) return;
+  const Metrics metrics = rollout_metrics(*rollouts);
+  run_->log(metrics);
+  if (const auto reward = find_metric(metrics, "rollout/reward")) {
+    last_train_.emplace_back("rollout/reward", *reward);
+  }
+  if (!session_.previews()) {
+    outside_recipe(
+        [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });
+  }
+  rollouts.reset();
 }
 
 void RunLoop::take_back() {
@@ -224,6 +241,8 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   loop.batch_step = body->phase_step;
   body_tokens_ = 0;
   last_train_.clear();
+  update_sums_.clear();
+  rollouts.reset();
   for (StepSource& source : loop.sources) {
     source.batch = next_batch(source, *body, loop, device());
   }
@@ -236,7 +255,23 @@ void RunLoop::leave_loop(const Json& state) {
   end_progress();
 }
 
-void RunLoop::log(const Metrics& metrics) {
+// The metrics of an update as means over the body's updates so far, with train/updates from the
+// second on: rollouts may be trained several times.
+Metrics RunLoop::mean_of_updates(const Metrics& metrics) {
+  if (!find_metric(metrics, "train/grad_norm")) return metrics;
+  Metrics means;
+  for (const auto& [name, value] : metrics) {
+    auto& [sum, count] = update_sums_[name];
+    sum += value;
+    means.emplace_back(name, sum / static_cast<double>(++count));
+  }
+  const int64_t updates = update_sums_.at("train/grad_norm").second;
+  if (updates > 1) means.emplace_back("train/updates", static_cast<double>(updates));
+  return means;
+}
+
+void RunLoop::log(const Metrics& given) {
+  const Metrics metrics = mean_of_updates(given);
   run_->log(metrics);
   if (find_metric(metrics, "train/loss")) {
     last_train_ = metrics;

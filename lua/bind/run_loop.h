@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <lua.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +45,8 @@ struct StepLoop {
   bool ended = false;           // early: without its bodies, or without those left
   lua_State* thread = nullptr;  // in which its `for` runs
 };
+
+struct BodyRollouts;
 
 class RunLoop {
  public:
@@ -123,6 +126,7 @@ class RunLoop {
   std::function<void(const Json&)> write_state;    // the inverse; set by the binding
   std::shared_ptr<LuaRef> state_ref;               // the table behind it
   std::shared_ptr<StepLoop> current_loop;          // the loop that a `for` asked last
+  std::shared_ptr<BodyRollouts> rollouts;          // of the open body; null: it sampled none
   bool quiet = false;                              // no progress of single steps
   std::vector<std::shared_ptr<AdamW>> optimizers;  // counted in the memory plan
   // Leaves the time since the last body out of the time left: a prompt was open.
@@ -140,6 +144,8 @@ class RunLoop {
   void load_weights();
   void measure_memory();
   void report_body_copy();
+  void log_rollouts();
+  Metrics mean_of_updates(const Metrics& metrics);
   void show_progress(const StepLoop& loop);
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 
@@ -155,6 +161,8 @@ class RunLoop {
   size_t ledger_sources_ = 0;       // of this process that ledger.json has
   const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
+  // Metrics of the updates that this body logged: sum and count by name.
+  std::map<std::string, std::pair<double, int64_t>> update_sums_;
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
   bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;

@@ -166,6 +166,7 @@ void RunLoop::show_progress(const StepLoop& loop) {
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.margin = find_metric(last_train_, "train/margin");
+  progress.reward = find_metric(last_train_, "rollout/reward");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
   progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;

@@ -236,12 +236,18 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
     }
   };
   preview.hooks().plan.bodies = 1;
+  const size_t notices = preview.session().notices.lines.size();
   preview.resume();
   preview.hooks().on_dry_step = {};
   if (preview.error() != nullptr) {
     findings.push_back(dry_step_error(*preview.error()));
   } else {
     findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
+  }
+  // What the body said: rollouts of random tokens, say.
+  const std::vector<std::string>& lines = preview.session().notices.lines;
+  for (size_t i = std::min(notices, lines.size()); i < lines.size(); ++i) {
+    findings.push_back({Verdict::kNote, "dry step", lines[i]});
   }
   return findings;
 }
