@@ -236,7 +236,7 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
     }
   };
   preview.hooks().plan.bodies = 1;
-  const size_t notices = preview.session().notices.lines.size();
+  const std::vector<std::string> known = preview.session().notices.lines;
   preview.resume();
   preview.hooks().on_dry_step = {};
   if (preview.error() != nullptr) {
@@ -244,10 +244,12 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
   } else {
     findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
   }
-  // What the body said: rollouts of random tokens, say.
-  const std::vector<std::string>& lines = preview.session().notices.lines;
-  for (size_t i = std::min(notices, lines.size()); i < lines.size(); ++i) {
-    findings.push_back({Verdict::kNote, "dry step", lines[i]});
+  // Notices of the body: rollouts of random tokens, say. The loop's opening report has taken the
+  // earlier ones out of the list.
+  for (const std::string& line : preview.session().notices.lines) {
+    if (std::find(known.begin(), known.end(), line) == known.end()) {
+      findings.push_back({Verdict::kNote, "dry step", line});
+    }
   }
   return findings;
 }
