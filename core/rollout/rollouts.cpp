@@ -25,9 +25,10 @@ namespace xrun {
 
 namespace {
 
-// Fields that rollouts make themselves; an extra column of such a name would be hidden.
-constexpr const char* kRolloutFields[] = {"advantage", "finish", "old_logprob", "prompt",
-                                          "reward",    "sample", "text",        "version"};
+// Fields and methods that rollouts have themselves; an extra column of such a name would be hidden.
+constexpr const char* kRolloutFields[] = {"advantage",   "filter",       "finish", "minibatches",
+                                          "old_logprob", "prompt",       "reward", "sample",
+                                          "score",       "score_groups", "text",   "version"};
 
 bool is_rollout_field(const std::string& name) {
   return std::find(std::begin(kRolloutFields), std::end(kRolloutFields), name) !=

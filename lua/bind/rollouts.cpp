@@ -16,6 +16,7 @@
 #include "core/rollout/rollout_log.h"
 #include "core/train/policy.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/samples.h"
 #include "lua/state/args.h"
@@ -93,12 +94,11 @@ int sample_policy(Policy& policy, lua_State* L) {
 
 // ---- samples as Lua tables
 
-Rollouts& rollouts_of(Batch& batch, const char* method) {
+Rollouts& rollouts_of(Batch& batch) {
   auto* rollouts = dynamic_cast<Rollouts*>(&batch);
   XRUN_CHECK(rollouts != nullptr,
-             "`{}` is a method of rollouts; this batch has rows of the data: call it on what "
-             "policy:sample returned",
-             method);
+             "this batch has rows of the data, wanted what policy:sample "
+             "returned");
   return *rollouts;
 }
 
@@ -255,11 +255,11 @@ std::string failure_text(const Rollouts& rollouts, int64_t i, const std::string&
 // Collects the rewards of a batch and applies the policy for failed ones.
 class Scoring {
  public:
-  Scoring(lua_State* L, const std::shared_ptr<Batch>& batch, const char* method)
+  Scoring(lua_State* L, const std::shared_ptr<Batch>& batch)
       : state_(L),
         began_(std::chrono::steady_clock::now()),
         batch_(batch),
-        rollouts_(rollouts_of(*batch, method)),
+        rollouts_(rollouts_of(*batch)),
         samples_(rollouts_),
         settings_(read_reward_settings(L)) {}
 
@@ -328,8 +328,8 @@ class Scoring {
   std::string first_failure_;
 };
 
-int score_each(Batch&, lua_State* L) {
-  Scoring scoring(L, arg<std::shared_ptr<Batch>>(L, 1), "score");
+int score_each(lua_State* L) {
+  Scoring scoring(L, arg<std::shared_ptr<Batch>>(L, 1, "rollouts"));
   const LuaRef function = arg<LuaRef>(L, 2, "reward");
   for (int64_t i = 0; i < scoring.rollouts().size(); ++i) {
     check_interrupt(L);
@@ -359,8 +359,8 @@ void read_group_rewards(lua_State* L, const std::vector<int64_t>& group, Scoring
   }
 }
 
-int score_by_group(Batch&, lua_State* L) {
-  Scoring scoring(L, arg<std::shared_ptr<Batch>>(L, 1), "score_groups");
+int score_by_group(lua_State* L) {
+  Scoring scoring(L, arg<std::shared_ptr<Batch>>(L, 1, "rollouts"));
   const LuaRef function = arg<LuaRef>(L, 2, "reward");
   for (const std::vector<int64_t>& group : scoring.rollouts().groups()) {
     check_interrupt(L);
@@ -383,8 +383,8 @@ int score_by_group(Batch&, lua_State* L) {
 
 // ---- filter and minibatches
 
-int filter_rollouts(Batch& batch, lua_State* L) {
-  const Rollouts& rollouts = rollouts_of(batch, "filter");
+int filter_rollouts(lua_State* L) {
+  const Rollouts& rollouts = rollouts_of(arg<Batch&>(L, 1, "rollouts"));
   const LuaRef function = arg<LuaRef>(L, 2, "f");
   const SampleTable samples(rollouts);
   std::vector<int64_t> chosen;
@@ -402,8 +402,8 @@ int filter_rollouts(Batch& batch, lua_State* L) {
 constexpr std::string_view kMinibatches =
     "local list, i = ..., 0 return function() i = i + 1 return list[i] end";
 
-int push_minibatches(Batch& batch, lua_State* L) {
-  const Rollouts& rollouts = rollouts_of(batch, "minibatches");
+int push_minibatches(lua_State* L) {
+  const Rollouts& rollouts = rollouts_of(arg<Batch&>(L, 1, "rollouts"));
   const Options options(L, 2);
   const auto count = static_cast<int64_t>(rollouts.groups().size());
   const auto parts =
@@ -421,9 +421,66 @@ int push_minibatches(Batch& batch, lua_State* L) {
 
 }  // namespace
 
+namespace {
+
+struct RolloutMethod {
+  DocEntry doc;
+  lua_CFunction function;
+};
+
+DocEntry method_doc(const char* name, std::vector<LuaParameter> parameters, const char* result,
+                    const char* doc) {
+  return {.name = std::string("Rollouts:") + name,
+          .kind = DocKind::kMethod,
+          .parameters = std::move(parameters),
+          .results = {result},
+          .doc = doc};
+}
+
+// Methods of batches that were sampled alone: a column of another batch may have these names.
+const std::vector<RolloutMethod>& rollout_methods() {
+  static const LuaParameter reward_options{"options?", "table", {"on_error", "deadline_s"}};
+  static const std::vector<RolloutMethod> methods = {
+      {method_doc("score", {{"reward", "function"}, reward_options}, "Rollouts",
+                  "Sets the field reward from reward(sample) -> number, or number, { part = number "
+                  "}, and returns the rollouts. A sample has their fields, prompt_ids, ids and "
+                  "index. A reward that fails, returns anything but a finite number or takes "
+                  "longer than deadline_s (10) follows on_error: \"error\" (default) stops, "
+                  "\"mask\" leaves the sample out, \"zero\" gives it 0."),
+       score_each},
+      {method_doc("score_groups", {{"reward", "function"}, reward_options}, "Rollouts",
+                  "As score, with reward(samples) -> list of numbers for each group of samples."),
+       score_by_group},
+      {method_doc("filter", {{"f", "function"}}, "Rollouts",
+                  "Those for which f(sample) is true, with all their fields."),
+       filter_rollouts},
+      {method_doc("minibatches", {{"options?", "table", {"epochs", "groups"}}}, "fun(): Rollouts",
+                  "Iterates over `groups` groups at a time (all), in `epochs` (1) passes with "
+                  "another order each."),
+       push_minibatches},
+  };
+  return methods;
+}
+
+}  // namespace
+
+bool push_rollout_method(lua_State* L, const Batch& batch, const std::string& name) {
+  for (const RolloutMethod& method : rollout_methods()) {
+    if (method.doc.name != "Rollouts:" + name) continue;
+    const bool sampled = dynamic_cast<const Rollouts*>(&batch) != nullptr;
+    if (!sampled && batch.has_field(name)) return false;
+    XRUN_CHECK(sampled,
+               "`{}` is a method of rollouts; this batch has rows of the data: call it on what "
+               "policy:sample returned",
+               name);
+    push_function(L, method.doc, method.function);
+    return true;
+  }
+  return false;
+}
+
 void open_rollouts(LuaState& state) {
   lua_State* L = state;
-  const LuaParameter reward_options{"options?", "table", {"on_error", "deadline_s"}};
   Class<Policy>(L, "Policy", "")
       .method(
           "sample",
@@ -431,33 +488,21 @@ void open_rollouts(LuaState& state) {
            {"options?",
             "table",
             {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed"}}},
-          {"Batch"},
-          "Samples answers to the prompts of a batch and returns them as a batch, rollouts, in "
-          "the order of prompts: samples (8) of each, temperature 1, max_tokens 128. Fields: "
-          "row, group (the prompt), sample, version, old_logprob [R] (of the sampler), prompt, "
-          "text, finish (\"stop\", \"stop_string\" or \"length\") and the extra columns; the "
-          "trained tokens are those of the answers, and log-probs are at the temperature. "
-          "Draws depend on seed (the run's), step, row and sample.",
+          {"Rollouts"},
+          "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
+          "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
+          "and sample.",
           sample_policy);
-  Class<Batch>(L, "Batch", "")
-      .method(
-          "score", {{"reward", "function"}, reward_options}, {"Batch"},
-          "Of rollouts: sets the field reward from reward(sample) -> number, or number, { part = "
-          "number }, and returns the batch. A sample has the batch's fields, prompt_ids, ids and "
-          "index. A reward that fails, returns anything but a finite number or takes longer than "
-          "deadline_s (10) follows on_error: \"error\" (default) stops, \"mask\" leaves the "
-          "sample out, \"zero\" gives it 0.",
-          score_each)
-      .method("score_groups", {{"reward", "function"}, reward_options}, {"Batch"},
-              "As score, with reward(samples) -> list of numbers for each group of samples.",
-              score_by_group)
-      .method("filter", {{"f", "function"}}, {"Batch"},
-              "Of rollouts: those for which f(sample) is true, with all their fields.",
-              filter_rollouts)
-      .method("minibatches", {{"options?", "table", {"epochs", "groups"}}}, {"fun(): Batch"},
-              "Of rollouts: iterates over `groups` groups at a time (all), in `epochs` (1) passes "
-              "with another order each.",
-              push_minibatches);
+  register_doc({.name = "Rollouts",
+                .kind = DocKind::kClass,
+                .doc = "Sampled answers, a Batch with the fields row, group (the prompt), sample, "
+                       "version, old_logprob [R] (of the sampler), prompt, text, finish (\"stop\", "
+                       "\"stop_string\" or \"length\") and the extra columns. The trained tokens "
+                       "are those of the answers, and log-probs are at the temperature."});
+  const StackGuard guard(L);
+  for (const RolloutMethod& method : rollout_methods()) {
+    push_function(L, method.doc, method.function);  // registers the documentation
+  }
 }
 
 }  // namespace xrun

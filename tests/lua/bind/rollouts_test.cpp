@@ -119,6 +119,26 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
       "max_tokens is 0");
 }
 
+TEST_F(LuaRollouts, AColumnOfDataRowsMayHaveTheNameOfAMethod) {
+  write_file_atomic("scored.jsonl", R"({"prompt": "say", "score": 7})"
+                                    "\n");
+  has(run(R"(local xrun = require "xrun"
+local cfg = xrun.config {
+  model = "tiny", data = { { path = "scored.jsonl", keep = { "score" } } }, template = "chatml",
+  optim = { lr = 1e-2 }, batch = { prompts = 1, max_tokens = 600 }, steps = 1, loud = true,
+}
+local policy = xrun.policy(cfg.model)
+local data = xrun.prompts(cfg.data, policy)
+local run = xrun.run(cfg, { policy = policy, adamw = xrun.adamw(policy, cfg.optim) })
+for step, prompts in run:steps(data, cfg.batch) do
+  assert(prompts.score[0]:item() == 7)
+  if cfg.loud then policy:sample(prompts, { max_tokens = 2 }) end
+end
+)",
+          "r"),
+      "the prompts have a column \"score\", which is a field of rollouts; rename the column");
+}
+
 TEST_F(LuaRollouts, MaskTakesASampleOutOfItsGroupAndZeroGivesItZero) {
   EXPECT_EQ(body(R"(
 local function some(s) if s.index == 1 then error("no") end return s.index + 4 end
