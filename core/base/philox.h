@@ -32,7 +32,9 @@ enum RandomStream : uint64_t {
   kStreamBlockShuffle = 10,
   kStreamDropout = 11,
   kStreamAdapter = 12,
-  kStreamStandIn = 13,  // log-probs of a dry step
+  kStreamStandIn = 13,  // log-probs and answers of a dry step
+  kStreamRollout = 14,  // the seed of the draws of a step's rollouts
+  kStreamMinibatch = 15,
 };
 
 }  // namespace xrun

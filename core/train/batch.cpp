@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/model/ops/device.h"
@@ -178,6 +179,33 @@ Unit Batch::assigned_unit(const std::string& name, const at::Tensor& value,
   return units.front();
 }
 
+// The sum of row weights over the sum of row weights times |value|, for signed weights in batch
+// order (reinforce.h); 0 if all values are 0, -1 for whole numbers. Summed in batch order, so that
+// packing does not change it.
+double Batch::signed_scale(const at::Tensor& value, bool by_row) const {
+  if (!value.is_floating_point()) return -1;
+  std::vector<float> weights;     // of each loss row of the concatenation
+  std::vector<int64_t> segments;  // and its segment there
+  int64_t first = 0;
+  for (const auto& micro : micros_) {
+    const LossRows& rows = micro->pack().rows;
+    weights.insert(weights.end(), rows.weight.begin(), rows.weight.end());
+    for (const int32_t segment : rows.segment) segments.push_back(first + segment);
+    first += micro->segment_count();
+  }
+  const at::Tensor host = value.to(at::kCPU, at::kDouble).contiguous();
+  const double* const values = host.const_data_ptr<double>();
+  const std::vector<int64_t> rank = inverse(segment_order_);
+  double total = 0, absolute = 0;
+  for (size_t j = 0; j < row_order_.size(); ++j) {
+    const auto row = static_cast<size_t>(row_order_[j]);
+    const auto at = by_row ? static_cast<int64_t>(j) : rank[static_cast<size_t>(segments[row])];
+    total += weights[row];
+    absolute += weights[row] * std::fabs(values[at]);
+  }
+  return absolute > 0 ? total / absolute : 0.0;
+}
+
 void Batch::set_field(const std::string& name, const at::Tensor& value, std::optional<Unit> unit) {
   static const std::vector<std::string> own = MicroBatch::own_field_names();
   XRUN_CHECK(std::find(own.begin(), own.end(), name) == own.end(),
@@ -188,13 +216,14 @@ void Batch::set_field(const std::string& name, const at::Tensor& value, std::opt
   const at::Tensor given = value.detach();
   // Fields are stored by segment; both sides of a pair get the value of the pair.
   at::Tensor ordered = of == Unit::kPair ? given.repeat_interleave(2) : given;
+  const double scale = signed_scale(ordered, by_row);
   const auto& order = by_row ? row_order_ : segment_order_;
   // Assigned in batch order, stored in the order of the micro-batches.
   ordered = at::index_select(ordered, 0, index_of(inverse(order), ordered.device()));
   int64_t begin = 0;
   for (const auto& micro : micros_) {
     const int64_t count = by_row ? micro->row_count() : micro->segment_count();
-    micro->set_field(name, ordered.slice(0, begin, begin + count), by_row);
+    micro->set_field(name, ordered.slice(0, begin, begin + count), by_row, scale);
     begin += count;
   }
   note_made(given, of);
@@ -227,6 +256,22 @@ std::optional<std::vector<std::string>> Batch::strings(std::string_view name) co
   std::vector<std::string> out;
   for (const int64_t s : segment_order_) out.push_back(packed[static_cast<size_t>(s)]);
   return out;
+}
+
+void Batch::set_strings(const std::string& name, const std::vector<std::string>& values) {
+  XRUN_CHECK(std::ssize(values) == size(), "batch.{} has {} strings, wanted {} (one per sequence)",
+             name, values.size(), size());
+  std::vector<std::string> packed(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    packed[static_cast<size_t>(segment_order_[i])] = values[i];
+  }
+  auto next = packed.begin();
+  for (const auto& micro : micros_) {
+    const auto end = next + micro->segment_count();
+    micro->set_strings(name, {next, end});
+    next = end;
+  }
+  assigned_.erase(name);
 }
 
 std::vector<std::string> Batch::field_names() const {

@@ -22,6 +22,7 @@ class Batch {
   // Takes packs whose pair_id (or segment_id) is unique in the step and rises in stream order.
   // Throws Error if an id appears in two packs.
   Batch(BatchInfo info, std::vector<PackedBatch> packs);
+  virtual ~Batch() = default;
 
   int64_t step() const { return info_->step; }
   int64_t schedule_step() const { return info_->phase_step < 0 ? step() : info_->phase_step; }
@@ -47,6 +48,7 @@ class Batch {
   bool has_field(std::string_view name) const;
   // An extra column of strings in batch order; nullopt if there is none of this name.
   std::optional<std::vector<std::string>> strings(std::string_view name) const;
+  void set_strings(const std::string& name, const std::vector<std::string>& values);  // [n]
   std::vector<std::string> field_names() const;  // sorted
 
   // Index of the batch's i-th segment in the concatenation over micro-batches.
@@ -69,6 +71,7 @@ class Batch {
   std::optional<Unit> made_as(const at::Tensor& value) const;
   void note_made(const at::Tensor& value, Unit unit) const;
   bool one_row_per_segment() const;
+  double signed_scale(const at::Tensor& value, bool by_row) const;
   Unit assigned_unit(const std::string& name, const at::Tensor& value,
                      std::optional<Unit> unit) const;
 

@@ -227,10 +227,20 @@ std::string MicroBatch::row_name(int64_t row) const {
   return fmt::format("row {}", row);
 }
 
-void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
+void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row,
+                           double signed_scale) {
   // An assignment may change a column's type; one name must not have two values.
   strings_.erase(name);
-  fields_[name] = {on_device(value, device()), by_row};
+  fields_[name] = {on_device(value, device()), by_row, signed_scale};
+}
+
+MicroBatch::SignedField MicroBatch::signed_field(const at::Tensor& value) const {
+  for (const auto& [name, field] : fields_) {
+    if (field.value.is_same(value)) {
+      return {field.signed_scale >= 0, field.by_row, field.signed_scale};
+    }
+  }
+  return {};
 }
 
 void MicroBatch::set_strings(const std::string& name, std::vector<std::string> values) {

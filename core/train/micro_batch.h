@@ -35,6 +35,7 @@ struct BatchInfo {
   int64_t max_tokens = 0;   // limit of the tokens that a pack computes; 0: unknown
   FoldSettings fold = {};   // of shared prefixes
   int64_t max_length = 0;   // of one sequence; 0: unknown
+  double temperature = 1;   // logits are divided by it: that at which rollouts were sampled
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
   // The pack in which a reference computes a row, of at most `tokens` tokens or one row
@@ -117,7 +118,16 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   void note_split_group(int64_t s) { split_segment_ = s; }
 
   // Sets this micro-batch's slice of a field, [R] if by_row, else [n]; moves it to the device.
-  void set_field(const std::string& name, at::Tensor value, bool by_row);
+  //   signed_scale  the step's sum of row weights over the sum of row weights times |value|; -1:
+  //                 unknown
+  void set_field(const std::string& name, at::Tensor value, bool by_row, double signed_scale = -1);
+  // Finds an assigned field by its tensor, as field() returned it; `known` is false for any other
+  // tensor.
+  struct SignedField {
+    bool known = false, by_row = false;
+    double scale = 0;  // as set_field's signed_scale
+  };
+  SignedField signed_field(const at::Tensor& value) const;
   // An extra column of strings, one per segment; nullptr if there is none of this name.
   void set_strings(const std::string& name, std::vector<std::string> values);
   const std::vector<std::string>* strings(std::string_view name) const;
@@ -142,6 +152,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   struct FieldValue {
     at::Tensor value;
     bool by_row;
+    double signed_scale = -1;
   };
   View side_view(const char* name, int8_t side);
   at::Tensor own_field(std::string_view name) const;  // on the CPU; undefined: no such field

@@ -120,7 +120,7 @@ at::Tensor MicroForwards::token_logprob(Model& model, int64_t head_mb) {
     if (made.gradient) head_mb = take_head_mb(head_mb, index.size(0), model.config().vocab);
     made.logprob = model
                        .head(made.hidden, index, folded ? pack.edge_target : micro_.row_target(),
-                             {.head_mb = head_mb})
+                             {.temperature = micro_.info().temperature, .head_mb = head_mb})
                        .logprob;
     if (folded) made.logprob = made.logprob.index_select(0, pack.row_edge);
     // [T, D] of every micro-batch of an evaluation would add up; the log-probs are [R].

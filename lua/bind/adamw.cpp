@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
+#include "core/rollout/rollouts.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -98,6 +99,12 @@ std::vector<StepTerm> read_terms(lua_State* L, int* next) {
   run->throw_with_batch(error, packs, batch.info().row_name);
 }
 
+void note_trained(const Batch& batch) {
+  const auto* rollouts = dynamic_cast<const Rollouts*>(&batch);
+  if (rollouts == nullptr) return;
+  for (const auto& one : rollouts->rollouts()) one->trained = true;
+}
+
 bool was_skipped(const Metrics& metrics) {
   return std::any_of(metrics.begin(), metrics.end(),
                      [](const auto& metric) { return metric.first == "skipped"; });
@@ -135,7 +142,10 @@ int step(AdamW& adamw, lua_State* L) {
     say_skipped(session_of(L), *terms.front().batch);
   } else if (const auto& run = session_of(L).run) {
     int64_t tokens = 0;
-    for (const StepTerm& term : terms) tokens += term.batch->token_count();
+    for (const StepTerm& term : terms) {
+      tokens += term.batch->token_count();
+      note_trained(*term.batch);
+    }
     run->note_update(tokens);
   }
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));

@@ -152,7 +152,7 @@ class Stubs {
     std::string out =
         fmt::format("\n---{}\n---@class {}\n{}", entry.doc, entry.name, fields_of(entry.name));
     // Extra columns and entries that a recipe names itself.
-    for (const char* open : {"Batch", "View", "Micro", "Metrics"}) {
+    for (const char* open : {"Batch", "View", "Micro", "Metrics", "Rollouts"}) {
       if (entry.name == open) out += "---@field [string] any\n";
     }
     if (entry.name == "Tensor") {

@@ -20,9 +20,11 @@ void open_shuffle(LuaState& state);         // stream_functions.cpp
 void open_mixture(LuaState& state);         // stream_functions.cpp
 void open_pack(LuaState& state);            // stream_functions.cpp
 void open_fold(LuaState& state);            // fold_functions.cpp
+void open_advantage(LuaState& state);       // advantage.cpp
+void open_rollouts(LuaState& state);        // rollouts.cpp; after policy and view
 void open_adamw(LuaState& state);           // adamw.cpp
 void open_run(LuaState& state);             // run.cpp
-void open_sorted_pairs(LuaState& state);    // require.cpp
+void open_builtin_modules(LuaState& state);  // require.cpp
 void open_require(LuaState& state);         // require.cpp
 void open_strict_globals(LuaState& state);  // modules.cpp; last
 

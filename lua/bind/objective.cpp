@@ -112,13 +112,34 @@ int return_line(lua_State* L, const FunctionText& function) {
   throw LuaError(std::move(report));
 }
 
+struct OpenMicro {
+  MicroBatch* micro = nullptr;
+};
+
+// Marks a micro-batch as open while its objective runs.
+class OpenMicroScope {
+ public:
+  OpenMicroScope(lua_State* L, MicroBatch& micro) : open_(LuaState::of(L).service<OpenMicro>()) {
+    open_.micro = &micro;
+  }
+  ~OpenMicroScope() { open_.micro = nullptr; }
+  OpenMicroScope(const OpenMicroScope&) = delete;
+  OpenMicroScope& operator=(const OpenMicroScope&) = delete;
+
+ private:
+  OpenMicro& open_;
+};
+
 }  // namespace
+
+MicroBatch* open_micro(lua_State* L) { return LuaState::of(L).service<OpenMicro>().micro; }
 
 Objective lua_objective(lua_State* L, int i, const char* what) {
   auto function = std::make_shared<LuaRef>(read_function(L, i, what));
   return [L, function, text = text_of(L, i)](MicroBatch& micro) {
     const StackGuard guard(L);
     const TensorScope scope(L);
+    const OpenMicroScope open(L, micro);
     const int base = lua_gettop(L);
     function->push(L);
     push(L, micro.shared_from_this());

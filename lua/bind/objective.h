@@ -11,6 +11,9 @@ namespace xrun {
 // argument is neither.
 View read_view(lua_State* L, int i);
 
+// The micro-batch whose objective is running; null outside objectives.
+MicroBatch* open_micro(lua_State* L);
+
 // Wraps the Lua function at index i; error messages call it `what`. The function is called with the
 // micro-batch and returns unreduced losses (a tensor in the batch's unit, or a table keyed by unit)
 // and optionally a table of metrics (tensors or numbers, read in the order of their names). Tensors

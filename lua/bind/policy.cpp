@@ -26,9 +26,10 @@ namespace xrun {
 
 namespace {
 
-HeadOptions read_head_options(const Options& given) {
+// `temperature`: that of the rows, unless another one is given.
+HeadOptions read_head_options(const Options& given, double temperature) {
   HeadOptions options;
-  options.temperature = given.get("temperature", options.temperature);
+  options.temperature = given.get("temperature", temperature);
   options.columns = given.get("columns", options.columns);
   options.entropy = given.get("entropy", options.entropy);
   options.lse = given.get("lse", options.lse);
@@ -44,14 +45,16 @@ void set_field(lua_State* L, const char* name, const at::Tensor& value) {
 
 int push_head(LogprobSource& source, lua_State* L) {
   const Options given(L, 3);
-  const HeadOptions options = read_head_options(given);
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;
   if (class_of(L, 2) == &class_info<Batch>) {
     XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
-    result = source.head(arg<Batch&>(L, 2, "batch"), options);
+    Batch& batch = arg<Batch&>(L, 2, "batch");
+    result = source.head(batch, read_head_options(given, batch.info().temperature));
   } else {
-    result = source.head(read_view(L, 2), options, targets.value_or(at::Tensor()));
+    const View view = read_view(L, 2);
+    result = source.head(view, read_head_options(given, view.micro().info().temperature),
+                         targets.value_or(at::Tensor()));
   }
   lua_createtable(L, 0, 5);
   set_field(L, "logprob", result.logprob);
@@ -193,9 +196,9 @@ void open_policy(LuaState& state) {
           "The vocabulary's distribution at each trained token, from one product: logprob [R], "
           "and entropy [R] (nats), lse [R] (log-sum-exp of the logits), top_logprob and top_id "
           "[R, top_k] (ids from 0) as they are asked for, all but top_id with gradients. Logits "
-          "are divided by temperature (1); only the first `columns` of them count (all); "
-          "targets, i64 [R] or [R, M], replace the trained tokens. Of a batch: without gradient "
-          "and targets, in batch order.",
+          "are divided by temperature (1; of rollouts theirs); only the first `columns` of them "
+          "count (all); targets, i64 [R] or [R, M], replace the trained tokens. Of a batch: "
+          "without gradient and targets, in batch order.",
           [](Policy& self, lua_State* L) { return push_head(self, L); })
       .method("logits", {{"view", "View"}}, {{"Tensor", "[R, V]"}},
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)

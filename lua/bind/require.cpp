@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/strings.h"
+#include "lua/bind/builtin_modules.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/session.h"
@@ -18,25 +19,6 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kSortedPairs = "sorted_pairs";
-constexpr std::string_view kSortedPairsText = R"lua(
-local function before(a, b)
-  if type(a) == type(b) then return a < b end
-  return type(a) == "number"
-end
-
-return function(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys, before)
-  local i = 0
-  return function()
-    i = i + 1
-    return keys[i], t[keys[i]]
-  end
-end
-)lua";
 
 // The name of a file in package.loaded.
 std::string module_key(const std::string& path) { return "@" + path; }
@@ -119,7 +101,11 @@ int require(lua_State* L) {
   lua_getfield(L, -1, name.c_str());
   if (!lua_isnil(L, -1)) return 1;
   if (name.starts_with("xrun.")) {
-    const std::string near = nearest_name(name, {std::string("xrun.") + kSortedPairs});
+    std::vector<std::string> known;
+    for (const BuiltinModule& module : builtin_modules()) {
+      known.push_back("xrun." + std::string(module.name));
+    }
+    const std::string near = nearest_name(name, known);
     throw Error(fmt::format("there is no module `{}`{}", name,
                             near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
@@ -149,28 +135,65 @@ void forget_modules(lua_State* L) {
   modules.clear();
 }
 
-// xrun.sorted_pairs, which is in Lua: pairs of a table in the order of its keys.
-void open_sorted_pairs(LuaState& state) {
+namespace {
+
+// The documentation of what the modules of lua/xrun give recipes.
+void register_module_docs() {
+  const auto add = [](const char* name, std::vector<LuaParameter> parameters,
+                      std::vector<LuaResult> results, const char* doc) {
+    register_doc({.name = name,
+                  .kind = DocKind::kFunction,
+                  .parameters = std::move(parameters),
+                  .results = std::move(results),
+                  .doc = doc});
+  };
+  add("xrun.sorted_pairs", {{"table", "table"}}, {"fun(): any, any"},
+      "Iterates over a table in the order of its keys, numbers before text. The order of pairs "
+      "differs from run to run, so no result may depend on it.");
+  register_doc({.name = "xrun.rewards",
+                .kind = DocKind::kValue,
+                .results = {"table"},
+                .doc =
+                    "Rule rewards, plain functions of an answer: exact, number, format, overlong, "
+                    "json. Also by require \"xrun.rewards\"."});
+  const LuaParameter text{"text", "string"};
+  add("xrun.rewards.exact", {text, {"wanted", "string|number"}}, {"number"},
+      "1 if an answer is `wanted`, apart from blanks around both, else 0.");
+  add("xrun.rewards.last_number", {text}, {"number?"},
+      "The last number of a text, without the commas between three digits; nil if there is none.");
+  add("xrun.rewards.number", {text, {"wanted", "string|number"}, {"tolerance?", "number"}},
+      {"number"},
+      "1 if the last number of an answer is `wanted` within a relative tolerance (1e-6), else 0.");
+  add("xrun.rewards.format", {text, {"pattern", "string"}}, {"number"},
+      "1 if the whole answer matches a Lua pattern, apart from blanks around it, else 0.");
+  add("xrun.rewards.overlong", {{"length", "number"}, {"limit", "number"}, {"margin", "number"}},
+      {"number"},
+      "DAPO's penalty of long answers: 0 up to limit - margin tokens, then linearly to -1 at the "
+      "limit.");
+  add("xrun.rewards.json", {text}, {"number"},
+      "1 if an answer is one JSON value, at most 100 levels deep, else 0.");
+}
+
+}  // namespace
+
+// Runs the modules of lua/xrun: each is a field of `xrun` and can be required as xrun.NAME.
+void open_builtin_modules(LuaState& state) {
   lua_State* L = state;
-  const StackGuard guard(L);
-  const std::string name = std::string("xrun.") + kSortedPairs;
-  register_doc(
-      {.name = name,
-       .kind = DocKind::kFunction,
-       .parameters = {{"table", "table"}},
-       .results = {"fun(): any, any"},
-       .doc = "Iterates over a table in the order of its keys, numbers before text. The order "
-              "of pairs differs from run to run, so no result may depend on it."});
-  // A chunk name with = is not a file of the user's: errors point at the recipe's line instead.
-  luaL_loadbuffer(L, kSortedPairsText.data(), kSortedPairsText.size(), ("=" + name).c_str());
-  protected_call(L, 0, 1);
-  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
-  lua_pushvalue(L, -2);
-  lua_setfield(L, -2, name.c_str());
-  state.push_module(L);
-  push(L, std::string(kSortedPairs));
-  lua_pushvalue(L, -4);
-  lua_rawset(L, -3);
+  register_module_docs();
+  for (const BuiltinModule& module : builtin_modules()) {
+    const StackGuard guard(L);
+    const std::string name = "xrun." + std::string(module.name);
+    // A chunk name with = is not a file of the user's: errors point at the recipe's line instead.
+    luaL_loadbuffer(L, module.text.data(), module.text.size(), ("=" + name).c_str());
+    protected_call(L, 0, 1);
+    lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+    lua_pushvalue(L, -2);
+    lua_setfield(L, -2, name.c_str());
+    state.push_module(L);
+    push(L, module.name);
+    lua_pushvalue(L, -4);
+    lua_rawset(L, -3);
+  }
 }
 
 void open_require(LuaState& state) {
@@ -188,7 +211,7 @@ void open_require(LuaState& state) {
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
   state.push_module(L);
   lua_setfield(L, -2, "xrun");
-  open_sorted_pairs(state);
+  open_builtin_modules(state);
 }
 
 }  // namespace xrun

@@ -168,7 +168,7 @@ int make_run(lua_State* L) {
 }
 
 // Folders of the run that no export may overwrite. An export without a name goes to hf.
-constexpr const char* kOwnFolders[] = {"checkpoints", "reference", "samples", "tb"};
+constexpr const char* kOwnFolders[] = {"checkpoints", "reference", "rollouts", "samples", "tb"};
 
 void check_export_name(const std::string& name) {
   const bool plain = !name.empty() && name.find_first_not_of(

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
+#include "core/rollout/rollout_log.h"
 #include "core/run/machine.h"
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
@@ -194,9 +195,23 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   }
   if (!run_->in_body()) return false;
   for (const auto& reference : session_.models.references()) reference->flush_arrived();
+  log_rollouts();
   run_->end_body(state);
   report_.end_body(loop);
   return true;
+}
+
+// Before the body ends: a full disk then fails inside it, where the run's state can be saved.
+void RunLoop::log_rollouts() {
+  if (rollouts == nullptr) return;
+  const Metrics metrics = rollout_metrics(*rollouts);
+  run_->log(metrics);
+  report_.log(metrics);
+  if (!session_.previews()) {
+    outside_recipe(
+        [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });
+  }
+  rollouts.reset();
 }
 
 void RunLoop::take_back() {
@@ -237,6 +252,8 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   }
   open_ = &loop;
   loop.batch_step = body->phase_step;
+  update_sums_.clear();
+  rollouts.reset();
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     loop.sources[i].batch = loop.make_batch(body->step, device(), i);
   }
@@ -249,7 +266,23 @@ void RunLoop::leave_loop(const Json& state) {
   report_.end_progress();
 }
 
-void RunLoop::log(const Metrics& metrics) {
+// The metrics of an update as means over the body's updates so far, with train/updates from the
+// second on: rollouts may be trained several times.
+Metrics RunLoop::mean_of_updates(const Metrics& metrics) {
+  if (!find_metric(metrics, "train/grad_norm")) return metrics;
+  Metrics means;
+  for (const auto& [name, value] : metrics) {
+    auto& [sum, count] = update_sums_[name];
+    sum += value;
+    means.emplace_back(name, sum / static_cast<double>(++count));
+  }
+  const int64_t updates = update_sums_.at("train/grad_norm").second;
+  if (updates > 1) means.emplace_back("train/updates", static_cast<double>(updates));
+  return means;
+}
+
+void RunLoop::log(const Metrics& given) {
+  const Metrics metrics = mean_of_updates(given);
   run_->log(metrics);
   report_.log(metrics);
 }

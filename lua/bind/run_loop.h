@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <lua.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,8 @@
 #include "lua/state/lua_state.h"
 
 namespace xrun {
+
+struct BodyRollouts;
 
 class RunLoop {
  public:
@@ -88,6 +91,7 @@ class RunLoop {
   std::function<void(const Json&)> write_state;  // the inverse; set by the binding
   std::shared_ptr<LuaRef> state_ref;             // the table behind it
   std::shared_ptr<StepLoop> current_loop;        // the loop that a `for` asked last
+  std::shared_ptr<BodyRollouts> rollouts;        // of the open body; null: it sampled none
 
  private:
   void begin(StepLoop& loop, const Json& state);
@@ -95,6 +99,8 @@ class RunLoop {
   void plan_memory(const StepLoop& loop);
   void load_weights();
   void check_disk(const StepLoop& loop);
+  void log_rollouts();
+  Metrics mean_of_updates(const Metrics& metrics);
 
   Session& session_;
   std::string recipe_;
@@ -106,6 +112,8 @@ class RunLoop {
   int64_t phases_ = 0;
   std::optional<BatchSizes> sizes_;
   const StepLoop* open_ = nullptr;  // the loop of the last body
+  // Metrics of the updates that this body logged: sum and count by name.
+  std::map<std::string, std::pair<double, int64_t>> update_sums_;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
 };
 

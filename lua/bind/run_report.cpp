@@ -159,6 +159,8 @@ void RunReport::log(const Metrics& metrics) {
     last_train_ = metrics;
   } else if (const auto margin = find_metric(metrics, "train/margin")) {
     last_train_.emplace_back("train/margin", *margin);  // logged beside the loss, as kto.lua does
+  } else if (const auto reward = find_metric(metrics, "rollout/reward")) {
+    last_train_.emplace_back("rollout/reward", *reward);  // at the end of the body
   }
   if (run_.replaying()) return;
   for (const auto& [name, value] : metrics) {
@@ -238,6 +240,7 @@ void RunReport::end_body(const StepLoop& loop) {
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.margin = find_metric(last_train_, "train/margin");
+  progress.reward = find_metric(last_train_, "rollout/reward");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
   progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;

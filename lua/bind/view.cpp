@@ -9,6 +9,7 @@
 #include "core/train/data_batch.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
+#include "lua/bind/rollouts.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -37,6 +38,10 @@ int push_micro_field(MicroBatch& micro, const std::string& name, lua_State* L) {
   // "choosen" is a misspelt view rather than a field that nobody assigned.
   const bool slip = !nearest_name(name, {"chosen", "rejected", "all"}).empty();
   return slip && !view.has_field(name) ? 0 : push_field(view, name, L);
+}
+
+int push_batch_field(Batch& batch, const std::string& name, lua_State* L) {
+  return push_rollout_method(L, batch, name) ? 1 : push_field(batch, name, L);
 }
 
 int set_batch_field(Batch& batch, const std::string& name, lua_State* L) {
@@ -196,9 +201,7 @@ void open_view(LuaState& state) {
                 self.close();
                 return 0;
               })
-      .fallback([](Batch& self, const std::string& name,
-                   lua_State* L) { return push_field(self, name, L); },
-                set_batch_field)
+      .fallback(push_batch_field, set_batch_field)
       .tostring(describe_batch_handle);
 }
 

@@ -138,7 +138,10 @@ std::string type_name(lua_State* L, int i) {
 
 ClassTable::ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std::string_view doc)
     : state_(L), info_(info), name_(name) {
-  register_doc({.name = name_, .kind = DocKind::kClass, .doc = std::string(doc)});
+  // A module that adds members to the class of another one gives no doc.
+  if (!doc.empty()) {
+    register_doc({.name = name_, .kind = DocKind::kClass, .doc = std::string(doc)});
+  }
   {
     KnownClasses& known = known_classes();
     const std::lock_guard lock(known.mutex);

@@ -46,7 +46,8 @@ std::string type_name(lua_State* L, int i);
 // The part of Class<T> that is independent of T.
 class ClassTable {
  public:
-  // Finds or makes the class in this state; its methods and properties add up.
+  // Finds or makes the class in this state; its methods and properties add up. An empty `doc`: the
+  // module that made the class has documented it.
   ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std::string_view doc);
 
   void add(DocKind kind, std::string_view name, std::vector<LuaParameter> parameters,

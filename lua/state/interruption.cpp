@@ -3,6 +3,8 @@
 
 #include "lua/state/interruption.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
 #include <chrono>
 
@@ -28,6 +30,14 @@ struct InterruptedLine {
 // Instructions between two calls of the hook: at once, and rarely while the interruption must wait.
 constexpr int kEveryInstruction = 1;
 constexpr int kWhileWaiting = 1000;
+// Between two looks at the clock under a deadline: about 10 us of Lua code.
+constexpr int kDeadlineEvery = 1000;
+
+struct DeadlineState {
+  SteadyClock::time_point end = {};
+  double seconds = 0;
+  bool passed = false;
+};
 
 }  // namespace
 
@@ -75,11 +85,25 @@ void arm_hook(lua_State* L, int count) {
   lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
 }
 
+void deadline_hook(lua_State* L, lua_Debug*) {
+  if (pending_signal.load() != 0) return arm_hook(L, kEveryInstruction);
+  auto& deadline = LuaState::of(L).service<DeadlineState>();
+  if (SteadyClock::now() < deadline.end) return;
+  deadline.passed = true;
+  lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kEveryInstruction);
+  auto report = std::make_shared<ErrorReport>();
+  report->message = fmt::format("ran longer than {} s", deadline.seconds);
+  locate(L, 0, 0, *report);
+  push_error(L, std::move(report));
+  lua_error(L);
+}
+
 // xpcall's handler runs while the hook that raised the error is still active, so no other hook can
 // stop it: an interruption bypasses the recipe's handler.
 int handle_error(lua_State* L) {
   const bool ours = class_of(L, 1) == &class_info<const ErrorReport>;
   if (ours && object_at<const ErrorReport>(L, 1)->signal_number != 0) return 1;
+  if (LuaState::of(L).service<DeadlineState>().passed) return 1;
   lua_settop(L, 1);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
@@ -108,6 +132,23 @@ void guard_xpcall(lua_State* L) {
 }
 
 std::string interrupted_at(lua_State* L) { return LuaState::of(L).service<InterruptedLine>().text; }
+
+LuaDeadline::LuaDeadline(lua_State* L, double seconds)
+    : state_(L), before_(lua_gethook(L)), mask_(lua_gethookmask(L)), count_(lua_gethookcount(L)) {
+  const auto ticks =
+      std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
+  LuaState::of(L).service<DeadlineState>() = {SteadyClock::now() + ticks, seconds, false};
+  lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kDeadlineEvery);
+}
+
+LuaDeadline::~LuaDeadline() {
+  LuaState::of(state_).service<DeadlineState>().passed = false;
+  // A signal may have replaced the hook; its own stays.
+  if (lua_gethook(state_) == deadline_hook) lua_sethook(state_, before_, mask_, count_);
+  if (pending_signal.load() != 0 && interruptible.load() == LuaState::of(state_).get()) {
+    arm_hook(state_, kEveryInstruction);
+  }
+}
 
 void forget_interruptible(lua_State* main) noexcept {
   if (interruptible.load() == main) interruptible.store(nullptr);

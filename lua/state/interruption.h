@@ -20,6 +20,23 @@ Suspension suspension(lua_State* L);
 // Replaces the global xpcall by one whose handlers cannot hold up an interruption.
 void guard_xpcall(lua_State* L);
 
+// Stops the Lua code of a state that runs for more than `seconds`, by an error at its next
+// instruction; a pcall in that code cannot swallow it. A call of C (string.rep, io.read) is not
+// interrupted, and code compiled by --jit runs on. Signals still interrupt. One deadline a state at
+// a time.
+class LuaDeadline {
+ public:
+  LuaDeadline(lua_State* L, double seconds);
+  ~LuaDeadline();
+  LuaDeadline(const LuaDeadline&) = delete;
+  LuaDeadline& operator=(const LuaDeadline&) = delete;
+
+ private:
+  lua_State* state_;
+  lua_Hook before_;
+  int mask_, count_;
+};
+
 // Called by a state that closes: signals no longer reach it.
 void forget_interruptible(lua_State* main) noexcept;
 

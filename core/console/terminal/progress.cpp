@@ -83,6 +83,7 @@ std::string RunProgress::line(const StepProgress& progress) const {
   } else if (progress.margin) {
     text += "  margin " + format_metric(*progress.margin);
   }
+  if (progress.reward) text += "  reward " + format_metric(*progress.reward);
   if (update_s_ > 0 && tokens_ > 0) {
     text += fmt::format("  {} tokens/s", count_text(std::llround(tokens_ / update_s_)));
     if (progress.peak_flops > 0 && flops_ > 0) {

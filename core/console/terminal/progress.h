@@ -27,6 +27,7 @@ struct StepProgress {
   double flops = 0;                   // of its update
   double peak_flops = 0;              // a second, of this machine; 0: unknown
   std::optional<double> margin = {};  // shown if there is no accuracy
+  std::optional<double> reward = {};  // mean over the step's rollouts
 };
 
 // "step 57/120  epoch 1.4/3  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s

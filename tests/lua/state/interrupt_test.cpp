@@ -114,6 +114,25 @@ TEST_F(Interruption, WaitsWhileABodyMustEnd) {
   EXPECT_EQ(LuaState::interrupt_pending(), SIGTERM);
 }
 
+TEST_F(Interruption, ADeadlineStopsWhatAPcallOrAHandlerWouldHoldUp) {
+  for (const char* code :
+       {"while true do end", "while true do pcall(function() while true do end end) end",
+        "xpcall(function() while true do end end, function() while true do end end)",
+        "coroutine.wrap(function() while true do end end)()"}) {
+    const LuaDeadline deadline(state_, 0.05);
+    error_has(code, "ran longer than 0.05 s");
+  }
+  EXPECT_EQ(run("local n = 0; for i = 1, 1e6 do n = n + 1 end; return n"), "1000000");
+}
+
+TEST_F(Interruption, ASignalStopsCodeUnderADeadline) {
+  {
+    const LuaDeadline deadline(state_, 60);
+    EXPECT_GE(stop("while true do end"), 0);
+  }
+  EXPECT_THROW(run("for i = 1, 1e5 do end"), Interrupted);  // still pending
+}
+
 TEST_F(Interruption, LeavesTheStateUsable) {
   LuaState::interrupt_from_signal(SIGINT);
   EXPECT_THROW(run("for i = 1, 1e5 do end"), Interrupted);

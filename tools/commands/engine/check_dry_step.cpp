@@ -234,12 +234,20 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
     }
   };
   preview.hooks().plan.bodies = 1;
+  const std::vector<std::string> known = preview.session().notices.lines;
   preview.resume();
   preview.hooks().on_dry_step = {};
   if (preview.error() != nullptr) {
     findings.push_back(dry_step_error(*preview.error()));
   } else {
     findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
+  }
+  // Notices of the body: rollouts of random tokens, say. The loop's opening report has taken the
+  // earlier ones out of the list.
+  for (const std::string& line : preview.session().notices.lines) {
+    if (std::find(known.begin(), known.end(), line) == known.end()) {
+      findings.push_back({Verdict::kNote, "dry step", line});
+    }
   }
   return findings;
 }

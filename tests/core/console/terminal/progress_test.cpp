@@ -35,6 +35,13 @@ TEST(RunProgress, AWaitIsNotPartOfTheTimeLeft) {
   EXPECT_EQ(progress.step({.done = 1, .total = 6}), "step 1/6  10s left");
 }
 
+TEST(RunProgress, ShowsTheMeanRewardOfRollouts) {
+  Screen screen(false);
+  RunProgress progress(screen.console, screen.clock);
+  EXPECT_EQ(progress.step({.done = 1, .loss = 0.5, .reward = 0.25}),
+            "step 1  loss 0.5000  reward 0.2500");
+}
+
 TEST(RunProgress, ShowsTheMarginOfALossWithoutAccuracy) {
   Screen screen(false);
   RunProgress progress(screen.console, screen.clock);

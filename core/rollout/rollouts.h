@@ -1,0 +1,92 @@
+#pragma once
+// Rollouts: answers sampled from a policy, as a batch that trains their tokens.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/rollout/text_sampler.h"
+#include "core/train/batch.h"
+
+namespace xrun {
+
+class Policy;
+
+// One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
+// on it reaches the record of its body.
+struct Rollout {
+  int64_t row = -1;     // of the data set
+  int64_t prompt = 0;   // index of its prompt among those sampled; its group
+  int64_t sample = 0;   // 0 to samples - 1
+  int64_t version = 0;  // updates of the policy that gave it
+  std::shared_ptr<const std::vector<int32_t>> prompt_ids;
+  std::vector<int32_t> ids;           // the answer, with the token that ended it
+  std::vector<float> logprobs;        // of ids, over the whole vocabulary at the temperature
+  std::string prompt_text, text;      // without special tokens; text ends before a stop string
+  std::string finish;                 // "stop", "stop_string" or "length"
+  std::optional<double> reward = {};  // absent before scoring, and where it failed
+  std::vector<std::pair<std::string, double>> parts = {};  // named parts of the reward
+  bool trained = false;                                    // in an update
+  bool stand_in = false;                                   // random tokens of a dry run
+
+  bool stopped() const { return finish != "length"; }
+};
+
+using RolloutList = std::vector<std::shared_ptr<Rollout>>;
+
+// A batch with one segment per rollout, in the order (prompt, sample). Trained are the tokens of
+// the answers, the one that ended it included. Its fields besides those of every batch: sample,
+// version, reward (once scored), old_logprob (the sampler's, [R]), the strings prompt, text and
+// finish, and every extra column of the prompts; `group` is Rollout::prompt. Log-probs of its views
+// are at the temperature at which it was sampled, so that in fp32 on the CPU the ratio to
+// old_logprob is exactly 1 before the next update.
+class Rollouts : public Batch {
+ public:
+  // Packs the rollouts as a data set packs its rows: best-fit-decreasing into packs of at most
+  // info.max_tokens computed tokens. Without rollouts there is one empty pack. Throws Error that
+  // names the row of a rollout that does not fit.
+  Rollouts(BatchInfo info, RolloutList rollouts);
+
+  const RolloutList& rollouts() const { return rollouts_; }  // in batch order
+
+  // Returns the rollouts at these indices, ascending, with every field and column.
+  std::shared_ptr<Rollouts> subset(const std::vector<int64_t>& indices) const;
+
+  // Sets the field `reward` from Rollout::reward. Requires a reward on each.
+  void set_rewards();
+
+  // Replaces rewards that are all the same by seeded ones, so that a dry step has something to
+  // learn; returns whether it did. Does nothing for rollouts of a model.
+  bool vary_stand_ins();
+
+  // Returns the indices of the rollouts of each group, groups in batch order.
+  std::vector<std::vector<int64_t>> groups() const;
+
+  // Returns the indices of minibatches: in every epoch the groups in another order, a pure function
+  // of (seed, step, epoch), `groups` of them at a time. The last one of an epoch may be smaller.
+  std::vector<std::vector<int64_t>> minibatches(int64_t epochs, int64_t groups) const;
+
+ private:
+  RolloutList rollouts_;
+};
+
+struct RolloutOptions {
+  int64_t samples = 8;    // of each prompt
+  TextOptions text = {};  // max_new_tokens, sampling and stop strings
+};
+
+// Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens
+// before the first trained one. Draws depend on (seed, step, row, sample, position), so a resumed
+// step repeats them; a row that occurs twice in the batch is drawn independently each time.
+//   model  computes; the policy's own, or a copy of its weights on the CPU
+// A policy with a stand-in gives seeded random tokens whose log-probs are the stand-in's. Throws
+// UsageError for options out of range, Error that names the row of a prompt that does not fit.
+std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
+                                          const RolloutOptions& options);
+
+}  // namespace xrun

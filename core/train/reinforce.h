@@ -1,0 +1,27 @@
+#pragma once
+// REINFORCE on signed weights, with the sum of their absolute values as the denominator.
+
+#include <ATen/core/Tensor.h>
+
+namespace xrun {
+
+class MicroBatch;
+
+// Returns -sum_i w_i log p_i / sum_i |w_i|, a scalar with its graph; 0 if all weights are 0. One
+// weight holds advantage times mask (Williams 1992), so a common factor of all weights cancels.
+//   logprob        any shape, floating point
+//   signed_weight  the same shape
+// Throws Error for another shape.
+at::Tensor reinforce(const at::Tensor& logprob, const at::Tensor& signed_weight);
+
+// The same inside an objective: returns one unreduced loss per trained token, [R], such that the
+// step's mean over tokens is -sum w log p / sum |w| over the whole step, however it is packed and
+// divided into micro-batches. The denominator must be known before the first forward, so the signed
+// weights are data: a field that the recipe assigned to the batch, [R] or, for one weight a
+// sequence, [n]. The weights of the rows multiply w.
+//   logprob        [R] of the whole micro-batch
+//   signed_weight  the field as the micro-batch's view returned it
+// Throws Error for other log-probs, and if signed_weight is not an assigned field.
+at::Tensor reinforce(MicroBatch& micro, const at::Tensor& logprob, const at::Tensor& signed_weight);
+
+}  // namespace xrun

@@ -1,0 +1,44 @@
+-- grpo.lua: Group Relative Policy Optimization (Shao et al. 2024, eq. 3): the mean over an answer's
+-- tokens of -min(rho A, clip(rho, 1 - clip, 1 + clip) A) + beta KL, rho = pi / pi_old, A by group.
+-- Step 0 prints ratio = 1 and kl = 0: the sampler's log-probs are the trainer's, bit for bit.
+local xrun = require "xrun"
+
+local cfg = xrun.config {
+  model    = "smollm2-135m-instruct",                        -- a folder, or one of `xrun models`
+  data     = { { path = "recipes/data/sums.jsonl", keep = { "answer" } } },
+  valid    = { fraction = 0.1, every = 10 },
+  sampling = { samples = 8, max_tokens = 24, temperature = 1.0 },
+  clip     = 0.2,
+  beta     = 0.04,                                           -- weight of the KL to the reference
+  optim    = { lr = 3e-6, schedule = "constant" },
+  batch    = { prompts = 8, max_tokens = 4096, fold_min = 16 },
+  steps    = 40,
+}
+
+local policy    = xrun.policy(cfg.model)
+local reference = policy:reference()                         -- frozen twin
+local train, valid = xrun.prompts(cfg.data, policy):split(cfg.valid)
+local adamw     = xrun.adamw(policy, cfg.optim)
+
+local function reward(s) return xrun.rewards.number(s.text, s.answer) end
+
+local function grpo(r)                                       -- one loss per answer, unreduced
+  local logp  = policy:token_logprob(r)                      -- [R], one a token of the answers
+  local ratio = (logp - r.old_logprob):exp()
+  local a     = r:spread(r.advantage)                        -- [n] -> [R]
+  local loss  = -(ratio * a):minimum(ratio:clamp(1 - cfg.clip, 1 + cfg.clip) * a)
+  local x     = reference:token_logprob(r) - logp
+  local kl    = x:exp() - x - 1                              -- k3 (Schulman 2020)
+  return { sequence = r:mean(loss + cfg.beta * kl) }, { ratio = ratio, kl = kl }
+end
+
+local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
+local asking = { max_tokens = cfg.sampling.max_tokens, score = reward }  -- greedy, held-out prompts
+for step, prompts in run:steps(train, cfg.batch) do
+  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
+  local rollouts = policy:sample(prompts, cfg.sampling):score(reward)
+  rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group)
+  run:log(adamw:step(rollouts, grpo))
+end
+run:log(run:sample(policy, valid, 3, asking))
+run:export(policy)
