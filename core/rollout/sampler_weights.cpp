@@ -1,5 +1,5 @@
 // A product with few rows spends much of its time on transposing the weight. Packed weights are
-// transposed already; packing them costs about as much as the transposes of a few steps, and memory
+// transposed already; packing them costs about as much as the transposes of two steps, and memory
 // that is touched for the first time, so short answers do without.
 
 #include "core/rollout/sampler_weights.h"
@@ -12,7 +12,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kUnpackedSteps = 4;
+constexpr int64_t kUnpackedSteps = 2;
 
 }  // namespace
 
