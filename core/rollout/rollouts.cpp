@@ -344,7 +344,7 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<Prompt>
     one->prompt_text = policy.tokenizer()->decode(*prompts[p].ids, true);
     one->text = std::move(samples[i].text);
     one->finish = std::move(samples[i].reason);
-    one->stand_in = policy.stand_in() != nullptr;
+    one->stand_in = policy.is_replaced();
     list.push_back(std::move(one));
   }
   return list;
@@ -364,7 +364,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   const SamplingOptions& sampling = options.text.generate.sampling;
   check_room(asked, prompts.info(), options.text.generate.max_new_tokens,
              model == nullptr ? 0 : model->config().max_length);
-  const bool dry = policy.stand_in() != nullptr;
+  const bool dry = policy.is_replaced();
   std::vector<TextSample> samples = dry ? draw_stand_ins(policy, asked, options, prompts.info())
                                         : draw(*model, policy, asked, options, prompts.info());
   BatchInfo info = prompts.info();
@@ -382,7 +382,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
     of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
   }
   copy_fields(prompts, *made, of, nullptr);
-  if (dry) made->set_field("old_logprob", policy.stand_in()->token_logprob(*made), Unit::kToken);
+  if (dry) made->set_field("old_logprob", policy.token_logprob(*made), Unit::kToken);
   return made;
 }
 

@@ -69,7 +69,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   Session& session = session_of(L);
   std::shared_ptr<Model> copy;
   Model* model = nullptr;
-  if (policy.stand_in() == nullptr) {
+  if (!policy.is_replaced()) {
     copy = host_model(L, policy);
     model = copy ? copy.get() : &policy.model();
   } else {

@@ -11,6 +11,7 @@
 #include "core/train/computed_pack.h"
 #include "core/train/fold_check.h"
 #include "core/train/held_prefix.h"
+#include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {
