@@ -49,10 +49,26 @@ RolloutOptions read_rollout_options(lua_State* L, uint64_t seed) {
   return options;
 }
 
+struct TruncationNotice {
+  bool said = false;
+};
+
+// The sampler's log-probs are of the whole vocabulary, as training's are.
+void say_truncation(lua_State* L, const SamplingOptions& sampling) {
+  auto& notice = LuaState::of(L).service<TruncationNotice>();
+  if (!sampling.truncates() || notice.said) return;
+  notice.said = true;
+  session_of(L).console->say(
+      "top_k, top_p and min_p change the answers that are drawn, but not old_logprob: the policy "
+      "is "
+      "trained on answers of another distribution than its own");
+}
+
 int sample_policy(Policy& policy, lua_State* L) {
   const auto began = std::chrono::steady_clock::now();
   const Batch& prompts = arg<Batch&>(L, 2, "prompts");
   RolloutOptions options = read_rollout_options(L, prompts.info().seed);
+  say_truncation(L, options.text.generate.sampling);
   Session& session = session_of(L);
   std::shared_ptr<Model> copy;
   Model* model = nullptr;

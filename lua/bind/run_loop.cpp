@@ -167,6 +167,18 @@ void RunLoop::log_rollouts() {
   run_->log(metrics);
   if (const auto reward = find_metric(metrics, "rollout/reward")) {
     last_train_.emplace_back("rollout/reward", *reward);
+    const double groups = find_metric(metrics, "rollout/groups").value_or(0);
+    const bool equal = find_metric(metrics, "rollout/zero_variance_groups") == groups;
+    // Groups of one sample have no variance to begin with.
+    if (equal && std::ssize(rollouts->all) > groups && !equal_rewards_reported_) {
+      equal_rewards_reported_ = true;
+      session_.console->say(fmt::format(
+          "step {}: in every group all rewards are equal (mean {}), so every advantage is 0 and "
+          "the "
+          "step learns nothing from them; the prompts are too hard or too easy, or the reward is "
+          "wrong. rollout/zero_variance_groups counts such groups",
+          run_->step(), format_metric(*reward)));
+    }
   }
   if (!session_.previews()) {
     outside_recipe(

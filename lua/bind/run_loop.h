@@ -165,6 +165,7 @@ class RunLoop {
   std::map<std::string, std::pair<double, int64_t>> update_sums_;
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
   bool copy_reported_ = false;
+  bool equal_rewards_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
   std::string fold_text_;                         // of the opening report; "": nothing is folded
