@@ -2,20 +2,15 @@
 // Rollouts: answers sampled from a policy, as a batch that trains their tokens.
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/rollout/text_sampler.h"
 #include "core/train/batch.h"
 
 namespace xrun {
-
-class Policy;
 
 // One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
 // on it reaches the record of its body.
@@ -57,6 +52,11 @@ class Rollouts : public Batch {
   // Returns the rollouts at these indices, ascending, with every field and column.
   std::shared_ptr<Rollouts> subset(const std::vector<int64_t>& indices) const;
 
+  // Copies the extra columns of the prompts: rollout i gets those of the batch's segment of[i]. Of
+  // prompts that are rollouts, what only rollouts have is left out. Throws Error for a column of
+  // the data with the name of a field or method of rollouts.
+  void set_columns(const Batch& prompts, const std::vector<int64_t>& of);
+
   // Sets the field `reward` from Rollout::reward. Requires a reward on each.
   void set_rewards();
 
@@ -75,18 +75,7 @@ class Rollouts : public Batch {
   RolloutList rollouts_;
 };
 
-struct RolloutOptions {
-  int64_t samples = 8;    // of each prompt
-  TextOptions text = {};  // max_new_tokens, sampling and stop strings
-};
-
-// Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens
-// before the first trained one. Draws depend on (seed, step, row, sample, position), so a resumed
-// step repeats them; a row that occurs twice in the batch is drawn independently each time.
-//   model  computes; the policy's own, or a copy of its weights on the CPU
-// A policy with a stand-in gives seeded random tokens whose log-probs are the stand-in's. Throws
-// UsageError for options out of range, Error that names the row of a prompt that does not fit.
-std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
-                                          const RolloutOptions& options);
+// Returns "prompts.jsonl:17" of a row, or "row 17" where the batch has no names.
+std::string row_text(const BatchInfo& info, int64_t row);
 
 }  // namespace xrun

@@ -1,15 +1,44 @@
 #pragma once
-// Methods that a batch has if it was sampled.
+// Batches that were sampled, as Lua has them: their methods, and their samples as tables.
 
+#include <cstdint>
 #include <lua.hpp>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "core/rollout/rollouts.h"
 
 namespace xrun {
 
-class Batch;
+struct BodyRollouts;
 
 // Pushes the method of rollouts of this name and returns true; false for any other name, and for a
 // batch of data rows with a field of this name. Throws Error for another batch of data rows.
 bool push_rollout_method(lua_State* L, const Batch& batch, const std::string& name);
+
+// Returns the batch as rollouts. Throws Error if it was not sampled.
+Rollouts& rollouts_of(Batch& batch);
+
+// The record of the open body; null outside one.
+BodyRollouts* body_rollouts(lua_State* L);
+
+// The values per rollout of a batch, read once for many samples. The batch must outlive it.
+class SampleTable {
+ public:
+  explicit SampleTable(const Rollouts& rollouts);
+  // Pushes the table that a reward or filter gets for rollout i: the batch's fields, prompt_ids,
+  // ids and index.
+  void push_sample(lua_State* L, int64_t i) const;
+
+ private:
+  const Rollouts& rollouts_;
+  std::vector<std::pair<std::string, std::vector<double>>> numbers_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> texts_;
+};
+
+// rollouts:score and rollouts:score_groups, with their arguments on the stack.
+int score_rollouts(lua_State* L);
+int score_rollout_groups(lua_State* L);
 
 }  // namespace xrun

@@ -206,7 +206,7 @@ void RunLoop::log_rollouts() {
   if (rollouts == nullptr) return;
   const Metrics metrics = rollout_metrics(*rollouts);
   run_->log(metrics);
-  report_.log(metrics);
+  report_.log_rollouts(metrics, std::ssize(rollouts->all));
   if (!session_.previews()) {
     outside_recipe(
         [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });

@@ -159,13 +159,27 @@ void RunReport::log(const Metrics& metrics) {
     last_train_ = metrics;
   } else if (const auto margin = find_metric(metrics, "train/margin")) {
     last_train_.emplace_back("train/margin", *margin);  // logged beside the loss, as kto.lua does
-  } else if (const auto reward = find_metric(metrics, "rollout/reward")) {
-    last_train_.emplace_back("rollout/reward", *reward);  // at the end of the body
   }
   if (run_.replaying()) return;
   for (const auto& [name, value] : metrics) {
     if (name.starts_with("valid/") && name.ends_with("/loss")) show_evaluation(metrics, name);
   }
+}
+
+void RunReport::log_rollouts(const Metrics& metrics, int64_t count) {
+  const auto reward = find_metric(metrics, "rollout/reward");
+  if (!reward) return;
+  last_train_.emplace_back("rollout/reward", *reward);
+  const double groups = find_metric(metrics, "rollout/groups").value_or(0);
+  const bool equal = find_metric(metrics, "rollout/zero_variance_groups") == groups;
+  // Groups of one sample have no variance to begin with.
+  if (!equal || static_cast<double>(count) <= groups || equal_rewards_reported_) return;
+  equal_rewards_reported_ = true;
+  session_.console->say(fmt::format(
+      "step {}: in every group all rewards are equal (mean {}), so every advantage is 0 and the "
+      "step learns nothing from them; the prompts are too hard or too easy, or the reward is "
+      "wrong. rollout/zero_variance_groups counts such groups",
+      run_.step(), format_metric(*reward)));
 }
 
 void RunReport::close(const RunMemory& memory) {

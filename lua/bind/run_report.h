@@ -34,6 +34,9 @@ class RunReport {
 
   // Takes what the progress line shows, and prints the loss of an evaluation.
   void log(const Metrics& metrics);
+  // The same for a body's sampled answers, `count` of them. The first time that all rewards of
+  // every group are equal, prints that the step learns nothing from them.
+  void log_rollouts(const Metrics& metrics, int64_t count);
   void count_tokens(int64_t tokens) { body_tokens_ += tokens; }
   // Writes ledger.json again and prints the new part if sets were opened since the last time.
   void write_ledger();
@@ -59,7 +62,7 @@ class RunReport {
   Metrics last_train_;
   int64_t body_tokens_ = 0;
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
-  bool copy_reported_ = false;
+  bool copy_reported_ = false, equal_rewards_reported_ = false;
   Ledger earlier_ledger_;      // of a run that is resumed
   size_t ledger_sources_ = 0;  // of this process that ledger.json has
 };

@@ -16,6 +16,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
 #include "core/rollout/rollout_log.h"
+#include "core/rollout/rollout_sampler.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
@@ -187,6 +188,20 @@ TEST_F(RolloutsTest, DrawsDependOnSeedStepRowAndSample) {
   later.step = 5;
   PackedBatch pack = batch->micros()[0]->pack();
   EXPECT_NE(ids(Batch(later, {pack}), options()), first);
+}
+
+TEST_F(RolloutsTest, RolloutsMayBeThePromptsOfOthers) {
+  const auto policy = open("llama");
+  const auto first = sample(*policy, *prompts(), options());
+  RolloutOptions one = options();
+  one.samples = 1;
+  const auto again = sample(*policy, *first, one);
+  ASSERT_EQ(again->size(), 9);
+  for (size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(*again->rollouts()[i]->prompt_ids, *first->rollouts()[i]->prompt_ids);
+  }
+  EXPECT_EQ((*again->strings("answer"))[8], "answer 12");
+  EXPECT_EQ((*again->strings("text"))[8], again->rollouts()[8]->text);
 }
 
 TEST_F(RolloutsTest, ASubsetKeepsFieldsByRolloutAndByToken) {

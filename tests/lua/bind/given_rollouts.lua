@@ -1,6 +1,6 @@
--- Runs a whole recipe over rollouts with given log-probs, and returns the mean of the losses of the
+-- Runs a whole recipe over rollouts with given log-probs. Returns the mean of the losses of the
 -- first objective that it passes to adamw:step, and the policy's log-probs, which have a gradient.
--- Arguments: the real module xrun, the recipe's path, the settings that replace those of its config,
+-- Arguments: the real module xrun, the path of the recipe, the settings that replace its config's,
 -- and the rollouts { length, advantage = [n], policy, old, reference = [R] }.
 local xrun, path, settings, given = ...
 

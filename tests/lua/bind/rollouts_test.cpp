@@ -218,6 +218,26 @@ TEST_F(LuaRollouts, ABodyOfSeveralUpdatesLogsTheirMeans) {
   }
 }
 
+TEST_F(LuaRollouts, EqualRewardsAndTruncatedDrawsAreReportedOnce) {
+  const std::string plain = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  ASSERT_EQ(run(plain, "plain"), "");
+  EXPECT_EQ(output_.find("all rewards are equal"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("old_logprob"), std::string::npos);
+  std::string equal = plain;
+  equal.replace(equal.find("s.ids[1] % 5 + s.digit"), 22, "1");
+  ASSERT_EQ(run(equal, "equal", false, {}, {"sampling.temperature=0.5"}), "");
+  const std::string line = "step 0: in every group all rewards are equal (mean 1.0000)";
+  has(output_, line);
+  EXPECT_EQ(output_.find("all rewards are equal", output_.find(line) + line.size()),
+            std::string::npos);
+  std::string truncated = plain;
+  truncated.replace(truncated.find("temperature = 0.8"), 17, "top_p = 0.9");
+  ASSERT_EQ(run(truncated, "truncated"), "");
+  const size_t at = output_.find("change the answers that are drawn, but not old_logprob");
+  ASSERT_NE(at, std::string::npos) << output_;
+  EXPECT_EQ(output_.find("old_logprob", at + 60), std::string::npos);
+}
+
 TEST_F(LuaRollouts, AFullDiskWhileLoggingLosesNothing) {
   const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
   ASSERT_EQ(run(recipe, "whole"), "");
