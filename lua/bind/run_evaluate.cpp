@@ -10,6 +10,7 @@
 #include "core/model/model.h"
 #include "core/rollout/answer_text.h"
 #include "core/train/evaluate.h"
+#include "core/train/policy.h"
 #include "lua/bind/data_config.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
