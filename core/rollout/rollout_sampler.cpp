@@ -20,13 +20,13 @@ namespace xrun {
 
 namespace {
 
-struct Prompt {
+struct AskedPrompt {
   int64_t row, segment;  // of the data set, and of the batch
   std::shared_ptr<const std::vector<int32_t>> ids;
 };
 
-std::vector<Prompt> prompts_of(const Batch& batch) {
-  std::vector<Prompt> packed;
+std::vector<AskedPrompt> prompts_of(const Batch& batch) {
+  std::vector<AskedPrompt> packed;
   std::vector<int8_t> sides;
   for (const auto& micro : batch.micros()) {
     const PackedBatch& pack = micro->pack();
@@ -40,11 +40,11 @@ std::vector<Prompt> prompts_of(const Batch& batch) {
       sides.push_back(pack.side[at]);
     }
   }
-  std::vector<Prompt> ordered;
+  std::vector<AskedPrompt> ordered;
   for (size_t i = 0; i < batch.segment_order().size(); ++i) {
     const auto at = static_cast<size_t>(batch.segment_order()[i]);
     if (sides[at] < 0) continue;  // it has the prompt of the chosen side
-    Prompt prompt = packed[at];
+    AskedPrompt prompt = packed[at];
     prompt.segment = static_cast<int64_t>(i);
     ordered.push_back(std::move(prompt));
   }
@@ -65,9 +65,9 @@ void check_options(const RolloutOptions& options) {
 }
 
 // The longest answer must fit a micro-batch: an error before sampling rather than after it.
-void check_room(const std::vector<Prompt>& prompts, const BatchInfo& info, int64_t max_tokens,
+void check_room(const std::vector<AskedPrompt>& prompts, const BatchInfo& info, int64_t max_tokens,
                 int64_t model_length) {
-  for (const Prompt& prompt : prompts) {
+  for (const AskedPrompt& prompt : prompts) {
     const int64_t length = std::ssize(*prompt.ids);
     XRUN_CHECK(length > 0, "{}: the prompt is empty", row_text(info, prompt.row));
     XRUN_CHECK(model_length == 0 || length < model_length,
@@ -86,10 +86,10 @@ void check_room(const std::vector<Prompt>& prompts, const BatchInfo& info, int64
 
 // Names of the prompts in draw keys: the row, and for a row that occurs again how often it did.
 // Rows are below 2^34, a name is below 2^44.
-std::vector<uint64_t> draw_names(const std::vector<Prompt>& prompts) {
+std::vector<uint64_t> draw_names(const std::vector<AskedPrompt>& prompts) {
   std::map<int64_t, uint64_t> seen;
   std::vector<uint64_t> names;
-  for (const Prompt& prompt : prompts) {
+  for (const AskedPrompt& prompt : prompts) {
     const auto row = static_cast<uint64_t>(std::max<int64_t>(prompt.row, 0));
     names.push_back(row + (seen[prompt.row]++ << 34));
   }
@@ -97,8 +97,9 @@ std::vector<uint64_t> draw_names(const std::vector<Prompt>& prompts) {
 }
 
 // The sampler's results, samples of a prompt together.
-std::vector<TextSample> draw(Model& model, const Policy& policy, const std::vector<Prompt>& prompts,
-                             const RolloutOptions& options, const BatchInfo& info) {
+std::vector<TextSample> draw(Model& model, const Policy& policy,
+                             const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
+                             const BatchInfo& info) {
   TextOptions text = options.text;
   text.generate.samples = options.samples;
   text.generate.prompt_names = draw_names(prompts);
@@ -106,13 +107,14 @@ std::vector<TextSample> draw(Model& model, const Policy& policy, const std::vect
   text.generate.sampling.seed =
       philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
   std::vector<std::vector<int32_t>> ids;
-  for (const Prompt& prompt : prompts) ids.push_back(*prompt.ids);
+  for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
   return sample_text(model, *policy.tokenizer(), ids, text);
 }
 
 // Stand-in answers of a dry run: a few random tokens each. Their log-probs come later, from the
 // stand-in itself.
-std::vector<TextSample> draw_stand_ins(const Policy& policy, const std::vector<Prompt>& prompts,
+std::vector<TextSample> draw_stand_ins(const Policy& policy,
+                                       const std::vector<AskedPrompt>& prompts,
                                        const RolloutOptions& options, const BatchInfo& info) {
   constexpr int64_t kLongest = 16;
   const auto vocab = static_cast<uint64_t>(policy.tokenizer()->vocab_size());
@@ -135,7 +137,7 @@ std::vector<TextSample> draw_stand_ins(const Policy& policy, const std::vector<P
   return samples;
 }
 
-RolloutList make_list(std::vector<TextSample> samples, const std::vector<Prompt>& prompts,
+RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPrompt>& prompts,
                       int64_t per_prompt, const Policy& policy) {
   RolloutList list;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -162,7 +164,7 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<Prompt>
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
                                           const RolloutOptions& options) {
   check_options(options);
-  const std::vector<Prompt> asked = prompts_of(prompts);
+  const std::vector<AskedPrompt> asked = prompts_of(prompts);
   const SamplingOptions& sampling = options.text.generate.sampling;
   check_room(asked, prompts.info(), options.text.generate.max_new_tokens,
              model == nullptr ? 0 : model->config().max_length);
