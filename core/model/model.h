@@ -54,8 +54,7 @@ struct Parameter {
 
 struct LoadOptions {
   // Of activations, copies and frozen weights: kFloat, kBFloat16, or kHalf if not trained. kDouble
-  // is the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting asks for
-  // it.
+  // is the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting has it.
   at::ScalarType dtype = at::kFloat;
   GemmType gemm = GemmType::kStorage;  // compute type of products (linear.h)
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one

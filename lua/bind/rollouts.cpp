@@ -60,8 +60,7 @@ void say_truncation(lua_State* L, const SamplingOptions& sampling) {
   notice.said = true;
   session_of(L).console->say(
       "top_k, top_p and min_p change the answers that are drawn, but not old_logprob: the policy "
-      "is "
-      "trained on answers of another distribution than its own");
+      "is trained on answers of another distribution than its own");
 }
 
 int sample_policy(Policy& policy, lua_State* L) {
@@ -132,10 +131,6 @@ int push_minibatches(lua_State* L) {
   lua_call(L, 1, 1);
   return 1;
 }
-
-}  // namespace
-
-namespace {
 
 struct RolloutMethod {
   DocEntry doc;
