@@ -44,11 +44,11 @@ struct StepTerm {
 };
 
 struct StepOptions {
-  std::optional<double> lr;    // in place of the schedule's
-  std::function<void()> poll;  // called between micro-batches and before the update; may throw
-  Ranks* ranks = nullptr;      // null: a single process
+  std::optional<double> lr = {};    // in place of the schedule's
+  std::function<void()> poll = {};  // called between micro-batches and before the update; may throw
+  Ranks* ranks = nullptr;           // null: a single process
   // If set, called in place of the update, while the optimizer holds the gradients.
-  std::function<void()> read_gradients;
+  std::function<void()> read_gradients = {};
 };
 
 // Runs one step over the sum of `terms` and returns its metrics: loss, the objectives' own,

@@ -60,9 +60,13 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   run.throw_with_batch(error, views, [&](int64_t row) { return set.location(row); });
 }
 
-// The argument of run:sample's score function.
+// The argument of run:sample's score function, with the names of a rollout's sample, so that one
+// function serves both. An extra column keeps its name.
 void push_sample(lua_State* L, const Sample& sample) {
   Json table = sample.extra;
+  if (table.find("prompt") == nullptr) table.set("prompt", sample.prompt);
+  if (table.find("row") == nullptr) table.set("row", sample.row);
+  if (table.find("index") == nullptr) table.set("index", int64_t{0});  // one answer a prompt
   table.set("prompt_text", sample.prompt);
   table.set("text", sample.text);
   table.set("length", sample.length);

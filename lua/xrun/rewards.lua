@@ -4,8 +4,15 @@ local rewards = {}
 
 local function trimmed(text) return (tostring(text):gsub("^%s+", ""):gsub("%s+$", "")) end
 
+-- A mistyped column would otherwise make every answer wrong.
+local function check_wanted(wanted)
+  if wanted ~= nil then return end
+  error("the wanted answer is nil; a column is read as s.NAME, and is named in keep of data", 3)
+end
+
 -- 1 if the answer is `wanted`, apart from blanks around both.
 function rewards.exact(text, wanted)
+  check_wanted(wanted)
   return trimmed(text) == trimmed(wanted) and 1 or 0
 end
 
@@ -25,6 +32,7 @@ end
 
 -- 1 if the last number of the answer is `wanted`, within a relative `tolerance` (1e-6).
 function rewards.number(text, wanted, tolerance)
+  check_wanted(wanted)
   local got, value = rewards.last_number(text), tonumber(wanted) or rewards.last_number(wanted)
   if not value then error(("the wanted answer %q has no number"):format(tostring(wanted)), 2) end
   if not got then return 0 end

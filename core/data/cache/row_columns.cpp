@@ -75,7 +75,8 @@ void RowColumns::fix_extra_types(StoredRow& row) {
   for (size_t k = 0; k < keep.size(); ++k) {
     if (extra_types_[k] == "absent") {
       note_first(fmt::format(
-          "keep: the first row has no text or number in \"{}\", so it is left out", keep[k]));
+          "keep: column \"{}\" is ignored, because the first row has no text or number in it",
+          keep[k]));
       continue;
     }
     if (extra_types_[k] == "string" && row.extra[k].is_null()) {

@@ -198,7 +198,8 @@ class FeedbackEncoder : public RowEncoder {
     }
     throw RowRefusal("bad_label",
                      fmt::format("\"{0}\" is {1}, wanted true or false; turn it into one by a map "
-                                 "that names the value of good answers: row.{0} = row.{0} == {2}",
+                                 "that names the value of good answers: row.{0} = row.{0} == true "
+                                 "or row.{0} == {2}",
                                  name, dump_json(*label), good_value(*label)));
   }
 

@@ -226,7 +226,7 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   ASSERT_EQ(set.extra_columns().size(), 1u);
   EXPECT_EQ(set.extra_string(1, "tag"), "u");
   EXPECT_EQ(set.ledger().sources[0].notes.at(
-                "keep: the first row has no text or number in \"k\", so it is left out"),
+                "keep: column \"k\" is ignored, because the first row has no text or number in it"),
             2);
 }
 

@@ -31,10 +31,10 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
             "say fields = { label = \"score\" }"},
            {R"({"prompt":"a","completion":"b","label":"good"})",
             "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: row.label = row.label == \"good\""},
+            "that names the value of good answers: row.label = row.label == true or row.label == \"good\""},
            {R"({"prompt":"a","completion":"b","label":"false"})",
             "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: row.label = row.label == \"true\""},
+            "that names the value of good answers: row.label = row.label == true or row.label == \"true\""},
            {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
            {R"({"prompt":"a","label":true})",
             "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
