@@ -60,7 +60,7 @@ class LogprobSource {
   HeadResult head(Batch& batch, const HeadOptions& options = {});
 
  protected:
-  // What the calls above return while nothing replaces this source.
+  // The answers of this source itself, used while nothing replaces it.
   virtual Model& own_model() = 0;
   virtual at::Tensor own_token_logprob(const View& view) = 0;
   virtual at::Tensor own_logprob(const View& view) = 0;

@@ -87,7 +87,7 @@ RewardSettings read_reward_settings(lua_State* L) {
   return settings;
 }
 
-// What a reward function gave for one rollout: a value and its parts, or the failure.
+// The result of a reward function for one rollout: a value and its parts, or the failure.
 struct Reward {
   double value = 0;
   std::vector<std::pair<std::string, double>> parts = {};
