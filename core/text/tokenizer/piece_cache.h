@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/tokenizer/piece_hash.h"
 #include "core/text/tokenizer/token_model.h"
 #include "core/text/tokenizer/zeroed_buffer.h"
 

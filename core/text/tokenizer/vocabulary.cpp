@@ -14,13 +14,6 @@ namespace xrun {
 
 namespace {
 
-template <size_t kSize>
-uint64_t load_bytes(const char* at) {
-  uint64_t word = 0;
-  std::memcpy(&word, at, kSize);
-  return word;
-}
-
 // Pieces are a few bytes long: two loads that may overlap are cheaper than a call of memcmp.
 bool same_piece(std::string_view a, std::string_view b) {
   const size_t size = a.size();
@@ -40,34 +33,7 @@ bool same_piece(std::string_view a, std::string_view b) {
   return true;
 }
 
-// A 64 x 64 bit product folded to 64 bits, as in wyhash.
-uint64_t fold_product(uint64_t a, uint64_t b) {
-  const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
 }  // namespace
-
-uint64_t hash_piece(std::string_view piece) {
-  constexpr uint64_t kA = 0xA0761D6478BD642Full, kB = 0xE7037ED1A0B428DBull;
-  const char* at = piece.data();
-  size_t left = piece.size();
-  uint64_t hash = left * 0x8EBC6AF09C88C6E3ull;
-  // Words of eight bytes; the last ones overlap, so that no byte is read alone.
-  for (; left > 16; left -= 16, at += 16)
-    hash = fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + 8) ^ hash);
-  if (left >= 8)
-    return fold_product(fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + left - 8) ^ hash),
-                        kB);
-  if (left >= 4)
-    return fold_product(fold_product(load_bytes<4>(at) ^ kA, load_bytes<4>(at + left - 4) ^ hash),
-                        kB);
-  if (left == 0) return fold_product(hash ^ kA, kB);
-  // One to three bytes: first, middle, last.
-  const auto byte = [&](size_t i) { return uint64_t(static_cast<unsigned char>(at[i])); };
-  return fold_product(
-      fold_product((byte(0) << 16 | byte(left / 2) << 8 | byte(left - 1)) ^ kA, kB ^ hash), kB);
-}
 
 void Vocabulary::reserve(size_t pieces, size_t bytes) {
   entries_.reserve(pieces);

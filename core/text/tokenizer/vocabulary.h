@@ -7,12 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/tokenizer/piece_hash.h"
 #include "core/text/tokenizer/zeroed_buffer.h"
 
 namespace xrun {
-
-// Returns a hash of a short string, the same in every run.
-uint64_t hash_piece(std::string_view piece);
 
 // The treatment of a piece that appears under two ids.
 enum class Repeats { kError, kLastOneWins };
