@@ -10,9 +10,9 @@ local cfg = xrun.config {
   sampling = { samples = 8, max_tokens = 24, temperature = 1.0 },
   clip     = 0.2,
   beta     = 0.04,                                           -- weight of the KL to the reference
-  optim    = { lr = 3e-6, schedule = "constant" },
+  optim    = { lr = 1e-5, schedule = "constant" },
   batch    = { prompts = 8, max_tokens = 4096, fold_min = 16 },
-  steps    = 40,
+  steps    = 30,
 }
 
 local policy    = xrun.policy(cfg.model)

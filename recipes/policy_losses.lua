@@ -17,9 +17,9 @@ local cfg = xrun.config {
   beta     = 0.0, kl = "k3",                                 -- KL to the reference; 0: none
   entropy  = 0.0,                                            -- weight of the entropy bonus
   updates  = { epochs = 1, groups = 8 },                     -- of each batch of rollouts
-  optim    = { lr = 3e-6, schedule = "constant" },
+  optim    = { lr = 1e-5, schedule = "constant" },
   batch    = { prompts = 8, max_tokens = 4096, fold_min = 16 },
-  steps    = 40,
+  steps    = 30,
 }
 
 local function clip(rho) return rho:clamp(1 - cfg.clip, 1 + cfg.clip_high) end

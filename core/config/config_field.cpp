@@ -93,7 +93,7 @@ Json default_value(std::string_view path) {
 std::vector<std::string> add_defaults(Json& table, const std::string& path) {
   std::vector<std::string> added;
   const auto add_inside = [&added](Json& inner, const std::string& at) {
-    for (std::string& one : add_defaults(inner, at)) added.push_back(std::move(one));
+    for (std::string& name : add_defaults(inner, at)) added.push_back(std::move(name));
   };
   if (table.is_array()) table = Json::object();  // an empty { }
   for (const std::string& name : config_field_names(path)) {

@@ -29,9 +29,9 @@ at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, 
     if (state.router != nullptr) inner.router = &seen;
     if (state.keys != nullptr) inner.keys = &keys;
     std::vector<at::Tensor> out{block(inner, index, layer, in)};
-    for (const HeldKeys& one : keys) out.insert(out.end(), {one.k, one.v});
-    for (const RouterRecord::Layer& one : seen.layers) {
-      out.insert(out.end(), {one.prob_sum, one.count});
+    for (const HeldKeys& held : keys) out.insert(out.end(), {held.k, held.v});
+    for (const RouterRecord::Layer& routed : seen.layers) {
+      out.insert(out.end(), {routed.prob_sum, routed.count});
     }
     return out;
   };
@@ -43,9 +43,8 @@ at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, 
   }
   if (out.size() > next) {
     state.router->layers.push_back({.count = out[next + 1].detach(), .prob_sum = out[next]});
-    state.router->tokens = state.multiplicity.defined()
-                               ? state.multiplicity.sum().item<int64_t>()
-                               : x.size(0);
+    state.router->tokens =
+        state.multiplicity.defined() ? state.multiplicity.sum().item<int64_t>() : x.size(0);
     state.router->top_k = state.config.moe.top_k;
   }
   return out[0];
@@ -64,11 +63,9 @@ at::Tensor Decoder::embed(const ForwardState& state, const PackInput& input, int
   const auto computed = [&](const at::Tensor& ids) {
     return on_device(ids.slice(0, first), options_.device);
   };
-  const at::Tensor x =
-      at::embedding(state.weight(index_.embedding.weight), computed(input.tokens));
+  const at::Tensor x = at::embedding(state.weight(index_.embedding.weight), computed(input.tokens));
   if (config_.positions != Positions::kLearned) return x;
-  return x.add(
-      at::embedding(state.weight(index_.positions.weight), computed(input.position_ids)));
+  return x.add(at::embedding(state.weight(index_.positions.weight), computed(input.position_ids)));
 }
 
 at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
@@ -123,8 +120,8 @@ std::vector<int64_t> Decoder::packable() const {
   std::vector<int64_t> parameters = {index_.head.weight};  // its product is fp32 in any case
   if (options_.dtype != at::kFloat && options_.gemm != GemmType::kFloat) return parameters;
   for (const BlockIndex& b : index_.blocks) {
-    for (const WeightIndex* map : {&b.qkv, &b.q, &b.k, &b.v, &b.o, &b.gate, &b.up, &b.down,
-                                   &b.router}) {
+    for (const WeightIndex* map :
+         {&b.qkv, &b.q, &b.k, &b.v, &b.o, &b.gate, &b.up, &b.down, &b.router}) {
       if (map->weight >= 0) parameters.push_back(map->weight);
     }
   }

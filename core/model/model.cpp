@@ -252,11 +252,11 @@ ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
     XRUN_CHECK(result.dtype != at::kHalf || rounded.isfinite().all().item<bool>(),
                "{}: a trained value overflows float16; set export = {{ dtype = \"fp32\" }}",
                specs[i].name);
-    for (NamedTensor& one : stored_form(specs[i], rounded)) {
+    for (NamedTensor& tensor : stored_form(specs[i], rounded)) {
       // A copy moves to the host at once, so that the device holds one such weight at a time.
-      const bool copied = !one.tensor.is_alias_of(parameters_[i].master);
-      if (copied) one.tensor = on_device(one.tensor, c10::kCPU);
-      result.tensors.push_back(std::move(one));
+      const bool copied = !tensor.tensor.is_alias_of(parameters_[i].master);
+      if (copied) tensor.tensor = on_device(tensor.tensor, c10::kCPU);
+      result.tensors.push_back(std::move(tensor));
     }
   }
   return result;

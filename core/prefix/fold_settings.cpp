@@ -43,19 +43,18 @@ void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& sett
   }
   // In the order of the segments' ids, not of the packs: which segment is the first to train a
   // shared row must not depend on the plan.
-  std::stable_sort(segments.begin(), segments.end(), [](const auto& a, const auto& b) {
-    return a.segment_id < b.segment_id;
-  });
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const auto& a, const auto& b) { return a.segment_id < b.segment_id; });
   // One logical pack of the whole step, whose loss rows point back into the packs by `weight`.
   PackedBatch step;
   std::vector<float*> weight;  // of each of its loss rows, in the packs
-  for (const StepSegment& one : segments) {
-    const SegmentTokens cut = one.pack->segment_tokens(one.segment);
+  for (const StepSegment& entry : segments) {
+    const SegmentTokens cut = entry.pack->segment_tokens(entry.segment);
     step.append({}, cut.ids, cut.trained);
-    LossRows& rows = one.pack->rows;
+    LossRows& rows = entry.pack->rows;
     // Loss rows are sorted by segment.
     const auto [first, last] =
-        std::equal_range(rows.segment.begin(), rows.segment.end(), one.segment);
+        std::equal_range(rows.segment.begin(), rows.segment.end(), entry.segment);
     for (auto row = first; row != last; ++row) {
       weight.push_back(&rows.weight[static_cast<size_t>(row - rows.segment.begin())]);
     }

@@ -34,7 +34,8 @@ Json RunPosition::to_json(int64_t step, const Json& state) const {
         {"done", phase.done}, {"total", phase.total}, {"left", phase.left}, {"data", phase.data}}));
   }
   Json evaluations = Json::array();
-  for (const OutsideEvaluation& one : outside) evaluations.push_back(evaluation_json(one));
+  for (const OutsideEvaluation& evaluation : outside)
+    evaluations.push_back(evaluation_json(evaluation));
   return Json(Json::Object{{"step", step},
                            {"phases", std::move(loops)},
                            {"stopped", stopped},
@@ -51,7 +52,8 @@ RunPosition RunPosition::from_json(const Json& json) {
   out.stopped = json.at("stopped").as_string();
   // Checkpoints of older runs lack it.
   if (const Json* evaluations = json.find("outside")) {
-    for (const Json& one : evaluations->as_array()) out.outside.push_back(evaluation_from(one));
+    for (const Json& evaluation : evaluations->as_array())
+      out.outside.push_back(evaluation_from(evaluation));
   }
   return out;
 }

@@ -27,8 +27,8 @@ at::Tensor copy_into(const at::Tensor& source, at::Tensor old) {
 int64_t StateCopy::bytes_of(const SavedObjects& objects) {
   int64_t bytes = 0;
   for (const auto& [name, object] : objects) {
-    for (const NamedTensor& one : object->tensors()) {
-      bytes += static_cast<int64_t>(one.tensor.nbytes());
+    for (const NamedTensor& tensor : object->tensors()) {
+      bytes += static_cast<int64_t>(tensor.tensor.nbytes());
     }
   }
   return bytes;

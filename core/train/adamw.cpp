@@ -97,7 +97,7 @@ double cpu_sum_of_squares(const at::Tensor& gradient) {
   });
   double sum = 0;
   // The chunks are added in index order, so the norm has the same bits on any number of threads.
-  for (double one : sums) sum += one;
+  for (double partial : sums) sum += partial;
   return sum;
 }
 
@@ -232,18 +232,18 @@ void AdamW::update(double lr, double norm) {
 
 std::vector<NamedTensor> AdamW::tensors() const {
   std::vector<NamedTensor> out;
-  for (const Moments& one : moments_) {
-    out.push_back({"exp_avg." + one.name, one.exp_avg});
-    out.push_back({"exp_avg_sq." + one.name, one.exp_avg_sq});
+  for (const Moments& moments : moments_) {
+    out.push_back({"exp_avg." + moments.name, moments.exp_avg});
+    out.push_back({"exp_avg_sq." + moments.name, moments.exp_avg_sq});
   }
   return out;
 }
 
 Json AdamW::state() const {
   Json counts = Json::object();
-  for (const Moments& one : moments_) {
+  for (const Moments& moments : moments_) {
     // Almost always equal, so only the exceptions are stored.
-    if (one.count != update_count_) counts.set(one.name, one.count);
+    if (moments.count != update_count_) counts.set(moments.name, moments.count);
   }
   Json state = Json::object();
   state.set("updates", update_count_);
@@ -259,10 +259,10 @@ void AdamW::restore(const TensorSource& tensor, const Json& state) {
   if (!state.at("has_moments").as_bool()) return;
   make_moments();
   const Json& counts = state.at("counts");
-  for (Moments& one : moments_) {
+  for (Moments& moments : moments_) {
     for (const auto& [name, target] :
-         {std::pair<std::string, at::Tensor>{"exp_avg." + one.name, one.exp_avg},
-          {"exp_avg_sq." + one.name, one.exp_avg_sq}}) {
+         {std::pair<std::string, at::Tensor>{"exp_avg." + moments.name, moments.exp_avg},
+          {"exp_avg_sq." + moments.name, moments.exp_avg_sq}}) {
       // Read one at a time: the whole optimizer state is twice the weights.
       const at::Tensor saved = tensor(name);
       XRUN_CHECK(saved.sizes() == target.sizes(),
@@ -271,8 +271,8 @@ void AdamW::restore(const TensorSource& tensor, const Json& state) {
                  name, saved.numel(), target.numel());
       target.copy_(saved);
     }
-    const Json* count = counts.find(one.name);
-    one.count = count != nullptr ? count->as_int() : update_count_;
+    const Json* count = counts.find(moments.name);
+    moments.count = count != nullptr ? count->as_int() : update_count_;
   }
 }
 

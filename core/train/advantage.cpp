@@ -76,7 +76,7 @@ at::Tensor group_advantage(const at::Tensor& reward, const at::Tensor& group,
     XRUN_CHECK(groups.unit[i] >= 0, "the group of rollout {} is {}, wanted 0 or more", i, ids[i]);
     members[static_cast<size_t>(groups.unit[i])].push_back(i);
   }
-  for (const std::vector<size_t>& one : members) advance_group(one, values, options);
+  for (const std::vector<size_t>& group : members) advance_group(group, values, options);
   const at::ScalarType type =
       reward.is_floating_point() ? reward.scalar_type() : at::ScalarType::Float;
   return at::tensor(values, at::kDouble).to(reward.device(), type);

@@ -104,9 +104,9 @@ Batch::Batch(BatchInfo info, std::vector<PackedBatch> packs)
   // Before any objective runs: a loss per group must be refused at once, not in the middle of a
   // step.
   note_split_groups(micros_);
-  for (const SegmentRows& one : segments_in_order(micros_)) {
-    segment_order_.push_back(one.segment);
-    for (int64_t r = one.row_begin; r < one.row_end; ++r) row_order_.push_back(r);
+  for (const SegmentRows& segment : segments_in_order(micros_)) {
+    segment_order_.push_back(segment.segment);
+    for (int64_t r = segment.row_begin; r < segment.row_end; ++r) row_order_.push_back(r);
   }
 }
 

@@ -57,11 +57,11 @@ HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
 
 void HeldPrefix::collect() {
   const at::NoGradGuard no_grad;
-  for (Forward& one : forwards_) {
-    for (size_t i = 0; i < one.inputs.size(); ++i) {
-      at::Tensor& gradient = one.inputs[i].mutable_grad();
+  for (Forward& forward : forwards_) {
+    for (size_t i = 0; i < forward.inputs.size(); ++i) {
+      at::Tensor& gradient = forward.inputs[i].mutable_grad();
       if (!gradient.defined()) continue;
-      at::Tensor& sum = one.sums[i];
+      at::Tensor& sum = forward.sums[i];
       if (sum.defined()) {
         sum.add_(gradient);
       } else {
@@ -76,12 +76,12 @@ void HeldPrefix::backward() {
   collect();
   const std::vector<Forward> done = std::move(forwards_);
   forwards_.clear();
-  for (const Forward& one : done) {
+  for (const Forward& forward : done) {
     std::vector<at::Tensor> outputs, gradients;
-    for (size_t i = 0; i < one.sums.size(); ++i) {
-      if (!one.sums[i].defined()) continue;  // no loss depends on it
-      outputs.push_back(one.outputs[i]);
-      gradients.push_back(one.sums[i].to(one.outputs[i].scalar_type()));
+    for (size_t i = 0; i < forward.sums.size(); ++i) {
+      if (!forward.sums[i].defined()) continue;  // no loss depends on it
+      outputs.push_back(forward.outputs[i]);
+      gradients.push_back(forward.sums[i].to(forward.outputs[i].scalar_type()));
     }
     if (!outputs.empty()) torch::autograd::backward(outputs, gradients);
   }

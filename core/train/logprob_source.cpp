@@ -68,8 +68,8 @@ HeadResult LogprobSource::head(Batch& batch, const HeadOptions& options) {
   HeadResult whole;
   for (const auto output : kOutputs) {
     std::vector<at::Tensor> parts;
-    for (const HeadResult& one : results) {
-      if ((one.*output).defined()) parts.push_back(one.*output);
+    for (const HeadResult& result : results) {
+      if ((result.*output).defined()) parts.push_back(result.*output);
     }
     if (!parts.empty()) whole.*output = batch.in_batch_order(parts, /*by_row=*/true);
   }

@@ -22,11 +22,11 @@ namespace {
 // Values of several devices on the host, end to end, by one read.
 at::Tensor read_together(std::vector<at::Tensor> values) {
   c10::Device device = c10::kCPU;
-  for (const at::Tensor& one : values) {
-    if (!one.is_cpu()) device = one.device();
+  for (const at::Tensor& value : values) {
+    if (!value.is_cpu()) device = value.device();
   }
   // A copy to the device does not wait; the one copy back does.
-  for (at::Tensor& one : values) one = on_device(one, device).reshape({-1});
+  for (at::Tensor& value : values) value = on_device(value, device).reshape({-1});
   return at::cat(values).to(at::kCPU);
 }
 
@@ -78,8 +78,8 @@ void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit f
 }
 
 MetricSums::Metric& MetricSums::metric(const std::string& name) {
-  for (Metric& one : metrics_) {
-    if (one.name == name) return one;
+  for (Metric& metric : metrics_) {
+    if (metric.name == name) return metric;
   }
   return metrics_.emplace_back(Metric{name});
 }
@@ -125,8 +125,8 @@ std::vector<std::pair<int64_t, const MetricSums::WeightedSum*>> MetricSums::Metr
 }
 
 MetricSums::SourceLoss& MetricSums::source_loss(int64_t term, Unit unit, double term_weight) {
-  for (SourceLoss& one : source_losses_) {
-    if (one.term == term && one.unit == unit) return one;
+  for (SourceLoss& source : source_losses_) {
+    if (source.term == term && source.unit == unit) return source;
   }
   return source_losses_.emplace_back(SourceLoss{term, unit, term_weight});
 }
@@ -207,9 +207,9 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     all.insert(all.end(), sum.weights.begin(), sum.weights.end());
     all.insert(all.end(), sum.source_sums.begin(), sum.source_sums.end());
   };
-  for (const SourceLoss& one : source_losses_) give(one.sum);
-  for (const Metric& one : metrics_) {
-    for (const auto& [term, sum] : one.chosen()) give(*sum);
+  for (const SourceLoss& source : source_losses_) give(source.sum);
+  for (const Metric& metric : metrics_) {
+    for (const auto& [term, sum] : metric.chosen()) give(*sum);
   }
   if (extra.defined()) all.push_back(extra);
   Read out;
@@ -229,11 +229,11 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     for (size_t i = 0; i < of.source_sums.size() * count; ++i)
       sums[at + 2 * (i % count)] += *value++;
   };
-  for (const SourceLoss& one : source_losses_) take_sources(one.sum);
-  for (const Metric& one : metrics_) {
+  for (const SourceLoss& source : source_losses_) take_sources(source.sum);
+  for (const Metric& metric : metrics_) {
     const size_t at = sums.size();
     sums.insert(sums.end(), 2, 0.0);
-    for (const auto& [term, given] : one.chosen()) {
+    for (const auto& [term, given] : metric.chosen()) {
       for (size_t i = 0; i < given->sums.size(); ++i) sums[at] += *value++;
       for (size_t i = 0; i < given->weights.size(); ++i) sums[at + 1] += *value++;
       sums[at + 1] += given->weight;
@@ -260,17 +260,17 @@ void MetricSums::read_means(const std::vector<double>& sums, Metrics& metrics) c
     }
   }
   for (const auto& [name, mean] : losses.by_name) metrics.emplace_back("loss/" + name, mean.first);
-  for (const Metric& one : metrics_) {
+  for (const Metric& metric : metrics_) {
     const double sum = *next++, weight = *next++;
-    if (weight > 0) metrics.emplace_back(one.name, sum / weight);
+    if (weight > 0) metrics.emplace_back(metric.name, sum / weight);
     SourceMeans means;
-    for (const auto& [term, given] : one.chosen()) {
+    for (const auto& [term, given] : metric.chosen()) {
       for (size_t s = 0; s < given->source_weights.size(); ++s, next += 2) {
         means.add(sources_.at(term)[s], next[0], next[1]);
       }
     }
     for (const auto& [name, mean] : means.by_name) {
-      if (mean.second > 0) metrics.emplace_back(one.name + "/" + name, mean.first / mean.second);
+      if (mean.second > 0) metrics.emplace_back(metric.name + "/" + name, mean.first / mean.second);
     }
   }
 }

@@ -306,8 +306,8 @@ void MicroBatch::note_scored(const LogprobSource* source, const View& view,
   // An objective may ask for a view's log-probs several times; the step reports them once.
   const ViewRows* rows = &view.rows();
   // Linear: a step scores two or three views.
-  for (const Scored& one : scored_) {
-    if (one.source == source && one.rows.get() == rows) return;
+  for (const Scored& scored : scored_) {
+    if (scored.source == source && scored.rows.get() == rows) return;
   }
   scored_.push_back({source, views_.at(rows->name), logprob.detach()});
 }

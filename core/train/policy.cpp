@@ -277,8 +277,8 @@ Json Policy::state() const {
 void Policy::restore(const TensorSource& tensor, const Json& state) {
   restored_.clear();
   restored_dtype_ = state.at("dtype").as_string();
-  for (const Json& one : state.at("references").as_array()) {
-    restored_.push_back({one.at("updates").as_int(), one.at("digest").as_string()});
+  for (const Json& reference : state.at("references").as_array()) {
+    restored_.push_back({reference.at("updates").as_int(), reference.at("digest").as_string()});
   }
   for (size_t k = 0; k < std::min(taken_.size(), restored_.size()); ++k) {
     XRUN_CHECK(taken_[k].updates == restored_[k].updates,
@@ -292,8 +292,8 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   // A frozen base is part of what is trained; it is hashed in the compute type.
   const bool is_base = model().adapter() && restored_dtype_ == dtype_name(options_.dtype);
   bool frozen_folder = is_base;
-  for (const Taken& one : restored_) {
-    frozen_folder = frozen_folder || (one.updates == 0 && !model().adapter());
+  for (const Taken& taken : restored_) {
+    frozen_folder = frozen_folder || (taken.updates == 0 && !model().adapter());
   }
   XRUN_CHECK(!frozen_folder || folder_digest_ == saved_digest,
              "{}: the weights in this folder changed since the run began (digest {}, wanted {}), "

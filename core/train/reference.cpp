@@ -75,7 +75,8 @@ at::Tensor sums_of(Model& model, int64_t head_mb, BatchInfo info, PackedBatch pa
 // Joins 0-dim values, some on the host, into one tensor [n] on a device without waiting.
 at::Tensor together(const std::vector<at::Tensor>& values, c10::Device device) {
   std::vector<float> host;
-  for (const at::Tensor& one : values) host.push_back(one.is_cpu() ? one.item<float>() : 0.0f);
+  for (const at::Tensor& value : values)
+    host.push_back(value.is_cpu() ? value.item<float>() : 0.0f);
   const at::Tensor known =
       on_device(at::tensor(host, at::TensorOptions().dtype(at::kFloat)), device);
   if (device.is_cpu()) return known;

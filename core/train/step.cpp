@@ -192,8 +192,8 @@ class StepGradient {
 
   NonFiniteLoss bad_gradient(double norm) const {
     std::vector<int64_t> rows;
-    for (const MicroLosses& one : losses_) {
-      const std::vector<int64_t>& own = one.micro->pack().row_id;
+    for (const MicroLosses& micro : losses_) {
+      const std::vector<int64_t>& own = micro.micro->pack().row_id;
       rows.insert(rows.end(), own.begin(), own.end());
     }
     const int64_t step = losses_.empty() ? 0 : losses_.front().micro->info().step;

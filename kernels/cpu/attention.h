@@ -335,7 +335,7 @@ void compute(const PathAttentionBackward<T>& a) {
   const int64_t chunk = attention_chunk(a.heads);
   // The factors of `c = factor c + a b` where a product only adds.
   float ones[kPanelRows > kKeyBlock ? kPanelRows : kKeyBlock];
-  for (float& one : ones) one = 1;
+  for (float& value : ones) value = 1;
   for (int64_t first = a.first; first < a.last; first += chunk) {
     backward_chunk(a, first, smaller(a.last, first + chunk), ones);
   }

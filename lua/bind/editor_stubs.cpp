@@ -133,7 +133,7 @@ class Stubs {
                              ? ""
                              : fmt::format(" {}", fmt::join(parameter.keys, ", ")));
     }
-    for (const LuaResult& one : entry.results) out += result_line(one);
+    for (const LuaResult& result : entry.results) out += result_line(result);
     return out + fmt::format("function {}({}) end\n", entry.name, names);
   }
 

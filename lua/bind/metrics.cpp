@@ -17,11 +17,11 @@ namespace {
 std::optional<double> find_by_ending(const Metrics& values, const std::string& name) {
   if (const auto whole = find_metric(values, name)) return whole;
   const std::pair<std::string, double>* found = nullptr;
-  for (const auto& one : values) {
-    if (!one.first.ends_with("/" + name)) continue;
+  for (const auto& value : values) {
+    if (!value.first.ends_with("/" + name)) continue;
     XRUN_CHECK(found == nullptr, "`{}` may be {} or {}; write m[\"{}\"]", name, found->first,
-               one.first, found->first);
-    found = &one;
+               value.first, found->first);
+    found = &value;
   }
   return found == nullptr ? std::nullopt : std::optional(found->second);
 }

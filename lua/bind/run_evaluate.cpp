@@ -107,7 +107,7 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
 // is reported.
 bool has_column(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> names;
-  for (const ExtraColumn& one : data.set.extra_columns()) names.push_back(one.name);
+  for (const ExtraColumn& column : data.set.extra_columns()) names.push_back(column.name);
   if (std::find(names.begin(), names.end(), column) != names.end()) return true;
   run.session().console->say(fmt::format(
       "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "

@@ -35,8 +35,8 @@ void SessionModels::add(const std::shared_ptr<AdamW>& adamw) { optimizers_.push_
 
 std::vector<std::shared_ptr<AdamW>> SessionModels::optimizers() const {
   std::vector<std::shared_ptr<AdamW>> alive;
-  for (const std::weak_ptr<AdamW>& one : optimizers_) {
-    if (auto adamw = one.lock()) alive.push_back(std::move(adamw));
+  for (const std::weak_ptr<AdamW>& optimizer : optimizers_) {
+    if (auto adamw = optimizer.lock()) alive.push_back(std::move(adamw));
   }
   return alive;
 }

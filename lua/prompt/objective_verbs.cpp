@@ -149,8 +149,8 @@ std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradi
     if (!find_metric(first.metrics, name)) values.add({name, "-", cell(value)});
   }
   TextTable groups({"gradient", "cosine", "norm ratio"}, align);
-  for (const GradientAngle& one : angles) {
-    groups.add({one.group, fmt::format("{:.4f}", one.cosine), format_metric(one.norm_ratio)});
+  for (const GradientAngle& angle : angles) {
+    groups.add({angle.group, fmt::format("{:.4f}", angle.cosine), format_metric(angle.norm_ratio)});
   }
   return values.text(width) + "\n" + groups.text(width);
 }

@@ -211,9 +211,9 @@ void PausedRun::name_objective() {
   const StackGuard guard(L);
   named_objective_->push(L);
   const FrameNames frame = names();
-  for (const FrameName& one : frame.names()) {
-    frame.push(L, one.name);
-    if (lua_rawequal(L, -1, -2) != 0) objective_name_ = one.name;
+  for (const FrameName& name : frame.names()) {
+    frame.push(L, name.name);
+    if (lua_rawequal(L, -1, -2) != 0) objective_name_ = name.name;
     lua_pop(L, 1);
   }
 }

@@ -49,8 +49,8 @@ std::string signature_text(const DocEntry& entry) {
                                (typed ? ": " + parameter.type : ""));
     }
   }
-  for (const LuaResult& one : entry.results) {
-    add_item(results, one.type + (one.note.empty() ? "" : " " + one.note));
+  for (const LuaResult& result : entry.results) {
+    add_item(results, result.type + (result.note.empty() ? "" : " " + result.note));
   }
   if (entry.kind == DocKind::kProperty || entry.kind == DocKind::kValue) return results;
   if (entry.kind == DocKind::kClass) return "";

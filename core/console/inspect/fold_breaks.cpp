@@ -230,12 +230,12 @@ std::vector<BreakGroup> break_groups(std::span<const InspectedPack> packs) {
   };
   std::vector<BreakGroup> groups;
   for (const InspectedPack& pack : packs) {
-    for (const InspectedBreak& one : pack.breaks) {
+    for (const InspectedBreak& found : pack.breaks) {
       const auto same = std::find_if(groups.begin(), groups.end(), [&](const BreakGroup& group) {
-        return kind(*group.example) == kind(one);
+        return kind(*group.example) == kind(found);
       });
       if (same == groups.end()) {
-        groups.push_back({&one, 1});
+        groups.push_back({&found, 1});
       } else {
         ++same->count;
       }

@@ -118,7 +118,7 @@ Json pack_json(const InspectedStep& step, const InspectedPack& pack) {
   if (pack.fold) out.set("fold", fold_json(*pack.fold));
   if (!pack.unfolded.empty()) out.set("unfolded", pack.unfolded);
   Json breaks = Json::array();
-  for (const InspectedBreak& one : pack.breaks) breaks.push_back(break_json(one));
+  for (const InspectedBreak& found : pack.breaks) breaks.push_back(break_json(found));
   if (breaks.size() > 0) out.set("breaks", std::move(breaks));
   out.set("data", step.data);
   out.set("max_tokens", step.max_tokens);

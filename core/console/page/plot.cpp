@@ -48,13 +48,13 @@ void append_slice(std::span<const PlotPoint> slice, std::vector<PlotPoint>& out)
     if (greatest == nullptr || point.y > greatest->y) greatest = &point;
   }
   std::vector<const PlotPoint*> found;
-  for (const PlotPoint* one : {least, greatest, gap}) {
-    if (one != nullptr && std::find(found.begin(), found.end(), one) == found.end()) {
-      found.push_back(one);
+  for (const PlotPoint* candidate : {least, greatest, gap}) {
+    if (candidate != nullptr && std::find(found.begin(), found.end(), candidate) == found.end()) {
+      found.push_back(candidate);
     }
   }
   std::sort(found.begin(), found.end());  // in order of time
-  for (const PlotPoint* one : found) out.push_back(*one);
+  for (const PlotPoint* point : found) out.push_back(*point);
 }
 
 }  // namespace

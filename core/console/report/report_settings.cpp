@@ -49,8 +49,8 @@ void mark_unused_epochs(std::vector<Setting>& settings) {
   const bool by_steps = std::any_of(settings.begin(), settings.end(), [](const Setting& one) {
     return one.key == "steps" && one.value.is_number();
   });
-  for (Setting& one : settings) {
-    if (by_steps && one.key == "epochs") one.origin += ", not used: steps decides";
+  for (Setting& setting : settings) {
+    if (by_steps && setting.key == "epochs") setting.origin += ", not used: steps decides";
   }
 }
 

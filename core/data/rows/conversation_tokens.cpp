@@ -185,7 +185,8 @@ void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
   if (value.is_array()) {
     for (const Json& item : value.as_array()) require_borders_of_all(item, tokenizer);
   } else if (value.is_object()) {
-    for (const Json::Member& one : value.as_object()) require_borders_of_all(one.second, tokenizer);
+    for (const Json::Member& member : value.as_object())
+      require_borders_of_all(member.second, tokenizer);
   }
 }
 

@@ -30,9 +30,9 @@ DataError data_error(std::string fault, std::string_view row,
   if (!settings.empty())
     text += settings.size() > 1 ? "\n  continue with one of" : "\n  continue with";
   size_t width = 0;
-  for (const PastedSetting& one : settings) width = std::max(width, one.setting.size());
-  for (const PastedSetting& one : settings) {
-    text += fmt::format("\n    --set {:<{}}  {}", one.setting, width, one.effect);
+  for (const PastedSetting& pasted : settings) width = std::max(width, pasted.setting.size());
+  for (const PastedSetting& pasted : settings) {
+    text += fmt::format("\n    --set {:<{}}  {}", pasted.setting, width, pasted.effect);
   }
   return DataError(text);
 }

@@ -160,13 +160,13 @@ at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
     // Never a list of all experts, which would hold them twice.
     at::Tensor rows;  // [E out, in], filled expert by expert
     int64_t filled = 0;
-    for (const StoredTensor& one : stored) {
-      const at::Tensor read = files.read(one.name);
+    for (const StoredTensor& tensor : stored) {
+      const at::Tensor read = files.read(tensor.name);
       if (!rows.defined()) {
         rows = at::empty({spec.shape[0] * spec.shape[1], spec.shape[2]}, read.options());
       }
       XRUN_CHECK(read.scalar_type() == rows.scalar_type(), "{} is {}, the experts before it are {}",
-                 one.name, c10::toString(read.scalar_type()), c10::toString(rows.scalar_type()));
+                 tensor.name, c10::toString(read.scalar_type()), c10::toString(rows.scalar_type()));
       rows.narrow(0, filled, read.size(0)).copy_(read);
       filled += read.size(0);
     }
@@ -183,10 +183,10 @@ std::vector<NamedTensor> stored_form(const WeightSpec& spec, const at::Tensor& w
   const at::Tensor rows = weight.contiguous().view({-1, spec.shape[2]});
   std::vector<NamedTensor> all;
   int64_t taken = 0;
-  for (const StoredTensor& one : stored_tensors(spec, {})) {
+  for (const StoredTensor& tensor : stored_tensors(spec, {})) {
     // Views: the parts of an expert are adjacent rows.
-    all.push_back({one.name, rows.narrow(0, taken, one.shape[0])});
-    taken += one.shape[0];
+    all.push_back({tensor.name, rows.narrow(0, taken, tensor.shape[0])});
+    taken += tensor.shape[0];
   }
   return all;
 }

@@ -125,8 +125,8 @@ RunMetrics MetricsReader::finish() {
 }  // namespace
 
 const MetricSeries* RunMetrics::find(std::string_view name) const {
-  for (const MetricSeries& one : series) {
-    if (one.name == name) return &one;
+  for (const MetricSeries& curve : series) {
+    if (curve.name == name) return &curve;
   }
   return nullptr;
 }

@@ -35,8 +35,9 @@ std::string bare(const std::string& text) {
 
 void add_differences(const Json& a, const Json& b, const std::string& name,
                      std::vector<FactDifference>& out) {
-  for (const Difference& one : find_differences(a, b, name)) {
-    if (out.size() < kListedFacts) out.push_back({one.path, bare(one.before), bare(one.now)});
+  for (const Difference& difference : find_differences(a, b, name)) {
+    if (out.size() < kListedFacts)
+      out.push_back({difference.path, bare(difference.before), bare(difference.now)});
   }
 }
 

@@ -21,13 +21,13 @@ Json texts_json(const std::vector<std::string>& texts) {
 
 Json settings_json(const std::vector<SettingDifference>& settings) {
   Json out = Json::array();
-  for (const SettingDifference& one : settings) {
-    Json row(Json::Object{{"key", one.key},
-                          {"a", one.a},
-                          {"b", one.b},
-                          {"origin_a", one.origin_a},
-                          {"origin_b", one.origin_b}});
-    if (!one.note.empty()) row.set("excuse", one.note);
+  for (const SettingDifference& setting : settings) {
+    Json row(Json::Object{{"key", setting.key},
+                          {"a", setting.a},
+                          {"b", setting.b},
+                          {"origin_a", setting.origin_a},
+                          {"origin_b", setting.origin_b}});
+    if (!setting.note.empty()) row.set("excuse", setting.note);
     out.push_back(std::move(row));
   }
   return out;

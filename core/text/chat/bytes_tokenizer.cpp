@@ -51,8 +51,8 @@ Json vocabulary() {
 }
 
 std::string_view chatml() {
-  for (const BuiltinTemplate& one : builtin_templates()) {
-    if (one.name == "chatml") return one.source;
+  for (const BuiltinTemplate& builtin : builtin_templates()) {
+    if (builtin.name == "chatml") return builtin.source;
   }
   throw Error("the built-in template chatml is missing");
 }

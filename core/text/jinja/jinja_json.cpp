@@ -101,10 +101,10 @@ Value RowValues::messages(const Json& json) {
   XRUN_CHECK(json.size() > 0, "the conversation is empty; wanted at least one message");
   std::vector<Value> items;
   items.reserve(json.size());
-  for (const Json& one : json.as_array()) {
-    XRUN_CHECK(one.is_object(), "message {} is {}, wanted an object", items.size() + 1,
-               one.kind_name());
-    items.push_back(message(one));
+  for (const Json& element : json.as_array()) {
+    XRUN_CHECK(element.is_object(), "message {} is {}, wanted an object", items.size() + 1,
+               element.kind_name());
+    items.push_back(message(element));
   }
   return Value::list(std::move(items), ListStyle::kList, Origin::kMessage);
 }

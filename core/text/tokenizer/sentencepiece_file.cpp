@@ -153,9 +153,9 @@ bool has_inner_space(std::string_view piece) {
 bool cuts_at_spaces(const SentencePieceFile& file, const SplitRules& rules) {
   if (!rules.is_bpe || rules.has_charsmap || file.remove_extra_whitespaces) return false;
   bool has_space = false;
-  for (const SentencePiece& one : file.pieces) {
-    if (has_inner_space(one.piece)) return false;
-    has_space = has_space || (one.piece == "\u2581" && one.kind == PieceKind::kNormal);
+  for (const SentencePiece& piece : file.pieces) {
+    if (has_inner_space(piece.piece)) return false;
+    has_space = has_space || (piece.piece == "\u2581" && piece.kind == PieceKind::kNormal);
   }
   return has_space;
 }
