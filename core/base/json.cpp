@@ -181,6 +181,7 @@ class Writer {
   // JSON has neither NaN nor infinity.
   void number(double value) { out_ += std::isfinite(value) ? shortest_decimal(value) : "null"; }
 
+  // A new line at this depth; nothing in the one-line style.
   void line(int level) {
     if (style_.indent < 0) return;
     out_.push_back('\n');
@@ -188,6 +189,7 @@ class Writer {
   }
 
   void array(const Json::Array& items, int level) {
+    // Python's dumps writes empty containers on one line even with an indent.
     if (items.empty()) {
       out_ += "[]";
       return;
@@ -236,10 +238,12 @@ void append_json_string(std::string& out, std::string_view text, bool ascii) {
   out.push_back('"');
   for (size_t at = 0; at < text.size();) {
     const unsigned char c = static_cast<unsigned char>(text[at]);
+    // Printable ASCII, nearly all text, needs no decoding.
     if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') {
       out.push_back(text[at++]);
       continue;
     }
+    // Invalid bytes become U+FFFD, so the output is UTF-8 whatever the input is.
     const CodePoint point = read_utf8(text, at);
     at += point.size;
     switch (point.value) {
@@ -254,6 +258,7 @@ void append_json_string(std::string& out, std::string_view text, bool ascii) {
         if (point.value < 0x20) {
           append_escape(out, point.value);
         } else if (!ascii || point.value == 0x7F) {
+          // ensure_ascii of Python escapes U+007F too; jinja_print does so for templates.
           append_utf8(out, point.value);
         } else if (point.value < 0x10000) {
           append_escape(out, point.value);
