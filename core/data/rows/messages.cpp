@@ -140,6 +140,7 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
   Json message = Json::object();
   message.set("role", read_role(value, from_value, where, notes));
   Json content = read_content(value, content_key.c_str(), where);
+  // The key stays where the row has it, even with null: templates tell the two apart.
   if (value.find(content_key) != nullptr) message.set("content", std::move(content));
   const bool is_answer = is_assistant(message);
   for (const Json::Member& member : value.as_object()) {

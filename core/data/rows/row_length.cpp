@@ -114,6 +114,7 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
 void require_borders(std::string_view text, const Tokenizer& tokenizer) {
   const size_t most = tokenizer.max_stretch();
   const SplitKinds kinds = tokenizer.safe_splits();
+  // From split to split: text between two splits that exceeds `most` cannot be tokenised.
   for (size_t at = 0; text.size() - at > most;) {
     const bool none = !kinds.space && !kinds.line;
     const size_t end = none ? text.size() : find_safe_split(text, at, at + most, kinds);
