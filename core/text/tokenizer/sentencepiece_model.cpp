@@ -107,6 +107,8 @@ class SentencePieceModel : public TokenModel {
       const uint32_t size = utf8_size(char(spelled_byte(vocabulary_.piece(out[begin].id))));
       while (end < out.size() && end - begin < size && is_byte_[size_t(out[end].id)]) ++end;
       const uint32_t from = out[begin].begin, to = out[end - 1].end;
+      // Exact if the tokens spell the bytes of their range: each token then gets its byte.
+      // Otherwise the normalizer changed the character, and all of them get the whole range.
       bool exact = to - from == end - begin;
       for (size_t i = begin; i < end && exact; ++i) {
         exact = spelled_byte(vocabulary_.piece(out[i].id)) ==
@@ -265,6 +267,7 @@ std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
                                                            const SentencePieceOptions& options) {
   const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);
   for (const SentencePiece& piece : file.pieces) {
+    // A user-defined piece that is also a special token.
     const bool hidden =
         piece.kind == PieceKind::kUserDefined && options.special.contains(std::string(piece.piece));
     // The library never finds a control piece in a text: text that spells a special token stays
