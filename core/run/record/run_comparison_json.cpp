@@ -27,6 +27,7 @@ Json settings_json(const std::vector<SettingDifference>& settings) {
                           {"b", one.b},
                           {"origin_a", one.origin_a},
                           {"origin_b", one.origin_b}});
+    // "excuse", "first_apart" and "apart" are older words, kept because scripts read them.
     if (!one.note.empty()) row.set("excuse", one.note);
     out.push_back(std::move(row));
   }
