@@ -41,6 +41,7 @@ struct TokenPieces {
 
 TokenOrigin origin_of(const Rendering& rendering, ByteRange bytes) {
   bool written[2] = {false, false};
+  // The first span that ends after the token's first byte.
   auto span = std::upper_bound(rendering.spans.begin(), rendering.spans.end(), bytes.begin,
                                [](uint32_t at, const RenderSpan& one) { return at < one.end; });
   for (; span != rendering.spans.end() && span->begin < bytes.end; ++span) {
@@ -58,6 +59,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
     const ByteRange bytes = trace.offsets[i];
     segment.tokens[i].origin = origin_of(trace.rendering, bytes);
     const size_t before = range;
+    // A token belongs to the message in which it ends.
     while (range + 1 < trace.messages.size() && trace.messages[range].bytes.end < bytes.end) {
       ++range;
     }
@@ -68,6 +70,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
          message.message, i});
   }
   const size_t count = segment.tokens.size();
+  // The tokens that the row has beyond those that train.
   segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - count);
   if (segment.cut_tokens == 0) return;
   const std::string_view text = trace.rendering.text;
@@ -100,9 +103,11 @@ void join_characters(std::vector<InspectedToken>& tokens) {
   std::string carried;  // moved here from the tokens before
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string text = std::exchange(carried, "") + tokens[i].bytes;
+    // Bytes of a character that this token leaves incomplete.
     const size_t open = open_utf8_bytes(text);
     std::string character = text.substr(text.size() - open);
     size_t j = i + 1;  // the token that ends it
+    // A character has at most four bytes.
     for (; open > 0 && j < tokens.size() && character.size() < 4; ++j) {
       const std::string& next = tokens[j].bytes;
       size_t taken = 0;
@@ -176,6 +181,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {
     if (shown[s] == nullptr) continue;
+    // Slots of the shown segments alone.
     fold.flat_of.insert(fold.flat_of.end(), tree->flat_of.begin() + pack.cu_seqlens[s],
                         tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
   }
@@ -287,9 +293,11 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
     step.tokens += pack.tokens;
     step.targets += pack.targets;
     const auto count = static_cast<size_t>(packed.segment_count());
+    // Pointers into `segments` are kept below, so it must not grow.
     pack.segments.reserve(count);
     std::vector<InspectedSegment*> shown_segments(count, nullptr);
     for (size_t s = 0; s < count; ++s) {
+      // Group ids are indices of the step's units; the first `shown` of them are listed.
       if (packed.group_id[s] >= shown) continue;
       pack.segments.push_back(start_segment(source, packed, s));
       shown_segments[s] = &pack.segments.back();
@@ -333,6 +341,7 @@ std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& seg
 }
 
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b) {
+  // Mask and weight count too: the shared part is shown once for both sides.
   const auto same = [](const InspectedToken& x, const InspectedToken& y) {
     return x.id == y.id && x.target == y.target && x.weight == y.weight;
   };
