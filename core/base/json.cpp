@@ -34,6 +34,7 @@ Json::Json(uint64_t value) {
   }
 }
 
+// Integers beyond 64 bits keep their digits, as Python's have any size.
 Json Json::big_integer(std::string digits) {
   const size_t sign = digits.starts_with('-') ? 1 : 0;
   // No leading zero, digits alone, and out of range for from_chars.
@@ -120,6 +121,7 @@ const Json& Json::at(std::string_view key) const {
   throw Error(fmt::format("has no key \"{}\"", key));
 }
 
+// A null becomes an object; a key that exists keeps its place.
 Json& Json::set(std::string_view key, Json value) {
   if (is_null()) value_ = Object{};
   if (Json* existing = find(key)) {
