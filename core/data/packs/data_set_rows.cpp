@@ -49,6 +49,7 @@ size_t DataSet::State::extra_index(const std::string& name) const {
 }
 
 int64_t DataSet::longest() const {
+  // Windows all have one length.
   int64_t most = window_length();
   if (most > 0) return most;
   for (const State::Source& source : state_->sources) {
