@@ -148,6 +148,7 @@ std::string row_form_hint(const std::string& path) {
         "the next run prints the command that converts it",
         content_name(path).substr(0, content_name(path).size() - 6));
   }
+  // A first line that is JSON by itself would be a row that is an array, another fault.
   if (text[first] == '[' && (goes_on ? !is_json(line) : true)) {
     return fmt::format("; the file is one array of rows: name it {}.json{}",
                        content_name(path).substr(0, content_name(path).size() - 6),
