@@ -56,6 +56,7 @@ void set_experts(Json& json, const InitOptions& o) {
   json.set("num_experts_per_tok", o.top_k);
   json.set("moe_intermediate_size", o.expert_ffn);
   json.set("norm_topk_prob", true);
+  // Every layer has experts.
   json.set("decoder_sparse_step", 1);
   json.set("mlp_only_layers", Json(Json::Array{}));
   json.set("use_sliding_window", false);
@@ -156,6 +157,7 @@ std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOpt
 }  // namespace
 
 InitOptions init_preset(const std::string& name) {
+  // ffn is 8/3 of the width, rounded up to a multiple of 16.
   const InitOptions tiny{
       .layers = 4, .hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 688, .vocab = 32000};
   const auto mixture = [&](int64_t experts, int64_t top_k, int64_t expert_ffn) {

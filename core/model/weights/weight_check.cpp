@@ -36,6 +36,7 @@ bool is_buffer(const std::string& name, const ModelConfig& config) {
 }
 
 double largest(at::ScalarType type) {
+  // binary16's largest finite value, (2 - 2^-10) 2^15.
   if (type == at::kHalf) return 65504.0;
   if (type == at::kBFloat16) return std::numeric_limits<c10::BFloat16>::max();
   return std::numeric_limits<float>::max();
