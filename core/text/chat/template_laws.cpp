@@ -81,6 +81,7 @@ size_t token_at(const ChatTokens& side, size_t at) {
              : side.ids.size();
 }
 
+// EOS counts even if the tokenizer does not call it special.
 bool is_marker(const Tokenizer& tokenizer, int32_t id) {
   return tokenizer.is_special(id) || id == tokenizer.eos_id();
 }
@@ -93,6 +94,7 @@ bool writes_markers(const Tokenizer& tokenizer, const ChatTokens& side) {
   });
 }
 
+// A special token, the next block at once, the message's own text, or plain text of the template.
 enum class TurnEnd { kToken, kNextHead, kMessage, kText };
 
 TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
