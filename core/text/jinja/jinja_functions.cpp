@@ -110,6 +110,7 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
       ++i;
     } else {
       plain += format.bytes()[i];
+      // "%%z" is a percent sign and a z, so both signs are passed at once.
       if (two == "%%") plain += format.bytes()[++i];
     }
   }

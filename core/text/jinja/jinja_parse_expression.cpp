@@ -279,6 +279,7 @@ NodePtr Parser::filters_and_tests(NodePtr node) {
     } else if (is_word("is")) {
       node = test(std::move(node));
     } else if (is_operator("(")) {
+      // The result of a filter or a test may be called.
       node = call(std::move(node));
     } else {
       return node;
@@ -351,9 +352,9 @@ std::vector<Argument> Parser::call_arguments() {
       argument.form = ArgumentForm::kNamed;
       argument.name = expect_name();
       next();
-    // A plain argument may follow *values, but not a named one or **values.
     } else if (!arguments.empty() && arguments.back().form >= ArgumentForm::kNamed &&
                arguments.back().form != ArgumentForm::kStar) {
+      // A plain argument may follow *values, but not a named one or **values.
       fail("invalid syntax for function call expression");
     }
     argument.value = expression();
