@@ -206,6 +206,7 @@ std::string flat(const Shown& shown) {
 
 // On one line if it fits, else a member a line.
 void append(std::string& out, const Shown& shown, int indent, int column, int width) {
+  // Again at each level; most_values bounds the tree.
   const std::string line = flat(shown);
   if (!shown.table || column + text_width(line) <= width) {
     out += line;
