@@ -70,7 +70,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
          message.message, i});
   }
   const size_t count = segment.tokens.size();
-  // The tokens that the row has beyond those that train.
+  // trace() gives streams that begin with the segment's tokens; those beyond them were cut off.
   segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - count);
   if (segment.cut_tokens == 0) return;
   const std::string_view text = trace.rendering.text;
@@ -114,6 +114,7 @@ void join_characters(std::vector<InspectedToken>& tokens) {
       while (taken < next.size() && is_continuation(next[taken])) ++taken;
       if (taken == 0) break;
       character += next.substr(0, taken);
+      // Other bytes after the continuation begin another character.
       if (taken < next.size() || read_utf8(character, 0).valid) break;
     }
     // Later tokens complete the character that this one leaves open: it moves to the next token.
@@ -159,6 +160,7 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
     segment.label = source.set.label(segment.row) != 0;
   }
   const std::string location = source.set.location(segment.row);
+  // From the end: a file's name may hold colons.
   const size_t colon = location.rfind(':');
   segment.file = location.substr(0, colon);
   segment.line = std::stoll(location.substr(colon + 1));
