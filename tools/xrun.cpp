@@ -102,6 +102,7 @@ bool takes_recipe(int argc, char** argv) {
 
 int dispatch(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "help";
+  // `help NAME` is `NAME --help`.
   if (name == "help" && argc > 2) {
     char option[] = "--help";
     char* asked[] = {argv[0], argv[2], option, nullptr};
@@ -117,6 +118,7 @@ int dispatch(int argc, char** argv) {
   }
   for (const LightCommand& command : kLightCommands) {
     if (name != command.name) continue;
+    // Building the caches of a recipe needs the engine; ls, verify and rm do not.
     if (name == "cache" && takes_recipe(argc, argv)) return run_engine(argc, argv);
     return command.run(argc - 1, argv + 1);
   }
@@ -130,6 +132,7 @@ int finish(int status) {
   const bool flushed = std::fflush(stdout) == 0;
   const int code = errno;
   if (flushed && std::ferror(stdout) == 0) return status;
+  // POLLERR on a pipe: its reader is gone.
   pollfd out = {STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0) return status;
   throw Error(flushed ? "standard output could not be written completely"

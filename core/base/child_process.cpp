@@ -43,6 +43,8 @@ class SpawnFiles {
   posix_spawn_file_actions_t actions_;
 };
 
+// Reaps the child after a kill. A signal may interrupt the wait; it is then repeated, or the child
+// would stay a zombie.
 void wait_to_end(pid_t child, int* status) {
   while (::waitpid(child, status, 0) < 0 && errno == EINTR) {
   }
@@ -51,6 +53,7 @@ void wait_to_end(pid_t child, int* status) {
 int wait_for(pid_t child, const KillWhen& kill_when) {
   int status = 0;
   while (true) {
+    // WNOHANG: 0 while the child runs.
     const pid_t done = ::waitpid(child, &status, WNOHANG);
     if (done == child) break;
     if (done < 0 && errno != EINTR) throw Error("a child process was lost");
@@ -66,6 +69,7 @@ int wait_for(pid_t child, const KillWhen& kill_when) {
     }
     ::poll(nullptr, 0, kill_when ? kClosePollMs : kPollMs);
   }
+  // 128 + signal, as a shell reports it.
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -87,6 +91,8 @@ ChildResult run_child(const std::vector<std::string>& arguments,
   argv.push_back(nullptr);
   const SpawnFiles files(output);
   pid_t child = 0;
+  // posix_spawnp returns its error and does not set errno. 127 is a shell's status for a command
+  // that cannot be started.
   const int code = ::posix_spawnp(&child, argv[0], files.get(), nullptr, argv.data(), environ);
   if (code != 0) return {127, arguments[0] + ": " + std::strerror(code)};
   const int status = wait_for(child, kill_when);

@@ -32,6 +32,8 @@ constexpr uint64_t kBufferBytes = 1 << 20;
 constexpr uint64_t kWriteBytes = 1 << 16;
 constexpr auto kLockPoll = std::chrono::milliseconds(50);
 
+// Fault injection of tests, XRUN_FILE_FAULT=OPERATION:N or set_file_fault: the N-th call of the
+// operation and every later one fail. A value of another form injects nothing.
 struct FileFault {
   std::string operation;
   int64_t nth = 0;
@@ -57,6 +59,7 @@ FileFault& file_fault() {
 bool fails_here(const char* operation, int code = ENOSPC) {
   FileFault& fault = file_fault();
   if (fault.nth == 0 || fault.operation != operation) return false;
+  // The later ones fail too: a full disk stays full.
   if (++fault.seen < fault.nth) return false;
   errno = code;
   return true;
@@ -165,6 +168,8 @@ void make_dirs(const std::filesystem::path& dir) {
 }
 
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
+  // The process id keeps two writers of one path apart. The same folder: a rename is atomic only
+  // within one file system.
   const std::filesystem::path temporary = path.string() + fmt::format(".tmp{}", ::getpid());
   try {
     FileWriter writer(temporary);
@@ -191,6 +196,8 @@ FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(pat
   buffer_.reserve(kBufferBytes);
 }
 
+// Without a flush: a writer that an exception abandons must not write the rest of a file that
+// nobody will use.
 FileWriter::~FileWriter() {
   if (fd_ >= 0) ::close(fd_);
 }
@@ -217,6 +224,7 @@ void FileWriter::write(std::string_view bytes) {
 void FileWriter::write_through(const char* data, uint64_t size) {
   while (size > 0) {
     if (fails_here("write")) fail(path_, "be written");
+    // write may take fewer bytes than asked, so the rest is offered again.
     const ssize_t n = ::write(fd_, data, std::min(size, kWriteBytes));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(path_, "be written");
@@ -238,6 +246,7 @@ void FileWriter::sync() {
 
 void FileWriter::close() {
   flush();
+  // The descriptor is gone even if close fails; the destructor must not close it again.
   const int fd = std::exchange(fd_, -1);
   // Network file systems may report a failed write only here.
   if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
@@ -266,6 +275,7 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
 }
 
+// Clean pages of a file are dropped and read again at the next access; the map stays valid.
 void MappedFile::forget() const {
   if (data_ != nullptr) ::madvise(const_cast<char*>(data_), size_, MADV_DONTNEED);
 }
@@ -304,6 +314,8 @@ bool FileLock::try_lock(const std::filesystem::path& path) {
   if (fd_ < 0) fail(path, "be opened for a lock");
   int result = 0;
   do {
+    // flock belongs to the open file and not to the process: it also excludes other threads, and
+    // closing the descriptor releases it.
     result = ::flock(fd_, LOCK_EX | LOCK_NB);
   } while (result != 0 && errno == EINTR);
   if (result != 0 && errno != EWOULDBLOCK) fail(path, "be locked");

@@ -40,6 +40,7 @@ constexpr size_t kLongestPath = 1024;
 constexpr int kDeepest = 16;  // a run's folders are three deep
 constexpr time_t kNewS = 10;  // another process may have made it and not locked it yet
 
+// A static table of plain buffers, since a signal handler may neither allocate nor take a lock.
 struct Slot {
   std::atomic<bool> taken{false};  // path is complete: a signal handler may read it
   std::array<char, kLongestPath> path;
@@ -61,6 +62,7 @@ bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "
 
 // Removes the entries that one read of the folder returns; false at its end.
 bool remove_some(int folder, int depth) noexcept {
+  // An entry takes at most 280 bytes; the caller reads until none are left.
   alignas(Entry) char buffer[2048];
   // opendir allocates, and malloc is not safe in a handler.
   const long size = syscall(SYS_getdents64, folder, buffer, sizeof buffer);
@@ -70,6 +72,7 @@ bool remove_some(int folder, int depth) noexcept {
     if (is_dots(entry->name)) continue;
     // A link is removed, not followed.
     if (unlinkat(folder, entry->name, 0) == 0 || errno != EISDIR) continue;
+    // If this fails the entry stays; the next read continues behind it, so the caller's loop ends.
     remove_folder(folder, entry->name, depth + 1);
   }
   return size > 0;
@@ -179,6 +182,7 @@ TemporaryDir::TemporaryDir(const std::string& name) {
   // A folder beyond the slots is removed by its destructor, or after a kill by the next process.
   for (Slot& slot : slots) {
     if (slot.taken.load() || path.size() >= kLongestPath) continue;
+    // The path first, then the flag: a handler reads the path of a taken slot.
     memcpy(slot.path.data(), path.c_str(), path.size() + 1);
     slot.taken.store(true);
     break;
@@ -186,6 +190,7 @@ TemporaryDir::TemporaryDir(const std::string& name) {
 }
 
 TemporaryDir::~TemporaryDir() {
+  // The slot first: a signal that arrives now must not start a second removal.
   for (Slot& slot : slots) {
     if (slot.taken.load() && path_ == slot.path.data()) slot.taken.store(false);
   }

@@ -2,6 +2,7 @@
 
 #include "core/base/hash.h"
 
+// For the complete type XXH3_state_t, which a State contains.
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
@@ -44,6 +45,7 @@ Hasher& Hasher::field(std::string_view name, std::string_view value) {
 }
 
 Hasher& Hasher::field(std::string_view name, int64_t value) {
+  // The eight bytes of the integer, little endian on every machine that we build for.
   return field(name, std::string_view(reinterpret_cast<const char*>(&value), sizeof(value)));
 }
 
@@ -67,6 +69,7 @@ std::string hash_file_pieces(const std::filesystem::path& path,
   Hasher hasher;
   std::string buffer(1 << 20, '\0');
   uint64_t bytes = 0;
+  // A pipe or a shorter file gives a short read; 0 is the end or an error, told apart below.
   while (size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
     hasher.bytes({buffer.data(), n});
     each(bytes += n);

@@ -19,11 +19,13 @@ static_assert(std::atomic<int>::is_always_lock_free);  // or a handler could not
 
 void request_interrupt(int signal_number) {
   int none = 0;
+  // Only from 0: the signal that came first decides the exit status.
   raised_by.compare_exchange_strong(none, signal_number);
 }
 
 bool interrupt_requested() { return interrupt_signal() != 0; }
 
+// Relaxed: no other data is published with the flag.
 int interrupt_signal() { return raised_by.load(std::memory_order_relaxed); }
 
 void check_interrupt() {
@@ -32,6 +34,7 @@ void check_interrupt() {
 
 void clear_interrupt() { raised_by.store(0); }
 
+// The exchange writes the found value back into the parameter, which is ignored.
 void clear_interrupt(int signal_number) { raised_by.compare_exchange_strong(signal_number, 0); }
 
 void request_pause() { pause_wanted.store(true); }

@@ -34,6 +34,7 @@ Json::Json(uint64_t value) {
   }
 }
 
+// Integers beyond 64 bits keep their digits, as Python's have any size.
 Json Json::big_integer(std::string digits) {
   const size_t sign = digits.starts_with('-') ? 1 : 0;
   // No leading zero, digits alone, and out of range for from_chars.
@@ -120,6 +121,7 @@ const Json& Json::at(std::string_view key) const {
   throw Error(fmt::format("has no key \"{}\"", key));
 }
 
+// A null becomes an object; a key that exists keeps its place.
 Json& Json::set(std::string_view key, Json value) {
   if (is_null()) value_ = Object{};
   if (Json* existing = find(key)) {
@@ -181,6 +183,7 @@ class Writer {
   // JSON has neither NaN nor infinity.
   void number(double value) { out_ += std::isfinite(value) ? shortest_decimal(value) : "null"; }
 
+  // A new line at this depth; nothing in the one-line style.
   void line(int level) {
     if (style_.indent < 0) return;
     out_.push_back('\n');
@@ -188,6 +191,7 @@ class Writer {
   }
 
   void array(const Json::Array& items, int level) {
+    // Python's dumps writes empty containers on one line even with an indent.
     if (items.empty()) {
       out_ += "[]";
       return;
@@ -236,10 +240,12 @@ void append_json_string(std::string& out, std::string_view text, bool ascii) {
   out.push_back('"');
   for (size_t at = 0; at < text.size();) {
     const unsigned char c = static_cast<unsigned char>(text[at]);
+    // Printable ASCII, nearly all text, needs no decoding.
     if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') {
       out.push_back(text[at++]);
       continue;
     }
+    // Invalid bytes become U+FFFD, so the output is UTF-8 whatever the input is.
     const CodePoint point = read_utf8(text, at);
     at += point.size;
     switch (point.value) {
@@ -254,6 +260,7 @@ void append_json_string(std::string& out, std::string_view text, bool ascii) {
         if (point.value < 0x20) {
           append_escape(out, point.value);
         } else if (!ascii || point.value == 0x7F) {
+          // ensure_ascii of Python escapes U+007F too; jinja_print does so for templates.
           append_utf8(out, point.value);
         } else if (point.value < 0x10000) {
           append_escape(out, point.value);

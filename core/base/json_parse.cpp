@@ -17,6 +17,8 @@
 
 namespace xrun {
 
+// from_chars stops at the first character that is not a hexadecimal digit; `last` shows whether all
+// four were.
 int utf16_escape(std::string_view text, size_t at) {
   if (at + 6 > text.size() || text.substr(at, 2) != "\\u") return -1;
   const char* end = text.data() + at + 6;
@@ -65,6 +67,7 @@ class JsonGrammar {
     ++at_;
   }
 
+  // RFC 8259: value = object / array / string / number / true / false / null.
   void value(int depth) {
     // Bounds the recursion, and so the stack.
     if (depth > kMaxDepth) fail(fmt::format("nested deeper than {}", kMaxDepth));
@@ -135,6 +138,7 @@ class JsonGrammar {
   }
 
   void escape() {
+    // A backslash as the last byte; the caller then reports the string as open.
     if (at_ + 1 >= text_.size()) {
       at_ = text_.size();
       return;
@@ -151,8 +155,10 @@ class JsonGrammar {
     if (first < 0) fail("\\u without four hexadecimal digits");
     const size_t start = at_;
     at_ += 6;
+    // A code unit outside D800..DFFF is a character by itself.
     if (first < 0xD800 || first > 0xDFFF) return;
     const int second = utf16_escape(text_, at_);
+    // First D800..DBFF, then DC00..DFFF.
     if (first > 0xDBFF || second < 0xDC00 || second > 0xDFFF) {
       at_ = start;
       fail("half of a surrogate pair");
@@ -167,6 +173,7 @@ class JsonGrammar {
     while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
   }
 
+  // RFC 8259: number = [ "-" ] int [ frac ] [ exp ]; int is 0 or begins with 1 to 9.
   void number() {
     const size_t start = at_;
     if (text_[at_] == '-') ++at_;
@@ -211,10 +218,12 @@ std::optional<JsonFault> find_json_fault(std::string_view text) {
 
 [[noreturn]] void report(std::string_view text, std::string_view name, int64_t first_line,
                          uint64_t column, simdjson::error_code code) {
+  // simdjson alone may refuse a text that the grammar accepts; its message then has no position.
   const JsonFault fault =
       find_json_fault(text).value_or(JsonFault{0, simdjson::error_message(code)});
   int64_t line = first_line;
   size_t line_start = 0;
+  // `column` counts for the first line alone.
   for (size_t i = 0; i < fault.at && i < text.size(); ++i) {
     if (text[i] != '\n') continue;
     ++line;
@@ -338,6 +347,7 @@ void keep_last_of_repeated_keys(Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line, uint64_t column) {
+  // One parser a thread: its tape and buffers are reused from document to document.
   thread_local simdjson::dom::parser parser;
   if (parser.max_depth() != size_t{kMaxDepth}) {
     XRUN_CHECK(!parser.allocate(0, kMaxDepth), "{}: no memory for a JSON parser", name);
@@ -347,6 +357,7 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
   if (marked) text.remove_prefix(kByteOrderMark.size());
   simdjson::dom::element element;
   std::vector<std::string> large;
+  // `true` lets simdjson copy the text into padded memory: it reads beyond the end.
   simdjson::error_code code = parser.parse(text.data(), text.size(), true).get(element);
   if (code == simdjson::NUMBER_ERROR) {
     const std::string spelled = spell_large_integers(text, large);

@@ -29,12 +29,14 @@ class Diff {
  public:
   Diff(const Lines& first, const Lines& second) : first_(first), second_(second) {}
 
+  // Mostly few lines differ: without their common beginning and end the table stays small.
   std::vector<DiffLine> run() {
     size_t begin = 0;
     while (begin < first_.size() && begin < second_.size() && first_[begin] == second_[begin]) {
       ++begin;
     }
     size_t end = 0;
+    // The common end must not overlap the common beginning.
     while (end < first_.size() - begin && end < second_.size() - begin &&
            first_[first_.size() - 1 - end] == second_[second_.size() - 1 - end]) {
       ++end;
@@ -74,6 +76,7 @@ class Diff {
           ++i;
           ++j;
         } else if (at(i + 1, j) >= at(i, j + 1)) {
+          // On a tie the first text's line comes first, so removals precede additions.
           add(LineSide::kFirst, begin + i++);
         } else {
           add(LineSide::kSecond, begin + j++);
@@ -102,6 +105,7 @@ std::vector<std::string> diff_text(const std::vector<DiffLine>& lines, size_t ar
   for (size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].side == LineSide::kBoth) continue;
     const size_t from = i > around ? i - around : 0;
+    // A common line near two changes is shown once.
     const size_t to = std::min(lines.size(), i + around + 1);
     std::fill(shown.begin() + static_cast<std::ptrdiff_t>(from),
               shown.begin() + static_cast<std::ptrdiff_t>(to), true);
@@ -110,6 +114,7 @@ std::vector<std::string> diff_text(const std::vector<DiffLine>& lines, size_t ar
   size_t last = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!shown[i]) continue;
+    // Lines between this one and the last shown one are left out.
     if (!out.empty() && i > last + 1) out.emplace_back("...");
     last = i;
     const char mark = lines[i].side == LineSide::kBoth    ? ' '

@@ -13,6 +13,7 @@ int64_t resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
   if (file == nullptr) return 0;
   long long pages = 0, resident = 0;
+  // Fields 1 and 2: size of the address space, resident set.
   const int read = std::fscanf(file, "%lld %lld", &pages, &resident);
   std::fclose(file);
   return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;

@@ -14,6 +14,7 @@ namespace xrun {
 
 std::string count_text(int64_t value) {
   std::string text = std::to_string(value);
+  // A minus sign is not a digit to group.
   const size_t first = value < 0 ? 1 : 0;
   for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
   return text;
@@ -58,7 +59,7 @@ std::string shell_word(std::string_view text) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";
   if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
   std::string quoted = "'";
-  // Nothing is special inside single quotes but the quote: close, \', open again.
+  // Nothing is special inside single quotes except the quote: close, \', open again.
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
@@ -77,12 +78,14 @@ std::string listed(std::span<const std::string> names, size_t most) {
 
 int edit_distance(std::string_view a, std::string_view b) {
   const size_t width = b.size() + 1;
+  // The first row and column: an empty text against i or j bytes.
   std::vector<int> cost((a.size() + 1) * width);
   for (size_t i = 0; i <= a.size(); ++i) cost[i * width] = static_cast<int>(i);
   for (size_t j = 0; j <= b.size(); ++j) cost[j] = static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
     for (size_t j = 1; j <= b.size(); ++j) {
       const int change = a[i - 1] == b[j - 1] ? 0 : 1;
+      // Insertion, deletion, replacement.
       int best = std::min({cost[(i - 1) * width + j] + 1, cost[i * width + j - 1] + 1,
                            cost[(i - 1) * width + j - 1] + change});
       // Two swapped neighbours are one mistake.
@@ -106,6 +109,7 @@ size_t common_beginning(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   // At two changes a name of three letters resembles nearly any other.
+  // Half the name's length, at least 1, at most 2.
   const int limit = std::min(2, std::max(1, static_cast<int>(name.size()) / 2));
   int best = limit + 1;
   std::string nearest;

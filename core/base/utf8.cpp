@@ -34,6 +34,7 @@ LeadByte lead_byte(unsigned char c) {
 
 // Returns how many bytes at text[at] form a valid prefix of a sequence, at least 1.
 size_t valid_prefix(std::string_view text, size_t at, const LeadByte& lead) {
+  // The second byte has the range of its lead byte; later ones are 80..BF.
   size_t n = 1;
   while (n < lead.size && at + n < text.size()) {
     const unsigned char c = static_cast<unsigned char>(text[at + n]);
@@ -51,6 +52,7 @@ CodePoint read_utf8(std::string_view text, size_t at) {
   const unsigned char c = static_cast<unsigned char>(text[at]);
   const LeadByte lead = lead_byte(c);
   if (lead.size == 1) return {c, 1, true};
+  // Only one byte is consumed: the next one may begin a valid sequence.
   if (lead.size == 0 || valid_prefix(text, at, lead) < lead.size) return {kReplacement, 1, false};
   // A lead byte has 7 - size bits of the value.
   uint32_t value = c & (0xFFu >> (lead.size + 1));
@@ -65,6 +67,7 @@ size_t open_utf8_bytes(std::string_view text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const char byte = text[text.size() - back];
     if (is_continuation(byte)) continue;
+    // The lead byte of the last sequence decides: bytes missing, or complete (or invalid).
     return lead_byte(static_cast<unsigned char>(byte)).size > back ? back : 0;
   }
   return 0;
@@ -105,6 +108,7 @@ bool is_valid_utf8(std::string_view text) {
 
 std::string shortened(std::string_view text, size_t bytes) {
   if (text.size() <= bytes) return std::string(text);
+  // text[bytes] is the first byte left out; a continuation there would split a character.
   while (bytes > 0 && is_continuation(text[bytes])) --bytes;
   return std::string(text.substr(0, bytes)) + "...";
 }
@@ -120,6 +124,7 @@ std::string repair_utf8(std::string_view text, int64_t* repaired) {
       continue;
     }
     const LeadByte lead = lead_byte(static_cast<unsigned char>(text[at]));
+    // A maximal subpart (Unicode Standard 3.9, table 3-8) becomes one U+FFFD.
     at += lead.size == 0 ? 1 : valid_prefix(text, at, lead);
     append_utf8(out, kReplacement);
     if (repaired != nullptr) ++*repaired;

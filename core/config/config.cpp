@@ -19,6 +19,7 @@ namespace {
 // library, or "".
 std::string elsewhere(std::string_view name) {
   for (const ConfigField& field : config_fields()) {
+    // The last component of the engine's keys: "lr" for "optim.lr".
     const size_t dot = field.path.rfind('.');
     const std::string last = dot == std::string::npos ? field.path : field.path.substr(dot + 1);
     if (last == name) return fmt::format("; the engine's key of that name is `{}`", field.path);
@@ -41,6 +42,7 @@ class ConfigCheck {
   }
 
   void check() {
+    // The engine's own keys first: a slip in a name is reported before it counts as unread.
     for (const Literal::Entry& entry : root_.entries) {
       if (find_config_field(entry.key) != nullptr) check_known(entry.key, entry.value);
     }
@@ -53,6 +55,7 @@ class ConfigCheck {
 
  private:
   [[noreturn]] void fail(int line, std::string_view word, const std::string& what) const {
+    // A value of --set has no line in the file.
     if (line == kSetLine) throw UsageError("--set: " + what);
     throw UsageError(fmt::format("{}:{}: {}{}", recipe_.file, line, what,
                                  excerpt_of_word(recipe_.text, line, word)));
@@ -73,6 +76,7 @@ class ConfigCheck {
       fail(value.line, word,
            fmt::format("{}: got {}, wanted {}", path, dump_json(json), wanted_text(*field)));
     }
+    // Lists of tables have fields of elements, "data[].path", found as "data.1.path".
     const bool elements = field != nullptr && field->kind == FieldKind::kList &&
                           !config_field_names(path + ".1").empty();
     const bool table = field != nullptr &&
@@ -90,6 +94,7 @@ class ConfigCheck {
   }
 
   void check_element(const std::string& path, const Literal& element) {
+    // { } is an empty table of named keys as well as an empty list.
     if (!element.is_table || (element.is_list() && !element.entries.empty())) {
       fail(element.line, "",
            fmt::format("{}: got {}, wanted a table, {}", path, dump_json(literal_json(element)),
@@ -121,6 +126,7 @@ class ConfigCheck {
   // ---- the recipe's own keys: each key is read, each read has a key
 
   void check_reads() {
+    // A key that is read but absent is a candidate for one that is given but unread.
     std::vector<std::string> missing;  // read, but neither own nor the engine's
     for (const ConfigRead& read : recipe_.reads) {
       const std::string& key = read.path[0];
@@ -182,6 +188,7 @@ class ConfigCheck {
 
   void check_required() {
     for (const ConfigField& field : config_fields()) {
+      // Fields of elements were checked with their elements.
       if (!field.required || field.path.find('[') != std::string::npos) continue;
       const size_t dot = field.path.find('.');
       const std::string top = field.path.substr(0, dot);
@@ -193,6 +200,7 @@ class ConfigCheck {
       // A table that the recipe neither reads nor gives may be missing.
       const bool wanted = is_read(top) || (dot != std::string::npos && table != nullptr);
       if (given || !wanted) continue;
+      // The table's line, else the first read of it, else the config itself.
       const int line = table != nullptr && table->line > 0 ? table->line : line_of_read(top);
       fail(line > 0 ? line : recipe_.config_line, top,
            fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
@@ -225,6 +233,7 @@ Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::strin
   checked.check();
   const Literal& root = checked.root();
   Config config;
+  // Recursive over tables: each leaf has the line it came from.
   const auto note = [&](auto&& again, const std::string& path, const Literal& literal) -> void {
     if (!literal.is_table) config.origins_[path] = literal_origin(recipe, literal);
     for (const Literal::Entry& entry : literal.entries) {
@@ -239,6 +248,7 @@ Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::strin
   for (const Literal::Entry& entry : root.entries) {
     config.values_.set(entry.key, literal_json(entry.value));
   }
+  // After the checks, so that a default never hides a missing key.
   for (const std::string& path : add_defaults(config.values_, "")) {
     config.origins_[path] = "default";
   }

@@ -36,6 +36,7 @@ std::string canonical(std::string_view path) {
 bool number_fits(const ConfigField& field, const Json& value) {
   if (!value.is_number()) return false;
   const double got = value.as_double();
+  // Each bound is open or closed by its own flag.
   if (!std::isfinite(got) || got > field.most || (field.below_most && got == field.most)) {
     return false;
   }
@@ -49,6 +50,7 @@ bool is_list(const Json& value, const auto& element_fits) {
 
 // A table with named keys; { } is one.
 bool is_named(const Json& value, const auto& member_fits) {
+  // Lua and JSON cannot tell an empty table from an empty list.
   return (value.is_array() && value.size() == 0) ||
          (value.is_object() &&
           std::all_of(value.as_object().begin(), value.as_object().end(),
@@ -58,6 +60,7 @@ bool is_named(const Json& value, const auto& member_fits) {
 }  // namespace
 
 const ConfigField* find_config_field(std::string_view path) {
+  // Linear: there are few fields, and only configs are checked.
   const std::string wanted = canonical(path);
   for (const ConfigField& field : config_fields()) {
     if (field.path == wanted) return &field;
@@ -100,8 +103,10 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
     const std::string inner = path.empty() ? name : path + "." + name;
     const ConfigField& field = *find_config_field(inner);
     if (table.find(name) == nullptr) {
+      // A key without a default stays absent.
       if (field.default_value.is_null()) continue;
       table.set(name, field.default_value);
+      // A table's own default is not an origin; its members are.
       if (field.kind != FieldKind::kTable) added.push_back(inner);
     }
     Json& value = *table.find(name);
@@ -193,6 +198,7 @@ bool fits(const ConfigField& field, const Json& value) {
       if (value.is_bool()) return true;
       [[fallthrough]];
     case K::kTable: return is_named(value, [](const Json&) { return true; });
+    // A run needs a source of data; other lists may be empty.
     case K::kList: return value.is_array() && (field.path != "data" || value.size() > 0);
     case K::kNumbers:
       return (field.elements == 0 || value.size() == field.elements) &&
@@ -250,6 +256,7 @@ void check_fields(const Json& value, const std::string& path) {
 void check_batch_fields(const Json& batch) {
   if (!batch.is_object()) return;
   for (const auto& [key, value] : batch.as_object()) {
+    // steps and epochs are keys of the top level.
     const bool length = key == "steps" || key == "epochs";
     check_fields(value, length ? key : "batch." + key);
   }

@@ -14,6 +14,7 @@ namespace {
 
 using Kind = LuaToken::Kind;
 
+// As deep as any config that people write; it bounds the recursion.
 constexpr int kDeepest = 32;
 
 // Walks the tokens of a recipe.
@@ -25,6 +26,7 @@ class RecipeScanner {
   size_t at = 0;
 
   const LuaToken& now(size_t ahead = 0) const {
+    // The last token is the end of the file, which is read again and again.
     return tokens_[std::min(at + ahead, tokens_.size() - 1)];
   }
   bool sign(std::string_view text, size_t ahead = 0) const { return is_sign(now(ahead), text); }
@@ -39,6 +41,7 @@ class RecipeScanner {
       if (depth > kDeepest) fail(path, "tables are nested too deep");
       table(read, path, depth);
       // Behind the outermost table the recipe goes on.
+      // Depth 0 is the table behind config, or the value of --set.
       if (depth > 0) check_separator(path);
       return read;
     }
@@ -85,6 +88,7 @@ class RecipeScanner {
   // means that the comma is missing; any other one continues an expression.
   void check_separator(const std::string& path) const {
     if (sign(",") || sign(";") || sign("}") || now().kind == Kind::kEnd) return;
+    // `and` and `or` continue an expression, other names begin an entry.
     const bool next_entry = (now().kind == Kind::kName && !name("and") && !name("or")) ||
                             now().kind == Kind::kNumber || now().kind == Kind::kString ||
                             sign("{") || sign("[");
@@ -104,6 +108,7 @@ class RecipeScanner {
       if (now().kind == Kind::kEnd) fail(path, "the table never ends");
       Literal::Entry entry;
       const LuaToken first = now();
+      // NAME = ..., then ["NAME"] = ..., else an element.
       if (now().kind == Kind::kName && sign("=", 1)) {
         entry.key = now().text;
         at += 2;
@@ -123,6 +128,7 @@ class RecipeScanner {
       entry.value = literal(inner, depth + 1);
       entry.value.line = first.line;
       read.entries.push_back(std::move(entry));
+      // Checked at each entry, so that the error is at the first one of the other form.
       if (elements > 0 && elements != static_cast<int>(read.entries.size())) {
         fail(path, "a table has either named keys or a list, not both");
       }
@@ -146,6 +152,7 @@ size_t config_starts(const RecipeScanner& reader) {
 }
 
 void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
+  // Behind the name: any chain of .key and ["key"].
   ConfigRead read{.path = {}, .line = reader.now().line};
   ++reader.at;
   for (;;) {
@@ -183,6 +190,7 @@ Literal* Literal::find(std::string_view key) {
   return const_cast<Literal*>(std::as_const(*this).find(key));
 }
 
+// Tokens, not lines: comments and strings cannot be mistaken for code.
 ScannedRecipe scan_recipe(std::string file, std::string text) {
   ScannedRecipe recipe;
   recipe.file = std::move(file);

@@ -24,6 +24,7 @@ void fill(Literal& list, const Json& default_value) {
 
 // Returns the only path that ends in `key`: "optim.lr" for lr; "" if there is none or several.
 std::string unique_path(const std::string& key) {
+  // "lr" in place of "optim.lr" is the usual slip.
   std::string found;
   for (const ConfigField& field : config_fields()) {
     if (!field.path.ends_with("." + key)) continue;
@@ -42,6 +43,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
   const ConfigField* around = find_config_field(path);
   const bool list = around != nullptr && (!table.is_table || table.is_list()) &&
                     (around->kind == FieldKind::kList || around->kind == FieldKind::kTexts);
+  // The next element may be added, no later one.
   const bool element = list && key == std::to_string(table.entries.size() + 1);
   const bool free = around != nullptr && takes_free_names(*around);
   const ConfigField* field = find_config_field(inner);
@@ -95,6 +97,7 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
   Literal value;
   // Text needs no quotes: the shell takes them away.
   value.scalar = Json(text);
+  // A literal of another type is text where text is wanted: --set name=3.
   if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
   if (engine || kind_of(value) == kind_of(before)) return value;
   throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}", set, path, kind_of(before),
@@ -109,6 +112,7 @@ void mark(Literal& literal) {
 }  // namespace
 
 void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text) {
+  // The value may contain further `=`.
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw UsageError(fmt::format("--set {}: wanted key=value, as in --set beta=0.2", text));
@@ -125,6 +129,7 @@ void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& te
     target = &step(*target, walked, key, text);
     walked.push_back(key);
   }
+  // Replaces whatever was there, a table too.
   *target = set_value(recipe, join_path(walked), *target, text);
   mark(*target);
   // Only one of the two decides the length of a run: the later setting replaces the other.

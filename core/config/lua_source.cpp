@@ -37,6 +37,7 @@ class LuaLexer {
 
  private:
   char peek(size_t ahead = 0) const {
+    // '\0' beyond the end: no rule begins or continues with it.
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
   bool digit(size_t ahead = 0) const {
@@ -62,6 +63,7 @@ class LuaLexer {
     if (name_byte()) return name();
     if (peek() == '"' || peek() == '\'') return short_string();
     if (peek() == '[' && long_level() >= 0) {
+      // Long strings have no escapes.
       LuaToken string = token(Kind::kString);
       if (read_long(&string.text)) return string;
       at_ = text_.size();
@@ -89,6 +91,7 @@ class LuaLexer {
   }
 
   // The number of = in a long bracket that opens here, or -1.
+  // Looks only; at_ stays.
   int long_level() const {
     size_t ahead = 1;
     while (peek(ahead) == '=') ++ahead;
@@ -119,6 +122,7 @@ class LuaLexer {
     const size_t size = static_cast<size_t>(end - rest.c_str());
     at_ += size;
     const size_t suffix = at_;
+    // strtod accepts a prefix; letters or digits behind it make it no plain number of Lua.
     while (name_byte()) ++at_;
     read.text = rest.substr(0, size) + std::string(text_.substr(suffix, at_ - suffix));
     if (at_ > suffix)
@@ -157,6 +161,7 @@ class LuaLexer {
     ++at_;
     constexpr std::string_view kFrom = "abfnrtv", kTo = "\a\b\f\n\r\t\v";
     const char c = peek();
+    // find('\0') must not match at the end of the text.
     if (const size_t known = kFrom.find(c); known != std::string_view::npos && c != '\0') {
       out += kTo[known];
       ++at_;
@@ -164,6 +169,7 @@ class LuaLexer {
       const std::string hex(text_.substr(at_ + 1, 2));
       char* end = nullptr;
       out += static_cast<char>(std::strtol(hex.c_str(), &end, 16));
+      // Two hexadecimal digits exactly.
       if (end != hex.c_str() + 2) return false;
       at_ += 3;
     } else if (c == 'u') {
@@ -173,11 +179,13 @@ class LuaLexer {
       while (std::isspace(static_cast<unsigned char>(peek()))) line_ += text_[at_++] == '\n';
     } else if (digit()) {
       int value = 0;
+      // Up to three decimal digits, as in Lua 5.1.
       for (int i = 0; i < 3 && digit(); ++i) value = value * 10 + (text_[at_++] - '0');
       if (value > 255) return false;
       out += static_cast<char>(value);
     } else {
       if (std::string_view("\\\"'\n").find(c) == std::string_view::npos || c == '\0') return false;
+      // A backslash before a line feed keeps it.
       line_ += c == '\n';
       out += c;
       ++at_;
@@ -272,6 +280,7 @@ std::string with_lasting_locals(std::string_view chunk) {
   for (size_t t = 0; t + 1 < tokens.size(); ++t) {
     const LuaToken& token = tokens[t];
     depth += depth_change(token);
+    // Only locals of the chunk itself become globals; inner ones stay local.
     if (depth != 0 || !is_name(token, "local") || tokens[t + 1].kind != Kind::kName) {
       continue;
     }

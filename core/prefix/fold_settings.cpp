@@ -19,6 +19,7 @@ std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const Fol
   if (!settings.folds() || batch.segment_count() < 2) return std::nullopt;
   FoldedPack fold =
       fold_pack(batch, {.min_run = settings.min_run, .frequency_classes = frequency_classes});
+  // A fold without a shared run is the pack itself, at the cost of indirection.
   const bool shares = fold.token_count() < fold.logical_tokens();
   // The plan counted computed tokens, so this pack fits only folded.
   const bool overflows = settings.max_tokens > 0 && batch.token_count() > settings.max_tokens;
@@ -59,7 +60,10 @@ void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& sett
       weight.push_back(&rows.weight[static_cast<size_t>(row - rows.segment.begin())]);
     }
   }
+  // append wrote the default weight 1. The packs' own weights decide which rows kOwnOnce counts.
   for (size_t r = 0; r < weight.size(); ++r) step.rows.weight[r] = *weight[r];
+  // min_run = 1: the weights follow from equal prefixes alone, however short, and not from what a
+  // pack computes once.
   const std::vector<float> weights =
       row_weights(step, fold_pack(step, {.min_run = 1}), settings.rows);
   for (size_t r = 0; r < weight.size(); ++r) *weight[r] = weights[r];

@@ -57,6 +57,8 @@ void write_nodes(const PackedBatch& batch, const PrefixTrie& trie, FoldedPack& f
     std::iota(fold.prev.begin() + begin, fold.prev.begin() + end, begin - 1);
     // The first token of a node follows the last one of its parent; the others follow each other.
     fold.prev[at(begin)] = trie.parent[n] < 0 ? -1 : fold.node_begin[at(trie.parent[n]) + 1] - 1;
+    // All tokens of a node have the same end, so that a query sees the keys k <= q whose subtree
+    // contains it: k <= q and q < end[k].
     std::fill(fold.end.begin() + begin, fold.end.begin() + end, ends[n]);
   }
 }
@@ -98,12 +100,15 @@ std::vector<std::pair<int32_t, int32_t>> same_targets(const FoldedPack& fold) {
   return same;
 }
 
-// Edges are found through the slots of their targets, which belong to one hidden row each.
+// An edge is one (hidden row, target) pair, however many loss rows train it, and is found through
+// the slot of its target, which follows exactly one hidden row.
 void write_edges(const PackedBatch& batch, FoldedPack& fold) {
+  // Mark the targets, sort them by hidden row, number the edges.
   const std::vector<std::pair<int32_t, int32_t>> same = same_targets(fold);
   std::vector<int32_t> edge_of(fold.tokens.size(), 0);  // of a target's slot; first: 1 if it is one
   for (const int32_t t : batch.rows.hidden) edge_of[at(fold.flat_of[at(t) + 1])] = 1;
   for (const auto& [slot, first] : same) {
+    // Merges the mark into the first sibling's slot, so that the target is one edge.
     edge_of[at(first)] |= edge_of[at(slot)];
     edge_of[at(slot)] = 0;
   }
@@ -128,6 +133,7 @@ void write_edges(const PackedBatch& batch, FoldedPack& fold) {
     edge_of[u] = next[at(fold.prev[u])]++;
     fold.edge_target[at(edge_of[u])] = fold.tokens[u];
   }
+  // The slots that were merged away share the edge of the first sibling.
   for (const auto& [slot, first] : same) edge_of[at(slot)] = edge_of[at(first)];
   fold.row_edge.reserve(batch.rows.hidden.size());
   for (const int32_t t : batch.rows.hidden) {
@@ -157,9 +163,10 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
 std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share) {
   std::vector<float> weights = batch.rows.weight;
   if (share == SharedRows::kBranchMean) {
+    // [N] segments through the root above each node: the K of its rows.
     std::vector<int32_t> root_segments = fold.segments;
     for (size_t n = 0; n < root_segments.size(); ++n) {
-      // Parents come first: their number is that of their root already.
+      // Parents come first, so a parent already has the number of its root.
       if (fold.parent[n] >= 0) root_segments[n] = root_segments[at(fold.parent[n])];
     }
     for (size_t r = 0; r < weights.size(); ++r) {

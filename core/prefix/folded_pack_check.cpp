@@ -45,6 +45,7 @@ void check_nodes(const FoldedPack& fold) {
     const int32_t parent = fold.parent[n];
     XRUN_CHECK(parent >= -1 && parent < static_cast<int64_t>(n),
                "fold: parent[{}] is {}, wanted -1 or a node before it", n, parent);
+    // Pops the subtrees that have ended; `parent` must be among those still open.
     while (!path.empty() && path.back() != parent) path.pop_back();
     XRUN_CHECK(parent < 0 || !path.empty(),
                "fold: parent[{}] is {}, but the subtree of node {} has ended; nodes must nest in "
@@ -73,9 +74,12 @@ void check_tokens(const FoldedPack& fold) {
       const int32_t parent = fold.parent[n];
       const int64_t branch =
           parent < 0 ? -1 : int64_t{fold.node_begin[static_cast<size_t>(parent) + 1]} - 1;
+      // Inside a node the token before is the neighbour; at its start it is the parent's last
+      // token.
       check_value(fold.prev, "prev", t, t > begin ? static_cast<int64_t>(t) - 1 : branch);
       check_value(fold.end, "end", t, ends[n]);
       const int32_t prev = fold.prev[t];
+      // Positions are depths: they follow prev and do not restart at a node.
       check_value(fold.position_ids, "position_ids", t,
                   prev < 0 ? 0 : int64_t{fold.position_ids[static_cast<size_t>(prev)]} + 1);
     }
@@ -90,6 +94,7 @@ void check_segments(const FoldedPack& fold, const PackedBatch& batch) {
   Field segments(fold.parent.size(), 0);
   for (size_t s = 0; s < fold.leaf.size(); ++s) {
     int32_t before = -1;
+    // The segment must walk its path without a gap: every slot's prev is the slot before.
     for (int32_t i = batch.cu_seqlens[s]; i < batch.cu_seqlens[s + 1]; ++i) {
       const size_t t = static_cast<size_t>(i), slot = static_cast<size_t>(fold.flat_of[t]);
       XRUN_CHECK(fold.tokens[slot] == batch.tokens[t] &&
@@ -105,17 +110,20 @@ void check_segments(const FoldedPack& fold, const PackedBatch& batch) {
     // A segment ends with the last token of its leaf: a shorter one would have split the node.
     XRUN_CHECK(before + 1 == fold.node_begin[static_cast<size_t>(fold.leaf[s]) + 1],
                "fold: leaf[{}] is {}, the segment ends in slot {}", s, fold.leaf[s], before);
+    // Recounts the segments through each node, from the leaf to the root.
     for (int32_t n = fold.leaf[s]; n >= 0; n = fold.parent[static_cast<size_t>(n)]) {
       ++segments[static_cast<size_t>(n)];
     }
   }
   check_size(fold.segments, "segments", segments.size(), "N");
   for (size_t n = 0; n < segments.size(); ++n) {
+    // A node without a segment would be computed for nothing.
     XRUN_CHECK(segments[n] > 0, "fold: no segment goes through node {}", n);
     check_value(fold.segments, "segments", n, segments[n]);
   }
 }
 
+// Hidden rows ascend strictly, edges by hidden row; each loss row must name its own edge.
 void check_edges(const FoldedPack& fold, const PackedBatch& batch) {
   check_range(fold.hidden, "hidden", 0, fold.tokens.size());
   for (size_t h = 1; h < fold.hidden.size(); ++h) {

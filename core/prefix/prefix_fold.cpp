@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostSlices = int64_t{1} << 24;  // a chain of 5,800 nodes
 
+// Half-open ranges of tokens in the order of the nodes; a node may be empty.
 std::vector<TokenRange> node_ranges(std::span<const int64_t> lengths) {
   std::vector<TokenRange> ranges;
   int64_t begin = 0;
@@ -47,6 +48,7 @@ void check_paths(std::span<const std::vector<int64_t>> paths, size_t nodes) {
                  "tree_slices: sample_paths[{}][{}] is {}, node_lengths has {} entries", s, i, node,
                  nodes);
       int64_t& known = parent[static_cast<size_t>(node)];
+      // Its first visit fixes the parent and gives one slice for itself and each node above it.
       if (known == kUnseen) {
         known = above;
         slices += static_cast<int64_t>(i) + 1;
@@ -79,6 +81,7 @@ FoldedRollouts fold_shared_prefix(const RolloutGroup& group, int64_t ignore_idx)
   folded.labels.assign(group.prompt_ids.size(), ignore_idx);
   folded.position_ids.resize(group.prompt_ids.size());
   std::iota(folded.position_ids.begin(), folded.position_ids.end(), 0);
+  // Node 0 is the prompt, even if it is empty.
   folded.node_lengths = {prompt};
   for (const std::vector<int64_t>& completion : group.completions) {
     const int64_t node = std::ssize(folded.node_lengths);
@@ -87,6 +90,7 @@ FoldedRollouts fold_shared_prefix(const RolloutGroup& group, int64_t ignore_idx)
     // last one has a successor in each completion.
     folded.labels.insert(folded.labels.end(), completion.begin() + 1, completion.end());
     folded.labels.push_back(ignore_idx);
+    // Completions are alternatives, so all continue at the same position.
     for (int64_t t = 0; t < std::ssize(completion); ++t) folded.position_ids.push_back(prompt + t);
     folded.node_lengths.push_back(std::ssize(completion));
     folded.sample_paths.push_back(prompt > 0 ? std::vector<int64_t>{0, node}
@@ -121,6 +125,7 @@ TreeSlices tree_slices(std::span<const int64_t> node_lengths,
     for (const int64_t node : path) {
       const TokenRange& range = ranges[static_cast<size_t>(node)];
       if (!seen[static_cast<size_t>(node)]) {
+        // A token attends causally within its node and to all tokens of the nodes above it.
         add(range, range, false);
         for (const TokenRange& above : on_path) add(range, above, true);
         seen[static_cast<size_t>(node)] = true;

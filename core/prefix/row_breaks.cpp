@@ -88,6 +88,7 @@ std::optional<RowBreak> text_break(const ComparedRow& a, const ComparedRow& b,
                                    const RowBreak& known, int64_t min_run) {
   const int64_t position = known.at.position;
   const auto trained = [&](const ComparedRow& row) {
+    // Both rows have a token there: children of one node begin with different tokens.
     return row.trace != nullptr && row.trained[static_cast<size_t>(position)] != 0;
   };
   if (trained(a) && trained(b)) return std::nullopt;
@@ -97,6 +98,7 @@ std::optional<RowBreak> text_break(const ComparedRow& a, const ComparedRow& b,
   for (int64_t both = 1; both <= 2 * kMostDiffering; ++both) {
     for (int64_t i = std::max<int64_t>(0, both - kMostDiffering);
          i <= std::min(both, kMostDiffering); ++i) {
+      // i tokens differ in row a, both - i in row b.
       const int64_t from_a = position + i, from_b = position + both - i;
       if (from_a + least > ssize_of(a) || from_b + least > ssize_of(b)) continue;
       const TokenList rest_a = a.tokens.subspan(static_cast<size_t>(from_a));
@@ -139,6 +141,7 @@ class BreakFinder {
         }
       }
     }
+    // In the order of the rows, not of the trie.
     std::stable_sort(breaks.begin(), breaks.end(),
                      [](const RowBreak& x, const RowBreak& y) { return x.b < y.b; });
     return breaks;

@@ -27,6 +27,7 @@ std::string result_type(const DocEntry& entry) {
   return type.substr(0, type.find('|'));
 }
 
+// The index after the bracket that closes the one at `open`; `end` if none does.
 size_t behind_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
   int depth = 0;
   for (size_t t = open; t < end; ++t) {
@@ -84,6 +85,7 @@ void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, siz
     const std::optional<Meaning> owner = mean(tokens, begin, end - 2);
     const bool of_tensor = owner && owner->type == "Tensor";
     const bool of_module = owner && (owner->type == "xrun" || owner->type.starts_with("xrun.ops"));
+    // The name that the doc strings use: "xrun.load" for functions, "Policy:logprob" for methods.
     const std::string entry = of_module ? "xrun." + name : owner ? owner->type + ":" + name : "";
     if (const DocEntry* documented = find_doc(entry)) return add_options(*documented, word);
     const std::string home =
@@ -141,6 +143,7 @@ std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>&
           t + 2 < end && (is_sign(tokens[t + 2], "(") || tokens[t + 2].kind == Kind::kString ||
                           is_sign(tokens[t + 2], "{"));
       if (!step(meaning, tokens[t + 1].text, called)) return std::nullopt;
+      // A string argument is one token; a bracket is skipped with all that it holds.
       t += called ? 3 : 2;
       if (called && tokens[t - 1].kind == Kind::kSign) t = behind_bracket(tokens, t - 1, end);
     } else {
@@ -154,6 +157,7 @@ std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>&
 void Candidates::settle(Meaning& meaning) {
   meaning.value = lua_gettop(L_);
   meaning.type = class_of(L_, -1) != nullptr ? type_name(L_, -1) : "";
+  // The module is a plain table without a class, so it is known by its identity.
   LuaState::of(L_).push_module(L_);
   if (lua_rawequal(L_, -1, meaning.value) != 0) meaning.type = "xrun";
   lua_pop(L_, 1);
@@ -168,6 +172,7 @@ bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
     meaning = {0, "xrun.ops"};
     return true;
   }
+  // Raw: a metamethod of the recipe would run its code.
   if (!called && meaning.value != 0 && lua_istable(L_, meaning.value)) {
     push(L_, name);
     lua_rawget(L_, meaning.value);
@@ -175,6 +180,7 @@ bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
     return !lua_isnil(L_, -1);
   }
   const bool module = meaning.type == "xrun" || meaning.type.starts_with("xrun.ops.");
+  // A property, or a call's first result; the doc strings know its type.
   const DocEntry* entry = find_doc(meaning.type + (module || !called ? "." : ":") + name);
   if (entry != nullptr) {
     meaning = {0, result_type(*entry)};
@@ -194,6 +200,7 @@ void Candidates::add_fields(int table, bool methods, std::string_view word) {
     const bool fits = !methods || lua_isfunction(L_, -1);
     const std::string hint = fits ? kind_of_top() : "";
     lua_pop(L_, 1);
+    // lua_tostring would turn a number into a string in place, which lua_next cannot bear.
     if (!fits || lua_type(L_, -1) != LUA_TSTRING) continue;
     const std::string name = lua_tostring(L_, -1);
     if (is_lua_name(name) && name.starts_with(word)) add(name, hint);
@@ -227,6 +234,7 @@ void Candidates::add_operators(const std::vector<std::string>& names, const std:
     // Reading a schema is slow, so it is done only once a word of two letters leaves few
     // candidates.
     const OpPacket* packet = word.size() > 1 ? find_op(home, name) : nullptr;
+    // An operator without `self` is no method.
     if (packet != nullptr && as_method && packet->overloads.front().self < 0) continue;
     add(name, packet == nullptr ? "" : overload_text(packet->overloads.front()));
   }

@@ -115,6 +115,7 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
                              const std::string& name) {
   if (is_verb(L, environment, name)) {
     const bool local = environment.names != nullptr && environment.names->read(L, name);
+    // read() has pushed the local's value.
     lua_pop(L, local ? 2 : 1);
     throw Error(
         fmt::format("`{}` is a verb of the prompt and cannot be assigned{}\nhint: use "
@@ -122,6 +123,7 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
                     name, local ? "; the recipe's local of that name is unchanged" : ""));
   }
   if (environment.names != nullptr && environment.names->write(L, name)) return;
+  // The mark stays when the name is set to nil; see read_name.
   environment.own.push(L);
   push(L, "\1" + name);
   lua_pushboolean(L, 1);

@@ -21,6 +21,7 @@ bool is_of_file(lua_State* L, lua_Debug& frame) {
   return frame.source != nullptr && frame.source[0] == '@';
 }
 
+// Hidden slots, as of a `for`, are named "(for state)" and alike; upvalues of C functions "".
 bool is_name(const char* name) { return name[0] != '\0' && name[0] != '('; }
 
 // True if the `for` of a frame iterates over the loop.
@@ -37,6 +38,8 @@ bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
   return false;
 }
 
+// The frame whose `for` walks over the loop; else the innermost main chunk of a file, else the
+// innermost function of one; -1 if there is none.
 int find_level(lua_State* L, const StepLoop* loop) {
   int first = -1, chunk = -1;
   lua_Debug frame{};
@@ -89,6 +92,7 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
   const int function = lua_gettop(thread);
   for (int n = 1; const char* name = lua_getlocal(thread, &frame, n); ++n) {
     if (is_name(name)) {
+      // A later local hides an earlier one of its name.
       std::erase_if(names_, [&](const FrameName& known) { return known.name == name; });
       names_.push_back({name, FrameName::Kind::kLocal, n});
     }

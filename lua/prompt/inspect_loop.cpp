@@ -30,6 +30,7 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
     const DataHandle& data = *source.data;
     InspectedSource from{data.set, *data.policy->tokenizer(), recipe, data.name, step,
                          end,      loop.max_tokens,           pairs,  loop.fold};
+    // The config file is read once, not for each pack.
     from.frequency_classes = [config =
                                   read_model_config(data.policy->dir())](const PackedBatch& pack) {
       return frequency_classes(pack, config);

@@ -52,6 +52,7 @@ std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
 std::string objective_name(std::string_view text, int from_line) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   for (size_t i = 0; i + 2 < tokens.size(); ++i) {
+    // The `step` of any object: the text does not tell which name is an optimizer.
     if (tokens[i].line < from_line || !is_sign(tokens[i], ":")) continue;
     if (tokens[i + 1].kind != Kind::kName || tokens[i + 1].text != "step") continue;
     std::string name = second_name(tokens, i + 2);
@@ -96,6 +97,7 @@ void show_as(lua_State* L, std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   lua_newtable(L);
   push(L, text);
+  // The text is an upvalue, so that the table has no field for it.
   lua_pushcclosure(L, push_shown, 1);
   lua_setfield(L, -2, "__tostring");
   lua_setmetatable(L, -2);
@@ -162,6 +164,7 @@ int compare_verb(lua_State* L) {
   std::string names[2];
   const bool alone = lua_isnoneornil(L, 2);
   const int top = lua_gettop(L);
+  // If alone, index 3 is empty, which stands for the recipe's own objective.
   lua_settop(L, std::max(top, 2));
   const Objective first = objective_at(L, paused, alone ? 3 : 1, "f", &names[0]);
   const Objective second = objective_at(L, paused, alone ? 1 : 2, alone ? "f" : "g", &names[1]);
@@ -220,6 +223,7 @@ LogprobStandIn::Source true_values(PausedRun& paused) {
       const at::Tensor length = all.length().to(at::kDouble).clamp_min(1);
       return own.add(all.spread(gap.div(length)));
     }
+    // A model that the run does not list gets seeded values.
     return LogprobStandIn::seeded(0)(micro, model);
   };
 }
@@ -285,6 +289,7 @@ int gradcheck_verb(lua_State* L) {
       units.push_back({unit, micro->row_name(unit.row)});
     }
   }
+  // The worst first: the text lists as many as disagree.
   std::stable_sort(units.begin(), units.end(), [](const CheckedRow& a, const CheckedRow& b) {
     return larger_error(a.unit, b.unit);
   });

@@ -84,6 +84,7 @@ PauseHooks::~PauseHooks() {
 bool PauseHooks::resume() {
   if (pause_ != nullptr && pause_->run != nullptr) pause_->run->report().skip_wait();
   pause_ = nullptr;
+  // The depth at which no C++ function waits for Lua; may_suspend compares with it.
   entered_ = recipe_.state().service<EnteredFunctions>().stack.size();
   recipe_.state().service<TextEnd>().reached = false;
   const bool yielded = recipe_.resume();
@@ -136,6 +137,7 @@ bool PauseHooks::between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& l
   bool ended = false;
   // A preview pauses before the loop begins: no report, no plan, no weights.
   if (loop->begun || !previews() || !plan.at_once) {
+    // end_body drops the loop's batches; the prompt may still ask for them.
     std::vector<std::shared_ptr<Batch>> batches;
     for (const StepSource& source : loop->sources) batches.push_back(source.batch);
     ended = run.end_body(*loop, run.read_state());
@@ -176,6 +178,7 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
   if (prompt_open_) {
     last_step_ = {objectives_on(L), terms.front().batch->step(), arg<std::shared_ptr<AdamW>>(L, 1)};
   }
+  // With a stand-in, log-probs are made up: the losses are computed and no weight changes.
   if (session().models.stand_in() == nullptr) return std::nullopt;
   if (on_dry_step) on_dry_step(terms);
   StepOptions options;

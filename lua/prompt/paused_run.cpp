@@ -26,6 +26,7 @@ MetricTable table_of(const Json& line) {
   if (!line.is_object()) return table;
   for (const auto& [name, value] : line.as_object()) {
     if (name == "step" || name == "nonfinite") continue;
+    // A value that was not finite is null in the log.
     const double number =
         value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
     table.values.emplace_back(name, number);
@@ -90,11 +91,13 @@ SavedObjects PausedRun::changed_objects() {
 
 void PausedRun::copy_for_again() {
   const LoopPause& at = pause();
+  // The recipe waits at a call: the copy from the beginning of its body stays.
   if (at.failure != nullptr) return;
   const SavedObjects saved = changed_objects();
   const int64_t more = StateCopy::bytes_of(saved) - copy_.bytes();
   const int64_t available = available_bytes();
   Console& console = *session().console;
+  // There is no valid copy until this one is whole.
   copied_step_ = -1;
   if (available > 0 && more > available) {
     copy_.forget();
@@ -234,6 +237,7 @@ void PausedRun::finish() {
 
 int64_t PausedRun::batch_step() {
   const LoopPause& at = pause();
+  // In a body its own batch; after one the batch that it trained on; else the next one.
   if (at.in_body()) return at.step;
   if (trained_step_ == at.step - 1 && trained_step_ >= at.loop->first_step) return trained_step_;
   const auto body = at.run->upcoming(*at.loop);

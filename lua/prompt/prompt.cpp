@@ -135,6 +135,7 @@ void Prompt::run_chunk(std::string_view input, const std::string& chunk, int fir
   const std::string expression = as_expression(trimmed(input));
   const bool is_expression = is_chunk(L, expression, &unfinished);
   const std::string text = is_expression ? expression : with_lasting_locals(input);
+  // Empty lines give the chunk the line numbers of its script.
   const std::string lines = std::string(static_cast<size_t>(first_line - 1), '\n') + text;
   if (load_text(L, lines, chunk) != 0) {
     throw LuaError(syntax_report(L, -1));
@@ -143,6 +144,7 @@ void Prompt::run_chunk(std::string_view input, const std::string& chunk, int fir
   lua_setfenv(L, -2);
   const int function = lua_gettop(L);
   protected_call(L, 0, LUA_MULTRET);
+  // The nil of as_expression is the first result.
   if (is_expression) lua_remove(L, function);
 }
 
@@ -207,6 +209,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
 
 PromptAnswer Prompt::evaluate(std::string_view input) {
   if (trimmed(input).empty()) return {};
+  // The chunk of a command such as :time takes a number in call_chunk.
   if (trimmed(input)[0] != ':') ++inputs_;
   return evaluate(input, fmt::format("@input {}", inputs_), 1);
 }
@@ -226,6 +229,7 @@ bool Prompt::is_farewell(std::string_view text) {
   if (text.ends_with("()")) text.remove_suffix(2);
   if (text != "exit" && text != "quit") return false;
   const StackGuard guard(state_);
+  // A name that the recipe or an input gave to something is an expression.
   return !push_name(std::string(text));
 }
 
@@ -234,6 +238,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
     if (first_line > 1 || !chunk.starts_with("@input ")) {
       // A script's text grows with each of its inputs.
       auto lines = std::count(script_.begin(), script_.end(), '\n');
+      // Its line was there before: another script begins.
       if (lines >= first_line) script_.clear(), lines = 0;
       script_.append(static_cast<size_t>(first_line - 1 - lines), '\n');
       script_ += std::string(input) + "\n";

@@ -78,6 +78,7 @@ void add_measure_commands(Prompt& prompt) {
 }
 
 // Pushes the table of the recipe's config that holds the last key of a path; returns that key.
+// The tables on the way stay below it; the caller's guard removes them.
 std::string push_config_home(Prompt& prompt, const std::string& config, const std::string& path) {
   lua_State* L = prompt.lua();
   XRUN_CHECK(prompt.push_name(config) && lua_istable(L, -1),
@@ -85,6 +86,7 @@ std::string push_config_home(Prompt& prompt, const std::string& config, const st
   size_t at = 0;
   for (size_t dot; (dot = path.find('.', at)) != std::string::npos; at = dot + 1) {
     const std::string key = path.substr(at, dot - at);
+    // Digits alone are an index of a list.
     const bool index = !key.empty() && key.find_first_not_of("0123456789") == key.npos;
     if (index) {
       push(L, std::stod(key));
@@ -129,6 +131,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
              "the config has no `{}`; :set changes existing keys{}", path, near_key(L, path));
   const std::string old = value_text(L, -1, {.width = 60});
   lua_pop(L, 1);
+  // A text that is no literal needs no quotes: `:set data pairs.jsonl`.
   const auto literal = parse_literal(text);
   push(L, literal ? literal_json(*literal) : Json(text));
   XRUN_CHECK(before == LUA_TNIL || lua_type(L, -1) == before, "{} is {}: got {}, wanted a {}", path,

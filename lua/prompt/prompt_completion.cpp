@@ -22,6 +22,7 @@ size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
   size_t at = end;
   while (at > 0) {
     size_t piece = at - 1;
+    // Back over the arguments of calls: strings, and brackets with all that they hold.
     while (piece > 0 && (is_sign(tokens[piece], ")") || is_sign(tokens[piece], "}") ||
                          tokens[piece].kind == Kind::kString)) {
       if (tokens[piece].kind == Kind::kString) {
@@ -50,12 +51,14 @@ size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
 std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end) {
   int depth = 0;
   bool in_table = false;
+  // Backwards: a bracket that would make the depth negative is open at the end.
   for (size_t t = end; t-- > 0;) {
     const std::string& sign = tokens[t].text;
     if (tokens[t].kind != Kind::kSign) continue;
     if (sign == ")" || sign == "}" || sign == "]") ++depth;
     if (sign == "(" || sign == "{" || sign == "[") {
       if (--depth >= 0) continue;
+      // Options are the last argument: f{...} or f(x, {...}).
       if (sign == "{" && !in_table) {
         in_table = true;
         depth = 0;
@@ -71,6 +74,7 @@ std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end)
 // The first byte inside the quoted string that is open at the end of the text, if there is one.
 std::optional<size_t> open_string(std::string_view text, const std::vector<LuaToken>& tokens) {
   if (tokens.size() < 2) return std::nullopt;
+  // The last token is kEnd. A long string ([[...]]) names no file.
   const LuaToken& last = tokens[tokens.size() - 2];
   const bool open = last.unfinished && last.end == text.size() && text[last.begin] != '[';
   return open ? std::optional(last.begin + 1) : std::nullopt;
@@ -114,6 +118,7 @@ Completions complete_word(Candidates& completer, std::string_view chunk, std::st
                       word);
     return {begin, completer.take()};
   }
+  // After "{" or "," follows an option of the call, if it has options; else any name.
   const bool expects_key =
       end > 0 && (is_sign(tokens[end - 1], "{") || is_sign(tokens[end - 1], ","));
   const std::optional<size_t> call = expects_key ? open_call(tokens, end) : std::nullopt;
@@ -149,6 +154,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
       completer.files(before.substr(blank + 1));
       return {blank + 1, completer.take()};
     }
+    // The path of a config key is one word here, with its dots.
     const size_t path = before.rfind(' ') + 1;
     add_words(completer, command, before.substr(path));
     if (Completions found{path, completer.take()}; !found.candidates.empty() && path != begin)

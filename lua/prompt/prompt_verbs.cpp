@@ -176,6 +176,7 @@ PausedRun& paused_run_of(lua_State* L) {
 }
 
 void register_docs() {
+  // Opening modules and adding verbs register their docs; the state itself is not used.
   LuaState state;
   for (OpenModule open : engine_modules()) open(state);
   open_require(state);

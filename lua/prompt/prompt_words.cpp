@@ -122,6 +122,7 @@ std::string doc(Prompt& prompt, std::string_view rest) {
 
 // True if a name matches a pattern, where * matches any text.
 bool matches(std::string_view name, std::string_view pattern) {
+  // Greedy: on a mismatch the last star takes one more byte; the earlier ones keep their match.
   size_t at = 0, star = pattern.npos, again = 0, p = 0;
   while (at < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -145,6 +146,7 @@ bool matches(std::string_view name, std::string_view pattern) {
 std::string in_columns(const std::vector<std::string>& names, int width) {
   int widest = 1;
   for (const std::string& name : names) widest = std::max(widest, text_width(name));
+  // Two blanks between columns, none after the last.
   const size_t columns = static_cast<size_t>(std::max(1, (width + 2) / (widest + 2)));
   const size_t rows = (names.size() + columns - 1) / columns;
   std::string out;

@@ -69,6 +69,7 @@ std::string PausedRun::reload() {
   hooks_.plan = {.at_once = true};
   hooks_.resume();
   if (hooks_.pause() == nullptr) return file + " was read again; it ends without a loop";
+  // With another config the weights and the state may have another shape.
   if (carried_ && carried_->config == recipe().context().config.values()) {
     return go_on_from(*carried_);
   }

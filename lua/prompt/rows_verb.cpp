@@ -31,6 +31,7 @@ size_t differing_word(const std::string& a, const std::string& b, size_t line) {
   const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   const size_t same = static_cast<size_t>(end - a.begin());
   if (same < line || (end == a.end() && other == b.end())) return 0;
+  // line > 0, so `same - 1` is a position.
   const size_t blank = a.rfind(' ', same - 1);
   return blank == std::string::npos || blank < line ? 0 : blank + 1;
 }
@@ -134,6 +135,7 @@ int show_rows(lua_State* L) {
     evaluate(data->set, at.loop->max_tokens, listing, evaluation);
   } else {
     std::shared_ptr<Batch> batch = paused.batch();
+    // evaluate asks until it gets null; there is one batch.
     evaluate([&] { return std::exchange(batch, nullptr); }, listing, evaluation);
   }
   push_rows(L, rows.rows(),

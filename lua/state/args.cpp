@@ -11,6 +11,7 @@
 namespace xrun {
 
 void throw_argument(lua_State* L, int i, const char* what, std::string_view wanted) {
+  // Read before any push: an index beyond the top is "nothing", not what lies there later.
   const std::string got = lua_type(L, i) == LUA_TNONE ? "nothing" : describe_value(L, i);
   if (what != nullptr && std::string_view(what).find(' ') != std::string_view::npos) {
     throw Error(fmt::format("{}: got {}, wanted {}", what, got, wanted));  // an option's full name
@@ -58,6 +59,7 @@ namespace {
 template <class T, class Read>
 std::vector<T> read_list(lua_State* L, int i, const char* what, const char* wanted, Read read) {
   if (lua_type(L, i) != LUA_TTABLE) throw_argument(L, i, what, wanted);
+  // With gaps the length is any of the list's borders; the nil of a gap then fails the read.
   const int size = static_cast<int>(lua_objlen(L, i));
   std::vector<T> values;
   for (int k = 1; k <= size; ++k) {
@@ -106,6 +108,7 @@ Options::Options(lua_State* L, int i) : state_(L), index_(i) {
   const std::vector<std::string> names = documented_keys(L);
   lua_pushnil(L);
   // All keys are checked before any is read, so that a slip is reported even beside a missing key.
+  // lua_next needs the key on top, so only the value is popped.
   while (lua_next(L, i) != 0) {
     lua_pop(L, 1);
     const bool text = lua_type(L, -1) == LUA_TSTRING;
@@ -128,6 +131,7 @@ bool Options::has(const char* key) const {
 }
 
 void Options::push_value(const char* key) const {
+  // No table was given: every key is absent.
   if (index_ == 0) return lua_pushnil(state_);
   lua_pushstring(state_, key);
   lua_rawget(state_, index_);

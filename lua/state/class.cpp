@@ -40,6 +40,7 @@ KnownClasses& known_classes() {
 
 // upvalues: binding, methods, getters, setters
 int index_object(lua_State* L, void*) {
+  // Only the object and the key: the upvalues hold everything else.
   lua_settop(L, 2);
   lua_pushvalue(L, 2);
   // Methods first: they are by far the most frequent.
@@ -48,17 +49,20 @@ int index_object(lua_State* L, void*) {
   lua_settop(L, 2);
   lua_pushvalue(L, 2);
   lua_rawget(L, lua_upvalueindex(3));
+  // A getter is stored as its Binding, not as a Lua function: it is invoked directly.
   if (auto* getter = static_cast<const Binding*>(lua_touserdata(L, -1))) {
     lua_settop(L, 2);
     return getter->invoke(L, getter->function);
   }
   lua_settop(L, 2);
   // The fallback of a class that has members beyond its lists, as Tensor has operators.
+  // "\1get" lives among the setters, under a key that no recipe can write.
   lua_pushliteral(L, "\1get");
   lua_rawget(L, lua_upvalueindex(4));
   const auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1));
   lua_settop(L, 2);
   if (fallback != nullptr) {
+    // 0 results: the fallback knows no such member either.
     if (const int results = fallback->invoke(L, fallback->function); results > 0) return results;
   }
   throw_no_member(L, "method or property", {2, 3});
@@ -74,6 +78,7 @@ int newindex_object(lua_State* L, void*) {
   lua_pushvalue(L, 2);
   lua_rawget(L, lua_upvalueindex(3));
   if (auto* getter = static_cast<const Binding*>(lua_touserdata(L, -1))) {
+    // The table itself cannot be replaced, its fields can.
     const bool table = getter->entry.results.front().type == "table";
     throw Error(fmt::format("`{}` of a {} is read-only{}", lua_tostring(L, 2), type_name(L, 1),
                             table ? "\nhint: assign to the fields of the table that it is" : ""));
@@ -160,6 +165,7 @@ ClassTable::ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std
   const int entry = lua_gettop(L);
   lua_newtable(L);
   const int metatable = lua_gettop(L);
+  // The slots of the list, 1-based in Lua.
   for (int slot = kMethods; slot <= kSetters; ++slot) {
     lua_newtable(L);
     lua_pushvalue(L, -1);

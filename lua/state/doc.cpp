@@ -31,6 +31,7 @@ Registry& registry() {
 std::vector<std::string> option_keys(const LuaParameter& parameter) {
   constexpr std::string_view kConfig = "xrun.Config.";
   std::vector<std::string> keys;
+  // Keys of a configuration section and those that only this function takes.
   if (parameter.type.starts_with(kConfig)) {
     keys = config_field_names(parameter.type.substr(kConfig.size()));
   }
@@ -59,6 +60,7 @@ std::string signature_text(const DocEntry& entry) {
 
 const Binding* register_binding(Binding binding) {
   const DocEntry& entry = binding.entry;
+  // Refused here, so that no public name is without a doc string.
   XRUN_CHECK(!entry.name.empty(), "a binding without a name");
   XRUN_CHECK(!entry.doc.empty(), "{} has no doc string", entry.name);
   const bool read = entry.kind == DocKind::kProperty || entry.kind == DocKind::kValue;

@@ -10,6 +10,7 @@ namespace {
 
 using Hint = std::pair<std::string_view, std::string_view>;
 
+// In order: the first piece that the message contains decides.
 constexpr std::array kHints = {
     Hint{"attempt to compare",
          "comparing tensors with < gives one boolean; use :lt, :le, :gt, :ge, :eq element by "

@@ -17,11 +17,13 @@ namespace xrun {
 namespace {
 
 struct SourceTexts {
+  // Files that were loaded, by chunk name: "@dpo.lua" and its text.
   std::map<std::string, std::string> by_chunk;
   std::string newest = "@";  // the chunk announced last
 };
 
 bool is_user_frame(const lua_Debug& frame) {
+  // "@" marks a chunk that came from a file; currentline is -1 in C functions.
   return frame.source != nullptr && frame.source[0] == '@' && frame.currentline > 0;
 }
 
@@ -120,6 +122,7 @@ std::string ErrorReport::headline() const {
   return head + message;
 }
 
+// A data error leads with the file of the data; an error outside of Lua is its message alone.
 std::string ErrorReport::text() const {
   if (outside) return message;
   if (data) {
@@ -136,6 +139,7 @@ std::string ErrorReport::text() const {
 }
 
 void set_message(ErrorReport& report, std::string_view message) {
+  // Our own errors carry their hint in the message.
   constexpr std::string_view kHint = "\nhint: ";
   const size_t at = message.rfind(kHint);
   if (at != std::string_view::npos) {
@@ -158,6 +162,7 @@ namespace {
 // for the call in the functions that may have made it.
 void find_tail_call(lua_State* L, int level, ErrorReport& report) {
   if (display_name(report.operation).empty() || !report.file.empty()) return;
+  // level + 1 is the frame below the binding.
   lua_Debug frame{};
   if (lua_getstack(L, level + 1, &frame) != 0) {
     lua_getinfo(L, "Sl", &frame);
@@ -182,6 +187,7 @@ std::string differentiated_operator(std::string_view message) {
   const size_t end = of == message.npos ? of : message.find(kSuffix, of);
   if (end == message.npos) return "";
   std::string name;
+  // LogSigmoid -> log_sigmoid.
   for (const char c : message.substr(of + kOf.size(), end - of - kOf.size())) {
     const bool upper = c >= 'A' && c <= 'Z';
     if (upper && !name.empty()) name += '_';
@@ -211,6 +217,7 @@ bool find_differentiated_line(lua_State* L, ErrorReport& report) {
   }
   std::set<int> lines;
   for (const LuaToken& token : lua_names(source_text(L, objective.source), false)) {
+    // Only the objective's own lines can hold the operator.
     const bool inside = token.line >= objective.first_line && token.line <= objective.last_line;
     if (inside && token.text == operation) lines.insert(token.line);
   }
@@ -228,6 +235,7 @@ bool find_differentiated_line(lua_State* L, ErrorReport& report) {
 }  // namespace
 
 void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
+  // An error may come from deep in a recursion that has used up the stack.
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   find_tail_call(L, level, report);
   if (find_differentiated_line(L, report)) arguments = 0;  // the operands are those of the step
@@ -238,6 +246,7 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   for (int at = level; lua_getstack(L, at, &frame) != 0; ++at) {
     lua_getinfo(L, "nSl", &frame);
     if (!is_user_frame(frame)) continue;
+    // Frames below the line of the error are its callers; that line itself is not repeated.
     const bool same = report.file == frame.source + 1 && report.line == frame.currentline;
     if (!placed || same) {
       placed = true;
@@ -281,6 +290,7 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
   auto report = std::make_shared<ErrorReport>();
   const std::string text = lua_tostring(L, i);  // "dpo.lua:12: '=' expected near 'x'"
   const std::string marker = ": ";
+  // The first ": " ends the position, the last ":" before it precedes the line.
   const size_t end = text.find(marker);
   const size_t colon = end == std::string::npos ? end : text.rfind(':', end - 1);
   if (colon == std::string::npos) {
@@ -327,6 +337,7 @@ const std::string& source_text(lua_State* L, const std::string& chunk_name) {
   auto& texts = LuaState::of(L).service<SourceTexts>().by_chunk;
   auto found = texts.find(chunk_name);
   if (found == texts.end()) {
+    // An unreadable file is remembered as empty, so it is tried once.
     std::string text;
     try {
       text = read_file(chunk_name.substr(1), 1 << 20);

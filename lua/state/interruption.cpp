@@ -15,6 +15,7 @@
 namespace xrun {
 namespace {
 
+// Set by signal handlers, hence lock-free atomics and no mutex.
 std::atomic<int> pending_signal{0};
 std::atomic<SteadyClock::rep> pending_since{0};
 std::atomic<lua_State*> interruptible{nullptr};
@@ -59,6 +60,7 @@ namespace {
 void arm_hook(lua_State* L, int count);
 
 void interrupt_hook(lua_State* L, lua_Debug*) {
+  // The signal was answered meanwhile: the hook removes itself.
   if (pending_signal.load() == 0) {
     lua_sethook(L, nullptr, 0, 0);
     return;
@@ -90,6 +92,7 @@ void deadline_hook(lua_State* L, lua_Debug*) {
   auto& deadline = LuaState::of(L).service<DeadlineState>();
   if (SteadyClock::now() < deadline.end) return;
   deadline.passed = true;
+  // Again at every instruction: a pcall around the loop must not outlive the deadline.
   lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kEveryInstruction);
   auto report = std::make_shared<ErrorReport>();
   report->message = fmt::format("ran longer than {} s", deadline.seconds);
@@ -150,6 +153,7 @@ LuaDeadline::~LuaDeadline() {
   }
 }
 
+// The state is closing; a signal must not set a hook in it.
 void forget_interruptible(lua_State* main) noexcept {
   if (interruptible.load() == main) interruptible.store(nullptr);
 }
@@ -180,6 +184,7 @@ void LuaState::clear_interrupt() noexcept {
 }
 
 void LuaState::clear_interrupt(int signal_number) noexcept {
+  // Only if no other signal has come since.
   if (!pending_signal.compare_exchange_strong(signal_number, 0)) return;
   lua_State* L = interruptible.load();
   if (L == nullptr) return;

@@ -17,6 +17,7 @@
 namespace xrun {
 namespace {
 
+// One profile at a time; bindings test ProfiledCall::on alone while there is none.
 LineProfile* active = nullptr;
 thread_local bool profiled_thread = false;  // worker threads have states of their own
 
@@ -46,12 +47,14 @@ double LineProfile::elapsed_s() const { return seconds_since(began_); }
 
 // The innermost line of the user's that led to this call; null if there is none.
 const LineProfile::Key* LineProfile::caller(lua_State* L) {
+  // Level 0 is the binding itself.
   lua_Debug frame{};
   for (int level = 1; lua_getstack(L, level, &frame) != 0; ++level) {
     lua_getinfo(L, "Sl", &frame);
     if (frame.source == nullptr || frame.source[0] != '@' || frame.currentline <= 0) continue;
     caller_.first = frame.source + 1;
     caller_.second = frame.currentline;
+    // The key is a member, so that the memory of its string is reused.
     return &caller_;
   }
   return nullptr;
@@ -90,6 +93,7 @@ void LineProfile::leave() {
     line.kept += memory.held - call.held;
   }
   if (profile.open_.empty()) return;
+  // The call around this one subtracts it.
   profile.open_.back().inner_s += elapsed;
   profile.open_.back().inner_allocated += allocated;
 }

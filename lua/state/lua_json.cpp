@@ -10,6 +10,7 @@
 namespace xrun {
 namespace {
 
+// A table that contains itself ends there, with an error instead of a stack overflow.
 constexpr int kDeepest = 100;
 
 struct JsonReader {
@@ -136,6 +137,7 @@ void push_json(lua_State* L, const Json& value, NullInList null) {
       lua_createtable(L, static_cast<int>(value.size()), 0);
       int k = 0;
       for (const Json& element : value.as_array()) {
+        // A nil would end the list; null as light userdata keeps its place and its length.
         if (element.is_null() && null == NullInList::kLightUserdata) {
           lua_pushlightuserdata(L, nullptr);
         } else {

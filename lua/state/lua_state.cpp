@@ -21,6 +21,7 @@
 namespace xrun {
 namespace {
 
+// Addresses as registry keys: no name of a recipe or library can collide with them.
 const char kStateKey = 0;   // registry[&kStateKey] = LuaState*
 const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
 
@@ -33,6 +34,7 @@ struct FailureKind {
 // Leaves the Lua error value of a failed binding on the stack.
 [[gnu::noinline]] void push_failure(lua_State* L, const Binding& binding, int arguments,
                                     std::string_view message, const FailureKind& kind = {}) {
+  // The report needs room on a stack that may be full.
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   auto report = std::make_shared<ErrorReport>();
   // A missing field names its type itself; "Policy.__index: Policy has no ..." would say it twice.
@@ -65,6 +67,7 @@ std::string push_home(lua_State* L, const LuaState& state, std::string_view name
   const std::string outer(name.substr(0, dot));
   lua_pushlstring(L, outer.data(), outer.size());
   lua_rawget(L, -2);
+  // The outer table is made at its first member.
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
     lua_newtable(L);
@@ -121,6 +124,7 @@ LuaState::~LuaState() {
 LuaState& LuaState::of(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kStateKey));
   lua_rawget(L, LUA_REGISTRYINDEX);
+  // Every state has it: the constructor sets it before any code runs.
   auto* state = static_cast<LuaState*>(lua_touserdata(L, -1));
   lua_pop(L, 1);
   return *state;
@@ -168,6 +172,7 @@ int enter_binding(lua_State* L) {
   try {
     // Before anything that needs stack itself.
     check_c_stack();
+    // If the state can be suspended, the hook opens a prompt instead.
     if (LuaState::interrupt_pending() != 0 && suspension(L) == Suspension::kNone) [[unlikely]]
       check_interrupt(L);
     const ProfiledCall call(L);
@@ -201,6 +206,7 @@ int enter_binding(lua_State* L) {
 
 void push_binding(lua_State* L, const Binding* binding, int n) {
   lua_pushlightuserdata(L, const_cast<Binding*>(binding));
+  // Below the n upvalues: the binding must be upvalue 1.
   lua_insert(L, -1 - n);
   lua_pushcclosure(L, enter_binding, n + 1);
 }
@@ -219,6 +225,7 @@ class Entered {
  public:
   Entered(lua_State* L, int function) : functions_(LuaState::of(L).service<EnteredFunctions>()) {
     EnteredFunction entered;
+    // Only Lua functions have lines.
     if (lua_isfunction(L, function) && lua_iscfunction(L, function) == 0) {
       lua_Debug about{};
       lua_pushvalue(L, function);
@@ -251,6 +258,7 @@ void protected_call(lua_State* L, int arguments, int results) {
   lua_remove(L, function);
   if (status == 0) return;
   auto report = report_of(L, -1);
+  // Pops the error value and whatever else the call left.
   lua_settop(L, function - 1);
   // Not a failure: nothing on the way up may treat it as one.
   if (report->signal_number != 0) throw Interrupted(report->signal_number);

@@ -24,6 +24,7 @@ bool push_variable(lua_State* L, lua_Debug& frame, std::string_view name) {
     }
   }
   if (found) return true;
+  // "f" pushes the function, whose upvalues follow.
   lua_getinfo(L, "f", &frame);
   for (int n = 1; const char* upvalue = lua_getupvalue(L, -1, n); ++n) {
     if (name == upvalue) {
@@ -105,6 +106,7 @@ std::string display_name(std::string_view operation) {
 
 std::optional<int> tail_call_line(std::string_view text, int first, int last,
                                   std::string_view operation) {
+  // "Policy:loss" and "xrun.f" are called by their last name.
   const std::string_view name = operation.substr(operation.find_last_of(".:") + 1);
   std::optional<int> found;
   int returning = 0;  // the line of the last `return`
@@ -126,6 +128,7 @@ void mark_source(ErrorReport& report) {
     const size_t last = report.operation.find_last_of(".:");
     name = std::string_view(report.operation).substr(last == std::string::npos ? 0 : last + 1);
     if (const std::string_view sign = operator_of(name); !sign.empty()) {
+      // Only a sign that is on the line once can be marked with certainty.
       const size_t at = line.find(sign);
       if (at != std::string_view::npos && line.find(sign, at + sign.size()) == line.npos) {
         report.mark_begin = static_cast<int>(at);
@@ -140,6 +143,7 @@ void mark_source(ErrorReport& report) {
     report.mark_end = static_cast<int>(token.end);
     return;
   }
+  // No name to mark: the whole statement.
   const size_t first = line.find_first_not_of(" \t");
   if (first == std::string_view::npos) return;
   report.mark_begin = static_cast<int>(first);
@@ -194,6 +198,7 @@ std::string describe_value(lua_State* L, int i) {
     case LUA_TTABLE: {
       const size_t length = lua_objlen(L, i);
       std::string list;
+      // A list of numbers is shown; any other element makes it "a list of n".
       for (size_t k = 1; k <= length && k <= 8; ++k) {
         lua_rawgeti(L, i, static_cast<int>(k));
         const bool number = lua_type(L, -1) == LUA_TNUMBER;

@@ -32,6 +32,7 @@ uintptr_t lowest_address() {
   pthread_attr_getstack(&attributes, &low, &size);
   pthread_attr_destroy(&attributes);
   // The main thread's stack may be unlimited (ulimit -s), so it is bounded here.
+  // At most half of a small thread's stack is reserved.
   const size_t usable = std::min(size - std::min(kReserve, size / 2), kMostUsed);
   return reinterpret_cast<uintptr_t>(low) + size - usable;
 }
@@ -40,6 +41,7 @@ struct LibraryFunction {
   const char *library, *name;  // library "": a global
 };
 
+// Functions that call back into Lua or run a metamethod.
 constexpr LibraryFunction kCallBack[] = {{"string", "gsub"}, {"string", "format"},
                                          {"table", "sort"},  {"", "load"},
                                          {"", "dofile"},     {"", "collectgarbage"}};
@@ -86,6 +88,7 @@ void guard_coroutines(lua_State* L) {
   luaL_loadbuffer(L, kCoroutines.data(), kCoroutines.size(), "=coroutine");
   lua_getfield(L, -2, "resume");
   lua_getfield(L, -3, "wrap");
+  // The check: entering a binding tests the stack, and this one does nothing else.
   push_guarded(L, "coroutine.resume", [](lua_State*) { return 0; });
   lua_call(L, 3, 2);
   lua_setfield(L, -3, "wrap");
@@ -97,6 +100,7 @@ void guard_coroutines(lua_State* L) {
 void check_c_stack() {
   // Once per thread: reading the bounds of a stack opens /proc on the main thread.
   thread_local const uintptr_t lowest = lowest_address();
+  // The address of a local is the stack pointer, near enough.
   const char here = 0;
   XRUN_CHECK(reinterpret_cast<uintptr_t>(&here) > lowest,
              "stack overflow: calls through C (coroutines, string.gsub, table.sort, "

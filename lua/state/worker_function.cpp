@@ -34,6 +34,7 @@ void stop_if_interrupted(lua_State* L, lua_Debug*) {
 std::string stripped_digest(lua_State* L, int i) {
   const StackGuard guard(L);
   lua_getglobal(L, "string");
+  // string.dump, since lua_dump has no option to strip.
   lua_getfield(L, -1, "dump");
   lua_pushvalue(L, i);
   // strip: without debug information.
@@ -134,6 +135,7 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(st
   XRUN_CHECK(lua_isfunction(L, i) && !lua_iscfunction(L, i), "{}: got {}, wanted a Lua function",
              what_, describe_value(L, i));
   lua_Debug about{};
+  // ">" pops the function and "S" asks for its source.
   lua_pushvalue(L, i);
   lua_getinfo(L, ">S", &about);
   chunk_ = about.source;
@@ -146,11 +148,13 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(st
         "arguments alone; write the value into the function",
         what_, about.short_src, about.linedefined, upvalue));
   }
+  // For people and for the cache's key.
   for (int line = about.linedefined; line <= about.lastlinedefined; ++line) {
     source_ += source_line(L, chunk_, line) + "\n";
   }
   const StackGuard guard(L);
   lua_pushvalue(L, i);
+  // Bytecode with its line numbers, for errors in the worker.
   XRUN_CHECK(lua_dump(L, append_code, &code_) == 0, "{}: cannot be copied", what_);
   // The source lines are for people; the digest also covers what is on the same line.
   source_ += "code " + stripped_digest(L, i);
@@ -166,6 +170,7 @@ std::unique_ptr<LuaState> open_worker_state() {
   lua_State* L = *state;
   const StackGuard guard(L);
   for (const char* name : kHidden) {
+    // Before kStrict closes the globals.
     lua_pushnil(L);
     lua_setglobal(L, name);
   }

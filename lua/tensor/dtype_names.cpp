@@ -88,9 +88,11 @@ std::optional<at::MemoryFormat> memory_format_of(std::string_view name) {
   return value_in<at::MemoryFormat>(kMemoryFormats, name);
 }
 
+// "cuda:0": a type, and an index of one or two digits.
 std::optional<at::Device> device_of(std::string_view name) {
   const size_t colon = name.find(':');
   const std::string_view type = name.substr(0, colon);
+  // -1 is the current device of the type.
   int index = -1;
   if (colon != std::string_view::npos) {
     const std::string_view digits = name.substr(colon + 1);

@@ -61,6 +61,7 @@ struct Matcher {
     if (value.kind == ValueKind::kNil) {
       cost = argument.optional || argument.has_default ? 0 : -1;
     } else {
+      // The sum of costs ranks the overloads that fit.
       cost = conversion_cost(argument.kind, value.kind, argument.optional, argument.count > 0,
                              packet.number_as_tensor);
     }
@@ -98,6 +99,7 @@ struct Matcher {
     const size_t ints = static_cast<size_t>(std::max(overload.ints_from, 0));
     // Several ints are a list. A single one is a list only for int[] without a size, since int[N]
     // takes one int by itself.
+    // x:view(6) has one int, and the list of view has no fixed size.
     const bool list = all_ints(ints) &&
                       (values.positional.size() > ints + 1 || overload.arguments[ints].count == 0);
     for (size_t k = 0; k < values.positional.size(); ++k) {
@@ -123,6 +125,7 @@ struct Matcher {
           std::find_if(overload.arguments.begin(), overload.arguments.end(),
                        [&](const OpArgument& argument) { return argument.name == value.name; });
       const int at = static_cast<int>(found - overload.arguments.begin());
+      // A list of ints has taken the argument already.
       const bool list = match.ints_from >= 0 && at == overload.ints_from;
       if (found == overload.arguments.end()) {
         return fail([&] { return fmt::format("has no argument `{}`", value.name); });
@@ -185,6 +188,7 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
     // Matched again, with explanations: the usual call does not pay for them.
     tried.emplace_back(match_overload(packet, overload, values, as_method, L), &overload);
   }
+  // The overload that took most values is most likely the one that was meant.
   std::stable_sort(tried.begin(), tried.end(),
                    [](const auto& a, const auto& b) { return a.first.fitted > b.first.fitted; });
   std::string got;
@@ -203,7 +207,8 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
 
 // ---- calling
 
-// FNV-1a over the kinds and the names of keyword arguments; the latter in any order.
+// FNV-1a over the kinds and the names of keyword arguments; the latter in any order. The kinds
+// alone decide the overload, never the values.
 uint64_t key_of(const OpValues& values, bool as_method) {
   // x:f(y) and xrun.f(x, y) may match differently, so they have different keys.
   uint64_t hash = as_method ? 0xcbf29ce484222325ULL : 0x84222325cbf29ce4ULL;
@@ -239,6 +244,7 @@ OpValues read_values(lua_State* L) {
       while (lua_next(L, top) != 0) {
         // lua_next needs the key on top; the value stays below it
         XRUN_CHECK(lua_gettop(L) - top < 32, "more than 32 keyword arguments");
+        // Owned by the table, which stays on the stack.
         const char* name = lua_tostring(L, -2);
         values.named.push_back({lua_gettop(L) - 1, value_kind(L, lua_gettop(L)), name});
         lua_insert(L, -2);
@@ -276,6 +282,7 @@ const OpOverload& choose(lua_State* L, const OpPacket& packet, const OpValues& v
                          bool as_method) {
   const uint64_t key = key_of(values, as_method);
   {
+    // Held only for the look-up: matching may throw.
     const std::lock_guard lock(packet.cache->mutex);
     if (auto found = packet.cache->chosen.find(key); found != packet.cache->chosen.end()) {
       return *found->second;
@@ -304,6 +311,7 @@ torch::jit::Stack make_stack(lua_State* L, const OpOverload& overload, const OpV
   for (size_t i = 0; i < overload.arguments.size(); ++i) {
     const OpArgument& argument = overload.arguments[i];
     if (match.ints_from >= 0 && static_cast<int>(i) == overload.ints_from) {
+      // The trailing ints become the one list.
       c10::List<int64_t> list;
       for (size_t k = match.ints_from; k < values.positional.size(); ++k) {
         list.push_back(to_ivalue(L, values.positional[k].index, values.positional[k].kind,
@@ -314,6 +322,7 @@ torch::jit::Stack make_stack(lua_State* L, const OpOverload& overload, const OpV
       continue;
     }
     const OpValue* value = match.value[i];
+    // nil stands for the default.
     if (value == nullptr || value->kind == ValueKind::kNil) {
       const auto& otherwise = schema[i].default_value();
       stack.push_back(otherwise ? *otherwise : c10::IValue());
@@ -360,10 +369,12 @@ int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   rewrite_to(packet, values);
   const bool requires_grad = take_requires_grad(L, packet, values);
   const OpOverload& overload = choose(L, packet, values, as_method);
+  // Matched again: the cache holds the overload, not the assignment of values to arguments.
   const OpMatch match = match_overload(packet, overload, values, as_method);
   if (match.cost < 0)
     throw_no_overload(L, packet, values, as_method);  // the hashes of two different calls collided
   torch::jit::Stack stack = make_stack(L, overload, values, match);
+  // Through the dispatcher, so that autograd, devices and hooks apply.
   overload.handle.callBoxed(stack);
   return push_results(L, overload, stack, match, requires_grad);
 }

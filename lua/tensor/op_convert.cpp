@@ -16,11 +16,13 @@ namespace {
 
 int64_t integer(lua_State* L, int i) {
   int64_t value = 0;
+  // An int64 literal such as 1LL keeps all its bits.
   if (lua_type(L, i) == kLuaCData && read_cdata(L, i, &value)) return value;
   return static_cast<int64_t>(lua_tonumber(L, i));
 }
 
 double real(lua_State* L, int i) {
+  // xrun.f(1) is a userdata.
   if (lua_type(L, i) == LUA_TUSERDATA) return read_forced_float(L, i);
   if (lua_type(L, i) == kLuaCData) return static_cast<double>(integer(L, i));
   return lua_tonumber(L, i);
@@ -32,6 +34,7 @@ at::Scalar scalar(lua_State* L, int i, ValueKind kind) {
     case ValueKind::kInt64: return integer(L, i);
     case ValueKind::kBool: return lua_toboolean(L, i) != 0;
     case ValueKind::kTensor:
+      // item() leaves the graph; that must be visible in the recipe.
       XRUN_CHECK(!tensor_if(L, i)->requires_grad(),
                  "wanted a number; {} would lose its gradient\nhint: :item() drops it on purpose",
                  describe_tensor(*tensor_if(L, i)));
@@ -61,6 +64,7 @@ c10::IValue int_list(lua_State* L, int i, ValueKind got, int count) {
 }
 
 c10::IValue tensor_list(lua_State* L, int i, bool with_none) {
+  // xrun.none is an absent entry, as in advanced indexing.
   if (with_none) {
     c10::List<std::optional<at::Tensor>> list;
     each(L, i, [&](int k) {
@@ -139,6 +143,7 @@ void push_result(lua_State* L, const c10::IValue& value, const c10::Type& type) 
   if (value.isDouble()) return push(L, value.toDouble());
   if (value.isString()) return push(L, std::string_view(value.toStringRef()));
   if (value.isDevice()) return push(L, value.toDevice().str());
+  // Lua has one kind of number.
   if (value.isScalar()) return push(L, value.toScalar().toDouble());
   if (value.isList()) {
     const auto& element = *type.expectRef<c10::ListType>().getElementType();

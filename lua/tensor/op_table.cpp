@@ -22,6 +22,7 @@ constexpr std::array kNumbersAsTensors = {
     "mul_",        "multiply",     "multiply_", "sub",  "sub_",         "subtract",     "subtract_",
     "true_divide", "true_divide_", "copy_",     "copy", "floor_divide", "floor_divide_"};
 
+// They change a tensor's storage or its autograd state, or need names or streams.
 constexpr std::array kNotPublic = {"set_",
                                    "set",
                                    "set_data",
@@ -80,6 +81,7 @@ bool has_dimnames(const std::string& overload_name) {
 
 struct Index {
   std::mutex mutex;
+  // The lists of all operators, and the packets that were asked for so far.
   size_t operators = 0;  // of the dispatcher when `names` was filled
   std::unordered_map<std::string, std::vector<c10::OperatorName>> names;
   std::map<std::string, std::unique_ptr<OpPacket>, std::less<>> packets;
@@ -146,6 +148,7 @@ std::optional<OpOverload> read_overload(const c10::OperatorHandle& handle) {
     overload.arguments.push_back(std::move(read));
   }
   overload.factory = is_factory(overload);
+  // The first argument beside the object.
   const int only = overload.self == 0 ? 1 : 0;
   // view, permute, expand, repeat: one list is all that follows the object.
   if (overload.positional == only + 1 && overload.arguments[only].kind == ArgumentKind::kIntList) {
@@ -182,6 +185,7 @@ std::unique_ptr<OpPacket> read_packet(const std::string& name,
   std::sort(packet->overloads.begin(), packet->overloads.end(), tried_before);
   const size_t colons = name.find("::");
   const std::string_view short_name = std::string_view(name).substr(colons + 2);
+  // xrun.cat, but xrun.ops.xrun.linear_head.
   const bool aten = name.starts_with("aten::");
   packet->number_as_tensor = aten && in(kNumbersAsTensors, short_name);
   const std::string home = aten ? "xrun." : "xrun.ops." + name.substr(0, colons) + ".";
@@ -190,6 +194,7 @@ std::unique_ptr<OpPacket> read_packet(const std::string& name,
   packet->as_method.invoke = invoke_method;
   packet->as_function.entry.name = fmt::format("{}{}", home, short_name);
   packet->as_function.invoke = invoke_function;
+  // Overloads by the kinds of their arguments, filled by calls.
   packet->cache = std::make_shared<OpPacket::Cache>();
   return packet;
 }
@@ -214,6 +219,7 @@ const OpPacket* find_op(std::string_view op_namespace, std::string_view name) {
   }
   // Packets are never removed, so callers use them without the lock.
   auto packet = read_packet(full, overloads->second);
+  // A null packet is remembered: the operator has no overload that Lua can call.
   return index.packets.emplace(full, std::move(packet)).first->second.get();
 }
 
@@ -247,6 +253,7 @@ std::vector<std::string> op_names(std::string_view op_namespace) {
       if (name.starts_with(head)) names.push_back(name.substr(head.size()));
     }
   }
+  // Without the lock: find_op takes it.
   std::erase_if(names, [&](const std::string& name) { return !find_op(op_namespace, name); });
   std::sort(names.begin(), names.end());
   return names;
@@ -260,6 +267,7 @@ std::string overload_text(const OpOverload& overload) {
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     if (i > 0) text += ", ";
+    // "*" separates the arguments that are given by name only.
     if (argument.kwarg_only() && !keywords) text += "*, ";
     keywords = argument.kwarg_only();
     text += argument.real_type()->str() + " " + argument.name();

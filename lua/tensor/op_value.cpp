@@ -25,6 +25,7 @@ struct ForcedFloat {
 constexpr double kLargestWhole = 9007199254740992.0;  // 2^53
 
 ValueKind number_kind(double value) {
+  // Beyond 2^53 a double no longer says which integer was meant.
   const bool whole = std::floor(value) == value && std::fabs(value) <= kLargestWhole;
   // -0 is a float: as an int it would become +0.
   return whole && !(value == 0 && std::signbit(value)) ? ValueKind::kInt : ValueKind::kFloat;
@@ -40,6 +41,7 @@ ValueKind string_kind(std::string_view text) {
 }
 
 // The kind of a list of kind `list` once an element of kind `next` is appended.
+// kOther absorbs: a list that fits no kind stays so.
 ValueKind join(ValueKind list, ValueKind next, bool first) {
   using K = ValueKind;
   const bool whole = next == K::kInt || next == K::kInt64;
@@ -157,6 +159,7 @@ ArgumentKind argument_kind(const c10::Argument& argument, bool& optional) {
 int conversion_cost(ArgumentKind wanted, ValueKind got, bool optional, bool broadcast,
                     bool number_as_tensor) {
   using K = ValueKind;
+  // xrun.none is an absent value, so only an optional argument takes it.
   if (got == K::kNone) return optional ? 0 : -1;
   const bool whole = got == K::kInt || got == K::kInt64;
   const bool number = whole || got == K::kFloat || got == K::kForcedFloat;
@@ -182,6 +185,7 @@ int conversion_cost(ArgumentKind wanted, ValueKind got, bool optional, bool broa
     case ArgumentKind::kLayout: return exactly(K::kLayoutName);
     case ArgumentKind::kMemoryFormat: return exactly(K::kMemoryFormatName);
     case ArgumentKind::kDevice: return exactly(K::kDeviceName);
+    // int[2] takes a single int for both.
     case ArgumentKind::kIntList: return list(K::kIntList, whole && broadcast ? 2 : -1);
     case ArgumentKind::kFloatList: return list(K::kFloatList, got == K::kIntList ? 1 : -1);
     case ArgumentKind::kScalarList:

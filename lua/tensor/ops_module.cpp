@@ -30,6 +30,7 @@ std::string renamed_hint(const std::string& home, const std::string& name) {
 }
 
 int index_namespace(lua_State* L) {
+  // Upvalue 1 is the binding, 2 the namespace.
   const std::string home = read_string(L, lua_upvalueindex(2), nullptr);
   const std::string name = read_string(L, 2, "operator");
   const OpPacket* packet = find_op(home, name);
@@ -58,12 +59,14 @@ int index_ops(lua_State* L) {
   const std::string home = read_string(L, 2, "namespace");
   XRUN_CHECK(home == "aten" || home == "xrun",
              "xrun.ops has the operators of aten and xrun; there is no xrun.ops.{}", home);
+  // A table for the namespace, with this finder as its __index.
   lua_newtable(L);
   lua_newtable(L);
   push(L, home);
   push_finder(L, "xrun.ops.namespace.__index", index_namespace, 1);
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
+  // Kept in xrun.ops: the next access does not come here.
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -2);
   lua_rawset(L, 1);
@@ -73,6 +76,7 @@ int index_ops(lua_State* L) {
 int index_module(lua_State* L) {
   const std::string name = read_string(L, 2, "name");
   if (const OpPacket* packet = find_public_op(name)) return cache_function(L, *packet);
+  // Names that a slip may have meant: ours and the operators'.
   std::vector<std::string> known;
   for (const DocEntry& entry : doc_entries()) {
     if (entry.name.starts_with("xrun.")) known.push_back(entry.name.substr(5));
@@ -103,6 +107,7 @@ void open_ops(LuaState& state) {
               "Every operator of ATen and of xrun: xrun.ops.aten.add(a, b), "
               "xrun.ops.xrun.linear_head(...).");
   state.push_module(L);
+  // The module's own fields come first; only absent names reach these.
   lua_newtable(L);
   push_finder(L, "xrun.__index", index_module);
   lua_setfield(L, -2, "__index");

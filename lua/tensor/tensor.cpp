@@ -17,12 +17,14 @@ const at::Tensor& self(lua_State* L) { return read_tensor(L, 1, nullptr); }
 
 int gc(lua_State* L) {
   auto* box = static_cast<TensorBox*>(lua_touserdata(L, 1));
+  // Closed first, so that the ledger counts its bytes once.
   LuaState::of(L).service<TensorLedger>().close(*box);
   box->~TensorBox();
   return 0;
 }
 
 int close(lua_State* L) {
+  // A closed tensor is closed again without an error; another value is refused by self().
   if (class_of(L, 1) != &class_info<at::Tensor>) self(L);
   LuaState::of(L).service<TensorLedger>().close(*static_cast<TensorBox*>(lua_touserdata(L, 1)));
   return 0;
@@ -51,6 +53,7 @@ int find_method(lua_State* L) {
     throw Error(fmt::format("Tensor has no method or property `{}`{}", name,
                             near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
+  // The operator becomes a method of the class.
   push_methods(L, &class_info<at::Tensor>);
   push(L, name);
   push_binding(L, &packet->as_method);
@@ -64,6 +67,7 @@ int find_method(lua_State* L) {
 
 int get_other(lua_State* L) {
   const at::Tensor& tensor = self(L);
+  // t[":"] is the one string that is an index.
   if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") {
     return find_method(L);
   }
@@ -99,6 +103,7 @@ void push_list(lua_State* L, const at::Tensor& tensor) {
   luaL_checkstack(L, 4, "too many dimensions");
   lua_createtable(L, static_cast<int>(tensor.size(0)), 0);
   for (int64_t i = 0; i < tensor.size(0); ++i) {
+    // A slice of a copy on the host: no synchronisation for each element.
     push_list(L, tensor[i]);
     lua_rawseti(L, -2, static_cast<int>(i) + 1);
   }
@@ -139,6 +144,7 @@ int set_requires_grad(lua_State* L) {
 
 int set_grad(lua_State* L) {
   at::Tensor tensor = self(L);
+  // A copy of the handle: mutable_grad needs a non-const tensor.
   tensor.mutable_grad() = lua_isnil(L, 3) ? at::Tensor() : read_tensor(L, 3, "grad");
   return 0;
 }
@@ -160,12 +166,14 @@ int to_cpu(lua_State* L) { return push(L, self(L).cpu()), 1; }
 
 int requires_grad_in_place(lua_State* L) {
   self(L).set_requires_grad(opt_arg<bool>(L, 2, "requires_grad").value_or(true));
+  // The object itself, as methods with a trailing _ return.
   lua_settop(L, 1);
   return 1;
 }
 
 int backward(lua_State* L) {
   const at::Tensor& tensor = self(L);
+  // t:backward(g), t:backward({ gradient = g }) and both with options.
   const bool gradient_first = tensor_if(L, 2) != nullptr;
   const Options options(L, gradient_first ? 3 : 2);
   std::optional<at::Tensor> gradient = options.find<at::Tensor>("gradient");

@@ -25,6 +25,7 @@ struct ListShape {
 // equal lengths.
 template <class Leaf>
 void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const Leaf& leaf) {
+  // Depth first; the first path down fixes the number of dimensions.
   if (lua_type(L, i) != LUA_TTABLE) {
     if (first) XRUN_CHECK(depth == shape.sizes.size(), "got a number beside a list");
     XRUN_CHECK(depth == shape.sizes.size(), "got a number, wanted a list of {}",
@@ -69,11 +70,13 @@ at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> d
   ListShape shape;
   std::vector<double> values;
   walk(L, i, 0, shape, true, [&](int k) { values.push_back(element(L, k, shape)); });
+  // An empty list is f32, as torch.tensor([]) is.
   const bool empty = values.empty();
   at::ScalarType type = at::kFloat;
   if (!empty && shape.all_whole) type = at::kLong;
   if (!empty && shape.all_bool) type = at::kBool;
   XRUN_CHECK(shape.all_bool || !shape.any_bool, "a list mixes numbers and booleans");
+  // Through f64, which holds every number of Lua.
   at::Tensor made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kDouble));
   if (type == at::kLong) {
     // A double would round 1LL literals above 2^53.
@@ -127,11 +130,13 @@ int no_grad(lua_State* L) {
 int scope(lua_State* L) {
   TensorScope tensors(L);
   const int results = call_first(L);
+  // Results move to the scope around this one before the rest is closed.
   for (int i = 1; i <= results; ++i) tensors.keep(L, i);
   return results;
 }
 
 int keep(lua_State* L) {
+  // push adds the handle to the innermost scope; it is moved out of it below.
   push(L, read_tensor(L, 1, "tensor").detach());
   LuaState::of(L).service<TensorLedger>().move_to_root(
       *static_cast<TensorBox*>(lua_touserdata(L, -1)));

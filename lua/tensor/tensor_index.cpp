@@ -30,6 +30,7 @@ struct Selection {
 std::optional<int64_t> slice_end(lua_State* L, int table, int k) {
   const StackGuard guard(L);
   lua_rawgeti(L, table, k);
+  // nil cannot be inside a list, so none marks an open end.
   if (lua_isnil(L, -1) || is_none(L, -1)) return std::nullopt;
   return read_int(L, lua_gettop(L), "an end of a slice");
 }
@@ -84,6 +85,7 @@ Selection select(lua_State* L, const at::Tensor& tensor, int key) {
   int64_t dim = 0;
   for (int k = 1; k <= entries; ++k) {
     lua_rawgeti(L, key, k);
+    // A number removes its dimension, so the next entry applies to the same place.
     dim += apply(L, selection, dim, lua_gettop(L));
     lua_pop(L, 1);
   }
@@ -117,6 +119,7 @@ void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value) {
   if (selection.advanced.empty()) {
     selection.view.copy_(*source);
   } else {
+    // index_put_ does not convert the type of its source.
     at::index_put_(selection.view, selection.advanced, source->to(tensor.scalar_type()));
   }
 }

@@ -9,10 +9,12 @@ namespace xrun {
 namespace {
 
 // The cost of one handle beyond its storage: userdata, TensorImpl, a node of the graph.
+// An estimate; it makes thousands of small tensors count.
 constexpr int64_t kHandleBytes = 1024;
 
 }  // namespace
 
+// An unlinked handle is a list of itself, so unlinking twice is harmless.
 void TensorLink::unlink() noexcept {
   previous->next = next;
   next->previous = previous;
@@ -29,6 +31,7 @@ void TensorLink::link_before(TensorLink& position) noexcept {
 TensorLedger::TensorLedger() { scopes_.push_back(std::make_unique<TensorLink>()); }
 
 void TensorLedger::before_push(lua_State* L, int64_t bytes) {
+  // debt_: bytes handed to Lua since the last collection.
   // Lua sees some 40 bytes per handle and would collect far too late.
   debt_ += bytes + kHandleBytes;
   if (debt_ <= soft_limit_) return;
@@ -37,10 +40,12 @@ void TensorLedger::before_push(lua_State* L, int64_t bytes) {
   ++collections_;
   debt_ = bytes + kHandleBytes;
   // Live tensors fill the limit: collecting more often would free nothing.
+  // The limit grows by 2/5 while four fifths of it are live.
   if (live_bytes_ > soft_limit_ / 5 * 4) soft_limit_ = soft_limit_ / 5 * 7;
 }
 
 void TensorLedger::add(TensorBox& box) {
+  // The innermost scope owns the new handle.
   box.link_before(*scopes_.back());
   live_bytes_ += box.bytes;
   ++live_tensors_;
@@ -102,6 +107,7 @@ void push(lua_State* L, const at::Tensor& value) {
   ledger.before_push(L, bytes);
   auto* box = new (lua_newuserdata(L, sizeof(TensorBox))) TensorBox;
   box->info = &class_info<at::Tensor>;
+  // Remembered, since the tensor's storage may change later.
   box->bytes = bytes;
   box->tensor = value;
   ledger.add(*box);

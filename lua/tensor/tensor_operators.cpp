@@ -22,6 +22,7 @@ int length(lua_State* L) {
 bool is_tensor(lua_State* L, int i) { return class_of(L, i) == &class_info<at::Tensor>; }
 
 int add(lua_State* L) {
+  // Lua calls the metamethod with the operands as written; add commutes.
   if (!is_tensor(L, 1)) lua_insert(L, 1);  // 1 + t
   return call_aten(L, "add");
 }
@@ -34,11 +35,13 @@ int multiply(lua_State* L) {
 int subtract(lua_State* L) {
   if (is_tensor(L, 1)) return call_aten(L, "sub");
   lua_insert(L, 1);
+  // rsub(t, 1) is 1 - t.
   return call_aten(L, "rsub");
 }
 
 int divide(lua_State* L) {
   if (is_tensor(L, 1)) return call_aten(L, "div");
+  // 1 / t is t's reciprocal times 1.
   lua_insert(L, 1);
   push(L, self(L).reciprocal());
   lua_replace(L, 1);
@@ -71,6 +74,7 @@ int concat(lua_State* L) {
 
 int equal(lua_State* L) {
   const at::Tensor *a = tensor_if(L, 1), *b = tensor_if(L, 2);
+  // rawequal would not do: one tensor may have two handles.
   if (a != nullptr && b != nullptr && a->is_same(*b)) return push(L, true), 1;
   throw Error(
       "`==` between two tensors gives one boolean, never a tensor"

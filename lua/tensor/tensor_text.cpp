@@ -56,6 +56,7 @@ class Lists {
   std::vector<int64_t> shown(int64_t size) const {
     std::vector<int64_t> indices;
     for (int64_t i = 0; i < size; ++i) {
+      // 0 to edge - 1, the gap, the last `edge`.
       if (size > layout_.longest && i == layout_.edge) {
         indices.push_back(-1);
         i = size - layout_.edge;
@@ -65,6 +66,7 @@ class Lists {
     return indices;
   }
 
+  // The width of the widest number, so that columns align.
   void measure(const at::Tensor& tensor) {
     if (tensor.dim() == 0) {
       widest_ = std::max(widest_, element_text(tensor).size());
@@ -78,6 +80,7 @@ class Lists {
   void append(const at::Tensor& tensor, int depth) {
     if (tensor.dim() == 0) {
       const std::string text = element_text(tensor);
+      // Numbers are set flush right.
       out_.append(widest_ > text.size() ? widest_ - text.size() : 0, ' ');
       out_ += text;
       return;
@@ -146,6 +149,7 @@ ValueLayout layout_for(const at::Tensor& tensor, int width) {
   const int64_t cells = (width - tensor.dim() - 4) / kCellWidth;
   ValueLayout layout{.longest = std::clamp<int64_t>(cells, 3, 8), .edge = 3, .aligned = true};
   layout.edge = (layout.longest - 1) / 2;
+  // Fewer values at each edge until the lines fit.
   while (layout.edge > 1 && rows_of(tensor, layout) > kMostRows) {
     --layout.edge;
     layout.longest = 2 * layout.edge + 1;
@@ -190,6 +194,7 @@ std::string statistics_text(const at::Tensor& tensor, int width) {
     constexpr size_t kBins = TensorStatistics::kBins;
     // Two neighbouring bins share a character where the line would not fit.
     const size_t together = width < 60 ? 2 : 1;
+    // The second half of `counts` stays empty if bins are joined.
     std::array<int64_t, kBins> counts{};
     for (size_t bin = 0; bin < kBins; ++bin) counts[bin / together] += found.histogram[bin];
     text += fmt::format("\n  {}  {} to {}", bar_line({counts.data(), kBins / together}),
@@ -226,6 +231,7 @@ std::string tensor_summary(const at::Tensor& tensor, int width) {
   std::string text = describe_tensor(tensor);
   if (!has_values(tensor)) return text;
   const ValueLayout layout = layout_for(tensor, width);
+  // Too many lists to read: statistics alone.
   const bool shown = rows_of(tensor, layout) < kTooMany;
   if (shown) text += (tensor.dim() == 0 ? " " : "\n ") + tensor_values(tensor, layout);
   const bool whole = shown && !is_cut(tensor, layout);

@@ -13,6 +13,7 @@
 
 namespace xrun {
 
+// [n] int64, as embeddings and index operators take ids.
 at::Tensor ids_tensor(std::span<const int32_t> ids) {
   at::Tensor tensor = at::empty({std::ssize(ids)}, at::kLong);
   std::copy(ids.begin(), ids.end(), tensor.mutable_data_ptr<int64_t>());
@@ -26,6 +27,7 @@ at::Tensor mask_tensor(std::span<const uint8_t> mask) {
   return tensor;
 }
 
+// [n, 2] int64, begin and end in bytes.
 at::Tensor offsets_tensor(std::span<const ByteRange> offsets) {
   at::Tensor tensor = at::empty({std::ssize(offsets), 2}, at::kLong);
   int64_t* out = tensor.mutable_data_ptr<int64_t>();
@@ -42,6 +44,7 @@ std::vector<int64_t> read_whole_numbers(lua_State* L, int i, const char* what) {
   XRUN_CHECK(tensor->dim() == 1 && c10::isIntegralType(tensor->scalar_type(), false),
              "argument {} ({}): got {}, wanted a list or a tensor [n] of whole numbers", i, what,
              describe_tensor(*tensor));
+  // One copy to the host, whatever the device and the stride.
   const at::Tensor whole = tensor->to(at::kCPU, at::kLong).contiguous();
   return {whole.const_data_ptr<int64_t>(), whole.const_data_ptr<int64_t>() + whole.numel()};
 }

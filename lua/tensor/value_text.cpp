@@ -24,6 +24,7 @@ namespace {
 constexpr size_t kLongestWithin = 200;  // bytes of a string in a table
 
 std::string number_text(double value) {
+  // Beyond 2^53 an integer's digits would not be its own.
   if (value == std::floor(value) && std::abs(value) < 9007199254740992.0) {
     return fmt::format("{}", static_cast<int64_t>(value));
   }
@@ -50,6 +51,7 @@ class ValueReader {
       case LUA_TSTRING: {
         size_t size = 0;
         const char* bytes = lua_tolstring(L_, i, &size);
+        // A string alone is shown whole; within a table it is cut.
         return {depth == 0 ? quoted_text({bytes, size})
                            : quoted_text({bytes, size}, kLongestWithin)};
       }
@@ -91,6 +93,7 @@ class ValueReader {
       lua_pop(L_, 1);
       return read_other(i);
     }
+    // Tables are compared by identity.
     const void* table = lua_topointer(L_, i);
     const auto above = std::find(open_.begin(), open_.end(), table);
     if (above != open_.end()) {
@@ -106,6 +109,7 @@ class ValueReader {
     }
     open_.push_back(table);
     Shown shown{.text = "", .table = true, .members = {}};
+    // Elements 1, 2, ... are shown without their keys.
     double expected = 1;
     for (const Key& key : keys) {
       if (static_cast<int>(shown.members.size()) >= options_.most_members ||
@@ -155,6 +159,7 @@ class ValueReader {
             {2, 0, "", "[" + (table ? "table" : read(lua_gettop(L_), 1).text) + "]", position});
       }
     }
+    // Numbers, then names, then the rest, so that one table prints alike in every run.
     std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
       if (a.kind != b.kind) return a.kind < b.kind;
       if (a.kind == 0) return a.number < b.number;
@@ -199,7 +204,9 @@ std::string flat(const Shown& shown) {
   return text + " }";
 }
 
+// On one line if it fits, else a member a line.
 void append(std::string& out, const Shown& shown, int indent, int column, int width) {
+  // Again at each level; most_values bounds the tree.
   const std::string line = flat(shown);
   if (!shown.table || column + text_width(line) <= width) {
     out += line;

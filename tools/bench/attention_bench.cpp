@@ -95,6 +95,7 @@ Outputs Work::flash(bool backward) const {
     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         query_view(grad, groups, begin, n), q1, k1, v1, out, lse, 0.0, true, {}, scale);
     query_view(y.dq, groups, begin, n).copy_(dq);
+    // [G, H/G, n, K] -> [n, G, K]: a key's gradient is the sum over the heads that share the key.
     y.dk.narrow(0, begin, n).add_(dk.sum(1).permute({1, 0, 2}));
     y.dv.narrow(0, begin, n).add_(dv.sum(1).permute({1, 0, 2}));
   };

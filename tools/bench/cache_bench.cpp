@@ -49,6 +49,7 @@ double peak_mb() {
 }
 
 double resident_mb() {
+  // Total and resident size, in pages of 4096 bytes.
   std::ifstream file("/proc/self/statm");
   int64_t pages = 0, resident = 0;
   file >> pages >> resident;
@@ -88,6 +89,7 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
   const double mb = static_cast<double>(fs::file_size(file)) / 1e6;
   Figures figures[2];
   std::string digest;
+  // Run -1 warms the page cache up and is not counted.
   for (int run = -1; run < runs; ++run) {
     for (int workers : {1, 2}) {
       DataOptions options;
@@ -151,6 +153,8 @@ void make_cache(const fs::path& dir, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r) {
     EncodedRow row;
     for (TokenStream& stream : row.streams) {
+      // 2654435761 is 2^32 over the golden ratio (Knuth's multiplicative hash): it scatters the
+      // lengths.
       const size_t length = 20 + static_cast<size_t>(r * 2654435761 % 64);
       stream.ids.assign(length, static_cast<int32_t>(r % 50'000));
       stream.trained.assign(length, 1);
@@ -167,6 +171,7 @@ void make_cache(const fs::path& dir, int64_t rows) {
 }
 
 void bench_open(const fs::path& folder, int64_t rows, int runs) {
+  // As in make_cache: the key is the folder's name.
   Json document = Json::object();
   document.set("generated_rows", rows);
   const fs::path dir = folder / cache_key(document);

@@ -41,6 +41,7 @@ PackedBatch pack_of(const Shape& shape) {
   uint64_t stream = 1;
   for (uint64_t g = 0; g < shape.groups; ++g) {
     std::vector<int32_t> history;
+    // Prompts have even streams, answers odd ones, so they share nothing by chance.
     for (uint64_t t = 0; t < shape.prompt; ++t) history.push_back(token(g * 2, t));
     for (uint64_t turn = 0; turn < shape.turns; ++turn) {
       for (uint64_t s = turn == 0 ? 0 : shape.samples - 1; s < shape.samples; ++s) {
@@ -98,6 +99,7 @@ void bench(const Shape& shape, int runs) {
   }
   print_figure({"plan", rates(plan_ms), "M tokens/s"});
   print_figure({"validate", rates(check_ms), "M tokens/s"});
+  // Without a use of the results, the compiler could drop the work.
   XRUN_CHECK(sink > 0, "nothing was folded");
 }
 

@@ -89,6 +89,7 @@ class GroupSteps {
       return result;
     };
     std::vector<StepTerm> terms;
+    // Each batch is a mean over its own tokens; equal parts average to the whole group's mean.
     for (const auto& batch : arm.batches) {
       terms.push_back({batch.get(), nll, 1.0 / static_cast<double>(arm.batches.size())});
     }
@@ -185,6 +186,7 @@ GroupShape shape_of(int argc, char** argv) {
       numbers.push_back(std::atoll(argv[i]));
     }
   }
+  // One number more than a shape is RUNS.
   if (numbers.size() % 4 == 1) {
     shape.runs = static_cast<int>(numbers.back());
     numbers.pop_back();

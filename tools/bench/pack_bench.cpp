@@ -26,6 +26,7 @@ using Lists = std::vector<std::vector<int64_t>>;
 std::vector<int64_t> lognormal_lengths(uint64_t count, int64_t capacity) {
   std::vector<int64_t> lengths;
   for (uint64_t i = 0; i < count; ++i) {
+    // Box and Muller (1958); 1 - u, because the logarithm of 0 is infinite.
     const double radius = std::sqrt(-2 * std::log(1 - philox_unit(1, 95, i, 0)));
     const double normal = radius * std::cos(2 * M_PI * philox_unit(1, 95, i, 1));
     const double length = std::exp(std::log(400.0) + 0.9 * normal);

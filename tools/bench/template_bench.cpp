@@ -1,7 +1,7 @@
 // Times rendering conversations on one thread, from parsed messages to text with its spans.
-//   template_bench ROWS.jsonl [FAMILY...]      rows with "messages" and optionally "tools"
+//   template_bench ROWS.jsonl [FAMILY...]      rows with "messages" or "chosen", maybe "tools"
 // The default family is chatml. Its texts are first checked against plain concatenation, which is
-// also the baseline of the ratio; those of other families must contain every string content.
+// also the baseline of the ratio; those of other families are only timed.
 // tools/oracle/template_speed.py measures jinja2 on the same rows.
 
 #include <fmt/core.h>

@@ -45,10 +45,12 @@ std::string key_of_option(std::string name) {
   if (find_config_field(name) != nullptr) return name;
   std::string path;
   if (!foreign_name_hint(name, &path).empty() && !path.empty()) {
+    // Of a table, its first key.
     const bool table = find_config_field(path)->kind == FieldKind::kTable;
     return table ? path + "." + config_field_names(path).front() : path;
   }
   std::vector<std::string> found;
+  // The last part of a path, if no other path ends in it.
   for (const ConfigField& field : config_fields()) {
     if (field.path.ends_with("." + name)) found.push_back(field.path);
   }
@@ -67,6 +69,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 // "--lr is not an option; ..." for the first unknown option of a command that takes --set, or "".
 std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> rest = app.remaining();
+  // Of `--set key = value` CLI11 leaves the "=" over.
   if (app.get_option_no_throw("--set") != nullptr &&
       std::find(rest.begin(), rest.end(), "=") != rest.end()) {
     return "a setting has no blanks around its =: --set key=value";
@@ -100,6 +103,7 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
 
 // The word that is one too many, and what it may stand for.
 std::string extra_word_text(const CLI::App& app, int argc, char** argv) {
+  // true: of the subcommands too.
   std::vector<std::string> rest = app.remaining(true);
   if (rest.empty()) return "";
   const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
@@ -137,10 +141,12 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text) {
   const size_t colon = text.find(": ");
   const std::string name = text.substr(0, colon);
   if (text.ends_with(" missing")) return name + " needs a value";
+  // "Could not convert: NAME = VALUE"
   if (const size_t equals = text.rfind(" = "); name == "Could not convert" && equals > colon) {
     return fmt::format("{}: got {}, wanted a number", text.substr(colon + 2, equals - colon - 2),
                        text.substr(equals + 3));
   }
+  // "NAME: VALUE not in {A,B}"
   if (const size_t set = text.find(" not in {"); set != std::string::npos && set > colon) {
     std::string values = text.substr(set + 9, text.size() - set - 10);
     for (size_t at = 0; (at = values.find(',', at)) != std::string::npos; at += 2) {

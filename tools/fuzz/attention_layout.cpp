@@ -44,6 +44,8 @@ LayoutInput layout_input(std::string_view bytes) {
                  .kv_heads = 1 + shape % 2,
                  .head_dim = kHeadDims[shape / 8 % 4]};
   in.heads = in.kv_heads * (1 + shape / 2 % 3);
+  // Bit 0: the bytes are boundaries, else lengths below 64; bit 1: no parents; bit 2: a row too
+  // many.
   const bool boundaries = (flags & 1) != 0, roots = (flags & 2) != 0;
   if (!boundaries) in.cu_seqlens.push_back(0);
   for (size_t i = 3; i + 1 < bytes.size() && in.cu_seqlens.size() < 65; i += 2) {
@@ -66,6 +68,7 @@ std::vector<int64_t> seen_rows(const LayoutInput& in, int64_t row) {
     if (in.parent.empty() || in.parent[node] < 0) break;
     node = static_cast<size_t>(in.parent[node]);
   }
+  // The row itself comes first, so the window keeps the nearest rows.
   if (in.window > 0 && std::ssize(path) > in.window) path.resize(static_cast<size_t>(in.window));
   return path;
 }
@@ -82,6 +85,7 @@ Floats random_values(int64_t count, uint64_t seed, double size) {
 // Outputs, log-sum-exps and gradients, each in the shape of its tensor.
 template <class T>
 struct AttentionValues {
+  // out, dq [T, H, K]; lse [H, T]; dk, dv [T, G, K].
   std::vector<T> out, lse, dq, dk, dv;
 
   AttentionValues(const LayoutInput& in)
@@ -111,6 +115,7 @@ AttentionValues<float> by_kernel(const LayoutInput& in, const AttentionInputs& x
                                       paths->nodes(),           in.window};
   const kernels::AttentionSizes sizes{in.rows, in.heads, in.kv_heads, in.head_dim, kScale};
   const int64_t share = in.heads / in.kv_heads, chunk = kernels::attention_chunk(share);
+  // NaN, so that a read of scratch that was not written shows.
   Floats scratch(static_cast<size_t>(kernels::attention_scratch(share, in.head_dim)),
                  std::numeric_limits<float>::quiet_NaN());
   const auto& table = kernels::cpu_kernels();

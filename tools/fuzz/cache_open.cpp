@@ -131,6 +131,7 @@ std::string manifest_text(CacheFiles& files, const Edits& edits, bool mend) {
   entry.head_bytes = std::min<uint64_t>(header.head_bytes(), files.shard.size());
   entry.head_xxh3 = hash_u64(std::string_view(files.shard).substr(0, entry.head_bytes));
   std::string text = encode_manifest(files.manifest);
+  // The text ends in ,"xxh3":"..."} and a line end; the 32 digits are the hash of all before it.
   constexpr std::string_view kTail = ",\"xxh3\":\"";
   std::string body = text.substr(0, text.rfind(kTail));
   edits.apply(1, body);

@@ -14,6 +14,7 @@ namespace {
 class FuzzFolder {
  public:
   FuzzFolder() {
+    // /dev/shm is in memory; a disk would slow each input down.
     for (const std::filesystem::path& root :
          {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
       path_ = root / "xrun_fuzz_XXXXXX";

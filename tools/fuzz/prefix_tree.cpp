@@ -44,6 +44,7 @@ void check_group(NumberLists lists) {
   fuzz_check(folded.labels.size() == folded.input_ids.size() &&
                  folded.position_ids.size() == folded.input_ids.size(),
              "fields of different lengths");
+  // A completion's last token has no successor, and its first is no label.
   fuzz_check(labels == static_cast<int64_t>(tokens - group.completions.size()),
              "another number of labels");
   tree_slices(folded.node_lengths, folded.sample_paths);
@@ -64,6 +65,7 @@ void check_slices(NumberLists lists) {
     const auto [k0, k1] = slices.k_ranges[i];
     fuzz_check(0 <= q0 && q0 <= q1 && q1 <= tokens, "a q range outside the tokens");
     fuzz_check(0 <= k0 && k0 <= k1 && k1 <= tokens, "a k range outside the tokens");
+    // Empty rectangles may repeat.
     if (q0 < q1 && k0 < k1) {
       fuzz_check(rectangles.emplace(slices.q_ranges[i], slices.k_ranges[i]).second,
                  "a rectangle twice");
@@ -117,6 +119,7 @@ void check_pack(std::string_view bytes) {
       prefixes.emplace(ids.begin(), ids.begin() + static_cast<int64_t>(n));
     }
   }
+  // A tree has a token for each different prefix; runs below min_run stay apart and add some.
   const size_t fewest = prefixes.size();
   fuzz_check(min_run > 1 ? fold.tokens.size() >= fewest : fold.tokens.size() == fewest,
              "another number of tokens");
@@ -131,6 +134,7 @@ void fuzz_prefix_tree(std::string_view input) {
   try {
     switch (static_cast<unsigned char>(input[0]) % 3) {
       case 0: check_group(split_lists(rest, 0)); break;
+      // From -1 on, so that wrong lengths and indices occur.
       case 1: check_slices(split_lists(rest, -1)); break;
       default: check_pack(rest); break;
     }

@@ -31,6 +31,7 @@ std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count
   return '"' + shown_text(bytes, Blanks::kMarked) + '"';
 }
 
+// True if the differing tokens spell the same text but for blanks.
 bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
                          const RowBreak& found) {
   const auto letters = [&](const InspectedSegment& segment, int64_t count) {
@@ -45,6 +46,7 @@ bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
 }
 
 std::string role_at(const RowTrace::Stream& trace, size_t byte) {
+  // A generation block is the assistant's, whatever the message ranges say.
   for (const ByteRange turn : trace.rendering.turns) {
     if (turn.begin <= byte && byte < turn.end) return "assistant";
   }
@@ -149,6 +151,7 @@ std::string sentence_of(const InspectedBreak& shown, const RowBreak& found,
         shared, count_text(std::ssize(a.tokens)), count_text(std::ssize(b.tokens)));
   }
   int64_t before = found.at.position;
+  // Back by whole tokens until there is enough text.
   for (size_t bytes = 0; before > 0 && bytes < kBytesBefore;) {
     bytes += a.tokens[static_cast<size_t>(--before)].bytes.size();
   }
@@ -195,12 +198,14 @@ void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedSt
     shown.sides = {side_of(a, rows[found.a].trace, shown.position),
                    side_of(b, rows[found.b].trace, shown.position)};
     shown.sentence = sentence_of(shown, found, a, b, fold.min_run);
+    // A break belongs to the pack of its later row.
     packs[found.b]->breaks.push_back(std::move(shown));
   }
 }
 
 std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
                           const std::vector<int64_t>& frequency_classes) {
+  // As if folding were forced, to show the saving that is left out.
   FoldSettings always = fold;
   always.mode = FoldMode::kAlways;
   const std::optional<FoldedPack> tree = fold_where_it_pays(pack, always, frequency_classes);
@@ -223,6 +228,7 @@ std::string BreakGroup::text() const {
 
 std::vector<BreakGroup> break_groups(std::span<const InspectedPack> packs) {
   const auto kind = [](const InspectedBreak& one) {
+    // Short and frequency breaks are grouped by cause alone: their tokens explain nothing.
     const bool by_token = one.cause != BreakCause::kShort && one.cause != BreakCause::kFrequencies;
     const InspectedBreak::Side& side = one.sides[0];
     return by_token ? std::tuple(one.cause, side.role, side.template_line)

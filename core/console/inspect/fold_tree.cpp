@@ -30,6 +30,7 @@ class TreeWriter {
     for (size_t i = 0; i < shared.size(); ++i) {
       add(shared[i], "", alone == 0 && i + 1 == shared.size());
     }
+    // Sequences that share nothing are one line together.
     if (alone > 0) {
       lines_.push_back(fmt::format("└─ {} that shares nothing",
                                    counted(static_cast<int64_t>(alone), "sequence")));

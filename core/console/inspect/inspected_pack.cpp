@@ -41,6 +41,7 @@ struct TokenPieces {
 
 TokenOrigin origin_of(const Rendering& rendering, ByteRange bytes) {
   bool written[2] = {false, false};
+  // The first span that ends after the token's first byte.
   auto span = std::upper_bound(rendering.spans.begin(), rendering.spans.end(), bytes.begin,
                                [](uint32_t at, const RenderSpan& one) { return at < one.end; });
   for (; span != rendering.spans.end() && span->begin < bytes.end; ++span) {
@@ -58,6 +59,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
     const ByteRange bytes = trace.offsets[i];
     segment.tokens[i].origin = origin_of(trace.rendering, bytes);
     const size_t before = range;
+    // A token belongs to the message in which it ends.
     while (range + 1 < trace.messages.size() && trace.messages[range].bytes.end < bytes.end) {
       ++range;
     }
@@ -68,6 +70,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
          message.message, i});
   }
   const size_t count = segment.tokens.size();
+  // trace() gives streams that begin with the segment's tokens; those beyond them were cut off.
   segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - count);
   if (segment.cut_tokens == 0) return;
   const std::string_view text = trace.rendering.text;
@@ -100,15 +103,18 @@ void join_characters(std::vector<InspectedToken>& tokens) {
   std::string carried;  // moved here from the tokens before
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string text = std::exchange(carried, "") + tokens[i].bytes;
+    // Bytes of a character that this token leaves incomplete.
     const size_t open = open_utf8_bytes(text);
     std::string character = text.substr(text.size() - open);
     size_t j = i + 1;  // the token that ends it
+    // A character has at most four bytes.
     for (; open > 0 && j < tokens.size() && character.size() < 4; ++j) {
       const std::string& next = tokens[j].bytes;
       size_t taken = 0;
       while (taken < next.size() && is_continuation(next[taken])) ++taken;
       if (taken == 0) break;
       character += next.substr(0, taken);
+      // Other bytes after the continuation begin another character.
       if (taken < next.size() || read_utf8(character, 0).valid) break;
     }
     // Later tokens complete the character that this one leaves open: it moves to the next token.
@@ -154,6 +160,7 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
     segment.label = source.set.label(segment.row) != 0;
   }
   const std::string location = source.set.location(segment.row);
+  // From the end: a file's name may hold colons.
   const size_t colon = location.rfind(':');
   segment.file = location.substr(0, colon);
   segment.line = std::stoll(location.substr(colon + 1));
@@ -176,6 +183,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {
     if (shown[s] == nullptr) continue;
+    // Slots of the shown segments alone.
     fold.flat_of.insert(fold.flat_of.end(), tree->flat_of.begin() + pack.cu_seqlens[s],
                         tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
   }
@@ -287,9 +295,11 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
     step.tokens += pack.tokens;
     step.targets += pack.targets;
     const auto count = static_cast<size_t>(packed.segment_count());
+    // Pointers into `segments` are kept below, so it must not grow.
     pack.segments.reserve(count);
     std::vector<InspectedSegment*> shown_segments(count, nullptr);
     for (size_t s = 0; s < count; ++s) {
+      // Group ids are indices of the step's units; the first `shown` of them are listed.
       if (packed.group_id[s] >= shown) continue;
       pack.segments.push_back(start_segment(source, packed, s));
       shown_segments[s] = &pack.segments.back();
@@ -333,6 +343,7 @@ std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& seg
 }
 
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b) {
+  // Mask and weight count too: the shared part is shown once for both sides.
   const auto same = [](const InspectedToken& x, const InspectedToken& y) {
     return x.id == y.id && x.target == y.target && x.weight == y.weight;
   };

@@ -6,6 +6,7 @@ namespace xrun {
 
 namespace {
 
+// The label that PyTorch's cross entropy ignores.
 constexpr int64_t kIgnored = -100;
 
 Json turns_json(const InspectedSegment& segment) {
@@ -94,6 +95,7 @@ bool any_logprob(const InspectedPack& pack, std::optional<float> InspectedToken:
 }  // namespace
 
 Json pack_json(const InspectedStep& step, const InspectedPack& pack) {
+  // cu_seqlens [S + 1].
   Json::Array borders = {Json(0)}, rows;
   int64_t end = 0;
   for (const InspectedSegment& segment : pack.segments) {

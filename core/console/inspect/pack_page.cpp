@@ -234,6 +234,7 @@ class PageWriter {
     add("<details class=\"fold\"><summary>folded {:.1f}x: {} tokens computed as {}</summary>\n",
         fold.tree.ratio(), count_text(pack.tokens), count_text(fold.tree.token_count()));
     const auto& position = fold.tree.position_ids;
+    // The longest path takes the full width.
     const double longest =
         position.empty() ? 1 : 1.0 + *std::max_element(position.begin(), position.end());
     for (size_t n = 0; n < fold.nodes.size(); ++n) {

@@ -21,6 +21,7 @@ constexpr std::string_view kBetween = " · ";
 constexpr std::string_view kSideGap = " │ ";
 
 std::string percent(int64_t part, int64_t whole) {
+  // Rounded; 0 of 0 is 0%.
   return fmt::format("{}%", whole > 0 ? (100 * part + whole / 2) / whole : 0);
 }
 
@@ -42,6 +43,7 @@ class StepWriter {
   // Prints facts in one line or as many as needed, indented after the first, where the mark between
   // two facts leads; longer ones are broken at blanks.
   void facts(const std::vector<std::string>& parts, const char* sgr, int indent = 0) {
+    // An indent of more than half the width would leave too little for text.
     if (2 * indent > style_.width) indent = 0;
     std::vector<std::string> lines;
     for (const std::string& part : parts) {

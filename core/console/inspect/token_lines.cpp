@@ -44,6 +44,7 @@ std::string marks_of(const Cell& cell) {
     return std::string(columns, token.special ? '_' : own ? '^' : ' ');
   }
   std::string marks(columns, weight_color(step).mark);
+  // The first column of a token's marks shows its beginning.
   if (columns > 1) marks[0] = token.special ? '_' : '|';
   return marks;
 }
@@ -82,6 +83,7 @@ class LineWriter {
   void add(const InspectedToken& token, bool odd) {
     std::string_view shown = token.shown;
     const int wanted = std::max(text_width(shown), score_columns(token));
+    // A token moves whole to the next line, unless it is wider than a line.
     if (used_ + wanted > room_ && used_ > 0) end_line();
     while (text_width(shown) > room_) {  // wider than a line
       size_t size = fitting_size(shown, room_);

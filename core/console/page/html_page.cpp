@@ -61,6 +61,7 @@ void append_colors(std::string& out, bool dark) {
   }
 }
 
+// The variables once for light and once for dark pages; the rules below use their names alone.
 std::string sheet() {
   std::string out = ":root { color-scheme: light dark;";
   append_colors(out, false);
@@ -96,6 +97,7 @@ std::string html_escape(std::string_view text) {
 }
 
 std::string html_page(const HtmlPage& page) {
+  // "</" would end the element early.
   XRUN_CHECK(page.style.find("</") == std::string::npos, "a page's style contains \"</\"");
   XRUN_CHECK(page.script.find("</") == std::string::npos, "a page's script contains \"</\"");
   const std::string nonce = Hasher()
@@ -104,6 +106,7 @@ std::string html_page(const HtmlPage& page) {
                                 .field("style", page.style)
                                 .field("script", page.script)
                                 .hex();
+  // default-src 'none': the page loads nothing. Styles are inline; the one script has the nonce.
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "

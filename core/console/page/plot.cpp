@@ -24,6 +24,7 @@ class Slices {
   Slices(std::span<const PlotPoint> points, int columns)
       : low_(points.front().x), span_(points.back().x - low_), columns_(std::max(columns, 1)) {}
   int of(double x) const {
+    // A single point, or all points at one x.
     if (!(span_ > 0)) return 0;
     return std::clamp(static_cast<int>((x - low_) / span_ * columns_), 0, columns_ - 1);
   }
@@ -60,6 +61,7 @@ void append_slice(std::span<const PlotPoint> slice, std::vector<PlotPoint>& out)
 }  // namespace
 
 std::vector<PlotPoint> reduce_points(std::span<const PlotPoint> points, int columns) {
+  // A slice keeps two extremes, so fewer points need no reduction.
   const size_t few = 2 * static_cast<size_t>(std::max(columns, 1));
   if (points.size() <= few) return {points.begin(), points.end()};
   const Slices slices(points, columns);
@@ -77,6 +79,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
                                      int columns) {
   std::vector<PlotPoint> out;
   if (points.empty()) return out;
+  // The decay of an exponential mean over `window` points.
   const double keep = window > 1 ? 1 - 1 / window : 0;
   const Slices slices(points, columns);
   double mean = 0;
@@ -86,6 +89,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
     if (std::isnan(point.y)) continue;
     mean = keep * mean + (1 - keep) * point.y;
     weight = keep * weight + (1 - keep);
+    // One point a slice: its last one.
     if (last && slices.of(last->x) != slices.of(point.x)) out.push_back(*last);
     last = {point.x, mean / weight};
   }
@@ -107,6 +111,7 @@ constexpr size_t kMostLegend = 8;
 
 struct Frame {
   PlotAxis x, y;
+  // In units of a quarter pixel; rows grow downwards.
   long column(double value) const { return std::lround(x.position(value) * kWidth * kUnits); }
   long row(double value) const { return std::lround((1 - y.position(value)) * kHeight * kUnits); }
 };
@@ -124,6 +129,7 @@ class PathText {
       number(x - x_, relative_);
       number(y - y_, true);
     }
+    // Only the first step after an "M" writes the "l".
     relative_ = open_;
     open_ = true;
     x_ = x;
@@ -160,6 +166,7 @@ std::string marks_of(const std::vector<PlotPoint>& points, const Frame& frame) {
   std::string out;
   for (const PlotPoint& point : points) {
     if (std::isnan(point.y)) continue;
+    // h0 is a line of no length, which its round cap draws as a dot.
     out += fmt::format("M{} {}h0", frame.column(point.x), frame.row(point.y));
   }
   return out;
@@ -239,6 +246,7 @@ std::string line_element(const PlotLine& line, const Frame& frame, int columns) 
     }
   }
   std::string broken;
+  // Values that were not finite are marked at the lower edge.
   for (const PlotPoint& point : points) {
     if (std::isnan(point.y)) {
       broken += fmt::format("M{} {}v{}", frame.column(point.x), (kHeight - 7) * kUnits, 7 * kUnits);
@@ -266,6 +274,7 @@ int bins_for(size_t values) {
   return std::clamp(static_cast<int>(2 * std::sqrt(static_cast<double>(values))), 4, 30);
 }
 
+// The share of the finite values in each bin; values beyond the axis count in the outer bins.
 std::vector<double> shares_of(const std::vector<double>& values, const PlotAxis& axis, int bins) {
   std::vector<double> shares(static_cast<size_t>(bins), 0);
   double count = 0;
@@ -285,6 +294,7 @@ std::string bars_of(const std::vector<double>& shares, const Frame& frame) {
                        kUnits);
   };
   PathText path;
+  // From the base line up, along the bins, and down again.
   path.to(0, kHeight * kUnits);
   for (size_t bin = 0; bin < shares.size(); ++bin) {
     path.to(edge(bin), frame.row(shares[bin]));
@@ -301,6 +311,7 @@ std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was log
 std::string plot_figure(const Plot& plot) {
   std::string legend;
   for (const PlotLine& line : plot.lines) {
+    // No legend for too many lines, nor for a line that the title names already.
     if (plot.lines.size() > kMostLegend || line.name == plot.title) break;
     legend += legend_entry(line.name, line.color, line.dashed, line.group);
   }
@@ -322,6 +333,7 @@ std::string histogram_figure(const std::string& title, const std::vector<Histogr
                  [](double value) { return std::isfinite(value); });
   }
   if (all.empty()) return figure(title, legend, nothing_to_draw());
+  // A few extreme values would flatten the histogram of many.
   const double beyond = all.size() >= kManyValues ? kBeyond : 0;
   const PlotAxis axis = plot_axis(quantile(all, beyond), quantile(all, 1 - beyond), 5);
   const int bins = bins_for(all.size() / lines.size());

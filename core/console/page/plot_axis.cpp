@@ -31,6 +31,7 @@ std::string tick_text(double value, double step) {
   const double size = std::abs(value);
   if (size >= 1e7 || size < 1e-4) return fmt::format("{:g}", value);
   if (step >= 1) return count_text(std::llround(value));
+  // 1e-9 absorbs the rounding of log10 at exact powers of ten.
   const int digits = static_cast<int>(std::ceil(-std::log10(step) - 1e-9));
   return fmt::format("{:.{}f}", value, digits);
 }
@@ -50,6 +51,7 @@ void add_log_ticks(PlotAxis& axis, int wanted) {
   const int last = static_cast<int>(std::ceil(std::log10(axis.high)));
   const int decades = last - first;
   const int skip = std::max(1, decades / std::max(wanted, 1));
+  // Up to two decades have ticks at 1, 2 and 5.
   const bool fine = decades <= 2;
   for (int power = first; power <= last; power += skip) {
     for (const double factor : {1.0, 2.0, 5.0}) {
@@ -72,6 +74,7 @@ PlotAxis plot_axis(double low, double high, int wanted, bool log) {
   XRUN_CHECK(std::isfinite(low) && std::isfinite(high) && low <= high,
              "an axis from {} to {}: wanted finite ends, the lower first", low, high);
   XRUN_CHECK(!log || low > 0, "a logarithmic axis from {}: wanted positive values", low);
+  // One value alone: an axis around it.
   if (low == high) {
     const double around = low == 0 ? 1 : std::abs(low) / 10;
     low = log ? low / 2 : low - around;

@@ -150,6 +150,7 @@ std::string report_summary(Runs runs) {
 
 std::string report_page(std::span<const RunFiles> runs) {
   const std::string title = title_of(runs);
+  // data-smooth is the level at which the slider begins.
   std::string body = fmt::format("<main data-smooth=\"2\">\n<h1>{}</h1>\n", html_escape(title));
   body += report_summary(runs) + "<nav>";
   for (const Section& section : kSections) {

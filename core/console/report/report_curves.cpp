@@ -109,6 +109,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
     for (const MetricSeries& series : runs[run].metrics.series) {
       const MetricName name = split_metric_name(runs[run].metrics, series.name, runs.size() == 1);
       auto found = index.find(name.topic);
+      // A chart that exists still takes the lines of further runs.
       if (found == index.end()) {
         if (charts.size() >= kMostCharts || lines >= kMostLines) {
           ++left_out;
@@ -120,6 +121,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
       Plot& plot = charts[found->second].plot;
       plot.lines.push_back(line_of(series, name, runs, run));
       ++lines;
+      // One run has a colour for each line, several have one for each run.
       if (runs.size() == 1) plot.lines.back().color = plot.lines.size() - 1;
     }
   }
@@ -127,6 +129,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
 }
 
 int columns_for(const std::vector<Chart>& charts) {
+  // Columns that keep all curves together below kCurveBytes.
   size_t lines = 1;
   for (const Chart& chart : charts) lines += chart.plot.lines.size();
   return std::clamp(static_cast<int>(kCurveBytes / kBytesAColumn / static_cast<double>(lines)),
@@ -169,6 +172,7 @@ std::string histograms(const std::vector<Chart>& charts) {
 std::vector<std::string> figures_of(const MetricSeries& series) {
   double least = NAN;
   double greatest = NAN;
+  // fmin and fmax ignore NaN.
   for (const double value : series.values) {
     least = std::fmin(least, value);
     greatest = std::fmax(greatest, value);

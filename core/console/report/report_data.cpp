@@ -106,6 +106,7 @@ std::string samples_of(const RunFiles& run) {
       const int64_t number = row != nullptr && row->is_int() ? row->as_int() : -1;
       auto found = rows.find(number);
       if (found == rows.end()) {
+        // Rows beyond the limit are left out with all their answers.
         if (order.size() >= kShownAnswers) continue;
         order.push_back(number);
         found = rows.emplace(number, Answers{prompt_text(answer), {}}).first;

@@ -93,6 +93,7 @@ void add_memory(HtmlTable& table, const char* when, const Json* parts, double wh
 std::string memory_table(const RunFiles& run) {
   const Json* planned = member(run.record, {"memory", "planned"});
   const Json* measured = member(run.record, {"memory", "measured"});
+  // A full bar is the largest value of both, a total; the process's own size has no bar.
   double whole = 1;
   for (const Json* parts : {planned, measured}) {
     if (parts == nullptr || !parts->is_object()) continue;

@@ -81,6 +81,7 @@ std::string settings_table(Runs runs, const std::vector<SettingRow>& rows) {
     for (const Setting* setting : row.values) {
       if (several) cells.push_back(value_cell(setting) + " " + origin_cell(setting));
     }
+    // The classes by which the page hides equal rows.
     table.add(cells, several && differs(row) ? "differs" : "same");
   }
   return table.html();

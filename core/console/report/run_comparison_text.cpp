@@ -30,6 +30,7 @@ std::string shown(const std::string& text) {
 std::string indented(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
+    // The last line may lack its line end.
     const size_t end = std::min(text.find('\n', at), text.size() - 1);
     out += kIn;
     out += text.substr(at, end - at + 1);
@@ -88,6 +89,7 @@ class ComparisonText {
     TextTable table({first, shown(one_.name_a), shown(one_.name_b), ""},
                     {Align::kLeft, align, align, Align::kLeft});
     for (const TextRow& row : rows) table.add({row.name, row.a, row.b, row.note});
+    // Width 0 cuts nothing.
     const int width = width_ == kUnlimited ? 0 : width_ - text_width(kIn);
     out_ += indented(table.text(width));
   }

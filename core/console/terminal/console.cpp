@@ -27,6 +27,7 @@ std::string environment(const char* name) {
 }
 
 int width_of(int fd) {
+  // COLUMNS, which a user or a test may set, before the terminal's own answer.
   const std::string columns = environment("COLUMNS");
   int width = 0;
   std::from_chars(columns.data(), columns.data() + columns.size(), width);
@@ -39,6 +40,7 @@ int width_of(int fd) {
 
 ConsoleTraits console_traits(int fd) {
   ConsoleTraits traits;
+  // TERM=dumb: Emacs' shell and CI logs, which obey no escape sequences.
   const bool dumb = environment("TERM") == "dumb";
   traits.terminal = ::isatty(fd) != 0 && !dumb;
   if (traits.terminal && environment("NO_COLOR").empty()) traits.colors = terminal_colors();
@@ -46,6 +48,7 @@ ConsoleTraits console_traits(int fd) {
   return traits;
 }
 
+// Terminals with 256 colours say so in TERM; newer ones set COLORTERM.
 ColorDepth terminal_colors() {
   const std::string term = environment("TERM");
   const bool many = term.find("256color") != std::string::npos ||
@@ -54,6 +57,7 @@ ColorDepth terminal_colors() {
 }
 
 void write_through(std::FILE* stream, std::string_view text) {
+  // The descriptor is written directly below, so the stream's buffer goes first.
   std::fflush(stream);
   while (!text.empty()) {
     const ssize_t written = ::write(fileno(stream), text.data(), text.size());
@@ -70,6 +74,7 @@ void write_through(std::FILE* stream, std::string_view text) {
 void Console::print(std::string_view text) {
   std::string out;
   if (!status_.empty()) out += kEraseLine;
+  // The status line is erased and drawn again by one write, so that it does not flicker.
   out += text;
   if (out.empty() || out.back() != '\n') out += '\n';
   out += status_;

@@ -13,6 +13,7 @@ namespace xrun {
 
 namespace {
 
+// A snapshot is a copy of the whole input, which is short.
 constexpr size_t kMostSnapshots = 200;
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
@@ -32,11 +33,13 @@ void EditBuffer::set(std::string text) {
 void EditBuffer::set(std::string text, size_t cursor) {
   text_ = std::move(text);
   cursor_ = std::min(cursor, text_.size());
+  // An input from the history begins without a past.
   past_.clear();
   typing_ = false;
 }
 
 void EditBuffer::remember(bool typing) {
+  // A run of typed characters has one snapshot, taken before its first character.
   if (typing && typing_) return;
   typing_ = typing;
   past_.push_back({text_, cursor_});
@@ -48,6 +51,7 @@ void EditBuffer::undo() {
   text_ = std::move(past_.back().text);
   cursor_ = past_.back().cursor;
   past_.pop_back();
+  // The next typed character begins a new run.
   typing_ = false;
 }
 
@@ -113,6 +117,7 @@ void EditBuffer::right() {
 
 void EditBuffer::move_to_line(size_t begin, int column) {
   const size_t end = line_end_at(begin);
+  // The column is kept in display columns, not bytes.
   cursor_ = begin + fitting_size(std::string_view(text_).substr(begin, end - begin), column);
   typing_ = false;
 }
@@ -177,6 +182,7 @@ void EditBuffer::kill_word_right() { kill(cursor_, word_end()); }
 
 void EditBuffer::swap_characters() {
   const size_t begin = line_begin(cursor_), end = line_end_at(cursor_);
+  // At the end of a line the two characters before the cursor are swapped, as in Emacs.
   const size_t middle = cursor_ == end ? previous(cursor_) : cursor_;
   if (middle <= begin || middle == end) return;
   remember(false);

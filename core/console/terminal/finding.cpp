@@ -67,6 +67,7 @@ std::string finding_text(const Finding& finding, const Console& console, int sub
   const std::string text =
       shown_text(finding.location.empty() ? finding.text : finding.location + ": " + finding.text);
   std::string out = painted(finding.verdict, console);
+  // A subject is one line, so its line ends are spelled.
   const std::string subject = shown_text(finding.subject, Blanks::kBreaksMarked);
   out += below ? subject + "\n" : pad_to_width(subject, subject_columns + 2);
   bool first = !below;
@@ -76,6 +77,7 @@ std::string finding_text(const Finding& finding, const Console& console, int sub
   }
   if (finding.fix.empty()) return out;
   first = true;
+  // The arrow takes three columns.
   for (const std::string& line :
        wrapped(shown_text(finding.fix), terminal ? std::max(columns - 3, 5) : 0)) {
     out += spaces + (first ? "-> " : "   ") + line + "\n";
@@ -91,6 +93,7 @@ Json finding_json(const Finding& finding) {
                         {"needed", finding.needed}});
   if (!finding.fix.empty()) out.set("remedy", finding.fix);
   if (finding.location.empty()) return out;
+  // "FILE:LINE"; a colon in the name of the file is not followed by a number.
   const size_t colon = finding.location.rfind(':');
   int64_t line = 0;
   const char* end = finding.location.data() + finding.location.size();

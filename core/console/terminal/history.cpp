@@ -31,6 +31,7 @@ std::string encode(std::string_view input) {
     if (c == '\n') {
       line += "\\n";
     } else if (c == '\\') {
+      // Escaped too, so that "\n" typed as two characters survives.
       line += "\\\\";
     } else {
       line += c;
@@ -59,6 +60,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\n") ==
 // Owns an open descriptor and the file's lock.
 class LockedFile {
  public:
+  // Callers pass O_NONBLOCK: a FIFO in the file's place must not block.
   LockedFile(const std::filesystem::path& file, int flags)
       : fd_(::open(file.c_str(), flags, 0600)) {
     struct stat about {};
@@ -84,6 +86,7 @@ class LockedFile {
 };
 
 bool write_whole(int fd, std::string_view text) {
+  // A short write is an error: a rest written later could land behind another process's line.
   return ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
@@ -92,6 +95,7 @@ bool write_whole(int fd, std::string_view text) {
 std::filesystem::path history_file() {
   const auto folder = [](const char* name) {
     const char* value = std::getenv(name);
+    // A relative path is ignored, as the XDG specification asks.
     return std::filesystem::path(value == nullptr || value[0] != '/' ? "" : value);
   };
   if (const auto state = folder("XDG_STATE_HOME"); !state.empty()) return state / "xrun/history";
@@ -115,6 +119,7 @@ void History::read_file() {
     problem_ = fmt::format("inputs are not saved: {}: {}", file_.string(), std::strerror(errno));
     return;
   }
+  // Only the end of a long file is read.
   const int64_t size = ::lseek(opened.fd(), 0, SEEK_END);
   const int64_t begin = std::max<int64_t>(0, size - kMostBytes);
   std::string bytes(static_cast<size_t>(size - begin), '\0');
@@ -130,6 +135,7 @@ void History::read_file() {
     }
     at = end + 1;
   }
+  // Rewritten rarely: at twice the limit, or when the file was not read from its beginning.
   if (inputs_.size() <= kMostInputs * 2 && begin == 0) return;
   if (inputs_.size() > kMostInputs) inputs_.erase(inputs_.begin(), inputs_.end() - kMostInputs);
   std::string text;
@@ -149,6 +155,7 @@ void History::append(const std::string& line) {
 
 void History::add(std::string_view input) {
   while (!input.empty() && input.back() == '\n') input.remove_suffix(1);
+  // An input that begins with a space is not kept, as in shells.
   if (is_blank(input) || input[0] == ' ') return;
   if (!inputs_.empty() && inputs_.back() == input) return;
   inputs_.emplace_back(input);

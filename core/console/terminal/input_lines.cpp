@@ -29,6 +29,7 @@ bool can_edit() {
 
 // Returns whether a signal that ends the process is pending; a Ctrl-C is cleared and ignored.
 bool stopped() {
+  // At the prompt Ctrl-C only clears the line.
   clear_interrupt(SIGINT);
   return interrupt_requested();
 }
@@ -88,6 +89,7 @@ bool EditedLines::wait_for_keys() {
     case TerminalInput::Event::kResized: break;
     case TerminalInput::Event::kContinued:
       // Whoever ran meanwhile has set the terminal's mode and written on it.
+      // Once more: the mode that leave() restores must be the one set now.
       terminal_.leave();
       terminal_.enter();
       terminal_.write(painter_.begin_line(terminal_.size()));
@@ -100,6 +102,7 @@ bool EditedLines::wait_for_keys() {
 
 InputLines::Outcome EditedLines::next(std::string& input) {
   editor_.reset();
+  // Only while a line is read: recipes run with the terminal as they found it.
   terminal_.enter();
   terminal_.write(painter_.begin_line(terminal_.size()));
   read_typed_ahead();
@@ -111,6 +114,7 @@ InputLines::Outcome EditedLines::next(std::string& input) {
     if (key) {
       over = obey(editor_.press(*key), &outcome);
     } else {
+      // Drawn when no key is waiting, so a pasted text is drawn once.
       draw();
       over = wait_for_keys();
       if (over && interrupt_requested()) outcome = Outcome::kStopped;
@@ -130,9 +134,11 @@ PlainLines::PlainLines(int in, std::function<bool(std::string_view)> wants_more,
 PlainLines::Line PlainLines::read_line(std::string& line) {
   while (true) {
     const size_t end = read_.find('\n');
+    // The last line may lack its line end.
     if (end != std::string::npos || (ended_ && !read_.empty())) {
       const size_t size = std::min(end, read_.size());
       line = read_.substr(0, size);
+      // + 1 takes the line end; erase stops at the end of the text.
       read_.erase(0, size + 1);
       if (line.ends_with('\r')) line.pop_back();
       ++lines_;

@@ -18,6 +18,7 @@ using Kind = Key::Kind;
 constexpr char kEscape = '\x1b', kCtrlC = '\x03';
 constexpr std::string_view kPasteBegin = "\x1b[200~", kPasteEnd = "\x1b[201~";
 constexpr size_t kLongestSequence = 32;  // longer ones are noise
+// Long enough for the rest of a sequence to arrive, too short to be noticed after Esc.
 constexpr int kEscapeMs = 50, kPasteMs = 1000;
 
 constexpr std::array<std::pair<std::string_view, Kind>, 30> kSequences = {{
@@ -55,6 +56,7 @@ std::string plain_text(std::string_view pasted) {
 }
 
 // Returns the size of the character that begins with this byte.
+// Invalid first bytes count as one.
 size_t announced_size(unsigned char first) {
   if (first < 0xC0) return 1;
   return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 1;
@@ -64,6 +66,7 @@ size_t announced_size(unsigned char first) {
 
 void KeyReader::feed(std::string_view bytes) {
   if (pasting_ && given_up_) {
+    // The paste's end was lost; Ctrl-C drops the rest and ends it.
     if (bytes.starts_with(kCtrlC)) {
       bytes_.clear();
       pasting_ = false;
@@ -86,6 +89,7 @@ std::optional<Key> KeyReader::take(size_t size, Key key) {
 
 std::optional<Key> KeyReader::next() {
   if (pasting_) return read_paste();
+  // Nothing is left that could be given up.
   if (bytes_.empty()) return given_up_ = false, std::nullopt;
   const char c = bytes_[0];
   if (c == kEscape) return read_escape();
@@ -102,13 +106,16 @@ std::optional<Key> KeyReader::next() {
 
 std::optional<Key> KeyReader::read_character() {
   const size_t size = announced_size(static_cast<unsigned char>(bytes_[0]));
+  // The bytes that are there, up to the first that does not continue the character.
   const auto broken = std::find_if_not(
       bytes_.begin() + 1, bytes_.begin() + static_cast<long>(std::min(size, bytes_.size())),
       is_continuation);
   const auto have = static_cast<size_t>(broken - bytes_.begin());
+  // The rest may come with the next read.
   if (have == bytes_.size() && have < size && !given_up_) return std::nullopt;
   const CodePoint point = read_utf8(bytes_, 0);
   if (!point.valid) return take(std::max<size_t>(1, have), {Kind::kText, "\xEF\xBF\xBD"});
+  // C1 controls, which terminals obey.
   if (point.value >= 0x80 && point.value < 0xA0) return take(point.size, {Kind::kUnknown});
   return take(point.size, {Kind::kText, bytes_.substr(0, point.size)});
 }
@@ -127,6 +134,7 @@ std::optional<Key> KeyReader::read_escape() {
     }
     return take(3, {meaning(std::string_view(bytes_).substr(2, 1))});
   }
+  // The first ESC is a key; the second may begin a sequence.
   if (second == kEscape) return take(1, {Kind::kEscape});
   if (second == '\x7f' || second == '\b') return take(2, {Kind::kAlt, "backspace"});
   if (second == '\r' || second == '\n') return take(2, {Kind::kAlt, "enter"});
@@ -143,6 +151,7 @@ std::optional<Key> KeyReader::read_escape() {
 
 std::optional<Key> KeyReader::read_control_sequence() {
   size_t end = 2;
+  // Parameter and intermediate bytes of ECMA-48.
   while (end < bytes_.size() && end < kLongestSequence &&
          (bytes_[end] >= 0x20 && bytes_[end] < 0x40)) {
     ++end;
@@ -152,6 +161,7 @@ std::optional<Key> KeyReader::read_control_sequence() {
     return take(bytes_.size(), {Kind::kUnknown});
   }
   // A byte that is invalid in a sequence ends it and stands for itself.
+  // 0x40 to 0x7e end a sequence.
   const bool whole = bytes_[end] >= 0x40 && bytes_[end] < 0x7f;
   const size_t size = whole ? end + 1 : end;
   const std::string_view sequence = std::string_view(bytes_).substr(0, size);
@@ -164,6 +174,7 @@ std::optional<Key> KeyReader::read_control_sequence() {
 }
 
 std::optional<Key> KeyReader::read_paste() {
+  // No end yet: the text may come in several reads.
   const size_t end = bytes_.find(kPasteEnd);
   if (end == std::string::npos) return std::nullopt;
   pasting_ = false;

@@ -52,6 +52,7 @@ EditorRequest LineEditor::press(const Key& key) {
     complete(key.kind == Kind::kBackTab);
     return EditorRequest::kNone;
   }
+  // Any other key ends the completion, with the chosen candidate in the line.
   const bool chosen = completing_;
   end_completion();
   switch (key.kind) {
@@ -83,6 +84,7 @@ EditorRequest LineEditor::press_control(char letter) {
     case 'b': buffer_.left(); break;
     case 'c': return EditorRequest::kCancel;
     case 'd':
+      // Ctrl-D ends the prompt at an empty input and deletes otherwise, as in shells.
       if (buffer_.text().empty()) return EditorRequest::kEnd;
       buffer_.erase();
       break;
@@ -132,6 +134,7 @@ void LineEditor::begin_line() {
 void LineEditor::pull_left_closing_word() {
   const std::string& text = buffer_.text();
   const size_t begin = buffer_.line_begin(buffer_.cursor());
+  // Only where the word is all of its line.
   if (begin == 0 || buffer_.cursor() != buffer_.line_end_at(begin)) return;
   const std::string_view line = std::string_view(text).substr(begin);
   const std::string_view word = trimmed(line.substr(0, buffer_.cursor() - begin));
@@ -155,6 +158,7 @@ EditorRequest LineEditor::enter() {
 }
 
 ScreenText LineEditor::shown(const ScreenSize& size, bool last) const {
+  // After the last draw the cursor is behind the text.
   ScreenText shown{buffer_.text(),
                    last ? buffer_.text().size() : buffer_.cursor(),
                    settings_.prompt,
@@ -177,9 +181,11 @@ void LineEditor::show_input(size_t index) {
 
 void LineEditor::go_older(bool by_line) {
   if (by_line && buffer_.up()) return;
+  // The text that was typed is kept, to come back after the newest input.
   if (index_ == history_.inputs().size()) {
     left_ = buffer_.text();
     const bool at_end = buffer_.cursor() == buffer_.text().size();
+    // An input of several lines, or a cursor inside, searches nothing.
     beginning_ = at_end && left_.find('\n') == std::string::npos ? left_ : "";
   }
   if (const auto found = history_.find_older(index_, beginning_, true)) show_input(*found);
@@ -214,6 +220,7 @@ void LineEditor::search_from(size_t index) {
   found_ = found.has_value();
   if (!found) return;
   show_input(*found);
+  // The cursor goes to the match.
   const size_t at = buffer_.text().find(query_);
   buffer_.set(buffer_.text(), at);
 }
@@ -228,6 +235,7 @@ bool LineEditor::press_in_search(const Key& key) {
                                                    : index_ - (index_ > 0 ? 1 : 0));
       return true;
     case Key::Kind::kBackspace:
+      // A character, not a byte.
       while (!query_.empty() && is_continuation(query_.back())) query_.pop_back();
       if (!query_.empty()) query_.pop_back();
       search_from(search_ == HistorySearch::kOlder ? newest : 0);
@@ -238,6 +246,8 @@ bool LineEditor::press_in_search(const Key& key) {
         search_from(index_);
         return true;
       }
+      // Ctrl-G and Ctrl-C give the search up; any other control takes the found input and is
+      // handled as usual.
       end_search(key.text != "g" && key.text != "c");
       return key.text == "g" || key.text == "c";
     case Key::Kind::kEscape: end_search(true); return true;
@@ -295,10 +305,12 @@ void LineEditor::complete(bool backward) {
   completions_ = settings_.complete(buffer_.text(), buffer_.cursor());
   if (completions_.candidates.empty()) return;
   const std::string agreed = agreed_beginning(completions_.candidates);
+  // Also if the candidates agree on nothing more: the single one may differ in its letters.
   if (agreed.size() > buffer_.cursor() - completions_.begin ||
       completions_.candidates.size() == 1) {
     buffer_.replace_before(completions_.begin, agreed);
   }
+  // count: no candidate is chosen yet.
   chosen_ = completions_.candidates.size();
   completing_ = completions_.candidates.size() > 1;
 }
@@ -336,6 +348,7 @@ std::vector<std::string> LineEditor::candidate_rows(const ScreenSize& size) cons
   for (int row = 0; row < shown_rows; ++row) {
     std::string line;
     for (int column = 0; column < columns; ++column) {
+      // Downwards, then the next column.
       const int candidate = first + column * shown_rows + row;
       if (candidate >= count) continue;
       line += (column > 0 ? "  " : "") + candidate_cell(candidate, widest);

@@ -30,6 +30,7 @@ constexpr std::array<WeightColor, kWeightSteps> kColors = {{
 
 WeightStep weight_step(double weight) {
   if (weight == 0) return WeightStep::kMasked;
+  // NaN too: it is not above -1.
   if (!(weight > -1)) return WeightStep::kVeryNegative;
   if (weight < 0) return WeightStep::kNegative;
   if (weight <= 0.25) return WeightStep::kQuarter;
@@ -44,6 +45,7 @@ std::string paint_weight(std::string_view text, WeightStep step, const TokenStyl
                          ColorDepth colors) {
   if (colors == ColorDepth::kNone || text.empty()) return std::string(text);
   const WeightColor& color = weight_color(step);
+  // 3 is italic, 4 underlined.
   std::string out = "\x1b[";
   if (style.own) out += "3;";
   if (style.special) out += "4;";

@@ -26,6 +26,7 @@ constexpr double kRedrawS = 0.1;
 
 // A plain mean until the newest value would weigh less than kMeanWeight, then an exponential one.
 void move_mean(double& mean, double value, int64_t count) {
+  // 1 / count is the plain mean's weight of the newest value.
   mean += std::max(kMeanWeight, 1 / static_cast<double>(count)) * (value - mean);
 }
 
@@ -36,6 +37,7 @@ double steady_seconds() {
 }
 
 std::string format_duration(double seconds) {
+  // Rounded up: "0s" is shown only when nothing is left.
   const auto whole = static_cast<int64_t>(std::ceil(std::max(seconds, 0.0)));
   if (whole < 60) return fmt::format("{}s", whole);
   if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
@@ -73,6 +75,7 @@ void RunProgress::start() {
 std::string RunProgress::line(const StepProgress& progress) const {
   std::string text = progress.total > 0 ? fmt::format("step {}/{}", progress.done, progress.total)
                                         : fmt::format("step {}", progress.done);
+  // One epoch needs no mention.
   if (format_epochs(progress.epochs) != "1" && progress.epochs > 1) {
     text +=
         fmt::format("  epoch {}/{}", format_epochs(progress.epoch), format_epochs(progress.epochs));
@@ -85,6 +88,7 @@ std::string RunProgress::line(const StepProgress& progress) const {
   }
   if (progress.reward) text += "  reward " + format_metric(*progress.reward);
   if (update_s_ > 0 && tokens_ > 0) {
+    // The ratio of two means: a mean of rates would give short steps too much weight.
     text += fmt::format("  {} tokens/s", count_text(std::llround(tokens_ / update_s_)));
     if (progress.peak_flops > 0 && flops_ > 0) {
       const double percent = 100 * flops_ / update_s_ / progress.peak_flops;
@@ -110,10 +114,12 @@ std::string RunProgress::step(const StepProgress& progress) {
   last_ = now;
   const bool terminal = console_.traits().terminal;
   const bool last = progress.total > 0 && progress.done >= progress.total;
+  // A tenth of the run since the last line that stayed.
   const bool tenth = progress.total > 0 &&
                      (progress.done - printed_done_) * 10 >= std::max<int64_t>(progress.total, 10);
   const bool late = now - last_printed_ >= (terminal ? kLineS : kPlainLineS);
   std::string text = line(progress);
+  // The first step shows that the run works; the last and every tenth stay in the scrollback.
   if (!first && !last && !tenth && !late) {
     console_.set_status(text);  // nothing unless on a terminal
     return "";
@@ -146,6 +152,7 @@ void TaskProgress::update(int64_t done, int64_t total) {
   std::string text = what_ + "  " + count_text(done);
   if (total > 0) text += "/" + count_text(total);
   text += " " + unit_;
+  // At the mean rate since the beginning.
   if (done > 0 && total > done) {
     const double left =
         (now - began_) / static_cast<double>(done) * static_cast<double>(total - done);

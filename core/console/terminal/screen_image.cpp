@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kFewestColumns = 4;  // smallest width that is laid out
 constexpr int kTextBeside = 8;     // columns of text that a full prompt must leave
+// A tab's stops depend on its column, so it is drawn as blanks.
 constexpr std::string_view kTab = "    ";
 
 // Returns the visible form of the character at text[at].
@@ -26,6 +27,7 @@ std::string shown(std::string_view text, size_t at, size_t size) {
   if (byte < 0x20) return fmt::format("^{}", static_cast<char>(byte + 0x40));
   if (byte < 0x80 && size == 1) return std::string(1, text[at]);
   const CodePoint point = read_utf8(text, at);
+  // Bidirectional controls could reorder what the user believes to have typed.
   const bool turns = (point.value >= 0x202A && point.value <= 0x202E) ||
                      (point.value >= 0x2066 && point.value <= 0x2069);
   if (!point.valid) return fmt::format("<{:02X}>", byte);
@@ -39,6 +41,7 @@ class RowFiller {
   explicit RowFiller(int columns) : columns_(columns) { image_.rows.emplace_back(); }
 
   void put(std::string_view piece, int width) {
+    // A wide character does not straddle two rows.
     if (column_ + width > columns_ && column_ > 0) end();
     image_.rows.back() += piece;
     column_ += width;
@@ -48,6 +51,7 @@ class RowFiller {
     column_ = 0;
   }
   void mark_cursor() {
+    // Behind a full row the cursor is at the start of the next one.
     if (column_ >= columns_) end();
     image_.cursor_row = static_cast<int>(image_.rows.size()) - 1;
     image_.cursor_column = column_;
@@ -67,6 +71,7 @@ std::string fitted_prompt(const std::string& prompt, int columns) {
 void keep_rows_around_cursor(ScreenImage& image, int rows) {
   const int all = static_cast<int>(image.rows.size());
   if (all <= rows) return;
+  // The cursor's row in the middle, if the text is long enough on both sides.
   const int first = std::clamp(image.cursor_row - rows / 2, 0, all - rows);
   image.rows.erase(image.rows.begin() + first + rows, image.rows.end());
   image.rows.erase(image.rows.begin(), image.rows.begin() + first);
@@ -108,6 +113,7 @@ ScreenImage lay_out(const ScreenText& text, const ScreenSize& size) {
 }
 
 std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& size) {
+  // The rows that the old image now takes, at the terminal's present width.
   const int columns = std::max(size.columns, 1);
   int up = drawn_.cursor_column / columns;
   for (int row = 0; row < drawn_.cursor_row; ++row) {
@@ -116,6 +122,7 @@ std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& siz
   }
   std::string out = "\r";
   if (up > 0) out += fmt::format("\x1b[{}A", up);
+  // Erases from the cursor to the end of the screen.
   out += "\x1b[J";
   for (size_t row = 0; row < image.rows.size(); ++row) {
     if (row > 0) out += "\r\n";
@@ -123,6 +130,7 @@ std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& siz
   }
   const int below = static_cast<int>(image.rows.size()) - 1 - image.cursor_row;
   if (below > 0) out += fmt::format("\x1b[{}A", below);
+  // Back to column 0, then right: the cursor's column may be beyond a full row.
   out += '\r';
   if (image.cursor_column > 0) out += fmt::format("\x1b[{}C", image.cursor_column);
   drawn_ = image;
@@ -131,6 +139,8 @@ std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& siz
 
 std::string ScreenPainter::begin_line(const ScreenSize& size) {
   drawn_ = {};
+  // An inverse % and a line of blanks: text without a line end before the prompt stays visible, as
+  // in zsh.
   return "\x1b[7m%\x1b[0m" + std::string(static_cast<size_t>(std::max(1, size.columns) - 1), ' ') +
          "\r";
 }

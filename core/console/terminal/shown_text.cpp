@@ -49,6 +49,7 @@ std::string_view blank(char value, Blanks blanks) {
 }  // namespace
 
 bool is_shown(uint32_t code_point) {
+  // xxFFFE and xxFFFF, the non-characters at the end of each plane.
   if (code_point < 0x20 || (code_point & 0xFFFE) == 0xFFFE) return false;
   return std::none_of(kUnseen.begin(), kUnseen.end(), [&](const UnseenRange& range) {
     return code_point >= range.first && code_point <= range.last;
@@ -61,8 +62,10 @@ std::string shown_text(std::string_view bytes, Blanks blanks) {
   for (size_t at = 0; at < bytes.size();) {
     const CodePoint point = read_utf8(bytes, at);
     const std::string_view character = bytes.substr(at, point.size);
+    // A combining mark at the start would join the text before it, or a blank.
     const bool first = at == 0 || bytes[at - 1] == '\n' || bytes[at - 1] == '\t';
     at += point.size;
+    // Bytes are shown as <XX>, code points as <U+XXXX>.
     if (!point.valid || (point.value < 0x80 && !is_shown(point.value) && !is_blank(point.value))) {
       out += fmt::format("<{:02X}>", static_cast<unsigned char>(character[0]));
     } else if (is_blank(point.value)) {

@@ -24,6 +24,7 @@ namespace {
 // stays whole, so that it can be copied.
 std::vector<std::string> lines_for(const Console& console, const std::string& text, int indent) {
   constexpr int kNarrowest = 10;
+  // Redirected output is not wrapped, so that it can be searched.
   if (!console.traits().terminal || text.find(' ') == std::string::npos) return {text};
   return broken_lines(text, std::max(console.traits().width - indent, kNarrowest));
 }
@@ -42,6 +43,7 @@ class Facts {
     for (const auto& fact : facts_) width = std::max(width, text_width(fact.first));
     std::string out;
     for (const auto& [name, text] : facts_) {
+      // Padded by width: the escape codes of dim have none.
       std::string before =
           console_.dim(name) + std::string(static_cast<size_t>(width - text_width(name) + 2), ' ');
       for (const std::string& line : lines_for(console_, text, width + 2)) {
@@ -82,6 +84,7 @@ void add_valid(Facts& facts, const Json& object) {
   if (!object.is_object()) return;
   constexpr std::string_view kEnd = "/loss";
   for (const auto& [key, value] : object.as_object()) {
+    // A set's loss names it; its other metrics follow by name.
     if (!key.starts_with("valid/") || !key.ends_with(kEnd)) continue;
     const std::string set = key.substr(0, key.size() - kEnd.size());
     facts.add(set, metric_text(object, set + "/"));
@@ -160,6 +163,7 @@ std::string resume_line(const std::string& dir, int64_t step,
 }
 
 std::string stopping_line(double step_seconds) {
+  // A short step needs no warning.
   const bool slow = step_seconds >= 2;
   return fmt::format("stopping after this step{}; another Ctrl-C stops at once, without saving",
                      slow ? ", in up to " + format_duration(step_seconds) : "");

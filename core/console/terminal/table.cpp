@@ -19,6 +19,7 @@ struct Floor {
   int columns;
   bool numbers;
 };
+// Texts down to 8 columns, then to 3, then every cell down to 1.
 constexpr Floor kFloors[] = {{8, false}, {3, false}, {1, true}};
 
 // Returns the columns of a line; a column without text has no gap.
@@ -33,6 +34,7 @@ void narrow(std::vector<int>& widths, const std::vector<Align>& align, int width
   int over = line_columns(widths) - width;
   for (const Floor& floor : kFloors) {
     while (over > 0) {
+      // The index of the widest that may be cut; widths.size() if there is none.
       size_t widest = widths.size();
       for (size_t c = 0; c < widths.size(); ++c) {
         if (widths[c] <= floor.columns || (align[c] == Align::kRight && !floor.numbers)) continue;
@@ -77,6 +79,7 @@ std::string TextTable::text(int width) const {
       if (!line.empty()) line.append(kGap, ' ');
       line += align_[c] == Align::kLeft ? cell + blanks : blanks + cell;
     }
+    // Trailing blanks of the last column are not printed.
     line.erase(line.find_last_not_of(' ') + 1);
     out += (width > 0 ? cut_to_width(line, width) : line) + '\n';
   }
@@ -90,8 +93,10 @@ constexpr int kNarrowestMeaning = 30;  // columns of meaning beside a name
 
 // Returns the bytes of a too wide word that fit `columns`; a path is split after a folder.
 size_t piece_size(std::string_view word, int columns) {
+  // At least one character, or a wide one would never end.
   const size_t most = std::max(fitting_size(word, columns), text_character(word, 0).size);
   const size_t slash = word.substr(0, most).rfind('/');
+  // Only behind a slash in the second half, so that pieces do not get short.
   return slash != word.npos && 2 * slash > most ? slash + 1 : most;
 }
 
@@ -156,6 +161,7 @@ std::string bar_line(std::span<const int64_t> counts) {
   for (const int64_t count : counts) most = std::max(most, count);
   std::string out;
   for (const int64_t count : counts) {
+    // Zero is a blank; any other count shows at least the lowest bar.
     const auto eighth = static_cast<size_t>(
         static_cast<double>(count) / static_cast<double>(most) * (kBars.size() - 1) + 0.5);
     out += count <= 0 ? " " : kBars[std::min(eighth, kBars.size() - 1)];
@@ -166,6 +172,7 @@ std::string bar_line(std::span<const int64_t> counts) {
 double quantile(std::vector<double> values, double share) {
   std::erase_if(values, [](double value) { return !std::isfinite(value); });
   if (values.empty()) return NAN;
+  // The lower of two neighbours: no interpolation between values.
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[static_cast<size_t>(at)];

@@ -21,9 +21,11 @@ namespace {
 constexpr const char* kBracketPastes = "\x1b[?2004h";
 constexpr const char* kPlainPastes = "\x1b[?2004l";
 
+// Process-wide, since signal handlers have no other state; never closed.
 int wake_pipe[2] = {-1, -1};
 
 void say(char what) noexcept {
+  // A handler must leave errno as it was.
   const int saved_errno = errno;
   if (wake_pipe[1] >= 0 && ::write(wake_pipe[1], &what, 1) < 0) {
     // full: a byte to wake up by is there already
@@ -44,6 +46,7 @@ void handle(int signal_number, void (*function)(int)) {
   struct sigaction action {};
   action.sa_handler = function;
   sigemptyset(&action.sa_mask);
+  // Reads and writes that are in progress go on after the handler.
   action.sa_flags = SA_RESTART;
   sigaction(signal_number, &action, nullptr);
 }
@@ -72,6 +75,7 @@ void TerminalInput::enter() {
   XRUN_CHECK(::tcgetattr(in_, &before_) == 0, "cannot read the terminal mode: {}",
              std::strerror(errno));
   termios raw = before_;
+  // Bytes come unchanged: no line discipline, no flow control, no signals from keys.
   raw.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
   raw.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | IEXTEN | ISIG);
   raw.c_cflag |= CS8;
@@ -90,11 +94,13 @@ void TerminalInput::leave() noexcept {
   if (::write(out_, kPlainPastes, std::strlen(kPlainPastes)) < 0) {
     // the terminal is gone
   }
+  // As it was found, whatever mode that is.
   ::tcsetattr(in_, TCSADRAIN, &before_);
 }
 
 TerminalInput::Event TerminalInput::read(std::string& bytes, int timeout_ms) {
   while (true) {
+    // The pipe is polled beside the terminal: a signal ends the wait.
     pollfd waits[2] = {{in_, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}};
     const int ready = ::poll(waits, 2, timeout_ms);
     if (ready < 0 && errno == EINTR) continue;
@@ -122,6 +128,7 @@ void TerminalInput::write(const std::string& bytes) {
       at += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {
       pollfd out{out_, POLLOUT, 0};
+      // The terminal is slow: waits until it takes more.
       ::poll(&out, 1, -1);
     } else if (errno != EINTR) {
       return;  // the terminal is gone; read() will say so

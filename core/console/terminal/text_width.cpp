@@ -15,6 +15,7 @@ constexpr uint32_t kJoiner = 0x200D;
 
 int columns_of(uint32_t code_point) {
   if (code_point < 0x80) return 1;
+  // The range that could hold the code point is the first whose end is not below it.
   const WidthRange* end = kWidthRanges + kWidthRangeCount;
   const WidthRange* range = std::upper_bound(
       kWidthRanges, end, code_point,
@@ -30,6 +31,7 @@ bool is_regional(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
 size_t escape_size(std::string_view text, size_t at) {
   if (text[at] != '\x1b' || at + 1 >= text.size() || text[at + 1] != '[') return 0;
   size_t end = at + 2;
+  // ECMA-48: the final byte is @ to ~.
   while (end < text.size() && !(text[end] >= '@' && text[end] <= '~')) ++end;
   return end < text.size() ? end + 1 - at : 0;
 }
@@ -40,13 +42,16 @@ TextCharacter text_character(std::string_view text, size_t at) {
   if (const size_t escape = escape_size(text, at)) return {escape, 0};
   const CodePoint first = read_utf8(text, at);
   TextCharacter character{first.size, first.valid ? columns_of(first.value) : 1};
+  // Controls join nothing.
   if (!first.valid || first.value < 0x20) return character;
   uint32_t last = first.value;
   for (size_t next = at + first.size; next < text.size();) {
     if (static_cast<unsigned char>(text[next]) < 0x80) break;
     const CodePoint point = read_utf8(text, next);
+    // An emoji after a joiner, or a skin tone after an emoji, draws in the same cell.
     const bool joined = (last == kJoiner && is_symbol(point.value)) ||
                         (is_skin_tone(point.value) && is_symbol(first.value));
+    // Two regional indicators are one flag.
     const bool flag = is_regional(first.value) && is_regional(point.value) && last == first.value &&
                       character.size == first.size;
     if (!point.valid || !(joined || flag || columns_of(point.value) == 0)) break;

@@ -103,6 +103,7 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
                           const std::vector<TokenStream>& streams) const {
   const State::SourceRow at = state_->find(unit);
   const bool is_pair = kind() == RowKind::kPreference;
+  // Units of a pair: stream 0 is the chosen side, 1 the rejected one.
   for (int64_t s = 0; s < std::ssize(streams); ++s) {
     const TokenStream& tokens = streams[static_cast<size_t>(s)];
     PackedBatch::Segment segment;
@@ -125,12 +126,14 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
   TokenStream tokens;
   int64_t number = 0;
   for (const TextWindows::Piece& piece : windows_->pieces(unit)) {
+    // Reads only the tokens of the piece, not the whole document.
     source.cache->read_part(piece.row, 0, piece.begin, piece.end, tokens);
     // Computing it would cost a forward that no loss reads.
     if (!has_target(tokens, source.cache->weight(piece.row))) continue;
     PackedBatch::Segment segment;
     segment.row_id = source.first_row + piece.row;
     segment.group_id = index;
+    // At most `length` pieces a window, so ranges of two windows never meet.
     segment.segment_id = index * windows_->length + number++;
     segment.source = static_cast<int32_t>(s);
     segment.weight = source.cache->weight(piece.row);
@@ -140,6 +143,7 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
 
 std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
                                        const PackLimits& limits) const {
+  // Windows are pieces of running text and share no prefixes.
   if (limits.fold && !windows_) return pack_folded(units, limits);
   std::vector<int64_t> sizes;
   for (const int64_t unit : units) {
@@ -150,6 +154,7 @@ std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
   for (const std::vector<int64_t>& pack : best_fit_decreasing(sizes, limits.max_tokens)) {
     PackedBatch batch;
     for (const int64_t index : pack) {
+      // Indices are of `units`, so group and pair ids are those of the step, whatever the packs.
       const int64_t unit = units[static_cast<size_t>(index)];
       windows_ ? append_window(batch, unit, index)
                : append_unit(batch, unit, index, read_streams(unit));
@@ -196,6 +201,7 @@ PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
   for (; next < end; ++next) {
     const int64_t tokens = cache.tokens(next);
     // A row above the capacity is a pack by itself.
+    // Rows join while they fit; the pack of the wanted row is known when the next one begins.
     if (next > begin && held + tokens > capacity) {
       // The pack that holds the wanted row is complete.
       if (next > at.row) break;

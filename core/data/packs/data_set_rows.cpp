@@ -15,10 +15,12 @@ void DataSet::State::merge_extra() {
         extra.push_back({column.name, column.is_number, column.is_whole});
         continue;
       }
+      // A loss reads a column by its type, so both sources must agree.
       XRUN_CHECK(same->is_number == column.is_number,
                  "the extra column \"{}\" holds numbers in one source and strings in another "
                  "({}); rename one of them",
                  column.name, source.cache->ledger().name);
+      // Whole numbers only if every source has whole numbers.
       same->is_whole = same->is_whole && column.is_whole;
     }
   }
@@ -47,6 +49,7 @@ size_t DataSet::State::extra_index(const std::string& name) const {
 }
 
 int64_t DataSet::longest() const {
+  // Windows all have one length.
   int64_t most = window_length();
   if (most > 0) return most;
   for (const State::Source& source : state_->sources) {

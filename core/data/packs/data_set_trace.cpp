@@ -41,6 +41,7 @@ bool is_of(const RowTrace& trace, const std::vector<TokenStream>& cached) {
 void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
   const auto [begin, end] = wanted.equal_range(line);
   for (auto one = begin; one != end; ++one) {
+    // Stays only if no row of the line matches: a match replaces the whole trace.
     if (!trace.failure.empty()) one->second.trace->failure = trace.failure;
     if (!is_of(trace, one->second.cached)) continue;
     *one->second.trace = trace;
@@ -81,6 +82,7 @@ class DataSet::RowReader {
     const auto splitter = RowSplitter::open(name, name);
     RowBlock block;
     while (!wanted.empty() && splitter->next(block)) {
+      // A block holds many rows; most are on other lines.
       for (size_t r = 0; r < block.rows.size() && !wanted.empty(); ++r) {
         const int64_t line = block.rows[r].line;
         if (wanted.find(line) == wanted.end()) continue;

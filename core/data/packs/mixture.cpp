@@ -28,6 +28,7 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
   std::vector<std::pair<double, size_t>> remainders;  // negated, so that they sort as wanted
   int64_t left = rows;
   for (size_t d = 0; d < weights.size(); ++d) {
+    // Largest remainder: the floor of each exact share, then one more each by falling remainder.
     const double exact = weights[d] / total * static_cast<double>(rows);
     const int64_t count = static_cast<int64_t>(std::floor(exact));
     begin[d + 1] = count;
@@ -136,6 +137,7 @@ Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle
                "it, or set it to 0",
                d + 1, weights[d], total, block);
   }
+  // One stage without an end.
   grids_.push_back({0, kEndless, 0, begin, {}, std::vector<int64_t>(weights.size(), 0)});
 }
 
@@ -154,6 +156,7 @@ Mixture::Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uin
     const bool last = s + 1 == stages.size();
     XRUN_CHECK(last || stages[s + 1].start <= (int64_t{1} << 62) / step_rows,
                "mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2, stages[s + 1].start);
+    // Rows of the stage: whole blocks, then one shorter block for the rest.
     const int64_t rows = last ? kEndless : (stages[s + 1].start - stage.start) * step_rows;
     const int64_t rest = last ? 0 : rows % block;
     grid.whole = last ? kEndless : rows / block;
@@ -172,6 +175,7 @@ Mixture::Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uin
       // A source continues in the next stage where this one stops.
       grid.base[d] += grid.whole * count_of(grid.begin, d) + count_of(grid.rest_begin, d);
     }
+    // Numbers of blocks count through all stages, so no two blocks have the same order.
     grid.first_block += grid.whole + (rest > 0);
     grid.start += rows;
   }
@@ -191,6 +195,7 @@ std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block)
   std::vector<int64_t> drawn(begin.size() - 1, 0);
   for (const int32_t source :
        shuffle_ ? shuffled(begin, seed_, block.number) : interleaved(begin)) {
+    // The number of the draw counts from the block's first, so that blocks can be cached.
     known->draws.push_back({source, drawn[static_cast<size_t>(source)]++});
   }
   std::atomic_store(&last_, std::shared_ptr<const BlockDraws>(known));
@@ -198,6 +203,7 @@ std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block)
 }
 
 Mixture::Draw Mixture::operator()(int64_t index) const {
+  // The last stage that starts at or before the index.
   const auto later = std::upper_bound(grids_.begin(), grids_.end(), index,
                                       [](int64_t i, const Grid& grid) { return i < grid.start; });
   const Grid& grid = *(later - 1);
@@ -205,6 +211,8 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
   const auto known = draws_in(block_of(grid, number));
   Draw draw = known->draws[static_cast<size_t>((index - grid.start) % block_)];
   const size_t source = static_cast<size_t>(draw.source);
+  // Draws of the source before the stage, then those of the stage's earlier blocks, which all have
+  // the same count.
   draw.draw += grid.base[source] + number * count_of(grid.begin, source);
   return draw;
 }
@@ -212,6 +220,7 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
 std::optional<int64_t> Mixture::draws_of(int32_t source) const {
   const Grid& last = grids_.back();
   const size_t d = static_cast<size_t>(source);
+  // The source has a share in the last stage, which never ends.
   if (count_of(last.begin, d) > 0) return std::nullopt;
   return last.base.at(d);
 }

@@ -17,6 +17,7 @@ namespace {
 
 using Items = std::vector<std::vector<int64_t>>;  // lists of units
 
+// The computed tokens of any set of units, without sorting their segments again.
 class FoldedSizes {
  public:
   FoldedSizes(std::span<const UnitTokens> units, const PackLimits& limits)
@@ -31,6 +32,7 @@ class FoldedSizes {
         if (limits.frequency_class) keys.push_back(limits.frequency_class(lengths_.back()));
       }
     }
+    // [S] segments by frequency class, then by tokens.
     sorted_ = sort_lists(lists, keys);
     for (size_t n = 0; n < sorted_.order.size(); ++n) {
       positions_[unit_of_[static_cast<size_t>(sorted_.order[n])]].push_back(
@@ -59,6 +61,7 @@ class FoldedSizes {
 
   // Clusters of units whose segments meet in a tree of the whole step, each in the order of tokens.
   Items clusters() const {
+    // Two units belong together if their segments have a root node in common.
     const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.min_run);
     std::vector<int32_t> root(trie.parent.size());
     for (size_t n = 0; n < root.size(); ++n) {
@@ -88,6 +91,7 @@ class FoldedSizes {
     Items found;
     for (std::vector<int64_t>& units : members) {
       if (units.empty()) continue;
+      // Neighbours in this order share most, which `divide` relies on.
       std::stable_sort(units.begin(), units.end(),
                        [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
       found.push_back(std::move(units));
@@ -138,6 +142,7 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
       over *= 2;
     }
     over = std::min(over, units.size() + 1);
+    // Invariant: `fits` units fit and `over` units do not, or are more than there are.
     while (over - fits > 1) {
       const size_t middle = (fits + over) / 2;
       (sizes.tokens(units.first(middle)) <= capacity ? fits : over) = middle;
@@ -165,6 +170,7 @@ struct PackedItems {
 
 // Packs of items that fit alone.
 PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
+  // In a fixed order, so that the plan depends on the units alone.
   for (std::vector<int64_t>& item : items) std::sort(item.begin(), item.end());
   std::sort(items.begin(), items.end());
   std::vector<int64_t> item_tokens;
@@ -251,6 +257,7 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
   const bool shares = items.size() < units.size();
   PackedItems together = packs_of(sizes, std::move(items), limits.max_tokens);
   join_clusters(clusters, units.size(), together.packs);
+  // Without a shared prefix there is nothing to compare: every item is one unit.
   if (!shares) return together.packs;
   PackedItems apart = packs_of(sizes, std::move(singles), limits.max_tokens);
   // Fewer packs first: each is a forward and a backward.

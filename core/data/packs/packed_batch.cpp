@@ -13,6 +13,7 @@ namespace xrun {
 
 namespace {
 
+// Dimensions: S segments, T tokens, R loss rows, as in the header.
 template <typename T>
 void check_length(const std::vector<T>& field, const std::string& name, int64_t want,
                   const char* dimension) {
@@ -37,6 +38,7 @@ void check_segments(const PackedBatch& batch) {
                cu[s - 1], tokens);
   }
   XRUN_CHECK(cu.back() == tokens, "batch: cu_seqlens ends with {}, T is {}", cu.back(), tokens);
+  // Positions restart at each segment, as RoPE needs them.
   check_length(batch.position_ids, "position_ids", tokens, "T");
   for (size_t s = 0; s + 1 < cu.size(); ++s) {
     for (int32_t t = cu[s]; t < cu[s + 1]; ++t) {
@@ -67,6 +69,7 @@ void check_rows(const PackedBatch& batch) {
     const int32_t token = batch.tokens[static_cast<size_t>(t) + 1];
     XRUN_CHECK(rows.target[r] == token, "batch: rows.target[{}] is {}, token {} is {}", r,
                rows.target[r], t + 1, token);
+    // Strictly ascending: at most one loss row a slot.
     XRUN_CHECK(r == 0 || t > rows.hidden[r - 1],
                "batch: rows.hidden[{}] is {}, wanted more than the one before, {}", r, t,
                rows.hidden[r - 1]);

@@ -1,6 +1,6 @@
-// A balanced Feistel network over the next even power of two at or above n (below 4n), walked along
-// its cycle until the value falls below n (Black and Rogaway 2002, "Ciphers with arbitrary finite
-// domains", method 2). Round keys are 64 bits of Philox(seed; stream, epoch, round).
+// A balanced Feistel network over the next even power of two at or above n (at most 4n), walked
+// along its cycle until the value falls below n (Black and Rogaway 2002, "Ciphers with arbitrary
+// finite domains", method 2). Round keys are 64 bits of Philox(seed; stream, epoch, round).
 
 #include "core/data/packs/shuffle.h"
 
@@ -47,7 +47,7 @@ uint64_t Shuffle::operator()(uint64_t index) const {
       right = next;
     }
     value = (left << half_bits_) | right;
-  // The network's domain is below 4 size, so fewer than 4 walks are expected.
+    // The network's domain is below 4 size, so fewer than 4 walks are expected.
   } while (value >= size_);  // the cycle of an index below size_ returns to one
   return value;
 }

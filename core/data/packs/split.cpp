@@ -63,6 +63,8 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
   for (const uint64_t limit :
        {share < 1 ? static_cast<uint64_t>(share * 0x1p64) : 0, ~uint64_t{0}}) {
     const std::vector<HashedRow> rows = sort_by_prompt(prompt_hash, limit);
+    // held: rows held out so far; smallest, fewest: where the smallest prompt begins, and its
+    // rows.
     size_t held = 0, smallest = 0, fewest = prompt_hash.size();
     const auto hold_out = [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) held_out[rows[i].row] = 1;
@@ -86,6 +88,7 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
                "valid.by = \"prompt\": all {} rows share one prompt, so none can be held out; "
                "use by = \"row\" or valid.data",
                prompt_hash.size());
+    // Not even the smallest prompt fits the wanted count; a fraction above 0 still holds out one.
     if (held == 0) hold_out(smallest, smallest + fewest);
   }
   return held_out;

@@ -126,7 +126,9 @@ class ZstdStream : public ByteStream {
   size_t read(char* to, size_t size) override {
     ZSTD_outBuffer out = {to, size, 0};
     while (out.pos < size) {
+      // An empty input marks the end of the file.
       if (in_.pos == in_.size) in_ = {input_.data(), file_->read(input_.data(), input_.size()), 0};
+      // The first input holds all bytes that were read so far.
       if (file_->bytes() == in_.size && in_.pos == 0) check_beginning();
       if (in_.size == 0 && between_frames_) break;
       const size_t pos = out.pos;
@@ -145,6 +147,7 @@ class ZstdStream : public ByteStream {
  private:
   void check_beginning() const {
     const std::string_view bytes(input_.data(), in_.size);
+    // Skippable frames begin with 0x184D2A50 to 0x184D2A5F, little endian.
     const bool skippable = bytes.size() > 3 && (bytes[0] & 0xF0) == 0x50 &&
                            bytes.substr(1, 3) == std::string_view("\x2A\x4D\x18");
     if (!skippable) check_magic(bytes, kZstdMagic, file_->name());
@@ -181,6 +184,7 @@ size_t RawFile::read(char* to, size_t size) {
   const int64_t n = read_open_file(fd_, to, size);
   if (n < 0) fail("read");
   const size_t total = static_cast<size_t>(n);
+  // The hash is of the file as stored, so compressed data are not decompressed to compare them.
   hasher_.bytes({to, total});
   bytes_ += total;
   return total;

@@ -105,6 +105,7 @@ class ChatEncoder : public RowEncoder {
       throw RowRefusal("no_assistant",
                        "the conversation has no assistant turn" + other_speakers(chat.messages));
     }
+    // An empty earlier answer is noted below; without the last one nothing is left to learn.
     if (!says_something(*last)) {
       throw RowRefusal("empty_answer", "the last assistant turn has no content");
     }
@@ -130,6 +131,7 @@ class FeedbackEncoder : public RowEncoder {
 
   void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow answer = read_answer(row);
+    // Before the rendering: a row without a label costs no tokenisation.
     out.label = label_of(row);
     out.streams[0] =
         encode_conversation(answer.messages, answer.kwargs, answer.given, style_, out.straddlers);
@@ -224,6 +226,7 @@ class PromptsEncoder : public RowEncoder {
 
   void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow prompt = read_prompt(row);
+    // The rendering ends where the answer would begin.
     prompt.kwargs.set("add_generation_prompt", true);
     out.streams[0] = encode_conversation(prompt.messages, prompt.kwargs, 0, style_, out.straddlers);
     out.streams[0].trained.assign(out.streams[0].ids.size(), 0);
@@ -243,6 +246,7 @@ class PromptsEncoder : public RowEncoder {
     ConversationRow prompt = reader_.read(as_prompt(row));
     Json::Array& turns = prompt.messages.as_array();
     const size_t before = turns.size();
+    // `given` is the border that the columns name. Trailing answers go in any case.
     if (prompt.given > 0) turns.resize(prompt.given);
     while (!turns.empty() && is_assistant(turns.back())) turns.pop_back();
     if (turns.size() < before) prompt.notes.push_back("the answer is left out of the prompt");

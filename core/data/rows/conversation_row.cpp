@@ -107,6 +107,7 @@ void ConversationReader::read_prompt(const Json& row, const Json& prompt,
   if (completion == nullptr && wants_answer_) fields_.refuse_format(row);
   if (completion == nullptr) return;
   Json answer = turns_of(*completion, "completion", "assistant", out);
+  // A completion may hold several turns, tool results among them, but no new question first.
   if (!completion->is_string() && is_opening_role(message_role(answer.as_array().front()))) {
     throw RowRefusal(
         "wrong_type",
@@ -128,6 +129,7 @@ void ConversationReader::check_rival(const Json& row, const Json& turns,
     const Json same = read_messages(*rival, fields_.spelled("conversations"), unread);
     if (same != turns) fields_.refuse_rivals("messages", "conversations");
   } catch (const RowRefusal& refusal) {
+    // The column cannot be read as messages, so it is not the conversation.
     if (refusal.reason() == "columns_differ") throw;
   }
   fields_.note_losers(row, "messages", {"conversations"}, out);

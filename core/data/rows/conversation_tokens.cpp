@@ -54,6 +54,7 @@ std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& me
 // Two answers of which only one is trained must not share a block.
 void require_own_blocks(const std::vector<size_t>& of, const std::vector<uint8_t>& wanted,
                         const Json& messages) {
+  // Requires a sorted `of`: see messages_of_turns.
   const auto has_block = [&](size_t m) { return std::binary_search(of.begin(), of.end(), m); };
   for (size_t m = 1; m < messages.size(); ++m) {
     const bool border = wanted[m] != wanted[m - 1] && is_assistant(messages.as_array()[m - 1]) &&
@@ -76,6 +77,7 @@ std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const C
     if (flag && *flag != wanted[m]) {
       const Json prefix(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(m)));
       const size_t end = count_shared_turns(style.chat_template, messages, prefix, kwargs);
+      // The prefix must end between two blocks, behind those that have a flag already.
       if (end <= begin || end > turns.size()) refuse_joined_turns();
       std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin),
                 turns.begin() + static_cast<std::ptrdiff_t>(end), *flag);
@@ -83,6 +85,7 @@ std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const C
     }
     flag = wanted[m];
   }
+  // No block is left for the last answers.
   if (begin > 0 && begin == turns.size()) refuse_joined_turns();
   std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin), turns.end(), flag.value_or(1));
   return turns;
@@ -92,6 +95,7 @@ std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const C
 std::vector<uint8_t> trained_turns(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
                                    const ConversationStyle& style, const Json& messages,
                                    const Json& kwargs) {
+  // The message of each block, in the order of the blocks.
   const std::vector<size_t> of = messages_of_turns(tokens.rendering, messages);
   if (of.empty()) return turns_by_prefix(wanted, tokens, style, messages, kwargs);
   require_own_blocks(of, wanted, messages);
@@ -166,6 +170,8 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
   return stream;
 }
 
+// An accepted conversation must fit into a text of the template engine, which also holds its
+// markup.
 static_assert(kMaxConversationBytes < jinja::kMaxTextBytes);
 
 // The bytes of all strings in a value.
@@ -202,6 +208,7 @@ void require_size(const Json& messages, const Json& kwargs, const Tokenizer& tok
                                  count_text(static_cast<int64_t>(bytes)),
                                  count_text(static_cast<int64_t>(most))));
   }
+  // A text of at most max_stretch bytes has no longer stretch.
   if (bytes <= tokenizer.max_stretch()) return;
   require_borders_of_all(messages, tokenizer);
   require_borders_of_all(kwargs, tokenizer);
@@ -215,10 +222,12 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   try {
     return encode(messages, kwargs, given, style, straddlers);
   } catch (const RowRefusal&) {
+    // This and Interrupted derive from Error and must pass unchanged.
     throw;
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
+    // A call that the template does not know is the likelier cause, so its message comes first.
     refuse_unknown_calls(messages, kwargs, style.chat_template, style.lost_calls);
     throw RowRefusal("template_error", error.what());
   }

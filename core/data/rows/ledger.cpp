@@ -114,6 +114,7 @@ int64_t SourceLedger::bad_total() const {
 std::string short_detail(const std::string& detail) { return shortened(detail, kDetailBytes); }
 
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
+  // Every row is counted; only the list of examples is bounded.
   ++dropped[reason];
   if (reason == kFilteredReason || bad.size() >= kListedRows) return;
   bad.push_back({at, reason, short_detail(detail)});
@@ -172,7 +173,7 @@ SourceLedger SourceLedger::from_json(const Json& value) {
         {read_line(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
   }
   for (const Json& entry : value.at("cut_at").as_array()) {
-    const Json* sides = entry.find("sides");  // caches of before have none
+    const Json* sides = entry.find("sides");  // older caches have none
     ledger.cut_at.push_back({read_line(entry), entry.at("tokens").as_int(),
                              entry.at("cut_tokens").as_int(),
                              sides == nullptr ? "" : sides->as_string()});
@@ -223,6 +224,7 @@ Ledger Ledger::joined_to(const Ledger& earlier) const {
     if (index == taken.size()) {
       joined.sources.push_back(source);
     } else {
+      // A source that was read again replaces its earlier ledger.
       joined.sources[index] = source;
       taken[index] = true;
     }

@@ -89,6 +89,7 @@ bool looks_like_gb18030(std::string_view text) {
     ++(pair ? paired : alone);
     at += pair ? 1 : 0;
   }
+  // Four characters at least: a few stray bytes prove nothing.
   return paired >= 4 && paired > 4 * alone;
 }
 
@@ -108,6 +109,7 @@ void check_encoding(const SourceLedger& ledger, double max_bad) {
                   file, count_text(ledger.repaired), counted(ledger.rows, "row"),
                   chinese ? " and look like GB18030" : "", chinese ? "GB18030" : "ENCODING", file),
       "",
+      // Rounded up to the next percent, so that the pasted setting passes.
       {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
         "train with a replacement character for each invalid byte"}});
 }

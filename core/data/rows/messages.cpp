@@ -140,15 +140,20 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
   Json message = Json::object();
   message.set("role", read_role(value, from_value, where, notes));
   Json content = read_content(value, content_key.c_str(), where);
+  // The key stays where the row has it, even with null: templates tell the two apart.
   if (value.find(content_key) != nullptr) message.set("content", std::move(content));
   const bool is_answer = is_assistant(message);
   for (const Json::Member& member : value.as_object()) {
     if (member.first == role_key || member.first == content_key) continue;
     if (from_value && (member.first == "role" || member.first == "content")) {
       // Tables with both spellings leave these null.
-      if (member.second.is_null() || member.second == *value.find(content_key)) continue;
-      throw RowRefusal("columns_differ",
-                       fmt::format("{} has a value and a content, and they differ", where));
+      const Json* content = value.find(content_key);
+      if (member.second.is_null() || (content != nullptr && member.second == *content)) continue;
+      throw RowRefusal(
+          "columns_differ",
+          fmt::format("{} {}", where,
+                      content == nullptr ? "has a content beside from, wanted a value"
+                                         : "has a value and a content, and they differ"));
     }
     const bool is_call_key = member.first == "tool_calls" || member.first == "function_call";
     // Tables leave these null if a message makes no call.

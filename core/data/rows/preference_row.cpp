@@ -107,6 +107,7 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
   const Json* text = fields_.find(row, "prompt");
   for (const char* name : {"conversations", "messages"}) {
     const Json* value = fields_.find(row, name);
+    // The first of the two names wins; the other is noted as ignored.
     if (value == nullptr || !prompt.messages.is_null()) continue;
     prompt.messages = read_messages(*value, fields_.spelled(name), out.notes);
     prompt.name = fields_.spelled(name);
@@ -184,6 +185,7 @@ PreferenceRow PreferenceReader::read(const Json& value) const {
   check_side(row.chosen, "chosen");
   check_side(row.rejected, "rejected");
   row.shared = shared_messages(row.chosen, row.rejected);
+  // Both sides get the flags of either, so that one prompt has one mask.
   join_flags(row.chosen, row.rejected, row.shared);
   check_same_prompt(row);
   check_prompt(row);

@@ -117,6 +117,7 @@ const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& co
   const RowFormat* nearest = nullptr;
   for (const RowFormat& format : known_row_formats()) {
     if (format.kind != kind) continue;
+    // A tie goes to the format listed first.
     if (nearest == nullptr || match(format, columns) > match(*nearest, columns)) nearest = &format;
   }
   return *nearest;

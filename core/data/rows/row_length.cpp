@@ -76,6 +76,7 @@ bool prompt_fills(const EncodedRow& row, size_t streams, int64_t max_length) {
 }  // namespace
 
 std::string without_broken_ends(std::string text) {
+  // The cut may be inside a character, of which decode makes U+FFFD.
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
   while (text.starts_with(kReplacement)) text.erase(0, kReplacement.size());
@@ -114,6 +115,7 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
 void require_borders(std::string_view text, const Tokenizer& tokenizer) {
   const size_t most = tokenizer.max_stretch();
   const SplitKinds kinds = tokenizer.safe_splits();
+  // From split to split: text between two splits that exceeds `most` cannot be tokenised.
   for (size_t at = 0; text.size() - at > most;) {
     const bool none = !kinds.space && !kinds.line;
     const size_t end = none ? text.size() : find_safe_split(text, at, at + most, kinds);

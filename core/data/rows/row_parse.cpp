@@ -42,6 +42,7 @@ size_t count_values(std::string_view text) {
     const char c = text[at];
     count += c == ',' || c == '[' || c == '{';
     if (c != '"') continue;
+    // A backslash escapes the byte behind it, so a quote there does not end the string.
     for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\';
   }
   return count;
@@ -49,6 +50,7 @@ size_t count_values(std::string_view text) {
 
 Json parse_text(std::string_view text, const RawRow& row, const std::string& location,
                 int64_t& repairs) {
+  // "FILE:LINE"; parse_json adds the line and the column of the fault itself.
   const std::string_view file = std::string_view(location).substr(0, location.rfind(':'));
   try {
     return parse_json(text, file, row.at.line, row.column);
@@ -86,6 +88,7 @@ std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs) {
     size_t size = 1;
     if (text[at] == '\\') {
       const int unit = utf16_escape(text, at);
+      // Any other escape has two bytes: of an escaped backslash both are passed at once.
       size = unit < 0 ? 2 : 6;
       if (is_high(unit) && is_low(utf16_escape(text, at + 6))) {
         size = 12;
@@ -145,6 +148,7 @@ std::string row_form_hint(const std::string& path) {
         "the next run prints the command that converts it",
         content_name(path).substr(0, content_name(path).size() - 6));
   }
+  // A first line that is JSON by itself would be a row that is an array, another fault.
   if (text[first] == '[' && (goes_on ? !is_json(line) : true)) {
     return fmt::format("; the file is one array of rows: name it {}.json{}",
                        content_name(path).substr(0, content_name(path).size() - 6),

@@ -28,6 +28,7 @@ bool is_blank_line(std::string_view line) {
 class LineSplitter : public RowSplitter {
  protected:
   void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
+    // Only the first bytes of a file are a byte order mark.
     const bool marked = cursor_.offset == 0 && content.starts_with(kByteOrderMark);
     size_t begin = marked ? kByteOrderMark.size() : 0;
     for (size_t at = 0; at < content.size(); begin = at) {
@@ -123,6 +124,7 @@ size_t nested_end(std::string_view text, size_t at) {
 size_t value_end(std::string_view text, size_t at) {
   if (text[at] == '"') return string_end(text, at);
   if (text[at] == '{' || text[at] == '[') return nested_end(text, at);
+  // A number or a word that touches the end of the content may continue in the next block.
   return text.find_first_of(",]} \t\r\n", at);
 }
 
@@ -279,6 +281,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
                cursor_.lines + 1, kMaxRowBytes);
   }
   block.behind = cursor_;
+  // The bytes behind the last whole row begin the next block.
   carry_.assign(content, block.bytes());
   content.resize(block.bytes());
   // The JSON parser reads beyond the end of a row.

@@ -40,6 +40,7 @@ class TextEncoder : public RowEncoder {
     stream.trained.assign(ids.size(), 1);
     stream.trained[0] = 0;
     stream.ids = std::move(ids);
+    // A bare string has no other columns.
     if (row.is_object()) {
       fields_.read_extra(row, out);
       fields_.finish_notes(row, out);
@@ -62,6 +63,7 @@ class TextEncoder : public RowEncoder {
       } else {
         ids.insert(ids.end(), part.ids.begin(), part.ids.end());
       }
+      // The end of the last offset is the number of bytes encoded so far.
       const double bytes = part.offsets.empty() ? 0 : part.offsets.back().end;
       if (bytes == 0 || text.size() <= Tokenizer::kPartBytes) return;
       const double total =

@@ -141,6 +141,7 @@ class TokensEncoder : public RowEncoder {
     if (mask == nullptr) return;
     for (size_t i = 0; i < mask->size(); ++i) {
       const Json& flag = (*mask)[i];
+      // x | 1 is 1 for 0 and 1 alone.
       const bool is_flag = flag.is_bool() || (flag.is_int() && (flag.as_int() | 1) == 1);
       if (!is_flag) refuse("wrong_type", ours, i, flag, "0 or 1");
       if (flag.is_bool() ? !flag.as_bool() : flag.as_int() == 0) stream.trained[i] = 0;
@@ -154,6 +155,7 @@ class TokensEncoder : public RowEncoder {
     stream.weights.resize(stream.ids.size());
     for (size_t i = 0; i < weights->size(); ++i) {
       const Json& weight = (*weights)[i];
+      // -1 fails the check below, as a negative weight does.
       const float value = weight.is_number() ? static_cast<float>(weight.as_double()) : -1.0f;
       if (!std::isfinite(value) || value < 0) {
         refuse("bad_token_weight", "weights", i, weight, "a finite number >= 0");

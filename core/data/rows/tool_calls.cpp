@@ -155,8 +155,10 @@ void note_quoted_arguments(const Json& messages, const std::function<std::string
     for (const auto& [call, key] : calls_of(message)) {
       const Json* arguments = find_member(*call, "arguments");
       if (arguments == nullptr || !arguments->is_string()) continue;
+      // Only an object that is spelled as text is a likely mistake; another string may be meant.
       if (!arguments->as_string().starts_with('{')) continue;
       if (text.empty()) text = rendered();
+      // Quoted once more, as a JSON filter writes a string.
       if (text.find(dump_json(*arguments)) == std::string::npos) continue;
       notes.push_back(
           "the arguments of a tool call are text, which the template quotes again; make them a "

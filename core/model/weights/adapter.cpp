@@ -22,6 +22,7 @@ namespace xrun {
 namespace {
 
 constexpr const char* kAllTargets = "all";
+// Beyond the width of any matrix that is adapted.
 constexpr int64_t kMaxRank = 1 << 16;
 
 // The roles of the modules, each once, in their order.
@@ -61,6 +62,7 @@ at::Tensor uniform_tensor(std::vector<int64_t> shape, double bound, uint64_t see
 
 AdapterFactors make_factors(const AdapterOptions& options, const LinearModule& module,
                             uint64_t seed, uint64_t number) {
+  // A maps to the rank, B back: A [rank, in], B [out, rank].
   const std::vector<int64_t> a{options.rank, module.in}, b{module.out, options.rank};
   // PEFT's kaiming_uniform_(a = sqrt(5)) is uniform within 1 / sqrt(inputs).
   const auto root = [](int64_t n) { return 1.0 / std::sqrt(static_cast<double>(n)); };
@@ -78,6 +80,7 @@ std::string module_role(const std::string& module) { return module.substr(module
 
 std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   constexpr std::string_view kWeight = ".weight";
+  // The names of the blocks' weights begin so: "model.layers.".
   const std::string layer = config.names.layer.substr(0, config.names.layer.find('{'));
   std::vector<LinearModule> modules;
   for (const WeightSpec& spec : weight_specs(config)) {
@@ -101,6 +104,7 @@ double adapter_elements(const AdapterOptions& options, const ModelConfig& config
   double sum = 0;
   for (const LinearModule& module : linear_modules(config)) {
     if (!is_adapter_target(options, module)) continue;
+    // rank x in for A, out x rank for B.
     sum += static_cast<double>(options.rank) *
            (static_cast<double>(module.in) + static_cast<double>(module.out));
   }
@@ -148,7 +152,7 @@ std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const Model
 }
 
 at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale) {
-  // In fp32, rounded once by the caller.
+  // W + scale B A, [out, in], in fp32: the caller rounds it once.
   return at::addmm(weight.detach().to(at::kFloat), factors.b.detach(), factors.a.detach(), 1,
                    scale);
 }

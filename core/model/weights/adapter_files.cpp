@@ -26,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kAdapterConfig = "adapter_config.json";
 constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+// PEFT wraps the model twice, and its names say so.
 constexpr const char* kPrefix = "base_model.model.";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 
@@ -84,6 +85,7 @@ void refuse_unsupported(const ConfigReader& reader) {
   const Json* start = reader.json().find("init_lora_weights");
   if (start == nullptr || !start->is_string()) return;
   const std::string& name = start->as_string();
+  // These starts leave the base unchanged; "true" and absent are PEFT's default.
   if (name == "gaussian" || name == "orthogonal" || name == "eva") return;
   reader.fail(fmt::format(
       "init_lora_weights is '{}', which changes the base model as well; convert it with PEFT's "
@@ -95,6 +97,7 @@ AdapterOptions read_adapter_options(const ConfigReader& reader, const ModelConfi
   refuse_unsupported(reader);
   AdapterOptions options;
   options.rank = reader.integer("r");
+  // PEFT's default alpha.
   options.alpha = reader.number("lora_alpha", 8);
   options.by_root = reader.flag("use_rslora", false);
   options.dropout = reader.number("lora_dropout", 0);
@@ -163,6 +166,7 @@ Json target_modules(const Adapter& adapter, const ModelConfig& config) {
   }
   bool exact = true;
   for (const LinearModule& module : linear_modules(config)) {
+    // A role is exact if every module of that role is adapted.
     exact = exact && (adapted.contains(module.name) || !parts.contains(module_role(module.name)));
   }
   Json list = Json::array();
@@ -221,6 +225,7 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
   for (const LinearModule& module : modules) {
     if (!file.has(factor_name(module.name, 'A'))) continue;
     const auto read = [&](char factor) {
+      // Kept in fp32, whatever the file has: the optimizer updates the factors.
       return file.read(factor_name(module.name, factor)).to(at::kFloat).contiguous();
     };
     adapter->factors.push_back({module.name, read('A'), read('B')});

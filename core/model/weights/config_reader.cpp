@@ -20,6 +20,7 @@ void ConfigReader::fail(const std::string& message) const {
 
 int64_t ConfigReader::integer(const char* key) const {
   if (!has(key)) fail(fmt::format("has no {}", key));
+  // The key is there, so the default is not used.
   return integer(key, 0);
 }
 
@@ -71,6 +72,7 @@ std::vector<double> ConfigReader::numbers(const char* key) const {
   return list;
 }
 
+// An absent object reads as an empty one, so that its keys get their defaults.
 ConfigReader ConfigReader::object(const char* key) const {
   static const Json kEmpty = Json::object();
   const Json* value = find(key);

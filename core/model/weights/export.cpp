@@ -79,12 +79,14 @@ void write_export(const std::vector<NamedTensor>& tensors, const Json& config,
   const bool earlier = std::filesystem::exists(out / "config.json") &&
                        std::filesystem::exists(out / "model.safetensors");
   std::error_code code;
+  // With an error code: `out` mostly does not exist, and equivalent would throw.
   XRUN_CHECK(!std::filesystem::equivalent(source, out, code),
              "{}: the export would replace the folder that the model came from; name another",
              out.string());
   NewFolder folder(out, earlier);
   copy_tokenizer(source, folder.path());
   if (!chat_template.empty()) {
+    // The given template replaces the named ones as well.
     std::filesystem::remove_all(folder.path() / kNamedTemplateFolder);
     write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
     replace_config_template(folder.path() / "tokenizer_config.json", chat_template);
@@ -127,6 +129,7 @@ void export_classifier(ExportedModel model, const at::Tensor& score,
                        const std::filesystem::path& source, const std::filesystem::path& out,
                        const std::string& chat_template) {
   const std::string head = model.config.names.head + ".weight";
+  // A classifier has no language head; `score` [labels, hidden] takes its place.
   std::erase_if(model.tensors, [&](const NamedTensor& tensor) { return tensor.name == head; });
   model.tensors.push_back({"score.weight", score.detach().to(model.dtype)});
   write_export(model.tensors, classifier_config_of(model.config, model.dtype), source, out,

@@ -58,6 +58,7 @@ void ignore_dropout(const ConfigReader& reader, const std::vector<const char*>& 
 // quantised. Every reader calls it last.
 void check_decoder(const ConfigReader& reader, const ModelConfig& config) {
   constexpr int64_t kMaxSize = int64_t{1} << 31;  // keeps every product of two sizes within 64 bits
+  // max(1): a dense model has no experts' width.
   for (const int64_t size :
        {config.layers, config.hidden, config.heads, config.kv_heads, config.head_dim, config.ffn,
         config.vocab, config.max_length, std::max<int64_t>(config.moe.ffn, 1)}) {
@@ -76,6 +77,7 @@ void check_decoder(const ConfigReader& reader, const ModelConfig& config) {
         fmt::format("num_attention_heads ({}) is not a multiple of num_key_value_heads ({})",
                     config.heads, config.kv_heads));
   }
+  // RoPE turns pairs of dimensions.
   if (config.positions == Positions::kRotary && config.head_dim % 2 != 0) {
     reader.fail(
         fmt::format("head_dim is {}, it must be even for rotary positions", config.head_dim));
@@ -97,6 +99,7 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t
     reader.fail(fmt::format("hidden_size ({}) is not a multiple of num_attention_heads ({})",
                             config.hidden, config.heads));
   }
+  // head_dim need not be hidden / heads: Qwen3's is larger.
   config.head_dim =
       reader.integer("head_dim", head_dim != 0 ? head_dim : config.hidden / config.heads);
   config.ffn = reader.integer("intermediate_size");
@@ -126,6 +129,7 @@ void read_windows(const ConfigReader& reader, ModelConfig& config) {
   std::vector<int64_t> windows;
   for (int64_t i = 0; i < config.layers; ++i) {
     const Json type = listed ? types->as_array()[static_cast<size_t>(i)] : Json();
+    // Without layer_types the first max_window_layers layers see everything.
     const bool slides = listed ? type == Json("sliding_attention") : i >= first;
     if (listed && !slides && type != Json("full_attention")) {
       reader.fail(fmt::format("layer_types holds {}; supported: full_attention, sliding_attention",
@@ -138,6 +142,7 @@ void read_windows(const ConfigReader& reader, ModelConfig& config) {
     }
     windows.push_back(slides ? window : 0);
   }
+  // Without a window the list stays empty, and every layer sees everything.
   if (asked) config.windows = std::move(windows);
 }
 
@@ -203,6 +208,7 @@ void read_moe(const ConfigReader& reader, ModelConfig& config) {
     reader.fail(
         fmt::format("num_experts_per_tok is {}, there are {} experts", moe.top_k, moe.experts));
   }
+  // No default: a wrong guess would change the weight of every expert.
   if (!reader.has("norm_topk_prob")) {
     reader.fail("has no norm_topk_prob; checkpoints differ in it, so it must be true or false");
   }
@@ -218,6 +224,7 @@ void read_qwen3_moe(const ConfigReader& reader, ModelConfig& config) {
     config.windows.assign(static_cast<size_t>(config.layers), window);  // all layers slide
   }
   read_moe(reader, config);
+  // Again, since the experts are known now.
   check_decoder(reader, config);
   // Last: it makes an entry for each layer, and check_decoder has limited their number.
   read_moe_layers(reader, config);
@@ -263,7 +270,9 @@ void read_gpt2(const ConfigReader& reader, ModelConfig& config) {
   config.gated = false;
   config.qkv_bias = config.out_bias = config.mlp_bias = config.transposed = true;
   config.tied = reader.flag("tie_word_embeddings", true);
+  // 1 in place of 1 / sqrt(head_dim).
   if (!reader.flag("scale_attn_weights", true)) config.score_scale = 1.0;
+  // Divides the scores of layer i by i + 1.
   config.score_by_layer = reader.flag("scale_attn_by_inverse_layer_idx", false);
   if (reader.flag("add_cross_attention", false)) reader.fail("cross-attention is not supported");
   ignore_dropout(reader, {"resid_pdrop", "embd_pdrop", "attn_pdrop"}, config);

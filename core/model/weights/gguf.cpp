@@ -87,6 +87,7 @@ class GgufCursor {
                       "fetch it again",
                       what, value, left()));
     }
+    // All counts of a header together, so that nested arrays cannot multiply.
     if (value > kMaxValues - values_) {
       fail(fmt::format("{} is {}; at most {} values are read of one header", what, value,
                        kMaxValues));
@@ -118,6 +119,7 @@ Json read_array(GgufCursor& in, int depth) {
   if (type >= kTypes) in.fail(fmt::format("an array's type is {}; known types: 0 to 12", type));
   const uint64_t count = in.count("an array's length", kValueBytes[type]);
   Json::Array values;
+  // in.count has checked the length against the bytes left, so the reserve is bounded.
   values.reserve(count);
   for (uint64_t i = 0; i < count; ++i) values.push_back(read_value(in, type, depth + 1));
   return Json(std::move(values));
@@ -155,6 +157,7 @@ Json read_value(GgufCursor& in, uint32_t type, int depth) {
 int64_t read_version(GgufCursor& in, std::string_view bytes, const std::string& name) {
   XRUN_CHECK(bytes.substr(0, 4) == "GGUF",
              "{}: is not a GGUF file: it does not begin with \"GGUF\"", name);
+  // Passes the four bytes that are compared above.
   in.number<uint32_t>("the magic");
   const uint32_t version = in.number<uint32_t>("the version");
   if (version == 2 || version == 3) return version;
@@ -180,6 +183,7 @@ uint64_t tensor_bytes(GgufCursor& in, const GgufTensor& tensor) {
   // A row is whole blocks; rows follow one another.
   int64_t blocks = row / format->values;
   for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) {
+    // An overflow saturates and fails the check below.
     if (__builtin_mul_overflow(blocks, tensor.shape[i], &blocks)) blocks = INT64_MAX;
   }
   if (blocks > INT64_MAX / format->bytes) {
@@ -272,6 +276,7 @@ GgufFile::GgufFile(std::filesystem::path path) : path_(std::move(path)), file_(p
       in.fail(fmt::format("the tensor {} occurs twice", tensors_.back().name));
     }
   }
+  // The next multiple of the alignment.
   const uint64_t data = (in.at() + alignment - 1) / alignment * alignment;
   locate_tensors(name, tensors_, data, file_.bytes().size(), alignment);
 }
@@ -360,6 +365,7 @@ int64_t GgufKeys::size(const std::string& key, int64_t otherwise) const {
 double GgufKeys::number(const std::string& key, double otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
+  // Bounds a damaged number; every real one is far below.
   XRUN_CHECK(value->is_number() && value->as_double() > 0 && value->as_double() < 1e30,
              "{}: {}{} is {}, wanted a positive number", where_, prefix_, key, brief_value(*value));
   // The file has a float32: its shortest spelling, 1e-05, not 9.999999747378752e-06.

@@ -31,6 +31,7 @@ void check_supported(const GgufFile& file, const GgufKeys& keys) {
   XRUN_CHECK(architecture->as_string() == "llama",
              "{}: general.architecture is \"{}\"; only llama is imported", keys.where(),
              architecture->as_string());
+  // 0 means a dense model.
   if (const Json* experts = keys.find("expert_count"); experts != nullptr) {
     XRUN_CHECK(experts->is_int() && experts->as_int() == 0,
                "{}: llama.expert_count is {}; mixtures of experts are not imported", keys.where(),
@@ -56,6 +57,7 @@ Json make_config(const GgufFile& file, const GgufKeys& keys, const TokenizerFile
              keys.where(), hidden, heads, kv_heads);
   const int64_t head_dim = keys.size("attention.key_length", hidden / heads);
   const int64_t rotated = keys.size("rope.dimension_count", head_dim);
+  // The interleaving below is undone for whole heads only.
   XRUN_CHECK(head_dim % 2 == 0 && rotated == head_dim,
              "{}: {} of {} dimensions of a head are rotated (llama.rope.dimension_count); all must "
              "be",
@@ -90,6 +92,7 @@ Json make_config(const GgufFile& file, const GgufKeys& keys, const TokenizerFile
 
 // "model.layers.3.self_attn.q_proj.weight" -> "blk.3.attn_q.weight".
 std::string gguf_name(const std::string& name) {
+  // Llama's names in both formats; weight_specs lists no others for this config.
   static const std::map<std::string, std::string, std::less<>> kWhole = {
       {"model.embed_tokens.weight", "token_embd.weight"},
       {"model.norm.weight", "output_norm.weight"},
@@ -162,6 +165,7 @@ GgufImport write_weights(const GgufFile& file, const ModelConfig& config,
   for (const WeightSpec& spec : specs) {
     check_interrupt();
     at::Tensor values = file.read(*file.find_tensor(gguf_name(spec.name)));
+    // Only q and k are rotated, so only their rows are interleaved.
     if (spec.name.ends_with("q_proj.weight")) values = half_split(values, config.heads);
     if (spec.name.ends_with("k_proj.weight")) values = half_split(values, config.kv_heads);
     report.tensors += 1;

@@ -15,6 +15,7 @@ namespace xrun {
 
 namespace {
 
+// ggml's llama_token_type: 1 is a normal token, 2 the unknown one, 6 a byte.
 enum TokenType : int64_t { kControl = 3, kUserDefined = 4 };
 
 Json object(Json::Object members) { return Json(std::move(members)); }
@@ -58,6 +59,8 @@ GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string&
     Json digits = object({{"type", "Digits"}, {"individual_digits", true}});
     return {nullptr, sequence(std::move(digits), byte_level(true))};
   }
+  // Llama 3: a text that is a token needs no merges, and BOS is added unless the file says
+  // otherwise.
   if (name == "llama-bpe") {
     return {nullptr, sequence(split(kLlama3Regex), byte_level(false)), true, true};
   }
@@ -76,6 +79,7 @@ Json bpe_model(const GgufKeys& in, const Json::Array& tokens, bool ignore_merges
   for (const Json& token : tokens) {
     XRUN_CHECK(known.insert(token.as_string()).second,
                "{}: tokenizer.ggml.tokens holds \"{}\" twice", in.where(), token.as_string());
+    // The id of a token is its index.
     vocab.emplace_back(token.as_string(), static_cast<int64_t>(vocab.size()));
   }
   Json::Array merges;
@@ -114,6 +118,7 @@ Json::Array added_tokens(const GgufKeys& in, const Json::Array& tokens) {
              tokens.size());
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int64_t type = types[i].as_int();
+    // Only these two match a text as a whole, before any merge.
     if (type != kControl && type != kUserDefined) continue;
     added.push_back(object({{"id", static_cast<int64_t>(i)},
                             {"content", tokens[i]},
@@ -181,6 +186,7 @@ TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
     const int64_t id = in.id(key, out.vocab);
     if (id < 0) continue;
     config.emplace_back(std::string(name) + "_token", tokens[static_cast<size_t>(id)]);
+    // transformers has no unk_token_id in its configurations.
     if (std::string_view(name) != "unk") {
       out.special_ids.emplace_back(std::string(name) + "_token_id", id);
     }
@@ -201,6 +207,7 @@ TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
   // This class uses tokenizer.json unchanged; GPT2Tokenizer would replace the split.
   config.emplace_back("tokenizer_class", "PreTrainedTokenizerFast");
   out.config = Json(std::move(config));
+  // Decoding ignores this flag; transformers writes it so.
   Json decoder = byte_level(true);
   decoder.set("add_prefix_space", true);
   out.tokenizer = object({{"version", "1.0"},

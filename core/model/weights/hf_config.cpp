@@ -32,6 +32,7 @@ std::vector<int32_t> read_stop_ids(const Json& json, const std::string& name) {
 // The folder of a classifier has the same model_type and another head.
 void check_architectures(const Json& config, const ConfigReader& reader) {
   const Json* value = config.find("architectures");
+  // Absent in some old folders; the model_type then decides alone.
   if (value == nullptr || !value->is_array() || value->as_array().empty()) return;
   for (const Json& name : value->as_array()) {
     if (!name.is_string()) continue;
@@ -65,6 +66,7 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
   // generation_config.json often lists the end of a turn too, config.json the end of a text alone.
   parsed.stop_ids = read_stop_ids(generation, "generation_config.json");
   if (parsed.stop_ids.empty()) parsed.stop_ids = read_stop_ids(config, name);
+  // Kept whole: an export writes it again with the type alone changed.
   parsed.source = config;
   return parsed;
 }

@@ -42,6 +42,7 @@ void set_decoder(Json& json, const InitOptions& o) {
   json.set("num_hidden_layers", o.layers);
   json.set("num_attention_heads", o.heads);
   json.set("num_key_value_heads", o.kv_heads);
+  // max(1): zero heads are refused by the check that follows.
   json.set("head_dim", o.head_dim != 0 ? o.head_dim : o.hidden / std::max<int64_t>(o.heads, 1));
   json.set("hidden_act", "silu");
   json.set("max_position_embeddings", o.max_length);
@@ -55,6 +56,7 @@ void set_experts(Json& json, const InitOptions& o) {
   json.set("num_experts_per_tok", o.top_k);
   json.set("moe_intermediate_size", o.expert_ffn);
   json.set("norm_topk_prob", true);
+  // Every layer has experts.
   json.set("decoder_sparse_step", 1);
   json.set("mlp_only_layers", Json(Json::Array{}));
   json.set("use_sliding_window", false);
@@ -110,9 +112,11 @@ at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64
   at::parallel_for(0, pairs, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const uint64_t bits = philox_u64(seed, kStreamInit, tensor, static_cast<uint64_t>(i));
+      // + 1: the logarithm of 0 must not occur.
       const double u = static_cast<double>((bits >> 32) + 1) * 0x1p-32;  // in (0, 1]
       const double v = static_cast<double>(bits & 0xffffffff) * 0x1p-32;
       const double radius = scale * std::sqrt(-2.0 * std::log(u));
+      // Each pair of numbers comes from one counter, so threads may divide the work anywhere.
       out[2 * i] = static_cast<float>(radius * std::cos(2 * std::numbers::pi * v));
       if (2 * i + 1 < n) {
         out[2 * i + 1] = static_cast<float>(radius * std::sin(2 * std::numbers::pi * v));
@@ -133,6 +137,7 @@ Json generation_json(const Json& config) {
 
 at::Tensor initial(const WeightSpec& spec, const InitOptions& options, uint64_t number) {
   if (spec.shape.size() > 1) return normal_tensor(spec.shape, options.scale, options.seed, number);
+  // Vectors are the weights of norms, or biases.
   return spec.name.ends_with(".bias") ? at::zeros(spec.shape, at::kFloat)
                                       : at::ones(spec.shape, at::kFloat);
 }
@@ -152,6 +157,7 @@ std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOpt
 }  // namespace
 
 InitOptions init_preset(const std::string& name) {
+  // ffn is 8/3 of the width, rounded up to a multiple of 16.
   const InitOptions tiny{
       .layers = 4, .hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 688, .vocab = 32000};
   const auto mixture = [&](int64_t experts, int64_t top_k, int64_t expert_ffn) {
@@ -184,6 +190,7 @@ InitOptions init_preset(const std::string& name) {
 
 void check_init_options(const InitOptions& options) {
   parse_model_config(init_config(options), Json::object(), kShape);
+  // Without a head_dim the config rounds hidden / heads down.
   XRUN_CHECK(options.head_dim != 0 || options.hidden % options.heads == 0,
              "{}: hidden_size ({}) is not a multiple of num_attention_heads ({})", kShape,
              options.hidden, options.heads);

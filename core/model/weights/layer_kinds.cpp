@@ -20,6 +20,7 @@ ModelConfig with_layers(const ModelConfig& config, int64_t layers, bool is_moe) 
 
 LayerKinds::LayerKinds(const ModelConfig& config) {
   ModelConfig bare = config;
+  // No sum over weights depends on these, and they may be large.
   bare.source = Json();
   bare.windows.clear();
   none_ = with_layers(bare, 0, false);

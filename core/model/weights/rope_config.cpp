@@ -53,6 +53,7 @@ void read_yarn(const ConfigReader& nested, RopeConfig& rope) {
   if (!(rope.beta_slow > 0) || !(rope.beta_fast >= rope.beta_slow) || !(rope.theta > 1)) {
     nested.fail("yarn needs a rope_theta above 1 and beta_fast at least beta_slow, above 0");
   }
+  // The attention scale 0.1 m ln(factor) + 1, for m = mscale.
   const auto magnitude = [&](double scale) {
     return rope.factor <= 1 ? 1.0 : 0.1 * scale * std::log(rope.factor) + 1.0;
   };
@@ -92,6 +93,7 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   const bool five = reader.has("rope_parameters");
   const ConfigReader nested = reader.object(five ? "rope_parameters" : "rope_scaling");
   RopeConfig rope;
+  // Inside rope_parameters first, then at the top level, as transformers 4 writes it.
   rope.theta = nested.number("rope_theta", reader.number("rope_theta", 10000.0));
   if (!(rope.theta > 0) || !std::isfinite(rope.theta)) reader.fail("rope_theta must be positive");
   if (nested.number("partial_rotary_factor", reader.number("partial_rotary_factor", 1.0)) != 1.0) {
@@ -113,6 +115,7 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   if (!nested.has("factor") && !may_lack_factor) {
     reader.fail(fmt::format("rope_type '{}' needs a factor", name));
   }
+  // Without a factor: the ratio of the two lengths.
   rope.factor = nested.number(
       "factor", static_cast<double>(max_length) / static_cast<double>(rope.original_max_length));
   if (!(rope.factor >= 1.0) || !std::isfinite(rope.factor)) {

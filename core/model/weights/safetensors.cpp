@@ -45,6 +45,7 @@ class SafetensorsEntryParser {
     const uint64_t bytes = shape(entry);
     const Json& offsets = field("data_offsets");
     require(offsets.is_array() && offsets.size() == 2, "data_offsets is not [begin, end]");
+    // Offsets count from the end of the header.
     entry.begin = number(offsets.as_array()[0], "data_offsets");
     entry.end = number(offsets.as_array()[1], "data_offsets");
     require(entry.begin <= entry.end && entry.end <= data_bytes,
@@ -91,6 +92,7 @@ class SafetensorsEntryParser {
   uint64_t shape(SafetensorsEntry& entry) const {
     const Json& value = field("shape");
     require(value.is_array() && value.size() <= kMaxDimensions, "'shape' is not a list of sizes");
+    // Bytes so far; each size multiplies them.
     uint64_t bytes = c10::elementSize(entry.dtype);
     bool empty = false;
     for (const Json& size : value.as_array()) {
@@ -133,6 +135,7 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
   XRUN_CHECK(bytes.size() >= 8,
              "{}: has {} bytes, too few for a safetensors file; it is truncated, fetch it again",
              path_.string(), bytes.size());
+  // Little endian, as every machine that we build for.
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), 8);
   XRUN_CHECK(header_bytes <= kMaxHeaderBytes,
@@ -185,6 +188,7 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
   at::Tensor tensor = at::empty(e.shape, at::TensorOptions().dtype(e.dtype));
   const char* data = file_.bytes().data() + data_begin_ + e.begin;
   // Copied: GEMMs may depend on alignment, and a file that shrinks later must not fault.
+  // memcpy of 0 bytes may still not take a null pointer.
   if (e.end > e.begin) std::memcpy(tensor.mutable_data_ptr(), data, e.end - e.begin);
   return tensor;
 }
@@ -296,6 +300,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   writer.write(&header_bytes, 8);
   writer.write(text);
   for (const NamedTensor* t : sorted) {
+    // On the CPU and without strides, one tensor at a time.
     const at::Tensor data = t->tensor.detach().cpu().contiguous();
     writer.write(data.const_data_ptr(), static_cast<uint64_t>(data.nbytes()));
   }

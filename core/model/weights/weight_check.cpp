@@ -21,6 +21,7 @@ namespace xrun {
 namespace {
 
 constexpr size_t kNamesInMessage = 12;
+// Any comparison with the memory fails there, and the conversion to int64 stays defined.
 constexpr double kMostBytes = double(int64_t{1} << 56);  // of a hostile config
 
 // One line of the error; empty if there are no names.
@@ -35,6 +36,7 @@ bool is_buffer(const std::string& name, const ModelConfig& config) {
 }
 
 double largest(at::ScalarType type) {
+  // binary16's largest finite value, (2 - 2^-10) 2^15.
   if (type == at::kHalf) return 65504.0;
   if (type == at::kBFloat16) return std::numeric_limits<c10::BFloat16>::max();
   return std::numeric_limits<float>::max();
@@ -51,6 +53,7 @@ std::string counted(size_t n) { return n == 1 ? "1 weight is" : fmt::format("{} 
 }  // namespace
 
 int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype) {
+  // By kinds of layers: the names of a hostile config's layers would not fit into memory.
   const double bytes =
       LayerKinds(config).sum(weight_elements) * static_cast<double>(elementSize(dtype));
   return static_cast<int64_t>(std::clamp(bytes, 0.0, kMostBytes));
@@ -82,6 +85,7 @@ std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig
 
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
                         const FileForm& form, const std::string& where) {
+  // Name and shape of each tensor that the files must hold.
   std::map<std::string, std::vector<int64_t>> wanted;
   for (const WeightSpec& spec : weight_specs(config)) {
     for (StoredTensor& stored : stored_tensors(spec, form)) {
@@ -120,6 +124,7 @@ void WeightValues::saw(const std::string& name, const at::Tensor& weight) {
       too_large_.push_back(fmt::format("{} has values up to {:.2g}", name, size));
     return;
   }
+  // The count distinguishes NaN from infinity, which have other causes.
   const int64_t nans = at::isnan(weight).sum().item<int64_t>();
   broken_.push_back(nans > 0 ? fmt::format("{} ({} NaN)", name, nans)
                              : fmt::format("{} (infinity)", name));

@@ -48,6 +48,7 @@ class SpecList {
 
 void add_attention(const ModelConfig& c, const std::string& at, SpecList& list) {
   const WeightNames& names = c.names;
+  // Rows of q, k and v, in this order where they are one map.
   const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
   if (!names.qkv.empty()) {
     list.linear(at + names.qkv, q + 2 * kv, c.hidden, c.qkv_bias);
@@ -57,6 +58,7 @@ void add_attention(const ModelConfig& c, const std::string& at, SpecList& list) 
     list.linear(at + names.v, kv, c.hidden, c.qkv_bias);
   }
   if (c.qk_norm) {
+    // Per head, shared by all heads.
     list.vector(at + names.q_norm, c.head_dim);
     list.vector(at + names.k_norm, c.head_dim);
   }
@@ -67,6 +69,7 @@ void add_experts(const ModelConfig& c, const std::string& at, SpecList& list) {
   const std::string experts = at + c.names.experts;
   list.linear(at + c.names.router, c.moe.experts, c.hidden, /*bias=*/false);
   // The rows of gate come before those of up.
+  // Stacked over the experts: [E, 2 ffn, hidden] and [E, hidden, ffn].
   list.experts(experts + ".gate_up_proj", 2 * c.moe.ffn, c.hidden, {"gate_proj", "up_proj"});
   list.experts(experts + ".down_proj", c.hidden, c.moe.ffn, {"down_proj"});
 }
@@ -122,6 +125,7 @@ FileForm file_form(const SafetensorsFolder& files, const ModelConfig& config,
   std::string stacked, single;
   for (const WeightSpec& spec : weight_specs(config)) {
     if (spec.layout != WeightSpec::Layout::kExperts) continue;
+    // The first part of expert 0 tells which form the file has.
     const std::string first = expert_name(spec, 0, spec.parts.front());
     if (files.has(spec.name)) stacked = spec.name;
     if (files.has(first)) single = first;
@@ -140,6 +144,7 @@ std::vector<StoredTensor> stored_tensors(const WeightSpec& spec, const FileForm&
     const auto parts = static_cast<int64_t>(spec.parts.size());
     for (int64_t e = 0; e < spec.shape[0]; ++e) {
       for (const std::string& part : spec.parts) {
+        // Rows of a stacked expert are divided equally between its parts.
         all.push_back({expert_name(spec, e, part), {spec.shape[1] / parts, spec.shape[2]}});
       }
     }
@@ -149,6 +154,7 @@ std::vector<StoredTensor> stored_tensors(const WeightSpec& spec, const FileForm&
   if (stored.name.starts_with(form.missing_prefix)) {
     stored.name.erase(0, form.missing_prefix.size());
   }
+  // GPT-2's files hold [in, out].
   if (spec.layout == Layout::kTransposed) std::reverse(stored.shape.begin(), stored.shape.end());
   return {stored};
 }
@@ -173,6 +179,7 @@ at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
     return rows.view(spec.shape);
   }
   const at::Tensor read = files.read(stored.front().name);
+  // The transposed copy is made once, at loading.
   return spec.layout == WeightSpec::Layout::kTransposed ? read.t().contiguous() : read;
 }
 

@@ -19,6 +19,8 @@ std::string text_of(const Json* value) { return value == nullptr ? "absent" : du
 // The bytes of a long text around byte `at`, cut between characters.
 std::string excerpt(const std::string& text, size_t at) {
   if (text.size() <= kShownBytes) return text;
+  // The difference is shown with some text before it, and the excerpt is filled to its size at the
+  // end of a long text.
   size_t begin = std::min(at < kSharedBytes ? 0 : at - kSharedBytes, text.size() - kShownBytes);
   while (begin > 0 && is_continuation(text[begin])) --begin;
   return (begin > 0 ? "..." : "") + shortened(text.substr(begin), kShownBytes);
@@ -36,6 +38,7 @@ void compare(const Json* before, const Json* now, const std::string& path,
     for (const auto& [key, value] : before->as_object()) {
       compare(&value, now->find(key), join(path, key), out);
     }
+    // Keys that only the newer side has come last.
     for (const auto& [key, value] : now->as_object()) {
       if (before->find(key) == nullptr) compare(nullptr, &value, join(path, key), out);
     }
@@ -46,12 +49,14 @@ void compare(const Json* before, const Json* now, const std::string& path,
     const auto& b = now->as_array();
     for (size_t i = 0; i < a.size() || i < b.size(); ++i) {
       compare(i < a.size() ? &a[i] : nullptr, i < b.size() ? &b[i] : nullptr,
+              // Lists count from 1 in paths, as in Lua.
               join(path, std::to_string(i + 1)), out);
     }
     return;
   }
   if (both && *before == *now) return;
   const std::string from = text_of(before), to = text_of(now);
+  // Texts of both sides are cut at the same byte, so that their excerpts can be compared.
   const auto apart = std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first;
   const auto at = static_cast<size_t>(apart - from.begin());
   out.push_back({path, excerpt(from, at), excerpt(to, at)});

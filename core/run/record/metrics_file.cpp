@@ -67,10 +67,12 @@ bool MetricsReader::take(const Json& object) {
   metrics_.last_step = step->as_int();
   missing_.has(metrics_.last_step);
   for (const auto& [name, value] : object.as_object()) {
+    // "nonfinite" counts the nulls of its line; texts are no series.
     if (name == "step" || name == "nonfinite" || !(value.is_number() || value.is_null())) continue;
     MetricSeries* series = series_of(name);
     if (series == nullptr) continue;
     series->steps.push_back(metrics_.last_step);
+    // JSON has no NaN: a null is a value that was not finite.
     series->values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                                              : value.as_double());
     metrics_.nonfinite += value.is_null() ? 1 : 0;
@@ -88,6 +90,7 @@ void MetricsReader::line(std::string_view text, bool last_and_torn) {
                     name_, lines_));
     return;
   }
+  // Only the first bad line is described; later ones are counted.
   const std::string problem_before = first_problem_;
   bool taken = false;
   try {
@@ -136,6 +139,7 @@ RunMetrics read_metrics(const std::filesystem::path& path) {
   MetricsReader reader(path.filename().string());
   for (size_t at = 0; at < bytes.size();) {
     const size_t end = bytes.find('\n', at);
+    // The writer ends each line with a line feed, so a last line without one was cut off.
     const bool torn = end == std::string::npos;
     reader.line(std::string_view(bytes).substr(at, torn ? std::string::npos : end - at), torn);
     if (torn) break;
@@ -145,6 +149,7 @@ RunMetrics read_metrics(const std::filesystem::path& path) {
 }
 
 void MissingSteps::has(int64_t step) {
+  // The steps between the last one and this are missing.
   until(step);
   // A damaged line may name the largest step, to which 1 cannot be added.
   if (step < std::numeric_limits<int64_t>::max()) next_ = std::max(next_, step + 1);
@@ -172,7 +177,9 @@ std::string MissingSteps::text() const {
 
 std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSeries& b,
                                            const std::function<bool(const StepValues&)>& holds) {
+  // A merge by step: both series ascend.
   for (size_t i = 0, j = 0; i < a.steps.size() || j < b.steps.size();) {
+    // in_a: a has the smaller step of the two next ones, or both have it.
     const bool in_a = i < a.steps.size() && (j == b.steps.size() || a.steps[i] <= b.steps[j]);
     const bool in_b = j < b.steps.size() && (i == a.steps.size() || b.steps[j] <= a.steps[i]);
     StepValues values{in_a ? a.steps[i] : b.steps[j], {}, {}};

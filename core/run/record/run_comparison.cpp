@@ -22,6 +22,7 @@ constexpr size_t kListedFacts = 200;
 
 const Json& object_at(const Json& value, std::initializer_list<std::string_view> path) {
   static const Json kNone = Json::object();
+  // Any missing key, or a value that is no object, reads as an empty object.
   const Json* at = &value;
   for (const std::string_view key : path) at = at == nullptr ? nullptr : at->find(key);
   return at != nullptr && at->is_object() ? *at : kNone;
@@ -73,10 +74,12 @@ Json content_of(const Json& key) {
 
 Json contents_of(const Json& input) {
   Json out = Json::object();
+  // The order of sources is part of the run, so they are compared by number.
   int64_t source = 0;
   for (const Json& key : keys_of(input)) {
     out.set(fmt::format("source {}", ++source), content_of(key));
   }
+  // Records without keys have one digest for the set.
   if (source == 0) out.set("digest", value_of(input.find("digest")));
   return out;
 }
@@ -136,6 +139,7 @@ std::string bytes_under(const RunFiles& run, const std::string& name) {
 
 std::string note_for(const RunFiles& a, const RunFiles& b, const SettingDifference& setting) {
   if (!setting.key.ends_with(".path")) return "";
+  // Two paths are excused if the same bytes were read from both.
   const std::string bytes = bytes_under(a, setting.a);
   return !bytes.empty() && bytes == bytes_under(b, setting.b) ? "the same bytes" : "";
 }
@@ -144,6 +148,7 @@ void compare_settings(const RunFiles& a, const RunFiles& b, RunComparison& out) 
   const std::vector<Setting> first = flat_settings(a.config, a.origins);
   const std::vector<Setting> second = flat_settings(b.config, b.origins);
   std::map<std::string_view, const Setting*> in_b;
+  // Keys that are still in in_b at the end are in b alone.
   for (const Setting& setting : second) in_b.emplace(setting.key, &setting);
   const auto add = [&](SettingDifference one) {
     one.note = note_for(a, b, one);
@@ -172,10 +177,12 @@ void compare_settings(const RunFiles& a, const RunFiles& b, RunComparison& out) 
 bool same_to_lua(const std::string& a, const std::string& b) {
   const std::vector<LuaToken> first = lex_lua(a);
   const std::vector<LuaToken> second = lex_lua(b);
+  // By tokens: comments, blanks and the spelling of numbers do not change a program.
   return std::equal(first.begin(), first.end(), second.begin(), second.end(),
                     [](const LuaToken& x, const LuaToken& y) {
                       return x.kind != LuaToken::Kind::kBad && x.kind == y.kind &&
                              x.text == y.text &&
+                             // By bits, so that 0 and -0 are two programs.
                              std::bit_cast<uint64_t>(x.number) == std::bit_cast<uint64_t>(y.number);
                     });
 }
@@ -206,6 +213,7 @@ void compare_series(const MetricSeries& a, const MetricSeries& b, RunComparison&
   // Common steps only: the number of steps is compared elsewhere.
   const auto divergence = first_step_where(
       a, b, [](const StepValues& at) { return at.a && at.b && !same_value(*at.a, *at.b); });
+  // The earliest step wins; metrics that part at the same step are listed together.
   if (divergence && (out.first_divergence < 0 || divergence->step < out.first_divergence)) {
     out.first_divergence = divergence->step;
     out.diverging.clear();
@@ -254,6 +262,7 @@ void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
 }  // namespace
 
 bool RunComparison::settings_differ() const {
+  // A setting with a note does not change the result.
   return std::any_of(settings.begin(), settings.end(),
                      [](const SettingDifference& one) { return one.note.empty(); });
 }

@@ -27,6 +27,7 @@ Json settings_json(const std::vector<SettingDifference>& settings) {
                           {"b", setting.b},
                           {"origin_a", setting.origin_a},
                           {"origin_b", setting.origin_b}});
+    // "excuse", "first_apart" and "apart" are older words, kept because scripts read them.
     if (!setting.note.empty()) row.set("excuse", setting.note);
     out.push_back(std::move(row));
   }

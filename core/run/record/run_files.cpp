@@ -48,6 +48,7 @@ template <class Read>
 void read_optional(RunFiles& run, const char* name, const char* without, Read read) {
   const fs::path path = run.dir / name;
   try {
+    // path_exists throws for a folder that may not be read, and the error becomes the notice.
     if (path_exists(path)) {
       read(path);
       return;
@@ -87,6 +88,7 @@ void read_samples_file(RunFiles& run, const fs::path& path, int64_t step) {
   RunSamples samples{step, {}};
   int64_t line = 1;
   for (size_t at = 0; at < bytes.size(); ++line) {
+    // A blank rest behind the last line feed is not a line: `at` is then at the end.
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     Json answer = parse_json(std::string_view(bytes).substr(at, end - at), name, line);
     XRUN_CHECK(answer.is_object(), "{}:{}: holds {}, wanted an object", name, line,
@@ -128,6 +130,7 @@ void read_checkpoint(RunFiles& run) {
   try {
     std::string name = read_file(dir / "latest", 4096);
     while (!name.empty() && name.back() == '\n') name.pop_back();
+    // A damaged `latest` must not lead out of the folder.
     XRUN_CHECK(!name.empty() && name.find('/') == std::string::npos,
                "`latest` does not name a folder");
     run.checkpoint = read_object(dir / name / "manifest.json");
@@ -139,6 +142,7 @@ void read_checkpoint(RunFiles& run) {
 // The last component of a path, of "runs/a/" too.
 std::string own_name(const fs::path& dir) {
   std::error_code code;
+  // "runs/a/" and "." have no file name of their own.
   const fs::path whole = fs::weakly_canonical(dir, code);
   const std::string name = (code ? dir : whole).filename().string();
   return name.empty() ? dir.string() : name;
@@ -170,6 +174,7 @@ void check_run_format(const Json& record, const fs::path& dir) {
 
 int64_t steps_done(const RunFiles& run) {
   const Json* steps = run.record.find("steps");
+  // Without a count in the record, from the last line: steps count from 0.
   return steps != nullptr && steps->is_int() ? steps->as_int() : run.metrics.last_step + 1;
 }
 
@@ -209,6 +214,7 @@ std::vector<RunFiles> read_runs(const std::vector<std::string>& dirs) {
     ++names[runs.back().name];
   }
   for (RunFiles& run : runs) {
+    // Two runs of one name are told apart by their paths.
     if (names[run.name] > 1) run.name = run.dir.string();
   }
   return runs;

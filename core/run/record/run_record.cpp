@@ -29,7 +29,9 @@ bool is_leaf(const Json& value) {
 
 std::string origin_of(const Json& origins, std::string key) {
   std::string origin = text_member(origins, key);
+  // A list of plain values is one setting, and its origin is that of its first element.
   if (origin.empty()) origin = text_member(origins, key + ".1");
+  // Else the nearest table around it.
   while (origin.empty()) {
     const size_t dot = key.rfind('.');
     if (dot == std::string::npos) break;
@@ -112,10 +114,12 @@ bool is_interactive(const Json& record) {
 
 Json add_profiles(const Json& before, const Json& now) {
   std::map<LineKey, Json> lines;
+  // A line of one profile alone is added to zeros.
   Json nothing = Json::object();
   for (const LineFigure& figure : kLineFigures) nothing.set(figure.name, 0);
   for (const Json* profile : {&before, &now}) {
     for (const Json& line : profile->at("lines").as_array()) {
+      // The text is part of the key, since an edited line is another line.
       const LineKey key = {line.at("file").as_string(), line.at("line").as_int(),
                            line.at("text").as_string()};
       const auto known = lines.find(key);

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kSampleRows = 3;
 constexpr int64_t kMostTokens = 1000;  // of a stream's text
+// Of a histogram, taken at even distances.
 constexpr int64_t kMostLengths = 20000;
 constexpr size_t kMostSources = 50;
 
@@ -38,6 +39,7 @@ class RunTokenizer {
 
   // The tokenizer of a digest. Throws Error if none of the folders has it.
   const Tokenizer& of_digest(const std::string& digest) {
+    // Each folder is tried once; a tokenizer that was loaded but does not fit is not tried again.
     while (tokenizer_ == nullptr && !folders_.empty()) {
       const fs::path folder = folders_.front();
       folders_.erase(folders_.begin());
@@ -71,6 +73,7 @@ RowKind kind_of(const std::string& name) {
 std::vector<RowPiece> pieces_of(const TokenStream& stream, bool whole, const Tokenizer& tokenizer) {
   std::vector<RowPiece> pieces;
   for (size_t begin = 0; begin < stream.ids.size();) {
+    // Runs of tokens with one flag, decoded together: a character may span several tokens.
     size_t end = begin + 1;
     while (end < stream.ids.size() && stream.trained[end] == stream.trained[begin]) ++end;
     pieces.push_back(
@@ -96,6 +99,7 @@ SampleRow read_row(const RowCache& cache, int64_t row, const Tokenizer& tokenize
 }
 
 void read_lengths(const RowCache& cache, SourceSample& sample) {
+  // Every stride-th row, so that a huge cache costs no more.
   const int64_t stride = std::max<int64_t>(1, cache.size() / kMostLengths);
   sample.lengths.resize(cache.stream_count());
   for (size_t stream = 0; stream < cache.stream_count(); ++stream) {
@@ -107,6 +111,7 @@ void read_lengths(const RowCache& cache, SourceSample& sample) {
 
 void read_source(const Json& key, const fs::path& store, RunTokenizer& tokenizer,
                  SourceSample& sample) {
+  // The recorded key names the folder, as it did when the run built it.
   const fs::path dir = store / cache_key(key);
   std::error_code code;
   XRUN_CHECK(fs::is_directory(dir, code), "its token cache is no longer in {}", store.string());
@@ -116,6 +121,7 @@ void read_source(const Json& key, const fs::path& store, RunTokenizer& tokenizer
   read_lengths(*cache, sample);
   const Tokenizer& texts = tokenizer.of_digest(text_member(key, "tokenizer"));
   const int64_t count = std::min(kSampleRows, cache->size());
+  // Spread over the source, the first row included.
   for (int64_t i = 0; i < count; ++i) {
     sample.rows.push_back(read_row(*cache, i * cache->size() / count, texts));
   }

@@ -96,6 +96,7 @@ size_t count_shared_turns(const ChatTemplate& chat_template, const Json& chosen,
   } catch (const Interrupted&) {
     throw;
   } catch (const Error&) {
+    // The shared messages do not render alone, so no block is known to be shared.
     return 0;
   }
 }

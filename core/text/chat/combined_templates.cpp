@@ -12,6 +12,7 @@ namespace xrun {
 
 namespace {
 
+// Chooses by the row's tools, as transformers does if a tokenizer has a "tool_use" template.
 class ToolTemplate final : public ChatTemplate {
  public:
   ToolTemplate(std::shared_ptr<const ChatTemplate> plain,
@@ -45,6 +46,7 @@ class ToolTemplate final : public ChatTemplate {
   const std::shared_ptr<const ChatTemplate> tool_use_;
 };
 
+// Rows that would need this template are refused; the others train.
 class RefusedTemplate final : public ChatTemplate {
  public:
   RefusedTemplate(std::string name, std::string source, std::string message)
@@ -62,6 +64,7 @@ class RefusedTemplate final : public ChatTemplate {
   const std::string message_;
 };
 
+// Renders by both templates and refuses a row on which they differ.
 class CheckedTemplate final : public ChatTemplate {
  public:
   CheckedTemplate(std::shared_ptr<const ChatTemplate> stock,

@@ -42,6 +42,7 @@ std::tm clock_of(const std::string& date) {
   clock.tm_mon -= 1;
   // timegm fills in the day of the week and of the year, and normalises impossible dates.
   if (whole) timegm(&clock);
+  // A field that timegm changed belongs to an impossible date, such as 30 February.
   const bool same = clock.tm_mday == given.tm_mday && clock.tm_mon == given.tm_mon - 1 &&
                     clock.tm_hour == given.tm_hour && clock.tm_min == given.tm_min &&
                     clock.tm_sec == given.tm_sec;
@@ -103,6 +104,7 @@ class JinjaTemplate final : public ChatTemplate {
   Rendering render(const Json& messages, const Json& kwargs) const override {
     XRUN_CHECK(kwargs.is_null() || kwargs.is_object(),
                "the template's arguments are {}, wanted an object", kwargs.kind_name());
+    // One a rendering: the tree is shared by threads, the variables are not.
     jinja::Interpreter interpreter(tree_, clock_);
     try {
       set_variables(interpreter, messages, kwargs);

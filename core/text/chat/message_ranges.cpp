@@ -39,6 +39,7 @@ std::string turn_end(const Rendering& rendering) {
   if (rendering.turns.empty()) return "";
   const ByteRange turn = rendering.turns[0];
   uint32_t begin = turn.end;
+  // The template's own text at the end of the turn.
   for (const RenderSpan& span : rendering.spans) {
     if (span.begin < turn.end && span.end >= turn.end && span.origin == Origin::kTemplate) {
       begin = std::max(span.begin, turn.begin);
@@ -114,6 +115,7 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
     // turn, go with the next range.
     if (!roles.ends_with(role)) add_item(roles, role);
     const std::optional<uint32_t> end =
+        // Above the limit only the whole conversation is rendered.
         list.size() > kMaxMessages && m + 1 < list.size()
             ? std::nullopt
             : end_of(chat_template, messages, plain, m + 1, rendering.text);

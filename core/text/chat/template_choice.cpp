@@ -21,6 +21,7 @@ namespace xrun {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
+// A template that refuses most probes could agree with any other on the rest.
 constexpr int kWantedAnswers = 4;
 
 // Conversations by which templates are compared: plain turns, system turns, white space, tools,
@@ -318,6 +319,7 @@ ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
   XRUN_CHECK(tool_use != nullptr, "{}", no_plain);
   const AutoTemplate rows = resolve_for_rows("default", plain, no_plain, policy);
   const AutoTemplate tools = resolve_for_rows("tool_use", tool_use, "", policy);
+  // Neither can be used: the message is that of the template for rows without tools, if it exists.
   const AutoTemplate& first = plain == nullptr ? tools : rows;
   XRUN_CHECK(rows.failure.empty() || tools.failure.empty(), "{}", first.failure);
   return {make_tool_template(rows.resolved.chat_template, tools.resolved.chat_template),

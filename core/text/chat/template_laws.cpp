@@ -51,6 +51,7 @@ Breach check_bos(const Case& at) {
     const std::vector<int32_t>& ids = at.sides[s].ids;
     // A token that opens every message is a turn marker, whatever its name.
     const auto count = static_cast<size_t>(std::count(ids.begin(), ids.end(), *bos));
+    // Twice at the start is a fault even then.
     if (count >= at.messages[s]->size() && count > 1 && !(ids.size() > 1 && ids[1] == *bos))
       continue;
     size_t leading = 0;
@@ -80,6 +81,7 @@ size_t token_at(const ChatTokens& side, size_t at) {
              : side.ids.size();
 }
 
+// EOS counts even if the tokenizer does not call it special.
 bool is_marker(const Tokenizer& tokenizer, int32_t id) {
   return tokenizer.is_special(id) || id == tokenizer.eos_id();
 }
@@ -92,6 +94,7 @@ bool writes_markers(const Tokenizer& tokenizer, const ChatTokens& side) {
   });
 }
 
+// A special token, the next block at once, the message's own text, or plain text of the template.
 enum class TurnEnd { kToken, kNextHead, kMessage, kText };
 
 TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
@@ -216,6 +219,7 @@ Breach check_shared_prompt(const Case& at) {
       return {};  // nothing is trained: mask_not_empty reports that
     const size_t begin = side.rendering.turns[turns].begin;
     prompts[s] = std::string_view(side.rendering.text).substr(0, begin);
+    // Tokens that lie in the prompt as a whole.
     for (size_t i = 0; i < side.ids.size() && side.offsets[i].end <= begin; ++i) {
       ids[s].push_back(side.ids[i]);
     }

@@ -27,6 +27,7 @@ std::string_view object_name(const Value& object) {
     case Kind::kLoop: return "LoopContext object";
     case Kind::kUndefined: return "Undefined object";
   }
+  // In the order of ListStyle.
   static constexpr std::string_view kLists[] = {
       "list object",      "tuple object",       "range object",     "generator object",
       "dict_keys object", "dict_values object", "dict_items object"};
@@ -38,6 +39,7 @@ Value no_attribute(const Value& object, std::string_view name) {
 }
 
 // True if dicts have a Python attribute of this name, which `.name` finds before the key.
+// Chosen by the first letter: each attribute access of a message asks this.
 bool is_dict_attribute(std::string_view name) {
   switch (name.empty() ? 0 : name[0]) {
     case 'c': return name == "copy" || name == "clear";
@@ -57,6 +59,7 @@ std::string loop_attribute_error(std::string_view name) {
   return fmt::format("'LoopContext object' has no attribute '{}'", name);
 }
 
+// loop.cycle(...) and loop.changed(...).
 struct LoopMethod : Function {
   std::shared_ptr<Loop> loop;
   bool cycles = false;
@@ -67,6 +70,7 @@ struct LoopMethod : Function {
       return arguments.positional[loop->index % arguments.positional.size()];
     }
     Value seen = Value::list(arguments.positional, ListStyle::kTuple);
+    // The first call is a change.
     const bool changed = !loop->has_seen || !equal(loop->last_seen, seen, interpreter.budget());
     loop->has_seen = true;
     loop->last_seen = std::move(seen);
@@ -115,6 +119,7 @@ bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
     // Code points are counted from the start of the text.
     if (!text.ascii) budget.charge(static_cast<int64_t>(text.bytes.size() / 16));
     const int64_t length = text_length(text);
+    // -1 is the last code point, as in Python.
     if (index < 0) index += length;
     if (index < 0 || index >= length) return false;
     const size_t begin = byte_of_point(text, index);
@@ -136,6 +141,7 @@ bool function_attribute(const Value& object, std::string_view name, Value& out) 
 }
 
 bool subscriptable(const Value& object) {
+  // Lists, tuples and ranges, which come first in ListStyle; views and generators have no [].
   return object.is_text() || (object.is_list() && object.list().style <= ListStyle::kRange);
 }
 
@@ -165,6 +171,7 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
 Value Interpreter::get_item(const Value& object, const Value& key) {
   XRUN_JINJA_CHECK(!object.is_undefined(), "{}", object.undefined_message());
   if (object.is_dict()) {
+    // An unhashable key of a dict is in no dict.
     if (const Value* value = is_hashable(key) ? object.dict().find(key, budget_) : nullptr)
       return *value;
   } else if (subscriptable(object) && key.is_integral()) {
@@ -179,6 +186,7 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
   if (object.is(Kind::kLoop) || object.is(Kind::kNamespace)) {
     return get_attribute(object, key.bytes());
   }
+  // obj["x"] falls back to Python's attribute x, but never finds a key.
   if (object.is_dict() && !is_dict_attribute(key.bytes())) return no_attribute(object, key.bytes());
   bool found = false;
   Value method = bind_method(object, key.bytes(), found);

@@ -99,6 +99,7 @@ std::vector<Value> Interpreter::evaluate_all(const std::vector<NodePtr>& nodes) 
 
 Value Interpreter::evaluate_dict(const Node& node) {
   auto dict = std::make_shared<Dict>();
+  // Items alternate: key, value. Python evaluates each key before its value.
   for (size_t i = 0; i + 1 < node.items.size(); i += 2) {
     Value key = evaluate(*node.items[i]);
     dict->set(std::move(key), evaluate(*node.items[i + 1]), budget_);
@@ -120,6 +121,7 @@ Value Interpreter::evaluate_compare(const Node& node) {
   Value left = evaluate(*node.a);
   // a < b < c: each operand is evaluated once, and the first false comparison ends the chain.
   for (size_t i = 0; i < node.items.size(); ++i) {
+    // The operators are in `names`: names[i] is between operand i and operand i + 1.
     Value right = evaluate(*node.items[i]);
     if (!compare(node.names[i], left, right, budget_)) return Value::boolean(false);
     left = std::move(right);
@@ -128,11 +130,14 @@ Value Interpreter::evaluate_compare(const Node& node) {
 }
 
 Value Interpreter::evaluate_concat(const Node& node) {
+  // The marks of every part survive, which a join of plain strings would lose.
   TextBuilder out;
   for (const NodePtr& item : node.items) print(out, evaluate(*item), budget_);
   return Value::text(out.take());
 }
 
+// Prints an expression piece by piece where the result allows it: a large message is copied once,
+// not once for each operator around it.
 void Interpreter::write(const Node& node) {
   const Descent descent(*this);
   line_ = node.line;
@@ -158,6 +163,7 @@ void Interpreter::write_sum(const Node& node) {
   const Node* terms[kMaxTerms];  // the last one first
   size_t count = 0;
   const Node* first = &node;
+  // a + b + c parses as (a + b) + c: the chain runs down the left operands.
   for (; first->kind == NodeKind::kBinary && first->name == "+"; first = first->a.get()) {
     // A longer chain is joined like any other sum.
     if (count + 1 == kMaxTerms) return print(*out_, evaluate(node), budget_);
@@ -210,6 +216,7 @@ Arguments Interpreter::evaluate_arguments(const Node& node) {
       case ArgumentForm::kDoubleStar:
         XRUN_JINJA_CHECK(value.is_dict(), "argument after ** must be a mapping, not {}",
                          type_name(value));
+        // ** takes a mapping whose keys are names.
         for (const Member& member : value.dict().members) {
           XRUN_JINJA_CHECK(member.first.is_text(), "keywords must be strings");
           out.named.emplace_back(member.first.bytes(), member.second);
@@ -231,6 +238,7 @@ Arguments Interpreter::evaluate_arguments(const Node& node) {
 Value Interpreter::call(const Value& callee, Arguments& arguments) {
   XRUN_JINJA_CHECK(!callee.is_undefined(), "{}", callee.undefined_message());
   if (callee.is(Kind::kLoop)) {  // loop(...) of a recursive loop
+    // The body of a recursive loop is the function that runs it again.
     const Value again = callee.loop().body;
     XRUN_JINJA_CHECK(!again.is_undefined(),
                      "The loop must have the 'recursive' marker to be called "

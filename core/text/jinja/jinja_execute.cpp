@@ -20,6 +20,7 @@ const Value* Scope::find(int symbol) const {
 
 void Scope::set(int symbol, Value value) {
   if (const Value* old = find(symbol)) {
+    // The scope owns its variables; find is const for readers of outer scopes.
     *const_cast<Value*>(old) = std::move(value);
   } else {
     variables.emplace_back(symbol, std::move(value));
@@ -71,6 +72,7 @@ Scope* Interpreter::take_scope(Scope* parent) {
 
 TextPtr Interpreter::render() {
   TextBuilder builder;
+  // `whole_` is the page's own text; captured text of blocks gets no line numbers.
   whole_ = out_ = &builder;
   execute(tree_.body);
   whole_ = out_ = nullptr;
@@ -83,6 +85,7 @@ void Interpreter::note_lines(const Node& node, size_t begin) {
   // More lines than any real template writes; a hostile one must not take memory for them.
   constexpr size_t kMostLines = size_t{1} << 20;
   const size_t end = out_->size();
+  // Captured text is placed by the statement that prints it.
   if (end == begin || out_ != whole_ || lines_.size() >= kMostLines) return;
   const auto add = [&](size_t to, int32_t line) {
     if (!lines_.empty() && lines_.back().line == line) {
@@ -95,6 +98,7 @@ void Interpreter::note_lines(const Node& node, size_t begin) {
   if (node.kind == NodeKind::kData) {
     const std::string& text = node.constant.text().bytes;
     size_t at = text.find('\n');
+    // A line feed at the very end belongs to its own line.
     for (; at != std::string::npos && at + 1 < text.size(); at = text.find('\n', at + 1)) {
       if (lines_.size() >= kMostLines) return;
       add(begin + at + 1, line++);
@@ -128,6 +132,7 @@ Interpreter::Flow Interpreter::execute(const Body& body) {
 
 Interpreter::Flow Interpreter::execute(const Node& node) {
   const Descent descent(*this);
+  // The line of the node, for the message of a fault inside it.
   line_ = node.line;
   budget_.charge(1);
   const size_t begin = out_->size();
@@ -162,6 +167,7 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
   return Flow::kNormal;
 }
 
+// items[i] is the condition of bodies[i].
 Interpreter::Flow Interpreter::execute_if(const Node& node) {
   for (size_t i = 0; i < node.items.size(); ++i) {
     if (is_truthy(evaluate(*node.items[i]))) return execute(node.bodies[i]);
@@ -198,6 +204,7 @@ Value Interpreter::run_loop_again(const Node& node, const Value& iterable, int d
 std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> items) {
   std::vector<Value> out;
   for (Value& item : items) {
+    // A fresh scope for each item, as the loop's body has.
     const ScopeGuard guard(*this);
     assign(*node.a, item);
     // The filter sees the target, but as in Jinja not `loop`.
@@ -213,6 +220,7 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
   loop->depth = depth;
   for (const Value& item : loop->items) loop->nesting = std::max(loop->nesting, depth_of(item) + 1);
   require_depth(loop->nesting);
+  // Only a recursive loop can be called: `loop(children)`.
   if (node.recursive) {
     auto again = std::make_shared<LoopAgain>();
     again->node = &node;
@@ -227,6 +235,7 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
     if (loop_ >= 0) scope_->set(loop_, Value::loop(loop));
     assign(*node.a, loop->items[loop->index]);
     const Flow flow = execute(node.bodies[0]);
+    // `continue` also leaves an iteration unfinished, as Jinja's generated code does.
     if (flow == Flow::kBreak) break;
     completed = completed || flow == Flow::kNormal;
   }
@@ -281,6 +290,7 @@ void Interpreter::execute_with(const Node& node) {
   execute(node.bodies[0]);
 }
 
+// -1 if no message is in scope.
 int64_t Interpreter::message_in_scope() const {
   for (const Scope* at = scope_; at != nullptr; at = at->parent) {
     for (const auto& [symbol, value] : at->variables) {
@@ -298,8 +308,10 @@ void Interpreter::execute_generation(const Node& node) {
   const size_t begin = out_->size();
   // Before the body, whose own loops may go over other messages.
   turn_messages_.push_back(message_in_scope());
+  // Turns are numbered from 1; 0 marks text outside generation blocks.
   const auto number = static_cast<uint32_t>(turn_messages_.size());
   execute(node.bodies[0]);
+  // Charged by the runs that were rewritten.
   budget().charge(static_cast<int64_t>(out_->mark_turn(begin, number)));
 }
 
@@ -352,6 +364,7 @@ void Interpreter::execute_call_block(const Node& node) {
   capture(scope_);
   const Value callee = evaluate(*node.a->a);
   Arguments arguments = evaluate_arguments(*node.a);
+  // The block reaches the macro as its argument `caller`.
   arguments.named.emplace_back("caller", Value::function(std::move(caller)));
   print(*out_, call(callee, arguments), budget_);
 }

@@ -20,6 +20,7 @@ Value sort_key(const Value& value, bool case_sensitive) {
 Value path_attribute(Interpreter& interpreter, const Value& item, const Value& path) {
   if (!path.is_text()) return interpreter.get_item(item, path);
   Value at = item;
+  // "a.b.0": attributes and indices, as Jinja's make_attrgetter.
   const TextPtr dot = make_text(".");
   for (const TextPtr& part : split_text(path.as_text(), dot.get(), -1, interpreter.budget())) {
     // Fewer than ten digits: stoll cannot overflow.
@@ -44,6 +45,7 @@ Value length(Interpreter& interpreter, const Value& input, Arguments& arguments)
 
 Value list(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("list", arguments).finish();
+  // The copy has the origin of the list, and so have its brackets if it is printed.
   const Origin origin = input.is_list() ? input.list().origin : Origin::kTemplate;
   return Value::list(iterate(input, interpreter.budget()), ListStyle::kList, origin);
 }
@@ -201,6 +203,7 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
   const bool case_sensitive = reader.boolean("case_sensitive", false);
   const Value* attribute = reader.next("attribute");
   reader.finish();
+  // In the order of first occurrence.
   std::vector<Value> seen;
   std::vector<Value> out;
   for (const Value& item : iterate(input, interpreter.budget())) {
@@ -245,6 +248,7 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
 Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   if (!is_truthy(input)) return Value::generator({});  // of any type
   std::vector<Value> out;
+  // A keyword argument, or null.
   const auto named = [&](std::string_view name) -> const Value* {
     for (const auto& [key, value] : arguments.named) {
       if (key == name) return &value;
@@ -284,6 +288,7 @@ Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
     attribute = arguments.positional[used++];
   }
   std::string test;
+  // Without a name of a test the truth of the value decides.
   if (arguments.positional.size() > used) {
     XRUN_JINJA_CHECK(arguments.positional[used].is_text(), "the name of a test must be a str");
     test = arguments.positional[used++].bytes();
@@ -330,6 +335,7 @@ const FilterTable& list_filters() {
 }
 
 Value Interpreter::apply_filter(const std::string& name, const Value& input, Arguments& arguments) {
+  // A filter reads its input at least once, hence the charge.
   if (input.is_text()) budget_.charge(static_cast<int64_t>(input.bytes().size() / 8));
   for (const FilterTable* table : {&scalar_filters(), &list_filters()}) {
     const auto it = table->find(name);

@@ -58,6 +58,7 @@ Value replace(Interpreter& interpreter, const Value& input, Arguments& arguments
   const TextPtr to = to_text(reader.required("new"), budget);
   const Value* count = reader.next("count");
   reader.finish();
+  // -1 replaces all.
   const int64_t most = count != nullptr && count->is_integral() ? count->as_int() : -1;
   return Value::text(replace_text(*to_text(input, budget), *from, *to, most, budget));
 }
@@ -85,6 +86,7 @@ Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments)
   charge_copies(budget, static_cast<int64_t>(lines.size()), *margin, text->bytes.size());
   TextBuilder out;
   for (size_t i = 0; i < lines.size(); ++i) {
+    // The line feed has the mark of the text it indents, not of the template.
     if (i > 0) out.append("\n", mark_at(*text, 0));
     const bool indented = i == 0 ? first : blank || !lines[i]->bytes.empty();
     if (indented) out.append(*margin);
@@ -137,11 +139,13 @@ std::string plain_number(std::string_view text) {
       blank = !out.empty();
       continue;
     }
+    // -1: an ASCII character or no digit.
     const int digit = point.value < 0x80 ? -1 : decimal_value(point.value);
     if (blank || (point.value >= 0x80 && digit < 0)) return "";
     out += static_cast<char>(digit < 0 ? point.value : static_cast<uint32_t>('0' + digit));
   }
   if (out.starts_with('+')) {
+    // "+-1" is no number, although "+1" is.
     out.erase(0, 1);
     if (out.starts_with('-')) return "";
   }
@@ -154,6 +158,7 @@ bool join_digits(std::string& number) {
     return at < number.size() && number[at] >= '0' && number[at] <= '9';
   };
   for (size_t at = 0; at < number.size(); ++at) {
+    // Python allows 1_000, not _1, 1_ or 1__0.
     if (number[at] == '_' && (at == 0 || !digit(at - 1) || !digit(at + 1))) return false;
   }
   std::erase(number, '_');
@@ -190,6 +195,7 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   const bool number =
       input.is(Kind::kFloat) || (input.is_text() && read_float(input.bytes(), real));
   if (input.is(Kind::kFloat)) real = input.as_double();
+  // 9e18 is below 2^63, with room for the rounding of the conversion.
   XRUN_JINJA_CHECK(!number || !(std::abs(real) >= 9e18) || std::isinf(real),
                    "an integer overflows 64 bits");
   // A NaN fails this comparison too and gives the default: Python's int(nan) raises.

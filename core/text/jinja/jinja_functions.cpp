@@ -28,6 +28,7 @@ struct Builtin : Function {
 Value make_range(Interpreter& interpreter, Arguments& arguments) {
   ArgumentReader reader("range", arguments);
   const bool single = arguments.positional.size() == 1;
+  // One argument is the stop.
   const int64_t first = single ? 0 : reader.integer("start", 0);
   const int64_t stop = reader.integer("stop", 0);
   const int64_t step = reader.integer("step", 1);
@@ -41,6 +42,7 @@ Value make_range(Interpreter& interpreter, Arguments& arguments) {
                      kMaxRange);
     // Eager, unlike Python's range: at most kMaxRange items.
     items.push_back(Value::integer(at));
+    // At the ends of int64 the next item does not exist.
     if (__builtin_add_overflow(at, step, &at)) break;
   }
   interpreter.budget().charge(static_cast<int64_t>(items.size()));
@@ -54,6 +56,7 @@ std::shared_ptr<Dict> make_members(Interpreter& interpreter, Arguments& argument
   XRUN_JINJA_CHECK(arguments.positional.size() <= 1, "dict expected at most 1 argument, got {}",
                    arguments.positional.size());
   if (!arguments.positional.empty() && arguments.positional[0].is_dict()) {
+    // A copy: changing the new dict must not change the old one.
     *dict = arguments.positional[0].dict();
   } else if (!arguments.positional.empty()) {
     for (const Value& pair : iterate(arguments.positional[0], budget)) {
@@ -107,6 +110,7 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
       ++i;
     } else {
       plain += format.bytes()[i];
+      // "%%z" is a percent sign and a z, so both signs are passed at once.
       if (two == "%%") plain += format.bytes()[++i];
     }
   }

@@ -14,6 +14,7 @@ constexpr Mark kData{Origin::kMessage, 0};
 // In the order of preference. Templates read it as `thinking` (gpt-oss) or `reasoning_content`
 // (Qwen3), so a message gets both names.
 constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
+// A row's further keys are not shared.
 constexpr size_t kMaxKeys = 32;
 
 std::shared_ptr<Dict> make_dict(size_t members) {
@@ -24,6 +25,7 @@ std::shared_ptr<Dict> make_dict(size_t members) {
 }
 
 void add(Dict& dict, Value key, Value value) {
+  // Kept up to date, so that no later check has to walk the tree.
   dict.depth = std::max(dict.depth, depth_of(value) + 1);
   dict.members.emplace_back(std::move(key), std::move(value));
 }
@@ -51,6 +53,7 @@ Value RowValues::key(std::string_view name) {
 }
 
 Value RowValues::value(const Json& json, int depth) {
+  // Before the recursion, which it bounds.
   require_depth(depth);
   switch (json.kind()) {
     case Json::Kind::kNull: return Value::none();
@@ -87,10 +90,12 @@ Value RowValues::message(const Json& json) {
   }
   bool named = reasoning == nullptr;
   for (const auto& [name, member] : json.as_object()) {
+    // transformers drops null members, so that `message.tool_calls is defined` is false.
     if (member.is_null() || (reasoning != nullptr && name == "thinking")) continue;
     named = named || name == "reasoning_content";
     add(*dict, key(name), value(member, 1));
   }
+  // Last, since the message did not have it.
   if (!named) add(*dict, key("reasoning_content"), value(*reasoning));
   require_depth(dict->depth);
   return Value::dict(std::move(dict));

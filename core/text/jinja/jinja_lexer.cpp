@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kMaxSourceBytes = size_t{4} << 20;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+// A byte beyond ASCII may begin a name, as an identifier of Python may.
 bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
 }
@@ -47,6 +48,7 @@ size_t read_digits(std::string_view text, size_t at, size_t most, int base, uint
   value = 0;
   for (; count < most && at + count < text.size(); ++count) {
     const char c = text[at + count];
+    // c | 0x20 is the lower-case letter.
     const int digit = c >= '0' && c <= '9' ? c - '0'
                       : (c | 0x20) >= 'a'  ? (c | 0x20) - 'a' + 10
                                            : 99;
@@ -67,6 +69,7 @@ std::string unescape_literal(std::string_view literal, int line) {
     const char c = literal[at + 1];
     static constexpr std::string_view kFrom = "ntr\\'\"abfv\n";
     static constexpr std::string_view kTo("\n\t\r\\'\"\a\b\f\v", 10);
+    // kTo lacks the line feed, the last character of kFrom: an escaped one gives nothing.
     uint32_t point = 0;
     if (const size_t simple = kFrom.find(c); simple != std::string_view::npos) {
       if (simple < kTo.size()) out += kTo[simple];  // a backslash before a newline joins lines
@@ -108,6 +111,7 @@ class TemplateLexer {
   }
 
   // Moves to `to`, counting lines.
+  // Positions only grow, so every line feed is counted once.
   void advance(size_t to) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
                                          source_.begin() + static_cast<ptrdiff_t>(to), '\n'));
@@ -141,6 +145,7 @@ class TemplateLexer {
     if (sign == '-') {
       end = blanks_begin(begin, tag, false);
     } else if (sign != '+' && !variable) {
+      // Only blocks and comments strip by default; a variable keeps what is around it.
       end = blanks_begin(begin, tag, true);
       // lstrip_blocks: only if nothing but blanks is between the line's start and the tag. If no
       // data is left, the tag before decides.
@@ -166,6 +171,7 @@ class TemplateLexer {
     } else if (sign == 0 && !variable && at < source_.size() && source_[at] == '\n') {
       ++at;
     }
+    // For lstrip_blocks of the next tag, if no text comes between.
     line_starts_ = source_[at - 1] == '\n';
     advance(at);
     return true;
@@ -238,6 +244,7 @@ class TemplateLexer {
   }
 
   void tag_body(bool variable) {
+    // The closing brackets that are expected, the innermost last.
     std::string brackets;
     while (true) {
       if (at_ >= source_.size()) {
@@ -267,6 +274,7 @@ class TemplateLexer {
     }
   }
 
+  // Digits with single underscores between them.
   size_t digits(size_t at, auto accept) const {
     while (at < source_.size() &&
            (accept(source_[at]) ||
@@ -283,6 +291,7 @@ class TemplateLexer {
     const char prefix = at_ + 1 < source_.size() ? static_cast<char>(source_[at_ + 1] | 0x20) : 0;
     const bool based = source_[at_] == '0' && (prefix == 'x' || prefix == 'o' || prefix == 'b');
     size_t end = based ? digits(at_ + 2, hexadecimal) : digits(at_, is_digit);
+    // The run of zeros at the start: only "0", "00" and so on are integers that begin with 0.
     const size_t zeros = digits(at_, [](char c) { return c == '0'; });
     TokenKind kind = TokenKind::kInteger;
     const auto digit_at = [&](size_t at) { return at < source_.size() && is_digit(source_[at]); };

@@ -56,6 +56,7 @@ Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   reader.finish();
   std::vector<Value> pieces;
   for (TextPtr& piece : split_text(self.as_text(), separator.get(), most, interpreter.budget())) {
+    // Pieces of Markup are Markup.
     pieces.push_back(like(self, std::move(piece)));
   }
   return Value::list(std::move(pieces));
@@ -81,6 +82,7 @@ Value affix_test(Interpreter& interpreter, const Value& self, Arguments& argumen
   const Value* start = reader.next("start");
   const Value* stop = reader.next("end");
   reader.finish();
+  // Python's bounds are those of a slice.
   const Value part =
       slice(self, start == nullptr ? Value::none() : *start,
             stop == nullptr ? Value::none() : *stop, Value::none(), interpreter.budget());
@@ -129,6 +131,7 @@ Value format_method(Interpreter& interpreter, const Value& self, Arguments& argu
   const std::string& bytes = format.bytes;
   TextBuilder out;
   size_t next = 0;
+  // Only braces matter; the text between them keeps its marks.
   for (size_t at = 0; at < bytes.size();) {
     const size_t brace = std::min(bytes.find_first_of("{}", at), bytes.size());
     out.append(format, at, brace);
@@ -155,6 +158,7 @@ Value dict_view(Interpreter& interpreter, const Value& self, Arguments& argument
   const Dict& dict = self.dict();
   interpreter.budget().charge(static_cast<int64_t>(dict.members.size() / 4));
   std::vector<Value> items;
+  // A view is a copy: templates cannot change the dict while they read it.
   for (const auto& [key, value] : dict.members) {
     if (style == ListStyle::kKeys) items.push_back(key);
     if (style == ListStyle::kValues) items.push_back(value);
@@ -222,6 +226,7 @@ bool is_unsupported(const Value& self, std::string_view name) {
   static constexpr std::string_view kList[] = {"copy", "count", "index"};
   if (self.is_text()) return among(kText, name);
   if (self.is_dict()) return among(kDict, name);
+  // Generators and views have none of these methods.
   if (!self.is_list() || self.list().style > ListStyle::kRange) return false;
   // Tuples and ranges have no copy().
   return among(kList, name) && (self.list().style == ListStyle::kList || name != "copy");

@@ -23,6 +23,7 @@ std::string digits_of(const Value& value) {
 
 // Returns the sign of a - b if one of them is an integer beyond 2^53 and the other is not NaN.
 int order_big(const Value& a, const Value& b) {
+  // An infinity is beyond every integer.
   for (const Value* side : {&a, &b}) {
     if (!side->is(Kind::kFloat) || !std::isinf(side->as_double())) continue;
     return (side == &a) == (side->as_double() > 0) ? 1 : -1;
@@ -33,6 +34,7 @@ int order_big(const Value& a, const Value& b) {
   // Numbers of one sign without leading zeros: the longer one is larger, equal lengths compare as
   // text.
   const int size = x.size() != y.size() ? (x.size() < y.size() ? -1 : 1) : x.compare(y);
+  // A larger magnitude is the smaller negative number.
   return negative ? -size : size;
 }
 
@@ -42,6 +44,7 @@ std::partial_ordering order_numbers(const Value& a, const Value& b) {
   const auto is_double = [&](const Value& x) {
     return x.is(Kind::kFloat) || (x.is_integral() && x.as_int() >= -kExact && x.as_int() <= kExact);
   };
+  // Both fit a double exactly, so the comparison of doubles is exact.
   if (is_double(a) && is_double(b)) return a.as_double() <=> b.as_double();
   if (a.is_nan() || b.is_nan()) return std::partial_ordering::unordered;
   // Both are integral or the digits tell them apart: a double with a fraction is below 2^53.
@@ -72,9 +75,11 @@ bool equal_dicts(const Dict& a, const Dict& b, Budget& budget) {
 
 bool equal(const Value& a, const Value& b, Budget& budget) {
   budget.charge(1);
+  // The common case, without a conversion to double.
   if (a.is_integral() && b.is_integral()) return a.as_int() == b.as_int();
   if (a.is_numeric() && b.is_numeric())
     return order_numbers(a, b) == std::partial_ordering::equivalent;
+  // Values of two kinds are unequal, never an error; a Markup equals a plain str.
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
@@ -128,6 +133,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
                      [&](const Value& value) { return equal(value, item, budget); });
 }
 
+// A copy of the items: the loop may change the value that it runs over.
 std::vector<Value> iterate(const Value& value, Budget& budget) {
   std::vector<Value> out;
   if (value.is_list()) {
@@ -239,6 +245,7 @@ Value float_binary(std::string_view op, double a, double b) {
   if (op == "**") return Value::number(std::pow(a, b));
   XRUN_JINJA_CHECK(b != 0, "float division by zero");
   if (op == "/") return Value::number(a / b);
+  // fmod has the sign of the dividend, Python's % that of the divisor.
   double rest = std::fmod(a, b);
   if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
   // (a - rest) / b is whole up to rounding: the half makes floor hit it.
@@ -256,6 +263,7 @@ Value repeat(const Value& value, int64_t times, Budget& budget) {
   }
   const List& list = value.list();
   const size_t size = list.items.size();
+  // Checked before the product, which could overflow.
   XRUN_JINJA_CHECK(size == 0 || static_cast<size_t>(times) <= kMaxListItems / size,
                    "a list grows beyond {} items", kMaxListItems);
   std::vector<Value> items;
@@ -347,6 +355,7 @@ struct Stride {
   int64_t count;
 };
 
+// The resolved bound, clamped to [low, high]; `otherwise` if it is None.
 int64_t bound(const Value& value, int64_t length, int64_t low, int64_t high, int64_t otherwise) {
   if (value.is_none()) return otherwise;
   XRUN_JINJA_CHECK(value.is_integral(), "slice indices must be integers or None");
@@ -409,6 +418,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   XRUN_JINJA_CHECK(sliceable, "'{}' object is not subscriptable", type_name(value));
   const int64_t length = length_of(value);
   const Stride stride = resolve(start, stop, step, length);
+  // Charged by the length of the object: code points must be counted.
   budget.charge(length / 16);
   if (value.is_text()) return slice_text_points(value, stride, length, budget);
   const List& list = value.list();

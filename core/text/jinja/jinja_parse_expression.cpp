@@ -85,6 +85,7 @@ NodePtr Parser::comparison() {
   while (true) {
     std::string op;
     if (is(TokenKind::kOperator)) {
+      // The longest match is not needed: the lexer has already cut the operator.
       for (std::string_view known : {"==", "!=", "<", "<=", ">", ">="}) {
         if (is_operator(known)) op = known;
       }
@@ -106,6 +107,7 @@ NodePtr Parser::comparison() {
 
 NodePtr Parser::binary(std::string_view op, NodePtr a, NodePtr b) const {
   NodePtr node = make(NodeKind::kBinary);
+  // The line of the left operand, where the expression begins.
   node->line = a->line;
   node->name = op;
   node->a = std::move(a);
@@ -259,6 +261,7 @@ NodePtr Parser::dict() {
 
 NodePtr Parser::postfix(NodePtr node) {
   while (true) {
+    // Before any filter: a.b[0](c)|f.
     if (is_operator(".") || is_operator("[")) {
       node = subscript(std::move(node));
     } else if (is_operator("(")) {
@@ -276,6 +279,7 @@ NodePtr Parser::filters_and_tests(NodePtr node) {
     } else if (is_word("is")) {
       node = test(std::move(node));
     } else if (is_operator("(")) {
+      // The result of a filter or a test may be called.
       node = call(std::move(node));
     } else {
       return node;
@@ -306,6 +310,7 @@ NodePtr Parser::test(NodePtr node) {
   out->name = expect_name();
   while (skip_operator(".")) out->name += "." + expect_name();
   out->a = std::move(node);
+  // A token that begins a primary expression.
   const bool value = is(TokenKind::kName) || is(TokenKind::kString) || is(TokenKind::kInteger) ||
                      is(TokenKind::kFloat) || is_operator("[") || is_operator("{");
   if (is_operator("(")) {
@@ -347,9 +352,9 @@ std::vector<Argument> Parser::call_arguments() {
       argument.form = ArgumentForm::kNamed;
       argument.name = expect_name();
       next();
-    // A plain argument may follow *values, but not a named one or **values.
     } else if (!arguments.empty() && arguments.back().form >= ArgumentForm::kNamed &&
                arguments.back().form != ArgumentForm::kStar) {
+      // A plain argument may follow *values, but not a named one or **values.
       fail("invalid syntax for function call expression");
     }
     argument.value = expression();
@@ -391,6 +396,7 @@ NodePtr Parser::subscribed(NodePtr node) {
   } else if (is_operator(",")) {
     out->b = make(NodeKind::kTuple);
     out->b->items.push_back(std::move(first));
+    // A tuple as an index, as a[1, 2]; only dicts can have such a key.
     while (skip_operator(",") && !is_operator("]")) out->b->items.push_back(expression());
     out->b = finish(std::move(out->b));
   } else {

@@ -25,6 +25,7 @@ Tree Parser::run() {
   tree_.body = body({});
   if (!is(TokenKind::kEnd)) unexpected();
   // Resolved once a template: a look-up at run time is an index.
+  // Every name gets its function, or undefined if the environment has none.
   for (const std::string& name : tree_.symbols) tree_.globals.push_back(global_function(name));
   return std::move(tree_);
 }
@@ -39,6 +40,7 @@ Parser::Nesting::Nesting(Parser& owner) : parser(owner) {
 }
 
 const Token& Parser::peek(size_t ahead) const {
+  // The last token is kEnd, which is never passed: reading beyond it gives it again.
   return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
 }
 
@@ -103,6 +105,7 @@ NodePtr Parser::make(NodeKind kind) const {
   return node;
 }
 
+// Called once a node has its children: sets the depth that bounds evaluation.
 NodePtr Parser::finish(NodePtr node) const {
   int depth = 0;
   const auto see = [&](const NodePtr& child) {
@@ -201,6 +204,7 @@ NodePtr Parser::for_statement() {
   next();
   node->a = target(false, {"in"});
   if (!skip_word("in")) fail("expected 'in'");
+  // Without `if`: that word begins the loop's filter, and `recursive` ends the list.
   node->b = tuple(false, {"recursive"});
   if (skip_word("if")) node->c = expression();
   node->recursive = skip_word("recursive");
@@ -330,6 +334,7 @@ NodePtr Parser::loop_control(NodeKind kind) {
 }
 
 NodePtr Parser::single_target(bool with_namespace) {
+  // Parentheses group targets: for (a, b) in pairs.
   if (skip_operator("(")) {
     NodePtr inner = target(with_namespace, {});
     expect_operator(")");

@@ -39,6 +39,7 @@ std::string escape_of(uint32_t point) {
 // Appends `text` with each code point replaced by what `escape` returns; "" keeps it.
 template <class Escape>
 void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
+  // [plain, at) is the stretch that needs no escape; it is copied at once.
   size_t plain = 0;
   for (size_t at = 0; at < text.bytes.size();) {
     const CodePoint point = read_utf8(text.bytes, at);
@@ -88,6 +89,7 @@ class Printer {
   Printer(TextBuilder& out, Budget& budget) : out_(out), budget_(budget) {}
 
   void repr(const Value& value, int depth = 0) {
+    // Charged by the value: a nested list prints more than the text that made it.
     budget_.charge(1);
     XRUN_JINJA_CHECK(depth <= kMaxValueDepth, "the value nests too deeply to be printed");
     switch (value.kind()) {
@@ -137,8 +139,9 @@ class Printer {
     const size_t size = list.items.size();
     const int64_t first = size > 0 ? list.items[0].as_int() : 0;
     // The arguments of range() are not stored; these give the same items.
-    const int64_t step = size > 1 ? list.items[1].as_int() - first : 1;
-    const int64_t stop = first + step * static_cast<int64_t>(size);
+    const __int128 step = size > 1 ? static_cast<__int128>(list.items[1].as_int()) - first : 1;
+    // 128 bits, since the end may lie beyond the last item's range.
+    const __int128 stop = first + step * static_cast<__int128>(size);
     plain(step == 1 ? fmt::format("range({}, {})", first, stop)
                     : fmt::format("range({}, {}, {})", first, stop, step));
   }
@@ -218,6 +221,7 @@ class JsonPrinter {
 
   void line(int level, Mark mark) {
     if (!style_.indent) return;
+    // An indent of many spaces times a deep level is more work than the values.
     budget_.charge_bytes((style_.indent->size() + 64) * static_cast<size_t>(level));
     out_.append("\n", mark);
     for (int i = 0; i < level; ++i) out_.append(*style_.indent, mark);
@@ -250,6 +254,7 @@ class JsonPrinter {
     const Mark mark{dict.origin, 0};
     if (dict.members.empty()) return out_.append("{}", mark);
     std::vector<const Member*> order;
+    // Pointers are sorted, not members: a member may hold a large tree.
     for (const Member& member : dict.members) order.push_back(&member);
     if (style_.sort_keys) {
       std::stable_sort(order.begin(), order.end(), [&](const Member* a, const Member* b) {

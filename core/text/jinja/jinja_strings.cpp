@@ -25,6 +25,7 @@ bool has_point(const Text& chars, uint32_t wanted) {
 }
 
 int64_t count_of(const Text& text, std::string_view needle) {
+  // "" is found before every code point and at the end.
   if (needle.empty()) return text_length(text) + 1;
   int64_t count = 0;
   // Without overlaps, as Python counts.
@@ -44,6 +45,7 @@ TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
   };
   size_t begin = 0;
   size_t end = bytes.size();
+  // Side is a set of bits: 1 the left, 2 the right side.
   if (static_cast<int>(side) & 1) {
     while (begin < end) {
       const CodePoint point = read_utf8(bytes, begin);
@@ -58,6 +60,7 @@ TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
       end = last;
     }
   }
+  // An unchanged text is shared, not copied.
   return slice_text(text, begin, end);
 }
 
@@ -94,6 +97,7 @@ void space_cuts(const std::string& bytes, int64_t most, Cuts& cuts) {
       at += point.size;
     }
   };
+  // Runs of white space separate; none gives an empty piece.
   while (true) {
     skip(true);
     if (at >= bytes.size()) return;
@@ -109,6 +113,7 @@ void space_cuts(const std::string& bytes, int64_t most, Cuts& cuts) {
 
 void separator_cuts(const std::string& bytes, std::string_view separator, int64_t most,
                     Cuts& cuts) {
+  // Adjacent separators give empty pieces, as Python's split(sep) does.
   size_t begin = 0;
   while (most < 0 || cuts.size() < most) {
     const size_t found = find_bytes(bytes, separator, begin);
@@ -146,10 +151,12 @@ std::vector<TextPtr> split_lines(const TextPtr& text, Budget& budget) {
                         (point.value >= 0x1C && point.value <= 0x1E) || point.value == 0x85 ||
                         point.value == 0x2028 || point.value == 0x2029;
     if (!breaks) continue;
+    // CR LF is one line end.
     if (point.value == '\r' && at < bytes.size() && bytes[at] == '\n') ++at;
     lines.add(begin, end);
     begin = at;
   }
+  // Text behind the last line end is a line; an empty rest is not.
   if (begin < bytes.size()) lines.add(begin, bytes.size());
   return lines.pieces(text);
 }
@@ -158,6 +165,7 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
                      Budget& budget) {
   int64_t count = count_of(text, from.bytes);
   if (most >= 0) count = std::min(count, most);
+  // The bytes that stay.
   const size_t rest = text.bytes.size() - static_cast<size_t>(count) * from.bytes.size();
   // Charged by the size of the result before any of it is built.
   charge_copies(budget, count, to, rest);
@@ -238,6 +246,7 @@ constexpr PointRange kOtherDigit[] = {
 
 template <size_t size>
 bool within(const PointRange (&ranges)[size], uint32_t point) {
+  // The first range that does not end before the point.
   const PointRange* range =
       std::lower_bound(ranges, ranges + size, point,
                        [](const PointRange& a, uint32_t value) { return a.last < value; });
@@ -268,6 +277,7 @@ bool is_case_ignorable_point(uint32_t point) {
 
 // True if the sigma at `at` ends a word: a letter before it, none after it.
 bool ends_word(std::string_view bytes, size_t at) {
+  // The nearest character before it that is not ignored.
   uint32_t before = 0;
   for (size_t begin = at; begin > 0;) {
     begin = utf8_before(bytes, begin);

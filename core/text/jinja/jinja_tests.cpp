@@ -36,6 +36,7 @@ bool has_items(const Value& value) {
   return value.is_dict() || value.is_text() || value.is_undefined();
 }
 
+// x is odd: x % 2 == 1, also for negative numbers, since % has the divisor's sign.
 template <int divisor, int rest>
 bool has_rest(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("odd or even", arguments).finish();
@@ -97,6 +98,7 @@ const TestTable& tests() {
 
 }  // namespace
 
+// Tests read a text at least once, hence the charge.
 bool Interpreter::apply_test(const std::string& name, const Value& input, Arguments& arguments) {
   const auto test = tests().find(name);
   XRUN_JINJA_CHECK(test != tests().end(), "the test '{}' is not supported in chat templates", name);

@@ -26,6 +26,7 @@ bool is_ascii(std::string_view bytes) {
   return (high & 0x8080808080808080) == 0;
 }
 
+// Extends the last run if the mark is the same.
 void add_run(RunList& runs, uint32_t end, Mark mark) {
   if (!runs.empty() && runs.back().mark == mark) {
     runs.back().end = end;
@@ -76,6 +77,7 @@ void TextBuilder::add(std::string_view bytes, Mark mark) {
   add_run(text.runs, static_cast<uint32_t>(text.bytes.size()), mark);
 }
 
+// [begin, end) with the marks of the runs that it touches.
 void TextBuilder::append(const Text& text, size_t begin, size_t end) {
   for (const MarkedRun* run = run_at(text, begin); run != text.runs.end() && begin < end; ++run) {
     const size_t to = std::min<size_t>(run->end, end);
@@ -88,10 +90,12 @@ size_t TextBuilder::mark_turn(size_t from, uint32_t turn) {
   RunList& runs = text().runs;
   std::vector<MarkedRun> tail;  // last one first
   for (; !runs.empty() && runs.back().end > from; runs.pop_back()) tail.push_back(runs.back());
+  // The end of the runs that stay, at most `from`.
   const size_t begin = runs.empty() ? 0 : runs.back().end;
   // The run that reaches across `from` is cut there.
   if (!tail.empty() && begin < from) add_run(runs, static_cast<uint32_t>(from), tail.back().mark);
   for (auto run = tail.rbegin(); run != tail.rend(); ++run) {
+    // An inner block's number gives way to that of the block around it.
     add_run(runs, run->end, {run->mark.origin, turn});
   }
   return tail.size();
@@ -126,6 +130,7 @@ TextPtr join_texts(const Text& a, const Text& b) {
   return builder.take();
 }
 
+// Checks and charges before any copy is made: `times` copies of a text, and `rest` other bytes.
 void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest) {
   const size_t size = text.bytes.size();
   const bool fits = rest <= kMaxTextBytes &&
@@ -136,6 +141,7 @@ void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest)
 }
 
 Mark mark_at(const Text& text, size_t at) {
+  // An empty text has no mark; beyond the last run its mark continues.
   if (text.runs.empty()) return {};
   const MarkedRun* run = run_at(text, at);
   return run == text.runs.end() ? text.runs.back().mark : run->mark;

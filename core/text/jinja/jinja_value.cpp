@@ -25,7 +25,11 @@ bool is_hashable_item(const Value& value, int64_t& items) {
   if (value.is_dict()) return false;
   if (!value.is_list()) return true;
   const List& list = value.list();
-  if (list.style != ListStyle::kTuple) return list.style != ListStyle::kList;
+  if (list.style != ListStyle::kTuple) {
+    // As in Python: views of keys and items compare as sets, so they have no hash.
+    return list.style != ListStyle::kList && list.style != ListStyle::kKeys &&
+           list.style != ListStyle::kItems;
+  }
   return std::all_of(list.items.begin(), list.items.end(),
                      [&](const Value& item) { return is_hashable_item(item, items); });
 }
@@ -37,6 +41,7 @@ bool is_hashable(const Value& value) {
   return is_hashable_item(value, items);
 }
 
+// 0 for scalars and text, which hold no other value.
 int depth_of(const Value& value) {
   if (value.is_list()) return value.list().depth;
   if (value.is_dict()) return value.dict().depth;
@@ -83,6 +88,7 @@ Value Value::number(double value) {
 }
 
 Value Value::big_integer(std::string_view digits) {
+  // The digits as text: such an integer is printed and compared, never computed with.
   return Value(Kind::kBigInt, make_text(digits, {}));
 }
 
@@ -138,6 +144,7 @@ std::string Value::undefined_message() const {
 }
 
 const Value* Dict::find(const Value& key, Budget& budget) const {
+  // Keys are mostly text, which is compared without `equal` and its charges.
   if (key.is_text()) {
     budget.charge(static_cast<int64_t>(members.size() / 16));
     return find(key.bytes());
@@ -157,6 +164,7 @@ const Value* Dict::find(std::string_view key) const {
 
 void Dict::set(Value key, Value value, Budget& budget) {
   XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
+  // Before the insertion: a value that nests too deep is never stored.
   depth = std::max({depth, depth_of(value) + 1, depth_of(key) + 1});
   require_depth(depth);
   if (const Value* old = find(key, budget)) {

@@ -47,6 +47,7 @@ AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatc
     }
     match.begin = std::max(match.begin, done);
   }
+  // A token of blanks may lie in the spaces that the previous match took.
   if (token.rstrip) match.end = std::max(match.end, done);
   while (token.rstrip && match.end < text.size() && is_space_at(text, match.end)) {
     match.end += utf8_size(text[match.end]);
@@ -86,8 +87,10 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     AlignedText form(token.content, 0);
     if (token.normalized && normalizer != nullptr) normalizer->apply(form);
     normal_forms_.emplace_back(form.text());
+    // Pass 0 matches the input, pass 1 its normal form.
     insert(passes_[token.normalized], normal_forms_.back(), int32_t(i));
     if (!token.normalized) continue;
+    // Such a token looks beyond its own text, so a cut beside it could change a match.
     crosses_splits_ = crosses_splits_ || token.lstrip || token.rstrip || token.single_word ||
                       mixes_spaces(normal_forms_.back());
   }

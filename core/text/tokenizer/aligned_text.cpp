@@ -30,12 +30,14 @@ ByteRange AlignedText::character_origin(size_t at) const {
 }
 
 void AlignedText::extend_front(uint32_t begin) {
+  // Only the bytes of the first character.
   for (size_t i = 0; i < bytes_.size() && (i == 0 || is_continuation(bytes_[i])); ++i) {
     ranges_[i].begin = begin;
   }
 }
 
 AlignedText AlignedText::slice(size_t begin, size_t end) const {
+  // A view has no ranges: byte i comes from input byte shift_ + i.
   if (!owned_) return AlignedText(view_.substr(begin, end - begin), shift_ + uint32_t(begin));
   AlignedText out;
   out.bytes_ = bytes_.substr(begin, end - begin);
@@ -84,6 +86,7 @@ void AlignedTextBuilder::edit(size_t begin, size_t end, std::span<const Characte
   std::string bytes;
   for (const CharacterEdit& edit : edits) {
     const bool replaces = edit.change <= 0 && at < end;
+    // An unchanged character is copied with its ranges.
     if (replaces && edit.change == 0 && utf8_character(text, at) == edit.character) {
       const size_t next = at + utf8_size(text[at]);
       copy(at, next);

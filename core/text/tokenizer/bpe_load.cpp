@@ -60,6 +60,7 @@ class MergeReader {
                where_, rank_ + i, pair.right);
     const std::string_view right = pair.right.substr(prefix_);
     const size_t size = pair.left.size() + right.size();
+    // The guess: the id after the previous result. It saves a hash and a look-up.
     if (guess_ < vocabulary_.size()) {
       const std::string_view piece = vocabulary_.piece(guess_);
       if (piece.size() == size && piece.substr(0, pair.left.size()) == pair.left &&
@@ -90,6 +91,7 @@ class MergeReader {
       pair.id = find_result(pair, i);
       guess_ = pair.id + 1;
       table_.prefetch(pair.left_id, pair.right_id);
+      // This merge crosses the front of a mark, so words may not be cut there.
       if (pair.right.starts_with(kMark) && !pair.left.ends_with(kMark)) marks_begin_words_ = false;
     }
     for (size_t i = 0; i < size_; ++i) {

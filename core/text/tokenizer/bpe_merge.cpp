@@ -22,6 +22,7 @@ void MergeTable::set(int32_t left, int32_t right, Merge merge) {
   // filter.
   if (count_ >= size_ / 4 * 3) grow();
   const uint64_t key = key_of(left, right);
+  // The top bits of the hash choose the slot; linear probing finds the key or a free slot.
   uint64_t at = slot_of(key);
   while (slots_[at].key != key && slots_[at].key != kEmpty) at = (at + 1) & mask_;
   if (slots_[at].key == kEmpty) ++count_;
@@ -53,6 +54,7 @@ struct QueuedMerge {
   int32_t right_id;
   int32_t id;
   bool operator>(const QueuedMerge& other) const {
+    // The lowest rank first, as the merges were learned; of equal ranks the leftmost pair.
     return rank != other.rank ? rank > other.rank : left > other.left;
   }
 };
@@ -87,6 +89,7 @@ class MergeQueue {
           symbols_[right].id != best.right_id) {
         continue;  // one of the two has merged since
       }
+      // The right symbol joins the left one; both neighbours may now merge with the new symbol.
       symbols_[best.left].id = best.id;
       symbols_[best.left].end = symbols_[right].end;
       symbols_[right].id = -1;
@@ -125,6 +128,7 @@ struct ScanPair {
 
 // Returns the lowest of n numbers without data-dependent branches.
 uint64_t lowest_of(const uint64_t* numbers, size_t n) {
+  // Four independent minima, so that the comparisons do not wait for each other.
   uint64_t a = UINT64_MAX, b = UINT64_MAX, c = UINT64_MAX, d = UINT64_MAX;
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -170,6 +174,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
     const uint64_t lowest = lowest_of(order.data(), n);
     // Merged symbols and the last one hold UINT64_MAX, whose rank is kNoMerge too.
     if (lowest >> 32 == kNoMerge) break;
+    // The low half of the number is the symbol's index.
     const auto left = uint32_t(lowest);
     const uint32_t right = links[left].next, after = links[right].next;
     symbols[left].id = links[left].merged;

@@ -51,6 +51,7 @@ bool append_unspelled(std::string& out, std::string_view spelling) {
   const size_t size = out.size();
   for (size_t at = 0; at < spelling.size();) {
     const CodePoint point = read_utf8(spelling, at);
+    // A character outside the alphabet: `out` is left as it was.
     if (!point.valid || point.value >= kAlphabetEnd || kInverse[point.value] < 0) {
       out.resize(size);
       return false;

@@ -31,6 +31,8 @@ int base64_value(char c) {
 }  // namespace
 
 Charsmap::Charsmap(std::string_view bytes, const std::string& where) {
+  // The size of the trie in bytes (4, little endian), its units of 4 bytes, then the texts, each
+  // ended by a 0.
   const uint32_t size = bytes.size() < 4 ? 0 : read_unit(bytes, 0);
   XRUN_CHECK(bytes.size() >= 4 && size <= bytes.size() - 4 && size % 4 == 0 && size > 0,
              "{}: the table of {} bytes claims a trie of {} bytes", where, bytes.size(), size);
@@ -53,6 +55,7 @@ std::optional<std::string_view> Charsmap::find(std::string_view part) const {
     // The first leaf decides: the shortest prefix that the table knows.
     if (!has_leaf(unit)) continue;
     if (at >= units_.size()) return {};
+    // The leaf's value is the offset of the replacement in the texts.
     const size_t begin = units_[at] & ~(1u << 31);
     if (begin >= texts_.size()) return {};
     const std::string_view rest = std::string_view(texts_).substr(begin);
@@ -68,6 +71,7 @@ bool Charsmap::is_sound() const {
   while (!bases.empty()) {
     const uint32_t base = bases.back();
     bases.pop_back();
+    // XOR with a byte stays in the aligned block of 256 units, which must exist.
     if ((base | 0xFF) >= units_.size()) return false;
     // A hostile table may contain cycles.
     if (seen[base]) continue;
@@ -90,6 +94,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size(); at += 4) {
     const bool last = at + 4 == text.size();
+    // "==" ends a group of one byte, "=" one of two.
     const int padding = !last || text[at + 3] != '=' ? 0 : text[at + 2] == '=' ? 2 : 1;
     uint32_t bits = 0;
     for (int i = 0; i < 4; ++i) {

@@ -90,6 +90,7 @@ void decompose(uint32_t c, NormalForm form, std::vector<Decomposed>& out) {
   }
   const Decomposition* found = canonical(c);
   if (found == nullptr) return add(c, true);
+  // At most four characters, padded with 0; the table is fully expanded.
   for (int i = 0; i < 4 && found->to[i] != 0; ++i) add(found->to[i], i == 0);
 }
 
@@ -111,7 +112,8 @@ uint32_t composite(uint32_t a, uint32_t b) {
   return found != end && found->first == a && found->second == b ? found->composed : 0;
 }
 
-// Sorts each run of non-starters by class; equal classes keep their order.
+// UAX #15, canonical ordering: sorts each run of non-starters by class; equal classes keep their
+// order.
 void order_marks(std::vector<Decomposed>& parts) {
   for (auto begin = parts.begin(); begin != parts.end();) {
     if (begin->ccc == 0) {
@@ -154,6 +156,7 @@ bool is_unstable(uint32_t c, NormalForm form) {
   if (c < 0x80) return false;
   if (is_compatible(form) && !compatibility(c).empty()) return true;
   if (is_composed(form)) return unicode_properties(c) & kNfcUnstable;
+  // Decomposed forms: any character that decomposes, or that reordering may move.
   return is_hangul_syllable(c) || canonical(c) != nullptr || combining_class(c) != 0;
 }
 

@@ -175,6 +175,7 @@ class Replacements {
     for (int64_t i = 0; i < more; ++i) edits_[edits_.size() - 1 - size_t(i)].change = 1;
     if (more >= 0) return;
     if (edits_.empty()) {
+      // Nothing is left to take the rest away: the text begins with a removed part.
       removed_ += old_part.size();
     } else {
       edits_.back().change += int32_t(more);
@@ -232,6 +233,7 @@ class PrecompiledNormalizer : public Normalizer {
     return Charsmap(*bytes, where);
   }
   void add_cluster(std::string_view cluster, Replacements& out) const {
+    // The limit is that of Hugging Face's tokenizers.
     constexpr size_t kWholeLimit = 6;  // bytes
     if (cluster.size() < kWholeLimit) {
       if (const auto found = charsmap_.find(cluster)) return out.replace(cluster, *found);

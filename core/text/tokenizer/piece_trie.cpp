@@ -7,6 +7,7 @@
 
 namespace xrun {
 
+// 1024 slots are 10 bits of the hash, whose top bits choose the slot.
 PieceTrie::PieceTrie() : values_(1, -1), edges_(1024, Edge{kNoEdge, 0}), shift_(64 - 10) {}
 
 void PieceTrie::add(std::string_view piece, int32_t value) {
@@ -27,6 +28,7 @@ uint32_t PieceTrie::add_child(uint32_t node, unsigned char byte) {
   if (node == 0) {
     roots_[byte] = added;
   } else {
+    // At most half full, so that runs of occupied slots stay short.
     if (values_.size() > edges_.size() / 2) grow();
     insert({key_of(node, byte), added});
   }

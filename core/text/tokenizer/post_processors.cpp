@@ -30,6 +30,7 @@ void trim_range(const PostContext& context, std::string_view piece, bool is_firs
   }
   // A single space before the first word counts as the one that add_prefix_space put there.
   if ((is_first || range.begin == 0) && prefix_space && leading == 1) leading = 0;
+  // A character of the input for each blank of the spelling, but never beyond the range.
   for (; leading > 0 && range.begin < range.end; --leading) {
     range.begin = std::min(range.begin + read_utf8(context.text, range.begin).size, range.end);
   }

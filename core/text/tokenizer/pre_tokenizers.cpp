@@ -115,6 +115,7 @@ class BertPreTokenizer : public PreTokenizer {
     split_pieces(list, *mark_, SplitBehavior::kIsolated);
   }
   SafeSplit split_after(SafeSplit split) const override {
+    // A cut beside a space separates pieces anyway.
     return split == SafeSplit::kSpace || split == SafeSplit::kLine ? SafeSplit::kPiece : split;
   }
 
@@ -135,6 +136,7 @@ class ByteLevelPreTokenizer : public PreTokenizer {
     if (splitter_) split_pieces(list, *splitter_, SplitBehavior::kIsolated);
   }
   SafeSplit split_after(SafeSplit split) const override {
+    // Only a part that begins with a space gets no further one.
     if (prefix_space_ && split != SafeSplit::kSpace) return SafeSplit::kNone;
     return splitter_ ? splitter_->split_after(split) : split;
   }
@@ -172,6 +174,7 @@ class SpellingPreTokenizer : public PreTokenizer {
     spell_pieces(list);
   }
   SafeSplit split_after(SafeSplit split) const override {
+    // Spelled bytes have no spaces or marks by which a later stage could cut.
     return inner_->split_after(split) == SafeSplit::kPiece ? SafeSplit::kPiece : SafeSplit::kNone;
   }
 
@@ -348,6 +351,7 @@ class WordPattern : public TextPattern {
 class WhitespacePreTokenizer : public PreTokenizer {
  public:
   void apply(PieceList& list) const override {
+    // Inverted: the matches stay, the spaces between them are removed.
     split_pieces(list, WordPattern(), SplitBehavior::kRemoved, true);
   }
   SafeSplit split_after(SafeSplit split) const override {

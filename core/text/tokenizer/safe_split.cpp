@@ -9,11 +9,13 @@ namespace xrun {
 
 namespace {
 
+// ASCII, Cyrillic U+0410 to U+044F, Hangul syllables.
 bool is_letter(uint32_t c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= 0x0410 && c <= 0x044F) ||
          (c >= 0xAC00 && c <= 0xD7A3);
 }
 
+// And the common Han ideographs.
 bool is_line_letter(uint32_t c) { return is_letter(c) || (c >= 0x4E00 && c <= 0x9FA5); }
 
 // A character allowed before a line feed: not a space, and none that a normal form turns into one.
@@ -22,6 +24,7 @@ bool ends_line(uint32_t c) {
   return (c > ' ' && c < 0x7F) || c == kIdeographicStop || is_line_letter(c);
 }
 
+// `at` is the space: splitters of words take it with the word behind it.
 bool is_space_split(std::string_view text, size_t at) {
   return text[at] == ' ' && at + 1 < text.size() && is_letter(utf8_character(text, at + 1)) &&
          is_letter(utf8_character(text, utf8_before(text, at)));

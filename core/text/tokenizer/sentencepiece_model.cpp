@@ -107,6 +107,8 @@ class SentencePieceModel : public TokenModel {
       const uint32_t size = utf8_size(char(spelled_byte(vocabulary_.piece(out[begin].id))));
       while (end < out.size() && end - begin < size && is_byte_[size_t(out[end].id)]) ++end;
       const uint32_t from = out[begin].begin, to = out[end - 1].end;
+      // Exact if the tokens spell the bytes of their range: each token then gets its byte.
+      // Otherwise the normalizer changed the character, and all of them get the whole range.
       bool exact = to - from == end - begin;
       for (size_t i = begin; i < end && exact; ++i) {
         exact = spelled_byte(vocabulary_.piece(out[i].id)) ==
@@ -185,6 +187,7 @@ class SentencePieceStage : public DecodeStage {
   // True if more bytes may complete the character of the run at `at`.
   bool may_go_on(size_t at) const {
     const auto lead = static_cast<unsigned char>(run_[at]);
+    // Lead bytes in UTF-8 (RFC 3629): C2 to DF of two bytes, E0 to EF of three, F0 to F4 of four.
     const size_t size = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
     if (lead > 0xF4 || run_.size() - at >= size) return false;
     for (size_t i = at + 1; i < run_.size(); ++i) {
@@ -265,6 +268,7 @@ std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
                                                            const SentencePieceOptions& options) {
   const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);
   for (const SentencePiece& piece : file.pieces) {
+    // A user-defined piece that is also a special token.
     const bool hidden =
         piece.kind == PieceKind::kUserDefined && options.special.contains(std::string(piece.piece));
     // The library never finds a control piece in a text: text that spells a special token stays

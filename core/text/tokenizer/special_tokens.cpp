@@ -105,11 +105,13 @@ std::vector<SpecialToken> special_tokens(const SettingsFile& config, const Setti
   const bool has_extra = config.json.find(kExtra) != nullptr;
   const Extras own = read_extras(config, is_empty(config.json.find(kExtra)) ? kAdditional : kExtra);
   const Extras added = read_extras(last, kExtra);
+  // If the configuration lists its tokens, the old key of the map does not count.
   const bool lists =
       own.named == nullptr && (has_extra || config.json.find(kAdditional) != nullptr);
   const bool takes_old = !lists && added.listed == nullptr;
   const Extras old = takes_old ? read_extras(last, kAdditional) : Extras{};
   for (const Extras* extras : {&own, &added, &old}) out.set_members(*extras);
+  // An object in the map takes the place of the configuration's list.
   if (added.named == nullptr) out.add_list(own);
   for (const Extras* extras : {&added, &old}) out.add_list(*extras);
   return out.take();

@@ -112,6 +112,7 @@ std::string_view stand_in(uint32_t c, uint32_t size) {
 std::string_view shown_to_pcre2(std::string_view text, std::string& shown) {
   for (size_t at = 0; at < text.size();) {
     const uint32_t size = utf8_size(text[at]);
+    // Only characters of three and four bytes have changed.
     if (size > 2) {
       const std::string_view other = stand_in(utf8_character(text, at), size);
       if (other.size() == size) {
@@ -170,11 +171,13 @@ class RegexPattern : public TextPattern {
     const std::string_view shown = shown_to_pcre2(text, buffer);
     const std::unique_ptr<pcre2_match_data, FreePcre2> data(
         pcre2_match_data_create_from_pattern(code_.get(), nullptr));
+    // Behind an empty match the search moves by a character; one step beyond the text ends it.
     const auto next = [&](size_t at) {
       return at < text.size() ? at + utf8_size(text[at]) : at + 1;
     };
     size_t done = 0;
     bool matched = false;
+    // An empty match may be at the very end, hence <=.
     for (size_t from = 0; from <= text.size();) {
       const int found =
           // The text was validated once, in encode_parts; here the check would cost a pass over it

@@ -19,6 +19,7 @@ bool decodes_to(const Tokenizer& tokenizer, std::string_view piece, std::string_
 
 TokenBytes::TokenBytes(const Tokenizer& tokenizer)
     : tokenizer_(tokenizer),
+      // U+0120 spells a space, U+010A a line feed.
       byte_level_(decodes_to(tokenizer, "\u0120", " ") || decodes_to(tokenizer, "\u010A", "\n")),
       byte_tokens_(decodes_to(tokenizer, "<0x0A>", "\n") || decodes_to(tokenizer, "<0x41>", "A")) {}
 
@@ -34,6 +35,7 @@ std::string TokenBytes::of(int32_t id) const {
   if (byte >= 0) return std::string(1, static_cast<char>(byte));
   // Decoders take the leading space of the first token only.
   const std::string once = tokenizer_.decode(std::array{id});
+  // The second token of a pair is decoded without the rule for the first one.
   const std::string twice = tokenizer_.decode(std::array{id, id});
   const bool longer = twice.size() > once.size() && twice.starts_with(once);
   return longer ? twice.substr(once.size()) : once;

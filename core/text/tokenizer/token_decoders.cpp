@@ -185,6 +185,7 @@ class ByteLevelDecoder : public TokenDecoder {
       for (int back = 0; back < 3 && at > 0; ++back) {
         --at;
         if (is_continuation(bytes[at])) continue;
+        // 0xC2 is the lowest lead byte of a character of several bytes.
         const bool open = static_cast<unsigned char>(bytes[at]) >= 0xC2 &&
                           utf8_size(bytes[at]) > bytes.size() - at;
         return open ? at : bytes.size();

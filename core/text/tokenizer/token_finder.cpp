@@ -1,4 +1,5 @@
-// Nodes are built over reversed tokens; finish() links them breadth first.
+// Aho and Corasick (1975): nodes are built over reversed tokens; finish() links them breadth
+// first.
 
 #include "core/text/tokenizer/token_finder.h"
 
@@ -51,6 +52,7 @@ void TokenFinder::add(std::string_view bytes, int32_t token) {
     node = next;
   }
   FinderNode& end = nodes_[size_t(node)];
+  // Of two tokens with the same bytes the first counts.
   if (end.token < 0) end.token = token;
 }
 

@@ -149,6 +149,7 @@ class Tokenizer::State::Encoder {
     if (is_first_ && !last) {
       std::vector<int32_t> before;
       if (add_tokens_) state_.stages.post_processor->leading(before);
+      // [before] [tokens] [after]: the last group waits for the last part.
       const size_t end = before.size() + size;
       trailing_.assign(tokens_.ids.begin() + int64_t(end), tokens_.ids.end());
       tokens_.ids.resize(end);

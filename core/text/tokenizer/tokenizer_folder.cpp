@@ -63,6 +63,8 @@ void add_special_tokens(const std::vector<SpecialToken>& tokens, std::vector<Add
     if (empty && !name.empty()) continue;
     AddedToken token = read_added_token(value, where);
     token.special = true;
+    // As in transformers, a special token matches the input itself unless its entry says
+    // otherwise.
     if (value.is_string() || value.find("normalized") == nullptr) token.normalized = false;
     added.push_back(std::move(token));
   }

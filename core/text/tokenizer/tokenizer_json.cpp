@@ -52,6 +52,7 @@ Sections read_sections(simdjson::ondemand::document& document, const std::string
       sections.stages.set(key, parse_json(raw, fmt::format("{}: {}", name, key)));
     }
   }
+  // The parser is lazy: text after the object would pass unnoticed.
   XRUN_CHECK(document.current_location().error() == simdjson::OUT_OF_BOUNDS,
              "{}: there is text after the end of the object", name);
   XRUN_CHECK(!sections.model.members.empty(), "{}: the key \"model\" is missing", name);
@@ -98,6 +99,7 @@ TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
       make_stage(sections.stages, "post_processor", name, &make_post_processor);
   pipeline.decoder = make_stage(sections.stages, "decoder", name, &make_token_decoder);
   sections.model.maps_bytes = pipeline.pre_tokenizer && pipeline.pre_tokenizer->maps_bytes();
+  // This model cannot read bytes through the alphabet, so the pieces are spelled out for it.
   if (sections.model.maps_bytes && !sections.model.can_map_bytes()) {
     pipeline.pre_tokenizer = make_spelling(std::move(pipeline.pre_tokenizer));
     sections.model.maps_bytes = false;

@@ -121,6 +121,7 @@ class AddedTokenList {
   AddedTokenList(const Vocabulary& vocabulary, std::string where)
       : vocabulary_(vocabulary), where_(std::move(where)), next_(vocabulary.size()) {}
 
+  // Entries of one content merge: their ids must agree, and any of them may make it special.
   void put(const AddedToken& token) {
     const auto [known, is_new] = by_content_.emplace(token.content, list_.size());
     if (is_new) {
@@ -150,6 +151,7 @@ class AddedTokenList {
                "{}: the added token \"{}\" has id {}, but the vocabulary has it as {}", where_,
                token.content, token.id, known.value_or(-1));
     if (known) return *known;
+    // Without an id a token gets the next free one, behind the vocabulary and all ids so far.
     const int64_t id = token.id >= 0 ? token.id : next_;
     XRUN_CHECK(id <= Vocabulary::kMaxId, "{}: no id is left for the added token \"{}\"", where_,
                token.content);

@@ -33,6 +33,7 @@ Unigram::Unigram(UnigramPieces pieces, std::optional<int32_t> unk_id, bool byte_
     : pieces_(std::move(pieces)), unk_id_(unk_id), serial_(PieceCache::next_serial()) {
   double lowest = std::numeric_limits<double>::infinity();
   for (const double score : pieces_.scores) lowest = std::min(lowest, score);
+  // Below every piece: unknown characters are avoided where pieces cover them.
   unk_score_ = lowest - kUnknownPenalty;
   for (int32_t id = 0; id < vocabulary().size(); ++id) trie_.add(vocabulary().piece(id), id);
   for (int b = 0; b < 256; ++b) {
@@ -51,6 +52,7 @@ void Unigram::tokenize(std::string_view text, std::span<const ByteRange> pieces,
 void Unigram::best_steps(std::string_view piece, std::vector<BestStep>& steps) const {
   steps.assign(piece.size() + 1, BestStep{0, kUnreached, -1});
   for (uint32_t at = 0; at < piece.size();) {
+    // The best score of a segmentation that ends at `at`.
     const double so_far = steps[at].score;
     const uint32_t size = utf8_size(piece[at]);
     bool has_single = false;
@@ -96,6 +98,7 @@ void Unigram::segment(std::string_view piece, std::vector<ModelToken>& out) cons
 void Unigram::add_unknown(std::string_view piece, uint32_t begin, uint32_t end,
                           std::vector<ModelToken>& out) const {
   const std::string_view run = piece.substr(begin, end - begin);
+  // A run of unknown characters may spell a piece as a whole.
   if (const auto id = vocabulary().find(run)) return out.push_back({*id, begin, end});
   const bool has_bytes = std::all_of(run.begin(), run.end(), [&](char c) {
     return fallback_ids_[static_cast<unsigned char>(c)] >= 0;

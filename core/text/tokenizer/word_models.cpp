@@ -93,6 +93,7 @@ class WordPiece : public TokenModel {
       if (const auto id = vocabulary_.find(spelling)) {
         return {*id, begin, begin + uint32_t(spelling.size() - prefix)};
       }
+      // One character less, but never into the prefix.
       spelling.resize(std::max(utf8_before(spelling, spelling.size()), prefix));
     }
     return {-1, begin, begin};

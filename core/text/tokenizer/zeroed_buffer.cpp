@@ -28,13 +28,14 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 }  // namespace
 
 ZeroedBuffer::ZeroedBuffer(size_t bytes) {
-  // Tables of vocabularies are read at random: with small pages each look-up would miss the TLB.
   if (bytes < kHugePage / 2) {
+    // aligned_alloc needs a size that is a multiple of the alignment and not 0.
     data_ = std::aligned_alloc(kAlignment, round_up(bytes + 1, kAlignment));
     if (data_ == nullptr) throw std::bad_alloc();
     std::memset(data_, 0, bytes);
     return;
   }
+  // Tables of vocabularies are read at random: with small pages each look-up would miss the TLB.
   // A map that is one huge page too large contains an aligned start; its ends are unmapped.
   const size_t size = round_up(bytes, kHugePage);
   void* map =
@@ -45,6 +46,7 @@ ZeroedBuffer::ZeroedBuffer(size_t bytes) {
   data_ = static_cast<char*>(map) + head;
   mapped_ = size;
   if (head > 0) munmap(map, head);
+  // The map is one huge page larger than `size`: `head` of it precedes the aligned start.
   munmap(static_cast<char*>(data_) + size, kHugePage - head);
   madvise(data_, size, MADV_HUGEPAGE);  // may fail: small pages work too
 }

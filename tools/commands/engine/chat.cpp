@@ -140,7 +140,9 @@ class Chat {
   std::string generate_answer(const std::vector<int32_t>& ids) {
     std::string text, ending;
     TextOptions options = settings_.options;
+    // Each answer draws other random numbers.
     options.generate.prompt_names = {answers_++};
+    // The conversation keeps the text as it is; only the terminal gets the harmless form.
     options.on_text = [&](size_t, const std::string& piece) {
       text += piece;
       write_through(stdout, harmless(piece));

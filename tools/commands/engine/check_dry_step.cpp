@@ -53,6 +53,7 @@ struct Side {
 
 // The mean gradient of the good and of the bad answers of rows with a label, those that there are.
 std::vector<Side> labelled_sides(const View& all, const Leaves& leaves) {
+  // label [S], by segment; row_segment [R], by loss row.
   const at::Tensor label = all.field("label").to(at::kCPU, at::kDouble).contiguous();
   const at::Tensor segment = all.rows().row_segment.to(at::kCPU).contiguous();
   std::vector<Side> sides;
@@ -149,6 +150,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   const auto leaves_of = [&](MicroBatch& of) { return stand_in.leaves_of(of); };
   const LogprobCheck check = check_logprobs(micro, objective, leaves_of);
   if (auto finding = mismatch_finding(check, micro, subject, detaches)) return *finding;
+  // check_logprobs has left its gradients in the leaves.
   const Leaves leaves = leaves_of(micro);
   const std::vector<Side> sides = sides_of(micro, leaves);
   int64_t values = 0;

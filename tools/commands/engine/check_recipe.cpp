@@ -142,6 +142,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
           counted(packs.pack_count, "micro-batch", "es"),
           room == 0 ? 0.0 : 100.0 * static_cast<double>(packs.computed) / static_cast<double>(room),
           count_text(packs.targets))};
+  // Folding saves tokens within a pack, a held prefix saves them across packs.
   const int64_t computed =
       packs.computed - held_tokens(loop.packs(pause.step, which), loop.fold, *source.data->policy);
   if (computed < packs.tokens) {
@@ -165,6 +166,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   }
   const auto rows = static_cast<double>(set.size());
   const double repeats = static_cast<double>(source.plan.units) / rows;
+  // Without a number of epochs: the passes that the loop's steps make.
   const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)
                                                : static_cast<double>(loop.steps) * repeats;
   const std::string passes = format_epochs(epochs);

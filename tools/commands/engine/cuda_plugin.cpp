@@ -37,6 +37,7 @@ void read_first_gpu(void* driver, CudaDriver& out) {
       get != nullptr && get(name, sizeof name, 0) == 0) {
     out.name = name;
   }
+  // _v2 (CUDA 3.2) counts in size_t; the older function of the plain name has 32 bits.
   size_t bytes = 0;
   if (const auto get = symbol<int (*)(size_t*, int)>(driver, "cuDeviceTotalMem_v2");
       get != nullptr && get(&bytes, 0) == 0) {
@@ -60,6 +61,7 @@ std::string read(void* driver, CudaDriver& out) {
   }
   if (count(&out.gpus) != 0 || out.gpus == 0) return kNoGpu;
   read_first_gpu(driver, out);
+  // A version is 1000 * major + 10 * minor.
   if (version(&out.version) != 0 || out.version < kOldestDriver) {
     return fmt::format("the driver is for CUDA {}.{}, wanted 13.0 or newer (driver 580)",
                        out.version / 1000, out.version % 1000 / 10);

@@ -82,11 +82,13 @@ Speed measure(const std::filesystem::path& folder) {
     write_block(file.fd(), block, folder);
     ++blocks;
   }
+  // Without the sync the time would be the page cache's.
   XRUN_CHECK(::fsync(file.fd()) == 0, "{}: cannot be synced: {}", folder.string(),
              std::strerror(errno));
   const double bytes = static_cast<double>(kBlock) * blocks;
   Speed speed;
   speed.write = bytes / seconds_since(begin);
+  // Only clean pages are dropped, so this follows the sync.
   ::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
   ::lseek(file.fd(), 0, SEEK_SET);
   const SteadyClock::time_point again = SteadyClock::now();

@@ -30,6 +30,7 @@ namespace {
 
 constexpr int64_t kLittleMemory = 4'000'000'000;
 
+// The threads that this process may run on; 0 if unknown.
 int usable_threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -88,6 +89,7 @@ Finding memory_finding(const Json& environment) {
 // Returns the folder that LibTorch was loaded from.
 std::filesystem::path torch_folder() {
   Dl_info info{};
+  // From .../torch/lib/libtorch_cpu.so to .../torch.
   if (dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &info) == 0) return {};
   return std::filesystem::path(info.dli_fname).parent_path().parent_path();
 }
@@ -143,6 +145,7 @@ std::optional<int> nccl_version(const std::filesystem::path& torch) {
 }
 
 Finding nccl_finding() {
+  // The version is 10000 * major + 100 * minor + patch (since NCCL 2.9).
   if (const std::optional<int> version = nccl_version(torch_folder())) {
     return {Verdict::kOk, "NCCL",
             fmt::format("{}.{}.{}", *version / 10000, *version / 100 % 100, *version % 100)};

@@ -35,10 +35,12 @@ InitOptions options_of(const InitArguments& a, const std::filesystem::path& fold
   InitOptions o = init_preset(a.preset);
   if (a.hidden) {
     o.hidden = *a.hidden;
+    // 8/3 of the width, as in LLaMA (Touvron et al. 2023), rounded up to a multiple of 16.
     o.ffn = o.family == "gpt2" ? 4 * o.hidden : (o.hidden * 8 / 3 + 15) / 16 * 16;
   }
   o.layers = a.layers.value_or(o.layers);
   o.heads = a.heads.value_or(o.heads);
+  // The preset's kv_heads may not divide another number of heads.
   o.kv_heads = a.kv_heads.value_or(a.heads ? o.heads : o.kv_heads);
   o.ffn = a.ffn.value_or(o.ffn);
   o.max_length = a.max_length.value_or(o.max_length);

@@ -142,6 +142,7 @@ class SampleGroups {
       }
       ++row_;
     }
+    // The samples of a prompt are adjacent.
     options.generate.on_token = [&, samples = static_cast<size_t>(options.generate.samples)](
                                     size_t sequence, int32_t id) {
       return rows_.ends(options.generate.prompt_names[sequence / samples], id);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kPackTokens = 4096;
 
+// Without a copy: the vector must outlive the tensor.
 at::Tensor int64_view(std::vector<int64_t>& values) {
   return at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kLong);
 }
@@ -40,6 +41,7 @@ std::vector<std::string> score_group(Model& model, const std::vector<ModelRow>& 
   int64_t begin = 0;
   for (const ModelRow& row : rows) {
     sequences.push_back(row.ids);
+    // The position before a token predicts it.
     for (size_t t = 1; t < row.ids.size(); ++t) {
       index.push_back(begin + static_cast<int64_t>(t) - 1);
       target.push_back(row.ids[t]);
@@ -53,6 +55,7 @@ std::vector<std::string> score_group(Model& model, const std::vector<ModelRow>& 
   for (const ModelRow& row : rows) {
     lines.push_back(row.error.empty() ? score_line(row.ids, next)
                                       : error_line(row.error, /*json=*/true));
+    // A row of n ids has n - 1 log-probs.
     if (!row.ids.empty()) next += row.ids.size() - 1;
   }
   return lines;

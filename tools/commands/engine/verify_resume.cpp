@@ -80,6 +80,7 @@ class Verification {
     if (recipe.threads > 0) {
       arguments.insert(arguments.end(), {"--threads", std::to_string(recipe.threads)});
     }
+    // Every step is saved, so that a kill can follow any of them; --set save.every=N wins.
     const bool saves = std::any_of(recipe.sets.begin(), recipe.sets.end(),
                                    [](const auto& set) { return set.starts_with("save.every="); });
     if (!saves) arguments.insert(arguments.end(), {"--set", "save.every=1"});

@@ -288,6 +288,14 @@ TEST(JinjaHostile, GarbageNeverCrashes) {
   }
 }
 
+TEST(JinjaHostile, ViewsAreNoKeysAsInPython) {
+  for (const std::string view : {"keys", "items"}) {
+    EXPECT_NE(failure("{% set x = {{'a': 1}." + view + "(): 1} %}").find("unhashable"),
+              std::string::npos);
+  }
+  EXPECT_EQ(failure("{% set x = {{'a': 1}.values(): 1} %}"), "");
+}
+
 }  // namespace
 
 }  // namespace xrun::jinja_hostile_test
