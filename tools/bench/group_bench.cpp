@@ -4,7 +4,8 @@
 //   group_bench [PROMPT ANSWERS TOKENS PER_MICRO] [--mid] [RUNS]     (default: 2048 16 256 4, tiny,
 //   5)
 // Uses OMP_NUM_THREADS threads. PER_MICRO divides ANSWERS. Memory is that of the tensors, weights
-// and optimizer included, above what the process held before the policy was made.
+// and optimizer included, above what the process held before the policy was made. "Working memory"
+// is less what the policy and the optimizer hold between steps.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/model/ops/allocator.h"
+#include "core/model/ops/scratch.h"
 #include "core/model/weights/init_model.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
@@ -72,6 +74,7 @@ class GroupSteps {
  public:
   GroupSteps(const GroupShape& shape, const std::filesystem::path& folder) {
     install_memory_count();
+    tune_allocator();
     before_ = memory_count().held;
     InitOptions init = init_preset(shape.preset);
     init.max_length = shape.prompt + shape.tokens;
@@ -108,9 +111,17 @@ class GroupSteps {
 
   // MB at the peak of one step.
   double peak_mb(const Arm& arm) {
+    // Scratch is held for the next step: without this, an arm has the buffers of the one before.
+    free_scratch();
     reset_memory_peak();
     step(arm);
     return static_cast<double>(memory_count().peak - before_) / 1e6;
+  }
+
+  // MB between steps: weights and both moments.
+  double held_mb() {
+    free_scratch();
+    return static_cast<double>(memory_count().held - before_) / 1e6;
   }
 
  private:
@@ -163,16 +174,21 @@ void bench(const GroupShape& shape, const std::filesystem::path& folder) {
       mb[a].push_back(peak);
     }
   }
+  const double held = steps.held_mb();
+  print_note("weights and optimizer: {:.0f} MB\n", held);
   for (size_t a = 0; a < arms.size(); ++a) {
-    std::vector<double> time_ratio, memory_ratio;
+    std::vector<double> time_ratio, memory_ratio, working, working_ratio;
     for (int run = 0; run < shape.runs; ++run) {
       const auto r = static_cast<size_t>(run);
       time_ratio.push_back(seconds[a][r] / seconds[0][r]);
       memory_ratio.push_back(mb[a][r] / mb[0][r]);
+      working.push_back(mb[a][r] - held);
+      working_ratio.push_back(working.back() / (mb[0][r] - held));
     }
     const std::string name = arms[a].name;
     print_figure({name + ": step", seconds[a], "s", time_ratio, "of the whole group's"});
     print_figure({name + ": peak", mb[a], "MB", memory_ratio, "of the whole group's"});
+    print_figure({name + ": working memory", working, "MB", working_ratio, "of the whole group's"});
   }
 }
 

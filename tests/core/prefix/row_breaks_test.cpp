@@ -115,6 +115,30 @@ TEST(RowBreaks, OtherFrequenciesKeepRowsApart) {
   EXPECT_TRUE(breaks_of(lists, 32, {1, 1}).empty());
 }
 
+// A range of a message ends where the shorter conversation stopped rendering it as before; its
+// generation block goes on to byte 40.
+TEST(RowBreaks, AMessageGoesOnToTheEndOfItsGenerationBlock) {
+  const Ids head = counted_from(100, 30);
+  const Ids a = joined({head, counted_from(300, 30)}), b = joined({head, counted_from(400, 30)});
+  RowTrace::Stream trace;
+  for (uint32_t byte = 0; byte < a.size(); ++byte) trace.offsets.push_back({byte, byte + 1});
+  trace.inputs = {"{}", "a question", "an answer"};
+  trace.messages = {{0, "user", {0, 20}}, {1, "assistant", {20, 30}}};
+  const auto break_of = [&] {
+    ComparedRow one{.tokens = a, .trained = std::vector<uint8_t>(a.size(), 1), .trace = &trace};
+    ComparedRow other = one;
+    other.tokens = b;
+    return find_row_breaks(std::vector{one, other}, 64);
+  };
+  ASSERT_EQ(break_of().size(), 1u);
+  EXPECT_EQ(break_of()[0].cause, BreakCause::kShort);
+  trace.rendering.turns = {{20, 40}};
+  trace.rendering.turn_messages = {1};
+  ASSERT_EQ(break_of().size(), 1u);
+  EXPECT_EQ(break_of()[0].cause, BreakCause::kTemplate);
+  EXPECT_EQ(break_of()[0].equal_messages, 2);
+}
+
 TEST(RowBreaks, UnrelatedEqualAndEmptyRowsHaveNone) {
   const Ids marks = counted_from(1, 5);
   const std::vector<Ids> lists = {joined({marks, counted_from(100, 30), marks}),
