@@ -41,7 +41,7 @@ class RolloutSums {
     }
   }
 
-  void report(Metrics& metrics) const {
+  void report(const std::optional<GroupCounts>& counts, Metrics& metrics) const {
     if (!rewards_.empty()) {
       metrics.emplace_back("rollout/reward", mean());
       metrics.emplace_back("rollout/reward_std", deviation());
@@ -58,7 +58,8 @@ class RolloutSums {
       return group.second.low == group.second.high;
     });
     metrics.emplace_back("rollout/groups", static_cast<double>(groups_.size()));
-    metrics.emplace_back("rollout/zero_variance_groups", static_cast<double>(equal));
+    metrics.emplace_back("rollout/zero_variance_groups",
+                         static_cast<double>(counts ? counts->zero_variance : equal));
   }
 
  private:
@@ -105,7 +106,15 @@ Metrics rollout_metrics(const BodyRollouts& body) {
   if (body.all.empty()) return metrics;
   RolloutSums sums;
   for (const auto& one : body.all) sums.add(*one);
-  sums.report(metrics);
+  sums.report(body.counts, metrics);
+  if (body.counts) {
+    for (const auto& [name, count] : {std::pair{"attempts", body.counts->attempts},
+                                      {"valid_groups", body.counts->valid},
+                                      {"stale_dropped", body.counts->stale},
+                                      {"waiting_groups", body.waiting}}) {
+      metrics.emplace_back(std::string("rollout/") + name, static_cast<double>(count));
+    }
+  }
   if (body.failed_rewards > 0) {
     metrics.emplace_back("rollout/failed_rewards", static_cast<double>(body.failed_rewards));
   }

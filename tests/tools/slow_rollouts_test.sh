@@ -2,12 +2,14 @@
 # Recipes over sampled answers as commands: check on random answers, kills and resumes, the report.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 sums() {
-  "$xrun" "$1" "$root/recipes/$2.lua" --set model=tiny --set template=chatml --set batch.prompts=3 \
+  local size=prompts
+  [ "$2" != dapo ] || size=groups
+  "$xrun" "$1" "$root/recipes/$2.lua" --set model=tiny --set template=chatml --set batch.$size=3 \
     --set sampling.max_tokens=6 --set data.1.path="$root/recipes/data/sums.jsonl" "${@:3}"
 }
 
 # No weights: random tokens, which a rule rewards alike.
-for recipe in grpo policy_losses; do
+for recipe in grpo dapo policy_losses; do
   wants 0 'would train' sums check $recipe
   tr -s ' \n' ' ' <out.txt >text.txt
   for line in 'policy:sample gave random tokens, since no weights are loaded; rewards are of those' \
@@ -18,6 +20,7 @@ done
 
 # Killed by SIGKILL between bodies, with several updates in each.
 wants 0 'gives the same bits' sums verify-resume grpo
+wants 0 'gives the same bits' sums verify-resume dapo
 wants 0 'gives the same bits' sums verify-resume policy_losses --set updates.epochs=2 \
   --set updates.groups=2
 
