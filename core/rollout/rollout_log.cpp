@@ -130,4 +130,14 @@ void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRo
   write_file_atomic(dir / fmt::format("step_{:07}.jsonl.zst", step), zstd_frame(lines));
 }
 
+void remove_partial_rollouts(const std::filesystem::path& dir) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> partial;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find(".zst.tmp") != std::string::npos) partial.push_back(entry.path());
+  }
+  for (const auto& path : partial) std::filesystem::remove(path, ignored);
+}
+
 }  // namespace xrun

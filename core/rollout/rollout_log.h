@@ -37,4 +37,7 @@ Metrics rollout_metrics(const BodyRollouts& body);
 // absent or whole. Throws Error if it cannot be written.
 void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRollouts& body);
 
+// Removes the temporary files that a killed process left in `dir`. Does nothing without the folder.
+void remove_partial_rollouts(const std::filesystem::path& dir);
+
 }  // namespace xrun

@@ -144,6 +144,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
   restore_queues(loop, run_->sources());
+  if (run_->dir().resuming()) remove_partial_rollouts(run_->dir().path() / "rollouts");
   write_ledger();
   report_.begin_loop(loop);
 }

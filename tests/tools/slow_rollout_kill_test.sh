@@ -75,7 +75,7 @@ kill_once() { # FORM RUN LOG: returns 1 if the run had ended before
 }
 same_answers() { # RUN RUN: the records of answers
   local file
-  [ "$(ls "$1/rollouts")" = "$(ls "$2/rollouts")" ] || fail "the records of $1 and $2 are not alike"
+  [ "$(ls "$1/rollouts")" = "$(ls "$2/rollouts")" ] || { diff <(ls "$1/rollouts") <(ls "$2/rollouts"); fail "the records of $1 and $2 are not alike"; }
   for file in "$1"/rollouts/*; do
     cmp "$file" "$2/rollouts/$(basename "$file")" || fail "$file differs in $2"
   done

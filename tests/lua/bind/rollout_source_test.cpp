@@ -125,12 +125,16 @@ TEST_F(RolloutSources, ResumeToTheSameBitsWithCarriedGroupsAndSampleNothingTwice
   const std::string text = recipe("round = 5", kUpdate, counted);
   ASSERT_EQ(run(text, "whole"), "");
   const size_t calls = read_file("calls").size();
-  EXPECT_GT(values("whole", "rollout/waiting_groups").at(0), 0);
+  const Values waiting = values("whole", "rollout/waiting_groups");
+  EXPECT_GT(*std::max_element(waiting.begin(), waiting.end() - 1), 0);
   std::filesystem::remove("calls");
   for (const int64_t stop : {1, 2, 3, 4}) {
     const std::string dir = "stopped_" + std::to_string(stop);
     ASSERT_EQ(run(text, dir, false, stop), "");
+    const std::string partial = dir + "/rollouts/step_0000004.jsonl.zst.tmp7";
+    write_file_atomic(partial, "half of a file that a kill left");
     ASSERT_EQ(run(text, dir, true), "");
+    EXPECT_FALSE(path_exists(partial));
     EXPECT_EQ(metrics(dir), metrics("whole")) << stop;
     EXPECT_EQ(read_file(dir + "/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
     expect_same_files("whole", dir);
@@ -186,7 +190,7 @@ TEST_F(RolloutSources, AreCorrectedByTruncatedImportanceSampling) {
 }
 
 TEST_F(RolloutSources, OfSeveralUpdatesResumeToTheSameBits) {
-  const std::string text = recipe("round = 3", R"(
+  const std::string text = recipe("", R"(
   for mini in rollouts:minibatches { epochs = 2, groups = 1 } do run:log(adamw:step(mini, grpo)) end)");
   expect_same_when_resumed(text, {1, 3});
   for (const double share : values("whole", "train/path_on_policy")) {
@@ -198,7 +202,7 @@ TEST_F(RolloutSources, OfSeveralUpdatesResumeToTheSameBits) {
 
 TEST_F(RolloutSources, AFailedRewardLosesNoGroup) {
   const std::string failing =
-      std::string("if io.open('fail') and policy.update_count == 2 then error('broken') end ") +
+      std::string("if io.open('fail') and adamw.update_count == 2 then error('broken') end ") +
       kReward;
   const std::string text = recipe("round = 5", kUpdate, failing);
   ASSERT_EQ(run(text, "whole"), "");
@@ -266,8 +270,9 @@ TEST_F(RolloutSources, AnswersAreInTheMemoryPlan) {
   const Json memory = read_json("r/run.json").at("memory");
   const double ratio =
       memory.at("planned").at("total").as_double() / memory.at("measured").at("total").as_double();
-  EXPECT_GT(ratio, 0.85) << dump_json(memory);
-  EXPECT_LT(ratio, 1.15) << dump_json(memory);
+  // Some answers end before they are as long as planned; slow_memory_plan_test.sh is closer.
+  EXPECT_GT(ratio, 0.95) << dump_json(memory);
+  EXPECT_LT(ratio, 1.6) << dump_json(memory);
 }
 
 }  // namespace xrun::rollout_source_test
