@@ -8,12 +8,13 @@ sums() {
     --set sampling.max_tokens=6 --set data.1.path="$root/recipes/data/sums.jsonl" "${@:3}"
 }
 
-# No weights: random tokens, which a rule rewards alike.
+# No weights: random tokens, which a rule rewards alike. The penalty of dapo.lua varies.
 for recipe in grpo dapo policy_losses; do
   wants 0 'would train' sums check $recipe
   tr -s ' \n' ' ' <out.txt >text.txt
   for line in 'policy:sample gave random tokens, since no weights are loaded; rewards are of those' \
     'the reward gave every random answer the same value' 'equals finite differences'; do
+    [[ $recipe != dapo || $line != 'the reward gave'* ]] || continue
     grep -qF "$line" text.txt || { cat out.txt; fail "no line $line"; }
   done
 done

@@ -62,7 +62,7 @@ TEST_P(RolloutRecipes, StartAtRatioOneAndNoKl) {
   EXPECT_EQ(values("r", "rollout/logprob_diff_max"), std::vector<double>{0});
   if (!is("dapo_lua")) EXPECT_EQ(values("r", "train/kl"), std::vector<double>{0});
   EXPECT_GT(values("r", "train/grad_norm").at(0), 0);
-  EXPECT_GT(values("r", "rollout/reward").at(0), 0);
+  EXPECT_NE(values("r", "rollout/reward").at(0), 0);
 }
 
 TEST_P(RolloutRecipes, RunWithTheRewardTheyShip) {
