@@ -16,6 +16,7 @@ local cfg = xrun.config {
   overlong = 0,                                              -- tokens before the limit; 0: off
   beta     = 0.0, kl = "k3",                                 -- KL to the reference; 0: none
   entropy  = 0.0,                                            -- weight of the entropy bonus
+  tis      = 0.0,                                            -- cap of importance weights; 0: off
   updates  = { epochs = 1, groups = 8 },                     -- of each batch of rollouts
   optim    = { lr = 1e-5, schedule = "constant" },
   batch    = { prompts = 8, max_tokens = 4096, fold_min = 16 },
@@ -25,7 +26,8 @@ local cfg = xrun.config {
 local function clip(rho) return rho:clamp(1 - cfg.clip, 1 + cfg.clip_high) end
 local function clipped(rho, a) return -(rho * a):minimum(clip(rho) * a) end   -- PPO, eq. 7
 
--- x: logp, rho and a = A of each token [R], and `more`, the KL and entropy terms of each token [R].
+-- x: logp, rho and a = A of each token [R], `more`, the KL and entropy terms of each token [R], and
+-- weight(over), of truncated importance sampling: old_logprob against the sampler's.
 local losses = {
   -- Liu et al. 2025, Dr. GRPO: no division by an answer's length or the group's deviation
   dr_grpo = function(x, r)
@@ -36,7 +38,7 @@ local losses = {
   -- Zheng et al. 2025, GSPO, eqs. 5, 7: one ratio an answer, the geometric mean of its tokens'
   gspo = function(x, r)
     local rho = r:mean(x.logp - r.old_logprob):exp()
-    return { sequence = clipped(rho, r.advantage) + r:mean(x.more) }
+    return { sequence = clipped(rho, r.advantage * x.weight("mean")) + r:mean(x.more) }
   end,
   -- MiniMax 2025, CISPO, eq. 4: the clipped ratio is a constant weight, so no gradient is lost
   cispo = function(x)
@@ -45,10 +47,12 @@ local losses = {
   -- Ahmadian et al. 2024, RLOO, eq. 8, with the ratio of whole answers as in TRL
   rloo = function(x, r)
     local rho = r:sum(x.logp - r.old_logprob):exp()
-    return { sequence = clipped(rho, r.advantage) + r:mean(x.more) }
+    return { sequence = clipped(rho, r.advantage * x.weight("sum")) + r:mean(x.more) }
   end,
   -- Williams 1992: -sum A log p / sum |A| over the step's tokens; for one update per batch
-  reinforce = function(x, r) return { token = xrun.reinforce(x.logp, r.advantage) + x.more } end,
+  reinforce = function(x, r)
+    return { token = x.weight("token") * xrun.reinforce(x.logp, r.advantage) + x.more }
+  end,
   -- Ye et al. 2020, eq. 5: PPO with dual clip
   ppo = function(x) return { token = clipped(x.rho:clamp_max(cfg.dual), x.a) + x.more } end,
 }
@@ -88,7 +92,9 @@ end
 
 local function objective(r)
   local head = policy:head(r, { entropy = cfg.entropy ~= 0 })
-  local x    = { logp = head.logprob, a = r:spread(r.advantage), more = 0 * head.logprob }
+  local x    = { logp = head.logprob, more = 0 * head.logprob }
+  x.weight   = function(over) return cfg.tis > 0 and r:truncated_ratio(cfg.tis, over) or 1 end
+  x.a        = r:spread(r.advantage) * x.weight("token")
   x.rho      = (x.logp - r.old_logprob):exp()
   local metrics = { ratio = x.rho, clipped = clip(x.rho):ne(x.rho) }
   if cfg.beta ~= 0 then
@@ -108,6 +114,7 @@ for step, prompts in run:steps(train, cfg.batch) do
   if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
   local rollouts = policy:sample(prompts, cfg.sampling):score(reward)
   rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group, unscaled[cfg.loss])
+  if cfg.tis > 0 then rollouts.old_logprob = policy:token_logprob(rollouts) end
   for mini in rollouts:minibatches(cfg.updates) do run:log(adamw:step(mini, objective)) end
 end
 run:log(run:sample(policy, valid, 3, asking))

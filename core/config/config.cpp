@@ -217,8 +217,8 @@ class ConfigCheck {
     }
     const int line = batch != nullptr && batch->line > 0 ? batch->line : line_of_read("batch");
     fail(line > 0 ? line : recipe_.config_line, "batch",
-         "`batch` does not say how much a step takes: add one of pairs, sequences, prompts and "
-         "tokens to it, or --set batch.pairs=...");
+         "`batch` does not say how much a step takes: add one of pairs, sequences, prompts, "
+         "groups and tokens to it, or --set batch.pairs=...");
   }
 
   const ScannedRecipe& recipe_;

@@ -126,7 +126,8 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
 }
 
 const std::vector<std::string>& batch_counts() {
-  static const std::vector<std::string> names = {"pairs", "sequences", "prompts", "tokens"};
+  static const std::vector<std::string> names = {"pairs", "sequences", "prompts", "groups",
+                                                 "tokens"};
   return names;
 }
 

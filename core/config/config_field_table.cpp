@@ -263,14 +263,16 @@ std::vector<ConfigField> of_optimizer() {
 // Steps, checkpoints and refusals.
 std::vector<ConfigField> of_steps() {
   return {
-      foreign({"per_device_train_batch_size", "gradient_accumulation_steps"},
-              of_kind(K::kTable, "batch", Json::object(),
-                      "The total size of one step: pairs, sequences, prompts or tokens. The step "
-                      "is cut into micro-batches of max_tokens tokens, so there is no number of "
-                      "accumulation steps.")),
+      foreign(
+          {"per_device_train_batch_size", "gradient_accumulation_steps"},
+          of_kind(K::kTable, "batch", Json::object(),
+                  "The total size of one step: pairs, sequences, prompts, groups or tokens. The "
+                  "step is cut into micro-batches of max_tokens tokens, so there is no number "
+                  "of accumulation steps.")),
       whole("batch.pairs", kNone, 1, "Preference pairs per step."),
       whole("batch.sequences", kNone, 1, "Chat, text, token or feedback rows per step."),
       whole("batch.prompts", kNone, 1, "Prompts per step."),
+      whole("batch.groups", kNone, 1, "Groups of rollouts per step, of xrun.rollouts."),
       whole("batch.tokens", kNone, 2,
             "Tokens per step of a text stream, cut into windows of max_length tokens."),
       foreign({"micro_batch_size"},

@@ -41,7 +41,7 @@ class RolloutSums {
     }
   }
 
-  void report(Metrics& metrics) const {
+  void report(const std::optional<GroupCounts>& counts, Metrics& metrics) const {
     if (!rewards_.empty()) {
       metrics.emplace_back("rollout/reward", mean());
       metrics.emplace_back("rollout/reward_std", deviation());
@@ -58,7 +58,8 @@ class RolloutSums {
       return group.second.low == group.second.high;
     });
     metrics.emplace_back("rollout/groups", static_cast<double>(groups_.size()));
-    metrics.emplace_back("rollout/zero_variance_groups", static_cast<double>(equal));
+    metrics.emplace_back("rollout/zero_variance_groups",
+                         static_cast<double>(counts ? counts->zero_variance : equal));
   }
 
  private:
@@ -105,7 +106,15 @@ Metrics rollout_metrics(const BodyRollouts& body) {
   if (body.all.empty()) return metrics;
   RolloutSums sums;
   for (const auto& one : body.all) sums.add(*one);
-  sums.report(metrics);
+  sums.report(body.counts, metrics);
+  if (body.counts) {
+    for (const auto& [name, count] : {std::pair{"attempts", body.counts->attempts},
+                                      {"valid_groups", body.counts->valid},
+                                      {"stale_dropped", body.counts->stale},
+                                      {"waiting_groups", body.waiting}}) {
+      metrics.emplace_back(std::string("rollout/") + name, static_cast<double>(count));
+    }
+  }
   if (body.failed_rewards > 0) {
     metrics.emplace_back("rollout/failed_rewards", static_cast<double>(body.failed_rewards));
   }
@@ -119,6 +128,16 @@ void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRo
   for (const auto& one : body.all) lines += dump_json(line_of(*one)) + "\n";
   make_dirs(dir);
   write_file_atomic(dir / fmt::format("step_{:07}.jsonl.zst", step), zstd_frame(lines));
+}
+
+void remove_partial_rollouts(const std::filesystem::path& dir) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> partial;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find(".zst.tmp") != std::string::npos) partial.push_back(entry.path());
+  }
+  for (const auto& path : partial) std::filesystem::remove(path, ignored);
 }
 
 }  // namespace xrun

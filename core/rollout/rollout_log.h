@@ -3,23 +3,32 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
+#include "core/rollout/group_queue.h"
 #include "core/rollout/rollouts.h"
+#include "core/rollout/update_record.h"
 #include "core/train/step.h"
 
 namespace xrun {
 
-// Every rollout that a body sampled, also those that a filter or a failed reward left out.
+// Every rollout that a body sampled, also those that a filter or a failed reward left out. Of a
+// GroupQueue the groups that were taken in the body, and those left out in it: one that waits is
+// recorded in the body that trains it.
 struct BodyRollouts {
   RolloutList all;
   double sample_s = 0, reward_s = 0;
   int64_t failed_rewards = 0;
+  std::optional<GroupCounts> counts = {};  // of a GroupQueue in this body
+  int64_t waiting = 0;                     // groups that its queue holds after it
+  UpdateRecord updates = {};               // of the body so far
 };
 
 // Returns rollout/reward, reward_std (over rollouts), reward/<part>, length and length_max (tokens
 // of an answer), stopped (the share that did not reach its limit), groups, zero_variance_groups
 // (all rewards equal, or a single rollout), failed_rewards where there are some, and perf/sample_s
-// and perf/reward_s. Rewards are left out where none was given.
+// and perf/reward_s. Rewards are left out where none was given. Of a GroupQueue also attempts,
+// valid_groups, stale_dropped and waiting_groups; zero_variance_groups is then its count.
 Metrics rollout_metrics(const BodyRollouts& body);
 
 // Writes `dir`/step_0000012.jsonl.zst, one object a rollout in the order of sampling:
@@ -27,5 +36,8 @@ Metrics rollout_metrics(const BodyRollouts& body);
 // Replaces a file of the same step, so that a repeated step leaves one. After a kill the file is
 // absent or whole. Throws Error if it cannot be written.
 void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRollouts& body);
+
+// Removes the temporary files that a killed process left in `dir`. Does nothing without the folder.
+void remove_partial_rollouts(const std::filesystem::path& dir);
 
 }  // namespace xrun

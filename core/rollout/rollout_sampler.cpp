@@ -161,6 +161,17 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPr
 
 }  // namespace
 
+BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperature) {
+  BatchInfo info = std::move(prompts);
+  info.unit = Unit::kToken;
+  info.temperature = temperature > 0 ? temperature : 1;
+  // The rows of the data set have other tokens, so no cached value belongs to these.
+  info.data_key.clear();
+  info.canonical_pack = nullptr;
+  info.device = policy.options().device;
+  return info;
+}
+
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
                                           const RolloutOptions& options) {
   check_options(options);
@@ -171,22 +182,15 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   const bool dry = policy.is_replaced();
   std::vector<TextSample> samples = dry ? draw_stand_ins(policy, asked, options, prompts.info())
                                         : draw(*model, policy, asked, options, prompts.info());
-  BatchInfo info = prompts.info();
-  info.unit = Unit::kToken;
-  // Greedy answers report log-probs at temperature 1.
-  info.temperature = sampling.temperature > 0 ? sampling.temperature : 1;
-  // The rows of the data set have other tokens, so no cached value belongs to these.
-  info.data_key.clear();
-  info.canonical_pack = nullptr;
-  info.device = policy.options().device;
-  auto made = std::make_shared<Rollouts>(
-      std::move(info), make_list(std::move(samples), asked, options.samples, policy));
+  auto made =
+      std::make_shared<Rollouts>(rollout_info(prompts.info(), policy, sampling.temperature),
+                                 make_list(std::move(samples), asked, options.samples, policy));
   std::vector<int64_t> of;
   for (const auto& one : made->rollouts()) {
     of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
   }
   made->set_columns(prompts, of);
-  if (dry) made->set_field("old_logprob", policy.token_logprob(*made), Unit::kToken);
+  if (dry) made->set_sampler_logprob(policy.token_logprob(*made));
   return made;
 }
 

@@ -11,6 +11,10 @@ namespace xrun {
 
 class Policy;
 
+// Returns the step and data of rollouts of a policy, from those of their prompts.
+//   temperature  of the sampling; greedy answers (0) report log-probs at temperature 1
+BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperature);
+
 struct RolloutOptions {
   int64_t samples = 8;    // of each prompt
   TextOptions text = {};  // max_new_tokens, sampling and stop strings

@@ -20,9 +20,9 @@ namespace xrun {
 namespace {
 
 // Fields and methods that rollouts have themselves; an extra column of such a name would be hidden.
-constexpr const char* kRolloutFields[] = {"advantage",   "filter",       "finish", "minibatches",
-                                          "old_logprob", "prompt",       "reward", "sample",
-                                          "score",       "score_groups", "text",   "version"};
+constexpr const char* kRolloutFields[] = {
+    "advantage", "filter",          "finish", "minibatches",  "old_logprob", "prompt", "reward",
+    "sample",    "sampler_logprob", "score",  "score_groups", "text",        "version"};
 
 bool is_rollout_field(const std::string& name) {
   return std::find(std::begin(kRolloutFields), std::end(kRolloutFields), name) !=
@@ -129,7 +129,7 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
   for (const auto& one : rollouts_) {
     logprobs.insert(logprobs.end(), one->logprobs.begin(), one->logprobs.end());
   }
-  set_field("old_logprob", float_tensor(logprobs), Unit::kToken);
+  set_sampler_logprob(float_tensor(logprobs));
   set_strings("prompt", strings_of(rollouts_, [](const Rollout& one) { return one.prompt_text; }));
   set_strings("text", strings_of(rollouts_, [](const Rollout& one) { return one.text; }));
   set_strings("finish", strings_of(rollouts_, [](const Rollout& one) { return one.finish; }));
@@ -159,6 +159,11 @@ void Rollouts::set_columns(const Batch& prompts, const std::vector<int64_t>& of)
   }
   copy_fields(prompts, *this, of, nullptr,
               [](const std::string& name) { return !is_rollout_field(name); });
+}
+
+void Rollouts::set_sampler_logprob(const at::Tensor& logprob) {
+  set_field("sampler_logprob", logprob, Unit::kToken);
+  set_field("old_logprob", logprob, Unit::kToken);
 }
 
 void Rollouts::set_rewards() {

@@ -36,8 +36,9 @@ using RolloutList = std::vector<std::shared_ptr<Rollout>>;
 
 // A batch with one segment per rollout, in the order (prompt, sample). Trained are the tokens of
 // the answers, the one that ended it included. Its fields besides those of every batch: sample,
-// version, reward (once scored), old_logprob (the sampler's, [R]), the strings prompt, text and
-// finish, and every extra column of the prompts; `group` is Rollout::prompt. Log-probs of its views
+// version, reward (once scored), sampler_logprob [R] and old_logprob [R] (at first the same values;
+// a recipe may assign the second), the strings prompt, text and finish, and every extra column of
+// the prompts; `group` is Rollout::prompt. Log-probs of its views
 // are at the temperature at which it was sampled, so that in fp32 on the CPU the ratio to
 // old_logprob is exactly 1 before the next update.
 class Rollouts : public Batch {
@@ -56,6 +57,9 @@ class Rollouts : public Batch {
   // prompts that are rollouts, what only rollouts have is left out. Throws Error for a column of
   // the data with the name of a field or method of rollouts.
   void set_columns(const Batch& prompts, const std::vector<int64_t>& of);
+
+  // Sets sampler_logprob and old_logprob, [R] in batch order.
+  void set_sampler_logprob(const at::Tensor& logprob);
 
   // Sets the field `reward` from Rollout::reward. Requires a reward on each.
   void set_rewards();

@@ -22,15 +22,13 @@
 #include "core/model/model.h"
 #include "core/model/ops/rope.h"
 #include "core/rollout/queued_request.h"
+#include "core/rollout/sampler_limits.h"
 #include "core/rollout/sampler_weights.h"
 #include "core/rollout/sequence_slots.h"
 
 namespace xrun {
 
 namespace {
-
-constexpr int64_t kPrefillTokens = 4096;  // of one forward, to bound its activations
-constexpr int64_t kHeadRows = 256;        // of one product with the head, to bound its logits
 
 using Ids = std::vector<int32_t>;
 

@@ -7,14 +7,9 @@
 #include "core/model/model.h"
 #include "core/model/ops/matrix_product.h"
 #include "core/model/ops/scratch.h"
+#include "core/rollout/sampler_limits.h"
 
 namespace xrun {
-
-namespace {
-
-constexpr int64_t kUnpackedSteps = 2;
-
-}  // namespace
 
 bool SamplerWeights::refresh() {
   if (version_ == model_.update_count) return false;

@@ -145,6 +145,9 @@ void Run::begin_phase(const PhasePlan& plan, const Json& state) {
     phase.total = plan.steps;
   }
   phase.data = plan.data;
+  sources_ = body_sources_ = nullptr;
+  if (!past && !phase.sources.is_null()) sources_ = [saved = phase.sources] { return saved; };
+  for (size_t i = 0; i < index; ++i) at_.phases[i].sources = Json();  // over for good
   Json data = Json::array();
   for (const RunPhase& known : at_.phases) data.push_back(known.data);
   dir_.record().set("data", std::move(data));
@@ -178,6 +181,7 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
   check_interrupt();
   // run.state as it was: an error in the body must not save half of its changes.
   body_state_ = state;
+  body_sources_ = sources_;
   before_body_ = metrics_ == nullptr ? MetricList() : metrics_->pending();
   stopped_before_ = at_.stopped;
   ended_body_ = false;
@@ -205,6 +209,7 @@ void Run::take_back() {
   at_.phases[phases_begun_ - 1].left = false;
   --step_;
   at_.stopped = stopped_before_;
+  sources_ = body_sources_;
   std::erase_if(at_.outside, [&](const OutsideEvaluation& one) { return one.step > step_; });
   // Otherwise save() would take the step for saved and keep the undone weights.
   checkpoints_.forget(step_ + 1);  // the repeated body may end in another state
@@ -294,6 +299,7 @@ void Run::save(const Json& state) {
   if (!settings_.saves) return;
   // First the metrics: a resume from this checkpoint does not write their steps again.
   if (metrics_ != nullptr) metrics_->sync();
+  if (phases_begun_ > 0) at_.phases[phases_begun_ - 1].sources = sources();
   last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_);
   saved_at_ = SteadyClock::now();
 }
@@ -325,6 +331,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   if (half_done) body_copy_.restore(saved_);
   if (before_update) {
     in_body_ = false;  // the body is undone, so what it logged is not written
+    sources_ = body_sources_;
   } else if (in_body_) {
     close_body();
   } else if (metrics_ != nullptr && !metrics_->empty()) {

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -115,6 +116,13 @@ class Run {
   // Host memory of the copy; 0 if there is none.
   int64_t body_copy_bytes() const { return body_copy_.bytes(); }
   void count_tokens(int64_t tokens) { tokens_ += tokens; }
+  // Sets the state of this loop's sources after they gave the open body its data (a cursor, groups
+  // of rollouts that wait), which the next checkpoint holds; one of the body's beginning holds that
+  // of the body before. Called only when a checkpoint is written or sources() is asked for.
+  void set_sources(std::function<Json()> sources) { sources_ = std::move(sources); }
+  // The state set last, of this process or of the checkpoint that the run was resumed from; null:
+  // none was set in this loop.
+  Json sources() const { return sources_ ? sources_() : Json(); }
   // Merges into the object of the current step (metrics_log.h).
   void log(MetricSpan metrics);
   // Writes the body's metrics, then saves if save_every, save_minutes, the phase's last step,
@@ -188,7 +196,8 @@ class Run {
   int64_t resume_step_ = -1;
   int64_t earlier_phase_steps_ = 0;
   Json state_;
-  Json body_state_;  // run.state at the body's beginning
+  Json body_state_;                               // run.state at the body's beginning
+  std::function<Json()> sources_, body_sources_;  // of the loop; the second at the body's beginning
   bool in_body_ = false;
   int64_t updates_ = 0;  // of the open body
   int64_t dropped_updates_ = 0;

@@ -30,8 +30,10 @@ OutsideEvaluation evaluation_from(const Json& json) {
 Json RunPosition::to_json(int64_t step, const Json& state) const {
   Json loops = Json::array();
   for (const RunPhase& phase : phases) {
-    loops.push_back(Json(Json::Object{
-        {"done", phase.done}, {"total", phase.total}, {"left", phase.left}, {"data", phase.data}}));
+    Json loop(Json::Object{
+        {"done", phase.done}, {"total", phase.total}, {"left", phase.left}, {"data", phase.data}});
+    if (!phase.sources.is_null()) loop.set("sources", phase.sources);
+    loops.push_back(std::move(loop));
   }
   Json evaluations = Json::array();
   for (const OutsideEvaluation& evaluation : outside)
@@ -48,6 +50,7 @@ RunPosition RunPosition::from_json(const Json& json) {
   for (const Json& saved : json.at("phases").as_array()) {
     out.phases.push_back({saved.at("done").as_int(), saved.at("total").as_int(),
                           saved.at("left").as_bool(), saved.at("data")});
+    if (const Json* sources = saved.find("sources")) out.phases.back().sources = *sources;
   }
   out.stopped = json.at("stopped").as_string();
   // Checkpoints of older runs lack it.

@@ -17,6 +17,7 @@ struct RunPhase {
   int64_t total = 0;  // of the whole loop
   bool left = false;  // by `break`
   Json data;          // PhasePlan::data
+  Json sources = {};  // Run::set_sources; null: a step's data follow from its number
 };
 
 // The values of one evaluation between loops, for a recipe that decides by them.

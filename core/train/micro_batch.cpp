@@ -121,6 +121,8 @@ const RouterRecord* MicroBatch::router(const Model& model) const {
 void MicroBatch::close() {
   forwards_->clear();
   scored_.clear();
+  read_.clear();
+  corrected_ = false;
   // Open views compare it: using one after the step is an error instead of a read of freed memory.
   ++generation_;
 }
@@ -302,14 +304,15 @@ std::vector<std::string> MicroBatch::field_names() const {
 }
 
 void MicroBatch::note_scored(const LogprobSource* source, const View& view,
-                             const at::Tensor& logprob) {
+                             const at::Tensor& token_logprob) {
   // An objective may ask for a view's log-probs several times; the step reports them once.
   const ViewRows* rows = &view.rows();
   // Linear: a step scores two or three views.
   for (const Scored& scored : scored_) {
     if (scored.source == source && scored.rows.get() == rows) return;
   }
-  scored_.push_back({source, views_.at(rows->name), logprob.detach()});
+  const at::Tensor values = token_logprob.detach();
+  scored_.push_back({source, views_.at(rows->name), values, view.sum(values)});
 }
 
 }  // namespace xrun

@@ -7,7 +7,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data/packs/packed_batch.h"
@@ -137,16 +139,24 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   std::vector<std::string> field_names() const;       // sorted, those of strings too
   static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...
 
-  // Notes the log-probs that `source` gave for a view since the last close; the step reports them
-  // as logprob_<view> and length_<view>.
+  // Notes the log-probs [R] that `source` gave for a view since the last close; the step reports
+  // them as logprob_<view> and length_<view>.
   struct Scored {
     const LogprobSource* source;
     std::shared_ptr<const ViewRows> rows;
-    at::Tensor logprob;  // [n] float32, detached
+    at::Tensor token_logprob;  // [R] float32, detached
+    at::Tensor logprob;        // [n], their sums
   };
-  void note_scored(const LogprobSource* source, const View& view, const at::Tensor& logprob);
+  void note_scored(const LogprobSource* source, const View& view, const at::Tensor& token_logprob);
   const std::vector<Scored>& scored() const { return scored_; }
   void clear_scored() { scored_.clear(); }
+
+  // Notes a field that a view was asked for, and that View::truncated_ratio was; both until the
+  // next close.
+  void note_read(std::string_view name) { read_.emplace(name); }
+  void note_corrected() { corrected_ = true; }
+  bool was_read(std::string_view name) const { return read_.find(name) != read_.end(); }
+  bool is_corrected() const { return corrected_; }
 
  private:
   struct FieldValue {
@@ -168,6 +178,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   std::map<std::string, std::vector<std::string>, std::less<>> strings_;
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;
   std::vector<Scored> scored_;
+  std::set<std::string, std::less<>> read_;
+  bool corrected_ = false;
   int64_t split_segment_ = -1;  // of a group that is not here whole; -1: there is none
   uint64_t generation_ = 0;
 };

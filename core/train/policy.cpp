@@ -221,7 +221,7 @@ std::shared_ptr<Reference> Policy::reference() {
 
 at::Tensor Policy::own_token_logprob(const View& view) {
   at::Tensor rows = view.select_rows(view.micro().token_logprob(model(), options_.head_mb));
-  view.micro().note_scored(this, view, view.sum(rows.detach()));
+  view.micro().note_scored(this, view, rows);
   return rows;
 }
 
@@ -231,8 +231,9 @@ HeadResult Policy::own_head(const View& view, const HeadOptions& options,
                             const at::Tensor& target) {
   HeadResult result = view_head(model(), view, options, target, options_.head_mb);
   // Other targets or temperatures are not the policy's log-probs, so the step does not report them.
-  if (!target.defined() && options.temperature == 1 && options.columns == 0) {
-    view.micro().note_scored(this, view, view.sum(result.logprob.detach()));
+  const bool own = options.temperature == view.micro().info().temperature;
+  if (!target.defined() && own && options.columns == 0) {
+    view.micro().note_scored(this, view, result.logprob);
   }
   return result;
 }

@@ -41,6 +41,7 @@ at::Tensor View::field(std::string_view name) const {
   check_open();
   bool by_row = false;
   const at::Tensor whole = micro_->field(name, &by_row);
+  micro_->note_read(name);
   if (rows_->everything) return whole;
   return at::index_select(whole, 0, by_row ? rows_->row : rows_->segment);
 }
@@ -85,6 +86,19 @@ at::Tensor View::mean(const at::Tensor& x) const { return sum(x).div(rows_->leng
 at::Tensor View::spread(const at::Tensor& x) const {
   check_members("spread", "sequence", size(), x);
   return at::index_select(x, 0, rows_->row_segment);
+}
+
+at::Tensor View::truncated_ratio(double cap, RatioOver over) const {
+  check_open();
+  XRUN_CHECK(cap > 0, "the cap of a truncated ratio is {}, wanted a number above 0", cap);
+  XRUN_CHECK(has_field("sampler_logprob"),
+             "truncated_ratio is for rollouts; this batch has rows of the data, which no policy "
+             "sampled");
+  micro_->note_corrected();
+  at::Tensor difference = field("old_logprob").sub(field("sampler_logprob"));
+  if (over == RatioOver::kMean) difference = mean(difference);
+  if (over == RatioOver::kSum) difference = sum(difference);
+  return difference.exp().clamp_max(cap);
 }
 
 at::Tensor View::group_sum(const at::Tensor& x) const {

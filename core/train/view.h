@@ -60,6 +60,17 @@ class View {
   // [n] -> [R]: each loss row gets its segment's value. Throws Error if x is not [n].
   at::Tensor spread(const at::Tensor& x) const;
 
+  // The weights of truncated importance sampling (TIS), constants that multiply the loss of a
+  // policy gradient: min(exp(old_logprob - sampler_logprob), cap), with old_logprob of the policy
+  // before the first update of a batch of rollouts, and sampler_logprob of the policy that sampled
+  // it.
+  //   kTokens    a weight per trained token, [R]
+  //   kMean      per sequence, [n], with the mean of the differences over its tokens (GSPO)
+  //   kSum       per sequence, [n], with their sum (the ratio of whole answers)
+  // Throws Error unless cap > 0 and the batch is of rollouts.
+  enum class RatioOver { kTokens, kMean, kSum };
+  at::Tensor truncated_ratio(double cap, RatioOver over = RatioOver::kTokens) const;
+
   // Sums over the sequences of each group, [n] -> [groups], or the trained tokens of each chunk,
   // [R] -> [chunks], units in the order in which they first appear. Differentiable. Throws Error if
   // x has another shape.

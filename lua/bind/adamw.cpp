@@ -14,6 +14,7 @@
 #include "lua/bind/metrics.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
+#include "lua/bind/rollout_updates.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
@@ -120,7 +121,7 @@ void say_skipped(Session& session, const Batch& batch) {
 
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
-  const std::vector<StepTerm> terms = read_terms(L, &next);
+  std::vector<StepTerm> terms = read_terms(L, &next);
   const Options table(L, next);
   RunHooks* const hooks = run_hooks(L);
   if (auto taken = hooks == nullptr ? std::nullopt : hooks->before_step(L, terms)) {
@@ -132,6 +133,7 @@ int step(AdamW& adamw, lua_State* L) {
   options.poll = [L] { check_interrupt(L); };
   // From here on an error leaves the body half done; the run then restores its beginning.
   if (const auto& run = session_of(L).run) run->run().begin_update();
+  const WatchedRollouts watched(terms, adamw);
   Metrics values;
   try {
     values = train_step(terms, &adamw, options);
@@ -148,6 +150,7 @@ int step(AdamW& adamw, lua_State* L) {
     }
     run->note_update(tokens);
   }
+  if (!was_skipped(values)) watched.report(L, values);
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));
   return 1;
 }

@@ -1,5 +1,5 @@
-// Plans a loop's memory (memory_plan.h) from its largest micro-batch and the models of the run. The
-// largest micro-batch is the maximum over the loop's steps, or over an even sample of them.
+// Plans a loop's memory (memory_plan.h) from its largest micro-batch (step_sizes.h) and the models
+// of the run.
 
 #include "lua/bind/memory_report.h"
 
@@ -7,116 +7,20 @@
 #include <functional>
 
 #include "core/base/process_usage.h"
-#include "core/data/packs/pack.h"
 #include "core/model/cost/memory_remedy.h"
 #include "core/model/ops/device_memory.h"
-#include "core/prefix/shared_prefix.h"
+#include "core/rollout/sampling_memory.h"
 #include "core/train/adamw.h"
 #include "core/train/held_prefix.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
 #include "lua/bind/step_loop.h"
+#include "lua/bind/step_sizes.h"
 
 namespace xrun {
 
 namespace {
-
-// Lengths are in the cache's index, so many steps can be read; the loss rows and shared prefixes of
-// a step are known only when its rows are read and packed.
-constexpr int64_t kPacked = 16;        // steps packed to count loss rows
-constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are read
-
-// The largest micro-batch of some steps.
-struct StepSizes {
-  int64_t tokens = 0, loss_rows = 0;
-  // With prefixes held over several micro-batches: tokens of the largest, and of a prefix.
-  int64_t rest_tokens = 0, prefix_tokens = 0;
-  int64_t longest = 0;  // no unit of the sets has more tokens
-  int64_t micros = 0;
-  int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
-};
-
-// Packs a step of each set.
-void add_step(const StepLoop& loop, int64_t step, StepSizes& sizes) {
-  for (const StepSource& source : loop.sources) {
-    const DataSet& set = source.data->set;
-    const PackLimits limits = pack_limits(loop.max_tokens, loop.fold);
-    const std::vector<PackedBatch> packs = set.pack(set.step_units(source.plan, step), limits);
-    std::vector<const PackedBatch*> all;
-    for (const PackedBatch& pack : packs) all.push_back(&pack);
-    const std::vector<SharedPrefix> prefixes = shared_prefixes(all, loop.fold);
-    auto prefix = prefixes.begin();
-    for (size_t p = 0; p < packs.size(); ++p) {
-      const PackedBatch& pack = packs[p];
-      const std::optional<FoldedPack> fold = fold_where_it_pays(pack, loop.fold);
-      const int64_t tokens = fold ? fold->token_count() : pack.token_count();
-      sizes.tokens = std::max(sizes.tokens, tokens);
-      while (prefix != prefixes.end() && prefix->end <= p) ++prefix;
-      const bool held = prefix != prefixes.end() && prefix->begin <= p;
-      sizes.rest_tokens = std::max(sizes.rest_tokens, held ? tokens - prefix->size() : tokens);
-      if (held) sizes.prefix_tokens = std::max(sizes.prefix_tokens, prefix->size());
-      sizes.loss_rows =
-          std::max(sizes.loss_rows, fold ? std::ssize(fold->edge_target) : pack.rows.size());
-    }
-  }
-}
-
-// A step's sizes, from row lengths alone.
-struct StepLengths {
-  int64_t largest = 0;  // tokens of its largest micro-batch
-  int64_t micros = 0;
-};
-
-StepLengths lengths_of(const StepLoop& loop, int64_t step) {
-  StepLengths lengths;
-  for (const StepSource& source : loop.sources) {
-    const DataSet& set = source.data->set;
-    std::vector<int64_t> tokens;
-    for (const int64_t unit : set.step_units(source.plan, step)) {
-      // A unit that fits folded alone may have more tokens.
-      tokens.push_back(std::min(set.unit_tokens(unit), loop.max_tokens));
-    }
-    const auto packs = best_fit_decreasing(tokens, loop.max_tokens);
-    lengths.micros += std::ssize(packs);
-    for (const std::vector<int64_t>& pack : packs) {
-      int64_t sum = 0;
-      for (const int64_t unit : pack) sum += tokens[static_cast<size_t>(unit)];
-      lengths.largest = std::max(lengths.largest, sum);
-    }
-  }
-  return lengths;
-}
-
-StepSizes sizes_of(const StepLoop& loop) {
-  StepSizes sizes;
-  int64_t units = 1;
-  for (const StepSource& source : loop.sources) {
-    units = std::max(units, source.plan.units);
-    const DataSet& set = source.data->set;
-    sizes.longest = std::max(sizes.longest, set.longest());
-    if (set.window_length() != 0 || set.size() == 0) continue;
-    const PackedBatch pack =
-        set.canonical_pack(set.unit(0), Reference::canonical_tokens(loop.max_tokens));
-    sizes.reference_tokens = std::max(sizes.reference_tokens, pack.token_count());
-    sizes.reference_rows = std::max(sizes.reference_rows, pack.rows.size());
-  }
-  sizes.longest = std::min(sizes.longest, loop.max_tokens);
-  const int64_t counted = std::min(loop.steps, std::max(kPacked, kCounted / units));
-  int64_t largest = 0, fullest_step = 0;
-  for (int64_t k = 0; k < counted; ++k) {
-    const int64_t step = loop.steps * k / counted;
-    const StepLengths lengths = lengths_of(loop, step);
-    sizes.micros = std::max(sizes.micros, lengths.micros);
-    if (lengths.largest <= largest) continue;
-    largest = lengths.largest;
-    fullest_step = step;
-  }
-  if (loop.steps > 0) add_step(loop, fullest_step, sizes);
-  const int64_t packed = std::min(loop.steps, kPacked);
-  for (int64_t k = 0; k < packed; ++k) add_step(loop, loop.steps * k / packed, sizes);
-  return sizes;
-}
 
 Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
   Json object = Json::object();
@@ -183,12 +87,24 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.reference_tokens = sizes.reference_tokens;
   shape.reference_rows = sizes.reference_rows;
   shape.several = sizes.micros > 1;
+  // On a GPU answers are decoded from a copy on the host.
+  if (!sizes.prompts.empty() && policy.options().device.is_cpu()) {
+    const SamplingMemory sampling =
+        sampling_memory(read_model_config(policy.dir()), options.dtype, sizes.prompts,
+                        sizes.answers.samples, sizes.answers.max_tokens);
+    shape.sampling_cache = sampling.cache;
+    shape.sampling_prompts = sampling.prompt_tokens;
+    shape.sampling_rows = sampling.rows;
+    shape.sampling_packs = sampling.packs;
+  }
   shape.trains = training.first_optimizer >= 0;
   // If several have the same weights, one is used in this loop, the others in later ones.
   shape.optimizers = training.optimizers_with_state + (training.optimizers_to_come > 0 ? 1 : 0);
   shape.scores = training.scores;
   return shape;
 }
+
+constexpr int64_t kCompared = 200'000;  // units of a loop that are looked up in a sidecar
 
 // True if the sidecar holds values for the loop's units from step `first` on. Large loops are
 // sampled evenly.
@@ -198,7 +114,7 @@ bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& s
   if (set.window_length() > 0) return false;  // a row may be in several windows
   const bool pairs = set.kind() == RowKind::kPreference;
   const int64_t steps = loop.steps - first;
-  const int64_t checked = std::min(steps, kCounted / std::max<int64_t>(source.plan.units, 1) + 1);
+  const int64_t checked = std::min(steps, kCompared / std::max<int64_t>(source.plan.units, 1) + 1);
   for (int64_t k = 0; k < checked; ++k) {
     for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
       const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);

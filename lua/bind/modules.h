@@ -22,6 +22,7 @@ void open_pack(LuaState& state);            // stream_functions.cpp
 void open_fold(LuaState& state);            // fold_functions.cpp
 void open_advantage(LuaState& state);       // advantage.cpp
 void open_rollouts(LuaState& state);        // rollouts.cpp; after policy and view
+void open_rollout_source(LuaState& state);  // rollout_source.cpp
 void open_adamw(LuaState& state);           // adamw.cpp
 void open_run(LuaState& state);             // run.cpp
 void open_builtin_modules(LuaState& state);  // require.cpp

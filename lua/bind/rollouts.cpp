@@ -205,9 +205,10 @@ void open_rollouts(LuaState& state) {
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,
                 .doc = "Sampled answers, a Batch with the fields row, group (the prompt), sample, "
-                       "version, old_logprob [R] (of the sampler), prompt, text, finish (\"stop\", "
-                       "\"stop_string\" or \"length\") and the extra columns. The trained tokens "
-                       "are those of the answers, and log-probs are at the temperature."});
+                       "version, sampler_logprob [R] and old_logprob [R] (the same until it is "
+                       "assigned), prompt, text, finish (\"stop\", \"stop_string\" or \"length\") "
+                       "and the extra columns. The trained tokens are those of the answers, and "
+                       "log-probs are at the temperature."});
   const StackGuard guard(L);
   for (const RolloutMethod& method : rollout_methods()) {
     push_function(L, method.doc, method.function);  // registers the documentation

@@ -211,12 +211,15 @@ void open_run(LuaState& state) {
   Class<StepLoop>(state, "StepLoop", "The state of `for step, batch in run:steps(...)`.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method(
-          "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
+          "steps",
+          {{"data", "DataSet|RolloutSource|table"},
+           {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
           {"fun(): integer, Batch"},
           "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
           "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
           "batch of each, counted in the unit of its rows: the first set decides the length, "
-          "the others go round. Saves, resumes and stops between bodies.",
+          "the others go round. Of xrun.rollouts a batch is Rollouts, counted in groups. Saves, "
+          "resumes and stops between bodies.",
           run_steps)
       .method("log", {{"metrics", "Metrics|table"}}, {},
               "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "

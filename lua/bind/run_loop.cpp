@@ -51,6 +51,11 @@ int64_t checkpoint_bytes(const RunModels& models) {
   return bytes;
 }
 
+bool has_queues(const StepLoop& loop) {
+  return std::any_of(loop.sources.begin(), loop.sources.end(),
+                     [](const StepSource& source) { return source.queue != nullptr; });
+}
+
 int64_t export_bytes(const RunModels& models) {
   int64_t bytes = 0;
   for (const auto& policy : models.policies) bytes += policy->export_bytes();
@@ -115,6 +120,7 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 void RunLoop::begin(StepLoop& loop, const Json& state) {
   for (const StepSource& source : loop.sources) {
     source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+    check_prompts_fit(loop, source);
   }
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
@@ -122,7 +128,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   const int64_t last = first.plan.epochs == 0 || loop.steps == 0
                            ? first.plan.units
                            : std::ssize(set.step_units(first.plan, loop.steps - 1));
-  if (last < first.plan.units) {
+  if (last < first.plan.units && !first.rollouts) {
     session_.notices.add(
         fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
                     first.plan.units, set.unit_name()));
@@ -137,6 +143,8 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   report_.open(loop, memory_, folds);
   outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
+  restore_queues(loop, run_->sources());
+  if (run_->dir().resuming()) remove_partial_rollouts(run_->dir().path() / "rollouts");
   write_ledger();
   report_.begin_loop(loop);
 }
@@ -206,7 +214,7 @@ void RunLoop::log_rollouts() {
   if (rollouts == nullptr) return;
   const Metrics metrics = rollout_metrics(*rollouts);
   run_->log(metrics);
-  report_.log_rollouts(metrics, std::ssize(rollouts->all));
+  report_.log_rollouts(metrics, *rollouts);
   if (!session_.previews()) {
     outside_recipe(
         [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });
@@ -216,6 +224,7 @@ void RunLoop::log_rollouts() {
 
 void RunLoop::take_back() {
   run_->take_back();
+  if (current_loop) restore_queues(*current_loop, run_->sources());
   write_state(run_->body_state());
 }
 
@@ -255,8 +264,11 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   update_sums_.clear();
   rollouts.reset();
   for (size_t i = 0; i < loop.sources.size(); ++i) {
-    loop.sources[i].batch = loop.make_batch(body->step, device(), i);
+    StepSource& source = loop.sources[i];
+    source.batch = source.rollouts ? draw_rollouts(loop.thread, *this, loop, source, body->step)
+                                   : loop.make_batch(body->step, device(), i);
   }
+  if (has_queues(loop)) run_->set_sources(queue_snapshot(loop));
   return body;
 }
 

@@ -10,6 +10,7 @@
 #include "core/console/terminal/summary.h"
 #include "core/model/cost/peak_flops.h"
 #include "core/model/weights/hf_config.h"
+#include "core/rollout/rollout_log.h"
 #include "core/run/record/run_summary.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
@@ -102,6 +103,11 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
         "warning: optim.warmup covers the only step, whose learning rate is 0; nothing is trained: "
         "set optim.warmup=0");
   }
+  for (const StepSource& source : loop.sources) {
+    if (const std::string text = describe_rollouts(source); !text.empty()) {
+      report.facts.emplace_back("rollouts", text);
+    }
+  }
   if (!folds.empty()) report.facts.emplace_back("folds", folds);
   if (memory.latest()) {
     report.facts.emplace_back("memory", describe_plan(memory.latest()->planned()));
@@ -166,7 +172,36 @@ void RunReport::log(const Metrics& metrics) {
   }
 }
 
-void RunReport::log_rollouts(const Metrics& metrics, int64_t count) {
+// "step 0: 8 prompts x 4 samples = 32 answers, 1 update, loss: the mean over 1,024 tokens,
+// on-policy"
+void RunReport::say_updates(const BodyRollouts& body) {
+  const std::string path = body.updates.path();
+  const std::string kind = path.substr(0, path.find(" ("));
+  if (body.updates.updates == 0 || !said_paths_.insert(kind).second) return;
+  std::string text;
+  if (said_paths_.size() == 1) {
+    std::set<const void*> prompts;
+    int64_t answers = 0;
+    for (const auto& one : body.all) {
+      if (!one->trained) continue;
+      prompts.insert(one->prompt_ids.get());
+      ++answers;
+    }
+    const auto groups = std::ssize(prompts);
+    text = answers % groups == 0
+               ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
+                             counted(answers / groups, "sample"), counted(answers, "answer"))
+               : fmt::format("{} to {}", counted(answers, "answer"), counted(groups, "prompt"));
+    text += fmt::format(" trained, {}, loss: {}", counted(body.updates.updates, "update"),
+                        body.updates.loss);
+  }
+  if (!path.empty()) add_item(text, "loss path: " + path);
+  session_.console->say(fmt::format("step {}: {}", run_.step(), text));
+}
+
+void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
+  say_updates(body);
+  const auto count = std::ssize(body.all);
   const auto reward = find_metric(metrics, "rollout/reward");
   if (!reward) return;
   last_train_.emplace_back("rollout/reward", *reward);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/console/terminal/progress.h"
@@ -15,6 +16,7 @@
 namespace xrun {
 
 class RunMemory;
+struct BodyRollouts;
 
 class RunReport {
  public:
@@ -34,9 +36,10 @@ class RunReport {
 
   // Takes what the progress line shows, and prints the loss of an evaluation.
   void log(const Metrics& metrics);
-  // The same for a body's sampled answers, `count` of them. The first time that all rewards of
-  // every group are equal, prints that the step learns nothing from them.
-  void log_rollouts(const Metrics& metrics, int64_t count);
+  // The same for a body's sampled answers. Prints their numbers, updates and loss after the first
+  // body, and once for each loss path; and the first time that all rewards of every group are
+  // equal, that the step learns nothing from them.
+  void log_rollouts(const Metrics& metrics, const BodyRollouts& body);
   void count_tokens(int64_t tokens) { body_tokens_ += tokens; }
   // Writes ledger.json again and prints the new part if sets were opened since the last time.
   void write_ledger();
@@ -52,6 +55,7 @@ class RunReport {
   void report_resume(const StepLoop& loop);
   void report_body_copy();
   void measure_peak();
+  void say_updates(const BodyRollouts& body);
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 
   Session& session_;
@@ -63,6 +67,7 @@ class RunReport {
   int64_t body_tokens_ = 0;
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
   bool copy_reported_ = false, equal_rewards_reported_ = false;
+  std::set<std::string> said_paths_;
   Ledger earlier_ledger_;      // of a run that is resumed
   size_t ledger_sources_ = 0;  // of this process that ledger.json has
 };

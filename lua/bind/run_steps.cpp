@@ -150,11 +150,31 @@ void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
                                         count_text(window)));
 }
 
+// Groups of rollouts a step.
+std::string read_groups(const Options& batch, bool alone, StepSource& source) {
+  const char* const unit = "groups";
+  for (const std::string& other : batch_counts()) {
+    XRUN_CHECK(!alone || other == unit || !batch.has(other.c_str()),
+               "batch.{} does not fit xrun.rollouts, whose batches are counted in groups: write "
+               "batch = {{ groups = 8 }}",
+               other);
+  }
+  XRUN_CHECK(batch.has(unit),
+             "batch.groups is missing; batches of xrun.rollouts are counted in groups: write batch "
+             "= {{ groups = 8 }}");
+  source.plan.units = batch.get<int64_t>(unit);
+  GroupQueueOptions options = source.rollouts->queue;
+  options.groups = source.plan.units;
+  source.queue = std::make_shared<GroupQueue>(options);
+  return unit;
+}
+
 // Reads units a step by the one of pairs, sequences, prompts and tokens that fits the rows, and
 // returns it. Tokens cut the set into windows of max_length.
 std::string read_units(lua_State* L, const Options& batch, const BatchSizes& sizes, bool alone,
                        StepSource& source) {
   const DataSet& set = source.data->set;
+  if (source.rollouts) return read_groups(batch, alone, source);
   if (sizes.tokens > 0 && (alone || cuts_windows(set.kind(), sizes))) {
     read_windows(L, sizes, source);
     return "tokens";
@@ -191,8 +211,16 @@ void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes,
 }
 
 void add_source(lua_State* L, int i, const char* what, StepLoop& loop) {
-  StepSource source{std::make_shared<DataHandle>(*arg<std::shared_ptr<DataHandle>>(L, i, what)),
-                    {}};
+  StepSource source;
+  if (class_of(L, i) == &class_info<RolloutSource>) {
+    source.rollouts = arg<std::shared_ptr<RolloutSource>>(L, i, what);
+    source.answers = source.rollouts->answers;
+  }
+  source.data = std::make_shared<DataHandle>(
+      source.rollouts ? *source.rollouts->prompts : *arg<std::shared_ptr<DataHandle>>(L, i, what));
+  if (source.data->set.kind() == RowKind::kPrompts && !source.answers) {
+    source.answers = configured_answers(L);
+  }
   source.plan.order = source.data->order;
   source.plan.seed = source.data->seed;
   loop.sources.push_back(std::move(source));

@@ -58,19 +58,23 @@ std::vector<PackedBatch> StepLoop::packs(int64_t step, size_t source) const {
                   pack_limits(max_tokens, fold));
 }
 
-std::shared_ptr<Batch> StepLoop::make_batch(int64_t step, c10::Device device, size_t source) const {
-  const StepSource& from = sources.at(source);
-  const DataHandle& data = *from.data;
+BatchInfo StepLoop::batch_info(int64_t step, c10::Device device, const StepSource& source) const {
   BatchInfo info;
   info.fold = fold;
   info.step = step;
   info.phase_step = step_within(*this, step);
   info.total_steps = steps;
-  info.seed = from.plan.seed;
-  info.max_length = data.max_length;
+  info.seed = source.plan.seed;
+  info.max_length = source.data->max_length;
   info.device = device;
-  return data_batch(data.set, *data.extra, data.set.step_units(from.plan, info.phase_step),
-                    max_tokens, std::move(info));
+  return info;
+}
+
+std::shared_ptr<Batch> StepLoop::make_batch(int64_t step, c10::Device device, size_t source) const {
+  const StepSource& from = sources.at(source);
+  const DataHandle& data = *from.data;
+  return data_batch(data.set, *data.extra, data.set.step_units(from.plan, step_within(*this, step)),
+                    max_tokens, batch_info(step, device, from));
 }
 
 }  // namespace xrun

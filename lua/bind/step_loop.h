@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <lua.hpp>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/data/packs/packed_batch.h"
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "lua/bind/data_handle.h"
+#include "lua/bind/rollout_source.h"
 
 namespace xrun {
 
@@ -20,6 +22,10 @@ struct StepSource {
   std::shared_ptr<DataHandle> data;
   StepPlan plan;
   std::shared_ptr<Batch> batch = nullptr;
+  // Of xrun.rollouts, whose batches are sampled: the source and the groups that wait; else null.
+  std::shared_ptr<RolloutSource> rollouts = nullptr;
+  std::shared_ptr<GroupQueue> queue = nullptr;
+  std::optional<PlannedAnswers> answers = {};  // to its prompts, for plans; nothing: not known
 
   double epochs(int64_t steps) const;  // passes over the set in so many steps
 };
@@ -46,7 +52,9 @@ struct StepLoop {
   // plan. Loads no weights. Throws Error for a step that the loop does not have, and for a pair or
   // sequence longer than max_tokens.
   std::vector<PackedBatch> packs(int64_t step, size_t source = 0) const;
-  // Returns the same as the batch that the body of the step gets.
+  // Returns the same as the batch that the body of the step gets; of rollouts the prompts of the
+  // step if no group is left out.
+  BatchInfo batch_info(int64_t step, c10::Device device, const StepSource& source) const;
   std::shared_ptr<Batch> make_batch(int64_t step, c10::Device device, size_t source = 0) const;
 };
 

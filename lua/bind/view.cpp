@@ -66,6 +66,25 @@ int push_side(View side, lua_State* L) {
   return 1;
 }
 
+// truncated_ratio(cap, over)
+int push_truncated_ratio(const View& view, lua_State* L) {
+  const auto cap = arg<double>(L, 2, "cap");
+  const std::string over = opt_arg<std::string>(L, 3, "over").value_or("token");
+  XRUN_CHECK(over == "token" || over == "mean" || over == "sum",
+             "over is \"{}\", wanted \"token\", \"mean\" or \"sum\"", over);
+  push(L, view.truncated_ratio(cap, over == "token"  ? View::RatioOver::kTokens
+                                    : over == "mean" ? View::RatioOver::kMean
+                                                     : View::RatioOver::kSum));
+  return 1;
+}
+
+constexpr const char* kRatioDoc =
+    "Weights of truncated importance sampling for the loss of rollouts, constants: "
+    "min(exp(old_logprob - sampler_logprob), cap), [R]. over = \"mean\" or \"sum\": one per "
+    "answer, "
+    "[n], from the mean or the sum of the differences over its tokens. Before the first update of "
+    "rollouts that earlier weights sampled, write rollouts.old_logprob = "
+    "policy:token_logprob(rollouts).";
 constexpr const char* kSumDoc = "[R] -> [n]: the sum over each sequence's trained tokens.";
 constexpr const char* kMeanDoc = "[R] -> [n]: the mean over each sequence's trained tokens.";
 constexpr const char* kGroupSumDoc =
@@ -114,6 +133,9 @@ void open_view(LuaState& state) {
               view_reduce<&View::group_sum>)
       .method("chunk_sum", {{"x", "Tensor"}}, {{"Tensor", "[chunks]"}}, kChunkSumDoc,
               view_reduce<&View::chunk_sum>)
+      .method("truncated_ratio", {{"cap", "number"}, {"over?", "string"}},
+              {{"Tensor", "[R] or [n]"}}, kRatioDoc,
+              [](View& self, lua_State* L) { return push_truncated_ratio(self, L); })
       .property("size", "number", "Sequences of this view, n.",
                 [](View& self, lua_State* L) {
                   push(L, self.size());
@@ -151,6 +173,9 @@ void open_view(LuaState& state) {
               micro_reduce<&View::group_sum>)
       .method("chunk_sum", {{"x", "Tensor"}}, {{"Tensor", "[chunks]"}}, kChunkSumDoc,
               micro_reduce<&View::chunk_sum>)
+      .method("truncated_ratio", {{"cap", "number"}, {"over?", "string"}},
+              {{"Tensor", "[R] or [n]"}}, kRatioDoc,
+              [](MicroBatch& self, lua_State* L) { return push_truncated_ratio(self.all(), L); })
       .fallback(push_micro_field)
       .tostring(describe_micro);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The planned memory equals the measured peak: in a first run, whose reference loads its frozen
-# twin, and in a second run, which finds every value of the reference in its sidecar.
+# twin, and in a second run, which finds every value of the reference in its sidecar. That of answers
+# to prompts is planned by their longest.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 "$xrun" init-model large --preset tiny --tokenizer "$root/tests/data/tiny_tokenizer" >/dev/null
 
@@ -18,3 +19,17 @@ if ("reference" in planned) != (sys.argv[1] == "cold"):
     sys.exit("the frozen twin is counted where there is none, or left out")
 PYTHON
 done
+
+"$xrun" "$root/recipes/grpo.lua" --set model=large --set template=chatml --set steps=3 \
+  --set sampling.samples=16 --set sampling.max_tokens=60 --set batch.prompts=3 \
+  --set valid.fraction=0.01 --set valid.every=100 \
+  --set data.1.path="$root/recipes/data/sums.jsonl" --run answers >out.txt 2>&1 ||
+  { cat out.txt; fail "the run over answers"; }
+python3 - <<'PYTHON' || fail "the plan of the run over answers"
+import json, sys
+memory = json.load(open("answers/run.json"))["memory"]
+ratio = memory["planned"]["total"] / memory["measured"]["total"]
+print("answers", f"{ratio:.3f}", memory)
+if not 0.9 < ratio < 1.15:
+    sys.exit("planned and measured differ by more than a tenth")
+PYTHON

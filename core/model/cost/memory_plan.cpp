@@ -1,4 +1,5 @@
-// A step peaks at one of five points. Forward of a reference: all activations of the policy and a
+// A step peaks at one of six points. Sampling: keys, values and packed weights, before the step's
+// own memory exists. Forward of a reference: all activations of the policy and a
 // block's temporaries. Backward of the head: all activations, the softmax, and the gradient of the
 // vocabulary projection. Backward of the last block: the same activations and the temporaries of a
 // block's backward. Backward of a prefix that several micro-batches share: its keys, values, their
@@ -28,8 +29,8 @@ int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0,
 
 // Bytes on top of weights, copies, optimizer and reference.
 struct PeakBytes {
-  double gradients = 0, activations = 0, head = 0, working = 0;
-  double total() const { return gradients + activations + head + working; }
+  double gradients = 0, activations = 0, head = 0, sampling = 0, working = 0;
+  double total() const { return gradients + activations + head + sampling + working; }
 };
 
 // Bytes that stay from step to step.
@@ -55,6 +56,9 @@ class StepMemory {
     add_head(config);
     // Scores do not use an untied vocabulary projection.
     moved_ = trained_ - (trains_base_ && s_.scores && !tied_ ? vocab_elements_ : 0);
+    // Elements of all weights but an untied embedding; norms are counted and are small.
+    const bool packs_blocks = s_.dtype == c10::ScalarType::Float || s_.gemm == GemmType::kFloat;
+    packed_ = packs_blocks ? base_ - (tied_ ? 0 : vocab_elements_) : vocab_elements_;
     for (const LayerKind& kind : layers.all()) add_blocks(kind);
     // input and output of the last norm; cos and sin
     saved_ += tokens_ * (2 * element_ * hidden_ + 4);
@@ -81,7 +85,7 @@ class StepMemory {
     if (!s_.trains) return {};
     PeakBytes most = head_backward();
     for (const PeakBytes& other :
-         {reference_forward(), block_backward(), prefix_backward(), end()}) {
+         {reference_forward(), block_backward(), prefix_backward(), end(), sampling()}) {
       if (other.total() > most.total()) most = other;
     }
     return most;
@@ -110,6 +114,11 @@ class StepMemory {
     prefix_ += kind.count * prefix_tokens() * (element_ * (keys + hidden_) + 4 * keys);
     prefix_block_.saved = std::max(prefix_block_.saved, prefix_tokens() * block.saved);
     prefix_block_.backward = std::max(prefix_block_.backward, prefix_tokens() * block.backward);
+    // The head is packed in any case, the other maps where products are fp32; experts never.
+    if (s_.dtype == c10::ScalarType::Float || s_.gemm == GemmType::kFloat) {
+      const auto experts = static_cast<double>(kind.model.moe.experts * kind.model.moe.ffn);
+      packed_ -= kind.count * 3 * experts * hidden_;
+    }
     largest_.saved = std::max(largest_.saved, saved);
     largest_.forward = std::max(largest_.forward, block.forward);
     largest_.backward = std::max(largest_.backward, tokens_ * block.backward);
@@ -174,11 +183,24 @@ class StepMemory {
     return m;
   }
 
+  // The forward over prompts or the logits of a decoding step, whichever is larger.
+  PeakBytes sampling() const {
+    if (s_.sampling_cache == 0) return {};
+    const auto prompts = static_cast<double>(s_.sampling_prompts);
+    const double logits = 4 * static_cast<double>(s_.sampling_rows) * vocab_elements_ / hidden_;
+    PeakBytes m{.head = std::max(head_.scratch, logits)};
+    m.sampling = static_cast<double>(s_.sampling_cache);
+    if (s_.sampling_packs) m.sampling += 4 * packed_;
+    m.working = prompts * (largest_.forward + 2 * element_ * hidden_) + upcasts_;
+    return m;
+  }
+
   const MemoryShape& s_;
   double element_, tokens_, hidden_;  // element: bytes of an activation
   bool trains_base_, tied_;
   double vocab_elements_ = 0;
   double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
+  double packed_ = 0;                          // elements of a sampler's packed weights
   double saved_ = 0;                           // activations
   HeadMemory head_;
   BlockMemory largest_;       // over the kinds of blocks; saved and backward for all tokens
@@ -192,6 +214,7 @@ void join(PeakBytes& all, const PeakBytes& more) {
   all.gradients += more.gradients;
   all.activations += more.activations;
   all.head += more.head;
+  all.sampling += more.sampling;
   all.working = std::max(all.working, more.working);
 }
 
@@ -217,7 +240,8 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
       {"weights", whole(held.weights)},     {"copies", whole(held.copies)},
       {"gradients", whole(most.gradients)}, {"optimizer", whole(held.optimizer)},
       {"reference", whole(held.reference)}, {"activations", whole(most.activations)},
-      {"head", whole(most.head)},           {"working", whole(most.working)}};
+      {"head", whole(most.head)},           {"sampling", whole(most.sampling)},
+      {"working", whole(most.working)}};
   std::erase_if(all, [](const MemoryKind& kind) { return kind.bytes == 0; });
   return all;
 }

@@ -26,9 +26,14 @@ struct MemoryShape {
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights
   int64_t references = 0;  // frozen copies that are loaded beside the policy
   int64_t reference_tokens = 0, reference_rows = 0;  // of the largest pack that they compute
-  bool trains = true;                                // false: no optimizer updates the masters
-  int64_t optimizers = 1;                            // each with moments of the trained weights
-  bool scores = false;  // trained through a value head, without the vocabulary projection
+  // Of answers that the policy samples between its updates, on its device.
+  int64_t sampling_cache = 0;    // bytes of keys and values; 0: it samples none
+  int64_t sampling_prompts = 0;  // tokens of prompts in one forward
+  int64_t sampling_rows = 0;     // of logits in one product
+  bool sampling_packs = false;   // a packed copy of the weights
+  bool trains = true;            // false: no optimizer updates the masters
+  int64_t optimizers = 1;        // each with moments of the trained weights
+  bool scores = false;           // trained through a value head, without the vocabulary projection
 };
 
 struct PlannedModel {
@@ -51,9 +56,11 @@ struct MemoryKind {
 //   reference    the weights of frozen copies
 //   activations  saved by the forward of one micro-batch for its backward (block_memory)
 //   head         loss rows and their softmax
+//   sampling     keys and values of answers, and the packed weights that decode them
 //   working      temporaries
-// The peak is one of four: the forward of a reference, the backward of the head, that of the last
-// block, or the end of the step. Sizes may be absurd: sums are capped at 2^56 bytes a kind.
+// The peak is one of six: the forward of a reference, the backward of the head, of the last block
+// or of a shared prefix, the end of the step, or sampling, which needs no gradients. Sizes may be
+// absurd: sums are capped at 2^56 bytes a kind.
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape);
 // The same for all models of a run, at the turn with the highest peak.
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);

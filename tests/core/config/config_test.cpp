@@ -164,10 +164,10 @@ TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
             "models`. Add it to the config, or --set model=...");
   EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35),
             "dpo.lua:2: `optim.lr` has no value:");
-  EXPECT_EQ(
-      error(config("batch = { max_tokens = 5 }")),
-      "dpo.lua:2: `batch` does not say how much a step takes: add one of pairs, sequences, prompts "
-      "and tokens to it, or --set batch.pairs=...");
+  EXPECT_EQ(error(config("batch = { max_tokens = 5 }")),
+            "dpo.lua:2: `batch` does not say how much a step takes: add one of pairs, sequences, "
+            "prompts, "
+            "groups and tokens to it, or --set batch.pairs=...");
 }
 
 // A key without an effect would be ignored silently.
@@ -185,9 +185,9 @@ TEST(RecipeConfig, AStageIsATableWithStartAndWeights) {
   EXPECT_EQ(c.number("mixture.stages.2.weights.1"), 0.2);
   EXPECT_EQ(c.text("mixture.stop"), "all");
   // A stage without weights has no elements to set; weights={2} sets all of them.
-  EXPECT_EQ(error(config("mixture = { stages = { { start = 0 } } }"),
-                  {"mixture.stages.1.weights.1=2"}),
-            "--set mixture.stages.1.weights.1=2: there is no key `mixture.stages.1.weights.1`");
+  EXPECT_EQ(
+      error(config("mixture = { stages = { { start = 0 } } }"), {"mixture.stages.1.weights.1=2"}),
+      "--set mixture.stages.1.weights.1=2: there is no key `mixture.stages.1.weights.1`");
   const auto stages = [](const std::string& text) {
     return error(config("mixture = { stages = " + text + " }"));
   };

@@ -60,6 +60,7 @@ local stand_in = setmetatable({
   end,
   policy = function() return model(policy_logprob) end,
   prompts = set,
+  rollouts = nothing,
   adamw = function() return { step = function(_, _, objective) stepped = objective end } end,
   run = function() return run end,
   group_advantage = function(_, _, given_options) options = given_options or {} end,

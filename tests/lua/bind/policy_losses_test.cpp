@@ -61,6 +61,14 @@ TEST_F(PolicyLosses, MatchTrlInValueAndGradient) {
   }
 }
 
+TEST_F(PolicyLosses, TheDapoRecipeHasTheLossOfTheTable) {
+  const Json& wanted = golden_.at("losses").at("dapo");
+  const Stepped table = step("policy_losses", wanted.at("settings"));
+  const Stepped recipe = step("dapo", Json(Json::Object{{"clip", 0.15}, {"clip_high", 0.3}}));
+  EXPECT_NEAR(recipe.loss, wanted.at("loss").as_double(), 1e-6);
+  EXPECT_TRUE(recipe.gradient.equal(table.gradient));
+}
+
 TEST_F(PolicyLosses, TakeTheAdvantagesOfTheirPapers) {
   for (const auto& [name, wanted] : golden_.at("losses").as_object()) {
     SCOPED_TRACE(name);

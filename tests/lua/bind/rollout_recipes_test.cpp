@@ -8,13 +8,20 @@
 
 namespace xrun::rollout_recipes_test {
 
-const char* const kLosses[] = {"grpo",  "dr_grpo", "dapo",      "gspo",
-                               "cispo", "rloo",    "reinforce", "ppo"};
+// dapo.lua is a recipe, dapo a loss of policy_losses.lua.
+const char* const kLosses[] = {"grpo",  "dapo_lua", "dr_grpo",   "dapo", "gspo",
+                               "cispo", "rloo",     "reinforce", "ppo"};
 
 class RolloutRecipes : public SessionTest, public testing::WithParamInterface<const char*> {
  protected:
-  static bool alone() { return GetParam() == std::string("grpo"); }
-  static std::string file() { return alone() ? "grpo.lua" : "policy_losses.lua"; }
+  static bool is(const char* name) { return GetParam() == std::string(name); }
+  static bool alone() { return is("grpo") || is("dapo_lua"); }
+  static std::string file() {
+    return is("grpo") ? "grpo.lua" : alone() ? "dapo.lua" : "policy_losses.lua";
+  }
+  static std::string batch(int64_t size) {
+    return fmt::format("batch.{}={}", is("dapo_lua") ? "groups" : "prompts", size);
+  }
   static std::string text() { return read_file(source_path("recipes/" + file())); }
   // A tiny model and a few prompts; an answer right by chance has a digit somewhere.
   static std::vector<std::string> sets(std::vector<std::string> more = {}) {
@@ -46,13 +53,17 @@ class RolloutRecipes : public SessionTest, public testing::WithParamInterface<co
 };
 
 TEST_P(RolloutRecipes, StartAtRatioOneAndNoKl) {
-  std::vector<std::string> more = {"beta=0.1"};
-  if (!alone()) more.push_back("entropy=0.01");
+  std::vector<std::string> more;
+  if (!is("dapo_lua")) more.push_back("beta=0.1");
+  if (!alone()) more.insert(more.end(), {"entropy=0.01", "tis=2"});
   ASSERT_EQ(run(easy(), "r", false, 1, sets(more)), "");
   EXPECT_EQ(values("r", "train/ratio"), std::vector<double>{1});
-  EXPECT_EQ(values("r", "train/kl"), std::vector<double>{0});
+  EXPECT_EQ(values("r", "train/path_on_policy"), std::vector<double>{1});
+  EXPECT_EQ(values("r", "rollout/logprob_diff_max"), std::vector<double>{0});
+  const std::vector<double> none;  // dapo.lua has no reference
+  EXPECT_EQ(values("r", "train/kl"), is("dapo_lua") ? none : std::vector<double>{0});
   EXPECT_GT(values("r", "train/grad_norm").at(0), 0);
-  EXPECT_GT(values("r", "rollout/reward").at(0), 0);
+  EXPECT_NE(values("r", "rollout/reward").at(0), 0);
 }
 
 TEST_P(RolloutRecipes, RunWithTheRewardTheyShip) {
@@ -62,8 +73,7 @@ TEST_P(RolloutRecipes, RunWithTheRewardTheyShip) {
 }
 
 TEST_P(RolloutRecipes, LearnFromTheirRewardsSlow) {
-  ASSERT_EQ(run(easy(), "r", false, {}, sets({"steps=25", "optim.lr=0.01", "batch.prompts=4"})),
-            "");
+  ASSERT_EQ(run(easy(), "r", false, {}, sets({"steps=25", "optim.lr=0.01", batch(4)})), "");
   const std::vector<double> reward = values("r", "rollout/reward");
   ASSERT_EQ(reward.size(), 25u);
   const auto mean = [&](size_t begin) {
@@ -75,7 +85,7 @@ TEST_P(RolloutRecipes, LearnFromTheirRewardsSlow) {
 }
 
 TEST_P(RolloutRecipes, ResumeToTheSameBitsSlow) {
-  std::vector<std::string> more = {"steps=4", "optim.lr=0.003", "batch.prompts=2"};
+  std::vector<std::string> more = {"steps=4", "optim.lr=0.003", batch(2)};
   // Several updates of one body, except for the loss that is for one.
   if (!alone() && GetParam() != std::string("reinforce")) {
     more.insert(more.end(), {"updates.epochs=2", "updates.groups=1"});
@@ -86,7 +96,7 @@ TEST_P(RolloutRecipes, ResumeToTheSameBitsSlow) {
 TEST_P(RolloutRecipes, BeginWithTheirNameAndAreInBothTables) {
   const std::string recipe = text();
   EXPECT_TRUE(recipe.starts_with("-- " + file() + ": "));
-  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), alone() ? 45 : 115);
+  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), alone() ? 45 : 122);
   EXPECT_TRUE(has(read_file(source_path("recipes/README.md")), "[" + file() + "](" + file() + ")"));
   EXPECT_TRUE(has(read_file(source_path("docs/recipes.md")), "](../recipes/" + file() + ")"));
   if (!alone()) {

@@ -1,0 +1,41 @@
+// Answers of equal length finish together, so the sampler decodes them in waves of `batch`. In a
+// wave the first answer to a prompt holds the prompt's blocks, the others only their own.
+
+#include "core/rollout/sampling_memory.h"
+
+#include <algorithm>
+
+#include "core/model/kv_cache.h"
+#include "core/model/weights/hf_config.h"
+#include "core/rollout/sampler_limits.h"
+
+namespace xrun {
+
+SamplingMemory sampling_memory(const ModelConfig& config, c10::ScalarType compute,
+                               const std::vector<int64_t>& prompts, int64_t samples,
+                               int64_t max_tokens, const SamplerOptions& options) {
+  const KvCache cache(config, compute);
+  SamplingMemory memory;
+  memory.packs = max_tokens > kUnpackedSteps + 1;  // the first token comes with the prompt
+  const int64_t all = std::ssize(prompts) * samples;
+  memory.rows = std::min({all, options.batch, kHeadRows});
+  int64_t bytes = 0, tokens = 0, in_wave = 0;
+  for (int64_t i = 0; i < all; ++i) {
+    const int64_t prompt = prompts[static_cast<size_t>(i / samples)];
+    if (in_wave == options.batch) bytes = tokens = in_wave = 0;
+    const bool first = in_wave == 0 || i % samples == 0;
+    int64_t length = prompt + max_tokens;
+    if (config.max_length > 0) length = std::min(length, config.max_length);
+    bytes += cache.slot_bytes(length, first ? 0 : prompt);
+    if (first) tokens += prompt;
+    ++in_wave;
+    memory.cache = std::max(memory.cache, bytes);
+    memory.prompt_tokens = std::max(memory.prompt_tokens, tokens);
+  }
+  memory.cache = std::min(memory.cache, options.cache_mb << 20);
+  const int64_t longest = prompts.empty() ? 0 : *std::max_element(prompts.begin(), prompts.end());
+  memory.prompt_tokens = std::min(memory.prompt_tokens, std::max(kPrefillTokens, longest));
+  return memory;
+}
+
+}  // namespace xrun

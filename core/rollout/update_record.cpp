@@ -1,0 +1,134 @@
+// The objective has run when a micro-batch is measured, so its log-probs are there already and no
+// forward is added. Only tokens of the present weights are compared with the sampler: for them any
+// difference is one of arithmetic (bf16 and batch shape), and in fp32 on the CPU there is none.
+
+#include "core/rollout/update_record.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+#include "core/train/policy.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kRatioLow = 0.9, kRatioHigh = 1.1;
+
+std::string unit_text(Unit unit, int64_t count) {
+  return fmt::format("the mean over {}",
+                     counted(count, unit == Unit::kSequence ? "answer" : unit_name(unit)));
+}
+
+at::Tensor host_floats(const at::Tensor& values) {
+  return values.detach().to(at::kCPU, at::kFloat).contiguous();
+}
+
+}  // namespace
+
+std::string UpdateRecord::path() const {
+  if (tokens == 0) return "";
+  if (clipped + corrected == 0) return "on-policy";
+  const double share = static_cast<double>(clipped + corrected) / static_cast<double>(tokens);
+  return fmt::format("{} ({:.0f} % of the trained tokens, up to {} old)",
+                     corrected > 0 ? "corrected by truncated importance sampling" : "clipped",
+                     100 * share, counted(oldest, "update"));
+}
+
+Objective WatchedUpdate::watch(Objective objective) {
+  return [this, objective = std::move(objective)](MicroBatch& micro) {
+    ObjectiveResult result = objective(micro);
+    measure(micro, result);
+    return result;
+  };
+}
+
+void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
+  for (const auto& [unit, loss] : result.losses) {
+    const auto known = std::find_if(units_.begin(), units_.end(),
+                                    [unit = unit](const auto& one) { return one.first == unit; });
+    if (known == units_.end()) {
+      units_.emplace_back(unit, loss.numel());
+    } else {
+      known->second += loss.numel();
+    }
+  }
+  const PackedBatch& pack = micro.pack();
+  std::vector<uint8_t> fresh(static_cast<size_t>(pack.segment_count()), 0);
+  int64_t oldest = 0, stale_tokens = 0;
+  for (size_t s = 0; s < fresh.size(); ++s) {
+    const Rollout& one = *batch_.rollouts()[static_cast<size_t>(pack.segment_id[s])];
+    const int64_t age = policy_.update_count() - one.version;
+    fresh[s] = age == 0;
+    oldest = std::max(oldest, age);
+  }
+  for (const int32_t s : pack.rows.segment) stale_tokens += fresh[static_cast<size_t>(s)] ? 0 : 1;
+  const bool ratio = micro.was_read("old_logprob") || micro.is_corrected();
+  const bool gradient = ratio || micro.was_read("advantage");
+  XRUN_CHECK(!gradient || ratio || stale_tokens == 0,
+             "these answers were sampled {} ago, and the objective reads the advantage but not "
+             "old_logprob, so nothing makes up for the change of the policy since then: make one "
+             "update of a batch of rollouts, or use the ratio (policy:token_logprob(r) - "
+             "r.old_logprob):exp()",
+             counted(oldest, "update"));
+  if (gradient) {
+    tokens_ += micro.row_count();
+    (micro.is_corrected() ? corrected_ : clipped_) += stale_tokens;
+    oldest_ = std::max(oldest_, oldest);
+  }
+  compare(micro, fresh);
+}
+
+void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh) {
+  if (std::none_of(fresh.begin(), fresh.end(), [](uint8_t one) { return one != 0; })) return;
+  const at::Tensor* trained = nullptr;
+  for (const MicroBatch::Scored& one : micro.scored()) {
+    if (one.source == &policy_ && one.rows->everything) trained = &one.token_logprob;
+  }
+  if (trained == nullptr) return;
+  bool by_row = false;
+  const at::Tensor now = host_floats(*trained);
+  const at::Tensor then = host_floats(micro.field("sampler_logprob", &by_row));
+  const float* const a = now.const_data_ptr<float>();
+  const float* const b = then.const_data_ptr<float>();
+  const std::vector<int32_t>& segment = micro.pack().rows.segment;
+  for (size_t r = 0; r < segment.size(); ++r) {
+    if (fresh[static_cast<size_t>(segment[r])] == 0) continue;
+    const double difference = static_cast<double>(a[r]) - b[r];
+    largest_ = std::max(largest_, std::fabs(difference));
+    const double ratio = std::exp(difference);
+    if (ratio < kRatioLow || ratio > kRatioHigh) ++outside_;
+    ++compared_;
+  }
+}
+
+void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record) const {
+  if (tokens_ > 0) {
+    const auto share = [&](int64_t count) {
+      return static_cast<double>(count) / static_cast<double>(tokens_);
+    };
+    metrics.emplace_back("path_on_policy", share(tokens_ - clipped_ - corrected_));
+    metrics.emplace_back("path_clipped", share(clipped_));
+    metrics.emplace_back("path_corrected", share(corrected_));
+  }
+  if (compared_ > 0) {
+    metrics.emplace_back("rollout/logprob_diff_max", largest_);
+    metrics.emplace_back("rollout/ratio_outside",
+                         static_cast<double>(outside_) / static_cast<double>(compared_));
+  }
+  if (record.updates++ == 0) {
+    for (const auto& [unit, count] : units_) {
+      add_item(record.loss, unit_text(unit, count), " + ");
+    }
+  }
+  record.tokens += tokens_;
+  record.clipped += clipped_;
+  record.corrected += corrected_;
+  record.oldest = std::max(record.oldest, oldest_);
+}
+
+}  // namespace xrun

@@ -1,0 +1,65 @@
+#pragma once
+// What the updates of a body did with its rollouts: the loss path of each trained token, and the
+// distance between the sampler's log-probs and the training forward's.
+//
+// Paths of a policy-gradient loss: on-policy (the answer was sampled by the weights that the update
+// changes, so its ratio is 1), clipped (sampled by earlier weights, the loss reads old_logprob),
+// and corrected (the same, weighted by View::truncated_ratio).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/rollout/rollouts.h"
+#include "core/train/objective.h"
+#include "core/train/step.h"
+
+namespace xrun {
+
+class Policy;
+
+// Sums over the updates of a body.
+struct UpdateRecord {
+  int64_t updates = 0;
+  int64_t tokens = 0;                  // trained, on a path; 0: no policy gradient
+  int64_t clipped = 0, corrected = 0;  // of these
+  int64_t oldest = 0;                  // updates since the oldest trained answer was sampled
+  std::string
+      loss;  // "the mean over 1,024 tokens" of the first update; several are joined by " + "
+
+  // "on-policy", or "clipped (50 % of the trained tokens, up to 2 updates old)"; "" without tokens.
+  std::string path() const;
+};
+
+// Watches one update of a batch of rollouts.
+class WatchedUpdate {
+ public:
+  // Both outlive it.
+  WatchedUpdate(const Rollouts& batch, const Policy& policy) : batch_(batch), policy_(policy) {}
+
+  // Returns the objective, followed by the checks and measurements of this class. This object
+  // outlives it. It throws Error if answers of earlier weights are trained by an objective that
+  // reads the advantage but neither old_logprob nor a correction: nothing would make up for the
+  // difference between the policies.
+  Objective watch(Objective objective);
+
+  // Appends path_on_policy, path_clipped and path_corrected, shares of the trained tokens, and,
+  // where tokens were on-policy, rollout/logprob_diff_max (the largest |log p - sampler's log p|)
+  // and rollout/ratio_outside (the share of tokens whose ratio leaves [0.9, 1.1]); adds to
+  // `record`.
+  void report(Metrics& metrics, UpdateRecord& record) const;
+
+ private:
+  void measure(MicroBatch& micro, const ObjectiveResult& result);
+  void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh);
+
+  const Rollouts& batch_;
+  const Policy& policy_;
+  int64_t tokens_ = 0, clipped_ = 0, corrected_ = 0, oldest_ = 0;
+  int64_t compared_ = 0, outside_ = 0;
+  double largest_ = 0;
+  std::vector<std::pair<Unit, int64_t>> units_;  // of the losses, in their order
+};
+
+}  // namespace xrun

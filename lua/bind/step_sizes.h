@@ -1,0 +1,29 @@
+#pragma once
+// The sizes of a loop's largest micro-batch, for the plan of its memory.
+
+#include <cstdint>
+#include <vector>
+
+#include "lua/bind/rollout_source.h"
+
+namespace xrun {
+
+struct StepLoop;
+
+struct StepSizes {
+  int64_t tokens = 0, loss_rows = 0;
+  // With prefixes held over several micro-batches: tokens of the largest, and of a prefix.
+  int64_t rest_tokens = 0, prefix_tokens = 0;
+  int64_t longest = 0;  // no unit of the sets has more tokens
+  int64_t micros = 0;
+  int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
+  // Of the step with the most prompt tokens, if the loop samples answers to them: their lengths.
+  std::vector<int64_t> prompts;
+  PlannedAnswers answers;
+};
+
+// Returns the maximum over the loop's steps, or over an even sample of them. Answers that a step
+// will sample are taken to be as long as they may be, without a common beginning.
+StepSizes sizes_of(const StepLoop& loop);
+
+}  // namespace xrun
