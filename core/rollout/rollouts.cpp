@@ -168,6 +168,16 @@ void Rollouts::set_rewards() {
       Unit::kSequence);
 }
 
+void Rollouts::note_trained() const {
+  for (const auto& one : rollouts_) one->trained = true;
+  if (!has_field("advantage")) return;
+  const at::Tensor values = field("advantage").to(at::kCPU, at::kDouble).contiguous();
+  if (values.numel() != std::ssize(rollouts_)) return;
+  for (size_t i = 0; i < rollouts_.size(); ++i) {
+    rollouts_[i]->advantage = values.const_data_ptr<double>()[i];
+  }
+}
+
 bool Rollouts::vary_stand_ins() {
   if (rollouts_.empty() || !rollouts_.front()->stand_in) return false;
   const bool equal = std::all_of(rollouts_.begin(), rollouts_.end(), [&](const auto& one) {

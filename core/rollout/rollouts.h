@@ -26,6 +26,7 @@ struct Rollout {
   std::string finish;                 // "stop", "stop_string" or "length"
   std::optional<double> reward = {};  // absent before scoring, and where it failed
   std::vector<std::pair<std::string, double>> parts = {};  // named parts of the reward
+  std::optional<double> advantage = {};                    // of the latest update, if it had one
   bool trained = false;                                    // in an update
   bool stand_in = false;                                   // random tokens of a dry run
 
@@ -59,6 +60,10 @@ class Rollouts : public Batch {
 
   // Sets the field `reward` from Rollout::reward. Requires a reward on each.
   void set_rewards();
+
+  // Notes on each rollout that an update trained it, and its advantage if the batch has the field
+  // with one value per rollout.
+  void note_trained() const;
 
   // Replaces rewards that are all the same by seeded ones, so that a dry step has something to
   // learn; returns whether it did. Does nothing for rollouts of a model.
