@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/model/model.h"
 #include "core/model/weights/hf_config.h"
+#include "core/rollout/answer_history.h"
 #include "core/rollout/answer_text.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/logprob_stand_in.h"
@@ -108,7 +109,20 @@ std::vector<TextSample> draw(Model& model, const Policy& policy,
       philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
   std::vector<std::vector<int32_t>> ids;
   for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
-  return sample_text(model, *policy.tokenizer(), ids, text);
+  if (options.history == nullptr) return sample_text(model, *policy.tokenizer(), ids, text);
+  const auto prompt_at = [&](size_t p) {
+    return AnswerHistory::Prompt{ids[p], text.generate.prompt_names[p], model.config().vocab};
+  };
+  for (size_t p = 0; p < ids.size(); ++p) {
+    text.generate.drafts.push_back(options.history->drafts(prompt_at(p), options.samples));
+  }
+  std::vector<TextSample> samples = sample_text(model, *policy.tokenizer(), ids, text);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto per_prompt = static_cast<size_t>(options.samples);
+    options.history->remember(prompt_at(i / per_prompt), static_cast<int64_t>(i % per_prompt),
+                              samples[i].generation.ids);
+  }
+  return samples;
 }
 
 // Stand-in answers of a dry run: a few random tokens each. Their log-probs come later, from the

@@ -9,11 +9,14 @@
 
 namespace xrun {
 
+class AnswerHistory;
 class Policy;
 
 struct RolloutOptions {
   int64_t samples = 8;    // of each prompt
   TextOptions text = {};  // max_new_tokens, sampling and stop strings
+  // Gives drafts and receives the answers; null: no drafts. Changes no answer.
+  AnswerHistory* history = nullptr;
 };
 
 // Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens
