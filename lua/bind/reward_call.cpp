@@ -69,8 +69,8 @@ void read_parts(lua_State* L, int i, Reward& reward) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Calls the function below its one argument on the stack. Returns the failure, "" if there is none;
-// the results are then on the stack.
+}  // namespace
+
 std::string call_with_deadline(lua_State* L, int results, double seconds) {
   const LuaDeadline deadline(L, seconds);
   try {
@@ -85,8 +85,6 @@ std::string call_with_deadline(lua_State* L, int results, double seconds) {
     return first_line(error.what());
   }
 }
-
-}  // namespace
 
 Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
                    const RewardSettings& settings) {

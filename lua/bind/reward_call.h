@@ -23,6 +23,10 @@ struct RewardSettings {
 // Reads on_error, deadline_s and pass at argument 3. Throws Error for other values.
 RewardSettings read_reward_settings(lua_State* L);
 
+// Calls the function below its one argument on the stack. Returns the failure, "" if there is none;
+// the results are then on the stack. Throws Interrupted.
+std::string call_with_deadline(lua_State* L, int results, double seconds);
+
 // The result of a reward function for one rollout: a value and its parts, or the failure.
 struct Reward {
   double value = 0;

@@ -1,6 +1,6 @@
 // Rewards in Lua: whatever goes wrong in one belongs to one sample (or one group), never to the
 // run, unless the recipe says so. Worker states make the calls where the function allows it
-// (reward_workers.h); their results are used in the order of the samples.
+// (lua/state/worker_calls.h); their results are used in the order of the samples.
 
 #include <ATen/core/Tensor.h>
 
@@ -13,10 +13,10 @@
 #include "core/console/terminal/shown_text.h"
 #include "core/rollout/rollout_log.h"
 #include "lua/bind/reward_call.h"
-#include "lua/bind/reward_workers.h"
 #include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
 #include "lua/state/args.h"
+#include "lua/state/worker_calls.h"
 
 namespace xrun {
 
@@ -166,7 +166,7 @@ int score_units(lua_State* L, Scoring& scoring, const std::vector<std::vector<in
                 const Call& call) {
   const LuaRef function = arg<LuaRef>(L, 2, "reward");
   std::vector<std::vector<Reward>> rewards(units.size());
-  const RewardCall call_unit = [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
+  const WorkerCall call_unit = [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
     const auto at = static_cast<size_t>(unit);
     rewards[at] = call(state, loaded, units[at]);
     // The first failure of the batch ends the run, so the units behind it need no reward.

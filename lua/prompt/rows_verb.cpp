@@ -82,7 +82,7 @@ RecordedRollout recorded(const Rollout& one) {
   return {.row = one.row,
           .group = one.prompt,
           .sample = one.sample,
-          .length = std::ssize(one.ids),
+          .length = std::ssize(one.logprobs),
           .prompt = one.prompt_text,
           .text = one.text,
           .finish = one.finish,

@@ -1,8 +1,8 @@
 // A worker has Lua's own libraries and the modules of lua/xrun. Anything else raises an error and
-// marks the state, so that a pcall in the reward cannot hide it, and the whole batch is then scored
-// in the recipe's state: a reward gives the same numbers on either side.
+// marks the state, so that a pcall in the function cannot hide it, and all calls are then made in
+// the recipe's state: a function gives the same results on either side.
 
-#include "lua/bind/reward_workers.h"
+#include "lua/state/worker_calls.h"
 
 #include <ATen/Parallel.h>
 
@@ -19,16 +19,16 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "lua/bind/builtin_modules.h"
 #include "lua/state/args.h"
+#include "lua/state/builtin_modules.h"
 #include "lua/state/worker_function.h"
 
 namespace xrun {
 
 namespace {
 
-// Of one recipe's state.
-struct RewardWorkerPool {
+// Of one recipe's state; kept for later batches.
+struct CallWorkers {
   std::vector<std::unique_ptr<LuaState>> states;
   std::set<std::string> refused;  // code of functions that reached for what a worker lacks
 };
@@ -140,14 +140,14 @@ void push_libraries(lua_State* L) {
 // registry[&kLoadedKey] = { ["xrun"] = ..., ["xrun.rewards"] = ... } of a worker
 const char kLoadedKey = 0;
 
-std::unique_ptr<LuaState> open_reward_worker(const LuaState& recipe) {
+std::unique_ptr<LuaState> open_call_worker(const LuaState& recipe) {
   std::unique_ptr<LuaState> state = open_worker_state();
   // A body with an update in it ends before an interruption, here as in the recipe's state.
   state->may_interrupt = [&recipe] { return !recipe.may_interrupt || recipe.may_interrupt(); };
   lua_State* L = *state;
   const StackGuard guard(L);
   XRUN_CHECK(
-      luaL_loadbuffer(L, kModulesAndLibraries.data(), kModulesAndLibraries.size(), "=reward") == 0,
+      luaL_loadbuffer(L, kModulesAndLibraries.data(), kModulesAndLibraries.size(), "=worker") == 0,
       "a worker's modules: {}", lua_tostring(L, -1));
   push_builtin_modules(L);
   push_libraries(L);
@@ -171,10 +171,10 @@ std::unique_ptr<LuaState> open_reward_worker(const LuaState& recipe) {
   return state;
 }
 
-LuaRef load_reward(lua_State* L, const WorkerFunction& reward,
-                   const std::vector<std::string>& modules) {
+LuaRef load_copy(lua_State* L, const WorkerFunction& code,
+                 const std::vector<std::string>& modules) {
   const StackGuard guard(L);
-  reward.push(L);
+  code.push(L);
   const int function = lua_gettop(L);
   lua_pushlightuserdata(L, const_cast<char*>(&kLoadedKey));
   lua_rawget(L, LUA_REGISTRYINDEX);
@@ -190,7 +190,7 @@ LuaRef load_reward(lua_State* L, const WorkerFunction& reward,
 // Hands out units to threads in ascending order, and ends them all at the first error.
 class UnitQueue {
  public:
-  UnitQueue(int64_t count, const RewardCall& call) : end_(count), call_(call) {}
+  UnitQueue(int64_t count, const WorkerCall& call) : end_(count), call_(call) {}
 
   // Calls units in a worker's state until none is left.
   void work(LuaState& state, const LuaRef& function, const std::function<void()>& poll) {
@@ -223,25 +223,25 @@ class UnitQueue {
 
   std::atomic<int64_t> next_{0}, end_;
   std::atomic<bool> refused_{false};
-  const RewardCall& call_;
+  const WorkerCall& call_;
   std::mutex mutex_;
   std::exception_ptr failure_;
 };
 
 }  // namespace
 
-bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const RewardCall& call) {
+bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const WorkerCall& call) {
   const StackGuard guard(L);
   function.push(L);
   const int i = lua_gettop(L);
   std::vector<std::string> modules;
   if (lua_iscfunction(L, i) != 0 || !read_upvalues(L, i, modules)) return false;
-  const WorkerFunction reward(L, i, "the reward", WorkerUpvalues::kSetByCaller);
+  const WorkerFunction code(L, i, "a worker's function", WorkerUpvalues::kSetByCaller);
   LuaState& recipe = LuaState::of(L);
-  auto& pool = recipe.service<RewardWorkerPool>();
-  if (pool.refused.contains(reward.source())) return false;
+  auto& pool = recipe.service<CallWorkers>();
+  if (pool.refused.contains(code.source())) return false;
   const int64_t threads = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), count));
-  while (std::ssize(pool.states) < threads) pool.states.push_back(open_reward_worker(recipe));
+  while (std::ssize(pool.states) < threads) pool.states.push_back(open_call_worker(recipe));
   UnitQueue queue(count, call);
   // A worker of index 0 is the calling thread, which alone may ask the recipe's state.
   const auto work = [&](size_t worker, const LuaRef& loaded) {
@@ -251,7 +251,7 @@ bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const 
   };
   std::vector<LuaRef> loaded;
   for (int64_t n = 0; n < threads; ++n) {
-    loaded.push_back(load_reward(*pool.states[static_cast<size_t>(n)], reward, modules));
+    loaded.push_back(load_copy(*pool.states[static_cast<size_t>(n)], code, modules));
   }
   std::vector<std::thread> others;
   for (size_t n = 1; n < loaded.size(); ++n) {
@@ -264,7 +264,7 @@ bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const 
   work(0, loaded[0]);
   for (std::thread& thread : others) thread.join();
   if (!queue.refused()) return true;
-  pool.refused.insert(reward.source());
+  pool.refused.insert(code.source());
   return false;
 }
 

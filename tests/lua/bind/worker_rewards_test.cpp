@@ -1,15 +1,14 @@
 // Rewards on worker states: the same numbers, files and errors as in the recipe's state.
 
-#include "lua/bind/reward_workers.h"
-
 #include <mutex>
 #include <set>
 
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
+#include "lua/state/worker_calls.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun::reward_workers_test {
+namespace xrun::worker_rewards_test {
 
 // A state with the modules, and the function that a chunk returns.
 struct Loaded {
@@ -216,4 +215,4 @@ TEST_F(RecipeRewards, FollowTheSamePolicyForFailures) {
   }
 }
 
-}  // namespace xrun::reward_workers_test
+}  // namespace xrun::worker_rewards_test
