@@ -52,8 +52,8 @@ RecordedRollout rollout_of(const Json& line) {
                       .group = whole_member(line, "group", 0),
                       .sample = whole_member(line, "sample", 0),
                       .prompt = text_member(line, "prompt")};
-  const Json* ids = line.find("ids");
-  one.length = ids != nullptr && ids->is_array() ? static_cast<int64_t>(ids->size()) : 0;
+  const Json* sampled = line.find("logprobs");
+  if (sampled != nullptr) one.length = static_cast<int64_t>(sampled->size());
   one.text = text_member(line, "text");
   one.finish = text_member(line, "finish");
   one.reward = number_member(line, "reward");

@@ -11,14 +11,14 @@ namespace xrun::rollout_record_test {
 namespace {
 
 constexpr const char* kLines =
-    R"({"row":7,"group":0,"sample":0,"finish":"stop","prompt":"2+2?","text":"4","ids":[5,6],)"
-    R"("reward":1,"parts":{"right":1},"passed":true,"advantage":0.5,"trained":true})"
+    R"({"row":7,"group":0,"sample":0,"finish":"stop","prompt":"2+2?","text":"4",)"
+    R"("logprobs":[-1,-2],"reward":1,"parts":{"right":1},"passed":true,"advantage":0.5,"trained":true})"
     "\n"
     R"({"row":7,"group":0,"sample":1,"finish":"length","prompt":"2+2?","text":"five",)"
-    R"("ids":[5,6,7],"reward":0,"parts":{"right":0},"passed":false,"advantage":-0.5,)"
+    R"("logprobs":[-1,-2,-3],"reward":0,"parts":{"right":0},"passed":false,"advantage":-0.5,)"
     R"("trained":true})"
     "\n"
-    R"({"row":9,"group":1,"sample":0,"finish":"stop","text":"x","ids":[],"reward":null,)"
+    R"({"row":9,"group":1,"sample":0,"finish":"stop","text":"x","logprobs":[],"reward":null,)"
     R"("parts":{},"trained":false})"
     "\n";
 
@@ -66,7 +66,7 @@ TEST(RolloutRecord, DamagedFilesAreNamed) {
   const ScratchFolder folder;
   put_rollouts(folder.path(), 1, std::string(kLines) + "[1]\n");
   EXPECT_EQ(error_of([&] { read_rollouts(folder.path(), 1); }),
-            "rollouts/step_0000001.jsonl.zst:4: holds an array, wanted an object");
+            "rollouts/step_0000001.jsonl.zst:4: holds array, wanted an object");
   put_text(folder / "run.json", "{}");
   put_rollouts(folder.path(), 5, kLines);
   put_rollouts(folder.path(), 9, kLines);
