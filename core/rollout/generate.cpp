@@ -18,6 +18,7 @@ SampleRequest request_of(const GenerateOptions& options, const std::vector<int32
                         .max_new_tokens = options.max_new_tokens,
                         .stop_ids = options.stop_ids,
                         .sampling = options.sampling};
+  request.record_routes = options.record_routes;
   if (!options.drafts.empty()) request.drafts = options.drafts[index];
   request.prompt_key = options.prompt_names.empty() ? index : options.prompt_names[index];
   if (options.on_token) {

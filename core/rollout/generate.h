@@ -22,6 +22,7 @@ struct GenerateOptions {
   int64_t cache_mb = 4096;  // SamplerOptions::cache_mb
   // [prompts] SampleRequest::drafts of each; empty: none.
   std::vector<std::vector<std::vector<int32_t>>> drafts = {};
+  bool record_routes = false;  // SampleRequest::record_routes
   // Called after every step with the tokens generated so far; false stops early.
   std::function<bool(int64_t tokens)> progress = {};
   // Called with each new token of a sequence (its index in the results), stop ids included; true

@@ -103,6 +103,7 @@ std::vector<TextSample> draw(Model& model, const Policy& policy,
                              const BatchInfo& info) {
   TextOptions text = options.text;
   text.generate.samples = options.samples;
+  text.generate.record_routes = options.replay_routes;
   text.generate.prompt_names = draw_names(prompts);
   text.generate.stop_ids = stop_ids_of(model, *policy.tokenizer());
   text.generate.sampling.seed =
@@ -152,7 +153,7 @@ std::vector<TextSample> draw_stand_ins(const Policy& policy,
 }
 
 RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPrompt>& prompts,
-                      int64_t per_prompt, const Policy& policy) {
+                      int64_t per_prompt, Policy& policy) {
   RolloutList list;
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t p = i / static_cast<size_t>(per_prompt);
@@ -165,6 +166,8 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPr
     one->ids = std::move(samples[i].generation.ids);
     one->logprobs = std::move(samples[i].generation.logprobs);
     one->prompt_text = policy.tokenizer()->decode(*prompts[p].ids, true);
+    one->routes = std::move(samples[i].generation.routes);
+    if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
     one->text = std::move(samples[i].text);
     one->finish = std::move(samples[i].reason);
     one->stand_in = policy.is_replaced();
@@ -182,6 +185,9 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   const SamplingOptions& sampling = options.text.generate.sampling;
   check_room(asked, prompts.info(), options.text.generate.max_new_tokens,
              model == nullptr ? 0 : model->config().max_length);
+  if (options.replay_routes && model != nullptr && model->config().moe.experts == 0) {
+    throw UsageError("replay_routes is true, but the model is not a mixture of experts");
+  }
   const bool dry = policy.is_replaced();
   std::vector<TextSample> samples = dry ? draw_stand_ins(policy, asked, options, prompts.info())
                                         : draw(*model, policy, asked, options, prompts.info());

@@ -17,6 +17,8 @@ struct RolloutOptions {
   TextOptions text = {};  // max_new_tokens, sampling and stop strings
   // Gives drafts and receives the answers; null: no drafts. Changes no answer.
   AnswerHistory* history = nullptr;
+  // Of a mixture of experts: the policy takes the sampler's experts for these tokens in training.
+  bool replay_routes = false;
 };
 
 // Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens

@@ -12,6 +12,8 @@
 
 namespace xrun {
 
+struct TokenRoutes;
+
 // One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
 // on it reaches the record of its body.
 struct Rollout {
@@ -27,7 +29,11 @@ struct Rollout {
   std::optional<double> reward = {};  // absent before scoring, and where it failed
   std::vector<std::pair<std::string, double>> parts = {};  // named parts of the reward
   std::optional<double> advantage = {};                    // of the latest update, if it had one
-  bool trained = false;                                    // in an update
+  // The experts that the sampler chose for prompt and answer, which the model then takes in
+  // training too; null: its router chooses.
+  std::shared_ptr<const TokenRoutes> routes = nullptr;
+  const Model* routed_by = nullptr;  // the model that takes them; compared only
+  bool trained = false;              // in an update
   bool stand_in = false;                                   // random tokens of a dry run
 
   bool stopped() const { return finish != "length"; }

@@ -43,6 +43,7 @@ RolloutOptions read_rollout_options(lua_State* L, uint64_t seed) {
   if (given.get<bool>("drafts", true)) {
     options.history = &LuaState::of(L).service<AnswerHistory>();
   }
+  options.replay_routes = given.get<bool>("replay_routes", false);
   if (given.has("stop")) {
     const StackGuard guard(L);
     given.push_value("stop");
@@ -209,12 +210,14 @@ void open_rollouts(LuaState& state) {
            {"options?",
             "table",
             {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
-             "drafts"}}},
+             "drafts", "replay_routes"}}},
           {"Rollouts"},
           "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
           "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
           "and sample. The answer of an earlier epoch is a draft, which saves time and changes no "
-          "token; drafts = false does without.",
+          "token; drafts = false does without. replay_routes = true makes a mixture of experts "
+          "take "
+          "the sampler's experts for these tokens in training.",
           sample_policy);
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,

@@ -255,6 +255,9 @@ TEST_F(RolloutsTest, BadInputNamesTheRowAndTheFix) {
   none.text.generate.max_new_tokens = 0;
   EXPECT_EQ(error(none),
             "max_tokens is 0, wanted 1 or more: a rollout trains the tokens of its answer");
+  RolloutOptions routes = options();
+  routes.replay_routes = true;
+  EXPECT_EQ(error(routes), "replay_routes is true, but the model is not a mixture of experts");
   RolloutOptions no_samples = options();
   no_samples.samples = 0;
   EXPECT_EQ(error(no_samples), "samples is 0, wanted 1 or more: the answers to each prompt");
