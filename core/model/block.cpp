@@ -80,9 +80,13 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
   return state.linear(index.o, attend().view({x.size(0), c.heads * c.head_dim}));
 }
 
-at::Tensor mixture(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {
+at::Tensor mixture(const ForwardState& state, const BlockIndex& index, int64_t layer,
+                   const at::Tensor& x) {
   const MoeConfig& moe = state.config.moe;
-  const Routing routing = route(state.linear(index.router, x), moe.top_k, moe.renormalise);
+  const auto at = static_cast<size_t>(layer);
+  const Routing routing = route(state.linear(index.router, x), moe.top_k, moe.renormalise,
+                                state.replay ? (*state.replay)[at] : at::Tensor());
+  if (state.routes != nullptr) (*state.routes)[at] = routing.index;
   if (state.router != nullptr) state.router->add_layer(routing, state.multiplicity);
   return moe_experts(x, routing.index, routing.weight, state.weight(index.expert_gate_up),
                      state.weight(index.expert_down), state.gemm);
@@ -98,8 +102,9 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
   throw Error("unknown activation");
 }
 
-at::Tensor feed_forward(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {
-  if (index.router.weight >= 0) return mixture(state, index, x);
+at::Tensor feed_forward(const ForwardState& state, const BlockIndex& index, int64_t layer,
+                        const at::Tensor& x) {
+  if (index.router.weight >= 0) return mixture(state, index, layer, x);
   const ModelConfig& c = state.config;
   const at::Tensor up = state.linear(index.up, x);
   if (!c.gated) return state.linear(index.down, activate(c.activation, up));
@@ -136,7 +141,7 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
                  const at::Tensor& x) {
   // x, y [T, D].
   const at::Tensor y = x.add(attention(state, index, layer, state.norm(index.input_norm, x)));
-  return y.add(feed_forward(state, index, state.norm(index.post_norm, y)));
+  return y.add(feed_forward(state, index, layer, state.norm(index.post_norm, y)));
 }
 
 namespace {

@@ -42,6 +42,8 @@ struct ForwardState {
   std::optional<DropoutKey> dropout = std::nullopt;  // of adapter inputs; nullopt: none
   std::vector<HeldKeys>* keys = nullptr;             // ForwardOptions::keys and held
   std::shared_ptr<const std::vector<HeldKeys>> held = nullptr;
+  std::shared_ptr<const std::vector<at::Tensor>> replay = nullptr;  // ForwardOptions::replay
+  std::vector<at::Tensor>* routes = nullptr;  // by layer, gets the experts of each token
 
   // Returns a weight in the compute type, with its graph if gradients are enabled.
   at::Tensor weight(int64_t parameter) const;

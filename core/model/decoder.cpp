@@ -70,7 +70,7 @@ at::Tensor Decoder::embed(const ForwardState& state, const PackInput& input, int
 
 at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                             const ForwardOptions& options, KvCache* cache,
-                            const PackedWeights* packed) {
+                            const PackedWeights* packed, std::vector<at::Tensor>* routes) {
   ForwardState state{.config = config_,
                      .weights = weights_,
                      .update_count = update_count,
@@ -84,7 +84,10 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                      .adapter = options_.adapter.get(),
                      .dropout = options.dropout,
                      .keys = options.keys,
-                     .held = options.held};
+                     .held = options.held,
+                     .replay = options.replay,
+                     .routes = routes};
+  if (routes != nullptr) routes->assign(index_.blocks.size(), {});
   const int64_t first = options.held ? options.held->front().k.size(0) : 0;
   if (state.multiplicity.defined()) state.multiplicity = state.multiplicity.slice(0, first);
   if (config_.positions == Positions::kRotary) {

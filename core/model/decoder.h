@@ -25,9 +25,10 @@ class Decoder {
           const LoadOptions& options);
 
   // Returns the hidden states after the last norm, [T, D]. With a cache, segments are appended to
-  // its slots.
+  // its slots. `routes` gets the experts of each token, as ForwardOptions::replay has them.
   at::Tensor forward(const PackInput& input, int64_t update_count, const ForwardOptions& options,
-                     KvCache* cache, const PackedWeights* packed = nullptr);
+                     KvCache* cache, const PackedWeights* packed = nullptr,
+                     std::vector<at::Tensor>* routes = nullptr);
   at::Tensor head_weight(int64_t update_count);
   int64_t head_parameter() const { return index_.head.weight; }
   // The parameters whose products read packed weights: the head, and linear maps in fp32.

@@ -309,13 +309,13 @@ at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options)
 }
 
 at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache,
-                                 const PackedWeights* packed) {
+                                 const PackedWeights* packed, std::vector<at::Tensor>* routes) {
   const at::NoGradGuard no_grad;
   check_input(input, config_);
   XRUN_CHECK(packed == nullptr || packed->update_count() == update_count,
              "the packed weights are of update {}, the model is at {}", packed->update_count(),
              update_count);
-  return decoder_->forward(input, update_count, {}, &cache, packed);
+  return decoder_->forward(input, update_count, {}, &cache, packed, routes);
 }
 
 void Model::pack(PackedWeights& packed) {

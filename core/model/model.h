@@ -74,6 +74,9 @@ struct ForwardOptions {
   // The keys and values of the input's first P tokens in every layer; only the others are computed.
   // Null: P is 0.
   std::shared_ptr<const std::vector<HeldKeys>> held = nullptr;
+  // The experts to take, a [T, k] int64 tensor for each layer (route() in ops/moe_routing.h),
+  // undefined in a layer without experts. Null: those that the router chooses.
+  std::shared_ptr<const std::vector<at::Tensor>> replay = nullptr;
 };
 
 // Not thread-safe: one forward at a time. Tensors of a forward may outlive the model, but their
@@ -146,9 +149,11 @@ class Model {
 
   // For the sampler: as forward, and appends keys and values of every segment to `cache`; with
   // one-token segments it is a decoding step. Never records a graph.
+  //   routes  out: as ForwardOptions::replay has them; null: not wanted
   // Throws Error if `packed` belongs to another update count.
   at::Tensor forward_cached(const PackInput& input, KvCache& cache,
-                            const PackedWeights* packed = nullptr);
+                            const PackedWeights* packed = nullptr,
+                            std::vector<at::Tensor>* routes = nullptr);
   // Packs the head and the linear maps whose products are fp32, unless that was done at this update
   // count. Leaves `packed` empty if it would take more than half of the available memory.
   void pack(PackedWeights& packed);

@@ -18,6 +18,8 @@ SampleRequest request_of(const GenerateOptions& options, const std::vector<int32
                         .max_new_tokens = options.max_new_tokens,
                         .stop_ids = options.stop_ids,
                         .sampling = options.sampling};
+  request.record_routes = options.record_routes;
+  if (!options.drafts.empty()) request.drafts = options.drafts[index];
   request.prompt_key = options.prompt_names.empty() ? index : options.prompt_names[index];
   if (options.on_token) {
     const size_t first = index * static_cast<size_t>(options.samples);
@@ -37,6 +39,8 @@ std::vector<Generation> generate(Model& model, const std::vector<std::vector<int
   }
   XRUN_CHECK(options.prompt_names.empty() || options.prompt_names.size() == prompts.size(),
              "{} prompts have {} names", prompts.size(), options.prompt_names.size());
+  XRUN_CHECK(options.drafts.empty() || options.drafts.size() == prompts.size(),
+             "{} prompts have drafts for {}", prompts.size(), options.drafts.size());
   Sampler sampler(model, {.batch = options.batch, .cache_mb = options.cache_mb});
   for (size_t i = 0; i < prompts.size(); ++i) {
     sampler.submit(request_of(options, prompts[i], i));
@@ -44,6 +48,7 @@ std::vector<Generation> generate(Model& model, const std::vector<std::vector<int
   while (sampler.step()) {
     if (options.progress && !options.progress(sampler.counters().tokens)) sampler.cancel_all();
   }
+  if (options.counted) options.counted(sampler.counters());
   std::vector<Generation> results;
   while (std::optional<SampledGroup> group = sampler.poll()) {
     for (Generation& one : group->samples) results.push_back(std::move(one));

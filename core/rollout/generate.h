@@ -20,11 +20,16 @@ struct GenerateOptions {
   // The prompt numbers in draw keys; empty: 0, 1, 2, ...
   std::vector<uint64_t> prompt_names = {};
   int64_t cache_mb = 4096;  // SamplerOptions::cache_mb
+  // [prompts] SampleRequest::drafts of each; empty: none.
+  std::vector<std::vector<std::vector<int32_t>>> drafts = {};
+  bool record_routes = false;  // SampleRequest::record_routes
   // Called after every step with the tokens generated so far; false stops early.
   std::function<bool(int64_t tokens)> progress = {};
   // Called with each new token of a sequence (its index in the results), stop ids included; true
   // ends that sequence ("stop").
   std::function<bool(size_t sequence, int32_t id)> on_token = {};
+  // Called at the end with the counts of all sequences.
+  std::function<void(const SamplerCounters& counters)> counted = {};
 };
 
 // Returns `samples` continuations a prompt, prompts in order and the samples of each together.

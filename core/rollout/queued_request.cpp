@@ -4,7 +4,10 @@
 
 #include "core/rollout/queued_request.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -36,8 +39,8 @@ void check_request(const ModelConfig& config, const SampleRequest& spec) {
   XRUN_CHECK(most > 0, "first_sample is {}, wanted 0 to {}", spec.first_sample, kMostSamples - 1);
   XRUN_CHECK(spec.samples >= 1 && spec.samples <= most, "samples is {}, wanted 1 to {}",
              spec.samples, most);
-  XRUN_CHECK(spec.prompt_key <= kMostPromptKey, "prompt_key is {}, wanted 0 to {}",
-             spec.prompt_key, kMostPromptKey);
+  XRUN_CHECK(spec.prompt_key <= kMostPromptKey, "prompt_key is {}, wanted 0 to {}", spec.prompt_key,
+             kMostPromptKey);
   XRUN_CHECK(spec.drafts.empty() || std::ssize(spec.drafts) == spec.samples,
              "samples is {}, but there are {} drafts", spec.samples, spec.drafts.size());
   for (const std::vector<int32_t>& draft : spec.drafts) check_ids(config, draft, "a draft");
@@ -79,6 +82,39 @@ void QueuedSequence::adapt_window(int64_t offered, int64_t accepted) {
     draft_window = accepted;
   } else {
     draft_window = std::exchange(draft_missed, true) ? 0 : 1;
+  }
+}
+
+void QueuedSequence::take_routes() {
+  if (!request->spec.record_routes) return;
+  TokenRoutes all = request->prompt_routes;
+  all.experts.insert(all.experts.end(), routes.experts.begin(), routes.experts.end());
+  made.routes = std::make_shared<const TokenRoutes>(std::move(all));
+}
+
+void record_routes(QueuedSequence& sequence, const std::vector<at::Tensor>& routes, int64_t begin,
+                   int64_t end, int64_t position) {
+  if (!sequence.request->spec.record_routes) return;
+  const auto layers = std::ssize(routes);
+  const auto moe = std::find_if(routes.begin(), routes.end(),
+                                [](const at::Tensor& layer) { return layer.defined(); });
+  const int64_t top_k = moe->size(1), prompt = sequence.request->prompt_length();
+  for (int64_t row = begin; row < end; ++row, ++position) {
+    const bool in_prompt = position < prompt;
+    TokenRoutes& to = in_prompt ? sequence.request->prompt_routes : sequence.routes;
+    to.layers = layers;
+    to.top_k = top_k;
+    const int64_t at = in_prompt ? position : position - prompt;
+    // Tokens whose keys were held from an earlier request: unknown.
+    if (to.token_count() < at) to.experts.resize(static_cast<size_t>(at * to.width()), -1);
+    if (to.token_count() > at) continue;
+    for (const at::Tensor& layer : routes) {
+      for (int64_t k = 0; k < top_k; ++k) {
+        const int64_t expert =
+            layer.defined() ? layer.const_data_ptr<int64_t>()[row * top_k + k] : -1;
+        to.experts.push_back(static_cast<int16_t>(expert));
+      }
+    }
   }
 }
 

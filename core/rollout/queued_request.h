@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/model/ops/moe_routing.h"
 #include "core/rollout/sampler.h"
 
 namespace xrun {
@@ -23,6 +24,7 @@ struct QueuedSequence {
   int64_t slot = -1;                   // of the cache, while it is in progress
   int64_t draft_window = kFirstDraft;  // draft tokens to verify next; 0: no more
   bool draft_missed = false;           // a window of which nothing was right
+  TokenRoutes routes = {};             // of the answer's tokens that have keys, if recorded
 
   bool is_fresh() const { return made.ids.empty(); }
   int64_t token_count() const;  // of the prompt and the answer so far
@@ -32,6 +34,8 @@ struct QueuedSequence {
   // slot and the RoPE frequencies of the newest token, and end before a stop id, which nothing
   // follows.
   std::span<const int32_t> draft(const ModelConfig& config, int64_t most) const;
+  // Moves the routes of prompt and answer to `made`, if they were recorded.
+  void take_routes();
   // Fewer after a wrong guess; none after two windows of which the first token was wrong.
   void adapt_window(int64_t offered, int64_t accepted);
 };
@@ -47,7 +51,15 @@ struct QueuedRequest {
   SampleRequest spec;
   std::vector<QueuedSequence> sequences;
   int64_t unfinished;
+  TokenRoutes prompt_routes = {};  // as far as they were computed, if recorded
 };
+
+// Adds the experts of rows [begin, end) of a forward to the routes of a sequence, whose token at
+// `position` the first row is. Routes that it has stay: they are those of the token's first
+// forward.
+//   routes  [layers] of [rows, k] int64, undefined in layers without experts
+void record_routes(QueuedSequence& sequence, const std::vector<at::Tensor>& routes, int64_t begin,
+                   int64_t end, int64_t position);
 
 // Order of submission.
 bool submitted_before(const QueuedSequence* a, const QueuedSequence* b);

@@ -10,6 +10,7 @@
 #include "core/base/compression.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/pass_rate.h"
 
 namespace xrun {
 
@@ -81,7 +82,32 @@ class RolloutSums {
   std::map<std::string, std::pair<double, int64_t>> parts_;
 };
 
-Json line_of(const Rollout& one) {
+// Answers with a reward, by group in the order of sampling.
+std::vector<PassCount> pass_counts(const RolloutList& rollouts, double limit) {
+  std::vector<PassCount> counts;
+  std::map<const void*, size_t> group_at;
+  for (const auto& one : rollouts) {
+    if (!one->reward) continue;
+    const size_t group = group_at.emplace(one->prompt_ids.get(), counts.size()).first->second;
+    if (group == counts.size()) counts.emplace_back();
+    ++counts[group].answers;
+    counts[group].passed += *one->reward > limit ? 1 : 0;
+  }
+  return counts;
+}
+
+void add_pass_rates(const BodyRollouts& body, Metrics& metrics) {
+  const std::optional<double> limit = pass_limit(body);
+  if (!limit) return;
+  const std::vector<PassCount> counts = pass_counts(body.all, *limit);
+  const std::vector<int64_t> sizes = pass_sizes(counts);
+  if (sizes.size() < 2) return;  // pass@1 of single answers is their mean reward
+  for (const int64_t k : sizes) {
+    metrics.emplace_back(fmt::format("rollout/pass_at_{}", k), pass_at(k, counts));
+  }
+}
+
+Json line_of(const Rollout& one, const std::optional<double>& limit) {
   Json ids = Json::array(), logprobs = Json::array(), parts = Json::object();
   for (const int32_t id : one.ids) ids.push_back(id);
   for (const float logprob : one.logprobs) logprobs.push_back(logprob);
@@ -91,15 +117,26 @@ Json line_of(const Rollout& one) {
                            {"sample", one.sample},
                            {"version", one.version},
                            {"finish", one.finish},
+                           {"prompt", one.prompt_text},
                            {"text", one.text},
                            {"ids", std::move(ids)},
                            {"logprobs", std::move(logprobs)},
                            {"reward", one.reward ? Json(*one.reward) : Json()},
                            {"parts", std::move(parts)},
+                           {"passed", limit && one.reward ? Json(*one.reward > *limit) : Json()},
+                           {"advantage", one.advantage ? Json(*one.advantage) : Json()},
                            {"trained", one.trained}});
 }
 
 }  // namespace
+
+std::optional<double> pass_limit(const BodyRollouts& body) {
+  if (body.pass) return body.pass;
+  const bool binary = std::all_of(body.all.begin(), body.all.end(), [](const auto& one) {
+    return !one->reward || *one->reward == 0 || *one->reward == 1;
+  });
+  return binary ? std::optional<double>(0) : std::nullopt;
+}
 
 Metrics rollout_metrics(const BodyRollouts& body) {
   Metrics metrics;
@@ -118,14 +155,21 @@ Metrics rollout_metrics(const BodyRollouts& body) {
   if (body.failed_rewards > 0) {
     metrics.emplace_back("rollout/failed_rewards", static_cast<double>(body.failed_rewards));
   }
+  add_pass_rates(body, metrics);
   metrics.emplace_back("perf/sample_s", body.sample_s);
   metrics.emplace_back("perf/reward_s", body.reward_s);
+  // Under perf/ because a resumed run begins without drafts.
+  if (body.drafted > 0) {
+    metrics.emplace_back("perf/draft_accepted",
+                         static_cast<double>(body.accepted) / static_cast<double>(body.drawn));
+  }
   return metrics;
 }
 
 void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRollouts& body) {
+  const std::optional<double> limit = pass_limit(body);
   std::string lines;
-  for (const auto& one : body.all) lines += dump_json(line_of(*one)) + "\n";
+  for (const auto& one : body.all) lines += dump_json(line_of(*one, limit)) + "\n";
   make_dirs(dir);
   write_file_atomic(dir / fmt::format("step_{:07}.jsonl.zst", step), zstd_frame(lines));
 }

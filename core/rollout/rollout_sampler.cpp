@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/model/model.h"
 #include "core/model/weights/hf_config.h"
+#include "core/rollout/answer_history.h"
 #include "core/rollout/answer_text.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/logprob_stand_in.h"
@@ -102,13 +103,27 @@ std::vector<TextSample> draw(Model& model, const Policy& policy,
                              const BatchInfo& info) {
   TextOptions text = options.text;
   text.generate.samples = options.samples;
+  text.generate.record_routes = options.replay_routes;
   text.generate.prompt_names = draw_names(prompts);
   text.generate.stop_ids = stop_ids_of(model, *policy.tokenizer());
   text.generate.sampling.seed =
       philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
   std::vector<std::vector<int32_t>> ids;
   for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
-  return sample_text(model, *policy.tokenizer(), ids, text);
+  if (options.history == nullptr) return sample_text(model, *policy.tokenizer(), ids, text);
+  const auto prompt_at = [&](size_t p) {
+    return AnswerHistory::Prompt{ids[p], text.generate.prompt_names[p], model.config().vocab};
+  };
+  for (size_t p = 0; p < ids.size(); ++p) {
+    text.generate.drafts.push_back(options.history->drafts(prompt_at(p), options.samples));
+  }
+  std::vector<TextSample> samples = sample_text(model, *policy.tokenizer(), ids, text);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto per_prompt = static_cast<size_t>(options.samples);
+    options.history->remember(prompt_at(i / per_prompt), static_cast<int64_t>(i % per_prompt),
+                              samples[i].generation.ids);
+  }
+  return samples;
 }
 
 // Stand-in answers of a dry run: a few random tokens each. Their log-probs come later, from the
@@ -138,7 +153,7 @@ std::vector<TextSample> draw_stand_ins(const Policy& policy,
 }
 
 RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPrompt>& prompts,
-                      int64_t per_prompt, const Policy& policy) {
+                      int64_t per_prompt, Policy& policy) {
   RolloutList list;
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t p = i / static_cast<size_t>(per_prompt);
@@ -151,6 +166,8 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPr
     one->ids = std::move(samples[i].generation.ids);
     one->logprobs = std::move(samples[i].generation.logprobs);
     one->prompt_text = policy.tokenizer()->decode(*prompts[p].ids, true);
+    one->routes = std::move(samples[i].generation.routes);
+    if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
     one->text = std::move(samples[i].text);
     one->finish = std::move(samples[i].reason);
     one->stand_in = policy.is_replaced();
@@ -179,6 +196,9 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   const SamplingOptions& sampling = options.text.generate.sampling;
   check_room(asked, prompts.info(), options.text.generate.max_new_tokens,
              model == nullptr ? 0 : model->config().max_length);
+  if (options.replay_routes && model != nullptr && model->config().moe.experts == 0) {
+    throw UsageError("replay_routes is true, but the model is not a mixture of experts");
+  }
   const bool dry = policy.is_replaced();
   std::vector<TextSample> samples = dry ? draw_stand_ins(policy, asked, options, prompts.info())
                                         : draw(*model, policy, asked, options, prompts.info());

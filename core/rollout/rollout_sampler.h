@@ -9,6 +9,7 @@
 
 namespace xrun {
 
+class AnswerHistory;
 class Policy;
 
 // Returns the step and data of rollouts of a policy, from those of their prompts.
@@ -18,6 +19,10 @@ BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperatu
 struct RolloutOptions {
   int64_t samples = 8;    // of each prompt
   TextOptions text = {};  // max_new_tokens, sampling and stop strings
+  // Gives drafts and receives the answers; null: no drafts. Changes no answer.
+  AnswerHistory* history = nullptr;
+  // Of a mixture of experts: the policy takes the sampler's experts for these tokens in training.
+  bool replay_routes = false;
 };
 
 // Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens

@@ -82,6 +82,20 @@ std::vector<std::string> strings_of(const RolloutList& rollouts, const Value& va
   return values;
 }
 
+// Gives each micro-batch the routes of its segments, whose ids are indices of rollouts.
+void replay_routes(const Batch& batch, const RolloutList& rollouts) {
+  for (const auto& micro : batch.micros()) {
+    std::vector<std::shared_ptr<const TokenRoutes>> routes;
+    const Model* model = nullptr;
+    for (const int64_t i : micro->pack().segment_id) {
+      const Rollout& one = *rollouts[static_cast<size_t>(i)];
+      routes.push_back(one.routes);
+      if (one.routes) model = one.routed_by;
+    }
+    if (model != nullptr) micro->replay(*model, std::move(routes));
+  }
+}
+
 at::Tensor index_tensor(const std::vector<int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
 }
@@ -130,6 +144,7 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
     logprobs.insert(logprobs.end(), one->logprobs.begin(), one->logprobs.end());
   }
   set_sampler_logprob(float_tensor(logprobs));
+  replay_routes(*this, rollouts_);
   set_strings("prompt", strings_of(rollouts_, [](const Rollout& one) { return one.prompt_text; }));
   set_strings("text", strings_of(rollouts_, [](const Rollout& one) { return one.text; }));
   set_strings("finish", strings_of(rollouts_, [](const Rollout& one) { return one.finish; }));
@@ -171,6 +186,16 @@ void Rollouts::set_rewards() {
       "reward",
       numbers_of(rollouts_, at::kFloat, [](const Rollout& one) { return one.reward.value(); }),
       Unit::kSequence);
+}
+
+void Rollouts::note_trained() const {
+  for (const auto& one : rollouts_) one->trained = true;
+  if (!has_field("advantage")) return;
+  const at::Tensor values = field("advantage").to(at::kCPU, at::kDouble).contiguous();
+  if (values.numel() != std::ssize(rollouts_)) return;
+  for (size_t i = 0; i < rollouts_.size(); ++i) {
+    rollouts_[i]->advantage = values.const_data_ptr<double>()[i];
+  }
 }
 
 bool Rollouts::vary_stand_ins() {

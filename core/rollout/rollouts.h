@@ -12,6 +12,8 @@
 
 namespace xrun {
 
+struct TokenRoutes;
+
 // One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
 // on it reaches the record of its body.
 struct Rollout {
@@ -26,7 +28,12 @@ struct Rollout {
   std::string finish;                 // "stop", "stop_string" or "length"
   std::optional<double> reward = {};  // absent before scoring, and where it failed
   std::vector<std::pair<std::string, double>> parts = {};  // named parts of the reward
-  bool trained = false;                                    // in an update
+  std::optional<double> advantage = {};                    // of the latest update, if it had one
+  // The experts that the sampler chose for prompt and answer, which the model then takes in
+  // training too; null: its router chooses.
+  std::shared_ptr<const TokenRoutes> routes = nullptr;
+  const Model* routed_by = nullptr;  // the model that takes them; compared only
+  bool trained = false;              // in an update
   bool stand_in = false;                                   // random tokens of a dry run
 
   bool stopped() const { return finish != "length"; }
@@ -63,6 +70,10 @@ class Rollouts : public Batch {
 
   // Sets the field `reward` from Rollout::reward. Requires a reward on each.
   void set_rewards();
+
+  // Notes on each rollout that an update trained it, and its advantage if the batch has the field
+  // with one value per rollout.
+  void note_trained() const;
 
   // Replaces rewards that are all the same by seeded ones, so that a dry step has something to
   // learn; returns whether it did. Does nothing for rollouts of a model.

@@ -34,12 +34,14 @@ using Ids = std::vector<int32_t>;
 
 // New tokens of several sequences, for one forward.
 struct AppendedTokens {
+  std::vector<QueuedSequence*> sequences;
   std::vector<int64_t> slots, tokens, positions;
   std::vector<int32_t> cu_seqlens = {0};
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  void append(int64_t slot, std::span<const int32_t> ids, int64_t position) {
-    slots.push_back(slot);
+  void append(QueuedSequence& sequence, std::span<const int32_t> ids, int64_t position) {
+    sequences.push_back(&sequence);
+    slots.push_back(sequence.slot);
     for (const int32_t id : ids) {
       tokens.push_back(id);
       positions.push_back(position++);
@@ -95,6 +97,7 @@ class Sampler::Decoding {
     if (requests_.empty() || requests_.front()->unfinished > 0) return std::nullopt;
     SampledGroup group{requests_.front()->ticket, {}};
     for (QueuedSequence& s : requests_.front()->sequences) {
+      s.take_routes();
       group.samples.push_back(std::move(s.made));
     }
     requests_.pop_front();
@@ -255,7 +258,7 @@ class Sampler::Decoding {
       QueuedSequence& s = start(held == slots_.none()
                                     ? slots_.open(capacity(next))
                                     : slots_.take(held, capacity(next)));
-      pack.append(s.slot, std::span(tokens).subspan(static_cast<size_t>(reused)), reused);
+      pack.append(s, std::span(tokens).subspan(static_cast<size_t>(reused)), reused);
       counters_.reused += reused;
       draws.push_back({&s, pack.size() - 1, length});
       if (!s.is_fresh()) continue;
@@ -304,7 +307,7 @@ class Sampler::Decoding {
       for (int64_t i = 0; i < std::ssize(ids); ++i) {
         draws.push_back({s, pack.size() + i, s->token_count() + i});
       }
-      pack.append(s->slot, ids, slots_.cache().length(s->slot));
+      pack.append(*s, ids, slots_.cache().length(s->slot));
       counters_.drafted += std::ssize(draft);
     }
     wait_again(crossing);
@@ -315,10 +318,21 @@ class Sampler::Decoding {
   at::Tensor forward(const AppendedTokens& pack) {
     counters_.computed += pack.size();
     slots_.cache().use_slots(pack.slots);
-    return weights_.forward({.tokens = int64_tensor(pack.tokens),
-                             .position_ids = int64_tensor(pack.positions),
-                             .cu_seqlens = pack.cu_seqlens},
-                            slots_.cache());
+    const bool records =
+        model_.config().moe.experts > 0 &&
+        std::any_of(pack.sequences.begin(), pack.sequences.end(),
+                    [](const QueuedSequence* s) { return s->request->spec.record_routes; });
+    std::vector<at::Tensor> routes;
+    const at::Tensor hidden = weights_.forward({.tokens = int64_tensor(pack.tokens),
+                                                .position_ids = int64_tensor(pack.positions),
+                                                .cu_seqlens = pack.cu_seqlens},
+                                               slots_.cache(), records ? &routes : nullptr);
+    for (size_t i = 0; records && i < pack.sequences.size(); ++i) {
+      const int64_t begin = pack.cu_seqlens[i], end = pack.cu_seqlens[i + 1];
+      record_routes(*pack.sequences[i], routes, begin, end,
+                    pack.positions[static_cast<size_t>(begin)]);
+    }
+    return hidden;
   }
 
   // Draws the next tokens of several sequences, whose draws adjoin.
@@ -341,6 +355,7 @@ class Sampler::Decoding {
       s.adapt_window(static_cast<int64_t>(end - first) - 1,
                      static_cast<int64_t>(next - first) - 1);
       slots_.cache().truncate(s.slot, s.token_count() - 1);
+      s.routes.truncate(std::ssize(s.made.ids) - 1);
       if (continues) {
         running_.push_back(&s);
       } else {

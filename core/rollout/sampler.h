@@ -27,6 +27,7 @@ namespace xrun {
 
 class Model;
 struct ModelConfig;
+struct TokenRoutes;
 
 struct SampleRequest {
   // The ids in front of the answer. A further turn of a conversation is a request whose prompt is
@@ -47,6 +48,7 @@ struct SampleRequest {
   // the token that is drawn, so a draft changes the time and nothing else. It may be wrong, shorter
   // or longer than the answer.
   std::vector<std::vector<int32_t>> drafts = {};
+  bool record_routes = false;  // of a mixture of experts: fill Generation::routes
   // Called with every new token of a sample, stop ids included; true ends that sample ("stop").
   // Must not call the sampler.
   std::function<bool(int64_t sample, int32_t id)> on_token = {};
@@ -60,6 +62,9 @@ struct Generation {
   // The policy's update counts at the first and at the last token; they differ if it was updated
   // while the answer was in progress.
   int64_t first_version = 0, last_version = 0;
+  // With record_routes: the experts of prompt and answer, but for the last token, which no forward
+  // computes. Each token has those of the forward that drew the next one.
+  std::shared_ptr<const TokenRoutes> routes = nullptr;
 };
 
 using Ticket = uint64_t;  // requests of a sampler, counted from 0

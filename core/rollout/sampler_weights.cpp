@@ -28,8 +28,9 @@ void SamplerWeights::count_step() {
   head_ = at::Tensor();  // the packed one serves
 }
 
-at::Tensor SamplerWeights::forward(const PackInput& input, KvCache& cache) {
-  return model_.forward_cached(input, cache, packed());
+at::Tensor SamplerWeights::forward(const PackInput& input, KvCache& cache,
+                                   std::vector<at::Tensor>* routes) {
+  return model_.forward_cached(input, cache, packed(), routes);
 }
 
 at::Tensor SamplerWeights::logits(const at::Tensor& hidden) const {

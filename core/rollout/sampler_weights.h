@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "core/model/decoder_weights.h"
 
@@ -27,7 +28,8 @@ class SamplerWeights {
   int64_t times_packed() const { return times_packed_; }
 
   // Model::forward_cached.
-  at::Tensor forward(const PackInput& input, KvCache& cache);
+  at::Tensor forward(const PackInput& input, KvCache& cache,
+                     std::vector<at::Tensor>* routes = nullptr);
   // Returns hidden [n, D] times the head, [n, V] fp32 in scratch memory.
   at::Tensor logits(const at::Tensor& hidden) const;
 

@@ -48,7 +48,9 @@ void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::functio
       // A whole forward for counts alone: f must cover the step before the first backward.
       // perf/moe_counted shows the cost.
       const ComputedPack& pack = micro->computed(*model_);
-      model_->forward(pack.input, {.router = &record, .multiplicity = pack.multiplicity});
+      model_->forward(pack.input, {.router = &record,
+                                   .multiplicity = pack.multiplicity,
+                                   .replay = micro->replayed(*model_)});
       step_.add(record);
       ++counted_;
     }

@@ -112,6 +112,15 @@ int64_t MicroBatch::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
   return forwards_->take_head_mb(head_mb, rows, vocab);
 }
 
+void MicroBatch::replay(const Model& model,
+                        std::vector<std::shared_ptr<const TokenRoutes>> routes) {
+  forwards_->replay(model, std::move(routes));
+}
+
+std::shared_ptr<const std::vector<at::Tensor>> MicroBatch::replayed(const Model& model) {
+  return forwards_->replayed(model);
+}
+
 void MicroBatch::free_hidden() { forwards_->free_hidden(); }
 
 const RouterRecord* MicroBatch::router(const Model& model) const {

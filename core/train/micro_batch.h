@@ -25,6 +25,7 @@ class MicroForwards;
 class Model;
 struct ComputedPack;
 struct RouterRecord;
+struct TokenRoutes;
 
 // Step and data, shared by all micro-batches of a batch.
 struct BatchInfo {
@@ -82,6 +83,11 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // Until close() the micro-batch begins with a prefix that the step computes: a forward with
   // gradient computes only what follows it. Frees earlier forwards.
   void begin_with(std::shared_ptr<HeldPrefix> prefix);
+  // Makes every forward of `model` over this micro-batch take these experts, given by segment;
+  // null: the router chooses. They stay after close().
+  void replay(const Model& model, std::vector<std::shared_ptr<const TokenRoutes>> routes);
+  // The experts to take for computed(model), as ForwardOptions::replay; null: the router chooses.
+  std::shared_ptr<const std::vector<at::Tensor>> replayed(const Model& model);
   // The token that every loss row predicts, [R] int64.
   const at::Tensor& row_target() const { return row_target_; }
   // Returns the rest of `head_mb` MiB for the logits or softmax rows of one more product of `rows`

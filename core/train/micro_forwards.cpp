@@ -16,6 +16,7 @@
 #include "core/train/computed_pack.h"
 #include "core/train/held_prefix.h"
 #include "core/train/micro_batch.h"
+#include "core/train/replayed_routes.h"
 
 namespace xrun {
 
@@ -24,18 +25,44 @@ MicroForwards::MicroForwards(const MicroBatch& micro) : micro_(micro) {}
 MicroForwards::~MicroForwards() = default;
 
 const ComputedPack& MicroForwards::computed(const Model& model) {
+  return *find_computed(model).pack;
+}
+
+void MicroForwards::replay(const Model& model,
+                           std::vector<std::shared_ptr<const TokenRoutes>> routes) {
+  routed_ = &model;
+  routes_ = std::move(routes);
+  computed_.clear();
+  forwards_.clear();
+}
+
+std::shared_ptr<const std::vector<at::Tensor>> MicroForwards::replayed(const Model& model) {
+  return find_computed(model).replay;
+}
+
+const MicroForwards::Computed& MicroForwards::find_computed(const Model& model) {
+  const bool replays = routed_ == &model;
   const bool held = holds_prefix(model);
   // A held prefix serves segments of one class.
   std::vector<int64_t> classes =
       held ? std::vector<int64_t>() : frequency_classes(micro_.pack(), model.config());
   for (const Computed& known : computed_) {
-    if (known.held == held && known.classes == classes) return *known.pack;
+    if (known.held == held && known.replays == replays && known.classes == classes) return known;
   }
   auto made = std::make_unique<const ComputedPack>(
       held ? computed_tree(micro_.pack(), micro_.info().fold.min_run, micro_.device())
            : computed_pack(micro_.pack(), micro_.info().fold, classes, micro_.device()));
-  computed_.push_back({held, std::move(classes), std::move(made)});
-  return *computed_.back().pack;
+  std::shared_ptr<const std::vector<at::Tensor>> replay;
+  if (replays) {
+    // Segments that took other experts for a token do not share it.
+    if (made->fold != nullptr && !routes_agree(micro_.pack(), *made->fold, routes_)) {
+      made = std::make_unique<const ComputedPack>(
+          computed_pack(micro_.pack(), {}, classes, micro_.device()));
+    }
+    replay = computed_routes(micro_.pack(), *made, routes_);
+  }
+  computed_.push_back({held, replays, std::move(classes), std::move(made), std::move(replay)});
+  return computed_.back();
 }
 
 bool MicroForwards::holds_prefix(const Model& model) const {
@@ -72,6 +99,7 @@ MicroForwards::Forward& MicroForwards::forward(Model& model) {
   }
   const ComputedPack& pack = computed(model);
   options.multiplicity = pack.multiplicity;
+  options.replay = replayed(model);
   at::Tensor hidden;
   if (gradient && holds_prefix(model)) {
     const HeldPrefix::Leaves prefix = prefix_->leaves(model);
@@ -88,7 +116,9 @@ at::Tensor MicroForwards::hidden(Model& model) {
   Forward& made = forward(model);
   made.wants_hidden = true;
   // token_logprob freed it; without gradient and dropout the second forward has the same bits.
-  if (!made.hidden.defined()) made.hidden = model.forward(computed(model).input);
+  if (!made.hidden.defined()) {
+    made.hidden = model.forward(computed(model).input, {.replay = replayed(model)});
+  }
   return made.hidden;
 }
 

@@ -15,6 +15,7 @@ class MicroBatch;
 class Model;
 struct ComputedPack;
 struct RouterRecord;
+struct TokenRoutes;
 
 // Belongs to a MicroBatch, whose methods of the same names call it (micro_batch.h). Not
 // thread-safe.
@@ -27,6 +28,8 @@ class MicroForwards {
   at::Tensor token_logprob(Model& model, int64_t head_mb);
   const ComputedPack& computed(const Model& model);
   void begin_with(std::shared_ptr<HeldPrefix> prefix);
+  void replay(const Model& model, std::vector<std::shared_ptr<const TokenRoutes>> routes);
+  std::shared_ptr<const std::vector<at::Tensor>> replayed(const Model& model);
   int64_t take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab);
   void free_hidden();
   const RouterRecord* router(const Model& model) const;
@@ -49,12 +52,17 @@ class MicroForwards {
   // By the frequency classes of the segments (computed_pack.h), nearly always one. With a held
   // prefix the tree is computed even where folding the micro-batch alone does not pay.
   struct Computed {
-    bool held;
+    bool held, replays;
     std::vector<int64_t> classes;
     std::unique_ptr<const ComputedPack> pack;
+    // Of a pack that replays routes; null: the router chooses.
+    std::shared_ptr<const std::vector<at::Tensor>> replay = nullptr;
   };
+  const Computed& find_computed(const Model& model);
   std::vector<Computed> computed_;
   std::shared_ptr<HeldPrefix> prefix_;  // null: none is held
+  const Model* routed_ = nullptr;       // takes routes_; null: no model does
+  std::vector<std::shared_ptr<const TokenRoutes>> routes_;  // by segment
   std::vector<Forward> forwards_;
   int64_t head_mb_taken_ = 0;
 };

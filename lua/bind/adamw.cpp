@@ -102,8 +102,7 @@ std::vector<StepTerm> read_terms(lua_State* L, int* next) {
 
 void note_trained(const Batch& batch) {
   const auto* rollouts = dynamic_cast<const Rollouts*>(&batch);
-  if (rollouts == nullptr) return;
-  for (const auto& rollout : rollouts->rollouts()) rollout->trained = true;
+  if (rollouts != nullptr) rollouts->note_trained();
 }
 
 bool was_skipped(const Metrics& metrics) {

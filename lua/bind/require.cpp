@@ -9,11 +9,11 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/strings.h"
-#include "lua/bind/builtin_modules.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
+#include "lua/state/builtin_modules.h"
 
 namespace xrun {
 namespace {

@@ -1,21 +1,22 @@
-// Rewards in Lua: each call has a deadline, and whatever goes wrong in it belongs to one sample (or
-// one group), never to the run, unless the recipe says so.
+// Rewards in Lua: whatever goes wrong in one belongs to one sample (or one group), never to the
+// run, unless the recipe says so. Worker states make the calls where the function allows it
+// (lua/state/worker_calls.h); their results are used in the order of the samples.
 
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/rollout/rollout_log.h"
+#include "lua/bind/reward_call.h"
 #include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
 #include "lua/state/args.h"
-#include "lua/state/interruption.h"
+#include "lua/state/worker_calls.h"
 
 namespace xrun {
 
@@ -65,98 +66,6 @@ void SampleTable::push_sample(lua_State* L, int64_t i) const {
 }
 
 namespace {
-
-enum class FailedReward { kError, kMask, kZero };
-
-struct RewardSettings {
-  FailedReward on_error = FailedReward::kError;
-  double deadline_s = 10;
-};
-
-RewardSettings read_reward_settings(lua_State* L) {
-  const Options given(L, 3);
-  RewardSettings settings;
-  const std::string name = given.get<std::string>("on_error", "error");
-  XRUN_CHECK(name == "error" || name == "mask" || name == "zero",
-             "on_error is \"{}\", wanted \"error\", \"mask\" or \"zero\"", name);
-  if (name == "mask") settings.on_error = FailedReward::kMask;
-  if (name == "zero") settings.on_error = FailedReward::kZero;
-  settings.deadline_s = given.get<double>("deadline_s", settings.deadline_s);
-  XRUN_CHECK(settings.deadline_s > 0, "deadline_s is {}, wanted a number above 0",
-             settings.deadline_s);
-  return settings;
-}
-
-// The result of a reward function for one rollout: a value and its parts, or the failure.
-struct Reward {
-  double value = 0;
-  std::vector<std::pair<std::string, double>> parts = {};
-  std::string failure = {};
-};
-
-// The finite number at index i; sets reward.failure for anything else.
-double read_reward_value(lua_State* L, int i, const std::string& what, Reward& reward) {
-  if (lua_type(L, i) == LUA_TNUMBER && std::isfinite(lua_tonumber(L, i))) return lua_tonumber(L, i);
-  const bool number = lua_type(L, i) == LUA_TNUMBER;
-  const double value = number ? lua_tonumber(L, i) : 0;
-  reward.failure = fmt::format(
-      "{} is {}, wanted a finite number", what,
-      number ? fmt::format("{}", std::isnan(value) ? NAN : value) : describe_value(L, i));
-  return 0;
-}
-
-void read_parts(lua_State* L, int i, Reward& reward) {
-  if (lua_isnil(L, i)) return;
-  if (!lua_istable(L, i)) {
-    reward.failure =
-        fmt::format("its second value is {}, wanted a table of its parts", describe_value(L, i));
-    return;
-  }
-  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING) {
-      reward.failure = "its parts have a key that is " + type_name(L, -2) + ", wanted names";
-      lua_pop(L, 2);
-      return;
-    }
-    const std::string name = lua_tostring(L, -2);
-    const double value = read_reward_value(L, lua_gettop(L), "its part `" + name + "`", reward);
-    reward.parts.emplace_back(name, value);
-  }
-  std::sort(reward.parts.begin(), reward.parts.end());
-}
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// Calls the function below its one argument on the stack. Returns the failure, "" if there is none;
-// the results are then on the stack.
-std::string call_with_deadline(lua_State* L, int results, double seconds) {
-  const LuaDeadline deadline(L, seconds);
-  try {
-    protected_call(L, 1, results);
-    return "";
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const LuaError& error) {
-    const std::string position = error.report().position();
-    return (position.empty() ? "" : position + ": ") + first_line(error.message());
-  } catch (const Error& error) {
-    return first_line(error.what());
-  }
-}
-
-Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
-                   const RewardSettings& settings) {
-  const StackGuard guard(L);
-  function.push(L);
-  samples.push_sample(L, i);
-  Reward reward;
-  reward.failure = call_with_deadline(L, 2, settings.deadline_s);
-  if (!reward.failure.empty()) return reward;
-  const int last = lua_gettop(L);
-  reward.value = read_reward_value(L, last - 1, "it", reward);
-  if (reward.failure.empty()) read_parts(L, last, reward);
-  return reward;
-}
 
 constexpr size_t kShownText = 200;  // bytes of a prompt or an answer in a message
 
@@ -213,6 +122,7 @@ class Scoring {
     if (BodyRollouts* body = body_rollouts(state_)) {
       body->reward_s += seconds_since(began_);
       body->failed_rewards += failed_;
+      if (settings_.pass) body->pass = settings_.pass;
     }
     if (failed_ > 0) {
       session_of(state_).console->say(
@@ -249,63 +159,57 @@ class Scoring {
   std::string first_failure_;
 };
 
+// Scores `units`, single rollouts or groups, with the function at index 2.
+//   call  returns the rewards of one unit, from any state: (state, function, unit)
+template <typename Call>
+int score_units(lua_State* L, Scoring& scoring, const std::vector<std::vector<int64_t>>& units,
+                const Call& call) {
+  const LuaRef function = arg<LuaRef>(L, 2, "reward");
+  std::vector<std::vector<Reward>> rewards(units.size());
+  const WorkerCall call_unit = [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
+    const auto at = static_cast<size_t>(unit);
+    rewards[at] = call(state, loaded, units[at]);
+    // The first failure of the batch ends the run, so the units behind it need no reward.
+    return scoring.settings().on_error == FailedReward::kError &&
+           std::any_of(rewards[at].begin(), rewards[at].end(),
+                       [](const Reward& reward) { return !reward.failure.empty(); });
+  };
+  const int64_t count = std::ssize(units);
+  if (!call_on_workers(L, function, count, call_unit)) {
+    for (int64_t unit = 0; unit < count; ++unit) {
+      check_interrupt(L);
+      if (call_unit(L, function, unit)) break;
+    }
+  }
+  for (size_t unit = 0; unit < units.size(); ++unit) {
+    for (size_t k = 0; k < units[unit].size(); ++k) {
+      scoring.set(units[unit][k], std::move(rewards[unit][k]));
+    }
+  }
+  return scoring.push_scored();
+}
+
 }  // namespace
 
 int score_rollouts(lua_State* L) {
   Scoring scoring(L, arg<std::shared_ptr<Batch>>(L, 1, "rollouts"));
-  const LuaRef function = arg<LuaRef>(L, 2, "reward");
-  for (int64_t i = 0; i < scoring.rollouts().size(); ++i) {
-    check_interrupt(L);
-    scoring.set(i, call_reward(L, function, scoring.samples(), i, scoring.settings()));
-  }
-  return scoring.push_scored();
+  std::vector<std::vector<int64_t>> units;
+  for (int64_t i = 0; i < scoring.rollouts().size(); ++i) units.push_back({i});
+  return score_units(
+      L, scoring, units,
+      [&](lua_State* state, const LuaRef& function, const std::vector<int64_t>& unit) {
+        return std::vector{
+            call_reward(state, function, scoring.samples(), unit.front(), scoring.settings())};
+      });
 }
-
-namespace {
-
-// The rewards of one group from a list of numbers at the top of the stack.
-void read_group_rewards(lua_State* L, const std::vector<int64_t>& group, Scoring& scoring) {
-  const int list = lua_gettop(L);
-  const bool fits = lua_istable(L, list) && lua_objlen(L, list) == group.size();
-  for (size_t k = 0; k < group.size(); ++k) {
-    const StackGuard guard(L);
-    Reward reward;
-    if (fits) {
-      lua_rawgeti(L, list, static_cast<int>(k) + 1);
-      reward.value = read_reward_value(L, lua_gettop(L), fmt::format("number {}", k + 1), reward);
-    } else {
-      reward.failure =
-          fmt::format("the function returned {}, wanted a list of {} numbers, one per sample",
-                      lua_istable(L, list) ? fmt::format("{} values", lua_objlen(L, list))
-                                           : describe_value(L, list),
-                      group.size());
-    }
-    scoring.set(group[k], std::move(reward));
-  }
-}
-
-}  // namespace
 
 int score_rollout_groups(lua_State* L) {
   Scoring scoring(L, arg<std::shared_ptr<Batch>>(L, 1, "rollouts"));
-  const LuaRef function = arg<LuaRef>(L, 2, "reward");
-  for (const std::vector<int64_t>& group : scoring.rollouts().groups()) {
-    check_interrupt(L);
-    const StackGuard guard(L);
-    function.push(L);
-    lua_createtable(L, static_cast<int>(group.size()), 0);
-    for (size_t k = 0; k < group.size(); ++k) {
-      scoring.samples().push_sample(L, group[k]);
-      lua_rawseti(L, -2, static_cast<int>(k) + 1);
-    }
-    const std::string failure = call_with_deadline(L, 1, scoring.settings().deadline_s);
-    if (failure.empty()) {
-      read_group_rewards(L, group, scoring);
-      continue;
-    }
-    for (const int64_t i : group) scoring.set(i, {.failure = failure});
-  }
-  return scoring.push_scored();
+  return score_units(
+      L, scoring, scoring.rollouts().groups(),
+      [&](lua_State* state, const LuaRef& function, const std::vector<int64_t>& unit) {
+        return call_group_reward(state, function, scoring.samples(), unit, scoring.settings());
+      });
 }
 
 }  // namespace xrun

@@ -9,6 +9,7 @@
 #include "core/base/process_usage.h"
 #include "core/console/terminal/progress.h"
 #include "core/model/model.h"
+#include "core/rollout/answer_history.h"
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/train/policy.h"
@@ -39,6 +40,10 @@ RolloutOptions read_rollout_options(lua_State* L, uint64_t seed) {
   if (const auto own = given.find<int64_t>("seed")) {
     generate.sampling.seed = static_cast<uint64_t>(*own);
   }
+  if (given.get<bool>("drafts", true)) {
+    options.history = &LuaState::of(L).service<AnswerHistory>();
+  }
+  options.replay_routes = given.get<bool>("replay_routes", false);
   if (given.has("stop")) {
     const StackGuard guard(L);
     given.push_value("stop");
@@ -78,6 +83,13 @@ int sample_policy(Policy& policy, lua_State* L) {
     session.notices.add(
         "policy:sample gave random tokens, since no weights are loaded; rewards are of those");
   }
+  options.text.generate.counted = [L](const SamplerCounters& counters) {
+    BodyRollouts* body = body_rollouts(L);
+    if (body == nullptr) return;
+    body->drawn += counters.tokens;
+    body->drafted += counters.drafted;
+    body->accepted += counters.accepted;
+  };
   TaskProgress progress(*session.console, "sampling", "tokens");
   const int64_t most = prompts.size() * options.samples * options.text.generate.max_new_tokens;
   options.text.generate.progress = [&](int64_t tokens) {
@@ -148,14 +160,15 @@ DocEntry method_doc(const char* name, std::vector<LuaParameter> parameters, cons
 
 // Methods of batches that were sampled alone: a column of another batch may have these names.
 const std::vector<RolloutMethod>& rollout_methods() {
-  static const LuaParameter reward_options{"options?", "table", {"on_error", "deadline_s"}};
+  static const LuaParameter reward_options{"options?", "table", {"on_error", "deadline_s", "pass"}};
   static const std::vector<RolloutMethod> methods = {
       {method_doc("score", {{"reward", "function"}, reward_options}, "Rollouts",
                   "Sets the field reward from reward(sample) -> number, or number, { part = number "
                   "}, and returns the rollouts. A sample has their fields, prompt_ids, ids and "
                   "index. A reward that fails, returns anything but a finite number or takes "
                   "longer than deadline_s (10) follows on_error: \"error\" (default) stops, "
-                  "\"mask\" leaves the sample out, \"zero\" gives it 0."),
+                  "\"mask\" leaves the sample out, \"zero\" gives it 0. An answer passes if its "
+                  "reward is above pass (0 if all rewards are 0 or 1): rollout/pass_at_1, ..."),
        score_rollouts},
       {method_doc("score_groups", {{"reward", "function"}, reward_options}, "Rollouts",
                   "As score, with reward(samples) -> list of numbers for each group of samples."),
@@ -196,11 +209,15 @@ void open_rollouts(LuaState& state) {
           {{"prompts", "Batch"},
            {"options?",
             "table",
-            {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed"}}},
+            {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
+             "drafts", "replay_routes"}}},
           {"Rollouts"},
           "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
           "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
-          "and sample.",
+          "and sample. The answer of an earlier epoch is a draft, which saves time and changes no "
+          "token; drafts = false does without. replay_routes = true makes a mixture of experts "
+          "take "
+          "the sampler's experts for these tokens in training.",
           sample_policy);
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,

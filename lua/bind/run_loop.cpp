@@ -219,7 +219,7 @@ void RunLoop::log_rollouts() {
     outside_recipe(
         [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });
   }
-  rollouts.reset();
+  last_rollouts = std::move(rollouts);
 }
 
 void RunLoop::take_back() {

@@ -92,6 +92,7 @@ class RunLoop {
   std::shared_ptr<LuaRef> state_ref;             // the table behind it
   std::shared_ptr<StepLoop> current_loop;        // the loop that a `for` asked last
   std::shared_ptr<BodyRollouts> rollouts;        // of the open body; null: it sampled none
+  std::shared_ptr<BodyRollouts> last_rollouts;   // of the latest body that sampled some
 
  private:
   void begin(StepLoop& loop, const Json& state);

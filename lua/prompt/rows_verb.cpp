@@ -1,12 +1,13 @@
-// The verb rows: the rows on which an objective has its highest loss or lowest metric, as text.
+// The verb rows: the rows on which an objective has its highest loss or lowest metric, and the
+// sampled answers with the lowest reward, as text.
 
 #include <algorithm>
 #include <utility>
 
+#include "core/console/inspect/rollout_text.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
-#include "core/console/terminal/table.h"
-#include "core/console/terminal/text_width.h"
+#include "core/rollout/rollout_log.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
 #include "core/train/evaluate.h"
@@ -22,9 +23,6 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kMostLines = 3;  // of a prompt or an answer
-constexpr int kLabelWidth = 10;   // "rejected" and two blanks
-
 // The start of the first word in which two answers differ; 0 if a reader sees the difference
 // anyway, because it is on the first line, or if there is none.
 size_t differing_word(const std::string& a, const std::string& b, size_t line) {
@@ -36,29 +34,6 @@ size_t differing_word(const std::string& a, const std::string& b, size_t line) {
   return blank == std::string::npos || blank < line ? 0 : blank + 1;
 }
 
-std::string one_paragraph(const std::string& bytes) {
-  return shown_text(bytes, Blanks::kBreaksMarked);
-}
-
-// A label and its text in at most kMostLines lines. The answer follows the end of a prompt and the
-// beginning of a response, so a long prompt loses its first lines, a response its last.
-std::string labelled(const std::string& label, const std::string& text, int width, bool is_prompt) {
-  if (text.empty()) return "";
-  std::vector<std::string> lines = broken_lines(text, std::max(20, width - kLabelWidth - 4));
-  if (lines.size() > kMostLines && is_prompt) {
-    lines.erase(lines.begin(), lines.end() - kMostLines);
-    lines.front() = "…" + lines.front();
-  } else if (lines.size() > kMostLines) {
-    lines.resize(kMostLines);
-    lines.back() += "…";
-  }
-  std::string out;
-  for (const std::string& line : lines) {
-    out += "\n  " + pad_to_width(out.empty() ? label : "", kLabelWidth) + line;
-  }
-  return out;
-}
-
 std::string row_text(const WorstRow& row, int width) {
   const bool pair = !row.rejected.empty();
   const size_t from =
@@ -68,9 +43,9 @@ std::string row_text(const WorstRow& row, int width) {
     return (from == 0 ? "" : "…") + one_paragraph(text.substr(std::min(from, text.size())));
   };
   std::string out = fmt::format("\n{}  {}", format_metric(row.value), shown_text(row.row));
-  out += labelled("prompt", one_paragraph(row.prompt), width, true);
-  out += labelled(pair ? "chosen" : "answer", answer(row.text), width, false);
-  if (pair) out += labelled("rejected", answer(row.rejected), width, false);
+  out += labelled_text("prompt", one_paragraph(row.prompt), width, true);
+  out += labelled_text(pair ? "chosen" : "answer", answer(row.text), width, false);
+  if (pair) out += labelled_text("rejected", answer(row.rejected), width, false);
   return out;
 }
 
@@ -96,6 +71,80 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
   show_as(L, std::move(text));
 }
 
+// ---- sampled answers
+
+// Of the body that is open, else of the latest; empty before a body sampled any.
+RolloutList latest_rollouts(const RunLoop& run) {
+  const auto& open = run.rollouts != nullptr ? run.rollouts : run.last_rollouts;
+  return open == nullptr ? RolloutList{} : open->all;
+}
+
+RecordedRollout recorded(const Rollout& one) {
+  return {.row = one.row,
+          .group = one.prompt,
+          .sample = one.sample,
+          .length = std::ssize(one.logprobs),
+          .prompt = one.prompt_text,
+          .text = one.text,
+          .finish = one.finish,
+          .reward = one.reward,
+          .advantage = one.advantage,
+          .parts = one.parts,
+          .trained = one.trained};
+}
+
+void push_answer(lua_State* L, const RecordedRollout& one) {
+  lua_createtable(L, 0, 10);
+  const auto set = [&](const char* name, const auto& value) {
+    push(L, value);
+    lua_setfield(L, -2, name);
+  };
+  set("row", one.row);
+  set("group", one.group);
+  set("sample", one.sample);
+  set("length", one.length);
+  set("prompt", one.prompt);
+  set("text", one.text);
+  set("finish", one.finish);
+  if (one.reward) set("reward", *one.reward);
+  if (one.advantage) set("advantage", *one.advantage);
+  lua_createtable(L, 0, static_cast<int>(one.parts.size()));
+  for (const auto& [name, value] : one.parts) {
+    push(L, value);
+    lua_setfield(L, -2, name.c_str());
+  }
+  lua_setfield(L, -2, "parts");
+}
+
+// Pushes the n answers with the lowest (or highest) value of `by`; false if no answer has one.
+bool push_answers(lua_State* L, const Options& options, const std::string& by, int64_t most) {
+  const std::shared_ptr<RunLoop> run = paused_run_of(L).pause().run;
+  std::vector<RecordedRollout> answers;
+  const auto group = options.find<int64_t>("group");
+  for (const auto& one : latest_rollouts(*run)) {
+    if (!group || one->prompt == *group) answers.push_back(recorded(*one));
+  }
+  if (std::none_of(answers.begin(), answers.end(),
+                   [&](const RecordedRollout& one) { return one.value(by).has_value(); })) {
+    return false;
+  }
+  const bool highest = options.get<bool>("highest", false);
+  const std::vector<size_t> order = ordered_by(answers, by, highest);
+  const int width = session_of(L).console->traits().width;
+  std::string text = fmt::format("{} of {} sampled answers, the {} first", by, answers.size(),
+                                 highest ? "highest" : "lowest");
+  lua_newtable(L);
+  for (size_t i = 0; i < std::min(order.size(), static_cast<size_t>(most)); ++i) {
+    push_answer(L, answers[order[i]]);
+    lua_rawseti(L, -2, static_cast<int>(i) + 1);
+    text += rollout_text(answers[order[i]], width);
+  }
+  show_as(L, std::move(text));
+  return true;
+}
+
+// ---- the verb
+
 // rows{ by = "margin", n = 10, of = valid, objective = dpo, highest = false }
 int show_rows(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
@@ -103,6 +152,12 @@ int show_rows(lua_State* L) {
   const std::string by = options.get<std::string>("by", "loss");
   const int64_t most = options.get<int64_t>("n", 10);
   XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
+  if (!options.has("objective") && !options.has("of") && push_answers(L, options, by, most)) {
+    return 1;
+  }
+  XRUN_CHECK(!options.has("group"),
+             "`group` is for sampled answers: no answer of that group has a {} yet; step() samples",
+             by);
   paused.begin_loop();
   const LoopPause& at = paused.pause();
   std::string name;
@@ -149,12 +204,15 @@ int show_rows(lua_State* L) {
 PromptVerb rows_verb() {
   return {
       "rows",
-      {{"options?", "table", {"by", "n", "of", "objective", "highest"}}},
+      {{"options?", "table", {"by", "n", "of", "objective", "highest", "group"}}},
       {"table"},
       "The n (10) rows of the current batch, or of the set `of`, with the lowest value of `by`, a "
       "metric of the objective, or with the highest loss (the default). `highest` reverses the "
       "order. Each is { value, row, prompt, text, rejected }: file and line, the end of the "
-      "prompt, the first trained tokens of the answer or of both.",
+      "prompt, the first trained tokens of the answer or of both. With by = \"reward\", "
+      "\"advantage\", \"length\" or a part of the reward: the answers that the last body sampled, "
+      "of "
+      "one group if `group` is given.",
       show_rows};
 }
 

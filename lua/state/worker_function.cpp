@@ -4,6 +4,8 @@
 
 #include "lua/state/worker_function.h"
 
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
@@ -50,16 +52,31 @@ constexpr const char* kHidden[] = {"io",     "os",       "debug",          "pack
                                    "module", "newproxy", "collectgarbage", "ffi",        "rawset",
                                    "gcinfo", "getfenv",  "setfenv"};
 
+struct WorkerRefusal {
+  bool noted = false;
+};
+
+int note_refusal(lua_State* L) {
+  note_worker_refusal(L);
+  return 0;
+}
+
+// Its argument is called before the error about what a worker lacks.
 constexpr const char* kStrict = R"(
+local refused = ...
 math.random, math.randomseed = nil, nil
 local raw_next, type, sort, select, unpack = next, type, table.sort, select, unpack
 local error, pcall = error, pcall
 local raw_tostring, raw_format, find, gsub = tostring, string.format, string.find, string.gsub
+local function refuse(message, level)
+  refused()
+  error(message, level + 1)
+end
 -- Tables and functions have an address for a text, which is another one in every state.
 local function text_of(value)
   local text = raw_tostring(value)
   if type(value) ~= "string" and find(text, "^%a+: 0x") then
-    error("a " .. type(value) .. " has no text that is the same in every run", 3)
+    refuse("a " .. type(value) .. " has no text that is the same in every run", 3)
   end
   return text
 end
@@ -67,7 +84,7 @@ function tostring(value) return (text_of(value)) end
 function string.format(form, ...)
   local is_text = type(form) == "string"
   if is_text and find(form, "p", 1, true) and find(gsub(form, "%%%%", ""), "%%[-+ #%d.]*p") then
-    error("format: \"%p\" writes an address, which is another one in every run", 2)
+    refuse("format: \"%p\" writes an address, which is another one in every run", 2)
   end
   local values, count = { ... }, select("#", ...)
   for i = 1, count do
@@ -86,7 +103,7 @@ local function before(a, b)
   if kind ~= type(b) then return kind < type(b) end
   if kind == "number" or kind == "string" then return a < b end
   if kind == "boolean" then return b and not a end
-  error("keys of a table that are " .. kind .. "s have no order", 5)
+  refuse("keys of a table that are " .. kind .. "s have no order", 5)
 end
 local function sorted_keys(t)
   local keys = {}
@@ -113,17 +130,17 @@ for _, name in ipairs { "string", "table", "math", "bit" } do
   local library = _G[name]
   _G[name] = setmetatable({}, {
     __index = library,
-    __newindex = function() error("a function over rows changes no library", 2) end,
+    __newindex = function() refuse("a function over rows changes no library", 2) end,
     __metatable = false,
   })
 end
 setmetatable(_G, {
   __index = function(_, name)
-    error("there is no `" .. tostring(name) .. "` here: a function over rows sees its arguments " ..
-          "and Lua's own string, table and math", 2)
+    refuse("there is no `" .. tostring(name) .. "` here: a function over rows sees its " ..
+           "arguments and Lua's own string, table and math", 2)
   end,
   __newindex = function(_, name)
-    error("a function over rows sets no global `" .. tostring(name) .. "`; say local", 2)
+    refuse("a function over rows sets no global `" .. tostring(name) .. "`; say local", 2)
   end,
   __metatable = false,
 })
@@ -131,7 +148,13 @@ setmetatable(_G, {
 
 }  // namespace
 
-WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(std::move(what)) {
+bool take_worker_refusal(lua_State* L) {
+  return std::exchange(LuaState::of(L).service<WorkerRefusal>().noted, false);
+}
+void note_worker_refusal(lua_State* L) { LuaState::of(L).service<WorkerRefusal>().noted = true; }
+
+WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what, WorkerUpvalues upvalues)
+    : what_(std::move(what)) {
   XRUN_CHECK(lua_isfunction(L, i) && !lua_iscfunction(L, i), "{}: got {}, wanted a Lua function",
              what_, describe_value(L, i));
   lua_Debug about{};
@@ -140,7 +163,8 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(st
   lua_getinfo(L, ">S", &about);
   chunk_ = about.source;
   // Any upvalue at all: its value would have to be copied into every worker and into the key.
-  if (const char* name = lua_getupvalue(L, i, 1)) {
+  const char* name = upvalues == WorkerUpvalues::kRefused ? lua_getupvalue(L, i, 1) : nullptr;
+  if (name != nullptr) {
     const std::string upvalue = name;
     lua_pop(L, 1);
     throw Error(fmt::format(
@@ -177,7 +201,12 @@ std::unique_ptr<LuaState> open_worker_state() {
   lua_pushlightuserdata(L, nullptr);
   lua_setglobal(L, "null");  // in the lists of a row
   XRUN_CHECK(luaL_loadstring(L, kStrict) == 0, "a worker's globals: {}", lua_tostring(L, -1));
-  protected_call(L, 0, 0);
+  push_function(L,
+                {.name = "worker.refused",
+                 .kind = DocKind::kMetamethod,
+                 .doc = "Notes that code used what a worker state lacks."},
+                note_refusal);
+  protected_call(L, 1, 0);
   // A row's function may loop without end, and Ctrl-C must still work.
   lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, kPollEvery);
   return state;

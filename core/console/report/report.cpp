@@ -46,6 +46,7 @@ struct Section {
 constexpr Section kSections[] = {
     {"curves", "Curves", report_curves},
     {"samples", "Samples", report_samples},
+    {"rollouts", "Rollouts", report_rollouts},
     {"data", "Data", report_ledger},
     {"rows", "Rows as they trained", report_rows},
     {"settings", "Settings", report_settings},

@@ -17,6 +17,7 @@ std::string report_curves(Runs runs);
 std::string report_ledger(Runs runs);
 std::string report_settings(Runs runs);  // resolved config with origins; the recipes' text
 std::string report_samples(Runs runs);
+std::string report_rollouts(Runs runs);     // rewards, pass@k, lengths, best and worst answers
 std::string report_rows(Runs runs);         // some rows as they trained, and their lengths
 std::string report_time(Runs runs);         // by recipe line if there is a profile
 std::string report_memory(Runs runs);       // by kind, planned and measured

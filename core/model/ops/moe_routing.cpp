@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -51,7 +52,7 @@ void sum_rows_of(const at::Tensor& x, const at::Tensor& weight, const ExpertRows
 
 }  // namespace
 
-Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise) {
+Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise, const at::Tensor& chosen) {
   XRUN_CHECK(logits.dim() == 2 && top_k >= 1 && top_k <= logits.size(1),
              "route: top_k is {}, wanted 1 to the {} experts", top_k,
              logits.dim() == 2 ? logits.size(1) : 0);
@@ -61,6 +62,10 @@ Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise) {
   const at::Tensor order = std::get<1>(
       at::sort(routing.prob.detach(), /*stable=*/true, /*dim=*/-1, /*descending=*/true));
   routing.index = order.narrow(1, 0, top_k).contiguous();
+  if (chosen.defined()) {
+    const at::Tensor known = chosen.to(routing.index.device());
+    routing.index = at::where(known.lt(0).any(1, /*keepdim=*/true), routing.index, known);
+  }
   at::Tensor weight = routing.prob.gather(1, routing.index);
   // norm_topk_prob of Qwen3-MoE.
   if (renormalise) weight = weight.div(weight.sum(-1, /*keepdim=*/true));

@@ -19,12 +19,31 @@ struct Routing {
   at::Tensor prob;    // [T, E] softmax over all experts, fp32 (fp64 of fp64), with its graph
 };
 
+// The experts that were chosen for tokens in an earlier forward: [n, layers, top_k] indices in the
+// order of Routing::index, -1 in layers without experts and where they are unknown.
+struct TokenRoutes {
+  int64_t layers = 0, top_k = 0;
+  std::vector<int16_t> experts = {};
+
+  int64_t width() const { return layers * top_k; }
+  int64_t token_count() const {
+    return width() == 0 ? 0 : static_cast<int64_t>(experts.size()) / width();
+  }
+  // Drops the tokens from n on.
+  void truncate(int64_t n) {
+    if (token_count() > n) experts.resize(static_cast<size_t>(n * width()));
+  }
+};
+
 // Routes by raw logits as Qwen3-MoE does: softmax over all experts in fp32, top k, divided by their
 // sum if `renormalise`, rounded to the logits' type. The sampler and the trainer share it. T = 0 is
 // legal.
 //   logits  [T, E] floating
+//   chosen  [T, k] int64, the experts to take in place of the top k, weighted by the present logits
+//           (R3, arXiv 2510.11370); a negative one leaves the token its top k. Undefined: all do.
 // Throws Error unless 1 <= top_k <= E.
-Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise);
+Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise,
+              const at::Tensor& chosen = {});
 
 // Its backward saves a token's probabilities, the index, and weights before and after the division.
 void route_saves(SavedTensors& saved, double experts, double top_k);

@@ -123,6 +123,19 @@ void read_samples(RunFiles& run) {
   }
 }
 
+void read_rollout_files(RunFiles& run) {
+  std::vector<int64_t> steps = rollout_steps(run.dir);
+  if (steps.size() > 2) steps.erase(steps.begin() + 1, steps.end() - 1);
+  for (const int64_t step : steps) {
+    try {
+      run.rollouts.push_back(read_rollouts(run.dir, step));
+    } catch (const Error& error) {
+      run.notices.push_back(
+          fmt::format("rollouts of step {} cannot be read: {}", step, error.what()));
+    }
+  }
+}
+
 // Reads the manifest that checkpoints/latest names, without its files: a resume checks those.
 void read_checkpoint(RunFiles& run) {
   const fs::path dir = run.dir / "checkpoints";
@@ -202,6 +215,7 @@ RunFiles read_run_files(const fs::path& dir) {
     run.notices.insert(run.notices.end(), run.metrics.notices.begin(), run.metrics.notices.end());
   });
   read_samples(run);
+  read_rollout_files(run);
   read_checkpoint(run);
   return run;
 }

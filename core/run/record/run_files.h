@@ -10,6 +10,7 @@
 
 #include "core/base/json.h"
 #include "core/run/record/metrics_file.h"
+#include "core/run/record/rollout_record.h"
 #include "core/run/record/source_sample.h"
 
 namespace xrun {
@@ -34,6 +35,7 @@ struct RunFiles {
   std::string recipe;                 // recipe.lua's text
   std::vector<RunSamples> samples;    // of the first step that has any and of the last
   int64_t samples_left_out = 0;       // steps between these two that have some
+  std::vector<RecordedRollouts> rollouts;  // of the first step that has any and of the last
   std::vector<SourceSample> sources;  // empty; set by those who call sample_sources
   RunMetrics metrics;
   std::vector<std::string> notices;  // missing, damaged or omitted files, a sentence each

@@ -255,6 +255,9 @@ TEST_F(RolloutsTest, BadInputNamesTheRowAndTheFix) {
   none.text.generate.max_new_tokens = 0;
   EXPECT_EQ(error(none),
             "max_tokens is 0, wanted 1 or more: a rollout trains the tokens of its answer");
+  RolloutOptions routes = options();
+  routes.replay_routes = true;
+  EXPECT_EQ(error(routes), "replay_routes is true, but the model is not a mixture of experts");
   RolloutOptions no_samples = options();
   no_samples.samples = 0;
   EXPECT_EQ(error(no_samples), "samples is 0, wanted 1 or more: the answers to each prompt");
@@ -298,6 +301,12 @@ TEST_F(RolloutsTest, MetricsAndFileHoldEverySampleOfABody) {
   EXPECT_DOUBLE_EQ(metric(metrics, "rollout/stopped"), 1.0 / 9);
   EXPECT_EQ(metric(metrics, "rollout/groups"), 3);
   EXPECT_EQ(metric(metrics, "rollout/zero_variance_groups"), 1);
+  // Rewards 1 1 1, 1 0 1, 0 1: pass@1 is (1 + 2/3 + 1/2) / 3; two of any three hold a 1.
+  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/pass_at_1"), (1 + 2.0 / 3 + 0.5) / 3);
+  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/pass_at_2"), 1);
+  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/pass_at_3"), 1);
+  EXPECT_FALSE(find_metric(metrics, "rollout/pass_at_4").has_value());
+  EXPECT_FALSE(find_metric(metrics, "perf/draft_accepted").has_value());
   for (const int repeat : {0, 1}) {
     SCOPED_TRACE(repeat);
     write_rollouts(folder_ / "rollouts", 12, body);
@@ -315,8 +324,39 @@ TEST_F(RolloutsTest, MetricsAndFileHoldEverySampleOfABody) {
     EXPECT_EQ(first.at("reward").as_double(), 1);
     EXPECT_EQ(first.at("parts").at("format").as_double(), 0.5);
     EXPECT_FALSE(first.at("trained").as_bool());
+    EXPECT_TRUE(first.at("passed").as_bool());
+    EXPECT_TRUE(first.at("advantage").is_null());
+    EXPECT_EQ(first.at("prompt").as_string(), body.all[0]->prompt_text);
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 9);
   }
+}
+
+TEST_F(RolloutsTest, AnAnswerPassesAboveALimitIfRewardsAreNotBinary) {
+  const auto policy = open("llama");
+  const auto rollouts = sample(*policy, *prompts(), options());
+  BodyRollouts body;
+  body.all = rollouts->rollouts();
+  for (size_t i = 0; i < 9; ++i) body.all[i]->reward = static_cast<double>(i) / 8;
+  EXPECT_FALSE(find_metric(rollout_metrics(body), "rollout/pass_at_1").has_value());
+  body.pass = 0.5;
+  EXPECT_DOUBLE_EQ(metric(rollout_metrics(body), "rollout/pass_at_1"), (0 + 1.0 / 3 + 1) / 3);
+  body.drawn = 8;
+  body.drafted = 6;
+  body.accepted = 2;
+  EXPECT_EQ(metric(rollout_metrics(body), "perf/draft_accepted"), 0.25);
+}
+
+TEST_F(RolloutsTest, AnUpdateNotesTheAdvantage) {
+  const auto policy = open("llama");
+  const auto rollouts = sample(*policy, *prompts(), options());
+  rollouts->note_trained();
+  EXPECT_TRUE(rollouts->rollouts()[0]->trained);
+  EXPECT_FALSE(rollouts->rollouts()[0]->advantage.has_value());
+  rollouts->set_field("advantage", at::tensor(std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8}),
+                      Unit::kSequence);
+  rollouts->subset({2, 5})->note_trained();
+  EXPECT_EQ(rollouts->rollouts()[5]->advantage, 5);
+  EXPECT_FALSE(rollouts->rollouts()[0]->advantage.has_value());
 }
 
 }  // namespace

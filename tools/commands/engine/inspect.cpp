@@ -1,12 +1,15 @@
 // xrun inspect RECIPE.lua: the packs of a step as they will train. The recipe runs up to its loop
 // and no further; only --logprobs loads weights.
+// xrun inspect RUN: the groups of answers that a run sampled at a step, from the run's folder.
 
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +17,9 @@
 #include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
+#include "core/console/inspect/rollout_text.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/run/record/run_files.h"
 #include "core/train/data_batch.h"
 #include "core/train/evaluate.h"
 #include "core/train/logprob_stand_in.h"
@@ -36,8 +41,8 @@ constexpr uint64_t kSeed = 1;  // of log-probs that nobody sees
 
 struct InspectArguments {
   RecipeOptions recipe;
-  int64_t step = 0;
-  int64_t rows = -1;  // all
+  std::optional<int64_t> step;  // of a recipe 0, of a run the last with rollouts
+  int64_t rows = -1;            // all
   std::string html;   // a file; "": no page
   bool json = false;
   bool logprobs = false;
@@ -57,9 +62,10 @@ void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), std
 
 void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
   add_recipe_arguments(app, arguments.recipe);
-  app.add_option("--step", arguments.step, "which step, counted from 0 (0)")
+  app.add_option("--step", arguments.step, "which step, counted from 0 (0; of a run the last)")
       ->check(whole_number(0));
-  app.add_option("--rows", arguments.rows, "only the first rows of the step (all)")
+  app.add_option("--rows", arguments.rows,
+                 "only the first rows, or groups of a run, of the step (all)")
       ->check(whole_number(1));
   app.add_option("--html", arguments.html,
                  "write one self-contained page to this file; - is standard output");
@@ -165,26 +171,57 @@ void score(Preview& preview, const StepSource& source, const LoopPause& pause, i
 
 // The step's share of each set of the loop that has it.
 std::vector<InspectedStep> inspect_sets(Preview& preview, const InspectArguments& arguments) {
-  const LoopPause& pause = find_step(preview, arguments.step);
+  const int64_t step = arguments.step.value_or(0);
+  const LoopPause& pause = find_step(preview, step);
   std::vector<InspectedStep> sets =
-      inspect_loop(pause, arguments.recipe.recipe, arguments.step, arguments.rows);
+      inspect_loop(pause, arguments.recipe.recipe, step, arguments.rows);
   for (size_t i = 0; arguments.logprobs && i < sets.size(); ++i) {
-    score(preview, pause.loop->sources[i], pause, arguments.step,
-          pause.loop->packs(arguments.step, i), sets[i]);
+    score(preview, pause.loop->sources[i], pause, step, pause.loop->packs(step, i), sets[i]);
   }
   return sets;
+}
+
+// The sampled answers of a run's step. Nothing of the recipe is evaluated.
+void inspect_run(const InspectArguments& arguments) {
+  const std::filesystem::path dir = arguments.recipe.recipe;
+  check_run_format(read_run_record(dir), dir);
+  const std::vector<int64_t> steps = rollout_steps(dir);
+  if (steps.empty()) {
+    throw UsageError(fmt::format(
+        "{}: the run has no rollouts, which are what inspect shows of a run; xrun report {} shows "
+        "the rest",
+        dir.string(), dir.string()));
+  }
+  const int64_t step = arguments.step.value_or(steps.back());
+  if (!std::binary_search(steps.begin(), steps.end(), step)) {
+    throw UsageError(fmt::format("--step {}: the run has rollouts of {}, {} to {}", step,
+                                 counted(std::ssize(steps), "step"), steps.front(), steps.back()));
+  }
+  if (arguments.json || arguments.logprobs || !arguments.html.empty()) {
+    throw UsageError(fmt::format(
+        "--json, --html and --logprobs are for recipes; zstdcat {}/rollouts/step_{:07}.jsonl.zst "
+        "gives the answers as JSON, xrun report a page",
+        dir.string(), step));
+  }
+  put(rollout_groups_text(read_rollouts(dir, step), arguments.rows, text_style(arguments).width));
 }
 
 }  // namespace
 
 int command_inspect(int argc, char** argv) {
   InspectArguments arguments;
-  CLI::App app("Shows the packs of a step as they will train: tokens, weights, roles, rows.",
-               "xrun inspect");
+  CLI::App app(
+      "Shows the packs of a step as they will train: tokens, weights, roles, rows. Of a "
+      "run's folder instead of a recipe: the groups of answers that it sampled.",
+      "xrun inspect");
   add_inspect_arguments(app, arguments);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (arguments.html == "-" && arguments.json) {
     throw UsageError("--html - and --json both write to standard output; give --html a file");
+  }
+  if (std::filesystem::is_directory(arguments.recipe.recipe)) {
+    inspect_run(arguments);
+    return 0;
   }
   if (arguments.recipe.device == "cuda") load_cuda_plugin();
   warn_of_threads(arguments.recipe.threads);

@@ -13,9 +13,15 @@
 namespace xrun::report_test {
 namespace {
 
-constexpr const char* kSectionTitles[] = {
-    "Curves",   "Samples", "Data",   "Rows as they trained",
-    "Settings", "Time",    "Memory", "Environment and hashes"};
+constexpr const char* kSectionTitles[] = {"Curves",
+                                          "Samples",
+                                          "Rollouts",
+                                          "Data",
+                                          "Rows as they trained",
+                                          "Settings",
+                                          "Time",
+                                          "Memory",
+                                          "Environment and hashes"};
 
 MetricSeries series_of(const std::string& name, int64_t steps) {
   MetricSeries series{name, {}, {}};
@@ -66,6 +72,33 @@ TEST(Report, HasEverySectionOfARun) {
   EXPECT_TRUE(has(page, "500 KB"));
   EXPECT_TRUE(has(page, "<code>d1</code>"));
   EXPECT_TRUE(has(page, "id=\"smooth\""));
+}
+
+TEST(Report, ShowsTheBestAndWorstAnswersEscaped) {
+  RunFiles run = run_of("a", {"rollout/reward", "rollout/pass_at_4", "rollout/length"}, 20);
+  RecordedRollouts last{.step = 19};
+  for (int i = 0; i < 4; ++i) {
+    last.answers.push_back({.row = i,
+                            .group = i / 2,
+                            .sample = i % 2,
+                            .length = 10 + i,
+                            .prompt = "what <is> it?",
+                            .text = "<b>it is " + std::to_string(i),
+                            .finish = i == 0 ? "stop" : "length",
+                            .reward = i / 4.0,
+                            .advantage = 0.5,
+                            .parts = {{"format", 0.125}}});
+  }
+  run.rollouts = {last};
+  const std::string page = report_page({&run, 1});
+  for (const char* part :
+       {"<h3>highest rewards of step 19</h3>", "<h3>lowest rewards of step 19</h3>", "pass@4",
+        "what &lt;is&gt; it?", "&lt;b&gt;it is 3", "format 0.125", "75 %", "step 19"}) {
+    EXPECT_TRUE(has(page, part)) << part;
+  }
+  EXPECT_FALSE(has(page, "<b>it is"));
+  EXPECT_EQ(count_of(page, "it is 3"), 1u) << "best and worst share no answer";
+  EXPECT_LT(page.find("it is 3"), page.find("it is 0"));
 }
 
 // The two sides of a pair share a chart of one run, and have one each of several.

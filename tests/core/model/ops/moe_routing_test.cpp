@@ -41,6 +41,22 @@ TEST(Moe, EqualLogitsChooseTheLowestExperts) {
   EXPECT_TRUE(routing.index.equal(at::tensor({int64_t{1}, int64_t{3}, int64_t{2}}).view({1, 3})));
 }
 
+TEST(Moe, ChosenExpertsAreTakenWithTheWeightsOfThePresentLogits) {
+  const at::Tensor logits = random_tensor({4, 7}, 3, 2.0);
+  const Routing own = route(logits, 2, true);
+  EXPECT_TRUE(route(logits, 2, true, own.index).weight.equal(own.weight));
+  at::Tensor chosen = at::tensor({int64_t{6}, int64_t{0}}).expand({4, 2}).clone();
+  chosen[2].fill_(-1);  // unknown
+  for (const bool renormalise : {false, true}) {
+    const Routing routing = route(logits, 2, renormalise, chosen);
+    EXPECT_TRUE(routing.index[0].equal(chosen[0]));
+    EXPECT_TRUE(routing.index[2].equal(own.index[2]));
+    at::Tensor weight = logits.softmax(-1).gather(1, routing.index);
+    if (renormalise) weight = weight / weight.sum(1, true);
+    EXPECT_TRUE(routing.weight.equal(weight));
+  }
+}
+
 TEST(Moe, WeightsAreProbabilitiesOrTheirShares) {
   const at::Tensor logits = random_tensor({5, 7}, 3, 2.0);
   const at::Tensor prob = logits.softmax(-1);

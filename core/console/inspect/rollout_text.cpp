@@ -1,0 +1,115 @@
+// group 3 · row 17 · 8 answers, mean reward 0.25
+//   prompt    ...
+//   0         reward 1 · advantage 1.62 · 9 tokens · stop
+//             the answer
+
+#include "core/console/inspect/rollout_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "core/base/strings.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/table.h"
+#include "core/console/terminal/text_width.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kMostLines = 3;  // of a prompt or an answer
+constexpr int kLabelWidth = 10;   // "rejected" and two blanks
+
+std::string short_number(double value) { return fmt::format("{:.4g}", value); }
+
+void append_item(std::string& text, const std::string& item) {
+  text += (text.empty() ? "" : " · ") + item;
+}
+
+std::string group_headline(const std::vector<RecordedRollout>& answers,
+                           const std::vector<size_t>& group) {
+  double sum = 0;
+  int64_t rewards = 0;
+  for (const size_t i : group) {
+    if (!answers[i].reward) continue;
+    sum += *answers[i].reward;
+    ++rewards;
+  }
+  const RecordedRollout& first = answers[group.front()];
+  std::string text = fmt::format("group {} · row {} · {}", first.group, first.row,
+                                 counted(std::ssize(group), "answer"));
+  if (rewards > 0) text += ", mean reward " + short_number(sum / static_cast<double>(rewards));
+  return text;
+}
+
+}  // namespace
+
+std::string one_paragraph(const std::string& bytes) {
+  return shown_text(bytes, Blanks::kBreaksMarked);
+}
+
+std::string labelled_text(const std::string& label, const std::string& text, int width,
+                          bool is_prompt) {
+  if (text.empty()) return "";
+  std::vector<std::string> lines = broken_lines(text, std::max(20, width - kLabelWidth - 4));
+  if (lines.size() > kMostLines && is_prompt) {
+    lines.erase(lines.begin(), lines.end() - kMostLines);
+    lines.front() = "…" + lines.front();
+  } else if (lines.size() > kMostLines) {
+    lines.resize(kMostLines);
+    lines.back() += "…";
+  }
+  std::string out;
+  for (const std::string& line : lines) {
+    out += "\n  " + pad_to_width(out.empty() ? label : "", kLabelWidth) + line;
+  }
+  return out;
+}
+
+std::string rollout_headline(const RecordedRollout& one) {
+  std::string text;
+  append_item(text, one.reward ? "reward " + short_number(*one.reward) : "no reward");
+  std::string parts;
+  for (const auto& [name, value] : one.parts) {
+    parts += (parts.empty() ? "" : ", ") + shown_text(name) + " " + short_number(value);
+  }
+  if (!parts.empty()) text += " (" + parts + ")";
+  if (one.advantage) append_item(text, "advantage " + short_number(*one.advantage));
+  append_item(text, counted(one.length, "token"));
+  if (!one.finish.empty()) append_item(text, shown_text(one.finish));
+  return text;
+}
+
+std::string rollout_text(const RecordedRollout& one, int width) {
+  const std::string headline = rollout_headline(one);
+  return fmt::format("\n{} · group {}, sample {}, row {}", headline, one.group, one.sample,
+                     one.row) +
+         labelled_text("prompt", one_paragraph(one.prompt), width, true) +
+         labelled_text("answer", one_paragraph(one.text), width, false);
+}
+
+std::string rollout_groups_text(const RecordedRollouts& rollouts, int64_t most, int width) {
+  const std::vector<std::vector<size_t>> groups = groups_of(rollouts.answers);
+  const int64_t shown = most < 0 ? std::ssize(groups) : std::min(most, std::ssize(groups));
+  std::string text =
+      fmt::format("step {} · {} · {}{}\n", rollouts.step, counted(std::ssize(groups), "group"),
+                  counted(std::ssize(rollouts.answers), "answer"),
+                  shown < std::ssize(groups) ? fmt::format(" · {} shown", shown) : "");
+  for (int64_t g = 0; g < shown; ++g) {
+    const std::vector<size_t>& group = groups[static_cast<size_t>(g)];
+    std::vector<RecordedRollout> answers;
+    for (const size_t i : group) answers.push_back(rollouts.answers[i]);
+    text += "\n" + group_headline(rollouts.answers, group);
+    text += labelled_text("prompt", one_paragraph(answers.front().prompt), width, true);
+    for (const size_t i : ordered_by(answers, "reward", true)) {
+      text += labelled_text(fmt::format("{}", answers[i].sample), rollout_headline(answers[i]),
+                            width, false);
+      text += labelled_text("", one_paragraph(answers[i].text), width, false);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace xrun

@@ -1,0 +1,40 @@
+#pragma once
+// Answers of earlier epochs, as drafts of the answers to the same prompts.
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace xrun {
+
+// Remembers the latest answer to each (prompt, sample). A draft changes the time of sampling and no
+// token (sampler.h), so the history is not part of a run's state: a resumed run begins without one.
+// Not thread-safe.
+class AnswerHistory {
+ public:
+  // 32 Mi tokens take 128 MiB.
+  explicit AnswerHistory(int64_t most_tokens = int64_t{1} << 25) : most_tokens_(most_tokens) {}
+
+  // The answers to one prompt, the first in draw keys being sample 0.
+  struct Prompt {
+    const std::vector<int32_t>& ids;
+    uint64_t name;  // in draw keys
+    int64_t vocab;  // of the model; its ids are no draft for another one
+  };
+
+  // Returns the latest answers to the samples 0 to samples - 1, an empty one where there is none.
+  std::vector<std::vector<int32_t>> drafts(const Prompt& prompt, int64_t samples) const;
+  // Replaces the answer to a sample. A new one that would exceed the limit is not remembered, so
+  // that a data set larger than the limit has drafts for its first prompts.
+  void remember(const Prompt& prompt, int64_t sample, const std::vector<int32_t>& ids);
+
+  int64_t tokens() const { return tokens_; }
+
+ private:
+  int64_t most_tokens_, tokens_ = 0;
+  // By a 64-bit hash: two prompts that share it have each other's answers as drafts.
+  std::unordered_map<uint64_t, std::vector<int32_t>> answers_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,147 @@
+// One JSON object a line. Two calls of policy:sample in one body count groups from 0 each, so a
+// group ends where the number of the group or of the prompt's row changes, or the sample does not
+// rise.
+
+#include "core/run/record/rollout_record.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/data/rows/byte_stream.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRolloutName = "step_", kRolloutEnd = ".jsonl.zst";
+constexpr size_t kMostRolloutBytes = size_t{256} << 20;
+
+std::optional<int64_t> rollout_step_in(const std::string& name) {
+  if (!name.starts_with(kRolloutName) || !name.ends_with(kRolloutEnd)) return std::nullopt;
+  int64_t step = 0;
+  const char* const end = name.data() + name.size() - kRolloutEnd.size();
+  const auto [stop, error] = std::from_chars(name.data() + kRolloutName.size(), end, step);
+  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
+  return step;
+}
+
+int64_t whole_member(const Json& object, std::string_view key, int64_t otherwise) {
+  const Json* member = object.find(key);
+  return member != nullptr && member->is_int() ? member->as_int() : otherwise;
+}
+
+std::optional<double> number_member(const Json& object, std::string_view key) {
+  const Json* member = object.find(key);
+  if (member == nullptr || !member->is_number()) return std::nullopt;
+  return member->as_double();
+}
+
+std::optional<bool> flag_member(const Json& object, std::string_view key) {
+  const Json* member = object.find(key);
+  if (member == nullptr || !member->is_bool()) return std::nullopt;
+  return member->as_bool();
+}
+
+RecordedRollout rollout_of(const Json& line) {
+  RecordedRollout one{.row = whole_member(line, "row", -1),
+                      .group = whole_member(line, "group", 0),
+                      .sample = whole_member(line, "sample", 0),
+                      .prompt = text_member(line, "prompt")};
+  const Json* sampled = line.find("logprobs");
+  if (sampled != nullptr) one.length = static_cast<int64_t>(sampled->size());
+  one.text = text_member(line, "text");
+  one.finish = text_member(line, "finish");
+  one.reward = number_member(line, "reward");
+  one.advantage = number_member(line, "advantage");
+  one.passed = flag_member(line, "passed");
+  one.trained = flag_member(line, "trained").value_or(false);
+  if (const Json* parts = line.find("parts"); parts != nullptr && parts->is_object()) {
+    for (const auto& [name, value] : parts->as_object()) {
+      if (value.is_number()) one.parts.emplace_back(name, value.as_double());
+    }
+  }
+  return one;
+}
+
+}  // namespace
+
+std::optional<double> RecordedRollout::value(const std::string& name) const {
+  if (name == "reward") return reward;
+  if (name == "advantage") return advantage;
+  if (name == "length") return static_cast<double>(length);
+  for (const auto& [part, number] : parts) {
+    if (part == name) return number;
+  }
+  return std::nullopt;
+}
+
+std::vector<int64_t> rollout_steps(const fs::path& dir) {
+  std::vector<int64_t> steps;
+  std::error_code code;
+  for (fs::directory_iterator at(dir / "rollouts", code), end; !code && at != end;
+       at.increment(code)) {
+    const auto step = rollout_step_in(at->path().filename().string());
+    if (step) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+RecordedRollouts read_rollouts(const fs::path& dir, int64_t step) {
+  const std::string name = fmt::format("rollouts/{}{:07}{}", kRolloutName, step, kRolloutEnd);
+  const auto stream = open_byte_stream((dir / name).string(), name);
+  std::string text;
+  for (size_t size = 1 << 20, got = size; got == size; size *= 2) {
+    const size_t before = text.size();
+    text.resize(before + size);
+    got = stream->read(text.data() + before, size);
+    text.resize(before + got);
+    XRUN_CHECK(text.size() <= kMostRolloutBytes, "{}: holds more than {} MiB of text", name,
+               kMostRolloutBytes >> 20);
+  }
+  RecordedRollouts rollouts{step};
+  int64_t line = 1;
+  for (size_t at = 0; at < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const Json object = parse_json(std::string_view(text).substr(at, end - at), name, line);
+    XRUN_CHECK(object.is_object(), "{}:{}: holds {}, wanted an object", name, line,
+               object.kind_name());
+    rollouts.answers.push_back(rollout_of(object));
+    at = end + 1;
+  }
+  return rollouts;
+}
+
+std::vector<size_t> ordered_by(const std::vector<RecordedRollout>& answers, const std::string& name,
+                               bool highest) {
+  std::vector<size_t> order;
+  std::vector<std::optional<double>> values;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    order.push_back(i);
+    values.push_back(answers[i].value(name));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (!values[a] || !values[b]) return values[a].has_value() && !values[b].has_value();
+    return highest ? *values[a] > *values[b] : *values[a] < *values[b];
+  });
+  return order;
+}
+
+std::vector<std::vector<size_t>> groups_of(const std::vector<RecordedRollout>& answers) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const bool same = i > 0 && answers[i].group == answers[i - 1].group &&
+                      answers[i].row == answers[i - 1].row &&
+                      answers[i].sample > answers[i - 1].sample;
+    if (!same) groups.emplace_back();
+    groups.back().push_back(i);
+  }
+  return groups;
+}
+
+}  // namespace xrun

@@ -1,0 +1,51 @@
+#pragma once
+// rollouts/step_N.jsonl.zst of a run, read back.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace xrun {
+
+// One sampled answer.
+struct RecordedRollout {
+  int64_t row = -1;  // of the data set
+  int64_t group = 0, sample = 0;
+  int64_t length = 0;             // tokens
+  std::string prompt, text = {};  // prompt: "" in files of earlier versions
+  std::string finish = {};        // "stop", "stop_string", "length", ...
+  std::optional<double> reward = {}, advantage = {};
+  std::optional<bool> passed = {};
+  std::vector<std::pair<std::string, double>> parts = {};  // of the reward, by name
+  bool trained = false;
+
+  // reward, advantage, length or a part of the reward; nullopt for another name, and if it is
+  // absent.
+  std::optional<double> value(const std::string& name) const;
+};
+
+// The answers of one body, the samples of a group together.
+struct RecordedRollouts {
+  int64_t step = 0;
+  std::vector<RecordedRollout> answers = {};
+};
+
+// Returns the steps with a file in the run's folder `dir`, ascending.
+std::vector<int64_t> rollout_steps(const std::filesystem::path& dir);
+
+// Reads the file of a step. Throws Error with file and line if it is damaged, holds more than 256
+// MiB of text, or cannot be read.
+RecordedRollouts read_rollouts(const std::filesystem::path& dir, int64_t step);
+
+// Returns indices of `answers` by value(name), lowest first or highest first; those without the
+// value last, equal ones in their order.
+std::vector<size_t> ordered_by(const std::vector<RecordedRollout>& answers, const std::string& name,
+                               bool highest);
+
+// Returns the indices of the answers of each group, in their order.
+std::vector<std::vector<size_t>> groups_of(const std::vector<RecordedRollout>& answers);
+
+}  // namespace xrun

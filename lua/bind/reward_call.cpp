@@ -1,0 +1,144 @@
+// A reward is a number, or a number and a table of its parts; of a group, a list of numbers.
+
+#include "lua/bind/reward_call.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "lua/state/args.h"
+#include "lua/state/interruption.h"
+
+namespace xrun {
+
+RewardSettings read_reward_settings(lua_State* L) {
+  const Options given(L, 3);
+  RewardSettings settings;
+  const std::string name = given.get<std::string>("on_error", "error");
+  XRUN_CHECK(name == "error" || name == "mask" || name == "zero",
+             "on_error is \"{}\", wanted \"error\", \"mask\" or \"zero\"", name);
+  if (name == "mask") settings.on_error = FailedReward::kMask;
+  if (name == "zero") settings.on_error = FailedReward::kZero;
+  settings.deadline_s = given.get<double>("deadline_s", settings.deadline_s);
+  XRUN_CHECK(settings.deadline_s > 0, "deadline_s is {}, wanted a number above 0",
+             settings.deadline_s);
+  settings.pass = given.find<double>("pass");
+  return settings;
+}
+
+namespace {
+
+// The finite number at index i; sets reward.failure for anything else.
+double read_reward_value(lua_State* L, int i, const std::string& what, Reward& reward) {
+  if (lua_type(L, i) == LUA_TNUMBER && std::isfinite(lua_tonumber(L, i))) return lua_tonumber(L, i);
+  const bool number = lua_type(L, i) == LUA_TNUMBER;
+  const double value = number ? lua_tonumber(L, i) : 0;
+  reward.failure = fmt::format(
+      "{} is {}, wanted a finite number", what,
+      number ? fmt::format("{}", std::isnan(value) ? NAN : value) : describe_value(L, i));
+  return 0;
+}
+
+void read_parts(lua_State* L, int i, Reward& reward) {
+  if (lua_isnil(L, i)) return;
+  if (!lua_istable(L, i)) {
+    reward.failure =
+        fmt::format("its second value is {}, wanted a table of its parts", describe_value(L, i));
+    return;
+  }
+  std::string failed;  // the first of the bad parts by name: a table has no order
+  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) {
+      reward.failure = "its parts have a key that is " + type_name(L, -2) + ", wanted names";
+      lua_pop(L, 2);
+      return;
+    }
+    const std::string name = lua_tostring(L, -2);
+    Reward part;
+    part.value = read_reward_value(L, lua_gettop(L), "its part `" + name + "`", part);
+    if (!part.failure.empty() && (failed.empty() || name < failed)) {
+      failed = name;
+      reward.failure = part.failure;
+    }
+    reward.parts.emplace_back(name, part.value);
+  }
+  std::sort(reward.parts.begin(), reward.parts.end());
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::string call_with_deadline(lua_State* L, int results, double seconds) {
+  const LuaDeadline deadline(L, seconds);
+  try {
+    protected_call(L, 1, results);
+    return "";
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const LuaError& error) {
+    const std::string position = error.report().position();
+    return (position.empty() ? "" : position + ": ") + first_line(error.message());
+  } catch (const Error& error) {
+    return first_line(error.what());
+  }
+}
+
+Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
+                   const RewardSettings& settings) {
+  const StackGuard guard(L);
+  function.push(L);
+  samples.push_sample(L, i);
+  Reward reward;
+  reward.failure = call_with_deadline(L, 2, settings.deadline_s);
+  if (!reward.failure.empty()) return reward;
+  const int last = lua_gettop(L);
+  reward.value = read_reward_value(L, last - 1, "it", reward);
+  if (reward.failure.empty()) read_parts(L, last, reward);
+  return reward;
+}
+
+namespace {
+
+// Of one group: a list of numbers at the top of the stack, one a sample.
+std::vector<Reward> read_group_rewards(lua_State* L, size_t size) {
+  const int list = lua_gettop(L);
+  const bool fits = lua_istable(L, list) && lua_objlen(L, list) == size;
+  std::vector<Reward> rewards(size);
+  for (size_t k = 0; k < size; ++k) {
+    const StackGuard guard(L);
+    if (fits) {
+      lua_rawgeti(L, list, static_cast<int>(k) + 1);
+      rewards[k].value =
+          read_reward_value(L, lua_gettop(L), fmt::format("number {}", k + 1), rewards[k]);
+    } else {
+      rewards[k].failure =
+          fmt::format("the function returned {}, wanted a list of {} numbers, one per sample",
+                      lua_istable(L, list) ? fmt::format("{} values", lua_objlen(L, list))
+                                           : describe_value(L, list),
+                      size);
+    }
+  }
+  return rewards;
+}
+
+}  // namespace
+
+std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
+                                      const SampleTable& samples, const std::vector<int64_t>& group,
+                                      const RewardSettings& settings) {
+  const StackGuard guard(L);
+  function.push(L);
+  lua_createtable(L, static_cast<int>(group.size()), 0);
+  for (size_t k = 0; k < group.size(); ++k) {
+    samples.push_sample(L, group[k]);
+    lua_rawseti(L, -2, static_cast<int>(k) + 1);
+  }
+  const std::string failure = call_with_deadline(L, 1, settings.deadline_s);
+  if (failure.empty()) return read_group_rewards(L, group.size());
+  return std::vector<Reward>(group.size(), Reward{.failure = failure});
+}
+
+}  // namespace xrun

@@ -1,0 +1,49 @@
+#pragma once
+// One call of a reward function: its result or its failure.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lua/bind/rollouts.h"
+#include "lua/state/lua_state.h"
+
+namespace xrun {
+
+enum class FailedReward { kError, kMask, kZero };
+
+struct RewardSettings {
+  FailedReward on_error = FailedReward::kError;
+  double deadline_s = 10;           // of one call
+  std::optional<double> pass = {};  // an answer passes if its reward is above it
+};
+
+// Reads on_error, deadline_s and pass at argument 3. Throws Error for other values.
+RewardSettings read_reward_settings(lua_State* L);
+
+// Calls the function below its one argument on the stack. Returns the failure, "" if there is none;
+// the results are then on the stack. Throws Interrupted.
+std::string call_with_deadline(lua_State* L, int results, double seconds);
+
+// The result of a reward function for one rollout: a value and its parts, or the failure.
+struct Reward {
+  double value = 0;
+  std::vector<std::pair<std::string, double>> parts = {};  // by name
+  std::string failure = {};                                // "": there is none
+};
+
+// Calls the function with rollout i; both belong to the state L, a recipe's or a worker's. An
+// error, a passed deadline and a value that is no finite number are the reward's failure. Throws
+// Interrupted.
+Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
+                   const RewardSettings& settings);
+
+// Calls the function with the list of a group's rollouts; returns one reward for each. A failure of
+// the call is that of all of them.
+std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
+                                      const SampleTable& samples, const std::vector<int64_t>& group,
+                                      const RewardSettings& settings);
+
+}  // namespace xrun

@@ -1,0 +1,28 @@
+#pragma once
+// Calls of a recipe's function on several threads: one that needs nothing of the recipe's state
+// runs in worker states, each with the modules of lua/xrun. Rewards are such functions.
+
+#include <cstdint>
+#include <functional>
+#include <lua.hpp>
+
+#include "lua/state/lua_state.h"
+
+namespace xrun {
+
+// One call. `state` is a worker's or the recipe's, `function` the function in it, `unit` the number
+// of the call: the rollout or group to score. Returns true if no later unit needs a call. Called by
+// several threads at once, each with another state and unit.
+using WorkerCall = std::function<bool(lua_State* state, const LuaRef& function, int64_t unit)>;
+
+// Calls `call` for the units 0 to count - 1 in worker states, on at::get_num_threads() threads.
+// Returns false if the function cannot run there; the caller then makes every call in the recipe's
+// state, and drops the results of calls already made. That is so if the function
+//   has an upvalue other than xrun and its modules written in Lua (xrun.rewards), unchanged, or
+//   reaches for what a worker lacks: print, io, os, random numbers, global variables, and the rest
+//   of xrun. Such calls have had no effect outside their state.
+// The results depend on the unit alone, so they are the same for any number of threads. Throws
+// Interrupted after a signal, as the recipe's state would.
+bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const WorkerCall& call);
+
+}  // namespace xrun
