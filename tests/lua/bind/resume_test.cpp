@@ -90,6 +90,27 @@ TEST_F(Resume, AKeyThatTheRecipeHasLostNeedsForce) {
   EXPECT_EQ(read_json("r/config.json").at("sets").size(), 1u);
 }
 
+TEST_F(Resume, AnotherRecipeIsRefusedWithTheNameOfTheRuns) {
+  ASSERT_EQ(run(recipe(), "r", false, 2, {"beta=0.3"}), "");
+  const auto resumed = [](const std::string& text, bool force = false) {
+    write_file_atomic("other.lua", text);
+    RecipeOptions options;
+    options.recipe = "other.lua";
+    options.run_dir = "r";
+    options.resume = true;
+    options.force = force;
+    return resumed_options(options);
+  };
+  EXPECT_EQ(error_of([&] { resumed("local xrun = require 'xrun'\nxrun.config { alpha = 1 }\n"); }),
+            "r: cannot resume: it is a run of test.lua (its text is r/recipe.lua), and other.lua is "
+            "another recipe\nname its own recipe to resume it; to start a new run, choose another "
+            "folder with --run DIR");
+  EXPECT_EQ(resumed(recipe()).notices.size(), 0u);  // a copy under another name
+  const RecipeOptions forced = resumed(recipe() + "-- edited\n", true);
+  ASSERT_EQ(forced.notices.size(), 1u);
+  has(forced.notices[0], "resuming by --force: it is a run of test.lua");
+}
+
 TEST_F(Resume, TheTypeOfTheExportMayChange) {
   ASSERT_EQ(run(recipe(), "r", false, 2), "");
   ASSERT_EQ(run(recipe(), "r", true, {}, {"export.dtype=bf16"}), "");
