@@ -34,7 +34,9 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
   const auto note = [&](const std::string& text, int64_t count, const char* unit) {
     if (count > 0) out += fmt::format("  note: {} ({})\n", text, counted(count, unit));
   };
-  for (const auto& [text, count] : source.notes) note(text, count, "row");
+  for (const auto& [text, count] : source.notes) {
+    out += fmt::format("  note: {} ({})\n", text, source.noted_rows(text));
+  }
   note("further notes, not listed", source.more_notes, "row");
   note("rows of weight 0 are not trained", source.zero_weight, "row");
   note("tokens that reach across the border of a generation span are trained", source.straddlers,
@@ -110,6 +112,12 @@ void check_encoding(const SourceLedger& ledger, double max_bad) {
       "",
       {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
         "train with a replacement character for each invalid byte"}});
+}
+
+// "chats (tools.jsonl)": the name of a source, and its file if that has another name.
+std::string name_and_file(const SourceLedger& ledger) {
+  if (ledger.files.size() != 1 || ledger.files[0] == ledger.name) return ledger.name;
+  return fmt::format("{} ({})", ledger.name, ledger.files[0]);
 }
 
 std::string bad_rows_text(const SourceLedger& ledger) {
@@ -200,7 +208,7 @@ void check_strict(const SourceLedger& ledger, bool building) {
 
 void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint) {
   if (ledger.rows == 0) {
-    throw data_error(fmt::format("{}: has no rows{}", ledger.name,
+    throw data_error(fmt::format("{}: has no rows{}", name_and_file(ledger),
                                  ledger.lines > 0 ? ": every line is blank" : ": it is empty"),
                      "", {});
   }
@@ -208,7 +216,7 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
     const std::string rows =
         ledger.rows == 1 ? "its only row cannot be used"
                          : fmt::format("none of its {} can be used", counted(ledger.rows, "row"));
-    throw data_error(fmt::format("{}: {}{}{}", ledger.name, rows, hint, bad_rows_text(ledger)),
+    throw data_error(fmt::format("{}: {}{}{}", name_and_file(ledger), rows, hint, bad_rows_text(ledger)),
                      first_bad_row(ledger), too_long_settings(ledger));
   }
   check_encoding(ledger, max_bad);
@@ -222,7 +230,7 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
   throw data_error(
       fmt::format("{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %; fix the rows or "
                   "name their columns in `fields`{}",
-                  ledger.name, count_text(bad), count_text(ledger.kept + bad), 100 * share,
+                  name_and_file(ledger), count_text(bad), count_text(ledger.kept + bad), 100 * share,
                   100 * max_bad, bad_rows_text(counted)),
       first_bad_row(counted),
       {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100), "train on the other rows"}});
