@@ -3,6 +3,7 @@
 #include "lua/bind/step_loop.h"
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/train/data_batch.h"
 
 namespace xrun {
@@ -39,6 +40,16 @@ int64_t step_within(const StepLoop& loop, int64_t step) {
 double StepSource::epochs(int64_t steps) const {
   if (plan.epochs > 0) return static_cast<double>(plan.epochs);
   return static_cast<double>(steps * plan.units) / static_cast<double>(data->set.size());
+}
+
+std::string StepSource::lower_batch_text() const {
+  const DataSet& set = data->set;
+  const int64_t window = set.window_length();
+  const std::string setting = window > 0
+                                  ? fmt::format("tokens={}", set.size() * window)
+                                  : fmt::format("{}s={}", set.unit_name(), set.size());
+  return fmt::format("lower the batch to at most {}: --set batch.{}", count_text(set.size()),
+                     setting);
 }
 
 PhasePlan StepLoop::phase_plan() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <lua.hpp>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/data/packs/packed_batch.h"
@@ -22,6 +23,8 @@ struct StepSource {
   std::shared_ptr<Batch> batch = nullptr;
 
   double epochs(int64_t steps) const;  // passes over the set in so many steps
+  // "lower the batch to at most 3: --set batch.pairs=3", so that a step repeats no row.
+  std::string lower_batch_text() const;
 };
 
 // One `run:steps` loop over one or more sets. The first set determines the number of steps; the

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,6 +112,9 @@ class DataSet {
   int64_t cut_tokens(int64_t row) const;
   float weight(int64_t row) const;
   int8_t label(int64_t row) const;  // of feedback
+  // The one label of all rows of this split; nullopt if there are both, or none. Reads labels until
+  // the second one is found.
+  std::optional<int8_t> only_label() const;
   uint64_t prompt_hash(int64_t row) const;
 
   // Extra columns of all sources by name. A source that lacks a column of strings gives ""; one

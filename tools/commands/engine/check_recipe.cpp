@@ -77,7 +77,8 @@ Finding source_finding(const SourceLedger& source) {
   const std::string losses = losses_text(source);
   const auto add_notes = [&] {
     for (const auto& [text, rows] : source.notes) {
-      finding.text += fmt::format("\nnote: {} ({})", text, counted(rows, "row"));
+      finding.text += fmt::format("\nnote: {} ({})", text, source.noted_rows(text));
+      if (is_warning(text)) finding.verdict = Verdict::kNote;
     }
   };
   if (losses.empty()) {
@@ -162,6 +163,10 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
     for (int64_t i = 0; i < set.size(); ++i) good += set.label(set.unit(i)) != 0 ? 1 : 0;
     finding.text +=
         fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
+    if (good == 0 || good == set.size()) {
+      finding.verdict = Verdict::kNote;
+      finding.fix = "KTO learns from good and bad answers: check the labels of the data";
+    }
   }
   const auto rows = static_cast<double>(set.size());
   const double repeats = static_cast<double>(source.plan.units) / rows;
@@ -172,8 +177,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   if (repeats > 1 && epochs > 1) {
     finding.verdict = Verdict::kNote;
     finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
-    finding.fix =
-        fmt::format("lower the batch to at most {}", count_text(source.data->set.size()));
+    finding.fix = source.lower_batch_text();
   }
   return finding;
 }
