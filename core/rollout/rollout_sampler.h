@@ -10,6 +10,7 @@
 namespace xrun {
 
 class Policy;
+class Tokenizer;
 
 struct RolloutOptions {
   int64_t samples = 8;    // of each prompt
@@ -24,5 +25,9 @@ struct RolloutOptions {
 // UsageError for options out of range, Error that names the row of a prompt that does not fit.
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
                                           const RolloutOptions& options);
+
+// Returns an answer of a dry run: at most 16 random tokens, with log-probs of 0, that `seed` alone
+// decides.
+TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint64_t seed);
 
 }  // namespace xrun
