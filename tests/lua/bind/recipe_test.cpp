@@ -124,6 +124,15 @@ TEST_F(RecipeRun, ASyntaxErrorPointsAtItsLine) {
             "       |         ^");
 }
 
+// A line that ends with an operator lets Lua complain about the next one.
+TEST_F(RecipeRun, AnOpenBracketOfAnEarlierLineIsNamed) {
+  has(run("local a = 1\nlocal b = (a +\nlocal c = 2\n"),
+      "test.lua:3: unexpected symbol near 'local'\n     3 | local c = 2\n       | ^^^^^\n"
+      "  hint: the ( of line 2 is not closed");
+  const std::string inside = run("f(function()\n  local b = = 2\nend)\n");
+  EXPECT_EQ(inside.find("is not closed"), std::string::npos) << inside;
+}
+
 TEST_F(RecipeRun, UndefinedNamesAreErrors) {
   has(run("local a = pirnt"),
       "test.lua:1: `pirnt` is not defined\n     1 | local a = pirnt\n"
