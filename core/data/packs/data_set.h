@@ -30,6 +30,8 @@ struct StepPlan {
   int64_t epochs = 1;   // 0: without end
   RowOrder order = {};  // of each epoch
   uint64_t seed = 0;
+
+  bool operator==(const StepPlan&) const = default;
 };
 
 // A cheap handle: copies share their caches. A set is drawn in units: its rows, or the windows of
@@ -74,6 +76,11 @@ class DataSet {
 
   // Steps of a plan; the last one may be smaller. Throws Error if plan.epochs is 0.
   int64_t steps_total(const StepPlan& plan) const;
+  // Units that a plan draws in all; nullopt: without end.
+  std::optional<int64_t> stream_length(const StepPlan& plan) const;
+  bool has_quotas() const;  // of its sources
+  // RowStream::mixture_plan of a plan.
+  Json mixture_plan(const StepPlan& plan) const;
   // Unit ids of one step, a pure function of (plan, step); empty past the end and for an empty set.
   std::vector<int64_t> step_units(const StepPlan& plan, int64_t step) const;
 
@@ -129,9 +136,12 @@ class DataSet {
  private:
   struct State;
   struct Windows;
+  struct Streams;
   class RowReader;
   DataSet() = default;
-  RowStream stream_of(const StepPlan& plan) const;
+  std::shared_ptr<const RowStream> stream_of(const StepPlan& plan) const;
+  RowStream make_stream(const StepPlan& plan) const;
+  int64_t unit_of(size_t source, int64_t row) const;
   int64_t source_size(size_t source) const;
   std::vector<TokenStream> read_streams(int64_t row) const;
   int64_t folded_row_tokens(int64_t row, const PackLimits& limits) const;
@@ -145,6 +155,7 @@ class DataSet {
   std::shared_ptr<const State> state_;
   std::shared_ptr<const RowSelection> selection_;
   std::shared_ptr<const Windows> windows_;  // null: the units are rows
+  std::shared_ptr<Streams> streams_;        // of the selection and the windows
 };
 
 }  // namespace xrun
