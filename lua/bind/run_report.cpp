@@ -114,7 +114,7 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   }
   if (!folds.empty()) report.facts.emplace_back("folds", folds);
   if (memory.latest()) {
-    report.facts.emplace_back("memory", describe_plan(memory.latest()->planned()));
+    report.facts.emplace_back("memory", memory.latest()->text());
   }
   if (!session_.previews()) report.output = run_.dir().path().string();
   report.notices = std::move(session_.notices.lines);

@@ -192,8 +192,8 @@ std::string nearest_folder(const fs::path& missing) {
       name, near.empty() ? "" : " (did you mean " + near + "?)", cache.string(),
       repository && near.empty()
           ? "fetch it: hf download " + name
-                 : "give a folder, a name that `xrun models` lists, or ORG/NAME after "
-                   "`hf download ORG/NAME`"));
+          : "give a folder, a name that `xrun models` lists, or ORG/NAME after "
+            "`hf download ORG/NAME`"));
 }
 
 }  // namespace
