@@ -37,6 +37,8 @@ constexpr const char* kFilteredReason = "filter";
 constexpr const char* kTooLongReason = "too_long";
 // Rows that over_length = "cut" cannot shorten: their prompt alone has max_length tokens.
 constexpr const char* kNoAnswerLeftReason = "no_answer_left";
+// Rows whose tool calls the template leaves out.
+constexpr const char* kLostCallsReason = "lost_tool_calls";
 
 // Beginnings of notes on rows that train something else than their author meant.
 constexpr const char* kLostNote = "LOST: ";
@@ -83,7 +85,7 @@ struct SourceLedger {
   std::map<std::string, int64_t> notes;  // columns recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under further notes
   std::map<std::string, std::vector<SourceLine>> noted_at;  // the first kNotedRows of each note
-  std::string bad_rows_file;             // lists all bad rows; "": none is known; not stored
+  std::string bad_rows_file;  // lists all bad rows; "": none is known; not stored
 
   int64_t dropped_total() const;
   int64_t bad_total() const;  // without those that a filter left out

@@ -77,7 +77,7 @@ std::vector<Call> calls_of(const Json& message) {
                               bool knows_calls) {
   const bool is_old = std::string_view(key) == kOldCall;
   throw RowRefusal(
-      "lost_tool_calls",
+      kLostCallsReason,
       fmt::format("turn {} calls a tool{}{}, and the template leaves the call out; {}, or train "
                   "without the call: --set laws.{}=false",
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
