@@ -13,6 +13,7 @@
 #include "core/train/policy.h"
 #include "lua/bind/data_config.h"
 #include "lua/bind/objective.h"
+#include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/samples.h"
 #include "lua/state/args.h"
@@ -82,6 +83,7 @@ void push_sample(lua_State* L, const Sample& sample) {
   table.set("length", sample.length);
   table.set("finish", sample.finish);
   push(L, table);
+  guard_sample_fields(L);
 }
 
 double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) {
@@ -178,9 +180,8 @@ void score_stand_ins(RunLoop& run, lua_State* L, const Policy& policy, const Dat
                      const SampleSettings& settings) {
   constexpr int64_t kScored = 3;
   if (!settings.function) return;
-  for (const Sample& sample :
-       random_samples(*policy.tokenizer(), data, kScored, settings.text.generate.max_new_tokens,
-                      run.seed())) {
+  for (const Sample& sample : random_samples(*policy.tokenizer(), data, kScored,
+                                             settings.text.generate.max_new_tokens, run.seed())) {
     score_sample(L, *settings.function, sample);
   }
   run.session().notices.add(
