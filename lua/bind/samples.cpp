@@ -125,8 +125,8 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   return samples;
 }
 
-std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle& data, int64_t count,
-                                   int64_t max_tokens, uint64_t seed) {
+std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle& data,
+                                   int64_t count, int64_t max_tokens, uint64_t seed) {
   std::vector<Sample> samples;
   for (int64_t i = 0; i < std::min(count, data.set.size()); ++i) {
     const int64_t row = data.set.unit(i);

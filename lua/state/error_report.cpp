@@ -296,8 +296,7 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
   const size_t near = report->message.find("near '");
   // Lua names an open bracket itself, unless the line before ends with an operator.
   if (report->message.starts_with("unexpected symbol")) {
-    const LuaToken open =
-        open_bracket_before(source_text(L, "@" + report->file), report->line);
+    const LuaToken open = open_bracket_before(source_text(L, "@" + report->file), report->line);
     if (is_sign(open, "(")) report->hint = fmt::format("the ( of line {} is not closed", open.line);
   }
   if (near != std::string::npos) {

@@ -93,9 +93,9 @@ Finding source_finding(const SourceLedger& source) {
   }
   add_notes();
   finding.fix = source.bad_rows_file.empty()
-                       ? "--set strict=true stops at the first such row"
-                       : fmt::format("all of them: {}; --set strict=true stops at the first",
-                                     source.bad_rows_file);
+                    ? "--set strict=true stops at the first such row"
+                    : fmt::format("all of them: {}; --set strict=true stops at the first",
+                                  source.bad_rows_file);
   return finding;
 }
 
@@ -194,8 +194,7 @@ std::optional<Finding> prefix_finding(const InspectedStep& step) {
   }
   switch (groups[0].example->cause) {
     case BreakCause::kTemplate:
-      finding.fix =
-          "a template that renders a message alike whatever follows it lets them share";
+      finding.fix = "a template that renders a message alike whatever follows it lets them share";
       break;
     case BreakCause::kMerged: finding.fix = "remove the blanks at the end of the prompts"; break;
     case BreakCause::kText:
@@ -278,8 +277,10 @@ std::vector<Finding> template_findings(Preview& preview) {
   for (const std::string& notice : preview.session().notices.lines) {
     constexpr std::string_view kTemplate = "template: ";
     const bool of_template = notice.starts_with(kTemplate);
-    findings.push_back({Verdict::kNote, of_template ? "template" : "notice",
-                        notice.substr(of_template ? kTemplate.size() : 0)});
+    const std::string text = notice.substr(of_template ? kTemplate.size() : 0);
+    const bool usual = text == "the tokenizer's own";
+    findings.push_back({usual ? Verdict::kOk : Verdict::kNote, of_template ? "template" : "notice",
+                        usual ? text + " chat template" : text});
   }
   return findings;
 }
@@ -301,8 +302,7 @@ Finding memory_finding(const LoopPause& pause) {
             "xrun.run(cfg, { policy = policy, adamw = adamw }) saves both"};
   }
   try {
-    return {Verdict::kOk, "memory",
-            describe_plan(MemoryReport::plan(pause.run->models(), *pause.loop).planned())};
+    return {Verdict::kOk, "memory", MemoryReport::plan(pause.run->models(), *pause.loop).text()};
   } catch (const Interrupted&) {
     throw;  // an Error too, but not a finding
   } catch (const Error& error) {

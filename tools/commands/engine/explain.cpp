@@ -98,7 +98,8 @@ std::string explain_recipe(const std::string& name) {
   const std::vector<std::string> known = starter_recipes();
   if (std::find(known.begin(), known.end(), stem) == known.end()) return "";
   std::string text;
-  for (const std::string_view line : lines_of_text(starter_files(stem).front().second)) {
+  const auto files = starter_files(stem);
+  for (const std::string_view line : lines_of_text(files.front().second)) {
     if (!line.starts_with("--")) break;
     text += fmt::format("  {}\n", trimmed(line.substr(2)));
   }
@@ -108,10 +109,11 @@ std::string explain_recipe(const std::string& name) {
       stem, text);
 }
 
-// Returns the lines of the shipped recipes that set the key and comment it, or define a member of a
-// table by that name below a comment ("dapo" of policy_losses.lua); or "".
+// Returns the lines of the shipped recipes that set the key (those with a comment, if there are
+// any), or define a member of a table by that name below a comment ("dapo" of policy_losses.lua);
+// or "".
 std::string explain_recipe_key(const std::string& key) {
-  std::string keys, members;
+  std::string keys, plain, members;
   for (const std::string& recipe : starter_recipes()) {
     const auto files = starter_files(recipe);
     if (files.empty()) continue;
@@ -124,11 +126,14 @@ std::string explain_recipe_key(const std::string& key) {
           members += fmt::format("  recipes/{}.lua: {}\n    {}\n", recipe, above, line);
         } else if (line.find(" -- ") != std::string_view::npos) {
           keys += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
+        } else if (line.ends_with(',')) {
+          plain += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
         }
       }
       above = line;
     }
   }
+  if (keys.empty()) keys = plain;
   std::string text;
   if (!keys.empty()) text += fmt::format("{}, a key of recipes:\n{}", key, keys);
   if (!members.empty()) text += fmt::format("{}, defined in recipes:\n{}", key, members);
@@ -220,11 +225,16 @@ int command_explain(int argc, char** argv) {
     name.erase(0, 2);
     std::replace(name.begin(), name.end(), '-', '_');
   }
+  // As a recipe writes it, without the number of the source.
+  for (const std::string_view list : {"data.", "mixture.stages."}) {
+    if (!name.starts_with(list) || find_config_field(name) != nullptr) continue;
+    name.insert(list.size() - 1, "[]");
+  }
   text = explain_command(name);
   if (std::string path; find_config_field(name) == nullptr) {
     if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
       text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
-      if (!path.empty()) text += explain(path);
+      text += path.empty() ? explain_recipe_key(name) : explain(path);
     }
   }
   text += explain(name);
