@@ -20,7 +20,7 @@ wants 0 'on_error, an option of Rollouts:score' "$xrun" explain on_error
 wants 0 'samples, an option of Policy:sample' "$xrun" explain sampling.samples
 wants 0 'sampling, a key of recipes' "$xrun" explain sampling.samples
 wants 0 'data[].quota: ' "$xrun" explain data.quota
-wants 0 'recipes/dpo.lua: beta' "$xrun" explain beta
+wants 0 'recipes/grpo.lua: beta' "$xrun" explain beta
 wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
 
 # The definitions, and a folder with them; existing files stay.

@@ -178,7 +178,12 @@ std::string explain_other(const std::string& name) {
   const size_t dot = name.find('.');
   const bool dotted = dot != std::string::npos && text.empty();
   text += explain_recipe_key(dotted ? name.substr(0, dot) : name);
-  return text + explain_function_option(dotted ? name.substr(dot + 1) : name);
+  // `lr` is more likely optim.lr than an option of adamw:step: the error says so.
+  const std::vector<ConfigField>& fields = config_fields();
+  const bool ends_key = std::any_of(fields.begin(), fields.end(), [&](const ConfigField& field) {
+    return last_part(field.path) == name;
+  });
+  return ends_key ? text : text + explain_function_option(dotted ? name.substr(dot + 1) : name);
 }
 
 // Every name that can be explained, a line for each with the beginning of its words.
