@@ -59,7 +59,8 @@ TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfASteps) {
   }
   // Both sides of each of the 4 pairs of a step; of 16 pairs 7 are of the second source.
   EXPECT_EQ(counts, "2 2 2 8 ");
-  const Json& data = read_json("r/run.json").at("data").as_array()[0];
+  const Json record = read_json("r/run.json");
+  const Json& data = record.at("data").as_array()[0];
   EXPECT_EQ(data.at("mixture").at("order").as_string(), "round_robin");
   EXPECT_EQ(data.at("mixture").at("quotas").as_array()[1].as_int(), 7);
   EXPECT_EQ(data.at("plan_hash").as_string().size(), 32u);
@@ -75,8 +76,8 @@ TEST_F(MixtureRun, AQuotaInTokensIsMetByWholeRows) {
             "");
   double second = 0;
   for (const std::string& line : metrics("r")) {
-    const Json* value = parse_json(line, "metrics").find("recipe/second");
-    if (value != nullptr) second += value->as_double();
+    const Json object = parse_json(line, "metrics");
+    if (const Json* value = object.find("recipe/second")) second += value->as_double();
   }
   EXPECT_EQ(second, 2);  // the two sides of one pair
 }
