@@ -124,6 +124,13 @@ std::vector<ConfigField> of_rows() {
       of_kind(K::kRenames, "data[].fields", kNone, "Renames columns: fields = { prompt = \"q\" }."),
       of_kind(K::kTexts, "data[].keep", Json::array(),
               "Extra columns, which stay with the row as fields of batches and views."),
+      of_kind(
+          K::kTable, "data[].quota", kNone,
+          "What this source gives in all, in rows or in tokens, in as many epochs as that takes; "
+          "then it is left out, and the others go on."),
+      whole("data[].quota.rows", kNone, 1, "Rows: pairs, prompts, or windows of batch.tokens."),
+      whole("data[].quota.tokens", kNone, 1,
+            "Tokens of whole rows: the last row is the one that reaches the number."),
       text("data[].name", kNone, "The name of this source in the ledger and in metrics."),
       foreign({"max_seq_length", "max_seq_len", "sequence_len"},
               of_data_set(whole("max_length", kNone, 1,
@@ -165,6 +172,13 @@ std::vector<ConfigField> of_order() {
            "An exhausted source restarts without end (restart), ends the mixture (first), or "
            "restarts until every source has ended (all).",
            {"restart", "first", "all"}),
+      text(
+          "mixture.order", "blocks",
+          "The order of the sources: \"blocks\" shuffles them inside blocks of 2,048 rows with "
+          "each "
+          "source's exact share; \"round_robin\" is the smooth weighted round robin, A A B A C A A "
+          "for weights 5, 1, 1.",
+          {"blocks", "round_robin"}),
       of_kind(K::kList, "mixture.stages", Json::array(),
               "Weights that change with the step, in place of data[].weight."),
       required(whole("mixture.stages[].start", kNone, 0,

@@ -300,6 +300,26 @@ std::string with_lasting_locals(std::string_view chunk) {
   return out + std::string(chunk.substr(copied));
 }
 
+LuaToken open_bracket_before(std::string_view text, int line) {
+  std::vector<LuaToken> open;
+  for (LuaToken& token : lex_lua(text)) {
+    if (token.line >= line || token.kind == LuaToken::Kind::kEnd) break;
+    const bool opens = is_sign(token, "(") || is_sign(token, "{") || is_sign(token, "[");
+    const bool closes = is_sign(token, ")") || is_sign(token, "}") || is_sign(token, "]");
+    const bool name = token.kind == LuaToken::Kind::kName;
+    const bool begins = name && (token.text == "function" || token.text == "do" ||
+                                 token.text == "if" || token.text == "repeat");
+    const bool ends = name && (token.text == "end" || token.text == "until");
+    if (opens || begins) {
+      open.push_back(std::move(token));
+    } else if ((closes || ends) && !open.empty()) {
+      open.pop_back();
+    }
+  }
+  const bool bracket = !open.empty() && open.back().kind == LuaToken::Kind::kSign;
+  return bracket ? open.back() : LuaToken{};
+}
+
 bool opens_block(std::string_view line) {
   const std::vector<LuaToken> tokens = lex_lua(line);
   if (tokens.size() < 2) return false;

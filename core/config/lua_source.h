@@ -45,6 +45,11 @@ bool is_lua_name(std::string_view text);
 // stay the same.
 std::string with_lasting_locals(std::string_view chunk);
 
+// Returns the bracket that is open where line `line` begins and belongs to no block inside it: the
+// one whose end is missing if Lua complains about a keyword there. Its kind is kEnd if there is
+// none.
+LuaToken open_bracket_before(std::string_view text, int line);
+
 // True if the lines after this one are inside a block, bracket or function that it opens.
 bool opens_block(std::string_view line);
 

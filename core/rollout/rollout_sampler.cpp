@@ -126,28 +126,16 @@ std::vector<TextSample> draw(Model& model, const Policy& policy,
   return samples;
 }
 
-// Stand-in answers of a dry run: a few random tokens each. Their log-probs come later, from the
-// stand-in itself.
+// Answers of a dry run. Their log-probs come later, from the stand-in itself.
 std::vector<TextSample> draw_stand_ins(const Policy& policy,
                                        const std::vector<AskedPrompt>& prompts,
                                        const RolloutOptions& options, const BatchInfo& info) {
-  constexpr int64_t kLongest = 16;
-  const auto vocab = static_cast<uint64_t>(policy.tokenizer()->vocab_size());
   std::vector<TextSample> samples;
   for (size_t i = 0; i < prompts.size() * static_cast<size_t>(options.samples); ++i) {
     const uint64_t seed =
         philox_u64(info.seed, kStreamStandIn, static_cast<uint64_t>(info.step), i);
-    const auto most =
-        static_cast<uint64_t>(std::min(options.text.generate.max_new_tokens, kLongest));
-    TextSample& sample = samples.emplace_back();
-    const uint64_t length = 1 + seed % most;
-    for (uint64_t t = 0; t < length; ++t) {
-      const uint64_t bits = philox_u64(seed, kStreamStandIn, 1, t);
-      sample.generation.ids.push_back(static_cast<int32_t>(bits % vocab));
-      sample.generation.logprobs.push_back(0);
-    }
-    sample.text = policy.tokenizer()->decode(sample.generation.ids, true);
-    sample.reason = "length";
+    samples.push_back(
+        stand_in_answer(*policy.tokenizer(), options.text.generate.max_new_tokens, seed));
   }
   return samples;
 }
@@ -187,6 +175,21 @@ BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperatu
   info.canonical_pack = nullptr;
   info.device = policy.options().device;
   return info;
+}
+
+TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint64_t seed) {
+  constexpr int64_t kLongest = 16;
+  const auto vocab = static_cast<uint64_t>(tokenizer.vocab_size());
+  TextSample sample;
+  const uint64_t length = 1 + seed % static_cast<uint64_t>(std::min(max_tokens, kLongest));
+  for (uint64_t t = 0; t < length; ++t) {
+    const uint64_t bits = philox_u64(seed, kStreamStandIn, 1, t);
+    sample.generation.ids.push_back(static_cast<int32_t>(bits % vocab));
+    sample.generation.logprobs.push_back(0);
+  }
+  sample.text = tokenizer.decode(sample.generation.ids, true);
+  sample.reason = "length";
+  return sample;
 }
 
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,

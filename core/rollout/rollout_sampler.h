@@ -11,6 +11,7 @@ namespace xrun {
 
 class AnswerHistory;
 class Policy;
+class Tokenizer;
 
 // Returns the step and data of rollouts of a policy, from those of their prompts.
 //   temperature  of the sampling; greedy answers (0) report log-probs at temperature 1
@@ -33,5 +34,9 @@ struct RolloutOptions {
 // UsageError for options out of range, Error that names the row of a prompt that does not fit.
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
                                           const RolloutOptions& options);
+
+// Returns an answer of a dry run: at most 16 random tokens, with log-probs of 0, that `seed` alone
+// decides.
+TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint64_t seed);
 
 }  // namespace xrun

@@ -83,14 +83,22 @@ Difference first_differing_line(std::string_view before, std::string_view now) {
   }
 }
 
-// The table: what each difference does and says, before its list of fields.
+constexpr const char* kForceOrNew =
+    "to resume with these changes, add --force; to start a new run, choose another folder with "
+    "--run DIR";
+constexpr const char* kOwnRecipeOrNew =
+    "name its own recipe to resume it; to start a new run, choose another folder with --run DIR";
+
+// The table: what each difference does and says, before its list of fields and the fix.
 struct ResumeRule {
   ResumeItem item;
   bool refuses;  // unless --force; otherwise it is only reported
   const char* text;
+  const char* fix = kForceOrNew;
 };
 
 constexpr ResumeRule kResumeRules[] = {
+    {ResumeItem::kRecipe, true, "it is a run of {}", kOwnRecipeOrNew},
     {ResumeItem::kIdentity, true, "the recipe, its configuration or xrun has changed"},
     {ResumeItem::kFree, false, "settings that do not affect training have changed"},
     {ResumeItem::kMachine, false,
@@ -190,10 +198,7 @@ std::string resume_notice(ResumeItem item, const std::string& subject,
   const std::string text = fmt::format(fmt::runtime(rule.text), subject) +
                            (differences.empty() ? "" : ":") + "\n" +
                            describe_differences(differences);
-  XRUN_CHECK(force || !rule.refuses,
-             "{}: cannot resume: {}to resume with these changes, add --force; to start a new run, "
-             "choose another folder with --run DIR",
-             dir.string(), text);
+  XRUN_CHECK(force || !rule.refuses, "{}: cannot resume: {}{}", dir.string(), text, rule.fix);
   return rule.refuses ? "resuming by --force: " + text : text;
 }
 

@@ -56,6 +56,7 @@ std::vector<Difference> input_differences(const Json& before, const Json& now);
 // run of a newer format (run_files.h), a damaged checkpoint and objects of other names
 // (checkpoint.h) cannot be resumed at all.
 enum class ResumeItem {
+  kRecipe,       // a recipe of another name and another text; compared before its settings are read
   kIdentity,     // recipe, configuration, binary; compared when the folder is opened
   kFree,         // settings that do not affect training; compared when the folder is opened
   kMachine,      // threads, device; compared when the folder is opened

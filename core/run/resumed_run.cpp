@@ -6,9 +6,11 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/strings.h"
 #include "core/run/record/run_files.h"
+#include "core/run/resume.h"
 
 namespace xrun {
 
@@ -114,6 +116,19 @@ std::vector<std::pair<std::string, std::string>> paths_of(const Json& config) {
 }
 
 }  // namespace
+
+std::string compare_recipe(const fs::path& dir, const fs::path& recipe, const std::string& text,
+                           bool force) {
+  const fs::path own_text = dir / "recipe.lua";
+  if (!is_file(dir / "run.json") || !is_file(own_text)) return "";
+  const std::string name = text_member(read_run_record(dir), "recipe");
+  if (name.empty() || name == recipe_name(recipe)) return "";
+  if (without_lengths(read_file(own_text)) == without_lengths(text)) return "";
+  return resume_notice(ResumeItem::kRecipe,
+                       fmt::format("{}.lua (its text is {}), and {} is another recipe", name,
+                                   own_text.string(), recipe.string()),
+                       {}, dir, force);
+}
 
 void check_working_folder(const fs::path& dir, const std::vector<std::string>& given) {
   if (!is_file(dir / "run.json") || !is_file(dir / "config.json")) return;

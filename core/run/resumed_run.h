@@ -22,6 +22,12 @@ struct ResumedRun {
 ResumedRun find_resumed_run(const std::string& recipe, const std::filesystem::path& dir,
                             const std::filesystem::path& own);
 
+// Compares a recipe file's name and text with those of the run. Returns "" if either is the same
+// (an edited recipe is compared later, line by line), else the notice of a resume by --force.
+// Throws Error that names the run's own recipe for another recipe without `force`.
+std::string compare_recipe(const std::filesystem::path& dir, const std::filesystem::path& recipe,
+                           const std::string& text, bool force);
+
 // Throws UsageError if the run's model or data is a relative path that leads nowhere from here, and
 // somewhere from the working folder in which the run began. Keys that `given` sets are not checked.
 void check_working_folder(const std::filesystem::path& dir, const std::vector<std::string>& given);

@@ -21,6 +21,14 @@ DataSource read_source(const Json& entry) {
   source.path = entry.at("path").as_string();
   if (const Json* weight = entry.find("weight")) source.weight = weight->as_double();
   if (const Json* name = entry.find("name")) source.name = name->as_string();
+  if (const Json* quota = entry.find("quota"); quota && quota->is_object()) {
+    const Json *rows = quota->find("rows"), *tokens = quota->find("tokens");
+    XRUN_CHECK((rows == nullptr) != (tokens == nullptr),
+               "quota of {}: got {}, wanted {{ rows = N }} or {{ tokens = N }}", source.path,
+               dump_json(*quota));
+    if (rows != nullptr) source.quota_rows = rows->as_int();
+    if (tokens != nullptr) source.quota_tokens = tokens->as_int();
+  }
   if (const Json* fields = entry.find("fields"); fields && fields->is_object()) {
     for (const auto& [ours, theirs] : fields->as_object()) {
       XRUN_CHECK(theirs.is_string(), "fields.{}: got {}, wanted the column's name", ours,
@@ -61,6 +69,9 @@ void read_mixture(const Json& mixture, DataOptions& result) {
   if (!mixture.is_object()) return;
   if (const Json* stop = mixture.find("stop"); stop && stop->is_string()) {
     result.stop = parse_mixture_stop(stop->as_string());
+  }
+  if (const Json* order = mixture.find("order"); order && order->is_string()) {
+    result.order = parse_mixture_order(order->as_string());
   }
   const Json* stages = mixture.find("stages");
   if (stages == nullptr || stages->size() == 0) return;

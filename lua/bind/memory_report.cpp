@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/model/cost/memory_remedy.h"
 #include "core/model/ops/device_memory.h"
 #include "core/rollout/sampling_memory.h"
@@ -188,8 +189,18 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
       report.weights_ += static_cast<int64_t>(parameter.master.nbytes());
     }
   }
+  report.program_ = std::max<int64_t>(resident_bytes() - device_memory(c10::kCPU).held, 0);
   reset_device_peak(report.device_);
   return report;
+}
+
+std::string MemoryReport::text() const {
+  std::string text = describe_plan(planned_);
+  if (device_.is_cpu() && program_ > 0) {
+    text += fmt::format("; the program takes {} beside them",
+                        format_bytes(static_cast<double>(program_)));
+  }
+  return text;
 }
 
 void MemoryReport::measure() {

@@ -65,6 +65,29 @@ int push_head(LogprobSource& source, lua_State* L) {
   return 1;
 }
 
+// Outputs of the head at the temperature of the rows.
+HeadResult term_head(LogprobSource& source, lua_State* L, HeadOptions options) {
+  if (class_of(L, 2) == &class_info<Batch>) {
+    Batch& batch = arg<Batch&>(L, 2, "batch");
+    options.temperature = batch.info().temperature;
+    return source.head(batch, options);
+  }
+  const View view = read_view(L, 2);
+  options.temperature = view.micro().info().temperature;
+  return source.head(view, options);
+}
+
+int push_entropy(Policy& policy, lua_State* L) {
+  push(L, term_head(policy, L, {.entropy = true}).entropy);
+  return 1;
+}
+
+// log^2 Z, with Z the sum of the exponentials of a token's logits.
+int push_z_loss(Policy& policy, lua_State* L) {
+  push(L, term_head(policy, L, {.lse = true}).lse.square());
+  return 1;
+}
+
 double balance_weight(lua_State* L) {
   const Json* weight = recipe_context(L).config.find("moe.aux");
   return (weight == nullptr ? default_value("moe.aux") : *weight).as_double();
@@ -200,6 +223,16 @@ void open_policy(LuaState& state) {
           "count (all); targets, i64 [R] or [R, M], replace the trained tokens. Of a batch: "
           "without gradient and targets, in batch order.",
           [](Policy& self, lua_State* L) { return push_head(self, L); })
+      .method("entropy", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
+              "The entropy, in nats, of the distribution of each trained token; a bonus is "
+              "loss - 0.01 * policy:entropy(view). One more product with the vocabulary, which "
+              "policy:head saves: it gives the log-prob from the same one.",
+              push_entropy)
+      .method("z_loss", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
+              "The squared log-sum-exp of the logits of each trained token (PaLM's z-loss, whose "
+              "weight there is 1e-4): loss + 1e-4 * policy:z_loss(view) keeps logits from "
+              "drifting. One more product, as for entropy; policy:head gives lse.",
+              push_z_loss)
       .method("logits", {{"view", "View"}}, {{"Tensor", "[R, V]"}},
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
       .method("reference", {}, {"Reference"},

@@ -35,6 +35,36 @@ Rollouts& rollouts_of(Batch& batch) {
   return *rollouts;
 }
 
+namespace {
+
+int missing_sample_field(lua_State* L) {
+  if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
+  const std::string name = lua_tostring(L, 2);
+  std::vector<std::string> known;
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING) known.emplace_back(lua_tostring(L, -2));
+  }
+  const std::string near = did_you_mean(name, known);
+  throw Error(fmt::format(
+      "the sample has no field `{}`{}", name,
+      near.empty() ? ": no row of the data has such a column, or keep does not name it" : near));
+}
+
+}  // namespace
+
+void guard_sample_fields(lua_State* L) {
+  if (luaL_newmetatable(L, "xrun.sample") != 0) {
+    push_function(L,
+                  {.name = "xrun.sample.__index",
+                   .kind = DocKind::kMetamethod,
+                   .parameters = {{"name", "string"}},
+                   .doc = "Names a field that a sample does not have."},
+                  missing_sample_field);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_setmetatable(L, -2);
+}
+
 SampleTable::SampleTable(const Rollouts& rollouts) : rollouts_(rollouts) {
   for (const std::string& name : rollouts.field_names()) {
     if (auto texts = rollouts.strings(name)) {
@@ -63,6 +93,7 @@ void SampleTable::push_sample(lua_State* L, int64_t i) const {
   set("index", one.sample);
   set("prompt_ids", *one.prompt_ids);
   set("ids", one.ids);
+  guard_sample_fields(L);
 }
 
 namespace {

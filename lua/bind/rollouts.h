@@ -23,6 +23,9 @@ Rollouts& rollouts_of(Batch& batch);
 // The record of the open body; null outside one.
 BodyRollouts* body_rollouts(lua_State* L);
 
+// Makes reading a field that the sample on top of the stack lacks an error that names it.
+void guard_sample_fields(lua_State* L);
+
 // The values per rollout of a batch, read once for many samples. The batch must outlive it.
 class SampleTable {
  public:

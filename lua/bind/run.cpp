@@ -234,23 +234,23 @@ void open_run(LuaState& state) {
               "Loss and metrics over every row of a set, each weighted once, without gradient; "
               "valid/loss, or valid/<name>/loss.",
               run_evaluate)
-      .method("sample",
-              {{"policy", "Policy"},
-               {"set", "DataSet"},
-               {"shown?", "integer"},
-               {"options?",
-                "table",
-                {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
-              {"Metrics"},
-              "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
-              "run's "
-              "earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
-              "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
-              "or a list of texts that end an answer, and score: a function of a sample "
-              "{ text, length, finish, prompt, row, index, extra columns }, or the name of an "
-              "extra column, "
-              "which scores 1 if the answer contains its value as whole words, in either case.",
-              run_sample)
+      .method(
+          "sample",
+          {{"policy", "Policy"},
+           {"set", "DataSet"},
+           {"shown?", "integer"},
+           {"options?",
+            "table",
+            {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
+          {"Metrics"},
+          "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
+          "run's earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
+          "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
+          "or a list of texts that end an answer, and score: a function of a sample { text, ids, "
+          "length, finish, prompt, prompt_ids, row, group, index, extra columns }, or the name "
+          "of an extra column, which scores 1 if the answer contains its value as whole words, "
+          "in either case. An error in the function ends the run.",
+          run_sample)
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
           "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "

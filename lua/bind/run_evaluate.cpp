@@ -13,6 +13,7 @@
 #include "core/train/policy.h"
 #include "lua/bind/data_config.h"
 #include "lua/bind/objective.h"
+#include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/samples.h"
 #include "lua/state/args.h"
@@ -60,6 +61,12 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   run.throw_with_batch(error, views, [&](int64_t row) { return set.location(row); });
 }
 
+Json id_list(const std::vector<int32_t>& ids) {
+  Json list = Json::array();
+  for (const int32_t id : ids) list.push_back(int64_t{id});
+  return list;
+}
+
 // The argument of run:sample's score function, with the names of a rollout's sample, so that one
 // function serves both. An extra column keeps its name.
 void push_sample(lua_State* L, const Sample& sample) {
@@ -67,11 +74,16 @@ void push_sample(lua_State* L, const Sample& sample) {
   if (table.find("prompt") == nullptr) table.set("prompt", sample.prompt);
   if (table.find("row") == nullptr) table.set("row", sample.row);
   if (table.find("index") == nullptr) table.set("index", int64_t{0});  // one answer a prompt
+  // One answer a prompt makes a group.
+  if (table.find("group") == nullptr) table.set("group", sample.row);
+  table.set("prompt_ids", id_list(sample.prompt_ids));
+  table.set("ids", id_list(sample.ids));
   table.set("prompt_text", sample.prompt);
   table.set("text", sample.text);
   table.set("length", sample.length);
   table.set("finish", sample.finish);
   push(L, table);
+  guard_sample_fields(L);
 }
 
 double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) {
@@ -162,12 +174,29 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
   return settings;
 }
 
+// A dry run has no weights to answer with: the score function gets random answers, so that its
+// errors show.
+void score_stand_ins(RunLoop& run, lua_State* L, const Policy& policy, const DataHandle& data,
+                     const SampleSettings& settings) {
+  constexpr int64_t kScored = 3;
+  if (!settings.function) return;
+  for (const Sample& sample : random_samples(*policy.tokenizer(), data, kScored,
+                                             settings.text.generate.max_new_tokens, run.seed())) {
+    score_sample(L, *settings.function, sample);
+  }
+  run.session().notices.add(
+      "run:sample gave random tokens, since no weights are loaded; its scores are of those");
+}
+
 // Samples, saves and prints; with max_tokens 0 there are no answers and no metrics.
 Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& data,
                const SampleSettings& settings) {
   TextOptions text = settings.text;
-  // A dry run has no weights to answer with.
-  if (text.generate.max_new_tokens < 1 || policy.is_replaced()) return {};
+  if (text.generate.max_new_tokens < 1) return {};
+  if (policy.is_replaced()) {
+    score_stand_ins(run, L, policy, data, settings);
+    return {};
+  }
   const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");

@@ -59,9 +59,18 @@ std::string repeated_text(const StepSource& source, int64_t steps) {
   const int64_t units = source.plan.units;
   if (units <= set.size() || source.epochs(steps) <= 1) return "";
   return fmt::format(
-      "warning: a step takes {}, the data has {}: every row is repeated within a step; lower the "
-      "batch to at most {}",
-      count_units(set, units), count_text(set.size()), count_text(set.size()));
+      "warning: a step takes {}, the data has {}: every row is repeated within a step; {}",
+      count_units(set, units), count_text(set.size()), source.lower_batch_text());
+}
+
+// A warning if all answers of a set have one label, so that nothing tells good ones from bad ones.
+std::string one_label_text(const DataSet& set) {
+  const auto label = set.only_label();
+  if (!label) return "";
+  return fmt::format(
+      "warning: all {} are labelled {} and none {}; KTO learns from both: check the labels of the "
+      "data",
+      count_units(set, set.size()), *label != 0 ? "good" : "bad", *label != 0 ? "bad" : "good");
 }
 
 int64_t count_elements(const std::vector<Parameter>& parameters) {
@@ -96,6 +105,7 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   for (const StepSource& source : loop.sources) {
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));
+    session_.notices.add(one_label_text(source.data->set));
   }
   for (const auto& adamw : models_.optimizers) {
     if (loop.steps != 1 || adamw->lr(0, 1) > 0) continue;
@@ -110,7 +120,7 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   }
   if (!folds.empty()) report.facts.emplace_back("folds", folds);
   if (memory.latest()) {
-    report.facts.emplace_back("memory", describe_plan(memory.latest()->planned()));
+    report.facts.emplace_back("memory", memory.latest()->text());
   }
   if (!session_.previews()) report.output = run_.dir().path().string();
   report.notices = std::move(session_.notices.lines);

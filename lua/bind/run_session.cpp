@@ -216,6 +216,18 @@ std::filesystem::path own_run_dir(const RecipeOptions& options) {
   }
 }
 
+// Returns the notice of a resume by another recipe, "" for the run's own. Throws Error without
+// --force.
+std::string other_recipe_notice(const std::filesystem::path& dir, const RecipeOptions& options) {
+  std::string text;
+  try {
+    text = read_file(options.recipe, kMostRecipeBytes);
+  } catch (const Error&) {
+    return "";  // an error of the recipe itself is reported when it is loaded
+  }
+  return compare_recipe(dir, options.recipe, text, options.force);
+}
+
 // Returns the settings of a run that the recipe still takes. An edited recipe may have lost a key:
 // without --force that is an error, since the run would train something else.
 std::vector<std::string> sets_of_run(const ResumedRun& run, RecipeOptions& options) {
@@ -236,8 +248,10 @@ std::vector<std::string> sets_of_run(const ResumedRun& run, RecipeOptions& optio
       recipe.config = std::move(before);
       if (!options.force) {
         throw UsageError(fmt::format(
-            "{}: cannot resume: the run began with a setting that the recipe no longer takes: {}; "
-            "restore the key, or add --force to resume without the setting",
+            "{0}: cannot resume: the run began with a setting that the recipe no longer takes: "
+            "{1}; "
+            "restore the key ({0}/recipe.lua is the recipe as it was), or add --force to resume "
+            "without the setting",
             run.dir.string(), error.what()));
       }
       options.notices.push_back(fmt::format(
@@ -256,6 +270,9 @@ RecipeOptions resumed_options(RecipeOptions options) {
   const bool named = !options.run_dir.empty();
   const ResumedRun run = find_resumed_run(recipe_name(options.recipe), options.run_dir,
                                           named ? std::filesystem::path() : own_run_dir(options));
+  if (std::string notice = other_recipe_notice(run.dir, options); !notice.empty()) {
+    options.notices.push_back(std::move(notice));
+  }
   check_working_folder(run.dir, options.sets);
   options.run_dir = run.dir.string();
   options.sets = joined_sets(sets_of_run(run, options), options.sets);

@@ -120,6 +120,17 @@ void report_ignored_length(lua_State* L, int64_t steps, int64_t epochs) {
                   both_set ? "--set" : literal_origin(context.text, *written)));
 }
 
+// Throws Error if the quotas of a set's sources end before the loop.
+void check_quotas(const StepSource& source, int64_t steps) {
+  const std::optional<int64_t> rows = source.data->set.stream_length(source.plan);
+  if (!rows || steps <= source.data->set.steps_total(source.plan)) return;
+  throw UsageError(fmt::format(
+      "{} of {} take {}, the quotas of data give {}: raise a quota, or set steps to at most {}",
+      counted(steps, "step"), counted(source.plan.units, source.data->set.unit_name()),
+      count_text(steps * source.plan.units), count_text(*rows),
+      source.data->set.steps_total(source.plan)));
+}
+
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
 void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   StepSource& first = loop.sources.front();
@@ -137,6 +148,7 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
                which);
   }
   loop.steps = limit > 0 ? limit : first.data->set.steps_total(first.plan);
+  for (const StepSource& source : loop.sources) check_quotas(source, loop.steps);
 }
 
 // Windows of a text stream: a step has as many as `tokens` make.

@@ -8,11 +8,13 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/philox.h"
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/model/model.h"
 #include "core/model/ops/device_memory.h"
 #include "core/model/weights/weight_check.h"
+#include "core/rollout/rollout_sampler.h"
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/policy.h"
@@ -32,6 +34,18 @@ Json extra_columns(const DataSet& set, int64_t row) {
                                             : Json(set.extra_string(row, column.name)));
   }
   return extra;
+}
+
+Sample make_sample(int64_t row, const std::vector<int32_t>& prompt, const TextSample& answer,
+                   const Tokenizer& tokenizer, const DataHandle& data) {
+  return {.row = row,
+          .prompt = tokenizer.decode(prompt, true),
+          .text = answer.text,
+          .length = std::ssize(answer.generation.ids),
+          .finish = answer.reason,
+          .extra = extra_columns(data.set, row),
+          .prompt_ids = prompt,
+          .ids = answer.generation.ids};
 }
 
 std::string one_line(std::string text) {
@@ -106,9 +120,19 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   std::vector<Sample> samples;
   for (size_t i = 0; i < answers.size(); ++i) {
     const int64_t row = data.set.unit(static_cast<int64_t>(i));
-    samples.push_back({row, tokenizer.decode(prompts[i], true), answers[i].text,
-                       static_cast<int64_t>(answers[i].generation.ids.size()), answers[i].reason,
-                       extra_columns(data.set, row), ""});
+    samples.push_back(make_sample(row, prompts[i], answers[i], tokenizer, data));
+  }
+  return samples;
+}
+
+std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle& data,
+                                   int64_t count, int64_t max_tokens, uint64_t seed) {
+  std::vector<Sample> samples;
+  for (int64_t i = 0; i < std::min(count, data.set.size()); ++i) {
+    const int64_t row = data.set.unit(i);
+    const TextSample answer = stand_in_answer(
+        tokenizer, max_tokens, philox_u64(seed, kStreamStandIn, static_cast<uint64_t>(row), 0));
+    samples.push_back(make_sample(row, data.set.prompt_ids(row), answer, tokenizer, data));
   }
   return samples;
 }

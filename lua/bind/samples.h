@@ -20,12 +20,13 @@ class Tokenizer;
 
 // One answer.
 struct Sample {
-  int64_t row = -1;           // of the data set
-  std::string prompt;         // text of the prompt tokens, special tokens left out
-  std::string text;           // the answer, special tokens left out
-  int64_t length = 0;         // its tokens, the stop token included
-  std::string finish;         // "stop", "stop_string" or "length"
-  Json extra;                 // the row's extra columns, an object
+  int64_t row = -1;    // of the data set
+  std::string prompt;  // text of the prompt tokens, special tokens left out
+  std::string text;    // the answer, special tokens left out
+  int64_t length = 0;  // its tokens, the stop token included
+  std::string finish;  // "stop", "stop_string" or "length"
+  Json extra;          // the row's extra columns, an object
+  std::vector<int32_t> prompt_ids, ids;
   std::string question = {};  // headline on the console; "": the end of the prompt
 };
 
@@ -33,6 +34,10 @@ struct Sample {
 // so an answer depends on its row and the seed only. Stop ids are the model's.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options);
+
+// Returns the first `count` prompts of the set with random answers, for a dry run.
+std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle& data,
+                                   int64_t count, int64_t max_tokens, uint64_t seed);
 
 // Fills the question of the first `count` samples: the row's column "prompt" if it is text and an
 // extra column, else the last user turn, which is read again from the row's file.

@@ -3,6 +3,8 @@
 #include "lua/bind/step_loop.h"
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/strings.h"
 #include "core/train/data_batch.h"
 
 namespace xrun {
@@ -13,15 +15,20 @@ namespace {
 Json identity_of(const StepSource& source) {
   const DataSet& set = source.data->set;
   const StepPlan& plan = source.plan;
-  return Json(Json::Object{{"fingerprint", set.fingerprint()},
-                           {"units", set.size()},
-                           {"unit", set.unit_name()},
-                           {"units_a_step", plan.units},
-                           {"window", set.window_length()},
-                           {"seed", static_cast<int64_t>(plan.seed)},
-                           {"order", static_cast<int64_t>(plan.order.kind)},
-                           {"block", plan.order.block},
-                           {"window_blocks", plan.order.window}});
+  Json identity(Json::Object{{"fingerprint", set.fingerprint()},
+                             {"units", set.size()},
+                             {"unit", set.unit_name()},
+                             {"units_a_step", plan.units},
+                             {"window", set.window_length()},
+                             {"seed", static_cast<int64_t>(plan.seed)},
+                             {"order", static_cast<int64_t>(plan.order.kind)},
+                             {"block", plan.order.block},
+                             {"window_blocks", plan.order.window}});
+  if (Json mixture = set.mixture_plan(plan); !mixture.is_null()) {
+    identity.set("mixture", std::move(mixture));
+  }
+  identity.set("plan_hash", hash_hex(dump_json(identity, {.sort_keys = true})));
+  return identity;
 }
 
 // Returns the number of a run's step within the loop.
@@ -37,8 +44,17 @@ int64_t step_within(const StepLoop& loop, int64_t step) {
 }  // namespace
 
 double StepSource::epochs(int64_t steps) const {
-  if (plan.epochs > 0) return static_cast<double>(plan.epochs);
+  if (plan.epochs > 0 && !data->set.has_quotas()) return static_cast<double>(plan.epochs);
   return static_cast<double>(steps * plan.units) / static_cast<double>(data->set.size());
+}
+
+std::string StepSource::lower_batch_text() const {
+  const DataSet& set = data->set;
+  const int64_t window = set.window_length();
+  const std::string setting = window > 0 ? fmt::format("tokens={}", set.size() * window)
+                                         : fmt::format("{}s={}", set.unit_name(), set.size());
+  return fmt::format("lower the batch to at most {}: --set batch.{}", count_text(set.size()),
+                     setting);
 }
 
 PhasePlan StepLoop::phase_plan() const {

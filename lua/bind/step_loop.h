@@ -7,6 +7,7 @@
 #include <lua.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/data/packs/packed_batch.h"
@@ -28,6 +29,8 @@ struct StepSource {
   std::optional<PlannedAnswers> answers = {};  // to its prompts, for plans; nothing: not known
 
   double epochs(int64_t steps) const;  // passes over the set in so many steps
+  // "lower the batch to at most 3: --set batch.pairs=3", so that a step repeats no row.
+  std::string lower_batch_text() const;
 };
 
 // One `run:steps` loop over one or more sets. The first set determines the number of steps; the

@@ -86,18 +86,34 @@ std::vector<double> read_weights(lua_State* L) {
 }
 
 // The stream's length follows from the sources' sizes.
-void find_length(LuaMixture& mixture, RowStream::Plan plan, const std::vector<double>& weights,
+void find_length(LuaMixture& mixture, RowStream::Plan plan, const MixturePlan& of,
                  const Options& options) {
-  const size_t sources = plan.stages.empty() ? weights.size() : plan.stages[0].weights.size();
+  const size_t sources = of.stages[0].weights.size();
   const std::vector<int64_t> sizes = options.get<std::vector<int64_t>>("sizes");
   XRUN_CHECK(sizes.size() == sources, "option `sizes` has {} numbers for {} sources", sizes.size(),
              sources);
   for (size_t s = 0; s < sources; ++s) {
     XRUN_CHECK(sizes[s] > 0, "option `sizes`: source {} has {} rows, wanted at least 1", s + 1,
                sizes[s]);
-    plan.sources.push_back({sizes[s], weights.empty() ? 1 : weights[s]});
+    RowStream::Source& source = plan.sources.emplace_back();
+    source.rows = sizes[s];
+    source.weight = of.staged ? 1 : of.stages[0].weights[s];
+    if (!of.quotas.empty()) source.quota = of.quotas[s];
   }
   mixture.length = RowStream(std::move(plan)).length();
+}
+
+// 0 is no quota, as it is in the list of the option.
+std::vector<int64_t> read_quotas(const Options& options, size_t sources) {
+  if (!options.has("quotas")) return {};
+  std::vector<int64_t> quotas = options.get<std::vector<int64_t>>("quotas");
+  XRUN_CHECK(quotas.size() == sources, "option `quotas` has {} numbers for {} sources",
+             quotas.size(), sources);
+  for (int64_t& quota : quotas) {
+    XRUN_CHECK(quota >= 0, "option `quotas`: got {}, wanted rows, or 0 for no quota", quota);
+    if (quota == 0) quota = -1;
+  }
+  return quotas;
 }
 
 int make_mixture(lua_State* L) {
@@ -108,16 +124,25 @@ int make_mixture(lua_State* L) {
   plan.step_rows = options.get<int64_t>("batch", 1);
   plan.epochs = options.get<int64_t>("epochs", 1);
   plan.mixture_block = options.get<int64_t>("block", Mixture::kBlock);
+  plan.mixture_order = parse_mixture_order(options.get<std::string>("order", "blocks"));
   plan.stop = parse_mixture_stop(options.get<std::string>("stop", "all"));
   const bool shuffle = options.get<bool>("shuffle", true);
   if (!shuffle) plan.order.kind = RowOrder::Kind::kFile;
-  const std::vector<double> weights = plan.stages.empty() ? read_weights(L) : std::vector<double>();
-  auto mixture = std::make_shared<LuaMixture>(
-      LuaMixture{plan.stages.empty()
-                     ? Mixture(weights, plan.seed, shuffle, plan.mixture_block)
-                     : Mixture(plan.stages, plan.step_rows, plan.seed, shuffle, plan.mixture_block),
-                 std::nullopt});
-  if (options.has("sizes")) find_length(*mixture, std::move(plan), weights, options);
+  MixturePlan of{.stages = plan.stages};
+  of.staged = !plan.stages.empty();
+  if (!of.staged) of.stages = {{0, read_weights(L)}};
+  of.quotas = read_quotas(options, of.stages[0].weights.size());
+  of.step_rows = plan.step_rows;
+  of.seed = plan.seed;
+  of.shuffle = shuffle;
+  of.order = plan.mixture_order;
+  of.block = plan.mixture_block;
+  auto mixture = std::make_shared<LuaMixture>(LuaMixture{Mixture(of), std::nullopt});
+  if (options.has("sizes")) {
+    find_length(*mixture, std::move(plan), of, options);
+  } else {
+    mixture->length = mixture->mixture.end();
+  }
   push(L, std::move(mixture));
   return 1;
 }
@@ -153,18 +178,22 @@ void open_mixture(LuaState& state) {
                   push_draw)
       .property("length", "integer|nil",
                 "Rows of the stream by `stop` and `sizes`; nil: without end.", push_length);
-  state.function("mixture",
-                 {{"weights", "number[]|nil"},
-                  {"options?",
-                   "table",
-                   {"seed", "shuffle", "block", "stages", "batch", "sizes", "stop", "epochs"}}},
-                 {"Mixture"},
-                 "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
-                 "shuffle (true), block (2048); sizes (rows of each source), epochs (1) and stop "
-                 "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "
-                 "weights = {...} }, ... } instead of weights (then nil), with start in steps "
-                 "of batch (1) rows.",
-                 make_mixture);
+  state.function(
+      "mixture",
+      {{"weights", "number[]|nil"},
+       {"options?",
+        "table",
+        {"seed", "shuffle", "block", "order", "quotas", "stages", "batch", "sizes", "stop",
+         "epochs"}}},
+      {"Mixture"},
+      "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
+      "shuffle (true), block (2048); order = \"round_robin\" is the smooth weighted round "
+      "robin; quotas = { 500, 0 } are the rows that a source gives in all (0: any "
+      "number); sizes (rows of each source), epochs (1) and stop "
+      "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "
+      "weights = {...} }, ... } instead of weights (then nil), with start in steps "
+      "of batch (1) rows.",
+      make_mixture);
 }
 
 namespace {

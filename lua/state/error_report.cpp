@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/strings.h"
+#include "core/config/lua_source.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 #include "lua/state/source_excerpt.h"
@@ -303,6 +304,11 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
   report->file = LuaState::of(L).service<SourceTexts>().newest.substr(1);
   report->source_line = source_line(L, "@" + report->file, report->line);
   const size_t near = report->message.find("near '");
+  // Lua names an open bracket itself, unless the line before ends with an operator.
+  if (report->message.starts_with("unexpected symbol")) {
+    const LuaToken open = open_bracket_before(source_text(L, "@" + report->file), report->line);
+    if (is_sign(open, "(")) report->hint = fmt::format("the ( of line {} is not closed", open.line);
+  }
   if (near != std::string::npos) {
     const std::string word = report->message.substr(near + 6, report->message.size() - near - 7);
     const size_t at = report->source_line.find(word);

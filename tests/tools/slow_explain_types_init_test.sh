@@ -12,6 +12,17 @@ grep -q '^over_length ' names || fail 'no keys'
 wants 0 'log_sigmoid(Tensor self)' "$xrun" explain log_sigmoid
 wants 2 'did you mean doctor' "$xrun" explain docter
 
+# Recipes, their keys and losses, options of functions, templates.
+wants 0 'Group Relative Policy Optimization' "$xrun" explain grpo
+wants 0 'xrun init DIR --recipe kto' "$xrun" explain recipes/kto.lua
+wants 0 'recipes/policy_losses.lua: -- Yu et al. 2025, DAPO' "$xrun" explain dapo
+wants 0 'on_error, an option of Rollouts:score' "$xrun" explain on_error
+wants 0 'samples, an option of Policy:sample' "$xrun" explain sampling.samples
+wants 0 'sampling, a key of recipes' "$xrun" explain sampling.samples
+wants 0 'data[].quota: ' "$xrun" explain data.quota
+wants 0 'recipes/grpo.lua: beta' "$xrun" explain beta
+wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
+
 # The definitions, and a folder with them; existing files stay.
 "$xrun" types >types.lua
 grep -q '^---@meta xrun' types.lua || fail "types"

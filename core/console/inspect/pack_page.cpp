@@ -217,7 +217,9 @@ class PageWriter {
     if (pack.fold) fold(pack, *pack.fold);
     if (!pack.unfolded.empty()) add("<p>not folded: {}</p>\n", html_escape(pack.unfolded));
     for (const BreakGroup& group : break_groups({&pack, 1})) {
-      add("<p class=\"bad\">{}</p>\n", html_escape(group.text()));
+      // A short prefix is no fault of the data.
+      const bool fault = group.example->cause != BreakCause::kShort;
+      add("<p class=\"{}\">{}</p>\n", fault ? "bad" : "dim", html_escape(group.text()));
     }
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];

@@ -37,7 +37,12 @@ std::string source_details(const SourceLedger& source) {
     reasons.add({count_text(rows), "dropped: " + html_escape(reason)}, "bad");
   }
   for (const auto& [note, rows] : source.notes) {
-    reasons.add({count_text(rows), html_escape(note)});
+    const std::string lines = source.noted_rows(note);  // "7 rows: a.jsonl:3, ..."
+    const size_t colon = lines.find(": ");
+    reasons.add(
+        {count_text(rows),
+         html_escape(note +
+                     (colon == std::string::npos ? "" : " (" + lines.substr(colon + 2) + ")"))});
   }
   std::string out = reasons.html();
   struct RowList {

@@ -129,11 +129,27 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
   return paths;
 }
 
+// "; did you mean pairs.jsonl?" of the files beside a missing one. The shipped recipes name their
+// data from the root of a checkout.
+std::string missing_file_hint(const fs::path& path) {
+  std::vector<std::string> names;
+  std::error_code code;
+  const fs::path folder = path.parent_path();
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end;
+       at.increment(code)) {
+    names.push_back(at->path().filename().string());
+  }
+  const std::string near = nearest_name(path.filename().string(), names);
+  if (!near.empty()) return "; did you mean " + (folder / near).string() + "?";
+  if (!path.string().starts_with("recipes/data/")) return "";
+  return "; xrun init DIR --recipe NAME makes a folder with a recipe and its data";
+}
+
 DataFile read_data_file(const std::string& path, const HashProgress& progress,
                         const FileDigests& digests) {
   // A relative path is the usual cause, so the message has the folder it is relative to.
-  XRUN_CHECK(path_exists(path), "{}: no such data file (the current folder is {})", path,
-             current_folder());
+  XRUN_CHECK(path_exists(path), "{}: no such data file (the current folder is {}){}", path,
+             current_folder(), missing_file_hint(path));
   std::error_code code;
   XRUN_CHECK(!fs::is_directory(path, code), "{0}: is a folder; name its files, say {0}/*.jsonl",
              path);

@@ -96,7 +96,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
 
 void RowColumns::accept(StoredRow& row, const SourceLine& at, SourceLedger& ledger) {
   fix_extra_types(row);
-  for (const std::string& note : row.notes) ledger.note(note);
+  for (const std::string& note : row.notes) ledger.note(note, at);
   ledger.straddlers += row.straddlers;
   ledger.tokens += row.tokens();
   if (row.weight > 0) {

@@ -25,6 +25,7 @@ struct DataSource {
   std::vector<std::pair<std::string, std::string>> fields;  // as RowSettings::fields
   std::vector<std::string> keep;                            // as RowSettings::keep
   std::string name;                                         // "" is the path
+  int64_t quota_rows = 0, quota_tokens = 0;                 // as RowStream::Source; 0: none
   std::shared_ptr<const RowTransformSource> transform;      // the recipe's filter and map, or null
   std::shared_ptr<const ChatTemplate> chat_template;        // of this source; null: the set's
 };
@@ -45,6 +46,7 @@ struct DataOptions {
   double max_bad = kMaxBadShare;  // share of bad rows above which a source is refused
   int64_t vocab_limit = 0;        // ids must be below; 0: unknown
   MixtureStop stop = MixtureStop::kAll;
+  MixtureOrder order = MixtureOrder::kBlocks;
   std::vector<MixtureStage>
       stages;  // replace the sources' weights; empty: the weights hold throughout
   std::filesystem::path cache_root;    // "": $XRUN_CACHE, else ~/.cache/xrun

@@ -41,6 +41,7 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
   state->kind = options.kind;
   state->stop = options.stop;
   state->stages = options.stages;
+  state->order = options.order;
   state->vocab_limit =
       options.vocab_limit > 0 ? options.vocab_limit : std::numeric_limits<int32_t>::max();
   Hasher hasher;
@@ -48,8 +49,13 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
     const double weight = options.sources[s].weight;
     require_weight(s, weight);
     const auto cache = open_data_source(options, s, tokenizer, chat_template);
-    state->sources.push_back(
-        {cache, state->rows, weight, row_encoding(options, s, chat_template), {}});
+    state->sources.push_back({cache,
+                              state->rows,
+                              weight,
+                              row_encoding(options, s, chat_template),
+                              {},
+                              options.sources[s].quota_rows,
+                              options.sources[s].quota_tokens});
     state->source_names.push_back(metric_name(options.sources[s], state->source_names));
     state->rows += cache->size();
     state->ledger.sources.push_back(cache->ledger());
@@ -64,6 +70,7 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
   DataSet set;
   set.state_ = state;
   set.selection_ = selection;
+  set.streams_ = std::make_shared<Streams>();
   XRUN_CHECK(set.size() > 0, "no source of data has a weight above 0, so none is ever drawn");
   // Reports a weight too small to be drawn now; with so many units a step every stage has a block.
   if (state->sources.size() > 1) set.stream_of({.units = Mixture::kBlock});
@@ -127,6 +134,8 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
   // Both halves share the caches; only their rows differ.
   sets.first.selection_ = std::make_shared<RowSelection>(std::move(rows.first));
   sets.second.selection_ = std::make_shared<RowSelection>(std::move(rows.second));
+  sets.first.streams_ = std::make_shared<Streams>();
+  sets.second.streams_ = std::make_shared<Streams>();
   return sets;
 }
 
@@ -147,6 +156,7 @@ DataSet DataSet::in_windows(int64_t length) const {
   }
   DataSet set = *this;
   set.windows_ = std::move(windows);
+  set.streams_ = std::make_shared<Streams>();
   return set;
 }
 
@@ -156,15 +166,38 @@ int64_t DataSet::source_size(size_t source) const {
   return windows_ ? windows_->sources[source].size() : selection_->ranges[source].size();
 }
 
-RowStream DataSet::stream_of(const StepPlan& plan) const {
+int64_t DataSet::unit_of(size_t source, int64_t row) const {
+  return windows_ ? windows_->first[source] + row
+                  : state_->sources[source].first_row + selection_->ranges[source].at(row);
+}
+
+std::shared_ptr<const RowStream> DataSet::stream_of(const StepPlan& plan) const {
+  constexpr size_t kKnown = 4;  // a loop has one plan; a preview asks for a few
+  const std::lock_guard lock(streams_->mutex);
+  auto& known = streams_->known;
+  for (const auto& [of, stream] : known) {
+    if (of == plan) return stream;
+  }
+  if (known.size() == kKnown) known.erase(known.begin());
+  return known.emplace_back(plan, std::make_shared<const RowStream>(make_stream(plan))).second;
+}
+
+RowStream DataSet::make_stream(const StepPlan& plan) const {
   XRUN_CHECK(plan.units > 0, "a step has {} {}s, wanted at least 1", plan.units, unit_name());
   XRUN_CHECK(plan.epochs >= 0, "epochs is {}, wanted at least 0", plan.epochs);
   RowStream::Plan stream;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
-    stream.sources.push_back({source_size(s), state_->sources[s].weight});
+    const State::Source& source = state_->sources[s];
+    RowStream::Source& from = stream.sources.emplace_back();
+    from.rows = source_size(s);
+    from.weight = source.weight;
+    if (source.quota_rows > 0) from.quota = source.quota_rows;
+    from.quota_tokens = source.quota_tokens;
+    from.tokens = [this, s](int64_t row) { return unit_tokens(unit_of(s, row)); };
   }
   stream.stop = state_->stop;
   stream.stages = state_->stages;
+  stream.mixture_order = state_->order;
   stream.step_rows = plan.units;
   stream.epochs = plan.epochs;
   stream.seed = plan.seed;
@@ -172,26 +205,36 @@ RowStream DataSet::stream_of(const StepPlan& plan) const {
   return RowStream(std::move(stream));
 }
 
+bool DataSet::has_quotas() const {
+  return std::any_of(
+      state_->sources.begin(), state_->sources.end(),
+      [](const State::Source& source) { return source.quota_rows > 0 || source.quota_tokens > 0; });
+}
+
+Json DataSet::mixture_plan(const StepPlan& plan) const { return stream_of(plan)->mixture_plan(); }
+
+std::optional<int64_t> DataSet::stream_length(const StepPlan& plan) const {
+  return stream_of(plan)->length();
+}
+
 int64_t DataSet::steps_total(const StepPlan& plan) const {
-  const RowStream stream = stream_of(plan);
-  const std::optional<int64_t> length = stream.length();
-  XRUN_CHECK(length, "the stream of rows has no end ({}); set steps", stream.endless_reason());
+  const auto stream = stream_of(plan);
+  const std::optional<int64_t> length = stream->length();
+  XRUN_CHECK(length, "the stream of rows has no end ({}); set steps", stream->endless_reason());
   // The last step may be short.
   return *length / plan.units + (*length % plan.units != 0);
 }
 
 std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) const {
   XRUN_CHECK(step >= 0, "step {} is below 0", step);
-  const RowStream rows = stream_of(plan);
+  const auto rows = stream_of(plan);
   std::vector<int64_t> ids;
-  const int64_t end = rows.length().value_or(std::numeric_limits<int64_t>::max());
+  const int64_t end = rows->length().value_or(std::numeric_limits<int64_t>::max());
   // Before the product step * units, which could overflow.
   if (step > end / plan.units) return ids;
   for (int64_t i = step * plan.units; i < end && std::ssize(ids) < plan.units; ++i) {
-    const RowStream::DrawnRow drawn = rows.at(i);
-    const size_t s = static_cast<size_t>(drawn.source);
-    ids.push_back(windows_ ? windows_->first[s] + drawn.row
-                           : state_->sources[s].first_row + selection_->ranges[s].at(drawn.row));
+    const RowStream::DrawnRow drawn = rows->at(i);
+    ids.push_back(unit_of(static_cast<size_t>(drawn.source), drawn.row));
   }
   return ids;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ struct StepPlan {
   int64_t epochs = 1;   // 0: without end
   RowOrder order = {};  // of each epoch
   uint64_t seed = 0;
+
+  bool operator==(const StepPlan&) const = default;
 };
 
 // A cheap handle: copies share their caches. A set is drawn in units: its rows, or the windows of
@@ -73,6 +76,11 @@ class DataSet {
 
   // Steps of a plan; the last one may be smaller. Throws Error if plan.epochs is 0.
   int64_t steps_total(const StepPlan& plan) const;
+  // Units that a plan draws in all; nullopt: without end.
+  std::optional<int64_t> stream_length(const StepPlan& plan) const;
+  bool has_quotas() const;  // of its sources
+  // RowStream::mixture_plan of a plan.
+  Json mixture_plan(const StepPlan& plan) const;
   // Unit ids of one step, a pure function of (plan, step); empty past the end and for an empty set.
   std::vector<int64_t> step_units(const StepPlan& plan, int64_t step) const;
 
@@ -111,6 +119,9 @@ class DataSet {
   int64_t cut_tokens(int64_t row) const;
   float weight(int64_t row) const;
   int8_t label(int64_t row) const;  // of feedback
+  // The one label of all rows of this split; nullopt if there are both, or none. Reads labels until
+  // the second one is found.
+  std::optional<int8_t> only_label() const;
   uint64_t prompt_hash(int64_t row) const;
 
   // Extra columns of all sources by name. A source that lacks a column of strings gives ""; one
@@ -125,9 +136,12 @@ class DataSet {
  private:
   struct State;
   struct Windows;
+  struct Streams;
   class RowReader;
   DataSet() = default;
-  RowStream stream_of(const StepPlan& plan) const;
+  std::shared_ptr<const RowStream> stream_of(const StepPlan& plan) const;
+  RowStream make_stream(const StepPlan& plan) const;
+  int64_t unit_of(size_t source, int64_t row) const;
   int64_t source_size(size_t source) const;
   std::vector<TokenStream> read_streams(int64_t row) const;
   int64_t folded_row_tokens(int64_t row, const PackLimits& limits) const;
@@ -141,6 +155,7 @@ class DataSet {
   std::shared_ptr<const State> state_;
   std::shared_ptr<const RowSelection> selection_;
   std::shared_ptr<const Windows> windows_;  // null: the units are rows
+  std::shared_ptr<Streams> streams_;        // of the selection and the windows
 };
 
 }  // namespace xrun

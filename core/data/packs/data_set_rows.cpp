@@ -93,6 +93,15 @@ int8_t DataSet::label(int64_t row) const {
   return at.source.cache->label(at.row);
 }
 
+std::optional<int8_t> DataSet::only_label() const {
+  if (kind() != RowKind::kFeedback || size() == 0) return std::nullopt;
+  const int8_t first = label(unit(0));
+  for (int64_t i = 1; i < size(); ++i) {
+    if (label(unit(i)) != first) return std::nullopt;
+  }
+  return first;
+}
+
 uint64_t DataSet::prompt_hash(int64_t row) const {
   const State::SourceRow at = state_->find(row);
   return at.source.cache->prompt_hash(at.row);

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/packs/data_set.h"
+#include "core/data/packs/row_stream.h"
 #include "core/data/packs/text_windows.h"
 #include "core/data/rows/row_encoder.h"
 
@@ -21,8 +24,9 @@ struct DataSet::State {
     std::shared_ptr<const RowCache> cache;
     int64_t first_row = 0;
     double weight = 1;
-    RowEncoding encoding = {};   // without a tokenizer
-    std::vector<int32_t> extra;  // for each column of the set the cache's, or -1
+    RowEncoding encoding = {};                 // without a tokenizer
+    std::vector<int32_t> extra;                // for each column of the set the cache's, or -1
+    int64_t quota_rows = 0, quota_tokens = 0;  // 0: none
   };
   RowKind kind = RowKind::kPreference;
   std::vector<Source> sources;
@@ -32,6 +36,7 @@ struct DataSet::State {
   std::string fingerprint;
   std::vector<ExtraColumn> extra;
   MixtureStop stop = MixtureStop::kAll;
+  MixtureOrder order = MixtureOrder::kBlocks;
   std::vector<MixtureStage> stages;
   int64_t vocab_limit = 0;  // token ids are below
 
@@ -51,6 +56,12 @@ struct DataSet::State {
   // strings, or nothing, in another.
   void merge_extra();
   size_t extra_index(const std::string& name) const;
+};
+
+// The streams of a set's plans: made once, since a quota in tokens reads the length of every row.
+struct DataSet::Streams {
+  std::mutex mutex;
+  std::vector<std::pair<StepPlan, std::shared_ptr<const RowStream>>> known;
 };
 
 // Window ids count through the sources as row ids do: window w of source s is first[s] + w.

@@ -2,7 +2,9 @@
 // its slots; slots [begin[d], begin[d + 1]) belong to source d. Without shuffle the j-th of n slots
 // of a source is placed at (j + 1/2) / n. The order decides only the source: its j-th position in
 // block b is draw base[d] + b * count_d + j, so that a source's draws are consecutive and a small
-// source starts again only after all its rows. The last stage has no end and no shorter block.
+// source starts again only after all its rows. The last stage has no end and no shorter block,
+// unless every source has a quota. A grid ends where its first source meets its quota, inside a
+// block; the rows of the block behind that row are never asked for.
 
 #include "core/data/packs/mixture.h"
 
@@ -11,6 +13,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/data/packs/shuffle.h"
@@ -119,9 +122,30 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
   }
 }
 
-Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle, int64_t block)
-    : block_(block), seed_(seed), shuffle_(shuffle) {
-  XRUN_CHECK(block > 0, "a mixture's block has {} rows, wanted at least 1", block);
+Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle, int64_t block) {
+  MixturePlan plan{.stages = {{0, weights}}};
+  plan.seed = seed;
+  plan.shuffle = shuffle;
+  plan.block = block;
+  build(plan);
+}
+
+Mixture::Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uint64_t seed,
+                 bool shuffle, int64_t block) {
+  MixturePlan plan{.stages = stages};
+  plan.step_rows = step_rows;
+  plan.seed = seed;
+  plan.shuffle = shuffle;
+  plan.block = block;
+  plan.staged = true;
+  build(plan);
+}
+
+Mixture::Mixture(const MixturePlan& plan) { build(plan); }
+
+namespace {
+
+void require_weights(const std::vector<double>& weights) {
   double total = 0;
   for (size_t d = 0; d < weights.size(); ++d) {
     require_weight(d, weights[d]);
@@ -129,60 +153,177 @@ Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle
   }
   XRUN_CHECK(total > 0, "no source of data has a weight above 0, so none is ever drawn");
   XRUN_CHECK(std::isfinite(total), "the weights of data add up to infinity");
-  const std::vector<int64_t> begin = share_block(weights, block);
-  for (size_t d = 0; d < weights.size(); ++d) {
-    // A weight that can never be drawn is probably a slip of the unit (percent against shares).
-    XRUN_CHECK(weights[d] == 0 || count_of(begin, d) > 0,
-               "data[{}].weight is {} of {}: less than one row in {}, so it is never drawn; raise "
-               "it, or set it to 0",
-               d + 1, weights[d], total, block);
-  }
-  // One stage without an end.
-  grids_.push_back({0, kEndless, 0, begin, {}, std::vector<int64_t>(weights.size(), 0)});
 }
 
-Mixture::Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uint64_t seed,
-                 bool shuffle, int64_t block)
-    : block_(block), seed_(seed), shuffle_(shuffle) {
-  XRUN_CHECK(!stages.empty(), "a mixture has no stage");
-  XRUN_CHECK(block > 0, "a mixture's block has {} rows, wanted at least 1", block);
-  XRUN_CHECK(step_rows > 0, "a step of a mixture has {} rows, wanted at least 1", step_rows);
-  const size_t sources = stages[0].weights.size();
-  require_stages(stages, sources);
+// A weight that can never be drawn is probably a slip of the unit (percent against shares).
+void require_draws(const MixturePlan& plan, size_t stage, const std::vector<int64_t>& begin) {
+  const std::vector<double>& weights = plan.stages[stage].weights;
+  for (size_t d = 0; d < weights.size(); ++d) {
+    if (weights[d] == 0 || count_of(begin, d) > 0) continue;
+    const std::string what =
+        plan.staged
+            ? fmt::format("mixture.stages[{}].weights[{}] is {}", stage + 1, d + 1, weights[d])
+            : fmt::format("data[{}].weight is {} of {}", d + 1, weights[d],
+                          std::accumulate(weights.begin(), weights.end(), 0.0));
+    throw Error(
+        fmt::format("{}: less than one row in {}, so it is never drawn; raise it, or set it to 0",
+                    what, begin.back()));
+  }
+}
+
+// The weights of the sources that have not met their quotas.
+std::vector<double> weights_left(const MixturePlan& plan, size_t stage,
+                                 const std::vector<int64_t>& drawn) {
+  std::vector<double> weights = plan.stages[stage].weights;
+  for (size_t d = 0; d < plan.quotas.size(); ++d) {
+    if (plan.quotas[d] >= 0 && drawn[d] >= plan.quotas[d]) weights[d] = 0;
+  }
+  return weights;
+}
+
+bool is_positive(double weight) { return weight > 0; }
+
+}  // namespace
+
+void Mixture::build(const MixturePlan& plan) {
+  order_ = plan.order;
+  block_ = plan.block;
+  seed_ = plan.seed;
+  shuffle_ = plan.shuffle;
+  XRUN_CHECK(!plan.stages.empty(), "a mixture has no stage");
+  XRUN_CHECK(block_ > 0, "a mixture's block has {} rows, wanted at least 1", block_);
+  XRUN_CHECK(plan.step_rows > 0, "a step of a mixture has {} rows, wanted at least 1",
+             plan.step_rows);
+  const size_t sources = plan.stages[0].weights.size();
+  if (plan.staged) {
+    require_stages(plan.stages, sources);
+  } else {
+    require_weights(plan.stages[0].weights);
+  }
+  XRUN_CHECK(plan.quotas.empty() || plan.quotas.size() == sources,
+             "a mixture has {} quotas for {} sources", plan.quotas.size(), sources);
   Grid grid;
   grid.base.assign(sources, 0);
-  for (size_t s = 0; s < stages.size(); ++s) {
-    const MixtureStage& stage = stages[s];
-    const bool last = s + 1 == stages.size();
-    XRUN_CHECK(last || stages[s + 1].start <= (int64_t{1} << 62) / step_rows,
-               "mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2, stages[s + 1].start);
-    // Rows of the stage: whole blocks, then one shorter block for the rest.
-    const int64_t rows = last ? kEndless : (stages[s + 1].start - stage.start) * step_rows;
-    const int64_t rest = last ? 0 : rows % block;
-    grid.whole = last ? kEndless : rows / block;
-    grid.begin = share_block(stage.weights, block);
-    grid.rest_begin = share_block(stage.weights, rest);
-    for (size_t d = 0; d < sources; ++d) {
-      const int64_t count = count_of(grid.whole > 0 ? grid.begin : grid.rest_begin, d);
-      XRUN_CHECK(stage.weights[d] == 0 || count > 0,
-                 "mixture.stages[{}].weights[{}] is {}: less than one row in {}, so it is never "
-                 "drawn; raise it, or set it to 0",
-                 s + 1, d + 1, stage.weights[d], grid.whole > 0 ? block : rest);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const bool last = s + 1 == plan.stages.size();
+    const int64_t start = plan.stages[s].start;
+    XRUN_CHECK(last || plan.stages[s + 1].start <= (int64_t{1} << 62) / plan.step_rows,
+               "mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2, plan.stages[s + 1].start);
+    int64_t left = last ? kEndless : (plan.stages[s + 1].start - start) * plan.step_rows;
+    for (bool whole_stage = true; left > 0; whole_stage = false) {
+      const std::vector<double> weights = weights_left(plan, s, grid.base);
+      if (std::none_of(weights.begin(), weights.end(), is_positive)) {
+        XRUN_CHECK(
+            last,
+            "all sources of mixture.stages[{}] have met their quotas {} rows before the next "
+            "stage starts; raise a quota, or start that stage earlier",
+            s + 1, left);
+        end_ = grid.start;
+        grid.whole = 0;
+        grid.begin = grid.rest_begin = std::vector<int64_t>(sources + 1, 0);
+        grids_.push_back(grid);
+        return;
+      }
+      set_shares(grid, weights, left);
+      if (whole_stage && order_ == MixtureOrder::kBlocks) {
+        require_draws(plan, s, grid.whole > 0 ? grid.begin : grid.rest_begin);
+      }
+      grids_.push_back(grid);
+      // The first source to meet its quota ends the grid.
+      int64_t rows = left;
+      for (size_t d = 0; d < plan.quotas.size(); ++d) {
+        if (weights[d] == 0 || plan.quotas[d] < 0) continue;
+        rows = std::min(rows, rows_until(grid, d, plan.quotas[d] - grid.base[d]).value_or(rows));
+      }
+      if (rows == kEndless) return;
+      add_draws(grids_.back(), rows, grid.base);
+      last_.reset();  // the next grid has blocks of the numbers that were looked into
+      grid.first_block += rows / grid.block + (rows % grid.block > 0);
+      grid.start += rows;
+      if (left != kEndless) left -= rows;
     }
-    grids_.push_back(grid);
-    if (last) break;
-    for (size_t d = 0; d < sources; ++d) {
-      // A source continues in the next stage where this one stops.
-      grid.base[d] += grid.whole * count_of(grid.begin, d) + count_of(grid.rest_begin, d);
+  }
+}
+
+namespace {
+
+constexpr double kMostWeight = 1 << 20;  // of a round robin's period
+
+// Returns weights as whole numbers without a common divisor: exactly where multiplying by a number
+// up to 1,000 makes them whole, else in millionths of their sum, at least 1 each (nmoe's rule).
+std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<int64_t> whole(weights.size(), 0);
+  const auto scaled = [&](double scale, bool exact) {
+    double sum = 0;
+    for (size_t d = 0; d < weights.size(); ++d) {
+      const double value = weights[d] * scale, rounded = std::nearbyint(value);
+      if (exact && std::abs(value - rounded) > 1e-9 * scale * std::max(weights[d], 1.0)) {
+        return false;
+      }
+      whole[d] = weights[d] > 0 ? std::max<int64_t>(1, static_cast<int64_t>(rounded)) : 0;
+      sum += static_cast<double>(whole[d]);
+      if (exact && (sum > kMostWeight * 1000 || (weights[d] > 0 && rounded < 1))) return false;
     }
-    // Numbers of blocks count through all stages, so no two blocks have the same order.
-    grid.first_block += grid.whole + (rest > 0);
-    grid.start += rows;
+    return true;
+  };
+  const auto reduce = [&] {
+    int64_t divisor = 0;
+    for (const int64_t weight : whole) divisor = std::gcd(divisor, weight);
+    for (int64_t& weight : whole) weight /= divisor;
+    return static_cast<double>(std::accumulate(whole.begin(), whole.end(), int64_t{0}));
+  };
+  for (int scale = 1; scale <= 1000; ++scale) {
+    if (scaled(scale, /*exact=*/true) && reduce() <= kMostWeight) return whole;
+  }
+  scaled(1e6 / total, /*exact=*/false);
+  reduce();
+  return whole;
+}
+
+// One period of the smooth weighted round robin: every weight is added to its source's credit, the
+// largest credit (the lower index of equal ones) is drawn and pays the sum of the weights.
+std::vector<int32_t> round_robin(const std::vector<int64_t>& weights) {
+  const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+  std::vector<int64_t> credit(weights.size(), 0);
+  std::vector<int32_t> sources;
+  for (int64_t i = 0; i < total; ++i) {
+    for (size_t d = 0; d < weights.size(); ++d) credit[d] += weights[d];
+    const auto most = std::max_element(credit.begin(), credit.end());
+    *most -= total;
+    sources.push_back(static_cast<int32_t>(most - credit.begin()));
+  }
+  return sources;
+}
+
+// First slots of the sources of a sequence, and its length at the end.
+std::vector<int64_t> begin_of(std::span<const int32_t> drawn, size_t sources) {
+  std::vector<int64_t> begin(sources + 1, 0);
+  for (const int32_t source : drawn) ++begin[static_cast<size_t>(source) + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  return begin;
+}
+
+}  // namespace
+
+void Mixture::set_shares(Grid& grid, const std::vector<double>& weights, int64_t rows) const {
+  const bool robin = order_ == MixtureOrder::kRoundRobin;
+  grid.period = robin ? round_robin(whole_weights(weights)) : std::vector<int32_t>();
+  grid.block = robin ? std::ssize(grid.period) : block_;
+  grid.whole = rows == kEndless ? kEndless : rows / grid.block;
+  const int64_t rest = rows == kEndless ? 0 : rows % grid.block;
+  if (robin) {
+    grid.begin = begin_of(grid.period, weights.size());
+    grid.rest_begin =
+        begin_of(std::span(grid.period).first(static_cast<size_t>(rest)), weights.size());
+  } else {
+    grid.begin = share_block(weights, grid.block);
+    grid.rest_begin = share_block(weights, rest);
   }
 }
 
 Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
-  return {grid.first_block + block, block < grid.whole ? &grid.begin : &grid.rest_begin};
+  return {grid.first_block + block, &grid, block < grid.whole ? &grid.begin : &grid.rest_begin};
 }
 
 std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block) const {
@@ -192,10 +333,15 @@ std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block)
   auto known = std::make_shared<BlockDraws>();
   known->number = block.number;
   const std::vector<int64_t>& begin = *block.begin;
+  std::vector<int32_t> sources = block.grid->period;
+  if (order_ == MixtureOrder::kBlocks) {
+    sources = shuffle_ ? shuffled(begin, seed_, block.number) : interleaved(begin);
+  }
+  sources.resize(static_cast<size_t>(begin.back()));
   std::vector<int64_t> drawn(begin.size() - 1, 0);
-  for (const int32_t source :
-       shuffle_ ? shuffled(begin, seed_, block.number) : interleaved(begin)) {
-    // The number of the draw counts from the block's first, so that blocks can be cached.
+  known->draws.reserve(sources.size());
+  // The number of the draw counts from the block's first, so that blocks can be cached.
+  for (const int32_t source : sources) {
     known->draws.push_back({source, drawn[static_cast<size_t>(source)]++});
   }
   std::atomic_store(&last_, std::shared_ptr<const BlockDraws>(known));
@@ -207,9 +353,9 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
   const auto later = std::upper_bound(grids_.begin(), grids_.end(), index,
                                       [](int64_t i, const Grid& grid) { return i < grid.start; });
   const Grid& grid = *(later - 1);
-  const int64_t number = (index - grid.start) / block_;
+  const int64_t number = (index - grid.start) / grid.block;
   const auto known = draws_in(block_of(grid, number));
-  Draw draw = known->draws[static_cast<size_t>((index - grid.start) % block_)];
+  Draw draw = known->draws[static_cast<size_t>((index - grid.start) % grid.block)];
   const size_t source = static_cast<size_t>(draw.source);
   // Draws of the source before the stage, then those of the stage's earlier blocks, which all have
   // the same count.
@@ -230,24 +376,39 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
   const size_t d = static_cast<size_t>(source);
   if (const std::optional<int64_t> all = draws_of(source); all && *all < draws) return std::nullopt;
   size_t g = grids_.size() - 1;
-  // The last stage that begins before the wanted draw; base ascends.
+  // The last grid that begins before the wanted draw; base ascends.
   while (grids_[g].base.at(d) >= draws) --g;
   const Grid& grid = grids_[g];
-  const int64_t count = count_of(grid.begin, d);
-  const int64_t here = draws - grid.base[d];  // wanted of this stage, at least 1
+  const std::optional<int64_t> rows = rows_until(grid, d, draws - grid.base[d]);
+  XRUN_CHECK(rows, "a mixture's block is shorter than its counts");
+  return grid.start + *rows;
+}
+
+std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int64_t n) const {
+  const int64_t count = count_of(grid.begin, source);
   int64_t number = grid.whole;
   // A stage may draw none of this source in whole blocks and some in its rest.
-  if (count > 0) number = std::min(number, (here - 1) / count);
-  const Block block = block_of(grid, number);
-  const int64_t wanted = here - number * count;
-  const auto known = draws_in(block);
+  if (count > 0) number = std::min(number, (n - 1) / count);
+  const int64_t wanted = n - number * count;
+  if (number == grid.whole && wanted > count_of(grid.rest_begin, source)) return std::nullopt;
+  const auto known = draws_in(block_of(grid, number));
   for (size_t slot = 0; slot < known->draws.size(); ++slot) {
     const Draw& draw = known->draws[slot];
-    if (draw.source == source && draw.draw == wanted - 1) {
-      return grid.start + number * block_ + static_cast<int64_t>(slot) + 1;
+    if (static_cast<size_t>(draw.source) == source && draw.draw == wanted - 1) {
+      return number * grid.block + static_cast<int64_t>(slot) + 1;
     }
   }
-  throw Error("a mixture's block is shorter than its counts");
+  return std::nullopt;
+}
+
+void Mixture::add_draws(const Grid& grid, int64_t rows, std::vector<int64_t>& base) const {
+  const int64_t whole = rows / grid.block, rest = rows % grid.block;
+  for (size_t d = 0; d < base.size(); ++d) base[d] += whole * count_of(grid.begin, d);
+  if (rest == 0) return;
+  const auto known = draws_in(block_of(grid, whole));
+  for (int64_t i = 0; i < rest; ++i) {
+    ++base[static_cast<size_t>(known->draws[static_cast<size_t>(i)].source)];
+  }
 }
 
 }  // namespace xrun

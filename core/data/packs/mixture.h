@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/data/packs/shuffle.h"
+#include "core/data/rows/data_settings.h"
 
 namespace xrun {
 
@@ -25,17 +26,33 @@ void require_weight(size_t source, double weight);
 // predecessor, and each has a finite weight >= 0 for every source.
 void require_stages(const std::vector<MixtureStage>& stages, size_t sources);
 
+struct MixturePlan {
+  static constexpr int64_t kBlock = 2048;
+
+  std::vector<MixtureStage> stages;  // at least one
+  bool staged = false;               // they are mixture.stages, which messages then name
+  std::vector<int64_t> quotas = {};  // rows that a source gives in all; -1: no limit; empty: none
+  int64_t step_rows = 1;             // rows per step; places the starts of stages
+  uint64_t seed = 0;                 // of the shuffle
+  bool shuffle = true;
+  MixtureOrder order = MixtureOrder::kBlocks;
+  int64_t block = kBlock;  // rows; of kBlocks
+};
+
 // Draws come in blocks; each block contains a fixed number of draws of every source in an order
 // that (seed, block) decides. A stage begins with a new block, and its last block is as short as
-// necessary, so no draw of a source is left out or repeated. A pure function of the index with
-// O(stages x sources) state. Thread-safe.
+// necessary, so no draw of a source is left out or repeated. In a round robin a block is one period
+// of the order, the sum of the weights as whole numbers without a common divisor, and has the same
+// order each time. A source that has met its quota has weight 0 from the next row on, which begins
+// a new block of the others. A pure function of the index with O((stages + sources) x sources)
+// state, and one block in memory. Thread-safe.
 class Mixture {
  public:
   struct Draw {
     int32_t source = 0;
     int64_t draw = 0;  // number of the row among those of its source, from 0, without end
   };
-  static constexpr int64_t kBlock = 2048;
+  static constexpr int64_t kBlock = MixturePlan::kBlock;
 
   // A source of weight 0 is never drawn. A block is divided by largest remainder, ties to the lower
   // index. Without shuffle each source's rows are spaced evenly in a block. Throws Error that names
@@ -47,8 +64,13 @@ class Mixture {
   // shorter).
   Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uint64_t seed, bool shuffle,
           int64_t block = kBlock);
+  // Throws Error as the others do, and if a stage that another one follows has rows to come when
+  // all of its sources have met their quotas.
+  explicit Mixture(const MixturePlan& plan);
 
-  Draw operator()(int64_t index) const;  // requires index >= 0
+  Draw operator()(int64_t index) const;  // requires 0 <= index, below end() if there is one
+  // The row at which all sources have met their quotas; no value: without end.
+  std::optional<int64_t> end() const { return end_; }
   // Returns the length of the shortest stream with the source's draws 0 to draws - 1; no value if
   // there is none because the source's weight ends at 0.
   std::optional<int64_t> length_for(int32_t source, int64_t draws) const;
@@ -56,19 +78,27 @@ class Mixture {
   std::optional<int64_t> draws_of(int32_t source) const;
 
  private:
-  // The blocks of a stage. begin[d + 1] - begin[d] slots of a block belong to source d.
+  // The blocks of a stage, or of the part of a stage with the same sources left. begin[d + 1] -
+  // begin[d] slots of a block belong to source d. The next grid may start before this one's last
+  // block ends.
   struct Grid {
-    int64_t start = 0;           // first row of the stream
-    int64_t whole = 0;           // whole blocks
-    int64_t first_block = 0;     // blocks before the stage; the number decides the order in a block
-    std::vector<int64_t> begin;  // of a whole block
+    int64_t start = 0;                // first row of the stream
+    int64_t block = 1;                // rows of a whole block
+    int64_t whole = 0;                // whole blocks
+    int64_t first_block = 0;          // blocks before; the number decides the order in a block
+    std::vector<int64_t> begin;       // of a whole block
     std::vector<int64_t> rest_begin;  // of the shorter last block
-    std::vector<int64_t> base;        // draws of each source before the stage
+    std::vector<int64_t> base;        // draws of each source before
+    std::vector<int32_t> period;      // sources of a whole block of a round robin; empty: others
   };
   struct Block {
-    int64_t number = 0;  // over all stages
+    int64_t number = 0;  // over all grids
+    const Grid* grid = nullptr;
     const std::vector<int64_t>* begin = nullptr;
   };
+  void build(const MixturePlan& plan);
+  // Fills block, whole, begin, rest_begin and period for `rows` rows by these weights.
+  void set_shares(Grid& grid, const std::vector<double>& weights, int64_t rows) const;
   Block block_of(const Grid& grid, int64_t block) const;
   // The draws of a block in order; `draw` counts from the block's first.
   struct BlockDraws {
@@ -76,11 +106,17 @@ class Mixture {
     std::vector<Draw> draws;
   };
   std::shared_ptr<const BlockDraws> draws_in(const Block& block) const;
+  // The rows of a grid up to and with the n-th draw of a source in it; no value: it has fewer.
+  std::optional<int64_t> rows_until(const Grid& grid, size_t source, int64_t n) const;
+  // Adds the draws of each source in the first `rows` rows of a grid to `base`.
+  void add_draws(const Grid& grid, int64_t rows, std::vector<int64_t>& base) const;
 
   std::vector<Grid> grids_;
-  int64_t block_;
-  uint64_t seed_;
-  bool shuffle_;
+  std::optional<int64_t> end_;
+  MixtureOrder order_ = MixtureOrder::kBlocks;
+  int64_t block_ = kBlock;
+  uint64_t seed_ = 0;
+  bool shuffle_ = true;
   mutable std::shared_ptr<const BlockDraws> last_;  // the block used last; read and set atomically
 };
 

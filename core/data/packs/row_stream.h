@@ -2,10 +2,12 @@
 // The order in which a phase draws rows from its sources: one stream over all epochs.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/packs/shuffle.h"
 #include "core/data/rows/data_settings.h"
@@ -24,17 +26,24 @@ class RowStream {
   struct Source {
     int64_t rows = 0;
     double weight = 1;  // 0: never drawn, in no stage either
+    // Rows that the source gives in all, in as many epochs as that takes; -1: no quota. With
+    // quota_tokens above 0 as many as first hold so many tokens, by `tokens` of a row.
+    int64_t quota = -1;
+    int64_t quota_tokens = 0;
+    std::function<int64_t(int64_t row)> tokens = {};
   };
   struct Plan {
     std::vector<Source> sources;
     // For several sources: kRestart never ends; kFirst ends when the first source has been drawn
-    // `epochs` times, kAll when every one has, and never if a weight becomes 0 before that.
+    // `epochs` times or has met its quota, kAll when every one has, and never if a weight becomes 0
+    // before that. Any stream ends when all sources have met their quotas.
     MixtureStop stop = MixtureStop::kAll;
     std::vector<MixtureStage> stages;  // replace the weights; empty: the weights hold throughout
     int64_t step_rows = 1;             // rows per step; places the starts of stages
     int64_t epochs = 1;                // 0: without end
     uint64_t seed = 0;
     RowOrder order;  // of a source's rows; with kFile sources alternate by their weights
+    MixtureOrder mixture_order = MixtureOrder::kBlocks;
     int64_t mixture_block = Mixture::kBlock;
   };
 
@@ -47,15 +56,23 @@ class RowStream {
   // The settings that leave the stream without an end; "" if it has one.
   const std::string& endless_reason() const { return endless_reason_; }
   DrawnRow at(int64_t index) const;  // requires 0 <= index < length
+  // What decides the order beside rows and seed, with quotas in rows: {"order", "stop", "weights",
+  // "stages", "quotas"}; null for a single source without a quota. A resume compares it.
+  Json mixture_plan() const;
 
  private:
   // Sources with rows and a weight above 0; the others are never drawn.
   std::vector<int32_t> find_active_sources() const;
   void require_weight_in_a_stage(int32_t source) const;
+  void find_quotas();
+  int64_t rows_with_tokens(int32_t source) const;
   void make_mixture();
   void find_length();
   void find_mixture_length();
-  int64_t rows_of_all_epochs(int32_t source) const;
+  // The rows of a source's quota, or of all epochs.
+  int64_t wanted_rows(int32_t source) const;
+  bool has_quota(int32_t source) const;
+  bool all_have_quotas() const;
 
   Plan plan_;
   std::vector<int32_t> active_;     // in ascending order

@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kOverLength[] = {"raise", "drop", "cut"};
 constexpr const char* kTrainOn[] = {"assistant", "last", "all"};
+constexpr const char* kStop[] = {"restart", "first", "all"};
+constexpr const char* kOrder[] = {"blocks", "round_robin"};
 
 template <typename T, size_t N>
 T parse_setting(const char* key, const std::string& name, const char* const (&names)[N]) {
@@ -42,8 +44,15 @@ SplitBy parse_split_by(const std::string& name) {
 }
 
 MixtureStop parse_mixture_stop(const std::string& name) {
-  return parse_setting<MixtureStop>("mixture.stop", name, {"restart", "first", "all"});
+  return parse_setting<MixtureStop>("mixture.stop", name, kStop);
 }
+
+MixtureOrder parse_mixture_order(const std::string& name) {
+  return parse_setting<MixtureOrder>("mixture.order", name, kOrder);
+}
+
+const char* mixture_stop_name(MixtureStop stop) { return kStop[static_cast<int>(stop)]; }
+const char* mixture_order_name(MixtureOrder order) { return kOrder[static_cast<int>(order)]; }
 
 const char* over_length_name(OverLength mode) { return kOverLength[static_cast<int>(mode)]; }
 const char* train_on_name(TrainOn mode) { return kTrainOn[static_cast<int>(mode)]; }

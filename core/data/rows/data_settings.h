@@ -19,12 +19,21 @@ enum class SplitBy { kRow, kPrompt };
 // last one is (the others start again).
 enum class MixtureStop { kRestart, kFirst, kAll };
 
+// The order in which a stream takes its sources.
+enum class MixtureOrder {
+  kBlocks,      // shuffled (or evenly spaced) inside blocks with each source's exact share
+  kRoundRobin,  // smooth weighted round robin: A A B A C A A for weights 5, 1, 1
+};
+
 // Parse the names of recipes. Throw UsageError that lists the names.
 OverLength parse_over_length(const std::string& name);
 TrainOn parse_train_on(const std::string& name);
 SplitBy parse_split_by(const std::string& name);
 MixtureStop parse_mixture_stop(const std::string& name);
+MixtureOrder parse_mixture_order(const std::string& name);
 
+const char* mixture_stop_name(MixtureStop stop);
+const char* mixture_order_name(MixtureOrder order);
 const char* over_length_name(OverLength mode);
 const char* train_on_name(TrainOn mode);
 

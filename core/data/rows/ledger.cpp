@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -49,6 +50,18 @@ SourceLine read_line(const Json& value) {
   return {static_cast<int32_t>(value.at("file").as_int()), value.at("line").as_int()};
 }
 
+Json line_list(const std::vector<SourceLine>& lines) {
+  Json list = Json::array();
+  for (const SourceLine& at : lines) list.push_back(line_json(at));
+  return list;
+}
+
+std::vector<SourceLine> read_lines(const Json& list) {
+  std::vector<SourceLine> lines;
+  for (const Json& entry : list.as_array()) lines.push_back(read_line(entry));
+  return lines;
+}
+
 // Entries with their lines; add(row, entry) sets the other members.
 template <class Row, class Add>
 Json list_of(const std::vector<Row>& rows, Add add) {
@@ -82,6 +95,10 @@ int64_t sum(const std::vector<SourceLedger>& sources, int64_t SourceLedger::*fie
 }
 
 }  // namespace
+
+bool is_warning(std::string_view note) {
+  return note.starts_with(kLostNote) || note.starts_with(kQuotedNote);
+}
 
 int64_t SourceLedger::dropped_total() const {
   return std::accumulate(dropped.begin(), dropped.end(), int64_t{0},
@@ -120,7 +137,7 @@ void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::st
   bad.push_back({at, reason, short_detail(detail)});
 }
 
-void SourceLedger::note(const std::string& text) {
+void SourceLedger::note(const std::string& text, const SourceLine& at) {
   const auto found = notes.find(text);
   if (found != notes.end()) {
     ++found->second;
@@ -128,7 +145,23 @@ void SourceLedger::note(const std::string& text) {
     notes.emplace(text, 1);
   } else {
     ++more_notes;
+    return;
   }
+  std::vector<SourceLine>& lines = noted_at[text];
+  if (lines.size() < kNotedRows) lines.push_back(at);
+}
+
+std::string SourceLedger::noted_rows(const std::string& note) const {
+  const int64_t rows = notes.at(note);
+  std::string text = counted(rows, "row");
+  const auto lines = noted_at.find(note);
+  if (rows >= kept || lines == noted_at.end()) return text;
+  const char* between = ": ";
+  for (const SourceLine& at : lines->second) {
+    text += between + location(at);
+    between = ", ";
+  }
+  return text + (std::ssize(lines->second) < rows ? ", ..." : "");
 }
 
 std::string SourceLedger::location(const SourceLine& at) const {
@@ -145,6 +178,11 @@ Json SourceLedger::to_json() const {
   for (const CountField& count : kCounts) value.set(count.name, this->*count.field);
   value.set("dropped", count_object(dropped));
   value.set("notes", count_object(notes));
+  if (!noted_at.empty()) {
+    Json lines = Json::object();
+    for (const auto& [note, rows] : noted_at) lines.set(note, line_list(rows));
+    value.set("noted_at", std::move(lines));
+  }
   value.set("bad", list_of(bad, [](const BadRow& row, Json& entry) {
               entry.set("reason", row.reason);
               entry.set("detail", row.detail);
@@ -154,9 +192,7 @@ Json SourceLedger::to_json() const {
               entry.set("cut_tokens", row.cut_tokens);
               if (!row.sides.empty()) entry.set("sides", row.sides);
             }));
-  Json repaired_rows = Json::array();
-  for (const SourceLine& at : repaired_at) repaired_rows.push_back(line_json(at));
-  value.set("repaired_at", std::move(repaired_rows));
+  value.set("repaired_at", line_list(repaired_at));
   value.set("cut_shown", Json(Json::Object{{"kept", cut_kept}, {"lost", cut_lost}}));
   return value;
 }
@@ -168,6 +204,9 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   for (const CountField& count : kCounts) ledger.*count.field = value.at(count.name).as_int();
   ledger.dropped = read_counts(value.at("dropped"));
   ledger.notes = read_counts(value.at("notes"));
+  if (const Json* lines = value.find("noted_at")) {  // caches of before have none
+    for (const auto& [note, rows] : lines->as_object()) ledger.noted_at[note] = read_lines(rows);
+  }
   for (const Json& entry : value.at("bad").as_array()) {
     ledger.bad.push_back(
         {read_line(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
@@ -178,9 +217,7 @@ SourceLedger SourceLedger::from_json(const Json& value) {
                              entry.at("cut_tokens").as_int(),
                              sides == nullptr ? "" : sides->as_string()});
   }
-  for (const Json& entry : value.at("repaired_at").as_array()) {
-    ledger.repaired_at.push_back(read_line(entry));
-  }
+  ledger.repaired_at = read_lines(value.at("repaired_at"));
   ledger.cut_kept = value.at("cut_shown").at("kept").as_string();
   ledger.cut_lost = value.at("cut_shown").at("lost").as_string();
   return ledger;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,14 @@ constexpr const char* kFilteredReason = "filter";
 constexpr const char* kTooLongReason = "too_long";
 // Rows that over_length = "cut" cannot shorten: their prompt alone has max_length tokens.
 constexpr const char* kNoAnswerLeftReason = "no_answer_left";
+// Rows whose tool calls the template leaves out.
+constexpr const char* kLostCallsReason = "lost_tool_calls";
+
+// Beginnings of notes on rows that train something else than their author meant.
+constexpr const char* kLostNote = "LOST: ";
+constexpr const char* kQuotedNote = "QUOTED TWICE: ";
+// True for such a note; the others describe how rows were read.
+bool is_warning(std::string_view note);
 
 struct BadRow {
   SourceLine at;
@@ -53,6 +62,7 @@ struct CutRow {
 // The ledger of one source. Fields count rows unless their names say otherwise.
 struct SourceLedger {
   static constexpr size_t kListedRows = 1000;  // bad, cut and repaired ones; more are only counted
+  static constexpr size_t kNotedRows = 3;      // of one note
 
   std::string name;
   std::vector<std::string> files;  // as the recipe spells them
@@ -74,7 +84,8 @@ struct SourceLedger {
   std::string cut_kept, cut_lost;        // of the first cut: the text before and behind it
   std::map<std::string, int64_t> notes;  // columns recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under further notes
-  std::string bad_rows_file;             // lists all bad rows; "": none is known; not stored
+  std::map<std::string, std::vector<SourceLine>> noted_at;  // the first kNotedRows of each note
+  std::string bad_rows_file;  // lists all bad rows; "": none is known; not stored
 
   int64_t dropped_total() const;
   int64_t bad_total() const;  // without those that a filter left out
@@ -90,7 +101,9 @@ struct SourceLedger {
   std::vector<std::string> cut_lines(size_t count) const;  // the first shows both sides of the cut
   std::vector<std::string> repaired_lines(size_t count) const;
   // Counts a row under a note; beyond 100 different notes new ones only count in more_notes.
-  void note(const std::string& text);
+  void note(const std::string& text, const SourceLine& at);
+  // "7 rows: a.jsonl:3, a.jsonl:5, a.jsonl:9, ..."; of a note on every kept row "20 rows" alone.
+  std::string noted_rows(const std::string& note) const;
   // "pairs.jsonl:17"
   std::string location(const SourceLine& at) const;
 

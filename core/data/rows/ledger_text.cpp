@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "core/data/rows/data_fault.h"
 #include "core/data/rows/ledger.h"
+#include "core/text/chat/template_laws.h"
 #include "core/text/chat/text_difference.h"
 
 namespace xrun {
@@ -34,7 +35,9 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
   const auto note = [&](const std::string& text, int64_t count, const char* unit) {
     if (count > 0) out += fmt::format("  note: {} ({})\n", text, counted(count, unit));
   };
-  for (const auto& [text, count] : source.notes) note(text, count, "row");
+  for (const auto& [text, count] : source.notes) {
+    out += fmt::format("  note: {} ({})\n", text, source.noted_rows(text));
+  }
   note("further notes, not listed", source.more_notes, "row");
   note("rows of weight 0 are not trained", source.zero_weight, "row");
   note("tokens that reach across the border of a generation span are trained", source.straddlers,
@@ -70,6 +73,23 @@ std::vector<PastedSetting> too_long_settings(const SourceLedger& ledger) {
   }
   return {
       {"over_length=raise", "stop at the first row, with its length and the max_length it needs"}};
+}
+
+// True if most bad rows lose their tool calls in the template, which is not a fault of the rows.
+bool loses_calls(const SourceLedger& ledger) {
+  const auto lost = ledger.dropped.find(kLostCallsReason);
+  return lost != ledger.dropped.end() && 2 * lost->second > ledger.bad_total();
+}
+
+// Settings to continue with, before `last`.
+std::vector<PastedSetting> settings_with_calls(const SourceLedger& ledger,
+                                               std::vector<PastedSetting> last) {
+  if (!loses_calls(ledger)) return last;
+  std::vector<PastedSetting> settings = {
+      {"template=qwen2.5", "a template that renders tool calls; qwen3 and llama-3.1 do so too"},
+      {fmt::format("laws.{}=false", kToolCallsLaw), "train on the rows without their calls"}};
+  settings.insert(settings.end(), last.begin(), last.end());
+  return settings;
 }
 
 std::string first_bad_row(const SourceLedger& ledger) {
@@ -112,6 +132,12 @@ void check_encoding(const SourceLedger& ledger, double max_bad) {
       // Rounded up to the next percent, so that the pasted setting passes.
       {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
         "train with a replacement character for each invalid byte"}});
+}
+
+// "chats (tools.jsonl)": the name of a source, and its file if that has another name.
+std::string name_and_file(const SourceLedger& ledger) {
+  if (ledger.files.size() != 1 || ledger.files[0] == ledger.name) return ledger.name;
+  return fmt::format("{} ({})", ledger.name, ledger.files[0]);
 }
 
 std::string bad_rows_text(const SourceLedger& ledger) {
@@ -202,7 +228,7 @@ void check_strict(const SourceLedger& ledger, bool building) {
 
 void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint) {
   if (ledger.rows == 0) {
-    throw data_error(fmt::format("{}: has no rows{}", ledger.name,
+    throw data_error(fmt::format("{}: has no rows{}", name_and_file(ledger),
                                  ledger.lines > 0 ? ": every line is blank" : ": it is empty"),
                      "", {});
   }
@@ -210,8 +236,9 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
     const std::string rows =
         ledger.rows == 1 ? "its only row cannot be used"
                          : fmt::format("none of its {} can be used", counted(ledger.rows, "row"));
-    throw data_error(fmt::format("{}: {}{}{}", ledger.name, rows, hint, bad_rows_text(ledger)),
-                     first_bad_row(ledger), too_long_settings(ledger));
+    throw data_error(
+        fmt::format("{}: {}{}{}", name_and_file(ledger), rows, hint, bad_rows_text(ledger)),
+        first_bad_row(ledger), settings_with_calls(ledger, too_long_settings(ledger)));
   }
   check_encoding(ledger, max_bad);
   // Rows that over_length leaves out are no sign that the columns are read wrongly.
@@ -222,12 +249,14 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
   SourceLedger counted = ledger;
   std::erase_if(counted.bad, [](const BadRow& row) { return is_about_length(row.reason); });
   throw data_error(
-      fmt::format("{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %; fix the rows or "
-                  "name their columns in `fields`{}",
-                  ledger.name, count_text(bad), count_text(ledger.kept + bad), 100 * share,
-                  100 * max_bad, bad_rows_text(counted)),
+      fmt::format("{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %{}{}",
+                  name_and_file(ledger), count_text(bad), count_text(ledger.kept + bad),
+                  100 * share, 100 * max_bad,
+                  loses_calls(counted) ? "" : "; fix the rows or name their columns in `fields`",
+                  bad_rows_text(counted)),
       first_bad_row(counted),
-      {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100), "train on the other rows"}});
+      settings_with_calls(counted, {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
+                                     "train on the other rows"}}));
 }
 
 }  // namespace xrun

@@ -77,7 +77,7 @@ std::vector<Call> calls_of(const Json& message) {
                               bool knows_calls) {
   const bool is_old = std::string_view(key) == kOldCall;
   throw RowRefusal(
-      "lost_tool_calls",
+      kLostCallsReason,
       fmt::format("turn {} calls a tool{}{}, and the template leaves the call out; {}, or train "
                   "without the call: --set laws.{}=false",
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
@@ -133,7 +133,7 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
                            const ChatTemplate& chat_template, std::vector<std::string>& notes) {
   const Json* tools = kwargs.find("tools");
   if (tools != nullptr && tools->size() > 0 && !mentions(chat_template, kwargs, "tools")) {
-    notes.push_back("LOST: the template does not render \"tools\"");
+    notes.push_back(std::string(kLostNote) + "the template does not render \"tools\"");
   }
   for (const char* key : {kCalls, kOldCall}) {
     const auto is_lost = [&](const Json& message) {
@@ -143,7 +143,7 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
     };
     const bool any = std::any_of(messages.as_array().begin(), messages.as_array().end(), is_lost);
     if (any && !mentions(chat_template, kwargs, key)) {
-      notes.push_back(fmt::format("LOST: the template does not render \"{}\"", key));
+      notes.push_back(fmt::format("{}the template does not render \"{}\"", kLostNote, key));
     }
   }
 }
@@ -161,8 +161,9 @@ void note_quoted_arguments(const Json& messages, const std::function<std::string
       // Quoted once more, as a JSON filter writes a string.
       if (text.find(dump_json(*arguments)) == std::string::npos) continue;
       notes.push_back(
-          "the arguments of a tool call are text, which the template quotes again; make them a "
-          "table in the file, as in {\"name\": \"f\", \"arguments\": {\"city\": \"Paris\"}}");
+          std::string(kQuotedNote) +
+          "the arguments of a tool call are a string in the file, and the template writes them "
+          "as a quoted string; make them an object: \"arguments\": {\"city\": \"Paris\"}");
       return;
     }
   }

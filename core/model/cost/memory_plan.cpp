@@ -268,7 +268,7 @@ std::string describe_kinds(const std::vector<MemoryKind>& plan) {
 }
 
 std::string describe_plan(const std::vector<MemoryKind>& plan) {
-  return fmt::format("{}: {}", format_bytes(static_cast<double>(total_bytes(plan))),
+  return fmt::format("{} of tensors: {}", format_bytes(static_cast<double>(total_bytes(plan))),
                      describe_kinds(plan));
 }
 

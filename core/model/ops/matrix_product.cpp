@@ -12,6 +12,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/model/ops/op.h"
 #include "core/model/ops/scratch.h"
@@ -142,6 +143,12 @@ void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
     result.addmm_(a, b);
   } else {
     at::mm_out(result, a, b);
+  }
+}
+
+void bound_kernel_caches() {
+  for (const char* name : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"}) {
+    ::setenv(name, "128", /*overwrite=*/0);
   }
 }
 

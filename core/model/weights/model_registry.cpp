@@ -147,11 +147,29 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
   return fs::exists(snapshot / "config.json", code) ? snapshot : fs::path();
 }
 
-// Returns the folder beside a missing one whose name is nearest, or "".
+// Returns the name in a folder that is nearest to one, or "".
+std::string nearest_entry(const fs::path& folder, const std::string& name) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end;
+       at.increment(code)) {
+    names.push_back(at->path().filename().string());
+  }
+  return nearest_name(name, names);
+}
+
+// Returns the model's folder beside a missing one whose name is nearest, or the folder of that name
+// in the folder whose name is nearest to its parent's ("run7/hf" for "rum7/hf"), or "".
 std::string nearest_folder(const fs::path& missing) {
   const fs::path parent = missing.parent_path();
   std::vector<std::string> names;
   std::error_code code;
+  if (!parent.empty() && !fs::exists(parent, code)) {
+    const std::string near = nearest_entry(parent.parent_path(), parent.filename().string());
+    const fs::path folder = parent.parent_path() / near / missing.filename();
+    const bool found = !near.empty() && fs::exists(folder / "config.json", code);
+    return found ? folder.string() : "";
+  }
   for (fs::directory_iterator at(parent.empty() ? "." : parent, code), end; !code && at != end;
        at.increment(code)) {
     std::error_code none;
@@ -177,9 +195,10 @@ std::string nearest_folder(const fs::path& missing) {
       "model \"{}\": there is no such folder, no such name in `xrun models`{}, and no such "
       "repository in the Hugging Face cache {}; {}",
       name, near.empty() ? "" : " (did you mean " + near + "?)", cache.string(),
-      repository ? "fetch it: hf download " + name
-                 : "give a folder, a name that `xrun models` lists, or ORG/NAME after "
-                   "`hf download ORG/NAME`"));
+      repository && near.empty()
+          ? "fetch it: hf download " + name
+          : "give a folder, a name that `xrun models` lists, or ORG/NAME after "
+            "`hf download ORG/NAME`"));
 }
 
 }  // namespace

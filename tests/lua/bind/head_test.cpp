@@ -36,6 +36,39 @@ end
             "");
 }
 
+// Values against the formulas over all logits in fp64. The gradient of the difference of both,
+// which reaches every weight through the fused head's backward on one side and autograd's on the
+// other, is small beside that of one.
+TEST_F(HeadBinding, EntropyAndZLossEqualTheirFormulas) {
+  EXPECT_EQ(run(head() + R"(
+local formulas = {
+  z_loss  = function(z) return z:logsumexp({ -1 }):square() end,
+  entropy = function(z) local l = z:log_softmax(-1); return -(l:exp() * l):sum(-1) end,
+}
+local function terms(name, p)
+  local got  = policy[name](policy, p.all)
+  local want = formulas[name](policy:logits(p.all):double())
+  assert(got.requires_grad and got:size(0) == want:size(0))
+  assert(((got - want):abs():max() / want:abs():max()):item() < 1e-5)
+  local weight = xrun.arange(got:size(0)):remainder(7) - 2
+  return weight * got, weight * want
+end
+for step, batch in run:steps(train, cfg.batch) do
+  local name  = step % 2 == 0 and "z_loss" or "entropy"
+  local apart = adamw:step(batch, function(p)
+    local got, want = terms(name, p)
+    return { token = (got - want):float() }
+  end, { lr = 0 })
+  local whole = adamw:step(batch, function(p) return { token = (terms(name, p)) } end)
+  assert(whole.grad_norm > 1e-3 and apart.grad_norm < 1e-5 * whole.grad_norm,
+         ("%s: %g beside %g"):format(name, apart.grad_norm, whole.grad_norm))
+  assert(not policy[name](policy, batch).requires_grad)
+end
+)",
+                "r"),
+            "");
+}
+
 TEST_F(HeadBinding, AReferencesHeadUsesTheFrozenWeights) {
   EXPECT_EQ(run(head() + R"(
 local function near(a, b) return (a - b):abs():max():item() < 1e-5 end

@@ -43,6 +43,58 @@ TEST_F(MixtureRun, AllNeedsStepsIfASourceNeverEnds) {
   EXPECT_NE(error.find("set steps"), std::string::npos) << error;
 }
 
+TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfASteps) {
+  std::string recipe = head() + kSources;
+  recipe.erase(recipe.find(" steps = 4,"), 11);
+  const std::vector<std::string> sets = {"data.2.path=other.jsonl", "data.1.weight=3",
+                                         "data.1.quota={ rows = 9 }", "data.2.quota={ rows = 7 }",
+                                         "mixture.order=round_robin"};
+  EXPECT_EQ(run(recipe, "r", false, {}, sets), "");
+  std::string counts;
+  for (const std::string& line : metrics("r")) {
+    const Json object = parse_json(line, "metrics");
+    if (const Json* second = object.find("recipe/second")) {
+      counts += fmt::format("{} ", second->as_double());
+    }
+  }
+  // Both sides of each of the 4 pairs of a step; of 16 pairs 7 are of the second source.
+  EXPECT_EQ(counts, "2 2 2 8 ");
+  const Json record = read_json("r/run.json");
+  const Json& data = record.at("data").as_array()[0];
+  EXPECT_EQ(data.at("mixture").at("order").as_string(), "round_robin");
+  EXPECT_EQ(data.at("mixture").at("quotas").as_array()[1].as_int(), 7);
+  EXPECT_EQ(data.at("plan_hash").as_string().size(), 32u);
+  has(run(recipe, "s", false, {}, {sets[0], sets[2], sets[3], "steps=9"}),
+      "the quotas of data give 16: raise a quota, or set steps to at most 4");
+  has(run(recipe, "s", false, {}, {"data.1.quota={ rows = 9, tokens = 100 }"}),
+      "wanted { rows = N } or { tokens = N }");
+}
+
+TEST_F(MixtureRun, AQuotaInTokensIsMetByWholeRows) {
+  std::string recipe = head() + kSources;
+  EXPECT_EQ(run(recipe, "r", false, {}, {"data.2.path=other.jsonl", "data.2.quota={ tokens = 1 }"}),
+            "");
+  double second = 0;
+  for (const std::string& line : metrics("r")) {
+    const Json object = parse_json(line, "metrics");
+    if (const Json* value = object.find("recipe/second")) second += value->as_double();
+  }
+  EXPECT_EQ(second, 2);  // the two sides of one pair
+}
+
+// The options of a set are no part of the configuration: the plan of the loop tells.
+TEST_F(MixtureRun, AResumeRefusesAnotherPlan) {
+  std::string recipe = head() + kSources;
+  const std::vector<std::string> sets = {"data.2.path=other.jsonl", "save.every=1"};
+  ASSERT_EQ(run(recipe, "r", false, 2, sets), "");
+  std::vector<std::string> changed = {"mixture.order=round_robin"};
+  ASSERT_EQ(run(recipe, "r", true, {}, changed, /*force=*/true), "");
+  has(output_, "the data of loop 1 has changed since it was trained on:");
+  has(output_, "data.mixture.order: \"blocks\" -> \"round_robin\"");
+  EXPECT_EQ(output_.find("plan_hash"), std::string::npos) << output_;
+  has(run(recipe, "r", true, {}, {"mixture.order=blocks"}), "cannot resume");
+}
+
 TEST_F(MixtureRun, WeightsInTwoPlacesAreRefused) {
   const std::string error = run(head() + kSources, "r", false, {},
                                 {"data.2.path=other.jsonl", "data.2.weight=3",

@@ -48,7 +48,8 @@ TEST_F(RecipeRun, ReadingAMissingConfigKeyIsAnError) {
 }
 
 TEST_F(RecipeRun, AnErrorShowsLineExcerptValuesAndHint) {
-  EXPECT_EQ(run(std::string(kHead) + R"(local cfg = xrun.config { beta = 0.1 }
+  EXPECT_EQ(
+      run(std::string(kHead) + R"(local cfg = xrun.config { beta = 0.1 }
 local x = xrun.ones(2, 3)
 local function f(w)
   local y = cfg.beta * x:matmul(w)
@@ -56,15 +57,15 @@ local function f(w)
 end
 local r = f(xrun.ones{4, 5})
 )"),
-            "test.lua:5: Tensor:matmul: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n"
-            "     5 |   local y = cfg.beta * x:matmul(w)\n"
-            "       |                          ^^^^^^\n"
-            "  cfg.beta = 0.1\n"
-            "  x = f32[2,3] cpu\n"
-            "  w = f32[4,5] cpu\n"
-            "  hint: matmul multiplies [n,k] by [k,m]; :t() or :transpose(-1, -2) swaps the last two "
-            "dims\n"
-            "  called from test.lua:8 in the main chunk");
+      "test.lua:5: Tensor:matmul: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n"
+      "     5 |   local y = cfg.beta * x:matmul(w)\n"
+      "       |                          ^^^^^^\n"
+      "  cfg.beta = 0.1\n"
+      "  x = f32[2,3] cpu\n"
+      "  w = f32[4,5] cpu\n"
+      "  hint: matmul multiplies [n,k] by [k,m]; :t() or :transpose(-1, -2) swaps the last two "
+      "dims\n"
+      "  called from test.lua:8 in the main chunk");
 }
 
 TEST_F(RecipeRun, AnErrorOfLuaItselfIsShownTheSameWay) {
@@ -122,6 +123,15 @@ TEST_F(RecipeRun, ASyntaxErrorPointsAtItsLine) {
   EXPECT_EQ(text,
             "test.lua:2: unexpected symbol near '='\n     2 | local b = = 2\n"
             "       |         ^");
+}
+
+// A line that ends with an operator lets Lua complain about the next one.
+TEST_F(RecipeRun, AnOpenBracketOfAnEarlierLineIsNamed) {
+  has(run("local a = 1\nlocal b = (a +\nlocal c = 2\n"),
+      "test.lua:3: unexpected symbol near 'local'\n     3 | local c = 2\n       | ^^^^^\n"
+      "  hint: the ( of line 2 is not closed");
+  const std::string inside = run("f(function()\n  local b = = 2\nend)\n");
+  EXPECT_EQ(inside.find("is not closed"), std::string::npos) << inside;
 }
 
 TEST_F(RecipeRun, UndefinedNamesAreErrors) {

@@ -1,5 +1,6 @@
 // --resume: the settings of the run, those that may change, the folder that it finds.
 
+#include "tests/error_of.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::resume_test {
@@ -88,6 +89,28 @@ TEST_F(Resume, AKeyThatTheRecipeHasLostNeedsForce) {
       "it: --set beta=0.3");
   EXPECT_EQ(metrics("r").size(), 4u);
   EXPECT_EQ(read_json("r/config.json").at("sets").size(), 1u);
+}
+
+TEST_F(Resume, AnotherRecipeIsRefusedWithTheNameOfTheRuns) {
+  ASSERT_EQ(run(recipe(), "r", false, 2, {"beta=0.3"}), "");
+  const auto resumed = [](const std::string& text, bool force = false) {
+    write_file_atomic("other.lua", text);
+    RecipeOptions options;
+    options.recipe = "other.lua";
+    options.run_dir = "r";
+    options.resume = true;
+    options.force = force;
+    return resumed_options(options);
+  };
+  EXPECT_EQ(
+      error_of([&] { resumed("local xrun = require 'xrun'\nxrun.config { alpha = 1 }\n"); }),
+      "r: cannot resume: it is a run of test.lua (its text is r/recipe.lua), and other.lua is "
+      "another recipe\nname its own recipe to resume it; to start a new run, choose another "
+      "folder with --run DIR");
+  EXPECT_EQ(resumed(recipe()).notices.size(), 0u);  // a copy under another name
+  const RecipeOptions forced = resumed(recipe() + "-- edited\n", true);
+  ASSERT_EQ(forced.notices.size(), 1u);
+  has(forced.notices[0], "resuming by --force: it is a run of test.lua");
 }
 
 TEST_F(Resume, TheTypeOfTheExportMayChange) {

@@ -98,13 +98,16 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
     return body("policy:sample(prompts, cfg.sampling):score(function(s) " + reward +
                 " end, { deadline_s = 0.2 })");
   };
-  const std::string error = failed("if s.index == 1 then return s.none.x end return 1");
+  const std::string error =
+      failed("local t = {} if s.index == 1 then return t.none.x end return 1");
   has(error, "prompts.jsonl:");
   has(error, ": the reward of sample 1 failed: test.lua:");
   has(error, "attempt to index field 'none' (a nil value)");
   has(error, "\n  prompt: ");
   has(error, "\n  answer: ");
   has(error, "on_error = \"mask\"");
+  has(failed("return s.indx"), "the sample has no field `indx`; did you mean `index`?");
+  has(failed("return s.quality"), "the sample has no field `quality`: no row of the data has such");
   has(failed("return nil"), "failed: it is nil, wanted a finite number");
   has(failed("return 0 / 0"), "failed: it is nan, wanted a finite number");
   has(failed("return '1'"), "failed: it is \"1\", wanted a finite number");

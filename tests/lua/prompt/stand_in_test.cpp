@@ -79,6 +79,19 @@ end
   EXPECT_FALSE(session->policy()->loaded());
 }
 
+TEST_F(StandIn, TheScoreOfSamplesGetsRandomAnswers) {
+  const auto session = open(head() + R"(
+for step, batch in run:steps(train, cfg.batch) do
+  run:log(run:sample(policy, valid, 1, { score = function(s) return #s.ids + s.misisng end }))
+  run:log(adamw:step(batch, dpo))
+end
+)");
+  session->hooks().plan.bodies = 1;
+  EXPECT_FALSE(session->resume());
+  ASSERT_NE(session->error(), nullptr);
+  has(session->error()->message, "the sample has no field `misisng`");
+}
+
 TEST_F(StandIn, AViewAndItsBatchAgreeWhateverThePacking) {
   const auto session = open(head() + "for step, batch in run:steps(train, cfg.batch) do end\n");
   const LoopPause& at = *session->pause();

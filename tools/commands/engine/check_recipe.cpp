@@ -77,7 +77,8 @@ Finding source_finding(const SourceLedger& source) {
   const std::string losses = losses_text(source);
   const auto add_notes = [&] {
     for (const auto& [text, rows] : source.notes) {
-      finding.text += fmt::format("\nnote: {} ({})", text, counted(rows, "row"));
+      finding.text += fmt::format("\nnote: {} ({})", text, source.noted_rows(text));
+      if (is_warning(text)) finding.verdict = Verdict::kNote;
     }
   };
   if (losses.empty()) {
@@ -92,9 +93,9 @@ Finding source_finding(const SourceLedger& source) {
   }
   add_notes();
   finding.fix = source.bad_rows_file.empty()
-                       ? "--set strict=true stops at the first such row"
-                       : fmt::format("all of them: {}; --set strict=true stops at the first",
-                                     source.bad_rows_file);
+                    ? "--set strict=true stops at the first such row"
+                    : fmt::format("all of them: {}; --set strict=true stops at the first",
+                                  source.bad_rows_file);
   return finding;
 }
 
@@ -163,6 +164,10 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
     for (int64_t i = 0; i < set.size(); ++i) good += set.label(set.unit(i)) != 0 ? 1 : 0;
     finding.text +=
         fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
+    if (good == 0 || good == set.size()) {
+      finding.verdict = Verdict::kNote;
+      finding.fix = "KTO learns from good and bad answers: check the labels of the data";
+    }
   }
   const auto rows = static_cast<double>(set.size());
   const double repeats = static_cast<double>(source.plan.units) / rows;
@@ -174,8 +179,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   if (repeats > 1 && epochs > 1) {
     finding.verdict = Verdict::kNote;
     finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
-    finding.fix =
-        fmt::format("lower the batch to at most {}", count_text(source.data->set.size()));
+    finding.fix = source.lower_batch_text();
   }
   return finding;
 }
@@ -192,8 +196,7 @@ std::optional<Finding> prefix_finding(const InspectedStep& step) {
   }
   switch (groups[0].example->cause) {
     case BreakCause::kTemplate:
-      finding.fix =
-          "a template that renders a message alike whatever follows it lets them share";
+      finding.fix = "a template that renders a message alike whatever follows it lets them share";
       break;
     case BreakCause::kMerged: finding.fix = "remove the blanks at the end of the prompts"; break;
     case BreakCause::kText:
@@ -276,8 +279,10 @@ std::vector<Finding> template_findings(Preview& preview) {
   for (const std::string& notice : preview.session().notices.lines) {
     constexpr std::string_view kTemplate = "template: ";
     const bool of_template = notice.starts_with(kTemplate);
-    findings.push_back({Verdict::kNote, of_template ? "template" : "notice",
-                        notice.substr(of_template ? kTemplate.size() : 0)});
+    const std::string text = notice.substr(of_template ? kTemplate.size() : 0);
+    const bool usual = text == "the tokenizer's own";
+    findings.push_back({usual ? Verdict::kOk : Verdict::kNote, of_template ? "template" : "notice",
+                        usual ? text + " chat template" : text});
   }
   return findings;
 }
@@ -299,8 +304,7 @@ Finding memory_finding(const LoopPause& pause) {
             "xrun.run(cfg, { policy = policy, adamw = adamw }) saves both"};
   }
   try {
-    return {Verdict::kOk, "memory",
-            describe_plan(MemoryReport::plan(pause.run->models(), *pause.loop).planned())};
+    return {Verdict::kOk, "memory", MemoryReport::plan(pause.run->models(), *pause.loop).text()};
   } catch (const Interrupted&) {
     throw;  // an Error too, but not a finding
   } catch (const Error& error) {

@@ -202,7 +202,7 @@ std::vector<Finding> program_findings() {
   findings.push_back(
       is_fetched(model)
           ? Finding{Verdict::kOk, "demo model", model_folder(model).string()}
-          : Finding{Verdict::kMissing, "demo model", model.name + " is not fetched yet",
+          : Finding{Verdict::kNote, "demo model", model.name + " is not fetched yet",
                     fmt::format("xrun models get {} ({} MB); recipes fetch it by themselves",
                                 model.name, model.download_mb)});
   for (Finding& finding : findings) finding.needed = false;

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/allocator.h"
+#include "core/model/ops/matrix_product.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
@@ -51,6 +52,7 @@ int run(int (*command)(int, char**), int argc, char** argv) {
 extern "C" int xrun_engine_main(int argc, char** argv) {
   xrun::tune_allocator();
   xrun::install_memory_count();
+  xrun::bound_kernel_caches();
   const std::string_view name = argv[1];
   for (const xrun::EngineCommand& command : xrun::kCommands) {
     if (command.name == name) return xrun::run(command.run, argc - 1, argv + 1);

@@ -1,19 +1,22 @@
 // xrun explain prints the documentation of a command, an option of a run, a config key, a Lua name
-// or an operator.
+// an operator, a recipe or a template.
 
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/table.h"
+#include "core/text/chat/chat_template.h"
 #include "lua/bind/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
@@ -25,6 +28,17 @@
 namespace xrun {
 
 namespace {
+
+// Returns the lines of a text, without their ends.
+std::vector<std::string_view> lines_of_text(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
 
 // Returns the text after the last dot or colon: "lr" of "optim.lr".
 std::string last_part(const std::string& name) { return name.substr(name.find_last_of(".:") + 1); }
@@ -77,23 +91,99 @@ std::string explain_option(const std::string& name) {
                                          option->get_description());
 }
 
-// Returns the lines of the shipped recipes that set the key and comment it, or "".
+// Returns the head comment of a shipped recipe ("grpo", "grpo.lua", "recipes/grpo.lua") and the
+// commands that run and copy it, or "".
+std::string explain_recipe(const std::string& name) {
+  const std::string stem = std::filesystem::path(name).stem().string();
+  const std::vector<std::string> known = starter_recipes();
+  if (std::find(known.begin(), known.end(), stem) == known.end()) return "";
+  std::string text;
+  const auto files = starter_files(stem);
+  for (const std::string_view line : lines_of_text(files.front().second)) {
+    if (!line.starts_with("--")) break;
+    text += fmt::format("  {}\n", trimmed(line.substr(2)));
+  }
+  return fmt::format(
+      "recipes/{0}.lua, a recipe:\n{1}  xrun recipes/{0}.lua runs it; xrun init DIR --recipe {0} "
+      "copies it with its data\n",
+      stem, text);
+}
+
+// Returns the lines of the shipped recipes that set the key (those with a comment, if there are
+// any), or define a member of a table by that name below a comment ("dapo" of policy_losses.lua);
+// or "".
 std::string explain_recipe_key(const std::string& key) {
-  std::string found;
+  std::string keys, plain, members;
   for (const std::string& recipe : starter_recipes()) {
     const auto files = starter_files(recipe);
     if (files.empty()) continue;
-    const std::string& text = files.front().second;
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      const std::string_view line = trimmed(std::string_view(text).substr(at, end - at));
-      at = end + 1;
+    std::string above;
+    for (const std::string_view whole : lines_of_text(files.front().second)) {
+      const std::string_view line = trimmed(whole);
       const size_t equals = line.find_first_of(" =");
-      if (line.substr(0, equals) != key || line.find(" -- ") == std::string_view::npos) continue;
-      found += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
+      if (line.substr(0, equals) == key && equals != std::string_view::npos) {
+        if (line.substr(equals).find("= function") < 3 && above.starts_with("--")) {
+          members += fmt::format("  recipes/{}.lua: {}\n    {}\n", recipe, above, line);
+        } else if (line.find(" -- ") != std::string_view::npos) {
+          keys += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
+        } else if (line.ends_with(',')) {
+          plain += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
+        }
+      }
+      above = line;
     }
   }
-  return found.empty() ? "" : fmt::format("{}, a key of recipes:\n{}", key, found);
+  if (keys.empty()) keys = plain;
+  std::string text;
+  if (!keys.empty()) text += fmt::format("{}, a key of recipes:\n{}", key, keys);
+  if (!members.empty()) text += fmt::format("{}, defined in recipes:\n{}", key, members);
+  return text;
+}
+
+// Returns the documentation of the functions that take an option of this name ("on_error"), or "".
+std::string explain_function_option(const std::string& name) {
+  constexpr size_t kExplained = 2;
+  std::vector<std::string> takers;
+  for (const DocEntry& entry : doc_entries()) {
+    const bool takes =
+        std::any_of(entry.parameters.begin(), entry.parameters.end(), [&](const LuaParameter& one) {
+          return std::find(one.keys.begin(), one.keys.end(), name) != one.keys.end();
+        });
+    if (takes) takers.push_back(entry.name);
+  }
+  if (takers.empty()) return "";
+  std::string text = fmt::format("{}, an option of {}\n", name, listed(takers, takers.size()));
+  if (takers.size() > kExplained) {
+    return text + fmt::format("  xrun explain {} has its meaning\n", takers.front());
+  }
+  for (const std::string& taker : takers) text += explain(taker);
+  return text;
+}
+
+// Returns what a built-in chat template is for, or "".
+std::string explain_template(const std::string& name) {
+  const std::vector<std::string> known = builtin_template_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) return "";
+  return fmt::format(
+      "{0}, a built-in chat template: --set template={0}; xrun render --template {0} shows a row "
+      "in it (docs/templates.md)\n",
+      name);
+}
+
+// Returns the documentation of a name that no command, option, key or Lua name has: a recipe, a
+// recipe's own key, an option of a function ("sampling.samples"), a template; or "".
+std::string explain_other(const std::string& name) {
+  std::string text = explain_recipe(name);
+  text += explain_template(name);
+  const size_t dot = name.find('.');
+  const bool dotted = dot != std::string::npos && text.empty();
+  text += explain_recipe_key(dotted ? name.substr(0, dot) : name);
+  // `lr` is more likely optim.lr than an option of adamw:step: the error says so.
+  const std::vector<ConfigField>& fields = config_fields();
+  const bool ends_key = std::any_of(fields.begin(), fields.end(), [&](const ConfigField& field) {
+    return last_part(field.path) == name;
+  });
+  return ends_key ? text : text + explain_function_option(dotted ? name.substr(dot + 1) : name);
 }
 
 // Every name that can be explained, a line for each with the beginning of its words.
@@ -114,7 +204,8 @@ std::string all_names() {
 int command_explain(int argc, char** argv) {
   CLI::App app(
       "Prints the documentation of a command (inspect), a config key (optim.lr), a Lua name "
-      "(xrun.policy, Policy:logprob) or an operator (log_sigmoid); without a name, lists all",
+      "(xrun.policy, Policy:logprob), an operator (log_sigmoid), a recipe (grpo) or its keys "
+      "(beta); without a name, lists all",
       "xrun explain");
   std::string name;
   app.add_option("NAME", name, "a command, an option, or a key or name as a recipe writes it");
@@ -139,15 +230,20 @@ int command_explain(int argc, char** argv) {
     name.erase(0, 2);
     std::replace(name.begin(), name.end(), '-', '_');
   }
+  // As a recipe writes it, without the number of the source.
+  for (const std::string_view list : {"data.", "mixture.stages."}) {
+    if (!name.starts_with(list) || find_config_field(name) != nullptr) continue;
+    name.insert(list.size() - 1, "[]");
+  }
   text = explain_command(name);
   if (std::string path; find_config_field(name) == nullptr) {
     if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
       text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
-      if (!path.empty()) text += explain(path);
+      text += path.empty() ? explain_recipe_key(name) : explain(path);
     }
   }
   text += explain(name);
-  if (text.empty()) text = explain_recipe_key(name);
+  if (text.empty()) text = explain_other(name);
   if (text.empty()) {
     const std::string near = meant(name);
     throw UsageError(

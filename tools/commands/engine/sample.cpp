@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
@@ -208,7 +209,7 @@ void add_options(CLI::App& app, SampleArguments& arguments) {
       "a conversation");
   app.add_option("--template", arguments.chat_template,
                  "a template file or the name of a built-in one; by default the tokenizer's own");
-  app.add_option("--max-new-tokens", generate.max_new_tokens,
+  app.add_option("--max-new-tokens,--max-tokens", generate.max_new_tokens,
                  "the most tokens of an answer; 1024 on a terminal")
       ->check(whole_number(0))
       ->capture_default_str();
@@ -227,15 +228,34 @@ void add_options(CLI::App& app, SampleArguments& arguments) {
   app.add_flag("--rate", arguments.rate, "print tokens per second on standard error at the end");
 }
 
+// True for a line that --json would read as a row.
+bool is_json_row(const std::string& line) {
+  if (!trimmed(line).starts_with('{')) return false;
+  try {
+    const Json row = parse_json(line, "", 1);
+    return row.is_object() && (row.find("prompt") != nullptr || row.find("messages") != nullptr ||
+                               row.find("ids") != nullptr);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int answer_all(const SampleArguments& arguments, Model& model,
                const std::shared_ptr<const Tokenizer>& tokenizer, ChatPrompt& chat) {
   SampleRows rows(arguments, model.config(), tokenizer, chat);
   SampleGroups groups(arguments, model, *tokenizer, rows);
   const int64_t limit = model.config().max_length;
+  bool noted = false;
   // Groups of many batches, so that a finished answer makes room for a later row.
   const int status = answer_rows(
       arguments.model, arguments.text.generate.batch * 256,
       [&](const std::string& line, const RowReader& at) {
+        if (!noted && !arguments.model.json && is_json_row(line)) {
+          noted = true;
+          fmt::print(stderr,
+                     "xrun: note: {}: a row of JSON is continued as text; --json reads it\n",
+                     at.location());
+        }
         std::vector<int32_t> ids = rows.parse(line, at);
         XRUN_CHECK(!ids.empty(), "the prompt is empty; a continuation needs at least one token");
         XRUN_CHECK(static_cast<int64_t>(ids.size()) <= limit,

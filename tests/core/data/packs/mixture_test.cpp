@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -180,6 +182,114 @@ TEST(Mixture, ReachesIndicesFarBeyondManyStages) {
   const int64_t far = int64_t{1} << 52;
   EXPECT_NE(mixture(far).draw, mixture(far + 1).draw);
   EXPECT_GT(mixture(far).draw, far / 4);
+}
+
+Mixture robin(std::vector<double> weights, std::vector<int64_t> quotas = {}) {
+  MixturePlan plan{.stages = {{0, std::move(weights)}}};
+  plan.order = MixtureOrder::kRoundRobin;
+  plan.quotas = std::move(quotas);
+  return Mixture(plan);
+}
+
+std::string letters(const Mixture& mixture, int64_t rows) {
+  std::string text;
+  for (int64_t i = 0; i < rows; ++i) text += static_cast<char>('A' + mixture(i).source);
+  return text;
+}
+
+// nmoe's order, kept row by row: credits of the sources that have not met their quotas.
+std::string row_by_row(std::vector<int64_t> weights, std::vector<int64_t> quotas, int64_t rows) {
+  std::vector<int64_t> credit(weights.size(), 0), drawn(weights.size(), 0);
+  std::string text;
+  while (std::ssize(text) < rows) {
+    const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+    for (size_t d = 0; d < weights.size(); ++d) credit[d] += weights[d];
+    size_t most = 0;
+    for (size_t d = 1; d < weights.size(); ++d) {
+      if (credit[d] > credit[most]) most = d;
+    }
+    credit[most] -= total;
+    text += static_cast<char>('A' + most);
+    if (++drawn[most] != quotas[most]) continue;
+    weights[most] = 0;
+    std::fill(credit.begin(), credit.end(), 0);
+  }
+  return text;
+}
+
+TEST(Mixture, ARoundRobinIsSmooth) {
+  EXPECT_EQ(letters(robin({5, 1, 1}), 14), "AABACAAAABACAA");
+  EXPECT_EQ(letters(robin({0.5, 0.25, 0, 0.25}), 8), "ABDAABDA");
+  EXPECT_EQ(letters(robin({3, 2, 7}), 500), row_by_row({3, 2, 7}, {-1, -1, -1}, 500));
+  // In millionths of the sum: no multiple up to 1,000 is whole.
+  EXPECT_EQ(letters(robin({1, std::sqrt(2.0)}), 3000),
+            row_by_row({414214, 585786}, {-1, -1}, 3000));
+  const Mixture mixture = robin({5, 1, 1});
+  EXPECT_EQ(mixture(7'000'003).source, 0);
+  EXPECT_EQ(mixture(7'000'003).draw, 5'000'002);
+  EXPECT_EQ(mixture.length_for(1, 2), 10);
+}
+
+TEST(Mixture, AQuotaIsMetToTheRowAndTheOthersGoOn) {
+  EXPECT_EQ(letters(robin({3, 1, 2}, {50, -1, 70}), 400), row_by_row({3, 1, 2}, {50, -1, 70}, 400));
+  for (const MixtureOrder order : {MixtureOrder::kBlocks, MixtureOrder::kRoundRobin}) {
+    for (const bool shuffle : {true, false}) {
+      MixturePlan plan{.stages = {{0, {3, 1, 2}}}, .quotas = {50, -1, 70}};
+      plan.seed = 5;
+      plan.shuffle = shuffle;
+      plan.order = order;
+      plan.block = 64;
+      const Mixture mixture(plan);
+      std::vector<int64_t> drawn(3, 0);
+      int64_t met = 0;
+      for (int64_t i = 0; i < 1000; ++i) {
+        const Mixture::Draw draw = mixture(i);
+        ASSERT_EQ(draw.draw, drawn[static_cast<size_t>(draw.source)]++) << i;
+        if (draw.source == 0 && draw.draw == 49) met = i + 1;
+      }
+      EXPECT_EQ(drawn, (std::vector<int64_t>{50, 880, 70}));
+      EXPECT_EQ(mixture.length_for(0, 50), met);
+      EXPECT_EQ(mixture.length_for(0, 51), std::nullopt);
+      EXPECT_EQ(mixture.draws_of(2), 70);
+      EXPECT_EQ(mixture.end(), std::nullopt);
+    }
+  }
+}
+
+TEST(Mixture, EndsWhenAllQuotasAreMet) {
+  for (const MixtureOrder order : {MixtureOrder::kBlocks, MixtureOrder::kRoundRobin}) {
+    MixturePlan plan{.stages = {{0, {1, 4}}}, .quotas = {30, 5}};
+    plan.order = order;
+    const Mixture mixture(plan);
+    EXPECT_EQ(mixture.end(), 35);
+    const std::string all = letters(mixture, 35);
+    EXPECT_EQ(std::count(all.begin(), all.end(), 'A'), 30);
+    EXPECT_EQ(std::max(*mixture.length_for(0, 30), *mixture.length_for(1, 5)), 35);
+  }
+}
+
+TEST(Mixture, QuotasHoldOverStages) {
+  MixturePlan plan{.stages = {{0, {1, 1, 0}}, {10, {2, 1, 1}}}, .quotas = {25, -1, -1}};
+  plan.staged = true;
+  plan.step_rows = 4;
+  for (const MixtureOrder order : {MixtureOrder::kBlocks, MixtureOrder::kRoundRobin}) {
+    plan.order = order;
+    const Mixture mixture(plan);
+    std::vector<int64_t> drawn(3, 0), early;
+    for (int64_t i = 0; i < 200; ++i) {
+      if (i == 40) early = drawn;
+      const Mixture::Draw draw = mixture(i);
+      ASSERT_EQ(draw.draw, drawn[static_cast<size_t>(draw.source)]++) << i;
+    }
+    EXPECT_EQ(early, (std::vector<int64_t>{20, 20, 0}));
+    EXPECT_EQ(drawn[0], 25);
+    EXPECT_NEAR(static_cast<double>(drawn[1] - drawn[2]), 20,
+                order == MixtureOrder::kBlocks ? 30 : 1);
+  }
+  plan.quotas = {15, 15, -1};
+  EXPECT_EQ(error_of([&] { Mixture mixture(plan); }),
+            "all sources of mixture.stages[1] have met their quotas 10 rows before the next stage "
+            "starts; raise a quota, or start that stage earlier");
 }
 
 }  // namespace

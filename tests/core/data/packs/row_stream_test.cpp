@@ -146,5 +146,51 @@ TEST(RowStream, RefusesMoreEpochsThanCanBeCounted) {
             "epochs is 1152921504606846976, more than 2^62 rows of data[1]");
 }
 
+// A quota in tokens counts whole rows in the order of their epochs.
+TEST(RowStream, AQuotaInTokensEndsWithTheRowThatReachesIt) {
+  for (const int64_t tokens : {1, 54, 55, 56, 200}) {
+    RowStream::Plan plan;
+    plan.sources.resize(2);
+    plan.sources[0] = {
+        .rows = 10, .quota_tokens = tokens, .tokens = [](int64_t row) { return row + 1; }};
+    plan.sources[1] = {.rows = 1000};
+    plan.epochs = 0;
+    plan.seed = 3;
+    const RowStream stream(plan);
+    int64_t sum = 0, last = 0, rows = 0;
+    for (int64_t i = 0; i < 5000; ++i) {
+      const RowStream::DrawnRow drawn = stream.at(i);
+      if (drawn.source != 0) continue;
+      ++rows;
+      sum += last = drawn.row + 1;
+    }
+    EXPECT_GE(sum, tokens);
+    EXPECT_LT(sum - last, tokens);
+    EXPECT_EQ(stream.mixture_plan().at("quotas").as_array()[0].as_int(), rows);
+    EXPECT_TRUE(stream.mixture_plan().at("quotas").as_array()[1].is_null());
+  }
+}
+
+TEST(RowStream, EndsWhenAllQuotasAreMetWhateverStopSays) {
+  for (const MixtureStop stop : {MixtureStop::kRestart, MixtureStop::kAll, MixtureStop::kFirst}) {
+    RowStream::Plan plan;
+    plan.sources = {{.rows = 10, .quota = 25}, {.rows = 4, .quota = 25}};
+    plan.stop = stop;
+    plan.epochs = 0;
+    const RowStream stream(plan);
+    ASSERT_TRUE(stream.length());
+    if (stop == MixtureStop::kFirst) {
+      EXPECT_LT(*stream.length(), 50);
+    } else {
+      EXPECT_EQ(*stream.length(), 50);
+    }
+  }
+  RowStream::Plan alone;
+  alone.sources = {{.rows = 10, .quota = 25}};
+  EXPECT_EQ(RowStream(alone).length(), 25);
+  alone.sources[0].quota = -1;
+  EXPECT_TRUE(RowStream(alone).mixture_plan().is_null());
+}
+
 }  // namespace
 }  // namespace xrun::row_stream_test

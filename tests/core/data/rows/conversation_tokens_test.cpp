@@ -102,7 +102,7 @@ TEST_F(ConversationTokens, ArgumentsThatTheTemplateQuotesAgainAreNoted) {
   template_->set_source("tool_calls");  // its calls are printed as JSON
   ASSERT_EQ(notes(template_, text).size(), 1u);
   EXPECT_TRUE(notes(template_, text)[0].starts_with(
-      "the arguments of a tool call are text, which the template quotes again; make them a table"));
+      "QUOTED TWICE: the arguments of a tool call are a string in the file"));
   EXPECT_TRUE(notes(template_, table).empty());
   const auto plain = make_jinja_template(
       "{% for m in messages %}{% generation %}{{ m.content }} {% for c in m.tool_calls or [] %}"

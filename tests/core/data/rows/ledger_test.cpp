@@ -20,8 +20,8 @@ SourceLedger some_ledger() {
   ledger.repair({1, 5}, 1);
   ledger.drop({1, 17}, "empty_answer", "the chosen side's last turn has no content");
   ledger.drop({0, 3}, "no_prompt", "none");
-  ledger.note("the column \"score\" is not used");
-  ledger.note("the column \"score\" is not used");
+  ledger.note("the column \"score\" is not used", {0, 6});
+  ledger.note("the column \"score\" is not used", {1, 2});
   return ledger;
 }
 
@@ -59,7 +59,7 @@ TEST(Ledger, TheTextNamesFileLineAndReason) {
             "tokens; invalid UTF-8 repaired in 2 rows\n"
             "  dropped 1 row: empty_answer\n"
             "  dropped 1 row: no_prompt\n"
-            "  note: the column \"score\" is not used (2 rows)\n"
+            "  note: the column \"score\" is not used (2 rows: a.jsonl:6, b.jsonl:2)\n"
             "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n"
             "  a.jsonl:3  no_prompt: none\n"
             "  b.jsonl:9  cut: 77 of the row's 5,077 tokens removed\n"
@@ -69,13 +69,24 @@ TEST(Ledger, TheTextNamesFileLineAndReason) {
             "  b.jsonl:5  repaired: invalid UTF-8\n");
 }
 
+TEST(Ledger, ANoteOnSomeRowsNamesTheFirst) {
+  SourceLedger ledger;
+  ledger.files = {"a.jsonl"};
+  ledger.kept = 7;
+  for (int64_t line = 1; line <= 5; ++line) ledger.note("some", {0, line});
+  for (int64_t line = 1; line <= 7; ++line) ledger.note("all", {0, line});
+  const SourceLedger read = SourceLedger::from_json(parse_json(dump_json(ledger.to_json()), ""));
+  EXPECT_EQ(read.noted_rows("some"), "5 rows: a.jsonl:1, a.jsonl:2, a.jsonl:3, ...");
+  EXPECT_EQ(read.noted_rows("all"), "7 rows");
+}
+
 TEST(Ledger, TheListOfBadRowsIsBounded) {
   SourceLedger ledger;
   for (int64_t i = 0; i < 5000; ++i) ledger.drop({0, i + 1}, "x", std::string(10'000, 'y'));
   EXPECT_EQ(ledger.dropped_total(), 5000);
   EXPECT_EQ(ledger.bad.size(), SourceLedger::kListedRows);
   EXPECT_LT(dump_json(ledger.to_json()).size(), 1'000'000u);
-  for (int64_t i = 0; i < 5000; ++i) ledger.note(std::to_string(i));
+  for (int64_t i = 0; i < 5000; ++i) ledger.note(std::to_string(i), {0, i});
   EXPECT_EQ(ledger.notes.size(), 100u);
   EXPECT_EQ(ledger.more_notes, 4900);
   Ledger one;
