@@ -349,7 +349,7 @@ std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block)
 }
 
 Mixture::Draw Mixture::operator()(int64_t index) const {
-  // The last stage that starts at or before the index.
+  // The last grid that starts at or before the index.
   const auto later = std::upper_bound(grids_.begin(), grids_.end(), index,
                                       [](int64_t i, const Grid& grid) { return i < grid.start; });
   const Grid& grid = *(later - 1);
@@ -357,7 +357,7 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
   const auto known = draws_in(block_of(grid, number));
   Draw draw = known->draws[static_cast<size_t>((index - grid.start) % grid.block)];
   const size_t source = static_cast<size_t>(draw.source);
-  // Draws of the source before the stage, then those of the stage's earlier blocks, which all have
+  // Draws of the source before the grid, then those of its earlier blocks, which all have
   // the same count.
   draw.draw += grid.base[source] + number * count_of(grid.begin, source);
   return draw;
@@ -366,7 +366,7 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
 std::optional<int64_t> Mixture::draws_of(int32_t source) const {
   const Grid& last = grids_.back();
   const size_t d = static_cast<size_t>(source);
-  // The source has a share in the last stage, which never ends.
+  // The source has a share in the last grid, which never ends.
   if (count_of(last.begin, d) > 0) return std::nullopt;
   return last.base.at(d);
 }
