@@ -20,10 +20,14 @@ constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are stored as do
 // Fields and Lua methods of batches and views: a column of such a name would replace the field or
 // be hidden by the method.
 const std::vector<std::string> kBatchFields = {
-    "advantage", "all",    "chosen", "chunk_sum",   "close",       "group",       "group_sum",
-    "label",     "length", "mean",   "micro_count", "mismatched",  "old_logprob", "pair",
-    "rejected",  "reward", "row",    "row_count",   "set_field",   "size",        "source",
-    "spread",    "step",   "sum",    "tokens",      "total_steps", "weight"};
+    "advantage",   "all",       "chosen",          "chunk_sum",
+    "close",       "group",     "group_sum",       "label",
+    "length",      "mean",      "micro_count",     "mismatched",
+    "old_logprob", "pair",      "rejected",        "reward",
+    "row",         "row_count", "sampler_logprob", "set_field",
+    "size",        "source",    "spread",          "step",
+    "sum",         "tokens",    "total_steps",     "truncated_ratio",
+    "weight"};
 constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
 
 // True for a whole number that a double does not hold exactly.
