@@ -1,6 +1,5 @@
 // A draft offers its tokens by their index in the answer, also behind a token that was not the
-// draft's: a position is drawn with the same random number in every epoch, so answers often meet
-// again.
+// draft's: two answers of a sharp policy often meet again.
 
 #include "core/rollout/queued_request.h"
 

@@ -355,6 +355,7 @@ TEST_F(RolloutsTest, AnUpdateNotesTheAdvantage) {
   rollouts->set_field("advantage", at::tensor(std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8}),
                       Unit::kSequence);
   rollouts->subset({2, 5})->note_trained();
+  EXPECT_EQ(rollouts->rollouts()[2]->advantage, 2);
   EXPECT_EQ(rollouts->rollouts()[5]->advantage, 5);
   EXPECT_FALSE(rollouts->rollouts()[0]->advantage.has_value());
 }

@@ -32,6 +32,34 @@ run:export(policy)
                  "model = \"" + model + "\", moe = { aux = " + aux + " }");
     return text;
   }
+
+  // Two updates of each batch of sampled answers.
+  static std::string sampled(const std::string& model, const std::string& replay) {
+    std::string rows;
+    for (int i = 0; i < 6; ++i) rows += fmt::format("{{\"prompt\": \"say {} ?\"}}\n", i);
+    write_file_atomic("prompts.jsonl", rows);
+    return "local xrun = require \"xrun\"\nlocal cfg = xrun.config { model = \"" + model +
+           "\", replay = " + replay + R"(,
+  data = { { path = "prompts.jsonl" } }, template = "chatml", optim = { lr = 1e-2 },
+  batch = { prompts = 2, max_tokens = 600, fold_min = 2 }, steps = 3,
+}
+local policy = xrun.policy(cfg.model)
+local adamw = xrun.adamw(policy, cfg.optim)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+local function loss(r)
+  local ratio = (policy:token_logprob(r) - r.old_logprob):exp()
+  return -ratio * r:spread(r.advantage), { ratio = ratio }
+end
+for step, prompts in run:steps(xrun.prompts(cfg.data, policy), cfg.batch) do
+  local r = policy:sample(prompts, { samples = 3, max_tokens = 8, replay_routes = cfg.replay })
+    :score(function(s) return s.ids[1] % 5 end)
+  r.advantage = xrun.group_advantage(r.reward, r.group)
+  assert(adamw:step(r, loss).ratio == 1)
+  run:log(adamw:step(r, loss))
+end
+run:export(policy)
+)";
+  }
 };
 
 }  // namespace
@@ -48,6 +76,15 @@ TEST_F(ExpertsRun, TheBalanceTermMovesTheWeights) {
   ASSERT_EQ(run(recipe("experts", "0"), "without"), "");
   ASSERT_EQ(run(recipe("experts", "1"), "with"), "");
   EXPECT_NE(read_file("without/hf/model.safetensors"), read_file("with/hf/model.safetensors"));
+}
+
+TEST_F(ExpertsRun, SampledRoutesAreReplayedInLaterUpdatesAndAfterAResume) {
+  expect_same_when_resumed(sampled("experts", "true"), {1});
+  const std::vector<std::string> replayed = metrics("whole");
+  ASSERT_EQ(run(sampled("experts", "false"), "own"), "");
+  EXPECT_NE(metrics("own").front(), replayed.front()) << "the router has moved";
+  has(run(sampled("tiny", "true"), "dense"),
+      "replay_routes is true, but the model is not a mixture of experts");
 }
 
 TEST_F(ExpertsRun, ABalanceTermOfADenseModelIsRefused) {
