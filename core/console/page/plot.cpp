@@ -306,15 +306,29 @@ std::string bars_of(const std::vector<double>& shares, const Frame& frame) {
 
 std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was logged</p>"; }
 
+// Of more lines than fit, the dashed ones, which have the colour of a solid one, are left out
+// first.
+std::string legend_of(const Plot& plot) {
+  const bool crowded = plot.lines.size() > kMostLegend;
+  std::string legend;
+  size_t shown = 0, left = 0;
+  for (const PlotLine& line : plot.lines) {
+    // The title names this line already.
+    if (line.name == plot.title) break;
+    if (crowded && line.dashed) continue;
+    if (shown++ < kMostLegend) {
+      legend += legend_entry(line.name, line.color, line.dashed, line.group);
+    } else {
+      ++left;
+    }
+  }
+  return left == 0 ? legend : legend + fmt::format(" and {} more", left);
+}
+
 }  // namespace
 
 std::string plot_figure(const Plot& plot) {
-  std::string legend;
-  for (const PlotLine& line : plot.lines) {
-    // No legend for too many lines, nor for a line that the title names already.
-    if (plot.lines.size() > kMostLegend || line.name == plot.title) break;
-    legend += legend_entry(line.name, line.color, line.dashed, line.group);
-  }
+  const std::string legend = legend_of(plot);
   const std::optional<Frame> frame = frame_of(plot);
   if (!frame) return figure(plot.title, legend, nothing_to_draw());
   std::string inside = svg_open(*frame, plot.title) + axes(*frame);

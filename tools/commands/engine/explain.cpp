@@ -29,6 +29,15 @@ namespace xrun {
 
 namespace {
 
+// Returns a line with one blank for each run of them.
+std::string without_columns(std::string_view line) {
+  std::string out;
+  for (const char c : line) {
+    if (c != ' ' || !out.ends_with(' ')) out += c;
+  }
+  return out;
+}
+
 // Returns the lines of a text, without their ends.
 std::vector<std::string_view> lines_of_text(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -125,9 +134,9 @@ std::string explain_recipe_key(const std::string& key) {
         if (line.substr(equals).find("= function") < 3 && above.starts_with("--")) {
           members += fmt::format("  recipes/{}.lua: {}\n    {}\n", recipe, above, line);
         } else if (line.find(" -- ") != std::string_view::npos) {
-          keys += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
+          keys += fmt::format("  recipes/{}.lua: {}\n", recipe, without_columns(line));
         } else if (line.ends_with(',')) {
-          plain += fmt::format("  recipes/{}.lua: {}\n", recipe, line);
+          plain += fmt::format("  recipes/{}.lua: {}\n", recipe, without_columns(line));
         }
       }
       above = line;
