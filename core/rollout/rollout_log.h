@@ -17,13 +17,17 @@ struct BodyRollouts {
 };
 
 // Returns rollout/reward, reward_std (over rollouts), reward/<part>, length and length_max (tokens
-// of an answer), stopped (the share that did not reach its limit), groups, zero_variance_groups
+// that were sampled), stopped (the share that did not reach its limit), with an environment turns
+// (mean), truncated and aborted (shares), groups, zero_variance_groups
 // (all rewards equal, or a single rollout), failed_rewards where there are some, and perf/sample_s
 // and perf/reward_s. Rewards are left out where none was given.
 Metrics rollout_metrics(const BodyRollouts& body);
 
 // Writes `dir`/step_0000012.jsonl.zst, one object a rollout in the order of sampling:
 //   {"row","group","sample","version","finish","text","ids","logprobs","reward","parts","trained"}
+// and of conversations "environment_reward" and "turns", a list of
+//   {"begin","end","text","finish","tool_calls","reply"}: its sampled tokens are ids[begin:end],
+//   and logprobs has those of all turns, one after the other.
 // Replaces a file of the same step, so that a repeated step leaves one. After a kill the file is
 // absent or whole. Throws Error if it cannot be written.
 void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRollouts& body);

@@ -96,19 +96,43 @@ std::vector<uint64_t> draw_names(const std::vector<AskedPrompt>& prompts) {
   return names;
 }
 
+// Draw keys and stop ids; a dry run has no model.
+TextOptions draw_options(const Model* model, const Policy& policy,
+                         const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
+                         const BatchInfo& info) {
+  TextOptions text = options.text;
+  text.generate.samples = options.samples;
+  text.generate.prompt_names = draw_names(prompts);
+  if (model != nullptr) text.generate.stop_ids = stop_ids_of(*model, *policy.tokenizer());
+  text.generate.sampling.seed =
+      philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
+  return text;
+}
+
 // The sampler's results, samples of a prompt together.
 std::vector<TextSample> draw(Model& model, const Policy& policy,
                              const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
                              const BatchInfo& info) {
-  TextOptions text = options.text;
-  text.generate.samples = options.samples;
-  text.generate.prompt_names = draw_names(prompts);
-  text.generate.stop_ids = stop_ids_of(model, *policy.tokenizer());
-  text.generate.sampling.seed =
-      philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
   std::vector<std::vector<int32_t>> ids;
   for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
-  return sample_text(model, *policy.tokenizer(), ids, text);
+  return sample_text(model, *policy.tokenizer(), ids,
+                     draw_options(&model, policy, prompts, options, info));
+}
+
+RolloutList converse(Model* model, const Policy& policy, const std::vector<AskedPrompt>& prompts,
+                     const RolloutOptions& options, const BatchInfo& info) {
+  XRUN_CHECK(info.conversations,
+             "an environment needs the prompts of a data set, whose conversations it continues");
+  std::vector<int64_t> rows;
+  for (const AskedPrompt& prompt : prompts) rows.push_back(prompt.row);
+  std::vector<Conversation> behind = info.conversations(rows, *policy.tokenizer());
+  std::vector<ConversationStart> starts;
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    starts.push_back({prompts[p].row, prompts[p].ids, std::move(behind[p])});
+  }
+  return sample_conversations(policy, model, starts,
+                              draw_options(model, policy, prompts, options, info),
+                              options.environment, info);
 }
 
 // Stand-in answers of a dry run: a few random tokens each. Their log-probs come later, from the
@@ -169,8 +193,14 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   check_room(asked, prompts.info(), options.text.generate.max_new_tokens,
              model == nullptr ? 0 : model->config().max_length);
   const bool dry = policy.is_replaced();
-  std::vector<TextSample> samples = dry ? draw_stand_ins(policy, asked, options, prompts.info())
-                                        : draw(*model, policy, asked, options, prompts.info());
+  RolloutList sampled;
+  if (options.environment.reply) {
+    sampled = converse(dry ? nullptr : model, policy, asked, options, prompts.info());
+  } else {
+    sampled = make_list(dry ? draw_stand_ins(policy, asked, options, prompts.info())
+                            : draw(*model, policy, asked, options, prompts.info()),
+                        asked, options.samples, policy);
+  }
   BatchInfo info = prompts.info();
   info.unit = Unit::kToken;
   // Greedy answers report log-probs at temperature 1.
@@ -179,8 +209,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   info.data_key.clear();
   info.canonical_pack = nullptr;
   info.device = policy.options().device;
-  auto made = std::make_shared<Rollouts>(
-      std::move(info), make_list(std::move(samples), asked, options.samples, policy));
+  auto made = std::make_shared<Rollouts>(std::move(info), std::move(sampled));
   std::vector<int64_t> of;
   for (const auto& one : made->rollouts()) {
     of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
