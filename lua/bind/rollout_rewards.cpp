@@ -34,18 +34,30 @@ Rollouts& rollouts_of(Batch& batch) {
   return *rollouts;
 }
 
-SampleTable::SampleTable(const Rollouts& rollouts) : rollouts_(rollouts) {
-  for (const std::string& name : rollouts.field_names()) {
-    if (auto texts = rollouts.strings(name)) {
+FieldTable::FieldTable(const Batch& batch) {
+  if (batch.micros().empty()) return;
+  for (const std::string& name : batch.field_names()) {
+    if (auto texts = batch.strings(name)) {
       texts_.emplace_back(name, std::move(*texts));
       continue;
     }
     bool by_row = false;
-    rollouts.micros().front()->field(name, &by_row);
+    batch.micros().front()->field(name, &by_row);
     if (by_row) continue;
-    const at::Tensor values = rollouts.field(name).to(at::kCPU, at::kDouble).contiguous();
+    const at::Tensor values = batch.field(name).to(at::kCPU, at::kDouble).contiguous();
     const double* const data = values.const_data_ptr<double>();
     numbers_.emplace_back(name, std::vector<double>(data, data + values.numel()));
+  }
+}
+
+void FieldTable::add_fields(lua_State* L, size_t i) const {
+  for (const auto& [name, values] : numbers_) {
+    push(L, values[i]);
+    lua_setfield(L, -2, name.c_str());
+  }
+  for (const auto& [name, values] : texts_) {
+    push(L, values[i]);
+    lua_setfield(L, -2, name.c_str());
   }
 }
 
@@ -57,21 +69,20 @@ void SampleTable::push_sample(lua_State* L, int64_t i) const {
     push(L, value);
     lua_setfield(L, -2, name);
   };
-  for (const auto& [name, values] : numbers_) set(name.c_str(), values[at]);
-  for (const auto& [name, values] : texts_) set(name.c_str(), values[at]);
+  fields_.add_fields(L, at);
   set("index", one.sample);
   set("prompt_ids", *one.prompt_ids);
   set("ids", one.ids);
+  if (one.turns.empty()) return;
+  Json turns = Json::array();
+  for (const RolloutTurn& turn : one.turns) {
+    turns.push_back(Json(Json::Object{{"text", turn.text},
+                                      {"finish", turn.finish},
+                                      {"tool_calls", turn.calls},
+                                      {"reply", turn.reply}}));
+  }
+  set("turns", turns);
 }
-
-namespace {
-
-enum class FailedReward { kError, kMask, kZero };
-
-struct RewardSettings {
-  FailedReward on_error = FailedReward::kError;
-  double deadline_s = 10;
-};
 
 RewardSettings read_reward_settings(lua_State* L) {
   const Options given(L, 3);
@@ -86,6 +97,8 @@ RewardSettings read_reward_settings(lua_State* L) {
              settings.deadline_s);
   return settings;
 }
+
+namespace {
 
 // The result of a reward function for one rollout: a value and its parts, or the failure.
 struct Reward {
@@ -127,8 +140,8 @@ void read_parts(lua_State* L, int i, Reward& reward) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Calls the function below its one argument on the stack. Returns the failure, "" if there is none;
-// the results are then on the stack.
+}  // namespace
+
 std::string call_with_deadline(lua_State* L, int results, double seconds) {
   const LuaDeadline deadline(L, seconds);
   try {
@@ -144,6 +157,8 @@ std::string call_with_deadline(lua_State* L, int results, double seconds) {
   }
 }
 
+namespace {
+
 Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
                    const RewardSettings& settings) {
   const StackGuard guard(L);
@@ -158,19 +173,22 @@ Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samp
   return reward;
 }
 
-constexpr size_t kShownText = 200;  // bytes of a prompt or an answer in a message
+}  // namespace
 
-std::string shown(const std::string& text) {
+std::string shown_start(const std::string& text) {
+  constexpr size_t kShownText = 200;  // bytes
   return text.size() <= kShownText ? shown_text(text)
                                    : shown_text(text.substr(0, kShownText)) + "...";
 }
+
+namespace {
 
 // "prompts.jsonl:17: the reward of sample 3 failed: ...", with prompt and answer.
 std::string failure_text(const Rollouts& rollouts, int64_t i, const std::string& failure) {
   const Rollout& one = *rollouts.rollouts()[static_cast<size_t>(i)];
   return fmt::format("{}: the reward of sample {} failed: {}\n  prompt: {}\n  answer: {}",
                      row_text(rollouts.info(), one.row), one.sample, failure,
-                     shown(one.prompt_text), shown(one.text));
+                     shown_start(one.prompt_text), shown_start(one.text));
 }
 
 // Collects the rewards of a batch and applies the policy for failed ones.
@@ -192,6 +210,7 @@ class Scoring {
     Rollout& one = *rollouts_.rollouts()[static_cast<size_t>(i)];
     one.reward.reset();
     one.parts.clear();
+    if (one.aborted()) reward = {};  // kept by on_error = "zero" of policy:sample
     if (!reward.failure.empty()) {
       const std::string text = failure_text(rollouts_, i, reward.failure);
       if (settings_.on_error == FailedReward::kError) {

@@ -12,6 +12,7 @@
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/train/policy.h"
+#include "lua/bind/environments.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/samples.h"
@@ -85,11 +86,14 @@ int sample_policy(Policy& policy, lua_State* L) {
     check_interrupt(L);
     return true;
   };
-  const auto rollouts = sample_rollouts(policy, model, prompts, options);
+  LuaEnvironment environment(L, prompts);
+  options.environment = environment.options();
+  auto rollouts = sample_rollouts(policy, model, prompts, options);
   if (BodyRollouts* body = body_rollouts(L)) {
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());
     body->sample_s += seconds_since(began);
   }
+  rollouts = environment.without_aborted(rollouts);
   push(L, std::static_pointer_cast<Batch>(rollouts));
   return 1;
 }
@@ -196,18 +200,23 @@ void open_rollouts(LuaState& state) {
           {{"prompts", "Batch"},
            {"options?",
             "table",
-            {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed"}}},
+            {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
+             "environment", "max_turns", "on_error", "deadline_s"}}},
           {"Rollouts"},
           "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
           "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
-          "and sample.",
+          "and sample. With environment, a table with reply(self, turn) or a function that runs "
+          "as a coroutine, an answer has up to max_turns (8) turns; a failure of it follows "
+          "on_error (\"error\", \"mask\", \"zero\"), one call may take deadline_s (10).",
           sample_policy);
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,
                 .doc = "Sampled answers, a Batch with the fields row, group (the prompt), sample, "
                        "version, old_logprob [R] (of the sampler), prompt, text, finish (\"stop\", "
-                       "\"stop_string\" or \"length\") and the extra columns. The trained tokens "
-                       "are those of the answers, and log-probs are at the temperature."});
+                       "\"stop_string\" or \"length\", of conversations also \"max_turns\" or "
+                       "\"aborted\"), environment_reward (of conversations) and the extra columns. "
+                       "The trained tokens are those of the answers, and log-probs are at the "
+                       "temperature."});
   const StackGuard guard(L);
   for (const RolloutMethod& method : rollout_methods()) {
     push_function(L, method.doc, method.function);  // registers the documentation
