@@ -3,7 +3,7 @@
 //
 // State: {"cursor","attempts","valid","zero_variance","stale","streak":{...},"groups":[
 //   {"row","prompt_ids","prompt_text","samples":[{"sample","version","ids","logprobs","text",
-//    "finish","reward","parts"}]}]}
+//    "finish","turns","environment_reward","reward","parts","routes"}]}]}
 // Numbers are written so that they read back equal, so a restored group trains to the same bits.
 
 #include "core/rollout/group_queue.h"
@@ -17,6 +17,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/model/ops/moe_routing.h"
 
 namespace xrun {
 
@@ -29,13 +30,30 @@ Json array_of(const std::vector<Value>& values) {
   return array;
 }
 
+Json routes_json(const TokenRoutes& routes) {
+  return Json(Json::Object{
+      {"layers", routes.layers}, {"top_k", routes.top_k}, {"experts", array_of(routes.experts)}});
+}
+
+std::shared_ptr<const TokenRoutes> routes_from(const Json& json) {
+  TokenRoutes routes{json.at("layers").as_int(), json.at("top_k").as_int()};
+  for (const Json& expert : json.at("experts").as_array()) {
+    routes.experts.push_back(static_cast<int16_t>(expert.as_int()));
+  }
+  return std::make_shared<const TokenRoutes>(std::move(routes));
+}
+
 // The structured binding names every member: a new one does not compile until it is saved here or
 // known to be made again.
 Json sample_json(const Rollout& one) {
   const auto& [row, prompt, sample, version, prompt_ids, ids, logprobs, prompt_text, text, finish,
-               reward, parts, trained, stand_in] = one;
+               turns, environment_reward, reward, parts, advantage, routes, routed_by, trained,
+               stand_in] = one;
   static_cast<void>(row), static_cast<void>(prompt_ids), static_cast<void>(prompt_text);
   static_cast<void>(prompt), static_cast<void>(trained), static_cast<void>(stand_in);
+  static_cast<void>(advantage), static_cast<void>(routed_by);
+  Json spoken = Json::array();
+  for (const RolloutTurn& turn : turns) spoken.push_back(turn_json(turn));
   Json named = Json::object();
   for (const auto& [name, value] : parts) named.set(name, value);
   return Json(Json::Object{{"sample", sample},
@@ -44,8 +62,11 @@ Json sample_json(const Rollout& one) {
                            {"logprobs", array_of(logprobs)},
                            {"text", text},
                            {"finish", finish},
+                           {"turns", std::move(spoken)},
+                           {"environment_reward", environment_reward},
                            {"reward", reward.value()},
-                           {"parts", std::move(named)}});
+                           {"parts", std::move(named)},
+                           {"routes", routes ? routes_json(*routes) : Json()}});
 }
 
 Json group_json(const RolloutList& group) {
@@ -78,12 +99,16 @@ RolloutList group_from(const Json& json) {
     for (const Json& logprob : saved.at("logprobs").as_array()) {
       one->logprobs.push_back(static_cast<float>(logprob.as_double()));
     }
-    XRUN_CHECK(one->ids.size() == one->logprobs.size(), "an answer has {} ids and {} log-probs",
-               one->ids.size(), one->logprobs.size());
     one->prompt_text = json.at("prompt_text").as_string();
     one->text = saved.at("text").as_string();
     one->finish = saved.at("finish").as_string();
+    for (const Json& turn : saved.at("turns").as_array()) one->turns.push_back(turn_from(turn));
+    XRUN_CHECK(std::ssize(one->logprobs) == one->sampled_tokens(),
+               "an answer has {} sampled tokens and {} log-probs", one->sampled_tokens(),
+               one->logprobs.size());
+    one->environment_reward = saved.at("environment_reward").as_double();
     one->reward = saved.at("reward").as_double();
+    if (!saved.at("routes").is_null()) one->routes = routes_from(saved.at("routes"));
     for (const auto& [name, value] : saved.at("parts").as_object()) {
       one->parts.emplace_back(name, value.as_double());
     }

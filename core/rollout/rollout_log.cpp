@@ -25,10 +25,12 @@ class RolloutSums {
  public:
   void add(const Rollout& one) {
     ++count_;
-    const auto length = static_cast<double>(one.ids.size());
+    const auto length = static_cast<double>(one.logprobs.size());
     tokens_ += length;
     longest_ = std::max(longest_, length);
     stopped_ += one.stopped() ? 1 : 0;
+    turns_ += static_cast<double>(one.turns.size());
+    aborted_ += one.aborted() ? 1 : 0;
     if (!one.reward) return;
     rewards_.push_back(*one.reward);
     const auto [found, is_new] =
@@ -54,6 +56,11 @@ class RolloutSums {
     metrics.emplace_back("rollout/length", tokens_ / count_);
     metrics.emplace_back("rollout/length_max", longest_);
     metrics.emplace_back("rollout/stopped", stopped_ / count_);
+    if (turns_ > 0) {
+      metrics.emplace_back("rollout/turns", turns_ / count_);
+      metrics.emplace_back("rollout/truncated", (count_ - stopped_ - aborted_) / count_);
+      metrics.emplace_back("rollout/aborted", aborted_ / count_);
+    }
     if (rewards_.empty()) return;
     const auto equal = std::count_if(groups_.begin(), groups_.end(), [](const auto& group) {
       return group.second.low == group.second.high;
@@ -76,7 +83,7 @@ class RolloutSums {
     return std::sqrt(squares / static_cast<double>(rewards_.size() - 1));
   }
 
-  double count_ = 0, tokens_ = 0, longest_ = 0, stopped_ = 0;
+  double count_ = 0, tokens_ = 0, longest_ = 0, stopped_ = 0, turns_ = 0, aborted_ = 0;
   std::vector<double> rewards_;
   std::map<const void*, RewardRange> groups_;
   std::map<std::string, std::pair<double, int64_t>> parts_;
@@ -112,20 +119,26 @@ Json line_of(const Rollout& one, const std::optional<double>& limit) {
   for (const int32_t id : one.ids) ids.push_back(id);
   for (const float logprob : one.logprobs) logprobs.push_back(logprob);
   for (const auto& [name, value] : one.parts) parts.set(name, value);
-  return Json(Json::Object{{"row", one.row},
-                           {"group", one.prompt},
-                           {"sample", one.sample},
-                           {"version", one.version},
-                           {"finish", one.finish},
-                           {"prompt", one.prompt_text},
-                           {"text", one.text},
-                           {"ids", std::move(ids)},
-                           {"logprobs", std::move(logprobs)},
-                           {"reward", one.reward ? Json(*one.reward) : Json()},
-                           {"parts", std::move(parts)},
-                           {"passed", limit && one.reward ? Json(*one.reward > *limit) : Json()},
-                           {"advantage", one.advantage ? Json(*one.advantage) : Json()},
-                           {"trained", one.trained}});
+  Json line(Json::Object{{"row", one.row},
+                         {"group", one.prompt},
+                         {"sample", one.sample},
+                         {"version", one.version},
+                         {"finish", one.finish},
+                         {"prompt", one.prompt_text},
+                         {"text", one.text},
+                         {"ids", std::move(ids)},
+                         {"logprobs", std::move(logprobs)},
+                         {"reward", one.reward ? Json(*one.reward) : Json()},
+                         {"parts", std::move(parts)},
+                         {"passed", limit && one.reward ? Json(*one.reward > *limit) : Json()},
+                         {"advantage", one.advantage ? Json(*one.advantage) : Json()},
+                         {"trained", one.trained}});
+  if (one.turns.empty()) return line;
+  Json turns = Json::array();
+  for (const RolloutTurn& turn : one.turns) turns.push_back(turn_json(turn));
+  line.set("turns", std::move(turns));
+  line.set("environment_reward", one.environment_reward);
+  return line;
 }
 
 }  // namespace

@@ -97,17 +97,25 @@ std::vector<uint64_t> draw_names(const std::vector<AskedPrompt>& prompts) {
   return names;
 }
 
+// Draw keys and stop ids; a dry run has no model.
+TextOptions draw_options(const Model* model, const Policy& policy,
+                         const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
+                         const BatchInfo& info) {
+  TextOptions text = options.text;
+  text.generate.samples = options.samples;
+  text.generate.prompt_names = draw_names(prompts);
+  if (model != nullptr) text.generate.stop_ids = stop_ids_of(*model, *policy.tokenizer());
+  text.generate.sampling.seed =
+      philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
+  return text;
+}
+
 // The sampler's results, samples of a prompt together.
 std::vector<TextSample> draw(Model& model, const Policy& policy,
                              const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
                              const BatchInfo& info) {
-  TextOptions text = options.text;
-  text.generate.samples = options.samples;
+  TextOptions text = draw_options(&model, policy, prompts, options, info);
   text.generate.record_routes = options.replay_routes;
-  text.generate.prompt_names = draw_names(prompts);
-  text.generate.stop_ids = stop_ids_of(model, *policy.tokenizer());
-  text.generate.sampling.seed =
-      philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
   std::vector<std::vector<int32_t>> ids;
   for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
   if (options.history == nullptr) return sample_text(model, *policy.tokenizer(), ids, text);
@@ -124,6 +132,22 @@ std::vector<TextSample> draw(Model& model, const Policy& policy,
                               samples[i].generation.ids);
   }
   return samples;
+}
+
+RolloutList converse(Model* model, const Policy& policy, const std::vector<AskedPrompt>& prompts,
+                     const RolloutOptions& options, const BatchInfo& info) {
+  XRUN_CHECK(info.conversations,
+             "an environment needs the prompts of a data set, whose conversations it continues");
+  std::vector<int64_t> rows;
+  for (const AskedPrompt& prompt : prompts) rows.push_back(prompt.row);
+  std::vector<Conversation> behind = info.conversations(rows, *policy.tokenizer());
+  std::vector<ConversationStart> starts;
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    starts.push_back({prompts[p].row, prompts[p].ids, std::move(behind[p])});
+  }
+  return sample_conversations(policy, model, starts,
+                              draw_options(model, policy, prompts, options, info),
+                              options.environment, info);
 }
 
 // Answers of a dry run. Their log-probs come later, from the stand-in itself.
@@ -202,12 +226,22 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   if (options.replay_routes && model != nullptr && model->config().moe.experts == 0) {
     throw UsageError("replay_routes is true, but the model is not a mixture of experts");
   }
+  if (options.replay_routes && options.environment.reply) {
+    throw UsageError(
+        "replay_routes is true, but experts are not recorded in conversations with an "
+        "environment");
+  }
   const bool dry = policy.is_replaced();
-  std::vector<TextSample> samples = dry ? draw_stand_ins(policy, asked, options, prompts.info())
-                                        : draw(*model, policy, asked, options, prompts.info());
-  auto made =
-      std::make_shared<Rollouts>(rollout_info(prompts.info(), policy, sampling.temperature),
-                                 make_list(std::move(samples), asked, options.samples, policy));
+  RolloutList sampled;
+  if (options.environment.reply) {
+    sampled = converse(dry ? nullptr : model, policy, asked, options, prompts.info());
+  } else {
+    sampled = make_list(dry ? draw_stand_ins(policy, asked, options, prompts.info())
+                            : draw(*model, policy, asked, options, prompts.info()),
+                        asked, options.samples, policy);
+  }
+  auto made = std::make_shared<Rollouts>(rollout_info(prompts.info(), policy, sampling.temperature),
+                                         std::move(sampled));
   std::vector<int64_t> of;
   for (const auto& one : made->rollouts()) {
     of.push_back(asked[static_cast<size_t>(one->prompt)].segment);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/rollout/conversations.h"
 #include "core/rollout/rollouts.h"
 #include "core/rollout/text_sampler.h"
 
@@ -19,17 +20,19 @@ BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperatu
 
 struct RolloutOptions {
   int64_t samples = 8;    // of each prompt
-  TextOptions text = {};  // max_new_tokens, sampling and stop strings
+  TextOptions text = {};  // max_new_tokens of a turn, sampling and stop strings
   // Gives drafts and receives the answers; null: no drafts. Changes no answer.
   AnswerHistory* history = nullptr;
   // Of a mixture of experts: the policy takes the sampler's experts for these tokens in training.
   bool replay_routes = false;
+  EnvironmentOptions environment = {};
 };
 
 // Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens
 // before the first trained one. Draws depend on (seed, step, row, sample, position), so a resumed
 // step repeats them; a row that occurs twice in the batch is drawn independently each time.
 //   model  computes; the policy's own, or a copy of its weights on the CPU
+// With an environment the prompts are those of a data set, and an answer may have several turns.
 // A policy with a stand-in gives seeded random tokens whose log-probs are the stand-in's. Throws
 // UsageError for options out of range, Error that names the row of a prompt that does not fit.
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,

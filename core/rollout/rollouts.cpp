@@ -1,4 +1,4 @@
-// segment = prompt + answer; trained = the answer.
+// segment = prompt + answer; trained = the sampled tokens of the answer.
 
 #include "core/rollout/rollouts.h"
 
@@ -20,9 +20,21 @@ namespace xrun {
 namespace {
 
 // Fields and methods that rollouts have themselves; an extra column of such a name would be hidden.
-constexpr const char* kRolloutFields[] = {
-    "advantage", "filter",          "finish", "minibatches",  "old_logprob", "prompt", "reward",
-    "sample",    "sampler_logprob", "score",  "score_groups", "text",        "version"};
+constexpr const char* kRolloutFields[] = {"advantage",
+                                          "environment_reward",
+                                          "filter",
+                                          "finish",
+                                          "minibatches",
+                                          "old_logprob",
+                                          "prompt",
+                                          "reward",
+                                          "sample",
+                                          "score",
+                                          "sampler_logprob",
+                                          "score_groups",
+                                          "text",
+                                          "turns",
+                                          "version"};
 
 bool is_rollout_field(const std::string& name) {
   return std::find(std::begin(kRolloutFields), std::end(kRolloutFields), name) !=
@@ -33,6 +45,17 @@ std::vector<int32_t> whole_ids(const Rollout& one) {
   std::vector<int32_t> ids = *one.prompt_ids;
   ids.insert(ids.end(), one.ids.begin(), one.ids.end());
   return ids;
+}
+
+// 1 for the sampled tokens of the prompt and everything behind it.
+std::vector<uint8_t> trained_flags(const Rollout& one) {
+  std::vector<uint8_t> flags(one.prompt_ids->size(), 0);
+  const auto prompt = static_cast<std::ptrdiff_t>(flags.size());
+  flags.resize(flags.size() + one.ids.size(), one.turns.empty() ? 1 : 0);
+  for (const RolloutTurn& turn : one.turns) {
+    std::fill(flags.begin() + prompt + turn.begin, flags.begin() + prompt + turn.end, 1);
+  }
+  return flags;
 }
 
 std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList& rollouts) {
@@ -59,9 +82,8 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
     for (const int64_t i : pack) {
       const auto at = static_cast<size_t>(i);
       const Rollout& one = *rollouts[at];
-      std::vector<uint8_t> trained(ids[at].size(), 0);
-      std::fill(trained.begin() + std::ssize(*one.prompt_ids), trained.end(), 1);
-      out.append({.row_id = one.row, .group_id = one.prompt, .segment_id = i}, ids[at], trained);
+      out.append({.row_id = one.row, .group_id = one.prompt, .segment_id = i}, ids[at],
+                 trained_flags(one));
     }
   }
   weigh_shared_rows(packs, info.fold);
@@ -132,6 +154,27 @@ std::string row_text(const BatchInfo& info, int64_t row) {
   return info.row_name && row >= 0 ? info.row_name(row) : fmt::format("row {}", row);
 }
 
+Json turn_json(const RolloutTurn& turn) {
+  return Json(Json::Object{{"begin", turn.begin},
+                           {"end", turn.end},
+                           {"text", turn.text},
+                           {"finish", turn.finish},
+                           {"tool_calls", turn.calls},
+                           {"reply", turn.reply}});
+}
+
+RolloutTurn turn_from(const Json& json) {
+  return {json.at("begin").as_int(),     json.at("end").as_int(), json.at("text").as_string(),
+          json.at("finish").as_string(), json.at("tool_calls"),   json.at("reply")};
+}
+
+int64_t Rollout::sampled_tokens() const {
+  if (turns.empty()) return std::ssize(ids);
+  int64_t count = 0;
+  for (const RolloutTurn& turn : turns) count += turn.end - turn.begin;
+  return count;
+}
+
 Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
     : Batch(info, pack_rollouts(info, rollouts)), rollouts_(std::move(rollouts)) {
   const auto field = [&](const char* name, const auto& value) {
@@ -139,6 +182,13 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
   };
   field("sample", [](const Rollout& one) { return one.sample; });
   field("version", [](const Rollout& one) { return one.version; });
+  if (std::any_of(rollouts_.begin(), rollouts_.end(),
+                  [](const auto& one) { return !one->turns.empty(); })) {
+    set_field("environment_reward",
+              numbers_of(rollouts_, at::kFloat,
+                         [](const Rollout& one) { return one.environment_reward; }),
+              Unit::kSequence);
+  }
   std::vector<float> logprobs;
   for (const auto& one : rollouts_) {
     logprobs.insert(logprobs.end(), one->logprobs.begin(), one->logprobs.end());
@@ -152,7 +202,7 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
 
 std::shared_ptr<Rollouts> Rollouts::subset(const std::vector<int64_t>& indices) const {
   std::vector<int64_t> begin = {0};  // the loss rows of rollout i are [begin[i], begin[i + 1])
-  for (const auto& one : rollouts_) begin.push_back(begin.back() + std::ssize(one->ids));
+  for (const auto& one : rollouts_) begin.push_back(begin.back() + std::ssize(one->logprobs));
   RolloutList chosen;
   std::vector<int64_t> rows;
   for (const int64_t i : indices) {

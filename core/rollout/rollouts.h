@@ -8,11 +8,24 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/train/batch.h"
 
 namespace xrun {
 
 struct TokenRoutes;
+
+// One turn of the policy in a conversation with an environment.
+struct RolloutTurn {
+  int64_t begin = 0, end = 0;  // its tokens in Rollout::ids; those behind are the environment's
+  std::string text, finish;    // as of an answer
+  Json calls = Json::array();  // {"name", "arguments", "id"} or {"error"} (sampled_calls.h)
+  Json reply = Json::array();  // the messages that were rendered behind it
+};
+
+// {"begin","end","text","finish","tool_calls","reply"}
+Json turn_json(const RolloutTurn& turn);
+RolloutTurn turn_from(const Json& json);
 
 // One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
 // on it reaches the record of its body.
@@ -22,10 +35,15 @@ struct Rollout {
   int64_t sample = 0;   // 0 to samples - 1
   int64_t version = 0;  // updates of the policy that gave it
   std::shared_ptr<const std::vector<int32_t>> prompt_ids;
-  std::vector<int32_t> ids;           // the answer, with the token that ended it
-  std::vector<float> logprobs;        // of ids, over the whole vocabulary at the temperature
-  std::string prompt_text, text;      // without special tokens; text ends before a stop string
-  std::string finish;                 // "stop", "stop_string" or "length"
+  std::vector<int32_t> ids;       // the answer, with the token that ended it
+  std::vector<float> logprobs;    // of sampled ids, over the whole vocabulary at the temperature
+  std::string prompt_text, text;  // without special tokens; text ends before a stop string
+  std::string finish;             // "stop", "stop_string" or "length"
+  // Of a conversation with an environment, in which ids are everything behind the prompt, text and
+  // finish those of the last turn; finish may also be "max_turns" or "aborted". Else empty, and all
+  // ids are sampled.
+  std::vector<RolloutTurn> turns = {};
+  double environment_reward = 0;      // the sum of what the environment gave
   std::optional<double> reward = {};  // absent before scoring, and where it failed
   std::vector<std::pair<std::string, double>> parts = {};  // named parts of the reward
   std::optional<double> advantage = {};                    // of the latest update, if it had one
@@ -34,19 +52,22 @@ struct Rollout {
   std::shared_ptr<const TokenRoutes> routes = nullptr;
   const Model* routed_by = nullptr;  // the model that takes them; compared only
   bool trained = false;              // in an update
-  bool stand_in = false;                                   // random tokens of a dry run
+  bool stand_in = false;             // random tokens of a dry run
 
-  bool stopped() const { return finish != "length"; }
+  bool stopped() const { return finish == "stop" || finish == "stop_string"; }
+  // Tokens of ids that the policy sampled; logprobs has one for each.
+  int64_t sampled_tokens() const;
+  bool aborted() const { return finish == "aborted"; }  // its environment failed
 };
 
 using RolloutList = std::vector<std::shared_ptr<Rollout>>;
 
 // A batch with one segment per rollout, in the order (prompt, sample). Trained are the tokens of
 // the answers, the one that ended it included. Its fields besides those of every batch: sample,
-// version, reward (once scored), sampler_logprob [R] and old_logprob [R] (at first the same values;
-// a recipe may assign the second), the strings prompt, text and finish, and every extra column of
-// the prompts; `group` is Rollout::prompt. Log-probs of its views
-// are at the temperature at which it was sampled, so that in fp32 on the CPU the ratio to
+// version, reward (once scored), environment_reward (of conversations), sampler_logprob [R] and
+// old_logprob [R] (at first the same values; a recipe may assign the second), the strings prompt,
+// text and finish, and every extra column of the prompts; `group` is Rollout::prompt. Log-probs of
+// its views are at the temperature at which it was sampled, so that in fp32 on the CPU the ratio to
 // old_logprob is exactly 1 before the next update.
 class Rollouts : public Batch {
  public:

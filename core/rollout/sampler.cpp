@@ -2,10 +2,10 @@
 // finished. In a running sequence all tokens but the newest have their keys in the slot:
 //   length of the slot = prompt + ids - 1.
 // A draft is verified by appending it behind the newest token. Row i of the forward then draws
-// token i under its own key, and its input was right if all rows before drew the draft's tokens; the
-// keys behind the first wrong input are dropped.
-// A sequence whose keys cannot be used any more (an update, new RoPE frequencies) gives up its slot
-// and waits again, at the front; its keys are then computed like those of a prompt.
+// token i under its own key, and its input was right if all rows before drew the draft's tokens;
+// the keys behind the first wrong input are dropped. A sequence whose keys cannot be used any more
+// (an update, new RoPE frequencies) gives up its slot and waits again, at the front; its keys are
+// then computed like those of a prompt.
 
 #include "core/rollout/sampler.h"
 
@@ -71,8 +71,7 @@ class Sampler::Decoding {
   }
 
   Ticket submit(SampleRequest spec) {
-    auto request =
-        std::make_unique<QueuedRequest>(model_.config(), next_ticket_, std::move(spec));
+    auto request = std::make_unique<QueuedRequest>(model_.config(), next_ticket_, std::move(spec));
     for (QueuedSequence& sequence : request->sequences) {
       if (sequence.made.finish.empty()) waiting_.push_back(&sequence);
     }
@@ -255,9 +254,8 @@ class Sampler::Decoding {
       const int64_t reused = held == slots_.none() ? 0 : std::ssize(held->ids);
       if (pack.size() > 0 && pack.size() + length - reused > kPrefillTokens) break;
       if (!has_room(next, reused, held)) break;
-      QueuedSequence& s = start(held == slots_.none()
-                                    ? slots_.open(capacity(next))
-                                    : slots_.take(held, capacity(next)));
+      QueuedSequence& s = start(held == slots_.none() ? slots_.open(capacity(next))
+                                                      : slots_.take(held, capacity(next)));
       pack.append(s, std::span(tokens).subspan(static_cast<size_t>(reused)), reused);
       counters_.reused += reused;
       draws.push_back({&s, pack.size() - 1, length});
@@ -352,8 +350,7 @@ class Sampler::Decoding {
         continues = take(s, drawn[next++]);
         ++counters_.accepted;
       }
-      s.adapt_window(static_cast<int64_t>(end - first) - 1,
-                     static_cast<int64_t>(next - first) - 1);
+      s.adapt_window(static_cast<int64_t>(end - first) - 1, static_cast<int64_t>(next - first) - 1);
       slots_.cache().truncate(s.slot, s.token_count() - 1);
       s.routes.truncate(std::ssize(s.made.ids) - 1);
       if (continues) {
@@ -403,8 +400,8 @@ class Sampler::Decoding {
     bool stopped =
         std::find(spec.stop_ids.begin(), spec.stop_ids.end(), drawn.id) != spec.stop_ids.end();
     if (spec.on_token) stopped |= spec.on_token(s.sample, drawn.id);
-    const bool full = std::ssize(made.ids) >= spec.max_new_tokens ||
-                      position >= model_.config().max_length;
+    const bool full =
+        std::ssize(made.ids) >= spec.max_new_tokens || position >= model_.config().max_length;
     if (stopped || full) made.finish = stopped ? "stop" : "length";
     return !stopped && !full;
   }

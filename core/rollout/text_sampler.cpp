@@ -8,9 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/rollout/answer_text.h"
+#include "core/rollout/text_stream.h"
 #include "core/text/chat/chat_tokens.h"
-#include "core/text/tokenizer/decode_stream.h"
 
 namespace xrun {
 
@@ -20,32 +19,6 @@ void add_once(std::vector<int32_t>& ids, int32_t id) {
   if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
 }
 
-// The text of one sequence while its tokens arrive.
-class TextStream {
- public:
-  TextStream(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
-      : decode_(tokenizer, /*skip_special=*/true), scan_(stops) {}
-
-  // Both return the text that became certain.
-  std::string push(int32_t id) { return keep(scan_.push(decode_.push(id))); }
-  std::string finish() {
-    std::string rest = scan_.push(decode_.finish());
-    return keep(rest + scan_.finish());
-  }
-  bool stopped() const { return scan_.stopped(); }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string keep(std::string piece) {
-    text_ += piece;
-    return piece;
-  }
-
-  DecodeStream decode_;
-  StopText scan_;
-  std::string text_;
-};
-
 }  // namespace
 
 std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
@@ -53,10 +26,8 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
                                     const TextOptions& options) {
   check_stop_strings(options.stop);
   GenerateOptions generation = options.generate;
-  for (const std::string& stop : options.stop) {
-    // Special tokens are not part of the text, so the scan would never see them.
-    const std::optional<int32_t> id = tokenizer.id_of(stop);
-    if (id && tokenizer.is_special(*id)) add_once(generation.stop_ids, *id);
+  for (const int32_t id : special_stop_ids(tokenizer, options.stop)) {
+    add_once(generation.stop_ids, id);
   }
   const auto sequences =
       prompts.size() * static_cast<size_t>(std::max<int64_t>(options.generate.samples, 0));
@@ -83,6 +54,16 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
     if (streams[s]->stopped()) sample.reason = "stop_string";
   }
   return samples;
+}
+
+std::vector<int32_t> special_stop_ids(const Tokenizer& tokenizer,
+                                      const std::vector<std::string>& stops) {
+  std::vector<int32_t> ids;
+  for (const std::string& stop : stops) {
+    const std::optional<int32_t> id = tokenizer.id_of(stop);
+    if (id && tokenizer.is_special(*id)) add_once(ids, *id);
+  }
+  return ids;
 }
 
 std::vector<int32_t> stop_ids_of(const Model& model, const Tokenizer& tokenizer) {

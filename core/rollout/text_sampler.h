@@ -35,6 +35,11 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
                                     const std::vector<std::vector<int32_t>>& prompts,
                                     const TextOptions& options);
 
+// Returns the ids of stop strings that spell a special token. Those are not part of the text, so a
+// scan would never see them.
+std::vector<int32_t> special_stop_ids(const Tokenizer& tokenizer,
+                                      const std::vector<std::string>& stops);
+
 // Returns the ids that end an answer: eos of generation_config.json or config.json, and of the
 // tokenizer.
 std::vector<int32_t> stop_ids_of(const Model& model, const Tokenizer& tokenizer);

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/data/packs/data_set.h"
 #include "core/data/packs/pack.h"
+#include "core/text/chat/turn_tail.h"
 
 namespace xrun {
 namespace {
@@ -154,6 +155,9 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   }
   // By value: the batch may outlive the recipe's handle, and a set is a few shared pointers.
   info.row_name = [set](int64_t row) { return set.location(row); };
+  info.conversations = [set](const std::vector<int64_t>& rows, const Tokenizer& tokenizer) {
+    return set.conversations(rows, tokenizer);
+  };
   std::vector<PackedBatch> packs = set.pack(units, pack_limits(max_tokens, info.fold));
   weigh_shared_rows(packs, info.fold);
   auto batch = std::make_shared<Batch>(std::move(info), std::move(packs));

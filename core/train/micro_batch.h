@@ -23,7 +23,9 @@ class HeldPrefix;
 class LogprobSource;
 class MicroForwards;
 class Model;
+class Tokenizer;
 struct ComputedPack;
+struct Conversation;
 struct RouterRecord;
 struct TokenRoutes;
 
@@ -46,6 +48,10 @@ struct BatchInfo {
   std::function<PackedBatch(int64_t row, int64_t tokens)> canonical_pack = {};
   std::function<std::string(int64_t row)> row_name =
       {};                          // "pairs.jsonl:17" of a row id; may be empty
+  // The conversations behind prompts (DataSet::conversations); empty: unknown.
+  std::function<std::vector<Conversation>(const std::vector<int64_t>& rows,
+                                          const Tokenizer& tokenizer)>
+      conversations = {};
   c10::Device device = c10::kCPU;  // of fields, rows and forwards
 };
 

@@ -2,11 +2,13 @@
 
 #include "lua/bind/data_functions.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
+#include "core/data/rows/choice_rows.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
 
@@ -138,6 +140,14 @@ void DataFunctions::apply_to(DataOptions& options) const {
     const int64_t number = static_cast<int64_t>(s) + 1;
     DataSource& source = options.sources[s];
     source.transform = make_row_functions(filter.for_source(number), map.for_source(number));
+    if (choices) {
+      source.transform = make_choice_rows(source.transform);
+      for (const char* const name : kChoiceColumns) {
+        if (std::find(source.keep.begin(), source.keep.end(), name) == source.keep.end()) {
+          source.keep.emplace_back(name);
+        }
+      }
+    }
     const auto function = chat_template.for_source(number);
     if (function) source.chat_template = make_lua_template(function);
   }
@@ -145,6 +155,7 @@ void DataFunctions::apply_to(DataOptions& options) const {
 
 DataFunctions DataFunctions::for_other_files(size_t sources) const {
   DataFunctions result;
+  result.choices = choices;
   for (const auto& [option, functions] : kFunctionOptions) {
     const SourceFunctions& own = this->*functions;
     XRUN_CHECK(sources == 1 || own.of.empty(),

@@ -29,6 +29,7 @@ struct SourceFunctions {
 struct DataFunctions {
   SourceFunctions filter, map;
   SourceFunctions chat_template;
+  bool choices = false;  // rows are multiple-choice questions (choice_rows.h)
 
   // Sets transform and template of each source. Throws Error that names a number beyond the
   // sources.

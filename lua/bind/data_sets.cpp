@@ -146,13 +146,14 @@ void refuse_source_options(lua_State* L, int i) {
   }
 }
 
-template <RowKind kind>
+template <RowKind kind, bool choices = false>
 int open_rows(lua_State* L) {
   const Json data = to_json(L, 1);
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   refuse_source_options(L, 3);
   const Options known(L, 3);
-  const DataFunctions functions = read_data_functions(L, 3);
+  DataFunctions functions = read_data_functions(L, 3);
+  functions.choices = choices;
   const Json options = plain_options(L, 3);
   for (const auto& [name, value] : options.as_object()) check_fields(value, name);
   push(L, open_set(L, kind, policy, data, options, functions));
@@ -275,13 +276,14 @@ std::vector<std::string> option_names() {
   return names;
 }
 
-template <RowKind kind>
+template <RowKind kind, bool choices = false>
 void add_reader(LuaState& state, const char* doc) {
-  state.function(row_kind_name(kind),
+  state.function(choices ? "choices" : row_kind_name(kind),
                  {{"data", "string|table"},
                   {"policy", "Policy"},
                   {"options?", "DataSetOptions", option_names()}},
-                 {"DataSet"}, std::string(doc) + " Options: DataSetOptions.", open_rows<kind>);
+                 {"DataSet"}, std::string(doc) + " Options: DataSetOptions.",
+                 open_rows<kind, choices>);
 }
 
 void add_class(LuaState& state) {
@@ -325,6 +327,10 @@ void open_data_sets(LuaState& state) {
       "Opens plain text: documents, ended by the tokenizer's EOS unless end_of_text = "
       "false. With batch.tokens they are read as windows of max_length tokens.");
   add_reader<RowKind::kPrompts>(state, "Opens prompts for a model to answer.");
+  add_reader<RowKind::kPrompts, true>(
+      state,
+      "Opens multiple-choice questions for run:choices: prompts with choices, a list of texts, and "
+      "answer, the index of the right one from 0 or its text.");
   add_reader<RowKind::kTokens>(state,
                                "Opens rows of token ids: input_ids, with labels, mask or weights.");
   add_reader<RowKind::kFeedback>(

@@ -150,6 +150,10 @@ void register_module_docs() {
   add("xrun.sorted_pairs", {{"table", "table"}}, {"fun(): any, any"},
       "Iterates over a table in the order of its keys, numbers before text. The order of pairs "
       "differs from run to run, so no result may depend on it.");
+  add("xrun.calculate", {{"expression", "string"}}, {"number?", "string?"},
+      "The value of an arithmetic expression (+ - * / % ^, parentheses, decimal numbers), or nil "
+      "and "
+      "what is wrong with it. Runs nothing as code, so that a model may write the expression.");
   register_doc({.name = "xrun.rewards",
                 .kind = DocKind::kValue,
                 .results = {"table"},

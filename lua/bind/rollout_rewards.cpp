@@ -65,18 +65,30 @@ void guard_sample_fields(lua_State* L) {
   lua_setmetatable(L, -2);
 }
 
-SampleTable::SampleTable(const Rollouts& rollouts) : rollouts_(rollouts) {
-  for (const std::string& name : rollouts.field_names()) {
-    if (auto texts = rollouts.strings(name)) {
+FieldTable::FieldTable(const Batch& batch) {
+  if (batch.micros().empty()) return;
+  for (const std::string& name : batch.field_names()) {
+    if (auto texts = batch.strings(name)) {
       texts_.emplace_back(name, std::move(*texts));
       continue;
     }
     bool by_row = false;
-    rollouts.micros().front()->field(name, &by_row);
+    batch.micros().front()->field(name, &by_row);
     if (by_row) continue;
-    const at::Tensor values = rollouts.field(name).to(at::kCPU, at::kDouble).contiguous();
+    const at::Tensor values = batch.field(name).to(at::kCPU, at::kDouble).contiguous();
     const double* const data = values.const_data_ptr<double>();
     numbers_.emplace_back(name, std::vector<double>(data, data + values.numel()));
+  }
+}
+
+void FieldTable::add_fields(lua_State* L, size_t i) const {
+  for (const auto& [name, values] : numbers_) {
+    push(L, values[i]);
+    lua_setfield(L, -2, name.c_str());
+  }
+  for (const auto& [name, values] : texts_) {
+    push(L, values[i]);
+    lua_setfield(L, -2, name.c_str());
   }
 }
 
@@ -88,29 +100,36 @@ void SampleTable::push_sample(lua_State* L, int64_t i) const {
     push(L, value);
     lua_setfield(L, -2, name);
   };
-  for (const auto& [name, values] : numbers_) set(name.c_str(), values[at]);
-  for (const auto& [name, values] : texts_) set(name.c_str(), values[at]);
+  fields_.add_fields(L, at);
   set("index", one.sample);
   set("prompt_ids", *one.prompt_ids);
   set("ids", one.ids);
   guard_sample_fields(L);
+  if (one.turns.empty()) return;
+  Json turns = Json::array();
+  for (const RolloutTurn& turn : one.turns) {
+    turns.push_back(Json(Json::Object{{"text", turn.text},
+                                      {"finish", turn.finish},
+                                      {"tool_calls", turn.calls},
+                                      {"reply", turn.reply}}));
+  }
+  set("turns", turns);
 }
 
-namespace {
-
-constexpr size_t kShownText = 200;  // bytes of a prompt or an answer in a message
-
-std::string shown(const std::string& text) {
+std::string shown_start(const std::string& text) {
+  constexpr size_t kShownText = 200;  // bytes
   return text.size() <= kShownText ? shown_text(text)
                                    : shown_text(text.substr(0, kShownText)) + "...";
 }
+
+namespace {
 
 // "prompts.jsonl:17: the reward of sample 3 failed: ...", with prompt and answer.
 std::string failure_text(const Rollouts& rollouts, int64_t i, const std::string& failure) {
   const Rollout& one = *rollouts.rollouts()[static_cast<size_t>(i)];
   return fmt::format("{}: the reward of sample {} failed: {}\n  prompt: {}\n  answer: {}",
                      row_text(rollouts.info(), one.row), one.sample, failure,
-                     shown(one.prompt_text), shown(one.text));
+                     shown_start(one.prompt_text), shown_start(one.text));
 }
 
 // Collects the rewards of a batch and applies the policy for failed ones.
@@ -132,6 +151,7 @@ class Scoring {
     Rollout& one = *rollouts_.rollouts()[static_cast<size_t>(i)];
     one.reward.reset();
     one.parts.clear();
+    if (one.aborted()) reward = {};  // kept by on_error = "zero" of policy:sample
     if (!reward.failure.empty()) {
       const std::string text = failure_text(rollouts_, i, reward.failure);
       if (settings_.on_error == FailedReward::kError) {

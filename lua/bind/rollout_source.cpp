@@ -179,6 +179,8 @@ std::shared_ptr<Rollouts> batch_of(const std::vector<RolloutList>& groups, const
   RolloutList list;
   for (const RolloutList& group : groups) {
     for (const auto& one : group) {
+      // A restored group has the experts, not the model that takes them.
+      if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
       list.push_back(one);
       of.push_back(std::ssize(rows));
     }

@@ -13,6 +13,7 @@
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/train/policy.h"
+#include "lua/bind/environments.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/samples.h"
@@ -97,11 +98,14 @@ int sample_policy(Policy& policy, lua_State* L) {
     check_interrupt(L);
     return true;
   };
-  const auto rollouts = sample_rollouts(policy, model, prompts, options);
+  LuaEnvironment environment(L, prompts);
+  options.environment = environment.options();
+  auto rollouts = sample_rollouts(policy, model, prompts, options);
   if (BodyRollouts* body = body_rollouts(L)) {
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());
     body->sample_s += seconds_since(began);
   }
+  rollouts = environment.without_aborted(rollouts);
   push(L, std::static_pointer_cast<Batch>(rollouts));
   return 1;
 }
@@ -210,22 +214,25 @@ void open_rollouts(LuaState& state) {
            {"options?",
             "table",
             {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
-             "drafts", "replay_routes"}}},
+             "drafts", "replay_routes", "environment", "max_turns", "on_error", "deadline_s"}}},
           {"Rollouts"},
           "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
           "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
           "and sample. The answer of an earlier epoch is a draft, which saves time and changes no "
           "token; drafts = false does without. replay_routes = true makes a mixture of experts "
-          "take "
-          "the sampler's experts for these tokens in training.",
+          "take the sampler's experts for these tokens in training. With environment, a table "
+          "with reply(self, turn) or a function that runs as a coroutine, an answer has up to "
+          "max_turns (8) turns; a failure of it follows on_error (\"error\", \"mask\", "
+          "\"zero\"), one call may take deadline_s (10).",
           sample_policy);
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,
                 .doc = "Sampled answers, a Batch with the fields row, group (the prompt), sample, "
                        "version, sampler_logprob [R] and old_logprob [R] (the same until it is "
-                       "assigned), prompt, text, finish (\"stop\", \"stop_string\" or \"length\") "
-                       "and the extra columns. The trained tokens are those of the answers, and "
-                       "log-probs are at the temperature."});
+                       "assigned), prompt, text, finish (\"stop\", \"stop_string\" or \"length\", "
+                       "of conversations also \"max_turns\" or \"aborted\"), environment_reward "
+                       "(of conversations) and the extra columns. The trained tokens are those of "
+                       "the answers, and log-probs are at the temperature."});
   const StackGuard guard(L);
   for (const RolloutMethod& method : rollout_methods()) {
     push_function(L, method.doc, method.function);  // registers the documentation

@@ -26,19 +26,33 @@ BodyRollouts* body_rollouts(lua_State* L);
 // Makes reading a field that the sample on top of the stack lacks an error that names it.
 void guard_sample_fields(lua_State* L);
 
-// The values per rollout of a batch, read once for many samples. The batch must outlive it.
+// The values per sequence of a batch, read once for many tables.
+class FieldTable {
+ public:
+  explicit FieldTable(const Batch& batch);
+  // Adds the fields of sequence i to the table on top of the stack.
+  void add_fields(lua_State* L, size_t i) const;
+
+ private:
+  std::vector<std::pair<std::string, std::vector<double>>> numbers_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> texts_;
+};
+
+// The samples of a batch as tables. The batch must outlive it.
 class SampleTable {
  public:
-  explicit SampleTable(const Rollouts& rollouts);
+  explicit SampleTable(const Rollouts& rollouts) : rollouts_(rollouts), fields_(rollouts) {}
   // Pushes the table that a reward or filter gets for rollout i: the batch's fields, prompt_ids,
-  // ids and index.
+  // ids and index, and the turns of a conversation.
   void push_sample(lua_State* L, int64_t i) const;
 
  private:
   const Rollouts& rollouts_;
-  std::vector<std::pair<std::string, std::vector<double>>> numbers_;
-  std::vector<std::pair<std::string, std::vector<std::string>>> texts_;
+  FieldTable fields_;
 };
+
+// The beginning of a prompt or an answer, for a message.
+std::string shown_start(const std::string& text);
 
 // rollouts:score and rollouts:score_groups, with their arguments on the stack.
 int score_rollouts(lua_State* L);

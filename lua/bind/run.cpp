@@ -252,6 +252,13 @@ void open_run(LuaState& state) {
           "in either case. An error in the function ends the run.",
           run_sample)
       .method(
+          "choices", {{"policy", "Policy"}, {"set", "DataSet"}, {"name?", "string"}}, {"Metrics"},
+          "Scores the choices of a set from xrun.choices by their log-probs behind the prompt. "
+          "Returns the shares of questions whose right choice is likeliest: choices/accuracy by "
+          "the sum, accuracy_mean by the mean per token, accuracy_byte by the mean per byte; "
+          "choices/<name>/... with a name.",
+          run_choices)
+      .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
           "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
           "of one label; returns its path. The folder is hf/ inside the run, or `name`: "
@@ -289,6 +296,7 @@ void open_run(LuaState& state) {
       .tostring(describe_run);
   make_retryable(state, &class_info<RunLoop>, "evaluate");
   make_retryable(state, &class_info<RunLoop>, "sample");
+  make_retryable(state, &class_info<RunLoop>, "choices");
   state.function("run", {{"cfg", "xrun.Config"}, {"objects", "table"}}, {"Run"},
                  "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
                  "= policy, adamw = adamw }.",

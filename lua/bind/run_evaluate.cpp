@@ -1,5 +1,5 @@
-// run:evaluate and run:sample. A resume repeats those outside loops with the weights of a later
-// step, so their first results are saved with the run and returned instead.
+// run:evaluate, run:sample and run:choices. A resume repeats those outside loops with the weights
+// of a later step, so their first results are saved with the run and returned instead.
 
 #include <algorithm>
 #include <exception>
@@ -11,6 +11,7 @@
 #include "core/rollout/answer_text.h"
 #include "core/train/evaluate.h"
 #include "core/train/policy.h"
+#include "lua/bind/choices.h"
 #include "lua/bind/data_config.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/rollouts.h"
@@ -282,6 +283,17 @@ int run_sample(RunLoop& run, lua_State* L) {
   const SampleSettings settings = read_sample_settings(run, L, *data);
   return push_measured(run, L, "sample " + data->name,
                        [&](int64_t) { return answer(run, L, *policy, *data, settings); });
+}
+
+int run_choices(RunLoop& run, lua_State* L) {
+  const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
+  const auto data = arg<std::shared_ptr<DataHandle>>(L, 3, "set");
+  const std::string name = opt_arg<std::string>(L, 4, "name").value_or("");
+  return push_measured(run, L, "choices " + name, [&](int64_t) {
+    return with_prefix(measure_choices(L, *policy, *data),
+                       name.empty() ? "choices/" : "choices/" + name + "/")
+        .values;
+  });
 }
 
 }  // namespace xrun

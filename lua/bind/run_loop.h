@@ -131,9 +131,10 @@ void leave_broken_loop(RunLoop& run, lua_State* L);
 // run:steps, what `for` walks over: pushes the iterator and its StepLoop.
 int run_steps(RunLoop& run, lua_State* L);
 
-// run:evaluate and run:sample push Metrics; a resume that replays saved steps pushes the saved
-// ones. (run_evaluate.cpp)
+// run:evaluate, run:sample and run:choices push Metrics; a resume that replays saved steps pushes
+// the saved ones. (run_evaluate.cpp)
 int run_evaluate(RunLoop& run, lua_State* L);
 int run_sample(RunLoop& run, lua_State* L);
+int run_choices(RunLoop& run, lua_State* L);
 
 }  // namespace xrun

@@ -21,6 +21,7 @@
 namespace xrun {
 
 class RowStream;
+struct Conversation;
 struct RowSelection;
 class Tokenizer;
 
@@ -115,6 +116,10 @@ class DataSet {
   // without a template have no streams. `failure` says why a row has no trace: its file is missing
   // or changed, or the row is more than 256 MB into it.
   std::vector<RowTrace> trace(const std::vector<int64_t>& rows, const Tokenizer& tokenizer) const;
+  // Returns the conversation behind each prompt, read again from its file. Throws Error for rows
+  // that are not prompts, and one that names the row where the file is missing or has changed.
+  std::vector<Conversation> conversations(const std::vector<int64_t>& rows,
+                                          const Tokenizer& tokenizer) const;
   // Tokens that over_length = "cut" removed from the row if the ledger lists it, else 0.
   int64_t cut_tokens(int64_t row) const;
   float weight(int64_t row) const;

@@ -9,6 +9,7 @@
 #include "core/data/packs/data_set_state.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_splitter.h"
+#include "core/text/chat/turn_tail.h"
 
 namespace xrun {
 
@@ -133,6 +134,28 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
     }
   }
   return traces;
+}
+
+std::vector<Conversation> DataSet::conversations(const std::vector<int64_t>& rows,
+                                                 const Tokenizer& tokenizer) const {
+  XRUN_CHECK(kind() == RowKind::kPrompts,
+             "rows of {} hold answers, so no conversation can go on behind them; open them with "
+             "xrun.prompts",
+             row_reader_name(kind()));
+  std::vector<Conversation> found;
+  const std::vector<RowTrace> traces = trace(rows, tokenizer);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    XRUN_CHECK(traces[i].streams.size() == 1, "{}: the prompt cannot be read again: {}",
+               location(rows[i]), traces[i].failure);
+    const std::vector<std::string>& inputs = traces[i].streams[0].inputs;
+    Conversation& one = found.emplace_back();
+    one.kwargs = parse_json(inputs[0], "template arguments");
+    for (size_t m = 1; m < inputs.size(); ++m) {
+      one.messages.push_back(parse_json(inputs[m], "message"));
+    }
+    one.chat_template = state_->find(rows[i]).source.encoding.chat_template;
+  }
+  return found;
 }
 
 int64_t DataSet::cut_tokens(int64_t row) const {

@@ -1,0 +1,54 @@
+#pragma once
+// Conversations of the policy with an environment: the policy's turns are sampled and trained, the
+// environment's messages are context.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/rollout/rollouts.h"
+#include "core/rollout/text_sampler.h"
+#include "core/text/chat/turn_tail.h"
+
+namespace xrun {
+
+class Policy;
+
+// What an environment says to a turn.
+struct TurnReply {
+  Json messages = Json::array();  // [{"role", "content"}]; [] ends the conversation
+  double reward = 0;              // added to Rollout::environment_reward
+  std::string failure = {};       // not "": the environment failed, which aborts the conversation
+};
+
+struct EnvironmentOptions {
+  // Called with each turn of each conversation, given by its index in the results; the newest turn
+  // is the last of its `turns`. The order of the calls depends on the turns alone, not on the time
+  // they took. Empty: there is no environment, and an answer has one turn.
+  std::function<TurnReply(size_t conversation, const Rollout& so_far)> reply = {};
+  int64_t max_turns = 8;  // of the policy; messages behind the last one are dropped ("max_turns")
+};
+
+// The prompt of `samples` conversations.
+struct ConversationStart {
+  int64_t row = -1;
+  std::shared_ptr<const std::vector<int32_t>> ids;  // as rendered
+  Conversation conversation;
+};
+
+// Samples the conversations of prompts together, those of a prompt share its keys, and a further
+// turn computes its new tokens alone. The ids of a turn are never decoded and encoded again: the
+// template's text behind a turn (TurnTail) is encoded on its own. A conversation ends when the
+// environment ends it, fails ("aborted") or has had max_turns, and as "length" when a turn reaches
+// max_new_tokens or the conversation `max_tokens` (0: the model's limit alone).
+//   model  computes; null: seeded random turns that all end, of a dry run, with log-probs 0
+//   text   max_new_tokens of a turn; the draw keys of all turns as in generate()
+// Throws Error that names row, sample and turn if the template cannot write the messages.
+RolloutList sample_conversations(const Policy& policy, Model* model,
+                                 const std::vector<ConversationStart>& starts,
+                                 const TextOptions& text, const EnvironmentOptions& environment,
+                                 const BatchInfo& info);
+
+}  // namespace xrun
