@@ -300,8 +300,7 @@ std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was log
 
 namespace {
 
-// Of more lines than fit, the dashed ones, which have the colour of a solid one, are left out
-// first.
+// Of more lines than fit, the dashed ones (the validation of solid ones) are left out first.
 std::string legend_of(const Plot& plot) {
   const bool crowded = plot.lines.size() > kMostLegend;
   std::string legend;
