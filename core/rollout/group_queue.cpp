@@ -102,7 +102,14 @@ RolloutList group_from(const Json& json) {
     one->prompt_text = json.at("prompt_text").as_string();
     one->text = saved.at("text").as_string();
     one->finish = saved.at("finish").as_string();
-    for (const Json& turn : saved.at("turns").as_array()) one->turns.push_back(turn_from(turn));
+    int64_t begin = 0;
+    for (const Json& turn : saved.at("turns").as_array()) {
+      one->turns.push_back(turn_from(turn));
+      const RolloutTurn& read = one->turns.back();
+      XRUN_CHECK(begin <= read.begin && read.begin <= read.end && read.end <= std::ssize(one->ids),
+                 "a turn has the ids {} to {} of {}", read.begin, read.end, one->ids.size());
+      begin = read.end;
+    }
     XRUN_CHECK(std::ssize(one->logprobs) == one->sampled_tokens(),
                "an answer has {} sampled tokens and {} log-probs", one->sampled_tokens(),
                one->logprobs.size());

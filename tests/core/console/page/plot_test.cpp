@@ -50,6 +50,23 @@ TEST(Plot, AValueThatIsNotFiniteBreaksTheLineAndIsMarked) {
   EXPECT_NE(figure.find("class=\"broken\" d=\"M800 732v28\""), std::string::npos) << figure;
 }
 
+TEST(Plot, ALegendOfManyLinesNamesTheSolidOnes) {
+  Plot plot{"t", {}};
+  for (int run = 0; run < 6; ++run) {
+    PlotLine line = falling(3);
+    line.name = "run " + std::to_string(run);
+    plot.lines.push_back(line);
+    line.name += " valid";
+    line.dashed = true;
+    plot.lines.push_back(line);
+  }
+  const std::string figure = plot_figure(plot);
+  EXPECT_NE(figure.find(">run 5</span>"), std::string::npos) << figure;
+  EXPECT_EQ(figure.find(">run 5 valid</span>"), std::string::npos);
+  for (PlotLine& line : plot.lines) line.dashed = false;
+  EXPECT_NE(plot_figure(plot).find(" and 4 more</span>"), std::string::npos);
+}
+
 TEST(Plot, UsesALabelledLogarithmicAxisOverManyDecades) {
   Plot plot{"norm", {{"a", {{0, 0.1}, {1, 900}}, 0, false, "run-0"}}};
   EXPECT_NE(plot_figure(plot).find("norm (log scale)"), std::string::npos);

@@ -35,6 +35,16 @@ TEST(DataFiles, AGitLfsPointerIsNotADataFile) {
                 "lfs pull");
 }
 
+TEST(DataFiles, AMistypedNameIsMetWithTheNearestFile) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("pairs.jsonl", "{}\n");
+  const std::string typed = (folder.path() / "pears.jsonl").string();
+  EXPECT_TRUE(error_of([&] { find_data_files(typed); }).ends_with("; did you mean " + path + "?"));
+  EXPECT_TRUE(error_of([&] { find_data_files("recipes/data/no_such_rows_at_all.jsonl"); })
+                  .ends_with("; xrun init DIR --recipe NAME makes a folder with a recipe and its "
+                             "data"));
+}
+
 TEST(DataFiles, APathThatIsNotAFileIsNamed) {
   const ScratchFolder folder;
   const std::string missing = (folder.path() / "none.jsonl").string();

@@ -94,6 +94,26 @@ TEST(Ledger, TheListOfBadRowsIsBounded) {
   EXPECT_NE(one.text().find("  note: further notes, not listed (4,900 rows)\n"), std::string::npos);
 }
 
+TEST(Ledger, RowsThatLoseTheirCallsAreOfferedATemplateFirst) {
+  SourceLedger ledger;
+  ledger.name = "chats";
+  ledger.files = {"tools.jsonl"};
+  ledger.rows = 4;
+  ledger.kept = 1;
+  for (int64_t line = 1; line <= 3; ++line) ledger.drop({0, line}, "lost_tool_calls", "left out");
+  const std::string lost = error_of([&] { check_kept(ledger, 0.5); });
+  EXPECT_TRUE(
+      lost.starts_with("chats (tools.jsonl): 3 of 4 rows (75 %) are bad, max_bad allows "
+                       "50 %\n"))
+      << lost;
+  EXPECT_LT(lost.find("--set template=qwen2.5 "), lost.find("--set laws.tool_calls=false "));
+  EXPECT_NE(lost.find("--set max_bad=0.75 "), std::string::npos);
+  ledger.dropped = {{"no_prompt", 3}};
+  const std::string other = error_of([&] { check_kept(ledger, 0.5); });
+  EXPECT_NE(other.find("; fix the rows or name their columns in `fields`"), std::string::npos);
+  EXPECT_EQ(other.find("template="), std::string::npos);
+}
+
 TEST(Ledger, JoinsSourcesOfAnEarlierAccountByNameAndFiles) {
   const auto source = [](const char* name, int64_t rows) {
     SourceLedger one;
