@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/rollout/rollout_sampler.h"
+#include "lua/bind/reward_call.h"
 #include "lua/bind/rollouts.h"
 #include "lua/state/lua_state.h"
 
@@ -14,8 +15,7 @@ namespace xrun {
 
 // The options environment, max_turns, on_error and deadline_s of argument 3. An environment is
 //   a table     reply(self, turn) answers each turn; start(self, turn), if there is one, returns
-//   the
-//               table that answers the conversation of this first turn
+//               the table that answers the conversation of this first turn
 //   a function  runs as a coroutine, one for each conversation: it gets the first turn, each
 //               coroutine.yield(messages, reward) returns the next one
 // and answers with nil (the end), a text, a message or a list of messages, and a reward.

@@ -10,6 +10,7 @@
 #include "core/console/terminal/progress.h"
 #include "core/data/rows/ledger.h"
 #include "core/run/run.h"
+#include "core/train/step.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/session.h"
 

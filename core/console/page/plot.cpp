@@ -306,16 +306,7 @@ std::string bars_of(const std::vector<double>& shares, const Frame& frame) {
 
 std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was logged</p>"; }
 
-<<<<<<< HEAD
-// Of more lines than fit, the dashed ones, which have the colour of a solid one, are left out
-// first.
-=======
-}  // namespace
-
-namespace {
-
 // Of more lines than fit, the dashed ones (the validation of solid ones) are left out first.
->>>>>>> ten
 std::string legend_of(const Plot& plot) {
   const bool crowded = plot.lines.size() > kMostLegend;
   std::string legend;
