@@ -6,7 +6,7 @@
 namespace xrun {
 
 inline constexpr int64_t kPrefillTokens = 4096;  // of one forward, to bound its activations
-inline constexpr int64_t kHeadRows = 256;        // of one product with the head, to bound its logits
+inline constexpr int64_t kHeadRows = 256;  // of one product with the head, to bound its logits
 // Decoding steps before the weights are packed: packing costs about as much as the transposes of
 // two steps, and memory that is touched for the first time.
 inline constexpr int64_t kUnpackedSteps = 2;
