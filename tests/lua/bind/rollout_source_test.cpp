@@ -214,6 +214,19 @@ TEST_F(RolloutSources, AFailedRewardLosesNoGroup) {
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
 
+TEST_F(RolloutSources, AFailedUpdateLosesNoGroup) {
+  const std::string text =
+      recipe("depth = 1",
+             std::string("if io.open('fail') and step == 2 then error('broken') end ") + kUpdate);
+  ASSERT_EQ(run(text, "whole"), "");
+  write_file_atomic("fail", "");
+  has(run(text, "r"), "broken");  // its batch had been taken from the queue
+  std::filesystem::remove("fail");
+  ASSERT_EQ(run(text, "r", true), "");
+  EXPECT_EQ(metrics("r"), metrics("whole"));
+  EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
+}
+
 TEST_F(RolloutSources, MaskedSamplesAreLeftOutAndRecorded) {
   ASSERT_EQ(run(recipe("on_error = 'mask'", kUpdate,
                        "if s.index == 1 then return nil end return s.index"),
