@@ -16,7 +16,7 @@ wants 2 'did you mean doctor' "$xrun" explain docter
 wants 0 'Group Relative Policy Optimization' "$xrun" explain grpo
 wants 0 'xrun init DIR --recipe kto' "$xrun" explain recipes/kto.lua
 wants 0 'recipes/policy_losses.lua: -- Yu et al. 2025, DAPO' "$xrun" explain dapo
-wants 0 'on_error, an option of Rollouts:score' "$xrun" explain on_error
+wants 0 'on_error, an option of Policy:sample, Rollouts:score' "$xrun" explain on_error
 wants 0 'samples, an option of Policy:sample' "$xrun" explain sampling.samples
 wants 0 'sampling, a key of recipes' "$xrun" explain sampling.samples
 wants 0 'data[].quota: ' "$xrun" explain data.quota

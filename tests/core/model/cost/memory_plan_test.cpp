@@ -48,6 +48,8 @@ TEST_P(MemoryPlan, IsWithinTenPercentOfTheMeasurement) {
 class MemoryOfSteps : public MemoryPlan {
  protected:
   static constexpr int64_t kSlack = 1 << 20;  // what ATen takes in small pieces
+  // A buffer of the scratch pool: two threads need one or two, as they happen to overlap.
+  static constexpr int64_t kScratchPage = 2 << 20;
 
   // Bytes by which steps 3 and 4 went beyond step 2: held when they were done, at most meanwhile,
   // and in pages of 4 KiB that were touched for the first time.
@@ -80,8 +82,8 @@ class MemoryOfSteps : public MemoryPlan {
 TEST_P(MemoryOfSteps, NothingLargeIsAllocatedAfterTheSecondStepOfAShape) {
   MeasuredSteps steps(folder_, GetParam());
   const Growth grown = growth(steps);
-  EXPECT_LT(std::llabs(grown.held), kSlack) << "what outlives a step";
-  EXPECT_LT(grown.peak, kSlack) << "what comes and goes";
+  EXPECT_LT(std::llabs(grown.held), kSlack + kScratchPage) << "what outlives a step";
+  EXPECT_LT(grown.peak, kSlack + kScratchPage) << "what comes and goes";
   EXPECT_LT(grown.touched, 4 * kSlack) << "pages that a step touches first";
 }
 
