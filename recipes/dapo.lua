@@ -10,7 +10,7 @@ local cfg = xrun.config {
   sampling  = { samples = 8, max_tokens = 24, temperature = 1.0 },
   clip      = 0.2, clip_high = 0.28,                         -- the higher bound explores
   overlong  = 4,                                             -- the last tokens, which cost up to 1
-  optim     = { lr = 3e-6, schedule = "constant" },
+  optim     = { lr = 1e-5, schedule = "constant" },
   batch     = { groups = 8, max_tokens = 4096, fold_min = 16 },
   steps     = 40,
 }
