@@ -31,7 +31,7 @@ struct TurnRequest {
   int64_t max_tokens = 0;
 };
 
-// Where turns come from: a model, or random numbers in a dry run.
+// Samples turns: with a model, or as random tokens in a dry run.
 class TurnSource {
  public:
   virtual ~TurnSource() = default;

@@ -16,7 +16,7 @@ namespace xrun {
 
 class Policy;
 
-// What an environment says to a turn.
+// The answer of an environment to a turn.
 struct TurnReply {
   Json messages = Json::array();  // [{"role", "content"}]; [] ends the conversation
   double reward = 0;              // added to Rollout::environment_reward

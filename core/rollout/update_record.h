@@ -1,6 +1,6 @@
 #pragma once
-// What the updates of a body did with its rollouts: the loss path of each trained token, and the
-// distance between the sampler's log-probs and the training forward's.
+// A record of how the updates of a body used its rollouts: the loss path of each trained token, and
+// the distance between the sampler's log-probs and the training forward's.
 //
 // Paths of a policy-gradient loss: on-policy (the answer was sampled by the weights that the update
 // changes, so its ratio is 1), clipped (sampled by earlier weights, the loss reads old_logprob),

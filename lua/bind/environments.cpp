@@ -135,20 +135,17 @@ void LuaEnvironment::push_turn(const Rollout& so_far) const {
   const RolloutTurn& turn = so_far.turns.back();
   lua_createtable(L, 0, 16);
   columns_->add_fields(L, static_cast<size_t>(so_far.prompt));
-  const auto set = [&](const char* name, const auto& value) {
-    push(L, value);
-    lua_setfield(L, -2, name);
-  };
-  set("row", so_far.row);
-  set("group", so_far.prompt);
-  set("index", so_far.sample);
-  set("prompt", so_far.prompt_text);
-  set("prompt_ids", *so_far.prompt_ids);
-  set("turn", so_far.turns.size());
-  set("text", turn.text);
-  set("finish", turn.finish);
-  set("tool_calls", turn.calls);
-  set("ids", std::vector<int32_t>(so_far.ids.begin() + turn.begin, so_far.ids.begin() + turn.end));
+  set_field(L, "row", so_far.row);
+  set_field(L, "group", so_far.prompt);
+  set_field(L, "index", so_far.sample);
+  set_field(L, "prompt", so_far.prompt_text);
+  set_field(L, "prompt_ids", *so_far.prompt_ids);
+  set_field(L, "turn", so_far.turns.size());
+  set_field(L, "text", turn.text);
+  set_field(L, "finish", turn.finish);
+  set_field(L, "tool_calls", turn.calls);
+  set_field(L, "ids",
+            std::vector<int32_t>(so_far.ids.begin() + turn.begin, so_far.ids.begin() + turn.end));
 }
 
 std::string LuaEnvironment::failure_text(const Rollout& so_far, const std::string& failure) const {

@@ -17,8 +17,7 @@ std::vector<std::vector<int64_t>> read_lists(lua_State* L, int i, const char* na
   const int count = static_cast<int>(lua_objlen(L, i));
   for (int n = 1; n <= count; ++n) {
     lua_rawgeti(L, i, n);
-    lists.push_back(
-        read_whole_numbers(L, lua_gettop(L), fmt::format("{}[{}]", name, n).c_str()));
+    lists.push_back(read_whole_numbers(L, lua_gettop(L), fmt::format("{}[{}]", name, n).c_str()));
     lua_pop(L, 1);
   }
   return lists;
@@ -61,15 +60,11 @@ int fold_group(lua_State* L) {
   }
   const FoldedRollouts folded = collate_groups(groups, ignore_idx);
   lua_createtable(L, 0, 5);
-  const auto set = [&](const char* name, const auto& value) {
-    push(L, value);
-    lua_setfield(L, -2, name);
-  };
-  set("input_ids", folded.input_ids);
-  set("labels", folded.labels);
-  set("position_ids", folded.position_ids);
-  set("node_lengths", folded.node_lengths);
-  set("sample_paths", folded.sample_paths);
+  set_field(L, "input_ids", folded.input_ids);
+  set_field(L, "labels", folded.labels);
+  set_field(L, "position_ids", folded.position_ids);
+  set_field(L, "node_lengths", folded.node_lengths);
+  set_field(L, "sample_paths", folded.sample_paths);
   return 1;
 }
 
@@ -80,21 +75,17 @@ std::vector<std::vector<int64_t>> as_lists(const std::vector<TokenRange>& ranges
 }
 
 int slice_tree(lua_State* L) {
-  const TreeSlices slices = tree_slices(read_whole_numbers(L, 1, "node_lengths"),
-                                        read_lists(L, 2, "sample_paths"));
+  const TreeSlices slices =
+      tree_slices(read_whole_numbers(L, 1, "node_lengths"), read_lists(L, 2, "sample_paths"));
   std::vector<std::vector<std::vector<int64_t>>> samples;
   for (const std::vector<TokenRange>& path : slices.sample_token_ranges) {
     samples.push_back(as_lists(path));
   }
   lua_createtable(L, 0, 4);
-  const auto set = [&](const char* name, const auto& value) {
-    push(L, value);
-    lua_setfield(L, -2, name);
-  };
-  set("q_ranges", as_lists(slices.q_ranges));
-  set("k_ranges", as_lists(slices.k_ranges));
-  set("types", slices.types);
-  set("sample_token_ranges", samples);
+  set_field(L, "q_ranges", as_lists(slices.q_ranges));
+  set_field(L, "k_ranges", as_lists(slices.k_ranges));
+  set_field(L, "types", slices.types);
+  set_field(L, "sample_token_ranges", samples);
   return 1;
 }
 

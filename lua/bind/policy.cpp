@@ -37,10 +37,9 @@ HeadOptions read_head_options(const Options& given, double temperature) {
   return options;
 }
 
-void set_field(lua_State* L, const char* name, const at::Tensor& value) {
+void set_defined(lua_State* L, const char* name, const at::Tensor& value) {
   if (!value.defined()) return;  // not asked for
-  push(L, value);
-  lua_setfield(L, -2, name);
+  set_field(L, name, value);
 }
 
 int push_head(LogprobSource& source, lua_State* L) {
@@ -57,11 +56,11 @@ int push_head(LogprobSource& source, lua_State* L) {
                          targets.value_or(at::Tensor()));
   }
   lua_createtable(L, 0, 5);
-  set_field(L, "logprob", result.logprob);
-  set_field(L, "entropy", result.entropy);
-  set_field(L, "lse", result.lse);
-  set_field(L, "top_logprob", result.top_logprob);
-  set_field(L, "top_id", result.top_id);
+  set_defined(L, "logprob", result.logprob);
+  set_defined(L, "entropy", result.entropy);
+  set_defined(L, "lse", result.lse);
+  set_defined(L, "top_logprob", result.top_logprob);
+  set_defined(L, "top_id", result.top_id);
   return 1;
 }
 

@@ -83,12 +83,10 @@ FieldTable::FieldTable(const Batch& batch) {
 
 void FieldTable::add_fields(lua_State* L, size_t i) const {
   for (const auto& [name, values] : numbers_) {
-    push(L, values[i]);
-    lua_setfield(L, -2, name.c_str());
+    set_field(L, name.c_str(), values[i]);
   }
   for (const auto& [name, values] : texts_) {
-    push(L, values[i]);
-    lua_setfield(L, -2, name.c_str());
+    set_field(L, name.c_str(), values[i]);
   }
 }
 
@@ -96,14 +94,10 @@ void SampleTable::push_sample(lua_State* L, int64_t i) const {
   const auto at = static_cast<size_t>(i);
   const Rollout& one = *rollouts_.rollouts()[at];
   lua_createtable(L, 0, 12);
-  const auto set = [&](const char* name, const auto& value) {
-    push(L, value);
-    lua_setfield(L, -2, name);
-  };
   fields_.add_fields(L, at);
-  set("index", one.sample);
-  set("prompt_ids", *one.prompt_ids);
-  set("ids", one.ids);
+  set_field(L, "index", one.sample);
+  set_field(L, "prompt_ids", *one.prompt_ids);
+  set_field(L, "ids", one.ids);
   guard_sample_fields(L);
   if (one.turns.empty()) return;
   Json turns = Json::array();
@@ -113,7 +107,7 @@ void SampleTable::push_sample(lua_State* L, int64_t i) const {
                                       {"tool_calls", turn.calls},
                                       {"reply", turn.reply}}));
   }
-  set("turns", turns);
+  set_field(L, "turns", turns);
 }
 
 std::string shown_start(const std::string& text) {

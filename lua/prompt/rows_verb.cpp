@@ -57,13 +57,11 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
   int i = 0;
   for (const WorstRow& row : rows) {
     lua_createtable(L, 0, 5);
-    push(L, row.value);
-    lua_setfield(L, -2, "value");
+    set_field(L, "value", row.value);
     for (const auto& [name, value] :
          {std::pair("row", &row.row), std::pair("prompt", &row.prompt),
           std::pair("text", &row.text), std::pair("rejected", &row.rejected)}) {
-      push(L, *value);
-      lua_setfield(L, -2, name);
+      set_field(L, name, *value);
     }
     lua_rawseti(L, -2, ++i);
     text += row_text(row, width);
@@ -95,23 +93,18 @@ RecordedRollout recorded(const Rollout& one) {
 
 void push_answer(lua_State* L, const RecordedRollout& one) {
   lua_createtable(L, 0, 10);
-  const auto set = [&](const char* name, const auto& value) {
-    push(L, value);
-    lua_setfield(L, -2, name);
-  };
-  set("row", one.row);
-  set("group", one.group);
-  set("sample", one.sample);
-  set("length", one.length);
-  set("prompt", one.prompt);
-  set("text", one.text);
-  set("finish", one.finish);
-  if (one.reward) set("reward", *one.reward);
-  if (one.advantage) set("advantage", *one.advantage);
+  set_field(L, "row", one.row);
+  set_field(L, "group", one.group);
+  set_field(L, "sample", one.sample);
+  set_field(L, "length", one.length);
+  set_field(L, "prompt", one.prompt);
+  set_field(L, "text", one.text);
+  set_field(L, "finish", one.finish);
+  if (one.reward) set_field(L, "reward", *one.reward);
+  if (one.advantage) set_field(L, "advantage", *one.advantage);
   lua_createtable(L, 0, static_cast<int>(one.parts.size()));
   for (const auto& [name, value] : one.parts) {
-    push(L, value);
-    lua_setfield(L, -2, name.c_str());
+    set_field(L, name.c_str(), value);
   }
   lua_setfield(L, -2, "parts");
 }

@@ -81,6 +81,13 @@ requires(!std::is_same_v<T, Json>) void push(lua_State* L, const std::vector<T>&
   }
 }
 
+// Sets a field of the table on top of the stack.
+template <class T>
+void set_field(lua_State* L, const char* name, const T& value) {
+  push(L, value);
+  lua_setfield(L, -2, name);
+}
+
 // The table of options at argument i of the function that is running. Its keys are those that the
 // function's documentation gives the parameter (doc.h), and for the type "xrun.Config.optim" the
 // config fields of that table. The constructor throws Error with did-you-mean for another key; a

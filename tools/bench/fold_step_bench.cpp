@@ -107,7 +107,7 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// What a step cost.
+// The cost of a step: seconds of the clock and of CPU time, FLOPs.
 struct StepCost {
   double wall, cpu, flops;
 };
@@ -228,8 +228,8 @@ FoldBench read_arguments(int argc, char** argv) {
   }
   XRUN_CHECK(bench.steps > 0, "--steps is {}, wanted at least 1", bench.steps);
   if (bench.shapes.empty()) {
-    bench.shapes = {"70x500x2", "100x250x2", "400x200x2", "600x100x2", "256x64x8", "1024x64x8",
-                    "agent"};
+    bench.shapes = {"70x500x2", "100x250x2", "400x200x2", "600x100x2",
+                    "256x64x8", "1024x64x8", "agent"};
   }
   return bench;
 }

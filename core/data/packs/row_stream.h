@@ -56,8 +56,8 @@ class RowStream {
   // The settings that leave the stream without an end; "" if it has one.
   const std::string& endless_reason() const { return endless_reason_; }
   DrawnRow at(int64_t index) const;  // requires 0 <= index < length
-  // What decides the order beside rows and seed, with quotas in rows: {"order", "stop", "weights",
-  // "stages", "quotas"}; null for a single source without a quota. A resume compares it.
+  // The settings behind the order, apart from rows and seed, with quotas in rows: {"order", "stop",
+  // "weights", "stages", "quotas"}; null for a single source without a quota. A resume compares it.
   Json mixture_plan() const;
 
  private:

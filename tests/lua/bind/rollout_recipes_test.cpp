@@ -42,14 +42,6 @@ class RolloutRecipes : public SessionTest, public testing::WithParamInterface<co
                    "return 1 - n / #(s.ids or { 1 }) end");
     return recipe;
   }
-  static std::vector<double> values(const std::string& dir, const std::string& name) {
-    std::vector<double> found;
-    for (const std::string& line : metrics(dir)) {
-      const Json object = parse_json(line, "metrics");
-      if (const Json* value = object.find(name)) found.push_back(value->as_double());
-    }
-    return found;
-  }
 };
 
 TEST_P(RolloutRecipes, StartAtRatioOneAndNoKl) {

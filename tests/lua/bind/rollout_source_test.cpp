@@ -5,21 +5,12 @@
 
 #include "core/data/rows/byte_stream.h"
 #include "core/model/ops/allocator.h"
-#include "tests/lua/bind/session_fixture.h"
+#include "tests/lua/bind/rollout_fixture.h"
 
 namespace xrun::rollout_source_test {
 
-class RolloutSources : public SessionTest {
+class RolloutSources : public RolloutTest {
  protected:
-  RolloutSources() {
-    std::string rows;
-    for (int i = 0; i < 12; ++i) {
-      rows += fmt::format(R"({{"prompt": "say {} ?", "digit": {}, "word": "w{}"}})", i, i % 4, i);
-      rows += "\n";
-    }
-    write_file_atomic("prompts.jsonl", rows);
-  }
-
   static constexpr const char* kUpdate = "run:log(adamw:step(rollouts, grpo))";
   static constexpr const char* kReward =
       "return s.ids[1] % 2 + 0 * math.random(), { even = s.ids[1] % 2 }";
@@ -27,21 +18,8 @@ class RolloutSources : public SessionTest {
   // A recipe over xrun.rollouts with these further options, updates and reward.
   static std::string recipe(const std::string& options = "", const std::string& update = kUpdate,
                             const std::string& reward = kReward) {
-    return R"(local xrun = require "xrun"
-local cfg = xrun.config {
-  model = "tiny", data = { { path = "prompts.jsonl", keep = { "digit", "word" } } },
-  template = "chatml", optim = { lr = 1e-2 }, batch = { groups = 2, max_tokens = 600 }, steps = 5,
-  sampling = { samples = 3, max_tokens = 6, temperature = 0.8 }, clip = 0.2,
-}
-local policy = xrun.policy(cfg.model)
-local data = xrun.prompts(cfg.data, policy)
-local adamw = xrun.adamw(policy, cfg.optim)
-local function grpo(r)
-  local ratio = (policy:token_logprob(r) - r.old_logprob):exp()
-  local a = r:spread(r.advantage)
-  return -(ratio * a):minimum(ratio:clamp(1 - cfg.clip, 1 + cfg.clip) * a), { ratio = ratio }
-end
-local function plain(r) return -(policy:token_logprob(r) * r:spread(r.advantage)) end
+    return objects("batch = { groups = 2, max_tokens = 600 }, steps = 5") +
+           R"(local function plain(r) return -(policy:token_logprob(r) * r:spread(r.advantage)) end
 local function reward(s) )" +
            reward + R"( end
 local source = xrun.rollouts { prompts = data, sampling = cfg.sampling, reward = reward, )" +
@@ -54,14 +32,6 @@ for step, rollouts in run:steps(source, cfg.batch) do
 end
 run:export(policy)
 )";
-  }
-  static std::vector<double> values(const std::string& dir, const std::string& name) {
-    std::vector<double> found;
-    for (const std::string& line : metrics(dir)) {
-      const Json object = parse_json(line, "metrics");
-      if (const Json* value = object.find(name)) found.push_back(value->as_double());
-    }
-    return found;
   }
   static std::string decompressed(const std::string& path) {
     std::string text(1 << 22, '\0');

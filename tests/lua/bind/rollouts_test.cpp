@@ -3,38 +3,16 @@
 #include <algorithm>
 
 #include "core/data/rows/byte_stream.h"
-#include "tests/lua/bind/session_fixture.h"
+#include "tests/lua/bind/rollout_fixture.h"
 
 namespace xrun::rollouts_binding_test {
 
-class LuaRollouts : public SessionTest {
+class LuaRollouts : public RolloutTest {
  protected:
-  LuaRollouts() {
-    std::string rows;
-    for (int i = 0; i < 12; ++i) {
-      rows += fmt::format(R"({{"prompt": "say {} ?", "digit": {}, "word": "w{}"}})", i, i % 4, i);
-      rows += "\n";
-    }
-    write_file_atomic("prompts.jsonl", rows);
-  }
-
   // Everything before the loop over prompts.
   static std::string head(const std::string& more = "") {
-    return R"(local xrun = require "xrun"
-local cfg = xrun.config {
-  model = "tiny", data = { { path = "prompts.jsonl", keep = { "digit", "word" } } },
-  template = "chatml", optim = { lr = 1e-2 }, batch = { prompts = 2, max_tokens = 600 }, steps = 4,
-  sampling = { samples = 3, max_tokens = 6, temperature = 0.8 }, clip = 0.2,
-}
-local policy = xrun.policy(cfg.model)
-local data = xrun.prompts(cfg.data, policy)
-local adamw = xrun.adamw(policy, cfg.optim)
-local function grpo(r)
-  local ratio = (policy:token_logprob(r) - r.old_logprob):exp()
-  local a = r:spread(r.advantage)
-  return -(ratio * a):minimum(ratio:clamp(1 - cfg.clip, 1 + cfg.clip) * a), { ratio = ratio }
-end
-local function reward(s) return s.ids[1] % 5 + s.digit, { even = s.ids[1] % 2 } end
+    return objects("batch = { prompts = 2, max_tokens = 600 }, steps = 4") +
+           R"(local function reward(s) return s.ids[1] % 5 + s.digit, { even = s.ids[1] % 2 } end
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 )" + more;
   }

@@ -92,6 +92,16 @@ class SessionTest : public testing::Test {
     return lines;
   }
 
+  // Every value of a metric, in the order of steps.
+  static std::vector<double> values(const std::string& dir, const std::string& name) {
+    std::vector<double> found;
+    for (const std::string& line : metrics(dir)) {
+      const Json object = parse_json(line, "metrics");
+      if (const Json* value = object.find(name)) found.push_back(value->as_double());
+    }
+    return found;
+  }
+
   // The recipe gives the same metrics and weights whether it is left alone or stopped after each of
   // `stops` bodies and resumed.
   void expect_same_when_resumed(const std::string& text, std::initializer_list<int64_t> stops,

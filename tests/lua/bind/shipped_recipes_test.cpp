@@ -82,15 +82,6 @@ class ShippedRecipes : public SessionTest, public testing::WithParamInterface<St
   std::string unit() const {
     return text().find("xrun.feedback") == std::string::npos ? "pairs" : "sequences";
   }
-  // Every value of a metric, in the order of steps.
-  static std::vector<double> values(const std::string& dir, const std::string& name) {
-    std::vector<double> found;
-    for (const std::string& line : metrics(dir)) {
-      const Json object = parse_json(line, "metrics");
-      if (const Json* value = object.find(name)) found.push_back(value->as_double());
-    }
-    return found;
-  }
 };
 
 TEST_P(ShippedRecipes, StartAtTheirInvariant) {
@@ -128,7 +119,8 @@ TEST_P(ShippedRecipes, LogTheSameWithFoldingForcedOnSlow) {
     EXPECT_EQ(output_.find("folds") != std::string::npos, fold == std::string("true")) << output_;
     return metrics(dir);
   };
-  const std::vector<std::string> folded = logged("folded", "true"), apart = logged("apart", "false");
+  const std::vector<std::string> folded = logged("folded", "true"),
+                                 apart = logged("apart", "false");
   ASSERT_EQ(folded.size(), apart.size());
   for (size_t i = 0; i < folded.size(); ++i) {
     const Json got = parse_json(folded[i], "metrics"), want = parse_json(apart[i], "metrics");
