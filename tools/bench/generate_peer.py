@@ -2,12 +2,13 @@
 """Times `xrun sample` against transformers.generate, after checking that greedy ids agree.
 
     python3 tools/bench/generate_peer.py XRUN [PRESET...] [--batch N,N] [--pairs N] [--threads N]
-                            [--tokens N]
+                            [--prompt N] [--samples N] [--tokens N]
 
-PRESET is tiny or mid (both if none is given), with random weights in fp32. Each prompt is 64 random
-tokens and is continued by 64 tokens (--tokens); nothing ends early. Runs alternate, and each pair of runs
-reverses the order. xrun's time comes from its --rate line, transformers' is that of the call; both
-exclude loading the weights. transformers runs with sdpa attention, with a dynamic and with a static
+PRESET is tiny or mid (both if none is given), with random weights in fp32. Each prompt is --prompt random
+tokens (64) and gets --samples answers (1) of --tokens tokens (64); nothing ends early. --batch counts
+answers. Runs alternate, and each pair of runs reverses the order. xrun's time comes from its --rate line,
+transformers' is that of the call, which repeats a prompt for its samples itself; both exclude loading the
+weights. transformers runs with sdpa attention, with a dynamic and with a static
 cache; the faster of the two is the peer. Prints tokens/s and the ratio of each pair, median (lowest to
 highest). Packages: transformers 5.23, torch.
 """
@@ -21,7 +22,6 @@ import time
 
 from step_peer import ROOT, VOCAB, spread
 
-PROMPT = 64
 TOKENIZER = ROOT / "tests/data/tiny_tokenizer"
 
 
@@ -29,7 +29,8 @@ class Ours:
     def __init__(self, arguments, folder, prompts):
         self.command = [arguments.xrun, "sample", "--model", folder, "--json", "--rate",
                         "--ignore-eos", "--max-new-tokens", str(arguments.tokens), "--batch",
-                        str(len(prompts)), "--threads", str(arguments.threads)]
+                        str(len(prompts) * arguments.samples), "--samples", str(arguments.samples),
+                        "--threads", str(arguments.threads)]
         self.rows = "".join(json.dumps({"ids": ids}) + "\n" for ids in prompts)
 
     def run(self, temperature):
@@ -48,6 +49,7 @@ class Peer:
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="sdpa")
         self.prompts = torch.tensor(prompts)
+        self.samples = arguments.samples
         self.options = {"max_new_tokens": arguments.tokens, "pad_token_id": 0,
                         "eos_token_id": None, "attention_mask": torch.ones_like(self.prompts)}
         self.model.generation_config.eos_token_id = None
@@ -56,18 +58,20 @@ class Peer:
             self.options["disable_compile"] = True
 
     def run(self, temperature):
-        draw = {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {
-            "do_sample": False}
+        """Returns seconds and the ids of each answer; greedy decoding makes one answer a prompt."""
+        draw = {"do_sample": True, "temperature": temperature, "top_k": 0,
+                "num_return_sequences": self.samples} if temperature else {"do_sample": False}
         begin = time.perf_counter()
         with self.torch.no_grad():
             ids = self.model.generate(self.prompts, **draw, **self.options)
-        return time.perf_counter() - begin, ids[:, PROMPT:].tolist()
+        return time.perf_counter() - begin, ids[:, self.prompts.shape[1]:].tolist()
 
 
 def compare(arguments, preset, batch):
     import torch
     generator = torch.Generator().manual_seed(batch)
-    prompts = torch.randint(300, VOCAB[preset], (batch, PROMPT), generator=generator).tolist()
+    prompts = torch.randint(300, VOCAB[preset], (batch // arguments.samples, arguments.prompt),
+                            generator=generator).tolist()
     with tempfile.TemporaryDirectory() as work:
         folder = f"{work}/model"
         subprocess.run([arguments.xrun, "init-model", folder, "--preset", preset, "--vocab",
@@ -77,10 +81,11 @@ def compare(arguments, preset, batch):
         peers = {cache: Peer(arguments, folder, prompts, cache) for cache in ("dynamic", "static")}
         wanted = peers["dynamic"].run(0)[1]
         got = ours.run(0)[1]
-        same = sum(a == b for a, b in zip(got, wanted))
-        assert same == batch, f"{preset}, batch {batch}: {batch - same} greedy answers differ"
-        cache = min(peers, key=lambda name: peers[name].run(0)[0])
-        for temperature in (0, 1):
+        same = sum(a == b for a, b in zip(got[::arguments.samples], wanted))
+        assert same == len(prompts), f"{preset}, batch {batch}: {len(prompts) - same} greedy answers differ"
+        temperatures = (0, 1) if arguments.samples == 1 else (1,)
+        cache = min(peers, key=lambda name: peers[name].run(temperatures[0])[0])
+        for temperature in temperatures:
             rates = {"xrun": [], "peer": []}
             for pair in range(arguments.pairs):
                 runs = {"xrun": ours, "peer": peers[cache]}
@@ -90,7 +95,7 @@ def compare(arguments, preset, batch):
             print(f"{preset}, batch {batch}, temperature {temperature}: xrun "
                   f"{spread(rates['xrun'], 0)} tokens/s, transformers ({cache} cache) "
                   f"{spread(rates['peer'], 0)}, ratio {spread(ratios, 2)}, "
-                  f"{arguments.pairs} pairs; {batch} of {batch} greedy answers agree", flush=True)
+                  f"{arguments.pairs} pairs; {same} of {same} greedy answers agree", flush=True)
 
 
 def main():
@@ -100,6 +105,8 @@ def main():
     parser.add_argument("presets", nargs="*", default=[])
     parser.add_argument("--batch", default="8,128")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--prompt", type=int, default=64)
+    parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
