@@ -12,6 +12,24 @@
 namespace xrun {
 namespace {
 
+constexpr size_t kFieldsShown = 6;  // of a table beside an error
+
+// Describes a table without numbered elements by the names of its first fields, sorted, since the
+// order of a Lua table is not fixed.
+std::string describe_fields(lua_State* L, int i) {
+  const StackGuard guard(L);
+  lua_pushvalue(L, i);
+  std::vector<std::string> names;
+  for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING) names.emplace_back(lua_tostring(L, -2));
+  }
+  if (names.empty()) return "a table";
+  std::sort(names.begin(), names.end());
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kFieldsShown; ++i) add_item(list, names[i]);
+  return fmt::format("a table {{{}{}}}", list, names.size() > kFieldsShown ? ", ..." : "");
+}
+
 // Pushes the value of a visible local or upvalue of the frame; false (nothing pushed) if none.
 bool push_variable(lua_State* L, lua_Debug& frame, std::string_view name) {
   bool found = false;
@@ -207,7 +225,7 @@ std::string describe_value(lua_State* L, int i) {
         if (!number) return fmt::format("a list of {}", length);
       }
       if (length > 0) return "{" + list + (length > 8 ? ", ...}" : "}");
-      return "a table";
+      return describe_fields(L, i);
     }
     // LuaJIT's type number of cdata, which lua.h does not name.
     case 10: return "an int64 or other cdata";

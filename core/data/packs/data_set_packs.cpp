@@ -45,16 +45,50 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
   }
   const SourceLine line = at.source.cache->at(at.row);
   const std::vector<std::string>& files = at.source.cache->ledger().files;
+  std::vector<PastedSetting> settings = {
+      {fmt::format("batch.max_tokens={}", longest_in_pack(limits)),
+       "the longest row fits into a micro-batch; needs more memory"}};
   // Half of max_tokens for each side of a pair is certain to fit.
   const int64_t length = kind() == RowKind::kPreference ? max_tokens / 2 : max_tokens;
+  if (has_row_within(length)) {
+    settings.push_back(
+        {fmt::format("max_length={} --set over_length=drop", length), "leave longer rows out"});
+    settings.push_back(
+        {fmt::format("max_length={} --set over_length=cut", length), "cut longer rows"});
+  }
   throw data_error(
       fmt::format("{}: the {} has {} tokens{}, batch.max_tokens is {}", location(row), unit_name(),
                   count_text(tokens), sides, count_text(max_tokens)),
-      line_of_file(files.at(static_cast<size_t>(line.file)), line.line),
-      {{fmt::format("batch.max_tokens={}", std::max(tokens, longest())),
-        "the longest row fits into a micro-batch; needs more memory"},
-       {fmt::format("max_length={} --set over_length=drop", length), "leave longer rows out"},
-       {fmt::format("max_length={} --set over_length=cut", length), "cut longer rows"}});
+      line_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
+}
+
+int64_t DataSet::longest_in_pack(const PackLimits& limits) const {
+  int64_t longest = 0;
+  for (size_t s = 0; s < state_->sources.size(); ++s) {
+    const RowSelection::SourceRange& range = selection_->ranges[s];
+    for (int64_t i = 0; i < range.size(); ++i) {
+      const int64_t row = state_->sources[s].first_row + range.at(i);
+      // Folding only removes tokens: rows that are shorter unfolded need not be read.
+      if (tokens(row) <= longest) continue;
+      longest = std::max(longest, limits.fold ? folded_row_tokens(row, limits) : tokens(row));
+    }
+  }
+  return longest;
+}
+
+bool DataSet::has_row_within(int64_t length) const {
+  for (size_t s = 0; s < state_->sources.size(); ++s) {
+    const RowCache& cache = *state_->sources[s].cache;
+    const RowSelection::SourceRange& range = selection_->ranges[s];
+    for (int64_t i = 0; i < range.size(); ++i) {
+      bool within = true;
+      for (int64_t stream = 0; stream < cache.stream_count(); ++stream) {
+        within &= cache.length(range.at(i), static_cast<size_t>(stream)) <= length;
+      }
+      if (within) return true;
+    }
+  }
+  return false;
 }
 
 std::vector<TokenStream> DataSet::read_streams(int64_t row) const {

@@ -98,7 +98,9 @@ TEST_F(RecipeRun, ACallInTailPositionIsStillFound) {
 TEST_F(RecipeRun, ErrorsRaisedByTheRecipeKeepTheirText) {
   has(run("error('my words')"), "test.lua:1: my words");
   has(run("error('no position', 0)"), "no position");
-  has(run("error({code = 3})"), "error with a table as its value");
+  has(run("error({code = 3})"), "error with a table {code} as its value");
+  has(run("local row = { b = 1, a = 2, f = 3, e = 4, d = 5, c = 6, g = 7 }\nlocal x = row + 1"),
+      "row = a table {a, b, c, d, e, f, ...}");
   has(run("local function f() error('caller is to blame', 2) end\nf()\nlocal a = 1"),
       "test.lua:2: caller is to blame\n     2 | f()");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -77,8 +78,17 @@ TEST_F(DataSets, APairLongerThanAPackIsNamedBeforeAnyStep) {
                          "batch.max_tokens is 100"),
             std::string::npos)
       << message;
+  EXPECT_NE(message.find("batch.max_tokens=346"), std::string::npos) << message;
+  EXPECT_NE(message.find("max_length=50 --set over_length=drop"), std::string::npos) << message;
   EXPECT_EQ(error_of([&] { set.pack({1}, 100); }), message);
   EXPECT_EQ(error_of([&] { set.split(0.5).first.check_fits(100); }), "");  // it is held out
+}
+
+TEST_F(DataSets, ALengthThatWouldLeaveOutEveryRowIsNotOffered) {
+  const DataSet set = open(pair_row("q", "yes", "no"));
+  const std::string message = error_of([&] { set.check_fits(10); });
+  EXPECT_NE(message.find("batch.max_tokens="), std::string::npos) << message;
+  EXPECT_EQ(message.find("max_length="), std::string::npos) << message;
 }
 
 TEST_F(DataSets, FoldedPacksCountASharedPromptOnce) {
@@ -98,6 +108,13 @@ TEST_F(DataSets, FoldedPacksCountASharedPromptOnce) {
   EXPECT_NE(folded.find("with the shared prefix once, batch.max_tokens is 100"), std::string::npos)
       << folded;
   EXPECT_EQ(error_of([&] { set.pack({0}, limits); }), folded);
+  // The value that is offered suffices, and one less does not.
+  const size_t offered = folded.find("batch.max_tokens=") + std::strlen("batch.max_tokens=");
+  limits.max_tokens = std::stoll(folded.substr(offered));
+  EXPECT_LT(limits.max_tokens, 300);
+  EXPECT_EQ(error_of([&] { set.check_fits(limits); }), "");
+  --limits.max_tokens;
+  EXPECT_NE(error_of([&] { set.check_fits(limits); }), "");
 }
 
 TEST_F(DataSets, FoldedPacksOfRowsThatShareNothingAreThePlainOnes) {
