@@ -9,9 +9,9 @@ local cfg = xrun.config {
   sampling = { samples = 8, max_tokens = 48, max_turns = 3, temperature = 1.0 },
   clip     = 0.2,
   called   = 0.2,                                            -- reward of a call that has a result
-  optim    = { lr = 3e-6, schedule = "constant" },
+  optim    = { lr = 1e-5, schedule = "constant" },
   batch    = { prompts = 8, max_tokens = 4096, fold_min = 16 },
-  steps    = 60,
+  steps    = 20,
 }
 
 local policy = xrun.policy(cfg.model)
