@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <optional>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
@@ -21,6 +23,10 @@ namespace xrun {
 namespace {
 
 constexpr std::string_view kElsewhere = "choose another folder with --run DIR";
+// A killed process holds its lock until its memory is freed: seconds, with gigabytes on a busy
+// machine.
+constexpr auto kLockPatience = std::chrono::seconds(5);
+constexpr auto kLockPoll = std::chrono::milliseconds(50);
 constexpr const char* kDateTime = "%Y-%m-%dT%H:%M:%S%z";
 constexpr std::array<std::string_view, 5> kBeforeBegin = {"lock", "log.txt", "ledger.json",
                                                           "recipe.lua", "config.json"};
@@ -112,7 +118,12 @@ void RunDir::enter() {
     made_folder_ = true;
   }
   try {
-    lock_ = std::make_unique<FileLock>(file("lock"), false);
+    const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+    for (;;) {
+      lock_ = std::make_unique<FileLock>(file("lock"), false);
+      if (lock_->held() || std::chrono::steady_clock::now() >= deadline) break;
+      std::this_thread::sleep_for(kLockPoll);
+    }
   } catch (const Error& error) {
     throw Error(fmt::format("{}; {}", error.what(), kElsewhere));
   }

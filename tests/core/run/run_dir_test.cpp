@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <thread>
+
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
 #include "tests/core/run/toy_run.h"
@@ -62,7 +66,20 @@ TEST(RunDir, ARunOfANewerFormatIsNotResumed) {
                 "it, or a newer one");
 }
 
-TEST(RunDir, HasOneProcessAtATime) {
+// A resume directly after a kill meets a process that still frees its memory.
+TEST(RunDir, WaitsForALockThatIsReleasedSoon) {
+  const ScratchFolder folder;
+  auto first = std::make_unique<RunDir>(open_dir(folder / "run"));
+  first->begin();
+  std::thread end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    first.reset();
+  });
+  EXPECT_NO_THROW(open_dir(folder / "run", true, true));
+  end.join();
+}
+
+TEST(SlowRunDir, HasOneProcessAtATime) {
   const ScratchFolder folder;
   const RunDir first = open_dir(folder / "run");
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "run"); }),
