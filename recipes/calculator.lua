@@ -6,6 +6,7 @@ local xrun = require "xrun"
 local cfg = xrun.config {
   model    = "smollm2-135m-instruct",                        -- a folder, or one of `xrun models`
   data     = { { path = "recipes/data/calculator.jsonl", keep = { "answer" } } },
+  valid    = { fraction = 0.1, every = 20 },
   sampling = { samples = 8, max_tokens = 48, max_turns = 3, temperature = 1.0 },
   clip     = 0.2,
   called   = 0.2,                                            -- reward of a call that has a result
@@ -15,7 +16,7 @@ local cfg = xrun.config {
 }
 
 local policy = xrun.policy(cfg.model)
-local data   = xrun.prompts(cfg.data, policy)
+local train, valid = xrun.prompts(cfg.data, policy):split(cfg.valid)
 local adamw  = xrun.adamw(policy, cfg.optim)
 
 local function result(call)                                  -- the tool's answer to one call
@@ -36,9 +37,9 @@ function calculator.reply(_, turn)                           -- nil, the end, wi
   return messages, turn.turn == 1 and good * cfg.called or 0
 end
 
+local function right(s) return xrun.rewards.number(s.text, s.answer) end
 local function reward(s)
-  local right = xrun.rewards.number(s.text, s.answer)
-  return right + s.environment_reward, { right = right, called = s.environment_reward }
+  return right(s) + s.environment_reward, { right = right(s), called = s.environment_reward }
 end
 
 local function grpo(r)                                       -- one loss per token, unreduced
@@ -49,11 +50,15 @@ end
 
 local sampling = { environment = calculator }
 for name, value in pairs(cfg.sampling) do sampling[name] = value end
+local asking = { environment = calculator, score = right,    -- greedy, held-out prompts
+                 max_tokens = cfg.sampling.max_tokens, max_turns = cfg.sampling.max_turns }
 
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
-for _, prompts in run:steps(data, cfg.batch) do
+for step, prompts in run:steps(train, cfg.batch) do
+  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
   local rollouts = policy:sample(prompts, sampling):score(reward)
   rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group)
   run:log(adamw:step(rollouts, grpo))
 end
+run:log(run:sample(policy, valid, 3, asking))
 run:export(policy)

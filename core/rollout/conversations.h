@@ -14,6 +14,7 @@
 
 namespace xrun {
 
+class AnswerHistory;
 class Policy;
 
 // The answer of an environment to a turn.
@@ -28,7 +29,10 @@ struct EnvironmentOptions {
   // is the last of its `turns`. The order of the calls depends on the turns alone, not on the time
   // they took. Empty: there is no environment, and an answer has one turn.
   std::function<TurnReply(size_t conversation, const Rollout& so_far)> reply = {};
-  int64_t max_turns = 8;  // of the policy; messages behind the last one are dropped ("max_turns")
+  int64_t max_turns = 8;  // of the policy; messages after the last one are dropped ("max_turns")
+  // Called at most once in a call of sample_conversations: the template writes tool calls in a form
+  // that is not read (call_format.h). Empty: not reported.
+  std::function<void(const std::string& notice)> notify = {};
 };
 
 // The prompt of `samples` conversations.
@@ -38,17 +42,23 @@ struct ConversationStart {
   Conversation conversation;
 };
 
+struct ConversationOptions {
+  TextOptions text = {};  // max_new_tokens of a turn; the draw keys of all turns as in generate()
+  EnvironmentOptions environment = {};
+  // As RolloutOptions::history: a turn's draft is the latest turn of the same number of the same
+  // sample, whatever came before it.
+  AnswerHistory* history = nullptr;
+};
+
 // Samples the conversations of prompts together, those of a prompt share its keys, and a further
 // turn computes its new tokens alone. The ids of a turn are never decoded and encoded again: the
-// template's text behind a turn (TurnTail) is encoded on its own. A conversation ends when the
+// template's text after a turn (TurnTail) is encoded on its own. A conversation ends when the
 // environment ends it, fails ("aborted") or has had max_turns, and as "length" when a turn reaches
-// max_new_tokens or the conversation `max_tokens` (0: the model's limit alone).
+// max_new_tokens or the conversation info.max_tokens (0: the model's limit alone).
 //   model  computes; null: seeded random turns that all end, of a dry run, with log-probs 0
-//   text   max_new_tokens of a turn; the draw keys of all turns as in generate()
 // Throws Error that names row, sample and turn if the template cannot write the messages.
 RolloutList sample_conversations(const Policy& policy, Model* model,
                                  const std::vector<ConversationStart>& starts,
-                                 const TextOptions& text, const EnvironmentOptions& environment,
-                                 const BatchInfo& info);
+                                 const ConversationOptions& options, const BatchInfo& info);
 
 }  // namespace xrun

@@ -134,20 +134,26 @@ std::vector<TextSample> draw(Model& model, const Policy& policy,
   return samples;
 }
 
-RolloutList converse(Model* model, const Policy& policy, const std::vector<AskedPrompt>& prompts,
+RolloutList converse(Model* model, Policy& policy, const std::vector<AskedPrompt>& prompts,
                      const RolloutOptions& options, const BatchInfo& info) {
   XRUN_CHECK(info.conversations,
              "an environment needs the prompts of a data set, whose conversations it continues");
   std::vector<int64_t> rows;
   for (const AskedPrompt& prompt : prompts) rows.push_back(prompt.row);
-  std::vector<Conversation> behind = info.conversations(rows, *policy.tokenizer());
+  std::vector<Conversation> conversations = info.conversations(rows, *policy.tokenizer());
   std::vector<ConversationStart> starts;
   for (size_t p = 0; p < prompts.size(); ++p) {
-    starts.push_back({prompts[p].row, prompts[p].ids, std::move(behind[p])});
+    starts.push_back({prompts[p].row, prompts[p].ids, std::move(conversations[p])});
   }
-  return sample_conversations(policy, model, starts,
-                              draw_options(model, policy, prompts, options, info),
-                              options.environment, info);
+  ConversationOptions asked{.text = draw_options(model, policy, prompts, options, info),
+                            .environment = options.environment,
+                            .history = options.history};
+  asked.text.generate.record_routes = options.replay_routes;
+  RolloutList list = sample_conversations(policy, model, starts, asked, info);
+  for (const auto& one : list) {
+    if (one->routes) one->routed_by = &policy.model();
+  }
+  return list;
 }
 
 // Answers of a dry run. Their log-probs come later, from the stand-in itself.
@@ -169,12 +175,8 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPr
   RolloutList list;
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t p = i / static_cast<size_t>(per_prompt);
-    auto one = std::make_shared<Rollout>();
-    one->row = prompts[p].row;
-    one->prompt = static_cast<int64_t>(p);
-    one->sample = static_cast<int64_t>(i) % per_prompt;
-    one->version = policy.update_count();
-    one->prompt_ids = prompts[p].ids;
+    auto one = new_rollout(policy, prompts[p].row, prompts[p].ids, static_cast<int64_t>(p),
+                           static_cast<int64_t>(i) % per_prompt);
     one->ids = std::move(samples[i].generation.ids);
     one->logprobs = std::move(samples[i].generation.logprobs);
     one->prompt_text = policy.tokenizer()->decode(*prompts[p].ids, true);
@@ -182,7 +184,6 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPr
     if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
     one->text = std::move(samples[i].text);
     one->finish = std::move(samples[i].reason);
-    one->stand_in = policy.is_replaced();
     list.push_back(std::move(one));
   }
   return list;
@@ -199,6 +200,19 @@ BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperatu
   info.canonical_pack = nullptr;
   info.device = policy.options().device;
   return info;
+}
+
+std::shared_ptr<Rollout> new_rollout(const Policy& policy, int64_t row,
+                                     std::shared_ptr<const std::vector<int32_t>> prompt_ids,
+                                     int64_t prompt, int64_t sample) {
+  auto one = std::make_shared<Rollout>();
+  one->row = row;
+  one->prompt = prompt;
+  one->sample = sample;
+  one->version = policy.update_count();
+  one->prompt_ids = std::move(prompt_ids);
+  one->stand_in = policy.is_replaced();
+  return one;
 }
 
 TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint64_t seed) {
@@ -225,11 +239,6 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
              model == nullptr ? 0 : model->config().max_length);
   if (options.replay_routes && model != nullptr && model->config().moe.experts == 0) {
     throw UsageError("replay_routes is true, but the model is not a mixture of experts");
-  }
-  if (options.replay_routes && options.environment.reply) {
-    throw UsageError(
-        "replay_routes is true, but experts are not recorded in conversations with an "
-        "environment");
   }
   const bool dry = policy.is_replaced();
   RolloutList sampled;

@@ -38,6 +38,12 @@ struct RolloutOptions {
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
                                           const RolloutOptions& options);
 
+// Returns a rollout of a policy's present weights without its answer: sample `sample` of the prompt
+// of this index.
+std::shared_ptr<Rollout> new_rollout(const Policy& policy, int64_t row,
+                                     std::shared_ptr<const std::vector<int32_t>> prompt_ids,
+                                     int64_t prompt, int64_t sample);
+
 // Returns an answer of a dry run: at most 16 random tokens, with log-probs of 0, that `seed` alone
 // decides.
 TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint64_t seed);

@@ -101,18 +101,27 @@ double read_reward(lua_State* L, int i) {
   return lua_tonumber(L, i);
 }
 
+// Once a session: every step has the same template.
+struct CallFormNotice {
+  bool said = false;
+};
+
 }  // namespace
 
-LuaEnvironment::LuaEnvironment(lua_State* L, const Batch& prompts) : state_(L), prompts_(prompts) {
-  const Options given(L, 3);
-  if (!given.has("environment")) {
-    for (const char* name : {"max_turns", "on_error", "deadline_s"}) {
-      XRUN_CHECK(!given.has(name), "{} is an option of an environment, and there is none", name);
-    }
-    return;
+bool has_environment(const Options& given) {
+  if (given.has("environment")) return true;
+  for (const char* name : {"max_turns", "on_error", "deadline_s"}) {
+    XRUN_CHECK(!given.has(name), "{} is an option of an environment, and there is none", name);
   }
+  return false;
+}
+
+LuaEnvironment::LuaEnvironment(lua_State* L, int i, const Batch& prompts)
+    : state_(L), prompts_(prompts) {
+  const Options given(L, i);
+  if (!has_environment(given)) return;
   options_.max_turns = given.get<int64_t>("max_turns", options_.max_turns);
-  settings_ = read_reward_settings(L);
+  settings_ = read_reward_settings(L, i);
   const StackGuard guard(L);
   luaL_loadbuffer(L, kOpen.data(), kOpen.size(), "=environment");
   given.push_value("environment");
@@ -126,9 +135,14 @@ LuaEnvironment::LuaEnvironment(lua_State* L, const Batch& prompts) : state_(L), 
   options_.reply = [this](size_t conversation, const Rollout& so_far) {
     return reply(conversation, so_far);
   };
+  options_.notify = [L](const std::string& notice) {
+    auto& shown = LuaState::of(L).service<CallFormNotice>();
+    if (!shown.said) session_of(L).console->say(notice);
+    shown.said = true;
+  };
 }
 
-EnvironmentOptions LuaEnvironment::options() { return options_; }
+EnvironmentOptions LuaEnvironment::options() const { return options_; }
 
 void LuaEnvironment::push_turn(const Rollout& so_far) const {
   lua_State* L = state_;

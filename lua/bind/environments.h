@@ -1,5 +1,5 @@
 #pragma once
-// Environments of policy:sample in Lua: what answers the policy's turns.
+// Lua environments for policy:sample and run:sample: they answer the policy's turns.
 
 #include <lua.hpp>
 #include <map>
@@ -9,11 +9,16 @@
 #include "core/rollout/rollout_sampler.h"
 #include "lua/bind/reward_call.h"
 #include "lua/bind/rollouts.h"
+#include "lua/state/args.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {
 
-// The options environment, max_turns, on_error and deadline_s of argument 3. An environment is
+// Returns whether the options name an environment. Throws Error for max_turns, on_error or
+// deadline_s without one.
+bool has_environment(const Options& given);
+
+// The options environment, max_turns, on_error and deadline_s. An environment is
 //   a table     reply(self, turn) answers each turn; start(self, turn), if there is one, returns
 //               the table that answers the conversation of this first turn
 //   a function  runs as a coroutine, one for each conversation: it gets the first turn, each
@@ -21,12 +26,13 @@ namespace xrun {
 // and answers with nil (the end), a text, a message or a list of messages, and a reward.
 class LuaEnvironment {
  public:
-  // Refers to the batch of prompts. Throws Error for options that do not fit.
-  LuaEnvironment(lua_State* L, const Batch& prompts);
+  // Reads the options at argument i. Refers to the batch of prompts. Throws Error for options that
+  // do not fit.
+  LuaEnvironment(lua_State* L, int i, const Batch& prompts);
 
   // Without an environment its reply is empty. Refers to this object. Throws, in a reply, Error
   // that names prompt, sample and turn under on_error = "error".
-  EnvironmentOptions options();
+  EnvironmentOptions options() const;
 
   // Returns the rollouts, under on_error = "mask" without aborted ones. Reports those once a call.
   std::shared_ptr<Rollouts> without_aborted(const std::shared_ptr<Rollouts>& rollouts) const;

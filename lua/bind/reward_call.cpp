@@ -13,8 +13,8 @@
 
 namespace xrun {
 
-RewardSettings read_reward_settings(lua_State* L) {
-  const Options given(L, 3);
+RewardSettings read_reward_settings(lua_State* L, int i) {
+  const Options given(L, i);
   RewardSettings settings;
   const std::string name = given.get<std::string>("on_error", "error");
   XRUN_CHECK(name == "error" || name == "mask" || name == "zero",

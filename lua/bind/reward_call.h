@@ -20,8 +20,8 @@ struct RewardSettings {
   std::optional<double> pass = {};  // an answer passes if its reward is above it
 };
 
-// Reads on_error, deadline_s and pass at argument 3. Throws Error for other values.
-RewardSettings read_reward_settings(lua_State* L);
+// Reads on_error, deadline_s and pass of the options at argument i. Throws Error for other values.
+RewardSettings read_reward_settings(lua_State* L, int i = 3);
 
 // Calls the function below its one argument on the stack. Returns the failure, "" if there is none;
 // the results are then on the stack. Throws Interrupted.

@@ -98,7 +98,7 @@ int sample_policy(Policy& policy, lua_State* L) {
     check_interrupt(L);
     return true;
   };
-  LuaEnvironment environment(L, prompts);
+  LuaEnvironment environment(L, 3, prompts);
   options.environment = environment.options();
   auto rollouts = sample_rollouts(policy, model, prompts, options);
   if (BodyRollouts* body = body_rollouts(L)) {

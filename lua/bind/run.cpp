@@ -241,7 +241,8 @@ void open_run(LuaState& state) {
            {"shown?", "integer"},
            {"options?",
             "table",
-            {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
+            {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score",
+             "environment", "max_turns", "on_error", "deadline_s"}}},
           {"Metrics"},
           "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
           "run's earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
@@ -249,7 +250,9 @@ void open_run(LuaState& state) {
           "or a list of texts that end an answer, and score: a function of a sample { text, ids, "
           "length, finish, prompt, prompt_ids, row, group, index, extra columns }, or the name "
           "of an extra column, which scores 1 if the answer contains its value as whole words, "
-          "in either case. An error in the function ends the run.",
+          "in either case. An error in the function ends the run. With environment, max_turns, "
+          "on_error and deadline_s, answers are conversations as in policy:sample: a sample also "
+          "has turns and environment_reward, and sample/turns is their mean.",
           run_sample)
       .method(
           "choices", {{"policy", "Policy"}, {"set", "DataSet"}, {"name?", "string"}}, {"Metrics"},

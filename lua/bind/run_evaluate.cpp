@@ -13,6 +13,7 @@
 #include "core/train/policy.h"
 #include "lua/bind/choices.h"
 #include "lua/bind/data_config.h"
+#include "lua/bind/environments.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
@@ -24,6 +25,7 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kSampleTokens = 128;
+constexpr int kSampleOptions = 5;  // argument of run:sample
 
 // Runs `measure` (number -> Metrics) unless its values are known, and pushes them. math.random
 // continues with the same numbers either way.
@@ -83,6 +85,10 @@ void push_sample(lua_State* L, const Sample& sample) {
   table.set("text", sample.text);
   table.set("length", sample.length);
   table.set("finish", sample.finish);
+  if (sample.turns.size() > 0) {
+    table.set("turns", sample.turns);
+    table.set("environment_reward", sample.environment_reward);
+  }
   push(L, table);
   guard_sample_fields(L);
 }
@@ -101,6 +107,7 @@ struct SampleSettings {
   // Scores a sample: a function, or 1 if the text contains the value of an extra column.
   std::optional<LuaRef> function;
   std::string column;
+  bool converses = false;  // with the environment in the options
 
   bool scores() const { return function || !column.empty(); }
 };
@@ -112,6 +119,7 @@ std::string column_text(const Sample& sample, const std::string& column) {
 }
 
 double score_of(lua_State* L, const SampleSettings& settings, const Sample& sample) {
+  if (sample.finish == "aborted") return 0;  // on_error = "zero"
   if (settings.function) return score_sample(L, *settings.function, sample);
   return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
 }
@@ -155,7 +163,7 @@ GenerateOptions read_generation(const Options& options, uint64_t seed) {
 SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle& data) {
   SampleSettings settings;
   settings.shown = std::max<int64_t>(opt_arg<int64_t>(L, 4, "shown").value_or(3), 0);
-  const Options options(L, 5);
+  const Options options(L, kSampleOptions);
   settings.text.generate = read_generation(options, run.seed());
   if (is_text(L, options, "stop")) {
     settings.text.stop = {options.get<std::string>("stop")};
@@ -163,6 +171,7 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
     settings.text.stop = options.get<std::vector<std::string>>("stop", {});
   }
   check_stop_strings(settings.text.stop);
+  settings.converses = has_environment(options);
   if (!options.has("score")) return settings;
   if (is_text(L, options, "score")) {
     const std::string column = options.get<std::string>("score");
@@ -175,15 +184,29 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
   return settings;
 }
 
-// A dry run has no weights to answer with: the score function gets random answers, so that its
-// errors show.
-void score_stand_ins(RunLoop& run, lua_State* L, const Policy& policy, const DataHandle& data,
+// Answers all prompts, or with random tokens (a null model) the first three.
+std::vector<Sample> sample_answers(RunLoop& run, lua_State* L, Policy& policy, Model* model,
+                                   const DataHandle& data, const SampleSettings& settings,
+                                   const TextOptions& text) {
+  constexpr int64_t kRandomAnswers = 3;
+  if (settings.converses) {
+    return converse_with_environment(L, kSampleOptions, policy, model, data,
+                                     model == nullptr ? kRandomAnswers : data.set.size(), text);
+  }
+  if (model != nullptr) return answer_prompts(*model, *policy.tokenizer(), data, text);
+  return random_samples(*policy.tokenizer(), data, kRandomAnswers, text.generate.max_new_tokens,
+                        run.seed());
+}
+
+// A dry run has no weights to answer with: environment and score function get random answers, so
+// that their errors show.
+void score_stand_ins(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& data,
                      const SampleSettings& settings) {
-  constexpr int64_t kScored = 3;
-  if (!settings.function) return;
-  for (const Sample& sample : random_samples(*policy.tokenizer(), data, kScored,
-                                             settings.text.generate.max_new_tokens, run.seed())) {
-    score_sample(L, *settings.function, sample);
+  if (!settings.function && !settings.converses) return;
+  const std::vector<Sample> samples =
+      sample_answers(run, L, policy, nullptr, data, settings, settings.text);
+  for (const Sample& sample : samples) {
+    if (settings.function) score_of(L, settings, sample);
   }
   run.session().notices.add(
       "run:sample gave random tokens, since no weights are loaded; its scores are of those");
@@ -207,17 +230,19 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
     return true;
   };
   std::vector<Sample> samples =
-      answer_prompts(copy ? *copy : policy.model(), *policy.tokenizer(), data, text);
+      sample_answers(run, L, policy, copy ? copy.get() : &policy.model(), data, settings, text);
   if (samples.empty()) return {};
   find_questions(samples, static_cast<size_t>(settings.shown), data, *policy.tokenizer());
   const auto count = static_cast<double>(samples.size());
-  double length = 0, score = 0;
+  double length = 0, score = 0, turns = 0;
   for (const Sample& sample : samples) {
     length += static_cast<double>(sample.length);
+    turns += static_cast<double>(sample.turns.size());
     if (settings.scores()) score += score_of(L, settings, sample);
   }
   Metrics metrics = {{"sample/length", length / count}};
   if (settings.scores()) metrics.emplace_back("sample/score", score / count);
+  if (settings.converses) metrics.emplace_back("sample/turns", turns / count);
   std::string shown = save_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
                                     static_cast<size_t>(settings.shown));
   shown += fmt::format(

@@ -4,6 +4,7 @@
 #include "lua/bind/samples.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "core/base/error.h"
@@ -17,7 +18,9 @@
 #include "core/rollout/rollout_sampler.h"
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "core/train/data_batch.h"
 #include "core/train/policy.h"
+#include "lua/bind/environments.h"
 #include "lua/bind/session.h"
 #include "lua/bind/type_settings.h"
 
@@ -125,6 +128,39 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   return samples;
 }
 
+std::vector<Sample> converse_with_environment(lua_State* L, int i, Policy& policy, Model* model,
+                                              const DataHandle& data, int64_t count,
+                                              const TextOptions& options) {
+  std::vector<int64_t> units;
+  for (int64_t u = 0; u < std::min(count, data.set.size()); ++u) units.push_back(data.set.unit(u));
+  if (units.empty()) return {};
+  // Every evaluation draws as step 0 does, so that the seed and the row alone decide.
+  BatchInfo info;
+  info.seed = options.generate.sampling.seed;
+  info.fold.mode = FoldMode::kNever;
+  constexpr int64_t kNoLimit = std::numeric_limits<int32_t>::max();  // the model's own remains
+  const std::shared_ptr<Batch> prompts =
+      data_batch(data.set, *data.extra, units, kNoLimit, std::move(info));
+  LuaEnvironment environment(L, i, *prompts);
+  const RolloutOptions asked{.samples = 1, .text = options, .environment = environment.options()};
+  const auto rollouts =
+      environment.without_aborted(sample_rollouts(policy, model, *prompts, asked));
+  std::vector<Sample> samples;
+  for (const auto& one : rollouts->rollouts()) {
+    Sample& sample = samples.emplace_back(Sample{.row = one->row,
+                                                 .prompt = one->prompt_text,
+                                                 .text = one->text,
+                                                 .length = one->sampled_tokens(),
+                                                 .finish = one->finish,
+                                                 .extra = extra_columns(data.set, one->row),
+                                                 .prompt_ids = *one->prompt_ids,
+                                                 .ids = one->ids});
+    for (const RolloutTurn& turn : one->turns) sample.turns.push_back(turn_json(turn));
+    sample.environment_reward = one->environment_reward;
+  }
+  return samples;
+}
+
 std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle& data,
                                    int64_t count, int64_t max_tokens, uint64_t seed) {
   std::vector<Sample> samples;
@@ -159,13 +195,14 @@ std::string save_and_show(const std::filesystem::path& dir, int64_t step,
   make_dirs(dir);
   std::string lines;
   for (const Sample& sample : samples) {
-    lines += dump_json(Json(Json::Object{{"row", sample.row},
-                                         {"prompt", sample.prompt},
-                                         {"text", sample.text},
-                                         {"length", sample.length},
-                                         {"finish", sample.finish},
-                                         {"extra", sample.extra}})) +
-             "\n";
+    Json line(Json::Object{{"row", sample.row},
+                           {"prompt", sample.prompt},
+                           {"text", sample.text},
+                           {"length", sample.length},
+                           {"finish", sample.finish},
+                           {"extra", sample.extra}});
+    if (sample.turns.size() > 0) line.set("turns", sample.turns);
+    lines += dump_json(line) + "\n";
   }
   const auto [first_step, before] = read_earliest(dir);
   write_file_atomic(dir / (checkpoint_name(step) + ".jsonl"), lines);

@@ -24,16 +24,25 @@ struct Sample {
   std::string prompt;  // text of the prompt tokens, special tokens left out
   std::string text;    // the answer, special tokens left out
   int64_t length = 0;  // its tokens, the stop token included
-  std::string finish;  // "stop", "stop_string" or "length"
+  std::string finish;  // "stop", "stop_string" or "length"; as Rollout::finish
   Json extra;          // the row's extra columns, an object
   std::vector<int32_t> prompt_ids, ids;
-  std::string question = {};  // headline on the console; "": the end of the prompt
+  Json turns = Json::array();     // turn_json of each, with an environment
+  double environment_reward = 0;  // the sum of what the environment gave
+  std::string question = {};      // headline on the console; "": the end of the prompt
 };
 
 // Answers every prompt of the set, in its order, one sample each. The row keys the random numbers,
 // so an answer depends on its row and the seed only. Stop ids are the model's.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options);
+
+// As answer_prompts for the first `count` prompts, in conversations with the environment in the
+// options at argument i. Those that it aborts are left out under on_error = "mask".
+//   model  computes; null: random turns, of a dry run
+std::vector<Sample> converse_with_environment(lua_State* L, int i, Policy& policy, Model* model,
+                                              const DataHandle& data, int64_t count,
+                                              const TextOptions& options);
 
 // Returns the first `count` prompts of the set with random answers, for a dry run.
 std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle& data,

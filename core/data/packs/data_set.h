@@ -116,8 +116,9 @@ class DataSet {
   // without a template have no streams. `failure` says why a row has no trace: its file is missing
   // or changed, or the row is more than 256 MB into it.
   std::vector<RowTrace> trace(const std::vector<int64_t>& rows, const Tokenizer& tokenizer) const;
-  // Returns the conversation behind each prompt, read again from its file. Throws Error for rows
-  // that are not prompts, and one that names the row where the file is missing or has changed.
+  // Returns the conversation of each prompt, read again from its file, which is read up to the
+  // last of these rows. Throws Error for rows that are not prompts, and one that names the row
+  // where the file is missing or has changed.
   std::vector<Conversation> conversations(const std::vector<int64_t>& rows,
                                           const Tokenizer& tokenizer) const;
   // Tokens that over_length = "cut" removed from the row if the ledger lists it, else 0.
@@ -149,6 +150,9 @@ class DataSet {
   int64_t unit_of(size_t source, int64_t row) const;
   int64_t source_size(size_t source) const;
   std::vector<TokenStream> read_streams(int64_t row) const;
+  // trace(), of the first max_bytes of each file.
+  std::vector<RowTrace> read_again(const std::vector<int64_t>& rows, const Tokenizer& tokenizer,
+                                   uint64_t max_bytes) const;
   int64_t folded_row_tokens(int64_t row, const PackLimits& limits) const;
   std::vector<PackedBatch> pack_folded(const std::vector<int64_t>& units,
                                        const PackLimits& limits) const;

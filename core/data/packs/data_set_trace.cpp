@@ -2,6 +2,7 @@
 // may begin on one line.
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "core/base/error.h"
@@ -15,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // read of one file
+constexpr uint64_t kMaxShownBytes = uint64_t{256} << 20;  // read of one file for display
 
 // A row of the cache to be found.
 struct Wanted {
@@ -79,7 +80,8 @@ class DataSet::RowReader {
     return std::move(trace_);
   }
 
-  void read_file(const std::string& name, int32_t file, WantedByLine& wanted) {
+  // Stops after max_bytes of the file.
+  void read_file(const std::string& name, int32_t file, uint64_t max_bytes, WantedByLine& wanted) {
     const auto splitter = RowSplitter::open(name, name);
     RowBlock block;
     while (!wanted.empty() && splitter->next(block)) {
@@ -90,7 +92,7 @@ class DataSet::RowReader {
         const RawRow row{block.text(r), splitter->form(), {file, line}, block.rows[r].column};
         take_row(read(row, fmt::format("{}:{}", name, line)), line, wanted);
       }
-      if (block.behind.offset <= kMostBytes) continue;
+      if (block.behind.offset <= max_bytes) continue;
       for (auto& [line, one] : wanted) {
         one.trace->failure =
             "it is more than 256 MB into its file, and no more is read for display";
@@ -106,6 +108,11 @@ class DataSet::RowReader {
 
 std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
                                      const Tokenizer& tokenizer) const {
+  return read_again(rows, tokenizer, kMaxShownBytes);
+}
+
+std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
+                                          const Tokenizer& tokenizer, uint64_t max_bytes) const {
   std::vector<RowTrace> traces(rows.size());
   if (!uses_template(kind())) return traces;
   // Each file is read once for all of its rows.
@@ -126,7 +133,7 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
     const std::vector<std::string>& names = source.cache->ledger().files;
     try {
       RowReader reader(source.encoding, tokenizer);
-      reader.read_file(names.at(static_cast<size_t>(file.second)), file.second, wanted);
+      reader.read_file(names.at(static_cast<size_t>(file.second)), file.second, max_bytes, wanted);
     } catch (const Interrupted&) {
       throw;
     } catch (const std::exception& error) {
@@ -139,11 +146,12 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
 std::vector<Conversation> DataSet::conversations(const std::vector<int64_t>& rows,
                                                  const Tokenizer& tokenizer) const {
   XRUN_CHECK(kind() == RowKind::kPrompts,
-             "rows of {} hold answers, so no conversation can go on behind them; open them with "
+             "rows of {} hold answers, so no conversation can continue them; open them with "
              "xrun.prompts",
              row_reader_name(kind()));
   std::vector<Conversation> found;
-  const std::vector<RowTrace> traces = trace(rows, tokenizer);
+  const std::vector<RowTrace> traces =
+      read_again(rows, tokenizer, std::numeric_limits<uint64_t>::max());
   for (size_t i = 0; i < rows.size(); ++i) {
     XRUN_CHECK(traces[i].streams.size() == 1, "{}: the prompt cannot be read again: {}",
                location(rows[i]), traces[i].failure);

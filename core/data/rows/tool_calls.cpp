@@ -1,11 +1,12 @@
 // A lost call is found by counting: the rendering must hold the name of a tool at least as often as
-// the messages call it.
+// the messages call it. A name within a longer one, as get in get-weather, does not count.
 
 #include "core/data/rows/tool_calls.h"
 
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 
 #include "core/data/rows/ledger.h"
 #include "core/text/chat/template_laws.h"
@@ -32,12 +33,30 @@ std::string call_name(const Json& call) {
   return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
 }
 
+bool is_whole_word(std::string_view text, size_t at, size_t size) {
+  const auto is_part = [&](size_t i) { return i < text.size() && is_word(text[i]); };
+  return (at == 0 || !is_part(at - 1)) && !is_part(at + size);
+}
+
+// True if the name at text[at] belongs to a longer one of `names`.
+bool is_in_longer_name(std::string_view text, size_t at, std::string_view name,
+                       const std::set<std::string>& names) {
+  for (const std::string& longer : names) {
+    if (longer.size() <= name.size()) continue;
+    for (size_t in = 0; (in = longer.find(name, in)) != std::string::npos; ++in) {
+      if (in > at || text.substr(at - in, longer.size()) != longer) continue;
+      if (is_whole_word(text, at - in, longer.size())) return true;
+    }
+  }
+  return false;
+}
+
 // Counts a name in text as a whole word.
-size_t count_word(std::string_view text, std::string_view name) {
-  const auto is_part = [&](size_t at) { return at < text.size() && is_word(text[at]); };
+size_t count_name(std::string_view text, std::string_view name,
+                  const std::set<std::string>& names) {
   size_t count = 0;
   for (size_t at = 0; (at = text.find(name, at)) != std::string_view::npos; at += name.size()) {
-    if ((at == 0 || !is_part(at - 1)) && !is_part(at + name.size())) ++count;
+    if (is_whole_word(text, at, name.size()) && !is_in_longer_name(text, at, name, names)) ++count;
   }
   return count;
 }
@@ -73,6 +92,19 @@ std::vector<Call> calls_of(const Json& message) {
   return calls;
 }
 
+// The names of all tools that are offered or called.
+std::set<std::string> tool_names(const Json& messages, const Json& kwargs) {
+  std::set<std::string> names;
+  const Json* const tools = kwargs.find("tools");
+  if (tools != nullptr && tools->is_array()) {
+    for (const Json& tool : tools->as_array()) names.insert(call_name(tool));
+  }
+  for (const Json& message : messages.as_array()) {
+    for (const Call& call : calls_of(message)) names.insert(call_name(*call.call));
+  }
+  return names;
+}
+
 [[noreturn]] void refuse_lost(size_t message, const std::string& name, const char* key,
                               bool knows_calls) {
   const bool is_old = std::string_view(key) == kOldCall;
@@ -96,6 +128,7 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
                    std::string_view rendered) {
   const bool knows_calls = mentions(chat_template, kwargs, kCalls);
   const bool knows_old = mentions(chat_template, kwargs, kOldCall);
+  const std::set<std::string> names = tool_names(messages, kwargs);
   std::map<std::string, size_t> rendered_names;  // occurrences without a call so far
   for (size_t m = 0; m < messages.size(); ++m) {
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
@@ -103,7 +136,7 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
       if (!(key == kCalls ? knows_calls : knows_old)) refuse_lost(m, name, key, knows_calls);
       if (name.empty()) continue;
       const auto [left, is_new] = rendered_names.try_emplace(name, 0);
-      if (is_new) left->second = count_word(rendered, name);
+      if (is_new) left->second = count_name(rendered, name, names);
       if (left->second == 0) refuse_lost(m, name, key, knows_calls);
       // Each occurrence serves one call. Names in the list of tools make the check lenient, never
       // too strict.

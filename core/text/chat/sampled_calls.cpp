@@ -1,5 +1,5 @@
-// The text is a model's, so everything in it is untrusted: parse_json bounds the nesting,
-// kMostCalls the number of calls, and each byte is looked at a bounded number of times.
+// The text is a model's, so everything in it is untrusted: the parsers bound the nesting,
+// kMaxCalls bounds the number of calls, and each byte is read a bounded number of times.
 
 #include "core/text/chat/sampled_calls.h"
 
@@ -7,33 +7,24 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
+#include "core/text/chat/call_literals.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
-constexpr std::string_view kMistralMark = "[TOOL_CALLS]";
-constexpr std::string_view kMistralId = "[CALL_ID]", kMistralArguments = "[ARGS]";
 constexpr std::string_view kPythonTag = "<|python_tag|>";
-constexpr std::string_view kBlanks = " \t\r\n";
-constexpr std::string_view kProbe = "xrun_probe";  // a name that no template writes itself
+constexpr size_t kNone = std::string_view::npos;
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
-// Takes `mark` from the front of a text.
-bool take_mark(std::string_view& text, std::string_view mark) {
-  if (!text.starts_with(mark)) return false;
-  text.remove_prefix(mark.size());
-  text = trimmed(text);
-  return true;
+// Position of a mark; kNone if the form has no such mark.
+size_t find_mark(std::string_view text, std::string_view mark, size_t from = 0) {
+  return mark.empty() ? kNone : text.find(mark, from);
 }
 
 SampledCall failed(std::string error) { return {.name = "", .error = std::move(error)}; }
+
+// ---- JSON
 
 // Arguments are an object, or one as JSON text as OpenAI's API has them.
 std::optional<Json> arguments_of(const Json* value) {
@@ -44,11 +35,13 @@ std::optional<Json> arguments_of(const Json* value) {
   return parsed.is_object() ? std::optional(std::move(parsed)) : std::nullopt;
 }
 
+// Members have other names in some families: parameters (Llama), tool_name (Command R).
 SampledCall call_of(const Json& value) {
   if (!value.is_object()) return failed("a call is not a JSON object");
   const Json* const function = value.find("function");
   const Json& call = function != nullptr && function->is_object() ? *function : value;
   SampledCall made{.name = text_member(call, "name"), .id = text_member(value, "id")};
+  if (made.name.empty()) made.name = text_member(call, "tool_name");
   if (made.name.empty()) return failed("a call has no \"name\"");
   const Json* arguments = call.find("arguments");
   if (arguments == nullptr) arguments = call.find("parameters");
@@ -58,14 +51,145 @@ SampledCall call_of(const Json& value) {
   return made;
 }
 
-// Parses the JSON of one call, or of a list of calls.
+// Adds the JSON of one call, or of a list of calls.
 void add_json(std::string_view text, std::vector<SampledCall>& calls) {
+  const Json value = parse_json(text, "tool call");
+  if (!value.is_array()) return calls.push_back(call_of(value));
+  for (const Json& one : value.as_array()) {
+    if (calls.size() > kMaxCalls) return;
+    calls.push_back(call_of(one));
+  }
+}
+
+bool is_json(std::string_view text) {
+  if (text.starts_with('[')) text = trimmed(text.substr(1));
+  return text.starts_with('{');
+}
+
+// ---- a name and JSON
+
+SampledCall named_call(std::string_view text, const CallFormat& format) {
+  if (!format.name_open.empty()) {
+    const size_t at = text.find(format.name_open);
+    if (at == kNone) return failed(fmt::format("a call has no {}", format.name_open));
+    text.remove_prefix(at + format.name_open.size());
+  }
+  const size_t end = std::min(text.find_first_of("[{<\n"), text.size());
+  SampledCall call{.name = std::string(trimmed(text.substr(0, end)))};
+  text = trimmed(text.substr(end));
+  if (!format.id_open.empty() && text.starts_with(format.id_open)) {
+    text.remove_prefix(format.id_open.size());
+    const size_t id = std::min(text.find_first_of("[{"), text.size());
+    call.id = std::string(trimmed(text.substr(0, id)));
+    text.remove_prefix(id);
+  }
+  // Arguments may hold the mark in a text.
+  const size_t open = text.starts_with('{') ? kNone : find_mark(text, format.value_open);
+  if (open != kNone) text = trimmed(text.substr(open + format.value_open.size()));
+  const Json arguments = parse_json(text, "tool call");
+  if (call.name.empty() || !arguments.is_object()) {
+    return failed("a call has no name in front of its arguments, a JSON object");
+  }
+  call.arguments = arguments;
+  return call;
+}
+
+// ---- tags
+
+// True if the prompt's tools say that a parameter is a text.
+bool is_text_parameter(const Json& tools, std::string_view tool, std::string_view parameter) {
+  if (!tools.is_array()) return false;
+  for (const Json& one : tools.as_array()) {
+    const Json* const function = one.find("function");
+    const Json& described = function != nullptr ? *function : one;
+    if (text_member(described, "name") != tool) continue;
+    const Json* found = described.find("parameters");
+    for (const std::string_view key : {std::string_view("properties"), parameter}) {
+      if (found != nullptr) found = found->find(key);
+    }
+    return text_member(found, "type") == "string";
+  }
+  return false;
+}
+
+// A value without quotes: what its JSON says, else a text.
+Json bare_value(std::string_view text) {
+  // Python's spelling: templates print booleans with the filter `string`.
+  if (text == "True") return true;
+  if (text == "False") return false;
+  if (text == "None") return {};
+  if (text.empty() || std::string_view("-0123456789{[tfn").find(text[0]) == kNone) return text;
   try {
-    const Json value = parse_json(text, "tool call");
-    if (!value.is_array()) return calls.push_back(call_of(value));
-    for (const Json& one : value.as_array()) {
-      if (calls.size() > kMostCalls) return;
-      calls.push_back(call_of(one));
+    return parse_json(text, "value");
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    return text;
+  }
+}
+
+SampledCall tagged_call(std::string_view text, const CallFormat& format, const Json& tools) {
+  const auto unclosed = [](std::string_view mark) {
+    return failed(fmt::format("a call has no {}", mark));
+  };
+  if (!format.name_open.empty()) {
+    const size_t at = text.find(format.name_open);
+    if (at == kNone) return unclosed(format.name_open);
+    text.remove_prefix(at + format.name_open.size());
+  }
+  size_t at = text.find(format.key_open);
+  std::string_view name = text.substr(0, at);
+  if (!format.name_close.empty()) {
+    const size_t end = name.find(format.name_close);
+    if (end == kNone) return unclosed(format.name_close);
+    name = name.substr(0, end);
+  }
+  SampledCall call{.name = std::string(trimmed(name))};
+  if (call.name.empty() || call.name.find_first_of(kBlanks) != kNone) {
+    return failed("a call has no name");
+  }
+  while (at != kNone) {
+    const size_t key = at + format.key_open.size(), key_end = text.find(format.key_close, key);
+    if (key_end == kNone) return unclosed(format.key_close);
+    size_t begin = key_end + format.key_close.size();
+    if (!format.value_open.empty()) {
+      begin = text.find(format.value_open, begin);
+      if (begin == kNone) return unclosed(format.value_open);
+      begin += format.value_open.size();
+    }
+    const size_t end = text.find(format.value_close, begin);
+    if (end == kNone) return unclosed(format.value_close);
+    std::string_view value = text.substr(begin, end - begin);
+    if (format.value_lines && value.starts_with('\n')) value.remove_prefix(1);
+    if (format.value_lines && value.ends_with('\n')) value.remove_suffix(1);
+    const std::string_view parameter = trimmed(text.substr(key, key_end - key));
+    const bool is_text = is_text_parameter(tools, call.name, parameter);
+    call.arguments.set(parameter, is_text ? Json(value) : bare_value(value));
+    at = text.find(format.key_open, end);
+  }
+  return call;
+}
+
+// ---- all forms
+
+// Adds the calls between two marks.
+void add_calls(std::string_view text, const CallFormat& format, const Json& tools,
+               std::vector<SampledCall>& calls) {
+  if (format.shape != CallShape::kTagged) {
+    const size_t end = format.value_close.empty() ? kNone : text.rfind(format.value_close);
+    text = trimmed(text.substr(0, end));
+  }
+  try {
+    if (format.shape == CallShape::kJson || (format.shape != CallShape::kTagged && is_json(text))) {
+      add_json(text, calls);
+    } else if (format.shape == CallShape::kNamed) {
+      calls.push_back(named_call(text, format));
+    } else if (format.shape == CallShape::kTagged) {
+      calls.push_back(tagged_call(text, format, tools));
+    } else {
+      for (LiteralCall& one : parse_literal_calls(text, kMaxCalls + 1)) {
+        calls.push_back({.name = std::move(one.name), .arguments = std::move(one.arguments)});
+      }
     }
   } catch (const Interrupted&) {
     throw;
@@ -74,84 +198,58 @@ void add_json(std::string_view text, std::vector<SampledCall>& calls) {
   }
 }
 
-std::vector<SampledCall> tagged_calls(std::string_view text) {
-  std::vector<SampledCall> calls;
-  for (size_t at = text.find(kOpen); at != std::string_view::npos && calls.size() <= kMostCalls;) {
-    const size_t begin = at + kOpen.size();
-    const size_t end = text.find(kClose, begin);
-    if (end == std::string_view::npos) {
-      calls.push_back(failed("<tool_call> is not closed by </tool_call>"));
-      break;
-    }
-    add_json(trimmed(text.substr(begin, end - begin)), calls);
-    at = text.find(kOpen, end + kClose.size());
+// The bytes of an opening mark; kNone: there is none.
+struct Opening {
+  size_t begin = kNone, end = kNone;
+};
+
+// Returns the first opening mark from `from` on. The other one may be a plain word ("functools"),
+// so it opens a call only in front of JSON.
+Opening find_opening(std::string_view text, const CallFormat& format, size_t from) {
+  const size_t first = text.find(format.open, from);
+  size_t other = find_mark(text, format.other_open, from);
+  while (other < first && !is_json(trimmed(text.substr(other + format.other_open.size())))) {
+    other = text.find(format.other_open, other + 1);
   }
-  return calls;
+  if (other < first) return {other, other + format.other_open.size()};
+  return first == kNone ? Opening{} : Opening{first, first + format.open.size()};
 }
 
-std::vector<SampledCall> llama_calls(std::string_view text) {
-  std::string_view rest = trimmed(text);
-  const bool is_call = take_mark(rest, kPythonTag);
-  std::vector<SampledCall> calls;
-  // Any other answer may begin with a brace: a call has a name.
-  if (rest.starts_with('{') && (is_call || rest.find("\"name\"") != std::string_view::npos)) {
-    add_json(rest, calls);
+// A turn that is a call as a whole. Any other answer may begin with a brace: a call has a name.
+void add_whole_turn(std::string_view text, const CallFormat& format,
+                    std::vector<SampledCall>& calls) {
+  text = trimmed(text);
+  const bool is_call = text.starts_with(kPythonTag);
+  if (is_call) text = trimmed(text.substr(kPythonTag.size()));
+  if (text.starts_with('{') && (is_call || text.find("\"name\"") != kNone)) {
+    add_calls(text, format, {}, calls);
   }
-  return calls;
-}
-
-// "f[CALL_ID]abc[ARGS]{...}", as Mistral's templates write calls from v11 on; v13 has no id.
-void add_named(std::string_view text, std::vector<SampledCall>& calls) {
-  const size_t end = std::min(text.find('['), text.find('{'));
-  SampledCall call{.name = std::string(trimmed(text.substr(0, end)))};
-  std::string_view rest = end == std::string_view::npos ? std::string_view() : text.substr(end);
-  if (take_mark(rest, kMistralId)) {
-    const size_t id = std::min(rest.find('['), rest.find('{'));
-    call.id = std::string(trimmed(rest.substr(0, id)));
-    rest = id == std::string_view::npos ? std::string_view() : rest.substr(id);
-  }
-  take_mark(rest, kMistralArguments);
-  try {
-    const Json value = parse_json(rest, "tool call");
-    if (call.name.empty() || !value.is_object()) {
-      call = failed("a call has no name in front of its arguments, a JSON object");
-    } else {
-      call.arguments = value;
-    }
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const Error& error) {
-    call = failed(error.what());
-  }
-  calls.push_back(std::move(call));
-}
-
-std::vector<SampledCall> mistral_calls(std::string_view text) {
-  std::vector<SampledCall> calls;
-  size_t at = text.find(kMistralMark);
-  while (at != std::string_view::npos && calls.size() <= kMostCalls) {
-    const size_t begin = at + kMistralMark.size();
-    at = text.find(kMistralMark, begin);
-    const std::string_view part = trimmed(text.substr(begin, at - begin));
-    if (part.starts_with('[') || part.starts_with('{')) {
-      add_json(part, calls);
-    } else {
-      add_named(part, calls);
-    }
-  }
-  return calls;
 }
 
 }  // namespace
 
-std::vector<SampledCall> parse_calls(std::string_view text, CallFormat format) {
+std::vector<SampledCall> parse_calls(std::string_view text, const CallFormat& format,
+                                     const Json& tools) {
   std::vector<SampledCall> calls;
-  if (format == CallFormat::kTagged) calls = tagged_calls(text);
-  if (format == CallFormat::kLlama) calls = llama_calls(text);
-  if (format == CallFormat::kMistral) calls = mistral_calls(text);
-  if (calls.size() > kMostCalls) {
-    calls.resize(kMostCalls);
-    calls.push_back(failed(fmt::format("a turn has more than {} calls", kMostCalls)));
+  if (format.open.empty()) {
+    add_whole_turn(text, format, calls);
+    return calls;
+  }
+  for (size_t at = 0; calls.size() <= kMaxCalls;) {
+    const Opening opening = find_opening(text, format, at);
+    if (opening.begin == kNone) break;
+    const size_t end = format.close.empty() ? find_opening(text, format, opening.end).begin
+                                            : text.find(format.close, opening.end);
+    if (end == kNone && !format.close.empty()) {
+      calls.push_back(failed(fmt::format("{} is not closed by {}", format.open, format.close)));
+      break;
+    }
+    add_calls(trimmed(text.substr(opening.end, end - opening.end)), format, tools, calls);
+    at = std::min(end, text.size());
+  }
+  if (calls.size() > kMaxCalls) {
+    calls.resize(kMaxCalls);
+    calls.push_back(failed(fmt::format("a turn has more than {} calls", kMaxCalls)));
   }
   return calls;
 }
@@ -170,48 +268,6 @@ Json calls_json(const std::vector<SampledCall>& calls) {
     list.push_back(std::move(one));
   }
   return list;
-}
-
-namespace {
-
-// The rendering of a turn that calls the probe; "" if the template refuses it. Some templates take
-// arguments as text alone.
-std::string render_probe(const ChatTemplate& chat_template, const Json& kwargs) {
-  for (const char* const arguments : {R"({"x": 1})", R"("{\"x\": 1}")"}) {
-    const Json messages = parse_json(fmt::format(R"([{{"role": "user", "content": "a"}},
-                        {{"role": "assistant", "content": "", "tool_calls": [
-                          {{"id": "abcdef123", "type": "function",
-                            "function": {{"name": "{}", "arguments": {}}}}}]}}])",
-                                                 kProbe, arguments),
-                                     "messages");
-    try {
-      return chat_template.render(messages, kwargs).text;
-    } catch (const Interrupted&) {
-      throw;
-    } catch (const Error&) {
-      continue;
-    }
-  }
-  return "";
-}
-
-}  // namespace
-
-CallFormat call_format_of(const ChatTemplate& chat_template, const Json& kwargs) {
-  const std::string text = render_probe(chat_template, kwargs);
-  const size_t name = text.rfind(kProbe);
-  if (name == std::string::npos) return CallFormat::kTagged;
-  const auto before = [&](std::string_view mark) {
-    const size_t at = text.rfind(mark, name);
-    return at != std::string::npos && name - at <= mark.size() + 40;
-  };
-  if (before(kMistralMark)) return CallFormat::kMistral;
-  // GLM writes XML in the same tags, so the JSON is part of the sign.
-  if (before("\"name\"") || before("{\"function\"")) {
-    if (before(kOpen)) return CallFormat::kTagged;
-    if (text.find("\"parameters\"", name) != std::string::npos) return CallFormat::kLlama;
-  }
-  return CallFormat::kUnknown;
 }
 
 }  // namespace xrun

@@ -6,20 +6,9 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/text/chat/chat_template.h"
+#include "core/text/chat/call_format.h"
 
 namespace xrun {
-
-enum class CallFormat {
-  kTagged,   // <tool_call>{"name": "f", "arguments": {}}</tool_call>: Hermes, Qwen2.5, Qwen3
-  kLlama,    // {"name": "f", "parameters": {}} as the whole turn: Llama 3.1, 3.2
-  kMistral,  // [TOOL_CALLS] and a JSON list, or a name and its JSON behind each [TOOL_CALLS]
-  kUnknown,  // another form, which is not parsed
-};
-
-// Returns the form of a template, found by rendering a call. A template that writes no calls has
-// kTagged: the form that a prompt most often asks for.
-CallFormat call_format_of(const ChatTemplate& chat_template, const Json& kwargs);
 
 // One call. A call that cannot be read has an error and an empty name.
 struct SampledCall {
@@ -30,12 +19,16 @@ struct SampledCall {
 };
 
 // Calls of one turn beyond this are one error: each costs memory, and none is meant.
-inline constexpr size_t kMostCalls = 64;
+inline constexpr size_t kMaxCalls = 64;
 
 // Returns the calls of a turn in order. `text` has its special tokens, which some forms use, but
 // not the one that ended the turn. Never throws for what a model wrote: bad JSON, an unclosed tag
-// or a missing name become a call with an error. kUnknown has no calls.
-std::vector<SampledCall> parse_calls(std::string_view text, CallFormat format);
+// or a missing name become a call with an error.
+//   tools  the tools of the prompt (kwargs.tools), or null. Forms that write texts without quotes
+//          cannot tell the text "1" from the number: a parameter of the type "string" is a text,
+//          any other value what its JSON says.
+std::vector<SampledCall> parse_calls(std::string_view text, const CallFormat& format,
+                                     const Json& tools = {});
 
 // {"name", "arguments", "id"} or {"error"} for each call: what an environment reads.
 Json calls_json(const std::vector<SampledCall>& calls);

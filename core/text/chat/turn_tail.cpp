@@ -1,4 +1,4 @@
-// tail = the rendering of (prompt, placeholder, messages, generation prompt) behind the
+// tail = the rendering of (prompt, placeholder, messages, generation prompt) after the
 // placeholder, from the first special token of the template on. A special token splits a text for
 // every tokenizer, so the tail has the tokens that it has in the whole rendering.
 
@@ -43,7 +43,7 @@ Json addressed(const std::vector<SampledCall>& calls, Json reply, size_t turn) {
   return reply;
 }
 
-// The turn as a call, for templates that take a tool's message behind calls alone. Its arguments
+// The turn as a call, for templates that take a tool's message after calls alone. Its arguments
 // hold the placeholder.
 Json as_call(const std::vector<SampledCall>& calls, const std::string& placeholder, size_t turn) {
   const SampledCall first = calls.empty() ? SampledCall{} : calls.front();
@@ -107,13 +107,13 @@ std::vector<int32_t> TurnTail::render(bool as_calls) const {
   for (size_t i = 0; i < tail.ids.size(); ++i) {
     if (!tokenizer_.is_special(tail.ids[i])) continue;
     // The last one of the turn: the end of a call may be a special token too. A template without
-    // marks, or one whose turns end with the head of the next one, has the first one behind it.
+    // marks, or one whose turns end with the head of the next one, has the first one after it.
     const bool inside = begin + tail.offsets[i].end <= turn_end(rendering, begin);
     if (end_of_turn < tail.ids.size() && !inside) break;
     end_of_turn = i;
   }
   XRUN_CHECK(end_of_turn < tail.ids.size(),
-             "it writes no special token behind a turn, so nothing separates a sampled turn from "
+             "it writes no special token after a turn, so nothing separates a sampled turn from "
              "the next message");
   return {tail.ids.begin() + static_cast<std::ptrdiff_t>(end_of_turn), tail.ids.end()};
 }

@@ -4,15 +4,19 @@
 #include "core/rollout/conversations.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <span>
 
 #include "core/base/error.h"
 #include "core/model/model.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/weights/init_model.h"
+#include "core/rollout/answer_history.h"
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/text/chat/chat_tokens.h"
@@ -37,11 +41,13 @@ class ConversationsTest : public testing::Test {
       : folder_(std::filesystem::temp_directory_path() /
                 fmt::format("xrun_conversations_{}", ::getpid())) {
     at::set_num_threads(1);
-    std::filesystem::remove_all(folder_);
+    open_policy({.family = "llama", .hidden = 32, .ffn = 48, .scale = 0.2});
+  }
+  void open_policy(InitOptions options) {
     const std::filesystem::path tokenizer = source_path("tests/data/tiny_tokenizer");
-    InitOptions options{.family = "llama", .hidden = 32, .ffn = 48, .scale = 0.2};
     options.tokenizer = tokenizer;
     options.vocab = Tokenizer::load(tokenizer)->vocab_size();
+    std::filesystem::remove_all(folder_);
     init_model(folder_, options);
     policy_ = Policy::open(folder_);
   }
@@ -149,11 +155,141 @@ TEST_F(ConversationsTest, ATurnThatThePolicyEndsIsNotEndedTwice) {
     if (one->turns.size() < 2) continue;
     const int64_t end = one->turns[0].end;
     EXPECT_EQ(one->ids[static_cast<size_t>(end) - 1], *tokenizer().id_of("<|im_end|>"));
-    const std::span<const int32_t> behind = std::span(one->ids).subspan(static_cast<size_t>(end));
-    EXPECT_TRUE(tokenizer().decode(behind).starts_with("\n<|im_start|>user\n"));
+    const std::span<const int32_t> after = std::span(one->ids).subspan(static_cast<size_t>(end));
+    EXPECT_TRUE(tokenizer().decode(after).starts_with("\n<|im_start|>user\n"));
     ++ended;
   }
   EXPECT_GT(ended, 2);
+}
+
+TEST_F(ConversationsTest, ASpecialStopStringIsFollowedByTheTemplatesEndOfTurn) {
+  RolloutOptions random = options(once);
+  random.text.stop = {"<|im_start|>"};
+  random.text.generate.max_new_tokens = 400;
+  random.text.generate.sampling.temperature = 50;
+  const auto rollouts = sample(*prompts({10, 11, 12, 13}), random);
+  int64_t stopped = 0;
+  for (const auto& one : rollouts->rollouts()) {
+    if (one->turns.size() < 2) continue;
+    const int64_t end = one->turns[0].end;
+    if (one->ids[static_cast<size_t>(end) - 1] != *tokenizer().id_of("<|im_start|>")) continue;
+    const std::span<const int32_t> after = std::span(one->ids).subspan(static_cast<size_t>(end));
+    EXPECT_TRUE(tokenizer().decode(after).starts_with("<|im_end|>\n<|im_start|>user\n"));
+    ++stopped;
+  }
+  EXPECT_GT(stopped, 1);
+}
+
+TEST_F(ConversationsTest, DraftsFromTheHistoryChangeTheTimeAlone) {
+  const auto ids = [&](AnswerHistory* history, SamplerCounters& counters) {
+    RolloutOptions asked = options(again);
+    asked.history = history;
+    asked.text.generate.counted = [&](const SamplerCounters& all) { counters = all; };
+    std::vector<std::vector<int32_t>> all;
+    std::vector<float> logprobs;
+    const auto rollouts = sample(*prompts({10, 11, 12}), asked);
+    for (const auto& one : rollouts->rollouts()) {
+      all.push_back(one->ids);
+      logprobs.insert(logprobs.end(), one->logprobs.begin(), one->logprobs.end());
+    }
+    return std::pair(all, logprobs);
+  };
+  AnswerHistory history;
+  SamplerCounters none, first, second;
+  const auto without = ids(nullptr, none);
+  EXPECT_EQ(ids(&history, first), without);
+  EXPECT_EQ(first.drafted, 0);
+  EXPECT_EQ(ids(&history, second), without);
+  EXPECT_GT(second.accepted, 0);
+  EXPECT_EQ(second.tokens, none.tokens);
+  // Each turn has the draft of its own number, so nearly all tokens after the first are accepted.
+  int64_t turns = 0, tokens = 0;
+  const auto rollouts = sample(*prompts({10, 11, 12}), options(again));
+  for (const auto& one : rollouts->rollouts()) {
+    turns += std::ssize(one->turns);
+    tokens += one->sampled_tokens();
+  }
+  EXPECT_GT(4 * second.accepted, 3 * (tokens - turns));
+}
+
+TEST_F(ConversationsTest, ReplayTheExpertsOfAllTurns) {
+  InitOptions mixture{.family = "qwen3_moe", .hidden = 32, .ffn = 48, .scale = 0.2};
+  mixture.experts = 6;
+  mixture.top_k = 2;
+  mixture.expert_ffn = 16;
+  open_policy(mixture);
+  const auto sampled = [&](bool replay, int64_t cache_mb, FoldMode fold) {
+    RolloutOptions asked = options(again);
+    asked.replay_routes = replay;
+    asked.text.generate.cache_mb = cache_mb;
+    BatchInfo info;
+    info.fold = {.mode = fold, .min_run = 2};
+    info.total_steps = 10;
+    return sample(*prompts({10, 11}, info), asked);
+  };
+  const auto logprob = [&](Rollouts& rollouts) {
+    return policy_->LogprobSource::token_logprob(rollouts);
+  };
+  const auto whole = sampled(true, 4096, FoldMode::kNever);
+  const auto evicted = sampled(true, 0, FoldMode::kNever);
+  const auto folded = sampled(true, 4096, FoldMode::kAlways);
+  const auto free = sampled(false, 4096, FoldMode::kNever);
+  size_t several = 0;
+  for (size_t i = 0; i < whole->rollouts().size(); ++i) {
+    const Rollout& one = *whole->rollouts()[i];
+    several += one.turns.size() > 1 ? 1 : 0;
+    ASSERT_NE(one.routes, nullptr);
+    EXPECT_EQ(one.routes->token_count() + 1, std::ssize(*one.prompt_ids) + std::ssize(one.ids));
+    EXPECT_EQ(std::count(one.routes->experts.begin(), one.routes->experts.end(), -1), 0);
+    EXPECT_EQ(evicted->rollouts()[i]->routes->experts, one.routes->experts);
+    EXPECT_EQ(free->rollouts()[i]->routes, nullptr);
+  }
+  EXPECT_GT(several, 3u);
+  for (const auto& one : {whole, folded}) {
+    EXPECT_TRUE(logprob(*one).equal(one->field("old_logprob")));
+  }
+  {  // every router now prefers the experts that it preferred least
+    const at::NoGradGuard no_grad;
+    for (Parameter& parameter : policy_->model().parameters()) {
+      if (parameter.name.ends_with("mlp.gate.weight")) parameter.master.neg_();
+    }
+    ++policy_->model().update_count;
+  }
+  EXPECT_TRUE(logprob(*folded).equal(logprob(*whole)));
+  EXPECT_FALSE(logprob(*free).equal(logprob(*whole))) << "routing has changed";
+}
+
+TEST_F(ConversationsTest, ATemplateWhoseCallsAreNotReadIsReportedOnceACall) {
+  BatchInfo info;
+  const auto batch = prompts({10, 11}, info);
+  const auto notices = [&](const std::string& call) {
+    BatchInfo other = batch->info();
+    other.conversations = [&](const std::vector<int64_t>& rows, const Tokenizer&) {
+      std::vector<Conversation> found;
+      for (const int64_t row : rows) {
+        found.push_back(conversation(row));
+        found.back().chat_template = make_jinja_template(
+            "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+            "{% for c in m.tool_calls or [] %}" +
+                call + "{% endfor %}<|im_end|>\n{% endfor %}",
+            "mine", {});
+      }
+      return found;
+    };
+    std::vector<std::string> said;
+    RolloutOptions asked = options(once);
+    asked.environment.notify = [&](const std::string& notice) { said.push_back(notice); };
+    sample(Batch(other, {batch->micros()[0]->pack()}), asked);
+    return said;
+  };
+  const auto said = notices("{{ c.function.name }}: {{ c.function.arguments }}");
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(
+      said[0].starts_with("the chat template \"mine\" writes tool calls in a form that is "
+                          "not read, so tool_calls of a turn is always empty; "))
+      << said[0];
+  EXPECT_TRUE(notices("<tool_call>{{ c.function | tojson }}</tool_call>").empty());
+  EXPECT_TRUE(notices("").empty()) << "the form of Hermes is the default";
 }
 
 TEST_F(ConversationsTest, TheRatioOfTheFirstUpdateIsExactlyOneFoldedOrNot) {
@@ -261,7 +397,7 @@ TEST_F(ConversationsTest, ATemplateThatRefusesTheMessagesIsNamedWithRowSampleAnd
   const std::string error = error_of([&] { sample(plain, options(again)); });
   EXPECT_TRUE(error.starts_with("p.jsonl:10: turn 1 of sample ")) << error;
   EXPECT_NE(error.find("the chat template \"plain\" cannot continue a sampled turn: it writes no "
-                       "special token behind a turn"),
+                       "special token after a turn"),
             std::string::npos)
       << error;
 }

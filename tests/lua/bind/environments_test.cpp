@@ -188,6 +188,115 @@ run:export(policy)
                            {1, 2});
 }
 
+TEST_F(Environments, BatchesOfXrunRolloutsResumeToTheSameBits) {
+  std::string text = head();
+  const std::string prompts = "batch = { prompts = 2,";
+  text.replace(text.find(prompts), prompts.size(), "batch = { groups = 2,");
+  text += R"(
+local calls = 0
+local env = { reply = function(_, turn)
+  calls = calls + 1
+  if turn.turn < 3 then return "again " .. turn.digit, turn.ids[1] % 3 end
+end }
+local source = xrun.rollouts { prompts = data, sampling = options(env), round = 3,
+  reward = function(s) return s.environment_reward + #s.turns, { turns = #s.turns } end }
+for step, r in run:steps(source, cfg.batch) do
+  assert(r.size == 6 and calls >= 6)
+  if step == 0 then  -- later batches begin with groups that older weights sampled
+    assert((policy:token_logprob(r) - r.old_logprob):abs():max():item() == 0)
+  end
+  assert(r.environment_reward:max():item() > 0)
+  r.advantage = xrun.group_advantage(r.reward, r.group)
+  local m = adamw:step(r, grpo)
+  assert(step > 0 or m.ratio == 1)
+  run:log(m)
+end
+run:export(policy)
+)";
+  expect_same_when_resumed(text, {1, 2});
+  const std::vector<double> waiting = values("whole", "rollout/waiting_groups");
+  EXPECT_GT(*std::max_element(waiting.begin(), waiting.end() - 1), 0)
+      << "no conversation was carried over";
+  for (int step = 0; step < 3; ++step) {
+    const std::string file = fmt::format("/rollouts/step_{:07}.jsonl.zst", step);
+    for (const char* const stopped : {"stopped_1", "stopped_2"}) {
+      EXPECT_EQ(read_file(stopped + file), read_file("whole" + file)) << stopped << file;
+    }
+    EXPECT_GT(record("whole" + file).at(0).at("turns").size(), 0u);
+  }
+}
+
+TEST_F(Environments, DraftsOfTheLastEpochChangeNoBit) {
+  const auto text = [&](const std::string& more) {
+    return head() + R"(
+local env = { reply = function(_, turn) return "again", turn.ids[1] % 3 end }
+for step, prompts in run:steps(data, cfg.batch) do
+  local r = policy:sample(prompts, options(env, { temperature = 0.05, )" +
+           more + R"( })):score(function(s) return s.environment_reward end)
+  r.advantage = xrun.group_advantage(r.reward, r.group)
+  run:log(adamw:step(r, grpo))
+end
+run:export(policy)
+)";
+  };
+  const std::vector<std::string> sets = {"steps=8", "optim.lr=1e-4"};  // two epochs
+  ASSERT_EQ(run(text(""), "with", false, {}, sets), "");
+  ASSERT_EQ(run(text("drafts = false"), "without", false, {}, sets), "");
+  EXPECT_EQ(metrics("with"), metrics("without"));
+  EXPECT_EQ(read_file("with/hf/model.safetensors"), read_file("without/hf/model.safetensors"));
+  EXPECT_TRUE(has(read_file("with/metrics.jsonl"), "\"perf/draft_accepted\":0."));
+  EXPECT_EQ(read_file("without/metrics.jsonl").find("draft_accepted"), std::string::npos);
+}
+
+// ---- run:sample
+
+TEST_F(Environments, RunSampleAnswersASetInConversations) {
+  EXPECT_EQ(body(R"(
+local env = { reply = function(_, turn)
+  assert(turn.digit == turn.row and turn.index == 0)
+  if turn.turn == 1 then return "once more", 0.5 end
+end }
+local texts, seen = {}, 0
+local function score(s)
+  seen = seen + 1
+  texts[s.row] = s.text
+  assert(s.digit == s.row and #s.ids > 0 and s.length > 0)
+  assert(s.turns[#s.turns].text == s.text and s.environment_reward == 0.5)
+  if #s.turns == 2 then assert(s.turns[1].reply[1].content == "once more") end
+  return #s.turns
+end
+local asking = { environment = env, max_turns = 3, max_tokens = 60, stop = stop, score = score }
+local metrics = run:sample(policy, data, 2, asking)
+assert(seen == 8 and metrics.score == metrics.turns)
+run:log(metrics)
+assert(run:sample(policy, data, 0, asking).length == metrics.length)
+local greedy = policy:sample(prompts, options(env, { samples = 1, temperature = 0 }))
+for i = 0, 1 do assert(greedy.text[i + 1] == texts[greedy.row[i]:item()]) end
+asking.temperature, asking.seed = 2, 7
+local drawn = run:sample(policy, data, 0, asking)
+assert(drawn.turns > 1)
+assert(run:sample(policy, data, 0, asking).length == drawn.length)
+)"),
+            "");
+  const Json logged = parse_json(metrics("r").at(0), "metrics");
+  EXPECT_GE(logged.at("sample/turns").as_double(), 1);
+  EXPECT_TRUE(has(read_file("r/samples/step_0000000.jsonl"), "\"turns\":[{\"begin\":0,"));
+}
+
+TEST_F(Environments, RunSampleScoresAbortedConversationsAsOnErrorSays) {
+  const std::string failing =
+      "{ environment = { reply = function(_, turn) if turn.row < 2 then error('no') end end }, "
+      "max_tokens = 8, score = function() return 1 end, on_error = ";
+  EXPECT_EQ(body("assert(run:sample(policy, data, 0, " + failing + "'zero' }).score == 6 / 8)\n" +
+                 "assert(run:sample(policy, data, 0, " + failing + "'mask' }).score == 1)"),
+            "");
+  has(output_, "2 of 8 conversations were aborted and are left out; the first:\nprompts.jsonl:1");
+  const std::string error = body("run:sample(policy, data, 0, " + failing + "'error' })");
+  has(error, "prompts.jsonl:1: the environment failed at turn 1 of sample 0: test.lua:");
+  has(body("run:sample(policy, data, 0, { max_turns = 3 })"),
+      "max_turns is an option of an environment, and there is none");
+}
+
 // ---- recipes/calculator.lua
 
 std::vector<std::string> calculator_sets() {
@@ -206,7 +315,9 @@ TEST_F(Environments, TheCalculatorRunsOnRandomWeights) {
   EXPECT_EQ(logged.at("train/ratio").as_double(), 1);
   EXPECT_GE(logged.at("rollout/turns").as_double(), 1);
   EXPECT_TRUE(recipe.starts_with("-- calculator.lua: "));
-  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), 60);
+  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), 64);
+  EXPECT_GE(logged.at("sample/turns").as_double(), 1);
+  EXPECT_GE(logged.at("sample/score").as_double(), 0);
   has(read_file(source_path("recipes/README.md")), "[calculator.lua](calculator.lua)");
 }
 

@@ -1,4 +1,6 @@
 #include "core/data/packs/data_set.h"
+#include "core/text/chat/turn_tail.h"
+#include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/rows/pair_fixture.h"
 
 namespace xrun::data_set_trace_test {
@@ -62,6 +64,24 @@ TEST_F(DataSetTrace, AChangedOrMissingFileIsReported) {
   std::filesystem::remove(asked.sources[0].path);
   EXPECT_NE(set.trace({0}, tokenizer())[0].failure, "");
   EXPECT_TRUE(set.trace({0}, tokenizer())[0].streams.empty());
+}
+
+// Display reads the first 256 MB; a conversation must go on whatever its row.
+TEST_F(DataSetTrace, AConversationIsReadFromAnywhereInItsFile) {
+  std::string blank(size_t{8} << 20, ' ');
+  blank.back() = '\n';
+  const std::string frame = zstd(blank);
+  std::string bytes = zstd("{\"prompt\": \"first\"}\n");
+  for (int i = 0; i < 33; ++i) bytes += frame;
+  DataOptions asked = options(bytes + zstd("{\"prompt\": \"last\"}\n"), "prompts.jsonl.zst");
+  asked.kind = RowKind::kPrompts;
+  const DataSet set = open(asked);
+  ASSERT_EQ(set.size(), 2);
+  EXPECT_EQ(set.trace({1}, tokenizer())[0].failure,
+            "it is more than 256 MB into its file, and no more is read for display");
+  const std::vector<Conversation> found = set.conversations({1, 0}, tokenizer());
+  EXPECT_EQ(dump_json(found[0].messages), R"([{"role":"user","content":"last"}])");
+  EXPECT_EQ(dump_json(found[1].messages), R"([{"role":"user","content":"first"}])");
 }
 
 }  // namespace

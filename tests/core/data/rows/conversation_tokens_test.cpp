@@ -85,6 +85,9 @@ TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
   EXPECT_EQ(reason(R"([{"name":"put"},{"name":"get"}])"), "lost_tool_calls");
   EXPECT_EQ(reason(R"([{"name":"a.get-it"}])"), "");
   EXPECT_EQ(reason(R"([{"name":"a.get-it"},{"name":"put-it"}])"), "lost_tool_calls");
+  EXPECT_EQ(reason(R"([{"name":"get-it"},{"name":"get"}])"), "lost_tool_calls")
+      << "a name within another one is not a call";
+  EXPECT_EQ(reason(R"([{"name":"a.get"},{"name":"get"}])"), "lost_tool_calls");
 }
 
 TEST_F(ConversationTokens, ArgumentsThatTheTemplateQuotesAgainAreNoted) {

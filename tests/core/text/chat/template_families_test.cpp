@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/text/chat/template_marks.h"
 #include "tests/core/text/chat/template_fixture.h"
 
 namespace xrun::template_families_test {

@@ -1,4 +1,4 @@
-// The tokens behind a sampled turn are those that the template writes behind a message.
+// The tokens after a sampled turn are those that the template writes after a message.
 
 #include "core/text/chat/turn_tail.h"
 
@@ -105,7 +105,7 @@ TEST(TurnTail, ATemplateThatCannotGoOnIsNamed) {
   };
   EXPECT_EQ(error("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", "user"),
             "the chat template \"test\" cannot continue a sampled turn: it writes no special token "
-            "behind a turn, so nothing separates a sampled turn from the next message");
+            "after a turn, so nothing separates a sampled turn from the next message");
   EXPECT_EQ(error("{{ messages[0].content }}<|im_end|>", "user"),
             "the chat template \"test\" cannot continue a sampled turn: it leaves out the turn in "
             "front of the environment's messages");

@@ -1,0 +1,124 @@
+// Requests are answered in the order in which they were made, whichever is finished first.
+
+#include "core/rollout/turn_source.h"
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "core/base/philox.h"
+#include "core/rollout/rollout_sampler.h"
+#include "core/rollout/text_stream.h"
+#include "core/text/tokenizer/tokenizer.h"
+
+namespace xrun {
+
+namespace {
+
+class ModelTurns : public TurnSource {
+ public:
+  ModelTurns(Model& model, const Tokenizer& tokenizer, const TextOptions& text)
+      : tokenizer_(tokenizer),
+        text_(text),
+        stop_ids_(text.generate.stop_ids),
+        sampler_(model, {.batch = text.generate.batch, .cache_mb = text.generate.cache_mb}) {
+    for (const int32_t id : special_stop_ids(tokenizer, text.stop)) stop_ids_.push_back(id);
+  }
+
+  void ask(TurnRequest request) override {
+    // A deque keeps its elements in place, which the sampler calls back.
+    Streams& streams = asked_.emplace_back();
+    for (int64_t s = 0; s < request.samples; ++s) {
+      streams.push_back(std::make_unique<TextStream>(tokenizer_, text_.stop));
+    }
+    SampleRequest wanted{.prompt = std::move(request.ids),
+                         .samples = request.samples,
+                         .max_new_tokens = request.max_tokens,
+                         .stop_ids = stop_ids_,
+                         .sampling = text_.generate.sampling,
+                         .prompt_key = request.prompt_key,
+                         .first_sample = static_cast<uint32_t>(request.sample),
+                         .hold = !request.is_last,
+                         .drafts = std::move(request.drafts),
+                         .record_routes = text_.generate.record_routes};
+    wanted.on_token = [&streams](int64_t sample, int32_t id) {
+      TextStream& stream = *streams[static_cast<size_t>(sample)];
+      stream.push(id);
+      return stream.stopped();
+    };
+    sampler_.submit(std::move(wanted));
+  }
+
+  std::vector<TextSample> next() override {
+    std::optional<SampledGroup> group = sampler_.poll();
+    for (; !group; group = sampler_.poll()) {
+      sampler_.step();
+      const auto& progress = text_.generate.progress;
+      if (progress && !progress(sampler_.counters().tokens)) sampler_.cancel_all();
+    }
+    std::vector<TextSample> turns;
+    for (size_t s = 0; s < group->samples.size(); ++s) {
+      TextStream& stream = *asked_.front()[s];
+      stream.finish();
+      TextSample& turn = turns.emplace_back();
+      turn.generation = std::move(group->samples[s]);
+      turn.text = stream.text();
+      turn.reason = stream.stopped() ? "stop_string" : turn.generation.finish;
+    }
+    asked_.pop_front();
+    return turns;
+  }
+
+  void report() override {
+    if (text_.generate.counted) text_.generate.counted(sampler_.counters());
+  }
+
+ private:
+  using Streams = std::vector<std::unique_ptr<TextStream>>;
+
+  const Tokenizer& tokenizer_;
+  const TextOptions& text_;
+  std::vector<int32_t> stop_ids_;
+  std::deque<Streams> asked_;
+  Sampler sampler_;  // last: it calls the streams
+};
+
+class RandomTurns : public TurnSource {
+ public:
+  RandomTurns(const Tokenizer& tokenizer, const BatchInfo& info)
+      : tokenizer_(tokenizer),
+        seed_(philox_u64(info.seed, kStreamStandIn, static_cast<uint64_t>(info.step), 1)) {}
+
+  void ask(TurnRequest request) override { asked_.push_back(std::move(request)); }
+
+  std::vector<TextSample> next() override {
+    const TurnRequest request = std::move(asked_.front());
+    asked_.pop_front();
+    std::vector<TextSample> turns;
+    for (size_t s = 0; s < static_cast<size_t>(request.samples); ++s) {
+      turns.push_back(stand_in_answer(
+          tokenizer_, request.max_tokens,
+          philox_u64(seed_, kStreamStandIn, request.first + s, request.ids.size())));
+      turns.back().reason = "stop";
+    }
+    return turns;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  uint64_t seed_;
+  std::deque<TurnRequest> asked_;
+};
+
+}  // namespace
+
+std::unique_ptr<TurnSource> model_turns(Model& model, const Tokenizer& tokenizer,
+                                        const TextOptions& text) {
+  return std::make_unique<ModelTurns>(model, tokenizer, text);
+}
+
+std::unique_ptr<TurnSource> random_turns(const Tokenizer& tokenizer, const BatchInfo& info) {
+  return std::make_unique<RandomTurns>(tokenizer, info);
+}
+
+}  // namespace xrun

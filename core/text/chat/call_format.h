@@ -1,0 +1,42 @@
+#pragma once
+// The forms in which families of chat templates write tool calls, as data.
+
+#include <span>
+#include <string_view>
+
+#include "core/base/json.h"
+#include "core/text/chat/chat_template.h"
+
+namespace xrun {
+
+// The text between the marks of a call.
+enum class CallShape {
+  kJson,      // {"name": "f", "arguments": {"a": 1}}, or a list of such objects
+  kNamed,     // the name, then the arguments as a JSON object; or as kJson
+  kTagged,    // the name, then each argument in tags
+  kLiterals,  // f(a=1, b='x') or f{a:1,b:'x'}, or a list of such calls; or as kJson
+};
+
+// The marks of a family; "": it has no such mark.
+struct CallFormat {
+  std::string_view family;
+  CallShape shape;
+  // Around one call or one list. Without `close` a call ends at the next `open` or with the turn.
+  // Without `open` the whole turn is the call. Some models write `other_open` in place of `open`.
+  std::string_view open = {}, close = {}, other_open = {};
+  std::string_view name_open = {}, name_close = {};
+  std::string_view id_open = {};
+  std::string_view key_open = {}, key_close = {};      // kTagged
+  std::string_view value_open = {}, value_close = {};  // of each argument (kTagged), or of all
+  bool value_lines = false;  // kTagged: a line feed follows key_close and precedes value_close
+};
+
+// Returns all forms that parse_calls reads.
+std::span<const CallFormat> call_formats();
+
+// Returns the form of a template: the one that reads a rendered call back. A template that writes
+// no calls has the form that its family's models are documented to write, else that of Hermes,
+// which prompts ask for most often. Null if the template writes calls in a form that is not read.
+const CallFormat* call_format_of(const ChatTemplate& chat_template, const Json& kwargs);
+
+}  // namespace xrun
