@@ -193,15 +193,13 @@ TEST_F(Environments, BatchesOfXrunRolloutsResumeToTheSameBits) {
   const std::string prompts = "batch = { prompts = 2,";
   text.replace(text.find(prompts), prompts.size(), "batch = { groups = 2,");
   text += R"(
-local calls = 0
 local env = { reply = function(_, turn)
-  calls = calls + 1
   if turn.turn < 3 then return "again " .. turn.digit, turn.ids[1] % 3 end
 end }
 local source = xrun.rollouts { prompts = data, sampling = options(env), round = 3,
   reward = function(s) return s.environment_reward + #s.turns, { turns = #s.turns } end }
 for step, r in run:steps(source, cfg.batch) do
-  assert(r.size == 6 and calls >= 6)
+  assert(r.size == 6)
   if step == 0 then  -- later batches begin with groups that older weights sampled
     assert((policy:token_logprob(r) - r.old_logprob):abs():max():item() == 0)
   end
