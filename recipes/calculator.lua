@@ -43,9 +43,10 @@ local function reward(s)
 end
 
 local function grpo(r)                                       -- one loss per token, unreduced
-  local ratio = (policy:token_logprob(r) - r.old_logprob):exp()
-  local a     = r:spread(r.advantage)                        -- [n] -> [R]
-  return -(ratio * a):minimum(ratio:clamp(1 - cfg.clip, 1 + cfg.clip) * a), { ratio = ratio }
+  local ratio   = (policy:token_logprob(r) - r.old_logprob):exp()
+  local clipped = ratio:clamp(1 - cfg.clip, 1 + cfg.clip)
+  local a       = r:spread(r.advantage)                      -- [n] -> [R]
+  return -(ratio * a):minimum(clipped * a), { ratio = ratio, clipped = clipped:ne(ratio) }
 end
 
 local sampling = { environment = calculator }

@@ -9,7 +9,7 @@ local cfg = xrun.config {
   valid    = { fraction = 0.1, every = 10 },
   sampling = { samples = 8, max_tokens = 24, temperature = 1.0 },
   clip     = 0.2,
-  beta     = 0.04,                                           -- weight of the KL to the reference
+  beta     = 0.04, kl = "k3",                                -- weight and estimator of the KL
   optim    = { lr = 1e-5, schedule = "constant" },
   batch    = { prompts = 8, max_tokens = 4096, fold_min = 16 },
   steps    = 30,
@@ -19,17 +19,18 @@ local policy    = xrun.policy(cfg.model)
 local reference = policy:reference()                         -- frozen twin
 local train, valid = xrun.prompts(cfg.data, policy):split(cfg.valid)
 local adamw     = xrun.adamw(policy, cfg.optim)
+local kl_loss   = xrun.kl.loss(cfg.kl)                       -- k3: ref / pi - log(ref / pi) - 1
 
 local function reward(s) return xrun.rewards.number(s.text, s.answer) end
 
 local function grpo(r)                                       -- one loss per answer, unreduced
-  local logp  = policy:token_logprob(r)                      -- [R], one a token of the answers
-  local ratio = (logp - r.old_logprob):exp()
-  local a     = r:spread(r.advantage)                        -- [n] -> [R]
-  local loss  = -(ratio * a):minimum(ratio:clamp(1 - cfg.clip, 1 + cfg.clip) * a)
-  local x     = reference:token_logprob(r) - logp
-  local kl    = x:exp() - x - 1                              -- k3 (Schulman 2020)
-  return { sequence = r:mean(loss + cfg.beta * kl) }, { ratio = ratio, kl = kl }
+  local logp    = policy:token_logprob(r)                    -- [R], one a token of the answers
+  local ratio   = (logp - r.old_logprob):exp()
+  local clipped = ratio:clamp(1 - cfg.clip, 1 + cfg.clip)
+  local a       = r:spread(r.advantage)                      -- [n] -> [R]
+  local kl      = kl_loss(logp, reference:token_logprob(r))
+  local loss    = -(ratio * a):minimum(clipped * a) + cfg.beta * kl
+  return { sequence = r:mean(loss) }, { ratio = ratio, kl = kl, clipped = clipped:ne(ratio) }
 end
 
 local run    = xrun.run(cfg, { policy = policy, adamw = adamw })

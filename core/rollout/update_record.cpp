@@ -68,7 +68,7 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   }
   for (const int32_t s : pack.rows.segment) stale_tokens += fresh[static_cast<size_t>(s)] ? 0 : 1;
   const bool ratio = micro.was_read("old_logprob") || micro.is_corrected();
-  const bool gradient = ratio || micro.was_read("advantage");
+  const bool gradient = ratio || micro.was_read("advantage") || micro.is_reinforced();
   XRUN_CHECK(!gradient || ratio || stale_tokens == 0,
              "these answers were sampled {} ago, and the objective reads the advantage but not "
              "old_logprob, so nothing makes up for the change of the policy since then: make one "

@@ -5,8 +5,10 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_add.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -105,8 +107,11 @@ Batch::Batch(BatchInfo info, std::vector<PackedBatch> packs)
   // step.
   note_split_groups(micros_);
   for (const SegmentRows& segment : segments_in_order(micros_)) {
+    for (int64_t r = segment.row_begin; r < segment.row_end; ++r) {
+      row_order_.push_back(r);
+      row_segment_.push_back(size());
+    }
     segment_order_.push_back(segment.segment);
-    for (int64_t r = segment.row_begin; r < segment.row_end; ++r) row_order_.push_back(r);
   }
 }
 
@@ -237,6 +242,16 @@ at::Tensor Batch::field(std::string_view name) const {
   bool by_row = false;
   for (const auto& micro : micros_) parts.push_back(micro->field(name, &by_row));
   return in_batch_order(parts, by_row);
+}
+
+at::Tensor Batch::sum(const at::Tensor& x) const {
+  XRUN_CHECK(x.dim() == 1 && x.numel() == row_count(),
+             "sum takes one value per trained token: got shape [{}], wanted [{}]",
+             fmt::join(x.sizes(), ", "), row_count());
+  const at::Tensor sums =
+      at::index_add(at::zeros({size()}, x.options()), 0, index_of(row_segment_, x.device()), x);
+  note_made(sums, Unit::kSequence);
+  return sums;
 }
 
 bool Batch::has_field(std::string_view name) const {

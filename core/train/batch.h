@@ -49,7 +49,11 @@ class Batch {
   // An extra column of strings in batch order; nullopt if there is none of this name.
   std::optional<std::vector<std::string>> strings(std::string_view name) const;
   void set_strings(const std::string& name, const std::vector<std::string>& values);  // [n]
-  std::vector<std::string> field_names() const;  // sorted
+  std::vector<std::string> field_names() const;                                       // sorted
+
+  // [R] -> [n], both in batch order: the sum over each segment's loss rows, as View::sum. Throws
+  // Error if x is not [R].
+  at::Tensor sum(const at::Tensor& x) const;
 
   // Index of the batch's i-th segment in the concatenation over micro-batches.
   const std::vector<int64_t>& segment_order() const { return segment_order_; }
@@ -79,6 +83,7 @@ class Batch {
   std::vector<std::shared_ptr<MicroBatch>> micros_;
   // Index in the concatenation over micro-batches of the i-th segment and loss row of the batch.
   std::vector<int64_t> segment_order_, row_order_;
+  std::vector<int64_t> row_segment_;  // [R] of each loss row, its segment; both in batch order
   std::map<std::string, at::Tensor, std::less<>> assigned_;
   mutable std::vector<MadeTensor> made_;
 };

@@ -47,7 +47,7 @@ struct BatchInfo {
   // (DataSet::canonical_pack); empty: the row is computed alone.
   std::function<PackedBatch(int64_t row, int64_t tokens)> canonical_pack = {};
   std::function<std::string(int64_t row)> row_name =
-      {};                          // "pairs.jsonl:17" of a row id; may be empty
+      {};  // "pairs.jsonl:17" of a row id; may be empty
   // The conversations behind prompts (DataSet::conversations); empty: unknown.
   std::function<std::vector<Conversation>(const std::vector<int64_t>& rows,
                                           const Tokenizer& tokenizer)>
@@ -163,12 +163,14 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   const std::vector<Scored>& scored() const { return scored_; }
   void clear_scored() { scored_.clear(); }
 
-  // Notes a field that a view was asked for, and that View::truncated_ratio was; both until the
-  // next close.
+  // Notes a field that a view was asked for, that View::truncated_ratio was, and that reinforce
+  // made the loss; until the next close.
   void note_read(std::string_view name) { read_.emplace(name); }
   void note_corrected() { corrected_ = true; }
+  void note_reinforced() { reinforced_ = true; }
   bool was_read(std::string_view name) const { return read_.find(name) != read_.end(); }
   bool is_corrected() const { return corrected_; }
+  bool is_reinforced() const { return reinforced_; }
 
  private:
   struct FieldValue {
@@ -191,7 +193,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;
   std::vector<Scored> scored_;
   std::set<std::string, std::less<>> read_;
-  bool corrected_ = false;
+  bool corrected_ = false, reinforced_ = false;
   int64_t split_segment_ = -1;  // of a group that is not here whole; -1: there is none
   uint64_t generation_ = 0;
 };

@@ -154,6 +154,26 @@ void register_module_docs() {
       "The value of an arithmetic expression (+ - * / % ^, parentheses, decimal numbers), or nil "
       "and "
       "what is wrong with it. Runs nothing as code, so that a model may write the expression.");
+  register_doc(
+      {.name = "xrun.kl",
+       .kind = DocKind::kValue,
+       .results = {"table"},
+       .doc =
+           "Estimators of the KL divergence of the policy from the reference, per sampled token: "
+           "k1, k2, k3, functions of two tensors of log-probs; loss. Also by require "
+           "\"xrun.kl\"."});
+  const std::vector<LuaParameter> logprobs = {{"logprob", "Tensor"}, {"reference", "Tensor"}};
+  add("xrun.kl.k1", logprobs, {"Tensor"},
+      "x = logprob - reference: unbiased, for rewards and metrics. Its mean gradient is 0, so it "
+      "is "
+      "not a term of a loss.");
+  add("xrun.kl.k2", logprobs, {"Tensor"},
+      "x^2 / 2, x = logprob - reference: its mean gradient is that of KL(policy || reference).");
+  add("xrun.kl.k3", logprobs, {"Tensor"},
+      "exp(-x) + x - 1, x = logprob - reference: unbiased and never below 0; its mean gradient is "
+      "that of KL(reference || policy).");
+  add("xrun.kl.loss", {{"name", "string"}}, {"function"},
+      "The estimator \"k2\" or \"k3\" as a term of a loss; \"k1\" is refused.");
   register_doc({.name = "xrun.rewards",
                 .kind = DocKind::kValue,
                 .results = {"table"},

@@ -202,6 +202,11 @@ void open_view(LuaState& state) {
                   push(L, static_cast<int64_t>(self.micros().size()));
                   return 1;
                 })
+      .method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc,
+              [](Batch& self, lua_State* L) {
+                push(L, self.sum(arg<at::Tensor>(L, 2, "x")));
+                return 1;
+              })
       .method("mismatched", {}, {"Batch"},
               "As many sequences, each prompt with the answer of the sequence before it, the first "
               "with the last one's: unrelated pairs, for KTO's baseline. Not available for pairs "

@@ -15,7 +15,8 @@ wants 2 'did you mean doctor' "$xrun" explain docter
 # Recipes, their keys and losses, options of functions, templates.
 wants 0 'Group Relative Policy Optimization' "$xrun" explain grpo
 wants 0 'xrun init DIR --recipe kto' "$xrun" explain recipes/kto.lua
-wants 0 'recipes/policy_losses.lua: -- Yu et al. 2025, DAPO' "$xrun" explain dapo
+wants 0 'recipes/pair_losses.lua: -- Azar et al. 2023' "$xrun" explain ipo
+wants 0 'Group Sequence Policy Optimization' "$xrun" explain gspo
 wants 0 'on_error, an option of Policy:sample, Rollouts:score' "$xrun" explain on_error
 wants 0 'samples, an option of Policy:sample' "$xrun" explain sampling.samples
 wants 0 'sampling, a key of recipes' "$xrun" explain sampling.samples

@@ -44,13 +44,13 @@ run() { # FORM RUN
     carried) "$xrun" rollouts.lua --run "$2" ;;
     ahead) "$xrun" rollouts.lua --run "$2" --set depth=2 --set updates.epochs=2 \
       --set updates.groups=1 ;;
-    updates) "$xrun" "$root/recipes/policy_losses.lua" --run "$2" --set model=tiny \
+    updates) "$xrun" "$root/recipes/ppo.lua" --run "$2" --set model=tiny \
       --set template=chatml --set batch.prompts=3 --set sampling.max_tokens=12 --set steps=30 \
       --set valid.fraction=0.01 --set valid.every=100 --set save.every=3 --set updates.epochs=2 \
       --set updates.groups=1 --set data.1.path="$root/recipes/data/sums.jsonl" ;;
   esac
 }
-recipe_of() { [ "$1" = updates ] && echo "$root/recipes/policy_losses.lua" || echo rollouts.lua; }
+recipe_of() { [ "$1" = updates ] && echo "$root/recipes/ppo.lua" || echo rollouts.lua; }
 declare -A took_ms
 for form in carried ahead updates; do
   began=$(date +%s%N)

@@ -79,6 +79,23 @@ is "$(grep -o '"logprobs":\[[^]]*' out | tr ',' '\n' | wc -l)" \
 is "$(echo 'some words' | "$xrun" sample --model tiny --max-new-tokens 0)" ""
 refuses 2 'model is required' "$xrun" sample
 refuses 2 'no such folder' "$xrun" score --model nowhere
+# At a temperature, score gives the sampler's log-probs, bit for bit in fp32.
+echo '{"ids":[5,6,7]}' >prompts
+"$xrun" sample --model tiny --json --dtype fp32 --temperature 0.7 --max-new-tokens 5 prompts >drawn
+python3 - <<'PYTHON' >whole
+import json
+print(json.dumps({"ids": [5, 6, 7] + json.load(open("drawn"))["ids"]}))
+PYTHON
+for temperature in 0.7 1; do
+  "$xrun" score --model tiny --json --dtype fp32 --temperature $temperature whole >"at_$temperature"
+done
+python3 - <<'PYTHON' || fail "--temperature of score"
+import json
+drawn, near, far = (json.load(open(name))["logprobs"] for name in ("drawn", "at_0.7", "at_1"))
+assert near[3:] == drawn, (near, drawn)
+assert all(a != b for a, b in zip(near[1:], far[1:])), (near, far)
+PYTHON
+refuses 2 '--temperature is 0, wanted a number above 0' "$xrun" score --model tiny --temperature 0
 printf '{"prompt":""}\n{"prompt":5}\n' >prompts
 status=0; "$xrun" sample --model tiny --json prompts >out || status=$?
 is $status 1

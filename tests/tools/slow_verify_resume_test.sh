@@ -10,8 +10,8 @@ verify() {
     --set batch.pairs=2
 }
 wants 0 'gives the same bits' verify "$root/recipes/dpo.lua" --set answers=0
-for line in 'ok +undisturbed +6 steps' 'ok +killed +with SIGKILL after step 2' \
-  'ok +killed +with SIGKILL after step 4' 'ok +metrics +7 lines of .* equal' 'ok +policy .* equal bit' \
+for line in 'ok +undisturbed +3 steps' 'ok +killed +with SIGKILL after step 1' \
+  'ok +killed +with SIGKILL after step 2' 'ok +metrics +4 lines of .* equal' 'ok +policy .* equal bit' \
   'ok +adamw .* equal bit' 'ok +run.state +equal'; do
   grep -qE "^$line" out.txt || { cat out.txt; fail "no line $line"; }
 done
@@ -50,7 +50,7 @@ wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
 
 # Bad input: a step beyond the run, a recipe that fails, one that trains nothing.
 wants 2 '--kill-at 9: the run takes 4 steps' "$xrun" verify-resume nowhere.lua --steps 4 --kill-at 9
-wants 2 '--kill-at 6: the run takes 6 steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 6
+wants 2 '--kill-at 3: the run takes 3 steps; wanted a step below 3, or more --steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 3
 wants 2 'there is no key `betta`' verify "$root/recipes/dpo.lua" --set betta=1
 echo 'print(1)' >none.lua
 wants 1 'saves no checkpoint' "$xrun" verify-resume none.lua

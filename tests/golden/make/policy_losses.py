@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Writes tests/golden/policy_losses.json: advantages, losses and gradients of TRL's trainers for
-given rollouts.
+given rollouts, and of the terms that TRL lacks, in float64.
 
-24 rollouts of 6 prompts, answers of 1 to 40 tokens. A token has three log-probs: of the policy, of
-the policy that sampled it, and of the reference. The whole batch passes through
+24 rollouts of 6 prompts, answers of 1 to 40 tokens. A token has four log-probs: of the policy, of
+the policy before the update (old), of the policy that sampled it, and of the reference. The whole
+batch passes through
 
   GRPOTrainer._compute_loss   grpo, dr_grpo, dapo, cispo, gspo (importance_sampling_level sequence),
-                              ppo (dapo's normalisation with delta, the dual clip), each with a
-                              reference term (k3)
+                              ppo (dapo's normalisation with delta, the dual clip), calculator
+                              (dapo's without a higher bound), with truncated importance sampling
+                              (ppo_tis), with a reference term (grpo, k3)
   RLOOTrainer._compute_loss   rloo
 
 `loss` is the number that TRL returns, `gradient` its derivative by the policy's log-probs, in the
@@ -16,8 +18,17 @@ order of tokens. Advantages are TRL's formulas for groups of 4 (GRPOTrainer scal
 
   (r - nanmean) / (nanstd + 1e-4),   r - nanmean,   r - (sum - r) / (n - 1)
 
-`reinforce` is -sum(w log p) / sum|w|, w the advantage of a token's rollout; TRL has no such loss, so
-this entry is the definition in float64.
+and so are RLOOTrainer's rewards with the KL, r - beta * sum(old - ref), in `penalised`.
+
+The following entries are definitions in float64, with x = log pi - log ref:
+
+  reinforce    -sum(w log p) / sum|w|, w the advantage of a token's rollout
+  grpo_k2      TRL's grpo without a KL, plus beta times the mean over each answer of x^2 / 2
+  kl           the means over all tokens of k1 = x, k2 = x^2 / 2 and k3 = exp(-x) + x - 1, with their
+               gradients by the policy's log-probs
+  vocabulary   for 40 tokens with logits z [40, 7]: the means of the entropy -sum p log p and of the
+               z-loss (log sum exp z)^2, and the loss of ppo with an entropy bonus, with their
+               gradients by z
 
 The trainers are not constructed: their methods receive an object with the settings that they read
 and a method that returns the given log-probs. The settings differ from the defaults of the recipes,
@@ -40,26 +51,32 @@ from trl.trainer.utils import nanstd
 OUT = pathlib.Path(__file__).resolve().parents[1] / "policy_losses.json"
 PROMPTS, GROUP, LONGEST = 6, 4, 40
 MAX_TOKENS = 48
+CAP = 1.1  # of truncated importance sampling
 
-# Name -> settings of the recipe, settings of TRL.
+# Name -> recipe, its settings, settings of TRL.
 LOSSES = {
-    "grpo": ({"clip": 0.15, "beta": 0.04},
+    "grpo": ("grpo", {"clip": 0.15, "beta": 0.04},
              dict(loss_type="grpo", epsilon_low=0.15, epsilon_high=0.15, beta=0.04)),
-    "dr_grpo": ({"loss": "dr_grpo", "clip": 0.15, "clip_high": 0.15,
-                 "sampling": {"max_tokens": MAX_TOKENS}},
+    "dr_grpo": ("dr_grpo", {"clip": 0.15, "sampling": {"max_tokens": MAX_TOKENS}},
                 dict(loss_type="dr_grpo", epsilon_low=0.15, epsilon_high=0.15)),
-    "dapo": ({"loss": "dapo", "clip": 0.15, "clip_high": 0.3},
+    "dapo": ("dapo", {"clip": 0.15, "clip_high": 0.3},
              dict(loss_type="dapo", epsilon_low=0.15, epsilon_high=0.3)),
-    "dapo_kl": ({"loss": "dapo", "clip": 0.15, "clip_high": 0.3, "beta": 0.04},
-                dict(loss_type="dapo", epsilon_low=0.15, epsilon_high=0.3, beta=0.04)),
-    "gspo": ({"loss": "gspo", "clip": 0.02, "clip_high": 0.03},
+    "gspo": ("gspo", {"clip": 0.02, "clip_high": 0.03},
              dict(loss_type="grpo", epsilon_low=0.02, epsilon_high=0.03,
                   importance_sampling_level="sequence")),
-    "cispo": ({"loss": "cispo", "cispo_max": 1.2}, dict(loss_type="cispo", epsilon_high=1.2)),
-    "ppo": ({"loss": "ppo", "clip": 0.15, "clip_high": 0.3, "dual": 1.4},
-            dict(loss_type="dapo", epsilon_low=0.15, epsilon_high=0.3, delta=1.4)),
+    "cispo": ("cispo", {"cap": 1.2}, dict(loss_type="cispo", epsilon_high=1.2)),
+    "ppo": ("ppo", {"clip": 0.15, "dual": 1.4},
+            dict(loss_type="dapo", epsilon_low=0.15, epsilon_high=0.15, delta=1.4)),
+    "ppo_tis": ("ppo", {"clip": 0.15, "dual": 1.4, "tis": CAP},
+                dict(loss_type="dapo", epsilon_low=0.15, epsilon_high=0.15, delta=1.4,
+                     use_vllm=True, vllm_importance_sampling_correction=True)),
+    "calculator": ("calculator", {"clip": 0.15},
+                   dict(loss_type="dapo", epsilon_low=0.15, epsilon_high=0.15)),
 }
-RLOO = {"loss": "rloo", "clip": 0.15, "clip_high": 0.3}
+RLOO = {"clip": 0.15, "beta": 0.07}
+BETA = 0.04  # of grpo_k2
+ENTROPY = 0.03
+TOKENS, VOCABULARY = 40, 7
 
 
 def draw(generator):
@@ -71,6 +88,10 @@ def draw(generator):
             noise = torch.randn(length, dtype=torch.float64, generator=generator)
             return (old + scale * noise).clamp(max=-1e-3)
         rollouts.append({"old": old, "policy": near(0.2), "reference": near(0.5)})
+    generator = torch.Generator().manual_seed(12)  # so that the other columns do not change
+    for one in rollouts:
+        noise = torch.randn(len(one["old"]), dtype=torch.float64, generator=generator)
+        one["sampler"] = (one["old"] + 0.2 * noise).clamp(max=-1e-3)
     return rollouts
 
 
@@ -96,6 +117,9 @@ def batch_of(rollouts):
               "old_per_token_logps": padded([one["old"] for one in rollouts]),
               "ref_per_token_logps": padded([one["reference"] for one in rollouts])}
     inputs["old_logps"] = (inputs["old_per_token_logps"] * mask).sum(1)
+    sampler = padded([one["sampler"] for one in rollouts])
+    inputs["importance_sampling_ratio"] = (inputs["old_per_token_logps"] - sampler).exp().clamp(
+        max=CAP)
     return policy, inputs
 
 
@@ -129,6 +153,69 @@ def advantages(rewards):
             "leave_one_out": rewards - others}
 
 
+def flat(gradient, inputs):
+    return gradient[inputs["completion_mask"].bool()].tolist()
+
+
+def derived(loss, by):
+    gradient, = torch.autograd.grad(loss, by)
+    return loss.item(), gradient
+
+
+def reinforce(rollouts, advantage):
+    policy, inputs = batch_of(rollouts)
+    weight = advantage.unsqueeze(1) * inputs["completion_mask"]
+    loss, gradient = derived(-(weight * policy).sum() / weight.abs().sum(), policy)
+    return loss, flat(gradient, inputs)
+
+
+def grpo_k2(rollouts, advantage):
+    policy, inputs = batch_of(rollouts)
+    inputs["advantages"] = advantage
+    plain, by_plain = run(GRPOTrainer._compute_loss, policy, inputs,
+                          dict(loss_type="grpo", epsilon_low=0.15, epsilon_high=0.15))
+    mask = inputs["completion_mask"]
+    k2 = (policy - inputs["ref_per_token_logps"]) ** 2 / 2 * mask
+    loss, gradient = derived(BETA * (k2.sum(1) / mask.sum(1)).mean(), policy)
+    return plain + loss, [a + b for a, b in zip(by_plain, flat(gradient, inputs))]
+
+
+def kl_terms(rollouts):
+    terms = {}
+    for name, term in (("k1", lambda x: x), ("k2", lambda x: x ** 2 / 2),
+                       ("k3", lambda x: (-x).exp() + x - 1)):
+        policy = torch.cat([one["policy"] for one in rollouts]).requires_grad_()
+        reference = torch.cat([one["reference"] for one in rollouts])
+        loss, gradient = derived(term(policy - reference).mean(), policy)
+        terms[name] = {"loss": loss, "gradient": gradient.tolist()}
+    return terms
+
+
+def vocabulary(generator):
+    logits = 2 * torch.randn(TOKENS, VOCABULARY, dtype=torch.float64, generator=generator)
+    target = torch.randint(0, VOCABULARY, (TOKENS,), generator=generator)
+    logits.requires_grad_()
+    logprob = logits.log_softmax(1)
+    entropy = -(logprob.exp() * logprob).sum(1)
+    chosen = logprob.gather(1, target.unsqueeze(1)).squeeze(1)
+    noise = torch.randn(TOKENS, dtype=torch.float64, generator=generator)
+    old = (chosen.detach() + 0.2 * noise).clamp(max=-1e-3)
+    advantage = torch.tensor([1.5, -0.5, 0.25, -1.25], dtype=torch.float64)  # of answers of 10
+    a = advantage.repeat_interleave(TOKENS // 4)
+    ratio = (chosen - old).exp()
+    ppo = -torch.minimum(ratio.clamp(max=1.4) * a, ratio.clamp(0.85, 1.15) * a)
+    losses = {"entropy": entropy.mean(), "z_loss": logits.logsumexp(1).square().mean(),
+              "ppo": (ppo - ENTROPY * entropy).mean()}
+    found = {}
+    for name, loss in losses.items():
+        gradient, = torch.autograd.grad(loss, logits, retain_graph=True)
+        found[name] = {"loss": loss.item(), "gradient": gradient.flatten().tolist()}
+    return {"vocabulary": VOCABULARY, "logits": logits.detach().flatten().tolist(),
+            "target": target.tolist(), "length": [TOKENS // 4] * 4,
+            "advantage": advantage.tolist(), "old": old.tolist(),
+            "settings": {"clip": 0.15, "dual": 1.4, "entropy": ENTROPY}, "losses": found}
+
+
 def main():
     generator = torch.Generator().manual_seed(11)
     rollouts = draw(generator)
@@ -137,31 +224,32 @@ def main():
     kinds = advantages(rewards)
     advantage = kinds["group"]
     losses = {}
-    for name, (settings, trl) in LOSSES.items():
+    for name, (recipe, settings, trl) in LOSSES.items():
         policy, inputs = batch_of(rollouts)
         inputs["advantages"] = advantage
-        losses[name] = settings, *run(GRPOTrainer._compute_loss, policy, inputs, dict(trl))
+        losses[name] = recipe, settings, *run(GRPOTrainer._compute_loss, policy, inputs, dict(trl))
     policy, inputs = batch_of(rollouts)
     inputs["advantages"] = advantage
-    losses["rloo"] = RLOO, *run(RLOOTrainer._compute_loss, policy, inputs,
-                                dict(epsilon_low=0.15, epsilon_high=0.3))
-    policy, inputs = batch_of(rollouts)
-    weight = advantage.unsqueeze(1) * inputs["completion_mask"]
-    loss = -(weight * policy).sum() / weight.abs().sum()
-    gradient, = torch.autograd.grad(loss, policy)
-    losses["reinforce"] = ({"loss": "reinforce"}, loss.item(),
-                           gradient[inputs["completion_mask"].bool()].tolist())
-    for name, (_, value, gradient) in losses.items():
+    losses["rloo"] = "rloo", RLOO, *run(RLOOTrainer._compute_loss, policy, inputs,
+                                        dict(epsilon_low=0.15, epsilon_high=0.15))
+    losses["reinforce"] = "reinforce", {}, *reinforce(rollouts, advantage)
+    losses["grpo_k2"] = ("grpo", {"clip": 0.15, "beta": BETA, "kl": "k2"},
+                         *grpo_k2(rollouts, advantage))
+    for name, (_, _, value, gradient) in losses.items():
         print(f"{name:10} {value:9.5f}, gradient up to {max(map(abs, gradient)):.5f}, "
               f"{sum(g == 0 for g in gradient)} of {len(gradient)} zero")
-    flat = {name: [x for one in rollouts for x in one[name].tolist()] for name in rollouts[0]}
+    penalty = torch.stack([(one["old"] - one["reference"]).sum() for one in rollouts])
+    columns = {name: [x for one in rollouts for x in one[name].tolist()] for name in rollouts[0]}
     golden = {"versions": {"torch": "2.11", "trl": "1.16"},
               "rollouts": {"length": [len(one["old"]) for one in rollouts],
                            "group": [i // GROUP for i in range(len(rollouts))],
-                           "reward": rewards.tolist(), "advantage": advantage.tolist(), **flat},
+                           "reward": rewards.tolist(), "advantage": advantage.tolist(), **columns},
               "advantages": {name: values.tolist() for name, values in kinds.items()},
-              "losses": {name: {"settings": settings, "loss": loss, "gradient": gradient}
-                         for name, (settings, loss, gradient) in losses.items()}}
+              "penalised": {"rloo": (rewards - RLOO["beta"] * penalty).tolist()},
+              "losses": {name: {"recipe": recipe, "settings": settings, "loss": loss,
+                                "gradient": gradient}
+                         for name, (recipe, settings, loss, gradient) in losses.items()},
+              "kl": kl_terms(rollouts), "vocabulary": vocabulary(generator)}
     OUT.write_text(json.dumps(golden) + "\n")
 
 

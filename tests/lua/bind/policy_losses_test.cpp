@@ -1,12 +1,19 @@
-// The objectives over rollouts against TRL's losses and gradients for the same given log-probs
-// (tests/golden/make/policy_losses.py).
+// The objectives over rollouts, and the terms that they may add, against TRL's losses and formulas
+// in float64 for the same given log-probs (tests/golden/make/policy_losses.py).
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/tensor.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
 
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/model/ops/linear_head.h"
 #include "lua/bind/modules.h"
 #include "tests/lua/state/lua_fixture.h"
 #include "tests/tree.h"
@@ -15,16 +22,31 @@ namespace xrun::policy_losses_test {
 
 struct Stepped {
   double loss;
-  at::Tensor gradient;  // by the policy's log-probs, [R]
+  at::Tensor gradient;  // by the policy's log-probs [R], or by the logits
   std::string baseline;
   bool scale;
+  at::Tensor reward;  // as the recipe passes it to group_advantage; undefined if there is none
 };
+
+std::vector<double> numbers(const Json& values) {
+  std::vector<double> out;
+  for (const Json& value : values.as_array()) out.push_back(value.as_double());
+  return out;
+}
+
+void expect_near(const at::Tensor& got, const std::vector<double>& wanted, double tolerance) {
+  ASSERT_EQ(got.numel(), std::ssize(wanted));
+  const at::Tensor flat = got.contiguous();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(flat.const_data_ptr<double>()[i], wanted[i], tolerance) << "element " << i;
+  }
+}
 
 class PolicyLosses : public LuaTest {
  protected:
   PolicyLosses() { open_builtin_modules(state_); }
 
-  Stepped step(const std::string& recipe, const Json& settings) {
+  Stepped step(const std::string& recipe, const Json& settings, const Json& rollouts) {
     lua_State* L = state_;
     const StackGuard guard(L);
     const std::string text = read_file(source_path("tests/lua/bind/given_rollouts.lua"));
@@ -34,14 +56,33 @@ class PolicyLosses : public LuaTest {
     state_.push_module(L);
     push(L, source_path("recipes/") + recipe + ".lua");
     push(L, settings);
-    push(L, golden_.at("rollouts"));
-    protected_call(L, 4, 4);
-    const at::Tensor loss = read_tensor(L, -4, "loss"), logprob = read_tensor(L, -3, "log-probs");
+    push(L, rollouts);
+    protected_call(L, 4, 5);
+    const at::Tensor loss = read_tensor(L, -5, "loss"), leaf = read_tensor(L, -4, "leaf");
     loss.backward();
-    return {loss.item().toDouble(), logprob.grad(), lua_tostring(L, -2), lua_toboolean(L, -1) != 0};
+    return {loss.item().toDouble(), leaf.grad(), lua_tostring(L, -3), lua_toboolean(L, -2) != 0,
+            lua_isnil(L, -1) ? at::Tensor() : read_tensor(L, -1, "rewards")};
   }
-  static std::string recipe_of(const Json& entry) {
-    return entry.at("settings").find("loss") == nullptr ? "grpo" : "policy_losses";
+  Stepped step(const std::string& recipe, const Json& settings) {
+    return step(recipe, settings, golden_.at("rollouts"));
+  }
+  Stepped step(const Json& entry) {
+    return step(entry.at("recipe").as_string(), entry.at("settings"));
+  }
+
+  // xrun.kl.NAME(policy, reference), [R].
+  at::Tensor kl_term(const std::string& name, const at::Tensor& policy,
+                     const at::Tensor& reference) {
+    lua_State* L = state_;
+    const StackGuard guard(L);
+    const std::string text =
+        "local xrun, policy, reference = ... return xrun.kl." + name + "(policy, reference)";
+    luaL_loadbuffer(L, text.data(), text.size(), "=kl");
+    state_.push_module(L);
+    push(L, policy);
+    push(L, reference);
+    protected_call(L, 3, 1);
+    return read_tensor(L, -1, "KL");
   }
 
   const Json golden_ = read_json(source_path("tests/golden/policy_losses.json"));
@@ -50,76 +91,116 @@ class PolicyLosses : public LuaTest {
 TEST_F(PolicyLosses, MatchTrlInValueAndGradient) {
   for (const auto& [name, wanted] : golden_.at("losses").as_object()) {
     SCOPED_TRACE(name);
-    const Stepped got = step(recipe_of(wanted), wanted.at("settings"));
+    const Stepped got = step(wanted);
     EXPECT_NEAR(got.loss, wanted.at("loss").as_double(), 1e-6);
-    const Json::Array& gradient = wanted.at("gradient").as_array();
-    ASSERT_EQ(got.gradient.numel(), std::ssize(gradient));
-    const at::Tensor flat = got.gradient.contiguous();
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      EXPECT_NEAR(flat.const_data_ptr<double>()[i], gradient[i].as_double(), 1e-6) << "token " << i;
-    }
+    expect_near(got.gradient, numbers(wanted.at("gradient")), 1e-6);
   }
-}
-
-TEST_F(PolicyLosses, TheDapoRecipeHasTheLossOfTheTable) {
-  const Json& wanted = golden_.at("losses").at("dapo");
-  const Stepped table = step("policy_losses", wanted.at("settings"));
-  const Stepped recipe = step("dapo", Json(Json::Object{{"clip", 0.15}, {"clip_high", 0.3}}));
-  EXPECT_NEAR(recipe.loss, wanted.at("loss").as_double(), 1e-6);
-  EXPECT_TRUE(recipe.gradient.equal(table.gradient));
 }
 
 TEST_F(PolicyLosses, TakeTheAdvantagesOfTheirPapers) {
   for (const auto& [name, wanted] : golden_.at("losses").as_object()) {
     SCOPED_TRACE(name);
-    const Stepped got = step(recipe_of(wanted), wanted.at("settings"));
+    const Stepped got = step(wanted);
     EXPECT_EQ(got.baseline, name == "rloo" ? "leave_one_out" : "mean");
     EXPECT_EQ(got.scale, name != "rloo" && name != "dr_grpo");
+    const Json& reward =
+        name == "rloo" ? golden_.at("penalised").at("rloo") : golden_.at("rollouts").at("reward");
+    expect_near(got.reward, numbers(reward), 1e-9);
   }
 }
 
-// Of one rollout: x = log pi - log ref a token.
-TEST_F(PolicyLosses, KlAndEntropyAreTermsOfEveryLoss) {
-  const Json& rollouts = golden_.at("rollouts");
-  const auto mean = [&](const auto& term) {
-    double sum = 0;
-    const size_t tokens = rollouts.at("policy").size();
-    for (size_t i = 0; i < tokens; ++i) {
-      sum += term(rollouts.at("policy").as_array()[i].as_double() -
-                      rollouts.at("reference").as_array()[i].as_double(),
-                  -rollouts.at("policy").as_array()[i].as_double());
+// With old = policy every ratio is 1: the clip changes nothing, and what is left is -A grad log pi
+// times the weight that the recipe's mean gives a token.
+TEST_F(PolicyLosses, AtRatioOneTheGradientIsThePlainPolicyGradient) {
+  Json rollouts = golden_.at("rollouts");
+  rollouts.set("old", rollouts.at("policy"));
+  const std::vector<double> length = numbers(rollouts.at("length")),
+                            advantage = numbers(rollouts.at("advantage"));
+  const auto answers = static_cast<double>(length.size());
+  const double tokens = std::accumulate(length.begin(), length.end(), 0.0);
+  double absolute = 0;
+  for (size_t i = 0; i < length.size(); ++i) absolute += std::abs(advantage[i]) * length[i];
+  const std::map<std::string, std::function<double(double length)>> weights = {
+      {"grpo", [&](double own) { return 1 / (own * answers); }},
+      {"gspo", [&](double own) { return 1 / (own * answers); }},
+      {"dr_grpo", [&](double) { return 1 / (24 * answers); }},
+      {"rloo", [&](double) { return 1 / answers; }},
+      {"dapo", [&](double) { return 1 / tokens; }},
+      {"cispo", [&](double) { return 1 / tokens; }},
+      {"ppo", [&](double) { return 1 / tokens; }},
+      {"calculator", [&](double) { return 1 / tokens; }},
+      {"reinforce", [&](double) { return 1 / absolute; }}};
+  for (const auto& [recipe, weight] : weights) {
+    SCOPED_TRACE(recipe);
+    std::vector<double> wanted;
+    for (size_t i = 0; i < length.size(); ++i) {
+      for (int t = 0; t < length[i]; ++t) wanted.push_back(-advantage[i] * weight(length[i]));
     }
-    return sum / static_cast<double>(tokens);
-  };
-  const auto loss = [&](Json::Object more) {
-    Json settings(std::move(more));
-    settings.set("loss", "dapo");
-    return step("policy_losses", settings).loss;
-  };
-  const double plain = loss({});
-  const auto added = [&](const char* kl) { return loss({{"beta", 0.1}, {"kl", kl}}) - plain; };
-  EXPECT_NEAR(added("k1"), 0.1 * mean([](double x, double) { return x; }), 1e-9);
-  EXPECT_NEAR(added("k2"), 0.1 * mean([](double x, double) { return x * x / 2; }), 1e-9);
-  EXPECT_NEAR(added("k3"), 0.1 * mean([](double x, double) { return std::exp(-x) + x - 1; }), 1e-9);
-  EXPECT_NEAR(loss({{"entropy", 0.1}}) - plain, -0.1 * mean([](double, double h) { return h; }),
-              1e-9);
+    Json settings = Json::object();
+    if (recipe == "grpo") settings.set("beta", 0.0);
+    expect_near(step(recipe, settings, rollouts).gradient, wanted, 1e-15);
+  }
 }
 
-TEST_F(PolicyLosses, AnUnknownNameListsTheLosses) {
-  const auto error = [&](const char* key, const char* name) {
+TEST_F(PolicyLosses, KlTermsMatchInValueAndGradient) {
+  for (const auto& [name, wanted] : golden_.at("kl").as_object()) {
+    SCOPED_TRACE(name);
+    const Json& rollouts = golden_.at("rollouts");
+    const at::Tensor policy =
+        at::tensor(numbers(rollouts.at("policy")), at::kDouble).requires_grad_(true);
+    const at::Tensor reference = at::tensor(numbers(rollouts.at("reference")), at::kDouble);
+    const at::Tensor loss = kl_term(name, policy, reference).mean();
+    loss.backward();
+    EXPECT_NEAR(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
+    expect_near(policy.grad(), numbers(wanted.at("gradient")), 1e-6);
+  }
+}
+
+// Each takes the head of the engine over given logits, of which it is the only input.
+TEST_F(PolicyLosses, AnEntropyBonusMatchesInValueAndGradient) {
+  const Json& given = golden_.at("vocabulary");
+  const Json& wanted = given.at("losses").at("ppo");
+  const Stepped got = step("ppo", given.at("settings"), given);
+  EXPECT_NEAR(got.loss, wanted.at("loss").as_double(), 1e-6);
+  expect_near(got.gradient, numbers(wanted.at("gradient")), 1e-6);
+}
+
+TEST_F(PolicyLosses, EntropyAndZLossMatchInValueAndGradient) {
+  const Json& given = golden_.at("vocabulary");
+  const int64_t columns = given.at("vocabulary").as_int();
+  for (const auto& [name, wanted] : given.at("losses").as_object()) {
+    if (name == "ppo") continue;
+    SCOPED_TRACE(name);
+    const at::Tensor logits =
+        at::tensor(numbers(given.at("logits")), at::kDouble).requires_grad_(true);
+    const at::Tensor target = at::tensor(numbers(given.at("target")), at::kDouble).to(at::kLong);
+    const HeadResult head =
+        linear_head(logits.view({-1, columns}), at::eye(columns, at::kDouble),
+                    at::arange(target.numel(), at::kLong), target, {.entropy = true, .lse = true});
+    const at::Tensor loss = (name == "entropy" ? head.entropy : head.lse.square()).mean();
+    loss.backward();
+    EXPECT_NEAR(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
+    expect_near(logits.grad(), numbers(wanted.at("gradient")), 1e-6);
+  }
+}
+
+TEST_F(PolicyLosses, AKlTermWithoutAGradientIsRefused) {
+  const auto error = [&](const char* name) {
     try {
-      step("policy_losses", Json(Json::Object{{key, name}}));
+      step("grpo", Json(Json::Object{{"kl", name}}));
     } catch (const Error& error) {
       return std::string(error.what());
     }
     return std::string();
   };
-  EXPECT_NE(error("loss", "grpo")
-                .find("no loss is named \"grpo\"; there are cispo, dapo, dr_grpo, "
-                      "gspo, ppo, reinforce, rloo"),
-            std::string::npos);
-  EXPECT_NE(error("kl", "k4").find("no KL term is named \"k4\"; there are k1, k2, k3"),
-            std::string::npos);
+  EXPECT_NE(error("k1").find("kl = \"k1\" cannot be a term of a loss: its mean gradient is 0, so "
+                             "nothing would keep the policy near the reference; use \"k3\" or "
+                             "\"k2\", or subtract k1 from the reward as rloo.lua does"),
+            std::string::npos)
+      << error("k1");
+  EXPECT_NE(error("k4").find("there is no KL term \"k4\"; a loss takes \"k3\" or \"k2\""),
+            std::string::npos)
+      << error("k4");
 }
 
 }  // namespace xrun::policy_losses_test

@@ -8,24 +8,20 @@
 
 namespace xrun::rollout_recipes_test {
 
-// dapo.lua is a recipe, dapo a loss of policy_losses.lua.
-const char* const kLosses[] = {"grpo",  "dapo_lua", "dr_grpo",   "dapo", "gspo",
-                               "cispo", "rloo",     "reinforce", "ppo"};
+const char* const kRecipes[] = {"grpo",  "dr_grpo", "dapo",      "gspo",
+                                "cispo", "rloo",    "reinforce", "ppo"};
 
 class RolloutRecipes : public SessionTest, public testing::WithParamInterface<const char*> {
  protected:
   static bool is(const char* name) { return GetParam() == std::string(name); }
-  static bool alone() { return is("grpo") || is("dapo_lua"); }
-  static std::string file() {
-    return is("grpo") ? "grpo.lua" : alone() ? "dapo.lua" : "policy_losses.lua";
-  }
+  static std::string file() { return std::string(GetParam()) + ".lua"; }
   static std::string batch(int64_t size) {
-    return fmt::format("batch.{}={}", is("dapo_lua") ? "groups" : "prompts", size);
+    return fmt::format("batch.{}={}", is("dapo") ? "groups" : "prompts", size);
   }
   static std::string text() { return read_file(source_path("recipes/" + file())); }
+  static bool reads(const char* key) { return text().find(key) != std::string::npos; }
   // A tiny model and a few prompts; an answer right by chance has a digit somewhere.
   static std::vector<std::string> sets(std::vector<std::string> more = {}) {
-    if (!alone()) more.push_back(std::string("loss=") + GetParam());
     more.insert(more.end(),
                 {"model=tiny", "template=chatml", "sampling.max_tokens=6",
                  "data.1.path=" + source_path("recipes/data/sums.jsonl"), "valid.fraction=0.01"});
@@ -46,16 +42,28 @@ class RolloutRecipes : public SessionTest, public testing::WithParamInterface<co
 
 TEST_P(RolloutRecipes, StartAtRatioOneAndNoKl) {
   std::vector<std::string> more;
-  if (!is("dapo_lua")) more.push_back("beta=0.1");
-  if (!alone()) more.insert(more.end(), {"entropy=0.01", "tis=2"});
+  if (is("ppo")) more = {"entropy=0.01", "tis=2"};
   ASSERT_EQ(run(easy(), "r", false, 1, sets(more)), "");
-  EXPECT_EQ(values("r", "train/ratio"), std::vector<double>{1});
-  EXPECT_EQ(values("r", "train/path_on_policy"), std::vector<double>{1});
-  EXPECT_EQ(values("r", "rollout/logprob_diff_max"), std::vector<double>{0});
-  const std::vector<double> none;  // dapo.lua has no reference
-  EXPECT_EQ(values("r", "train/kl"), is("dapo_lua") ? none : std::vector<double>{0});
+  const std::vector<double> none, zero = {0}, one = {1};
+  EXPECT_EQ(values("r", "train/ratio"), is("reinforce") ? none : one);
+  EXPECT_EQ(values("r", "train/clipped"), is("reinforce") ? none : zero);
+  EXPECT_EQ(values("r", "train/path_on_policy"), one);
+  EXPECT_EQ(values("r", "rollout/logprob_diff_max"), zero);
+  EXPECT_EQ(values("r", "train/kl"), is("grpo") || is("rloo") ? zero : none);
   EXPECT_GT(values("r", "train/grad_norm").at(0), 0);
   EXPECT_NE(values("r", "rollout/reward").at(0), 0);
+}
+
+// The range of a clip fits the ratio that it limits: within a few updates of one batch it acts.
+TEST_P(RolloutRecipes, ClipSomeRatiosButNotAllOverSeveralUpdates) {
+  if (!reads("cfg.updates")) GTEST_SKIP() << "one update per batch";
+  const char* const lr = is("gspo") ? "optim.lr=0.0003" : "optim.lr=0.03";
+  ASSERT_EQ(
+      run(easy(), "r", false, 2, sets({"updates.epochs=4", "updates.groups=2", batch(4), lr})), "");
+  for (const double clipped : values("r", "train/clipped")) {
+    EXPECT_GT(clipped, 0);
+    EXPECT_LT(clipped, 1);
+  }
 }
 
 TEST_P(RolloutRecipes, RunWithTheRewardTheyShip) {
@@ -78,8 +86,7 @@ TEST_P(RolloutRecipes, LearnFromTheirRewardsSlow) {
 
 TEST_P(RolloutRecipes, ResumeToTheSameBitsSlow) {
   std::vector<std::string> more = {"steps=4", "optim.lr=0.003", batch(2)};
-  // Several updates of one body, except for the loss that is for one.
-  if (!alone() && GetParam() != std::string("reinforce")) {
+  if (reads("cfg.updates")) {
     more.insert(more.end(), {"updates.epochs=2", "updates.groups=1"});
   }
   expect_same_when_resumed(easy(), {1, 2, 3}, sets(more));
@@ -88,16 +95,86 @@ TEST_P(RolloutRecipes, ResumeToTheSameBitsSlow) {
 TEST_P(RolloutRecipes, BeginWithTheirNameAndAreInBothTables) {
   const std::string recipe = text();
   EXPECT_TRUE(recipe.starts_with("-- " + file() + ": "));
-  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), alone() ? 45 : 122);
+  EXPECT_GE(std::count(recipe.begin(), recipe.end(), '\n'), 30);
+  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), 45);
   EXPECT_TRUE(has(read_file(source_path("recipes/README.md")), "[" + file() + "](" + file() + ")"));
   EXPECT_TRUE(has(read_file(source_path("docs/recipes.md")), "](../recipes/" + file() + ")"));
-  if (!alone()) {
-    EXPECT_TRUE(
-        has(read_file(source_path("docs/recipes.md")), std::string("| `") + GetParam() + "` |"));
-  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, RolloutRecipes, testing::ValuesIn(kLosses),
+INSTANTIATE_TEST_SUITE_P(Of, RolloutRecipes, testing::ValuesIn(kRecipes),
                          [](const auto& info) { return std::string(info.param); });
+
+// ---- calculator.lua
+
+class CalculatorRecipe : public SessionTest {
+ protected:
+  // Trains a tiny policy, sft/hf, to call the calculator in about a third of its answers, in the
+  // form of the template, and to guess wrong in the others.
+  void learn_to_call_sometimes() {
+    InitOptions options = init_preset("tiny");
+    options.layers = 2;
+    options.hidden = 64;
+    options.heads = 4;
+    options.kv_heads = 2;
+    options.ffn = 128;
+    options.tokenizer = source_path("tests/data/tiny_tokenizer");
+    const auto tokenizer = Tokenizer::load(options.tokenizer);
+    options.vocab = tokenizer->vocab_size();
+    options.bos_id = tokenizer->bos_id().value_or(-1);
+    options.eos_id = tokenizer->eos_id().value_or(-1);
+    init_model("caller", options);
+    std::string chats, prompts;
+    for (const auto& [sum, answer] : {std::pair("12 + 30", 42), std::pair("4 * 6", 24)}) {
+      const std::string question =
+          fmt::format(R"({{"role": "user", "content": "What is {}?"}})", sum);
+      chats += fmt::format(
+          R"({{"messages": [{0}, {{"role": "assistant", "content": )"
+          R"("<tool_call>{{\"name\": \"calculate\", \"arguments\": {{\"expression\": \"{1}\"}}}}</tool_call>"}}, )"
+          R"({{"role": "tool", "content": "{2}"}}, {{"role": "assistant", "content": "{2}"}}]}})",
+          question, sum, answer);
+      const std::string guess =
+          fmt::format(R"({{"messages": [{}, {{"role": "assistant", "content": "7"}}]}})", question);
+      chats += "\n" + guess + "\n" + guess + "\n";
+      prompts += fmt::format("{{\"messages\": [{}], \"answer\": {}}}\n", question, answer);
+    }
+    write_file_atomic("chats.jsonl", chats);
+    write_file_atomic("prompts.jsonl", prompts);
+    ASSERT_EQ(run(R"(local xrun = require "xrun"
+local cfg = xrun.config {
+  model = "caller", data = { { path = "chats.jsonl" } }, template = "chatml",
+  optim = { lr = 1e-2 }, batch = { sequences = 6, max_tokens = 2000 }, steps = 300,
+}
+local policy = xrun.policy(cfg.model)
+local data = xrun.chat(cfg.data, policy)
+local adamw = xrun.adamw(policy, cfg.optim)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for _, batch in run:steps(data, cfg.batch) do
+  run:log(adamw:step(batch, function(t) return -policy:token_logprob(t) end))
+end
+run:export(policy)
+)",
+                  "sft"),
+              "");
+  }
+};
+
+TEST_F(CalculatorRecipe, LearnsToCallTheCalculatorSlow) {
+  learn_to_call_sometimes();
+  ASSERT_EQ(
+      run(read_file(source_path("recipes/calculator.lua")), "r", false, {},
+          {"model=sft/hf", "template=chatml", "data.1.path=prompts.jsonl", "steps=20",
+           "batch.prompts=2", "sampling.samples=16", "sampling.max_tokens=100", "optim.lr=0.0002"}),
+      "");
+  const auto mean = [&](const char* name, size_t begin) {
+    const std::vector<double> all = values("r", name);
+    EXPECT_EQ(all.size(), 20u);
+    return (all.at(begin) + all.at(begin + 1) + all.at(begin + 2)) / 3;
+  };
+  // A call that has a result earns `called` = 0.2; the share of such answers rises by a quarter.
+  EXPECT_GT(mean("rollout/reward/called", 0), 0.02);
+  EXPECT_GT(mean("rollout/reward/called", 17), mean("rollout/reward/called", 0) + 0.05);
+  EXPECT_GT(mean("rollout/reward/right", 17), mean("rollout/reward/right", 0) + 0.25);
+  EXPECT_EQ(values("r", "train/ratio"), std::vector<double>(20, 1.0));
+}
 
 }  // namespace xrun::rollout_recipes_test

@@ -119,7 +119,7 @@ std::string explain_recipe(const std::string& name) {
 }
 
 // Returns the lines of the shipped recipes that set the key (those with a comment, if there are
-// any), or define a member of a table by that name below a comment ("dapo" of policy_losses.lua);
+// any), or define a member of a table by that name below a comment ("ipo" of pair_losses.lua);
 // or "".
 std::string explain_recipe_key(const std::string& key) {
   std::string keys, plain, members;

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/console/terminal/progress.h"
+#include "core/model/ops/linear_head.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
@@ -35,7 +36,8 @@ std::string score_line(const std::vector<int32_t>& ids, const float* logprobs) {
 }
 
 // One forward over all good rows of the group.
-std::vector<std::string> score_group(Model& model, const std::vector<ModelRow>& rows) {
+std::vector<std::string> score_group(Model& model, const std::vector<ModelRow>& rows,
+                                     double temperature) {
   std::vector<std::vector<int32_t>> sequences;
   std::vector<int64_t> index, target;
   int64_t begin = 0;
@@ -48,8 +50,10 @@ std::vector<std::string> score_group(Model& model, const std::vector<ModelRow>& 
     }
     begin += static_cast<int64_t>(row.ids.size());
   }
+  const at::Tensor hidden = model.forward(pack_sequences(sequences));
   const at::Tensor logprob =
-      model.token_logprob(pack_sequences(sequences), int64_view(index), int64_view(target));
+      model.head(hidden, int64_view(index), int64_view(target), {.temperature = temperature})
+          .logprob;
   const float* next = logprob.const_data_ptr<float>();
   std::vector<std::string> lines;
   for (const ModelRow& row : rows) {
@@ -107,9 +111,16 @@ int command_score(int argc, char** argv) {
       "xrun score");
   ModelArguments arguments;
   bool specials = false;
+  double temperature = 1;
   add_model_arguments(app, arguments);
+  app.add_option("--temperature", temperature,
+                 "divides the logits first, as in the log-probs of rollouts")
+      ->capture_default_str();
   app.add_flag("--specials", specials, "add the tokens of the post-processor (BOS, EOS) to texts");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  if (!(temperature > 0)) {
+    throw UsageError(fmt::format("--temperature is {:g}, wanted a number above 0", temperature));
+  }
   const auto model = open_model(arguments);
   const at::NoGradGuard no_grad;
   ScoreRows rows(arguments, *model, specials);
@@ -120,7 +131,7 @@ int command_score(int argc, char** argv) {
       [&](const std::string& line, const RowReader& at) { return rows.parse(line, at); },
       [&](const std::vector<ModelRow>& group) {
         progress.update(done += static_cast<int64_t>(group.size()), 0);
-        return score_group(*model, group);
+        return score_group(*model, group, temperature);
       });
 }
 

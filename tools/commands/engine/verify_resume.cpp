@@ -32,14 +32,15 @@ constexpr int kKilled = 128 + 9;    // the status of a child that SIGKILL ended
 
 struct VerifyOptions {
   RecipeOptions recipe;
-  int64_t steps = 6;
+  int64_t steps = 3;             // the least that two kills need, so that a resume is killed too
   std::vector<int64_t> kill_at;  // empty: at a third and two thirds
   bool json = false;
 };
 
 [[noreturn]] void throw_late_kill(int64_t kill, int64_t steps) {
-  throw UsageError(fmt::format("--kill-at {}: the run takes {} steps; wanted a step below {}", kill,
-                               steps, steps));
+  throw UsageError(
+      fmt::format("--kill-at {}: the run takes {} steps; wanted a step below {}, or more --steps",
+                  kill, steps, steps));
 }
 
 // The runs of one verification.
