@@ -131,7 +131,7 @@ void MicroBatch::close() {
   forwards_->clear();
   scored_.clear();
   read_.clear();
-  corrected_ = false;
+  corrected_ = reinforced_ = false;
   // Open views compare it: using one after the step is an error instead of a read of freed memory.
   ++generation_;
 }

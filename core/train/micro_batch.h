@@ -47,7 +47,7 @@ struct BatchInfo {
   // (DataSet::canonical_pack); empty: the row is computed alone.
   std::function<PackedBatch(int64_t row, int64_t tokens)> canonical_pack = {};
   std::function<std::string(int64_t row)> row_name =
-      {};                          // "pairs.jsonl:17" of a row id; may be empty
+      {};  // "pairs.jsonl:17" of a row id; may be empty
   // The conversations behind prompts (DataSet::conversations); empty: unknown.
   std::function<std::vector<Conversation>(const std::vector<int64_t>& rows,
                                           const Tokenizer& tokenizer)>
@@ -167,8 +167,11 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // next close.
   void note_read(std::string_view name) { read_.emplace(name); }
   void note_corrected() { corrected_ = true; }
+  // Notes that the loss is a policy gradient without a ratio (reinforce.h); until the next close.
+  void note_reinforced() { reinforced_ = true; }
   bool was_read(std::string_view name) const { return read_.find(name) != read_.end(); }
   bool is_corrected() const { return corrected_; }
+  bool is_reinforced() const { return reinforced_; }
 
  private:
   struct FieldValue {
@@ -191,7 +194,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;
   std::vector<Scored> scored_;
   std::set<std::string, std::less<>> read_;
-  bool corrected_ = false;
+  bool corrected_ = false, reinforced_ = false;
   int64_t split_segment_ = -1;  // of a group that is not here whole; -1: there is none
   uint64_t generation_ = 0;
 };

@@ -33,6 +33,7 @@ at::Tensor reinforce(MicroBatch& micro, const at::Tensor& logprob,
              "signed weights inside an objective must be a field of the batch, because the "
              "denominator is the sum of |w| over the whole step, before its first forward: write "
              "batch.signed_weight = w in the loop and pass r.signed_weight, or pass r.advantage");
+  micro.note_reinforced();
   const at::Tensor weight = field.by_row ? signed_weight : micro.all().spread(signed_weight);
   return logprob.mul(weight.detach().mul(field.scale)).neg();
 }
