@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <exception>
 
+#include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
 #include "core/model/cost/peak_flops.h"
 #include "core/model/weights/hf_config.h"
-#include "core/rollout/rollout_log.h"
+#include "core/run/record/metrics_file.h"
 #include "core/run/record/run_summary.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
@@ -43,8 +44,15 @@ std::string count_units(const DataSet& set, int64_t count) {
   return counted(count, set.unit_name());
 }
 
-// "300 pairs, 38 steps of 8 = 1 epoch, shuffled".
+// "300 pairs, 38 steps of 8 = 1 epoch, shuffled". Dynamic sampling draws more prompts than it
+// trains, nobody knows how many.
 std::string data_text(const StepSource& source, int64_t steps) {
+  if (source.rollouts) {
+    return fmt::format("{}, {} of {} with varied rewards{}",
+                       count_units(source.data->set, source.data->set.size()),
+                       counted(steps, "step"), counted(source.plan.units, "group"),
+                       order_text(source.plan.order));
+  }
   const std::string epochs = format_epochs(source.epochs(steps));
   return fmt::format("{}, {} of {} = {} epoch{}{}",
                      count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
@@ -171,6 +179,7 @@ void RunReport::write_ledger() {
 }
 
 void RunReport::log(const Metrics& metrics) {
+  has_scores_ = has_scores_ || find_metric(metrics, "sample/score");
   if (find_metric(metrics, "train/loss")) {
     last_train_ = metrics;
   } else if (const auto margin = find_metric(metrics, "train/margin")) {
@@ -182,55 +191,38 @@ void RunReport::log(const Metrics& metrics) {
   }
 }
 
-// "step 0: 8 prompts x 4 samples = 32 answers, 1 update, loss: the mean over 1,024 tokens,
-// on-policy"
-void RunReport::say_updates(const BodyRollouts& body) {
-  const std::string path = body.updates.path();
-  const std::string kind = path.substr(0, path.find(" ("));
-  if (body.updates.updates == 0 || !said_paths_.insert(kind).second) return;
-  std::string text;
-  if (said_paths_.size() == 1) {
-    std::set<const void*> prompts;
-    int64_t answers = 0;
-    for (const auto& one : body.all) {
-      if (!one->trained) continue;
-      prompts.insert(one->prompt_ids.get());
-      ++answers;
-    }
-    const auto groups = std::ssize(prompts);
-    text = answers % groups == 0
-               ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
-                             counted(answers / groups, "sample"), counted(answers, "answer"))
-               : fmt::format("{} to {}", counted(answers, "answer"), counted(groups, "prompt"));
-    text += fmt::format(" trained, {}, loss: {}", counted(body.updates.updates, "update"),
-                        body.updates.loss);
+void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
+  if (const auto reward = find_metric(metrics, "rollout/reward")) {
+    last_train_.emplace_back("rollout/reward", *reward);
+    has_scores_ = true;
   }
-  if (!path.empty()) add_item(text, "loss path: " + path);
-  session_.console->say(fmt::format("step {}: {}", run_.step(), text));
+  for (const std::string& line : rollout_notices_.after_body(run_.step(), metrics, body)) {
+    session_.console->say(line);
+  }
 }
 
-void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
-  say_updates(body);
-  const auto count = std::ssize(body.all);
-  const auto reward = find_metric(metrics, "rollout/reward");
-  if (!reward) return;
-  last_train_.emplace_back("rollout/reward", *reward);
-  const double groups = find_metric(metrics, "rollout/groups").value_or(0);
-  const bool equal = find_metric(metrics, "rollout/zero_variance_groups") == groups;
-  // Groups of one sample have no variance to begin with.
-  if (!equal || static_cast<double>(count) <= groups || equal_rewards_reported_) return;
-  equal_rewards_reported_ = true;
-  session_.console->say(fmt::format(
-      "step {}: in every group all rewards are equal (mean {}), so every advantage is 0 and the "
-      "step learns nothing from them; the prompts are too hard or too easy, or the reward is "
-      "wrong. rollout/zero_variance_groups counts such groups",
-      run_.step(), format_metric(*reward)));
+// The values of the whole run, also of the processes before this one, are in metrics.jsonl.
+void RunReport::add_scores(RunSummary& summary) const {
+  if (!has_scores_ || session_.previews()) return;
+  try {
+    const RunMetrics logged = read_metrics(run_.dir().file("metrics.jsonl"));
+    for (const char* name : {"rollout/reward", "sample/score"}) {
+      const MetricSeries* series = logged.find(name);
+      if (series == nullptr) continue;
+      summary.scores.push_back({std::string(name).substr(std::string(name).find('/') + 1),
+                                series->steps.front(), series->steps.back(), series->values.front(),
+                                series->values.back()});
+    }
+  } catch (const Error&) {
+    // A file that cannot be read ends no finished run.
+  }
 }
 
 void RunReport::close(const RunMemory& memory) {
   RunSummary summary = run_.summary();
   summary.skipped = session_.notices.skipped_steps;
   memory.add_to(summary);
+  add_scores(summary);
   summary.recipe = recipe_;
   session_.console->print(closing_summary(summary, *session_.console));
   log_line(closing_summary(summary, console_of_file(*session_.console)));
@@ -294,8 +286,15 @@ void RunReport::end_body(const StepLoop& loop) {
   StepProgress progress;
   progress.done = loop.batch_step + 1;
   progress.total = loop.steps;
-  progress.epoch = std::min(static_cast<double>(progress.done) * units / size, loop.epochs());
+  const double drawn = static_cast<double>(progress.done) * units;
+  progress.epoch = std::min(drawn / size, loop.epochs());
   progress.epochs = loop.epochs();
+  if (first.queue) {
+    // The rest is projected from the prompts that were drawn so far.
+    progress.epoch = static_cast<double>(first.queue->cursor()) / size;
+    progress.epochs =
+        progress.epoch * static_cast<double>(progress.total) / static_cast<double>(progress.done);
+  }
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.margin = find_metric(last_train_, "train/margin");
