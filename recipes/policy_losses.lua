@@ -112,7 +112,7 @@ local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
 local asking = { max_tokens = cfg.sampling.max_tokens, score = right }
 for step, prompts in run:steps(train, cfg.batch) do
   if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
-  local rollouts = policy:sample(prompts, cfg.sampling):score(reward)
+  local rollouts = policy:sample(prompts, cfg.sampling):score(reward, { pass = 0 })
   rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group, unscaled[cfg.loss])
   if cfg.tis > 0 then rollouts.old_logprob = policy:token_logprob(rollouts) end
   for mini in rollouts:minibatches(cfg.updates) do run:log(adamw:step(mini, objective)) end
