@@ -146,7 +146,7 @@ void GroupQueue::accept(const SampledPrompts& sampled, TakenGroups& taken) {
   }
 }
 
-TakenGroups GroupQueue::take(int64_t version, const Sample& sample) {
+TakenGroups GroupQueue::take(int64_t version, const SamplePrompts& sample) {
   GroupQueue next = *this;
   TakenGroups taken;
   next.drop_stale(version, taken);

@@ -54,7 +54,7 @@ struct TakenGroups {
 class GroupQueue {
  public:
   // Samples and scores the prompts first, ..., first + count - 1 of the stream.
-  using Sample = std::function<SampledPrompts(int64_t first, int64_t count)>;
+  using SamplePrompts = std::function<SampledPrompts(int64_t first, int64_t count)>;
 
   // Throws Error for options out of range.
   explicit GroupQueue(const GroupQueueOptions& options);
@@ -64,7 +64,7 @@ class GroupQueue {
   // run's stand-in answers are always valid. If it throws, the queue is unchanged. Throws Error
   // after max_attempts groups in a row without varied rewards, counted over calls: with the counts,
   // the mean reward, the likely cause and an answer.
-  TakenGroups take(int64_t version, const Sample& sample);
+  TakenGroups take(int64_t version, const SamplePrompts& sample);
 
   int64_t waiting() const { return std::ssize(waiting_); }  // groups
   int64_t cursor() const { return cursor_; }                // the next prompt of the stream
