@@ -32,7 +32,7 @@ local function dapo(r)                                       -- eq. 8: one loss 
   return -(ratio * a):minimum(clipped * a), { ratio = ratio, clipped = clipped:ne(ratio) }
 end
 
-local source = xrun.rollouts { prompts = train, sampling = cfg.sampling, reward = reward }
+local source = xrun.rollouts { prompts = train, sampling = cfg.sampling, reward = reward, pass = 0 }
 local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
 local asking = { max_tokens = cfg.sampling.max_tokens, score = right }  -- greedy, held-out prompts
 for step, rollouts in run:steps(source, cfg.batch) do        -- eq. 11: groups of varied rewards

@@ -148,6 +148,8 @@ class Conversations {
     one.ids.insert(one.ids.end(), made.ids.begin(), made.ids.end());
     one.logprobs.insert(one.logprobs.end(), made.logprobs.begin(), made.logprobs.end());
     add_routes(one, made);
+    one.logprobs_kept.insert(one.logprobs_kept.end(), made.logprobs_kept.begin(),
+                             made.logprobs_kept.end());
     added.end = std::ssize(one.ids);
     added.text = one.text = turn.text;
     added.finish = one.finish = turn.reason;

@@ -1,10 +1,8 @@
 // Dynamic sampling (Yu et al. 2025, DAPO, section 3.2): a group whose rewards are all equal has
 // advantage 0 in every answer, so it is left out and another prompt is drawn in its place.
 //
-// State: {"cursor","attempts","valid","zero_variance","stale","streak":{...},"groups":[
-//   {"row","prompt_ids","prompt_text","samples":[{"sample","version","ids","logprobs","text",
-//    "finish","turns","environment_reward","reward","parts","routes"}]}]}
-// Numbers are written so that they read back equal, so a restored group trains to the same bits.
+// State: {"cursor","attempts","valid","zero_variance","stale","streak":{...},"groups":[...]}, the
+// groups as in group_state.h.
 
 #include "core/rollout/group_queue.h"
 
@@ -17,115 +15,10 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/ops/moe_routing.h"
+#include "core/base/utf8.h"
+#include "core/rollout/group_state.h"
 
 namespace xrun {
-
-namespace {
-
-template <typename Value>
-Json array_of(const std::vector<Value>& values) {
-  Json array = Json::array();
-  for (const Value value : values) array.push_back(value);
-  return array;
-}
-
-Json routes_json(const TokenRoutes& routes) {
-  return Json(Json::Object{
-      {"layers", routes.layers}, {"top_k", routes.top_k}, {"experts", array_of(routes.experts)}});
-}
-
-std::shared_ptr<const TokenRoutes> routes_from(const Json& json) {
-  TokenRoutes routes{json.at("layers").as_int(), json.at("top_k").as_int()};
-  for (const Json& expert : json.at("experts").as_array()) {
-    routes.experts.push_back(static_cast<int16_t>(expert.as_int()));
-  }
-  return std::make_shared<const TokenRoutes>(std::move(routes));
-}
-
-// The structured binding names every member: a new one does not compile until it is saved here or
-// known to be made again.
-Json sample_json(const Rollout& one) {
-  const auto& [row, prompt, sample, version, prompt_ids, ids, logprobs, prompt_text, text, finish,
-               turns, environment_reward, reward, parts, advantage, routes, routed_by, trained,
-               stand_in] = one;
-  static_cast<void>(row), static_cast<void>(prompt_ids), static_cast<void>(prompt_text);
-  static_cast<void>(prompt), static_cast<void>(trained), static_cast<void>(stand_in);
-  static_cast<void>(advantage), static_cast<void>(routed_by);
-  Json spoken = Json::array();
-  for (const RolloutTurn& turn : turns) spoken.push_back(turn_json(turn));
-  Json named = Json::object();
-  for (const auto& [name, value] : parts) named.set(name, value);
-  return Json(Json::Object{{"sample", sample},
-                           {"version", version},
-                           {"ids", array_of(ids)},
-                           {"logprobs", array_of(logprobs)},
-                           {"text", text},
-                           {"finish", finish},
-                           {"turns", std::move(spoken)},
-                           {"environment_reward", environment_reward},
-                           {"reward", reward.value()},
-                           {"parts", std::move(named)},
-                           {"routes", routes ? routes_json(*routes) : Json()}});
-}
-
-Json group_json(const RolloutList& group) {
-  const Rollout& first = *group.front();
-  Json samples = Json::array();
-  for (const auto& one : group) samples.push_back(sample_json(*one));
-  return Json(Json::Object{{"row", first.row},
-                           {"prompt_ids", array_of(*first.prompt_ids)},
-                           {"prompt_text", first.prompt_text},
-                           {"samples", std::move(samples)}});
-}
-
-std::vector<int32_t> ids_from(const Json& json) {
-  std::vector<int32_t> ids;
-  for (const Json& id : json.as_array()) ids.push_back(static_cast<int32_t>(id.as_int()));
-  return ids;
-}
-
-RolloutList group_from(const Json& json) {
-  const auto prompt_ids =
-      std::make_shared<const std::vector<int32_t>>(ids_from(json.at("prompt_ids")));
-  RolloutList group;
-  for (const Json& saved : json.at("samples").as_array()) {
-    auto one = std::make_shared<Rollout>();
-    one->row = json.at("row").as_int();
-    one->sample = saved.at("sample").as_int();
-    one->version = saved.at("version").as_int();
-    one->prompt_ids = prompt_ids;
-    one->ids = ids_from(saved.at("ids"));
-    for (const Json& logprob : saved.at("logprobs").as_array()) {
-      one->logprobs.push_back(static_cast<float>(logprob.as_double()));
-    }
-    one->prompt_text = json.at("prompt_text").as_string();
-    one->text = saved.at("text").as_string();
-    one->finish = saved.at("finish").as_string();
-    int64_t begin = 0;
-    for (const Json& turn : saved.at("turns").as_array()) {
-      one->turns.push_back(turn_from(turn));
-      const RolloutTurn& read = one->turns.back();
-      XRUN_CHECK(begin <= read.begin && read.begin <= read.end && read.end <= std::ssize(one->ids),
-                 "a turn has the ids {} to {} of {}", read.begin, read.end, one->ids.size());
-      begin = read.end;
-    }
-    XRUN_CHECK(std::ssize(one->logprobs) == one->sampled_tokens(),
-               "an answer has {} sampled tokens and {} log-probs", one->sampled_tokens(),
-               one->logprobs.size());
-    one->environment_reward = saved.at("environment_reward").as_double();
-    one->reward = saved.at("reward").as_double();
-    if (!saved.at("routes").is_null()) one->routes = routes_from(saved.at("routes"));
-    for (const auto& [name, value] : saved.at("parts").as_object()) {
-      one->parts.emplace_back(name, value.as_double());
-    }
-    group.push_back(std::move(one));
-  }
-  XRUN_CHECK(!group.empty(), "a group has no answers");
-  return group;
-}
-
-}  // namespace
 
 double reward_deviation(const RolloutList& group) {
   if (group.size() < 2) return 0;
@@ -137,6 +30,23 @@ double reward_deviation(const RolloutList& group) {
     squares += off * off;
   }
   return std::sqrt(squares / (count - 1));
+}
+
+namespace {
+
+// The beginning of a text in quotes, without characters that act on a terminal.
+std::string quoted_start(const std::string& text) {
+  constexpr size_t kShown = 200;  // bytes
+  return dump_json(Json(repair_utf8(text.substr(0, kShown)))) + (text.size() > kShown ? "..." : "");
+}
+
+}  // namespace
+
+void GroupCounts::add(const GroupCounts& more) {
+  attempts += more.attempts;
+  valid += more.valid;
+  zero_variance += more.zero_variance;
+  stale += more.stale;
 }
 
 GroupQueue::GroupQueue(const GroupQueueOptions& options) : options_(options) {
@@ -153,6 +63,7 @@ GroupQueue::GroupQueue(const GroupQueueOptions& options) : options_(options) {
 
 void GroupQueue::Streak::add(const RolloutList& group) {
   ++groups;
+  if (!group.empty()) latest = group.front();
   for (const auto& one : group) {
     const double reward = one->reward.value();
     lowest = rewards == 0 ? reward : std::min(lowest, reward);
@@ -167,7 +78,7 @@ void GroupQueue::give_up() const {
   std::string mean = "none", cause;
   if (s.rewards > 0) mean = fmt::format("{:.4g}", s.sum / static_cast<double>(s.rewards));
   if (s.rewards == 0) {
-    cause = "every reward failed and was masked";
+    cause = "every reward failed and was masked, or the filter left no answer";
   } else if (s.lowest == s.highest && s.lowest == 0) {
     cause =
         "no answer earns anything: the prompts are too hard for the policy, or the reward does "
@@ -184,13 +95,19 @@ void GroupQueue::give_up() const {
         "temperature vary the answers), or the reward reads the prompt alone",
         s.lowest, s.highest);
   }
+  std::string example;
+  if (s.latest != nullptr) {
+    example = fmt::format("\n  an answer of the last one: {}\n  to the prompt: {}",
+                          quoted_start(s.latest->text), quoted_start(s.latest->prompt_text));
+  }
   throw Error(fmt::format(
       "{} groups in a row have equal rewards (a deviation of at most {:g}), so the batch cannot be "
       "filled: of {} groups sampled in this loop {} were valid and {} had zero variance; the mean "
-      "reward of the last {} is {}. Likely cause: {}\nhint: max_attempts = {} of xrun.rollouts "
+      "reward of the last {} is {}. Likely cause: {}{}\nhint: max_attempts = {} of xrun.rollouts "
       "would try on",
       s.groups, options_.eps, count_text(counts_.attempts), count_text(counts_.valid),
-      count_text(counts_.zero_variance), s.groups, mean, cause, 10 * options_.max_attempts));
+      count_text(counts_.zero_variance), s.groups, mean, cause, example,
+      10 * options_.max_attempts));
 }
 
 void GroupQueue::drop_stale(int64_t version, TakenGroups& taken) {
@@ -229,7 +146,7 @@ void GroupQueue::accept(const SampledPrompts& sampled, TakenGroups& taken) {
   }
 }
 
-TakenGroups GroupQueue::take(int64_t version, const Sample& sample) {
+TakenGroups GroupQueue::take(int64_t version, const SamplePrompts& sample) {
   GroupQueue next = *this;
   TakenGroups taken;
   next.drop_stale(version, taken);
@@ -243,16 +160,14 @@ TakenGroups GroupQueue::take(int64_t version, const Sample& sample) {
     next.accept(sampled, taken);
   }
   for (int64_t g = 0; g < options_.groups; ++g) {
-    taken.groups.push_back(next.waiting_.front());
-    next.waiting_.pop_front();
-  }
-  int64_t prompt = -1;
-  for (const RolloutList& group : taken.groups) {
-    ++prompt;
-    for (const auto& one : group) {
-      one->prompt = prompt;
-      one->trained = false;  // a step that is taken back is trained again
+    // The body may score and train what it is given; a checkpoint of its beginning needs the
+    // answers as they waited.
+    RolloutList& group = taken.groups.emplace_back();
+    for (const auto& waiting : next.waiting_.front()) {
+      const auto& one = group.emplace_back(std::make_shared<Rollout>(*waiting));
+      one->prompt = g;
     }
+    next.waiting_.pop_front();
   }
   // In the record of the body further groups follow the trained ones.
   std::map<const void*, int64_t> numbers;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "core/base/json.h"
@@ -28,6 +29,8 @@ struct GroupCounts {
   int64_t valid = 0;          // of these, groups with varied rewards
   int64_t zero_variance = 0;  // and those without
   int64_t stale = 0;          // valid groups that were dropped later
+
+  void add(const GroupCounts& more);
 };
 
 // The scored answers to some prompts.
@@ -38,9 +41,10 @@ struct SampledPrompts {
 
 // The groups of one batch.
 struct TakenGroups {
-  std::vector<RolloutList> groups;  // in the order of their prompts; Rollout::prompt counts from 0
-  RolloutList left_out;             // sampled or dropped in this call and never trained
-  GroupCounts counts;               // of this call
+  // In the order of their prompts; Rollout::prompt counts from 0. Copies, which no queue shares.
+  std::vector<RolloutList> groups;
+  RolloutList left_out;  // sampled or dropped in this call and never trained
+  GroupCounts counts;    // of this call
 };
 
 // Draws prompts of an endless stream by their index until enough groups are valid. Groups are
@@ -50,7 +54,7 @@ struct TakenGroups {
 class GroupQueue {
  public:
   // Samples and scores the prompts first, ..., first + count - 1 of the stream.
-  using Sample = std::function<SampledPrompts(int64_t first, int64_t count)>;
+  using SamplePrompts = std::function<SampledPrompts(int64_t first, int64_t count)>;
 
   // Throws Error for options out of range.
   explicit GroupQueue(const GroupQueueOptions& options);
@@ -59,8 +63,8 @@ class GroupQueue {
   // groups * (depth + 1) groups wait, and returns the oldest `groups` of them. Groups of a dry
   // run's stand-in answers are always valid. If it throws, the queue is unchanged. Throws Error
   // after max_attempts groups in a row without varied rewards, counted over calls: with the counts,
-  // the mean reward and the likely cause.
-  TakenGroups take(int64_t version, const Sample& sample);
+  // the mean reward, the likely cause and an answer.
+  TakenGroups take(int64_t version, const SamplePrompts& sample);
 
   int64_t waiting() const { return std::ssize(waiting_); }  // groups
   int64_t cursor() const { return cursor_; }                // the next prompt of the stream
@@ -76,6 +80,7 @@ class GroupQueue {
   struct Streak {
     int64_t groups = 0, rewards = 0;
     double sum = 0, lowest = 0, highest = 0;
+    std::shared_ptr<const Rollout> latest = nullptr;  // an answer for the error; not saved
     void add(const RolloutList& group);
   };
   void drop_stale(int64_t version, TakenGroups& taken);

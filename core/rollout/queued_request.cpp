@@ -1,4 +1,4 @@
-// A draft offers its tokens by their index in the answer, also behind a token that was not the
+// A draft offers its tokens by their index in the answer, also after a token that was not the
 // draft's: two answers of a sharp policy often meet again.
 
 #include "core/rollout/queued_request.h"
@@ -18,10 +18,10 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kMostDraft = 64;  // tokens of one forward
+constexpr int64_t kMaxDraft = 64;  // tokens of one forward
 // The ranges of a draw key (sampling.h).
-constexpr int64_t kMostSamples = 1 << 20;
-constexpr uint64_t kMostPromptKey = (uint64_t{1} << 44) - 1;
+constexpr int64_t kMaxSamples = 1 << 20;
+constexpr uint64_t kMaxPromptKey = (uint64_t{1} << 44) - 1;
 
 void check_ids(const ModelConfig& config, const std::vector<int32_t>& ids,
                const std::string& what) {
@@ -34,12 +34,13 @@ void check_ids(const ModelConfig& config, const std::vector<int32_t>& ids,
 void check_request(const ModelConfig& config, const SampleRequest& spec) {
   check_prompt(config, spec.prompt, "the prompt");
   check_sampling(spec.sampling);
-  const int64_t most = kMostSamples - int64_t{spec.first_sample};
-  XRUN_CHECK(most > 0, "first_sample is {}, wanted 0 to {}", spec.first_sample, kMostSamples - 1);
-  XRUN_CHECK(spec.samples >= 1 && spec.samples <= most, "samples is {}, wanted 1 to {}",
-             spec.samples, most);
-  XRUN_CHECK(spec.prompt_key <= kMostPromptKey, "prompt_key is {}, wanted 0 to {}", spec.prompt_key,
-             kMostPromptKey);
+  const int64_t max_samples = kMaxSamples - int64_t{spec.first_sample};
+  XRUN_CHECK(max_samples > 0, "first_sample is {}, wanted 0 to {}", spec.first_sample,
+             kMaxSamples - 1);
+  XRUN_CHECK(spec.samples >= 1 && spec.samples <= max_samples, "samples is {}, wanted 1 to {}",
+             spec.samples, max_samples);
+  XRUN_CHECK(spec.prompt_key <= kMaxPromptKey, "prompt_key is {}, wanted 0 to {}", spec.prompt_key,
+             kMaxPromptKey);
   XRUN_CHECK(spec.drafts.empty() || std::ssize(spec.drafts) == spec.samples,
              "samples is {}, but there are {} drafts", spec.samples, spec.drafts.size());
   for (const std::vector<int32_t>& draft : spec.drafts) check_ids(config, draft, "a draft");
@@ -57,13 +58,13 @@ std::vector<int32_t> QueuedSequence::tokens() const {
   return all;
 }
 
-std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_t most) const {
+std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_t max_ids) const {
   const SampleRequest& spec = request->spec;
   if (spec.drafts.empty()) return {};
   const std::vector<int32_t>& all = spec.drafts[static_cast<size_t>(sample)];
   const int64_t done = std::ssize(made.ids), length = token_count();
-  int64_t n = std::min({most, draft_window, std::ssize(all) - done, spec.max_new_tokens - done - 1,
-                        config.max_length - length});
+  int64_t n = std::min({max_ids, draft_window, std::ssize(all) - done,
+                        spec.max_new_tokens - done - 1, config.max_length - length});
   const auto frequencies = [&](int64_t count) { return rope_frequency_class(config.rope, count); };
   while (n > 0 && frequencies(length + n) != frequencies(length)) --n;
   if (n <= 0) return {};
@@ -76,7 +77,7 @@ std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_
 void QueuedSequence::adapt_window(int64_t offered, int64_t accepted) {
   if (offered == 0) return;
   if (accepted == offered) {
-    draft_window = std::min(2 * draft_window, kMostDraft);
+    draft_window = std::min(2 * draft_window, kMaxDraft);
   } else if (accepted > 0) {
     draft_window = accepted;
   } else {

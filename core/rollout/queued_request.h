@@ -30,10 +30,10 @@ struct QueuedSequence {
   int64_t token_count() const;  // of the prompt and the answer so far
   std::vector<int32_t> tokens() const;
 
-  // Returns at most `most` ids to verify behind the newest token. They stay within the answer, its
-  // slot and the RoPE frequencies of the newest token, and end before a stop id, which nothing
+  // Returns at most `max_ids` ids to verify after the newest token. They stay within the answer,
+  // its slot and the RoPE frequencies of the newest token, and end before a stop id, which nothing
   // follows.
-  std::span<const int32_t> draft(const ModelConfig& config, int64_t most) const;
+  std::span<const int32_t> draft(const ModelConfig& config, int64_t max_ids) const;
   // Moves the routes of prompt and answer to `made`, if they were recorded.
   void take_routes();
   // Fewer after a wrong guess; none after two windows of which the first token was wrong.
@@ -54,9 +54,8 @@ struct QueuedRequest {
   TokenRoutes prompt_routes = {};  // as far as they were computed, if recorded
 };
 
-// Adds the experts of rows [begin, end) of a forward to the routes of a sequence, whose token at
-// `position` the first row is. Routes that it has stay: they are those of the token's first
-// forward.
+// Adds the experts of rows [begin, end) of a forward to the routes of a sequence. The first row is
+// the token at `position`. Routes that it has stay: they are those of the token's first forward.
 //   routes  [layers] of [rows, k] int64, undefined in layers without experts
 void record_routes(QueuedSequence& sequence, const std::vector<at::Tensor>& routes, int64_t begin,
                    int64_t end, int64_t position);

@@ -133,6 +133,12 @@ Json line_of(const Rollout& one, const std::optional<double>& limit) {
                          {"passed", limit && one.reward ? Json(*one.reward > *limit) : Json()},
                          {"advantage", one.advantage ? Json(*one.advantage) : Json()},
                          {"trained", one.trained}});
+  if (!one.logprobs_kept.empty()) {
+    Json kept = Json::array();
+    for (const float logprob : one.logprobs_kept) kept.push_back(logprob);
+    line.set("logprobs_kept", std::move(kept));
+  }
+  if (one.routes) line.set("routes", routes_json(*one.routes));
   if (one.turns.empty()) return line;
   Json turns = Json::array();
   for (const RolloutTurn& turn : one.turns) turns.push_back(turn_json(turn));
@@ -144,7 +150,7 @@ Json line_of(const Rollout& one, const std::optional<double>& limit) {
 }  // namespace
 
 std::optional<double> pass_limit(const BodyRollouts& body) {
-  if (body.pass) return body.pass;
+  if (body.pass || body.pass_settled) return body.pass;
   const bool binary = std::all_of(body.all.begin(), body.all.end(), [](const auto& one) {
     return !one->reward || *one->reward == 0 || *one->reward == 1;
   });

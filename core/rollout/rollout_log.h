@@ -23,11 +23,12 @@ struct BodyRollouts {
   int64_t waiting = 0;                           // groups that its queue holds after it
   UpdateRecord updates = {};                     // of the body so far
   std::optional<double> pass = {};               // an answer passes if its reward is above it
+  bool pass_settled = false;                     // without `pass`: answers do not pass or fail
   int64_t drawn = 0, drafted = 0, accepted = 0;  // tokens (SamplerCounters)
 };
 
-// Returns the reward above which an answer passes: body.pass, else 0 if every reward is 0 or 1,
-// else nothing.
+// Returns the reward above which an answer passes: body.pass if it is given or settled, else 0 if
+// every reward is 0 or 1, else nothing.
 std::optional<double> pass_limit(const BodyRollouts& body);
 
 // Returns rollout/reward, reward_std (over rollouts), reward/<part>, length and length_max (tokens
@@ -41,15 +42,18 @@ std::optional<double> pass_limit(const BodyRollouts& body);
 // count.
 Metrics rollout_metrics(const BodyRollouts& body);
 
-// Writes `dir`/step_0000012.jsonl.zst, one object a rollout in the order of sampling:
+// Writes `dir`/step_0000012.jsonl.zst, one object a rollout in the order of sampling, of a
+// GroupQueue by group and sample:
 //   {"row","group","sample","version","finish","prompt","text","ids","logprobs","reward","parts",
 //    "passed","advantage","trained"}
 // null are a reward that failed, passed where pass_limit gives nothing, and an advantage that no
 // update had. Conversations also have "environment_reward" and "turns", a list of
 //   {"begin","end","text","finish","tool_calls","reply"}: its sampled tokens are ids[begin:end],
 //   and logprobs has those of all turns, one after the other.
-// Replaces a file of the same step, so that a repeated step leaves one. After a kill the file is
-// absent or whole. Throws Error if it cannot be written.
+// Where draws were truncated there is "logprobs_kept", over the tokens that were left; where
+// experts are replayed, "routes", {"layers","top_k","experts"} of prompt and answer without the
+// last token. Replaces a file of the same step, so that a repeated step leaves one. After a kill
+// the file is absent or whole. Throws Error if it cannot be written.
 void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRollouts& body);
 
 // Removes the temporary files that a killed process left in `dir`. Does nothing without the folder.

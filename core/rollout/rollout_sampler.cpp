@@ -13,6 +13,7 @@
 #include "core/model/weights/hf_config.h"
 #include "core/rollout/answer_history.h"
 #include "core/rollout/answer_text.h"
+#include "core/rollout/planned_answers.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
@@ -65,23 +66,11 @@ void check_options(const RolloutOptions& options) {
   check_stop_strings(options.text.stop);
 }
 
-// The longest answer must fit a micro-batch: an error before sampling rather than after it.
-void check_room(const std::vector<AskedPrompt>& prompts, const BatchInfo& info, int64_t max_tokens,
-                int64_t model_length) {
+// An error before sampling rather than after it.
+void check_prompts(const std::vector<AskedPrompt>& prompts, const BatchInfo& info,
+                   const AnswerRoom& room) {
   for (const AskedPrompt& prompt : prompts) {
-    const int64_t length = std::ssize(*prompt.ids);
-    XRUN_CHECK(length > 0, "{}: the prompt is empty", row_text(info, prompt.row));
-    XRUN_CHECK(model_length == 0 || length < model_length,
-               "{}: the prompt has {} tokens, which leaves none of the model's {} for an answer",
-               row_text(info, prompt.row), count_text(length), count_text(model_length));
-    // The model's own limit may end an answer earlier.
-    const int64_t most =
-        model_length > 0 ? std::min(model_length, length + max_tokens) : length + max_tokens;
-    XRUN_CHECK(info.max_tokens == 0 || most <= info.max_tokens,
-               "{}: a prompt of {} tokens and max_tokens = {} of an answer exceed batch.max_tokens "
-               "= {}; raise it to {}, or lower max_tokens",
-               row_text(info, prompt.row), count_text(length), count_text(max_tokens),
-               count_text(info.max_tokens), count_text(most));
+    check_room(row_text(info, prompt.row), std::ssize(*prompt.ids), room);
   }
 }
 
@@ -179,6 +168,7 @@ RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPr
                            static_cast<int64_t>(i) % per_prompt);
     one->ids = std::move(samples[i].generation.ids);
     one->logprobs = std::move(samples[i].generation.logprobs);
+    one->logprobs_kept = std::move(samples[i].generation.logprobs_kept);
     one->prompt_text = policy.tokenizer()->decode(*prompts[p].ids, true);
     one->routes = std::move(samples[i].generation.routes);
     if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
@@ -233,10 +223,13 @@ TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint6
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
                                           const RolloutOptions& options) {
   check_options(options);
+  check_columns(prompts);
   const std::vector<AskedPrompt> asked = prompts_of(prompts);
   const SamplingOptions& sampling = options.text.generate.sampling;
-  check_room(asked, prompts.info(), options.text.generate.max_new_tokens,
-             model == nullptr ? 0 : model->config().max_length);
+  check_prompts(asked, prompts.info(),
+                {.max_tokens = options.text.generate.max_new_tokens,
+                 .batch_tokens = prompts.info().max_tokens,
+                 .model_tokens = model == nullptr ? 0 : model->config().max_length});
   if (options.replay_routes && model != nullptr && model->config().moe.experts == 0) {
     throw UsageError("replay_routes is true, but the model is not a mixture of experts");
   }
@@ -249,12 +242,11 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
                             : draw(*model, policy, asked, options, prompts.info()),
                         asked, options.samples, policy);
   }
+  std::vector<int64_t> of;
+  for (const auto& one : sampled) of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
+  take_row_weights(sampled, prompts, of);
   auto made = std::make_shared<Rollouts>(rollout_info(prompts.info(), policy, sampling.temperature),
                                          std::move(sampled));
-  std::vector<int64_t> of;
-  for (const auto& one : made->rollouts()) {
-    of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
-  }
   made->set_columns(prompts, of);
   if (dry) made->set_sampler_logprob(policy.token_logprob(*made));
   return made;

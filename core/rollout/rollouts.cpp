@@ -2,7 +2,6 @@
 
 #include "core/rollout/rollouts.h"
 
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -13,33 +12,12 @@
 #include "core/base/strings.h"
 #include "core/data/packs/pack.h"
 #include "core/data/packs/pack_plan.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/prefix/fold_settings.h"
 
 namespace xrun {
 
 namespace {
-
-// Fields and methods that rollouts have themselves; an extra column of such a name would be hidden.
-constexpr const char* kRolloutFields[] = {"advantage",
-                                          "environment_reward",
-                                          "filter",
-                                          "finish",
-                                          "minibatches",
-                                          "old_logprob",
-                                          "prompt",
-                                          "reward",
-                                          "sample",
-                                          "score",
-                                          "sampler_logprob",
-                                          "score_groups",
-                                          "text",
-                                          "turns",
-                                          "version"};
-
-bool is_rollout_field(const std::string& name) {
-  return std::find(std::begin(kRolloutFields), std::end(kRolloutFields), name) !=
-         std::end(kRolloutFields);
-}
 
 std::vector<int32_t> whole_ids(const Rollout& one) {
   std::vector<int32_t> ids = *one.prompt_ids;
@@ -47,7 +25,7 @@ std::vector<int32_t> whole_ids(const Rollout& one) {
   return ids;
 }
 
-// 1 for the sampled tokens of the prompt and everything behind it.
+// 1 for the sampled tokens of the prompt and everything after it.
 std::vector<uint8_t> trained_flags(const Rollout& one) {
   std::vector<uint8_t> flags(one.prompt_ids->size(), 0);
   const auto prompt = static_cast<std::ptrdiff_t>(flags.size());
@@ -82,8 +60,12 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
     for (const int64_t i : pack) {
       const auto at = static_cast<size_t>(i);
       const Rollout& one = *rollouts[at];
-      out.append({.row_id = one.row, .group_id = one.prompt, .segment_id = i}, ids[at],
-                 trained_flags(one));
+      out.append({.row_id = one.row,
+                  .group_id = one.prompt,
+                  .segment_id = i,
+                  .source = one.source,
+                  .weight = one.weight},
+                 ids[at], trained_flags(one));
     }
   }
   weigh_shared_rows(packs, info.fold);
@@ -118,36 +100,6 @@ void replay_routes(const Batch& batch, const RolloutList& rollouts) {
   }
 }
 
-at::Tensor index_tensor(const std::vector<int64_t>& values) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong));
-}
-
-// Copies the fields of a batch that are not its own and that `wanted` takes: member i of `to` gets
-// those of segment `of[i]`; fields per trained token only where `rows` names the rows.
-template <typename Wanted>
-void copy_fields(const Batch& from, Batch& to, const std::vector<int64_t>& of,
-                 const std::vector<int64_t>* rows, const Wanted& wanted) {
-  if (from.micros().empty() || from.size() == 0) return;
-  static const std::vector<std::string> own = MicroBatch::own_field_names();
-  for (const std::string& name : from.field_names()) {
-    if (std::find(own.begin(), own.end(), name) != own.end() || !wanted(name)) continue;
-    if (const auto texts = from.strings(name)) {
-      std::vector<std::string> values;
-      for (const int64_t i : of) values.push_back((*texts)[static_cast<size_t>(i)]);
-      to.set_strings(name, values);
-      continue;
-    }
-    bool by_row = false;
-    from.micros().front()->field(name, &by_row);
-    if (by_row && rows == nullptr) continue;
-    const at::Tensor values = from.field(name);
-    // A field given per pair has another length; both sides of a pair have its value.
-    if (!by_row && values.numel() != from.size()) continue;
-    to.set_field(name, at::index_select(values.to(at::kCPU), 0, index_tensor(by_row ? *rows : of)),
-                 by_row ? Unit::kToken : Unit::kSequence);
-  }
-}
-
 }  // namespace
 
 std::string row_text(const BatchInfo& info, int64_t row) {
@@ -166,6 +118,21 @@ Json turn_json(const RolloutTurn& turn) {
 RolloutTurn turn_from(const Json& json) {
   return {json.at("begin").as_int(),     json.at("end").as_int(), json.at("text").as_string(),
           json.at("finish").as_string(), json.at("tool_calls"),   json.at("reply")};
+}
+
+Json routes_json(const TokenRoutes& routes) {
+  Json experts = Json::array();
+  for (const int16_t expert : routes.experts) experts.push_back(expert);
+  return Json(Json::Object{
+      {"layers", routes.layers}, {"top_k", routes.top_k}, {"experts", std::move(experts)}});
+}
+
+std::shared_ptr<const TokenRoutes> routes_from(const Json& json) {
+  TokenRoutes routes{json.at("layers").as_int(), json.at("top_k").as_int()};
+  for (const Json& expert : json.at("experts").as_array()) {
+    routes.experts.push_back(static_cast<int16_t>(expert.as_int()));
+  }
+  return std::make_shared<const TokenRoutes>(std::move(routes));
 }
 
 int64_t Rollout::sampled_tokens() const {
@@ -200,32 +167,6 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
   set_strings("finish", strings_of(rollouts_, [](const Rollout& one) { return one.finish; }));
 }
 
-std::shared_ptr<Rollouts> Rollouts::subset(const std::vector<int64_t>& indices) const {
-  std::vector<int64_t> begin = {0};  // the loss rows of rollout i are [begin[i], begin[i + 1])
-  for (const auto& one : rollouts_) begin.push_back(begin.back() + std::ssize(one->logprobs));
-  RolloutList chosen;
-  std::vector<int64_t> rows;
-  for (const int64_t i : indices) {
-    const auto at = static_cast<size_t>(i);
-    chosen.push_back(rollouts_[at]);
-    for (int64_t row = begin[at]; row < begin[at + 1]; ++row) rows.push_back(row);
-  }
-  auto made = std::make_shared<Rollouts>(info(), std::move(chosen));
-  copy_fields(*this, *made, indices, &rows, [](const std::string&) { return true; });
-  return made;
-}
-
-void Rollouts::set_columns(const Batch& prompts, const std::vector<int64_t>& of) {
-  const bool sampled = dynamic_cast<const Rollouts*>(&prompts) != nullptr;
-  for (const std::string& name : prompts.field_names()) {
-    XRUN_CHECK(sampled || !is_rollout_field(name),
-               "the prompts have a column \"{}\", which is a field of rollouts; rename the column",
-               name);
-  }
-  copy_fields(prompts, *this, of, nullptr,
-              [](const std::string& name) { return !is_rollout_field(name); });
-}
-
 void Rollouts::set_sampler_logprob(const at::Tensor& logprob) {
   set_field("sampler_logprob", logprob, Unit::kToken);
   set_field("old_logprob", logprob, Unit::kToken);
@@ -236,6 +177,19 @@ void Rollouts::set_rewards() {
       "reward",
       numbers_of(rollouts_, at::kFloat, [](const Rollout& one) { return one.reward.value(); }),
       Unit::kSequence);
+}
+
+bool Rollouts::has_routes() const {
+  return std::any_of(rollouts_.begin(), rollouts_.end(),
+                     [](const auto& one) { return one->routes != nullptr; });
+}
+
+at::Tensor Rollouts::routes(int64_t i) const {
+  const auto& routes = rollouts_[static_cast<size_t>(i)]->routes;
+  if (routes == nullptr) return {};
+  return at::tensor(at::ArrayRef<int16_t>(routes->experts))
+      .to(at::kLong)
+      .view({routes->token_count(), routes->layers, routes->top_k});
 }
 
 void Rollouts::note_trained() const {

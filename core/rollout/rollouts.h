@@ -17,31 +17,39 @@ struct TokenRoutes;
 
 // One turn of the policy in a conversation with an environment.
 struct RolloutTurn {
-  int64_t begin = 0, end = 0;  // its tokens in Rollout::ids; those behind are the environment's
+  int64_t begin = 0, end = 0;  // its tokens in Rollout::ids; those after it are the environment's
   std::string text, finish;    // as of an answer
   Json calls = Json::array();  // {"name", "arguments", "id"} or {"error"} (sampled_calls.h)
-  Json reply = Json::array();  // the messages that were rendered behind it
+  Json reply = Json::array();  // the messages that were rendered after it
 };
 
 // {"begin","end","text","finish","tool_calls","reply"}
 Json turn_json(const RolloutTurn& turn);
 RolloutTurn turn_from(const Json& json);
 
+// {"layers","top_k","experts"}
+Json routes_json(const TokenRoutes& routes);
+std::shared_ptr<const TokenRoutes> routes_from(const Json& json);
+
 // One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
 // on it reaches the record of its body.
 struct Rollout {
-  int64_t row = -1;     // of the data set
+  int64_t row = -1;    // of the data set
+  int32_t source = 0;  // of the data, and the loss weight of the row
+  float weight = 1;
   int64_t prompt = 0;   // index of its prompt among those sampled; its group
   int64_t sample = 0;   // 0 to samples - 1
   int64_t version = 0;  // updates of the policy that gave it
   std::shared_ptr<const std::vector<int32_t>> prompt_ids;
-  std::vector<int32_t> ids;       // the answer, with the token that ended it
-  std::vector<float> logprobs;    // of sampled ids, over the whole vocabulary at the temperature
+  std::vector<int32_t> ids;     // the answer, with the token that ended it
+  std::vector<float> logprobs;  // of sampled ids, over the whole vocabulary at the temperature
+  // The same over the tokens that top_k, top_p and min_p left; empty without these.
+  std::vector<float> logprobs_kept = {};
   std::string prompt_text, text;  // without special tokens; text ends before a stop string
   std::string finish;             // "stop", "stop_string" or "length"
-  // Of a conversation with an environment, in which ids are everything behind the prompt, text and
-  // finish those of the last turn; finish may also be "max_turns" or "aborted". Else empty, and all
-  // ids are sampled.
+  // Empty unless an environment answered: all ids are sampled. Otherwise `ids` holds everything
+  // after the prompt, and `text` and `finish` are those of the last turn; `finish` may also be
+  // "max_turns" or "aborted".
   std::vector<RolloutTurn> turns = {};
   double environment_reward = 0;      // the sum of what the environment gave
   std::optional<double> reward = {};  // absent before scoring, and where it failed
@@ -62,6 +70,15 @@ struct Rollout {
 
 using RolloutList = std::vector<std::shared_ptr<Rollout>>;
 
+// Throws Error for an extra column of prompts with the name of a field or method of rollouts.
+void check_column(const std::string& name);
+void check_columns(const Batch& prompts);
+
+// Gives each rollout the source and the loss weight of its prompt's row: rollout i those of the
+// segment of[i].
+void take_row_weights(const RolloutList& rollouts, const Batch& prompts,
+                      const std::vector<int64_t>& of);
+
 // A batch with one segment per rollout, in the order (prompt, sample). Trained are the tokens of
 // the answers, the one that ended it included. Its fields besides those of every batch: sample,
 // version, reward (once scored), environment_reward (of conversations), sampler_logprob [R] and
@@ -78,12 +95,17 @@ class Rollouts : public Batch {
 
   const RolloutList& rollouts() const { return rollouts_; }  // in batch order
 
+  // True if the experts of some answers were recorded (Rollout::routes).
+  bool has_routes() const;
+  // Returns the experts of rollout i, [tokens, layers, top_k] int64 over prompt and answer but for
+  // the last token; -1 where none is known. Undefined if they were not recorded.
+  at::Tensor routes(int64_t i) const;
+
   // Returns the rollouts at these indices, ascending, with every field and column.
   std::shared_ptr<Rollouts> subset(const std::vector<int64_t>& indices) const;
 
   // Copies the extra columns of the prompts: rollout i gets those of the batch's segment of[i]. Of
-  // prompts that are rollouts, what only rollouts have is left out. Throws Error for a column of
-  // the data with the name of a field or method of rollouts.
+  // prompts that are rollouts, what only rollouts have is left out. Throws as check_columns.
   void set_columns(const Batch& prompts, const std::vector<int64_t>& of);
 
   // Sets sampler_logprob and old_logprob, [R] in batch order.

@@ -67,14 +67,20 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
     oldest = std::max(oldest, age);
   }
   for (const int32_t s : pack.rows.segment) stale_tokens += fresh[static_cast<size_t>(s)] ? 0 : 1;
-  const bool ratio = micro.was_read("old_logprob") || micro.is_corrected();
-  const bool gradient = ratio || micro.was_read("advantage") || micro.is_reinforced();
+  // xrun.reinforce has no ratio, whatever else the objective reads old_logprob for.
+  const bool reinforced = micro.is_reinforced();
+  const bool ratio = micro.is_corrected() || (micro.was_read("old_logprob") && !reinforced);
+  const bool gradient = ratio || reinforced || micro.was_read("advantage");
   XRUN_CHECK(!gradient || ratio || stale_tokens == 0,
-             "these answers were sampled {} ago, and the objective reads the advantage but not "
-             "old_logprob, so nothing makes up for the change of the policy since then: make one "
-             "update of a batch of rollouts, or use the ratio (policy:token_logprob(r) - "
-             "r.old_logprob):exp()",
-             counted(oldest, "update"));
+             "these answers were sampled {} ago, and {}, so nothing makes up for the change of the "
+             "policy since then: make one update of a batch of rollouts, or {}",
+             counted(oldest, "update"),
+             reinforced ? "xrun.reinforce has no ratio to old_logprob"
+                        : "the objective reads the advantage but not old_logprob",
+             reinforced
+                 ? "multiply its loss by r:truncated_ratio(cap), with rollouts.old_logprob = "
+                   "policy:token_logprob(rollouts) before the first update"
+                 : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
   if (gradient) {
     tokens_ += micro.row_count();
     (micro.is_corrected() ? corrected_ : clipped_) += stale_tokens;

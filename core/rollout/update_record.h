@@ -40,8 +40,8 @@ class WatchedUpdate {
 
   // Returns the objective, followed by the checks and measurements of this class. This object
   // outlives it. It throws Error if answers of earlier weights are trained by an objective that
-  // reads the advantage, or calls reinforce, but has neither old_logprob nor a correction: nothing
-  // would make up for the difference between the policies.
+  // reads the advantage but neither old_logprob nor a correction, or by reinforce() without a
+  // correction: nothing would make up for the difference between the policies.
   Objective watch(Objective objective);
 
   // Appends path_on_policy, path_clipped and path_corrected, shares of the trained tokens, and,

@@ -267,7 +267,7 @@ std::optional<std::vector<std::string>> Batch::strings(std::string_view name) co
     if (values == nullptr) return std::nullopt;
     packed.insert(packed.end(), values->begin(), values->end());
   }
-  if (packed.empty()) return std::nullopt;
+  if (micros_.empty()) return std::nullopt;
   std::vector<std::string> out;
   for (const int64_t s : segment_order_) out.push_back(packed[static_cast<size_t>(s)]);
   return out;

@@ -95,18 +95,6 @@ double token_weight(const std::vector<StepTerm>& terms, std::vector<UnitTotals>&
   return weight;
 }
 
-std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
-  std::vector<const LogprobSource*> sources;
-  for (const auto& trainable : adamw.trainables()) {
-    if (auto source = dynamic_cast<const LogprobSource*>(trainable.get())) {
-      sources.push_back(source);
-    } else if (auto scorer = dynamic_cast<const Scorer*>(trainable.get())) {
-      sources.push_back(scorer->policy().get());
-    }
-  }
-  return sources;
-}
-
 // Forward, objective and backward of every micro-batch.
 class StepGradient {
  public:
@@ -215,6 +203,18 @@ class StepGradient {
 };
 
 }  // namespace
+
+std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
+  std::vector<const LogprobSource*> sources;
+  for (const auto& trainable : adamw.trainables()) {
+    if (auto source = dynamic_cast<const LogprobSource*>(trainable.get())) {
+      sources.push_back(source);
+    } else if (auto scorer = dynamic_cast<const Scorer*>(trainable.get())) {
+      sources.push_back(scorer->policy().get());
+    }
+  }
+  return sources;
+}
 
 Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepOptions& options) {
   XRUN_CHECK(!terms.empty(), "a step needs at least one batch");

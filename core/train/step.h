@@ -16,6 +16,7 @@ namespace xrun {
 
 class AdamW;
 class Batch;
+class LogprobSource;
 
 // Values to log, in a fixed order. A name without '/' belongs to the step or the evaluation and
 // gets a prefix ("train/", "valid/<name>/"), and so does the value of one source of a mixture
@@ -50,6 +51,9 @@ struct StepOptions {
   // If set, called in place of the update, while the optimizer holds the gradients.
   std::function<void()> read_gradients = {};
 };
+
+// Returns the models whose log-probs an optimizer trains, those under a value head too.
+std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 
 // Runs one step over the sum of `terms` and returns its metrics: loss, the objectives' own,
 // logprob_<view> and length_<view> of every view that a trained policy scored, grad_norm (before

@@ -6,7 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
-#include "core/rollout/rollouts.h"
+#include "core/rollout/rollout_log.h"
+#include "core/rollout/watched_rollouts.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -14,7 +15,7 @@
 #include "lua/bind/metrics.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
-#include "lua/bind/rollout_updates.h"
+#include "lua/bind/rollouts.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
@@ -149,7 +150,11 @@ int step(AdamW& adamw, lua_State* L) {
     }
     run->note_update(tokens);
   }
-  if (!was_skipped(values)) watched.report(L, values);
+  if (!was_skipped(values) && !watched.empty()) {
+    UpdateRecord outside;  // of a script
+    BodyRollouts* const body = body_rollouts(L);
+    watched.report(body == nullptr ? outside : body->updates, values);
+  }
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));
   return 1;
 }

@@ -27,6 +27,28 @@ BodyRollouts* body_rollouts(lua_State* L) {
   return run->rollouts.get();
 }
 
+void settle_pass(Run& run, BodyRollouts& body) {
+  constexpr const char* kPass = "pass";
+  if (body.pass) return;
+  RunDir& dir = run.dir();
+  const Json* known = dir.record().find(kPass);
+  // A body that is repeated decides again.
+  if (known != nullptr && known->at("step").as_int() < run.step()) {
+    const Json& limit = known->at("limit");
+    if (!limit.is_null()) body.pass = limit.as_double();
+  } else {
+    if (std::none_of(body.all.begin(), body.all.end(),
+                     [](const auto& one) { return one->reward.has_value(); })) {
+      return;
+    }
+    body.pass = pass_limit(body);
+    dir.record().set(kPass, Json(Json::Object{{"step", run.step()},
+                                              {"limit", body.pass ? Json(*body.pass) : Json()}}));
+    dir.write_record();
+  }
+  body.pass_settled = true;
+}
+
 Rollouts& rollouts_of(Batch& batch) {
   auto* rollouts = dynamic_cast<Rollouts*>(&batch);
   XRUN_CHECK(rollouts != nullptr,
@@ -141,6 +163,13 @@ class Scoring {
   const SampleTable& samples() const { return samples_; }
   const RewardSettings& settings() const { return settings_; }
 
+  // True if an environment failed in all of these: their rewards are 0 without a call.
+  bool is_aborted(const std::vector<int64_t>& unit) const {
+    return std::all_of(unit.begin(), unit.end(), [&](int64_t i) {
+      return rollouts_.rollouts()[static_cast<size_t>(i)]->aborted();
+    });
+  }
+
   void set(int64_t i, Reward reward) {
     Rollout& one = *rollouts_.rollouts()[static_cast<size_t>(i)];
     one.reward.reset();
@@ -213,8 +242,9 @@ int score_units(lua_State* L, Scoring& scoring, const std::vector<std::vector<in
   std::vector<std::vector<Reward>> rewards(units.size());
   const WorkerCall call_unit = [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
     const auto at = static_cast<size_t>(unit);
-    rewards[at] = call(state, loaded, units[at]);
-    // The first failure of the batch ends the run, so the units behind it need no reward.
+    rewards[at] = scoring.is_aborted(units[at]) ? std::vector<Reward>(units[at].size())
+                                                : call(state, loaded, units[at]);
+    // The first failure of the batch ends the run, so the units after it need no reward.
     return scoring.settings().on_error == FailedReward::kError &&
            std::any_of(rewards[at].begin(), rewards[at].end(),
                        [](const Reward& reward) { return !reward.failure.empty(); });
@@ -227,6 +257,8 @@ int score_units(lua_State* L, Scoring& scoring, const std::vector<std::vector<in
     }
   }
   for (size_t unit = 0; unit < units.size(); ++unit) {
+    XRUN_CHECK(rewards[unit].size() == units[unit].size(), "answer {} got no reward",
+               units[unit].front());
     for (size_t k = 0; k < units[unit].size(); ++k) {
       scoring.set(units[unit][k], std::move(rewards[unit][k]));
     }

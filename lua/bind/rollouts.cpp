@@ -92,9 +92,10 @@ int sample_policy(Policy& policy, lua_State* L) {
     body->accepted += counters.accepted;
   };
   TaskProgress progress(*session.console, "sampling", "tokens");
-  const int64_t most = prompts.size() * options.samples * options.text.generate.max_new_tokens;
+  const int64_t max_tokens =
+      prompts.size() * options.samples * options.text.generate.max_new_tokens;
   options.text.generate.progress = [&](int64_t tokens) {
-    progress.update(tokens, most);
+    progress.update(tokens, max_tokens);
     check_interrupt(L);
     return true;
   };
@@ -188,9 +189,30 @@ const std::vector<RolloutMethod>& rollout_methods() {
   return methods;
 }
 
+// A list with a tensor [tokens, layers, top_k] for each answer; false where there is none.
+void push_routes(lua_State* L, const Rollouts& rollouts) {
+  XRUN_CHECK(rollouts.has_routes(),
+             "these rollouts have no routes: sample them from a mixture of experts with "
+             "replay_routes = true");
+  lua_createtable(L, static_cast<int>(rollouts.size()), 0);
+  for (int64_t i = 0; i < rollouts.size(); ++i) {
+    const at::Tensor routes = rollouts.routes(i);
+    if (routes.defined()) {
+      push(L, routes);
+    } else {
+      push(L, false);
+    }
+    lua_rawseti(L, -2, static_cast<int>(i) + 1);
+  }
+}
+
 }  // namespace
 
-bool push_rollout_method(lua_State* L, const Batch& batch, const std::string& name) {
+bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& name) {
+  if (const auto* rollouts = dynamic_cast<const Rollouts*>(&batch); rollouts && name == "routes") {
+    push_routes(L, *rollouts);
+    return true;
+  }
   for (const RolloutMethod& method : rollout_methods()) {
     if (method.doc.name != "Rollouts:" + name) continue;
     const bool sampled = dynamic_cast<const Rollouts*>(&batch) != nullptr;
@@ -231,7 +253,9 @@ void open_rollouts(LuaState& state) {
                        "version, sampler_logprob [R] and old_logprob [R] (the same until it is "
                        "assigned), prompt, text, finish (\"stop\", \"stop_string\" or \"length\", "
                        "of conversations also \"max_turns\" or \"aborted\"), environment_reward "
-                       "(of conversations) and the extra columns. The trained tokens are those of "
+                       "(of conversations), routes (with replay_routes: of each answer the experts "
+                       "[tokens, layers, k] of prompt and answer, without the last token) and the "
+                       "extra columns. The trained tokens are those of "
                        "the answers, and log-probs are at the temperature."});
   const StackGuard guard(L);
   for (const RolloutMethod& method : rollout_methods()) {

@@ -11,17 +11,24 @@
 
 namespace xrun {
 
+class Run;
 struct BodyRollouts;
 
-// Pushes the method of rollouts of this name and returns true; false for any other name, and for a
-// batch of data rows with a field of this name. Throws Error for another batch of data rows.
-bool push_rollout_method(lua_State* L, const Batch& batch, const std::string& name);
+// Pushes the method of rollouts of this name, or their field `routes`, and returns true; false for
+// any other name, and for a batch of data rows with a field of this name. Throws Error for another
+// batch of data rows.
+bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& name);
 
 // Returns the batch as rollouts. Throws Error if it was not sampled.
 Rollouts& rollouts_of(Batch& batch);
 
 // The record of the open body; null outside one.
 BodyRollouts* body_rollouts(lua_State* L);
+
+// Decides which rewards pass, unless the recipe said so: once per run, in its first body with
+// rewards, so that pass@k does not come and go. run.json keeps it:
+//   {"pass": {"step", "limit"}}, limit null: answers do not pass or fail
+void settle_pass(Run& run, BodyRollouts& body);
 
 // Makes reading a field that the sample on top of the stack lacks an error that names it.
 void guard_sample_fields(lua_State* L);

@@ -14,6 +14,8 @@
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
+#include "lua/bind/rollout_draws.h"
+#include "lua/bind/rollouts.h"
 #include "lua/state/error_report.h"
 
 namespace xrun {
@@ -118,6 +120,7 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
+  if (run_->in_body()) log_rollouts();  // of a loop that `break` left
   for (const StepSource& source : loop.sources) {
     source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
     check_prompts_fit(loop, source);
@@ -212,9 +215,12 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
 // Before the body ends: a full disk then fails inside it, where the run's state can be saved.
 void RunLoop::log_rollouts() {
   if (rollouts == nullptr) return;
+  settle_pass(*run_, *rollouts);
   const Metrics metrics = rollout_metrics(*rollouts);
   run_->log(metrics);
   report_.log_rollouts(metrics, *rollouts);
+  // The body trained answers of an earlier one, which are in its file.
+  if (rollouts->all.empty()) return rollouts.reset();
   if (!session_.previews()) {
     outside_recipe(
         [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });
@@ -273,6 +279,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
 }
 
 void RunLoop::leave_loop(const Json& state) {
+  log_rollouts();
   for (const auto& reference : session_.models.references()) reference->flush();
   run_->leave_loop(state);
   report_.end_progress();
@@ -307,6 +314,7 @@ void RunLoop::note_update(int64_t tokens) {
 }
 
 void RunLoop::finish(const Json& state) {
+  if (run_->in_body()) log_rollouts();  // of a loop that `break` left
   report_.end_progress();
   write_ledger();
   for (const auto& reference : session_.models.references()) {

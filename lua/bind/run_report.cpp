@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <exception>
 
+#include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
 #include "core/model/cost/peak_flops.h"
-#include "core/model/weights/hf_config.h"
-#include "core/rollout/rollout_log.h"
+#include "core/run/record/metrics_file.h"
 #include "core/run/record/run_summary.h"
-#include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "lua/bind/run_memory.h"
 #include "lua/bind/step_loop.h"
@@ -23,62 +22,6 @@ namespace {
 
 constexpr double kPeakAfterS = 2;
 
-std::string describe_model(const Policy& policy) {
-  const ModelConfig config = read_model_config(policy.dir());
-  return fmt::format("{} ({}, {}, width {}, {})", policy.dir().filename().string(),
-                     config.model_type, counted(config.layers, "layer"), config.hidden,
-                     dtype_name(policy.options().dtype));
-}
-
-const char* order_text(const RowOrder& order) {
-  switch (order.kind) {
-    case RowOrder::Kind::kFile: return "";
-    case RowOrder::Kind::kFull: return ", shuffled";
-    case RowOrder::Kind::kBlock: return ", shuffled by blocks";
-  }
-  return "";
-}
-
-std::string count_units(const DataSet& set, int64_t count) {
-  return counted(count, set.unit_name());
-}
-
-// "300 pairs, 38 steps of 8 = 1 epoch, shuffled".
-std::string data_text(const StepSource& source, int64_t steps) {
-  const std::string epochs = format_epochs(source.epochs(steps));
-  return fmt::format("{}, {} of {} = {} epoch{}{}",
-                     count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
-                     count_text(source.plan.units), epochs, epochs == "1" ? "" : "s",
-                     order_text(source.plan.order));
-}
-
-// A warning if one step draws a row more than once: more than the set has, from a stream that is
-// longer than the set.
-std::string repeated_text(const StepSource& source, int64_t steps) {
-  const DataSet& set = source.data->set;
-  const int64_t units = source.plan.units;
-  if (units <= set.size() || source.epochs(steps) <= 1) return "";
-  return fmt::format(
-      "warning: a step takes {}, the data has {}: every row is repeated within a step; {}",
-      count_units(set, units), count_text(set.size()), source.lower_batch_text());
-}
-
-// A warning if all answers of a set have one label, so that nothing tells good ones from bad ones.
-std::string one_label_text(const DataSet& set) {
-  const auto label = set.only_label();
-  if (!label) return "";
-  return fmt::format(
-      "warning: all {} are labelled {} and none {}; KTO learns from both: check the labels of the "
-      "data",
-      count_units(set, set.size()), *label != 0 ? "good" : "bad", *label != 0 ? "bad" : "good");
-}
-
-int64_t count_elements(const std::vector<Parameter>& parameters) {
-  int64_t sum = 0;
-  for (const Parameter& parameter : parameters) sum += parameter.master.numel();
-  return sum;
-}
-
 }  // namespace
 
 RunReport::RunReport(Session& session, Run& run, const RunModels& models, std::string recipe)
@@ -87,49 +30,6 @@ RunReport::RunReport(Session& session, Run& run, const RunModels& models, std::s
       models_(models),
       recipe_(std::move(recipe)),
       earlier_ledger_(run.dir().earlier_ledger()) {}
-
-void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::string& folds) {
-  OpeningReport report;
-  report.recipe = recipe_;
-  if (!models_.policies.empty()) {
-    Policy& policy = *models_.policies.front();
-    report.model = describe_model(policy);
-    if (policy.loaded()) {
-      report.parameters = count_elements(policy.model().parameters());
-      report.trainable = count_elements(policy.parameters());
-    }
-  }
-  report.ledger = session_.data.ledger_text;
-  session_.data.ledger_text.clear();
-  report.steps = loop.steps;
-  for (const StepSource& source : loop.sources) {
-    report.facts.emplace_back("data", data_text(source, loop.steps));
-    session_.notices.add(repeated_text(source, loop.steps));
-    session_.notices.add(one_label_text(source.data->set));
-  }
-  for (const auto& adamw : models_.optimizers) {
-    if (loop.steps != 1 || adamw->lr(0, 1) > 0) continue;
-    session_.notices.add(
-        "warning: optim.warmup covers the only step, whose learning rate is 0; nothing is trained: "
-        "set optim.warmup=0");
-  }
-  for (const StepSource& source : loop.sources) {
-    if (const std::string text = describe_rollouts(source); !text.empty()) {
-      report.facts.emplace_back("rollouts", text);
-    }
-  }
-  if (!folds.empty()) report.facts.emplace_back("folds", folds);
-  if (memory.latest()) {
-    report.facts.emplace_back("memory", memory.latest()->text());
-  }
-  if (!session_.previews()) report.output = run_.dir().path().string();
-  report.notices = std::move(session_.notices.lines);
-  session_.notices.lines.clear();
-  session_.console->print(opening_report(report, *session_.console));
-  if (run_.dir().resuming() || loop.phase > 0) return;
-  run_.dir().begin();
-  log_line(opening_report(report, console_of_file(*session_.console)));
-}
 
 void RunReport::begin_loop(const StepLoop& loop) {
   report_resume(loop);
@@ -171,6 +71,7 @@ void RunReport::write_ledger() {
 }
 
 void RunReport::log(const Metrics& metrics) {
+  has_scores_ = has_scores_ || find_metric(metrics, "sample/score");
   if (find_metric(metrics, "train/loss")) {
     last_train_ = metrics;
   } else if (const auto margin = find_metric(metrics, "train/margin")) {
@@ -182,88 +83,41 @@ void RunReport::log(const Metrics& metrics) {
   }
 }
 
-// "step 0: 8 prompts x 4 samples = 32 answers, 1 update, loss: the mean over 1,024 tokens,
-// on-policy"
-void RunReport::say_updates(const BodyRollouts& body) {
-  const std::string path = body.updates.path();
-  const std::string kind = path.substr(0, path.find(" ("));
-  if (body.updates.updates == 0 || !said_paths_.insert(kind).second) return;
-  std::string text;
-  if (said_paths_.size() == 1) {
-    std::set<const void*> prompts;
-    int64_t answers = 0;
-    for (const auto& one : body.all) {
-      if (!one->trained) continue;
-      prompts.insert(one->prompt_ids.get());
-      ++answers;
-    }
-    const auto groups = std::ssize(prompts);
-    text = answers % groups == 0
-               ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
-                             counted(answers / groups, "sample"), counted(answers, "answer"))
-               : fmt::format("{} to {}", counted(answers, "answer"), counted(groups, "prompt"));
-    text += fmt::format(" trained, {}, loss: {}", counted(body.updates.updates, "update"),
-                        body.updates.loss);
+void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
+  if (const auto reward = find_metric(metrics, "rollout/reward")) {
+    last_train_.emplace_back("rollout/reward", *reward);
+    has_scores_ = true;
   }
-  if (!path.empty()) add_item(text, "loss path: " + path);
-  session_.console->say(fmt::format("step {}: {}", run_.step(), text));
+  for (const std::string& line : rollout_notices_.after_body(run_.step(), metrics, body)) {
+    session_.console->say(line);
+  }
 }
 
-void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
-  say_updates(body);
-  const auto count = std::ssize(body.all);
-  const auto reward = find_metric(metrics, "rollout/reward");
-  if (!reward) return;
-  last_train_.emplace_back("rollout/reward", *reward);
-  const double groups = find_metric(metrics, "rollout/groups").value_or(0);
-  const bool equal = find_metric(metrics, "rollout/zero_variance_groups") == groups;
-  // Groups of one sample have no variance to begin with.
-  if (!equal || static_cast<double>(count) <= groups || equal_rewards_reported_) return;
-  equal_rewards_reported_ = true;
-  session_.console->say(fmt::format(
-      "step {}: in every group all rewards are equal (mean {}), so every advantage is 0 and the "
-      "step learns nothing from them; the prompts are too hard or too easy, or the reward is "
-      "wrong. rollout/zero_variance_groups counts such groups",
-      run_.step(), format_metric(*reward)));
+// The values of the whole run, also of the processes before this one, are in metrics.jsonl.
+void RunReport::add_scores(RunSummary& summary) const {
+  if (!has_scores_ || session_.previews()) return;
+  try {
+    const RunMetrics logged = read_metrics(run_.dir().file("metrics.jsonl"));
+    for (const char* name : {"rollout/reward", "sample/score"}) {
+      const MetricSeries* series = logged.find(name);
+      if (series == nullptr) continue;
+      summary.scores.push_back({std::string(name).substr(std::string(name).find('/') + 1),
+                                series->steps.front(), series->steps.back(), series->values.front(),
+                                series->values.back()});
+    }
+  } catch (const Error&) {
+    // A file that cannot be read ends no finished run.
+  }
 }
 
 void RunReport::close(const RunMemory& memory) {
   RunSummary summary = run_.summary();
   summary.skipped = session_.notices.skipped_steps;
   memory.add_to(summary);
+  add_scores(summary);
   summary.recipe = recipe_;
   session_.console->print(closing_summary(summary, *session_.console));
   log_line(closing_summary(summary, console_of_file(*session_.console)));
-}
-
-// A longer loop has another schedule: at the same step its rate is not the one that the saved steps
-// would have continued with.
-void RunReport::report_resume(const StepLoop& loop) {
-  std::string text;
-  if (loop.phase == 0 && run_.dir().resuming()) {
-    text = resume_line(run_.dir().path().string(), run_.resume_step(), run_.dir().notices());
-  }
-  if (const int64_t before = run_.earlier_phase_steps(); before > 0) {
-    const int64_t step = run_.phase_step();
-    const Json* loops = run_.dir().record().find("data");
-    const bool single = loops != nullptr && loops->size() == 1;
-    text += fmt::format("{} has {} steps now and had {}",
-                        single ? "the run" : fmt::format("loop {}", loop.phase + 1), loop.steps,
-                        before);
-    for (const auto& adamw : models_.optimizers) {
-      const double now = adamw->lr(step, loop.steps);
-      const double then = adamw->lr(step, before);
-      text += now == then ? "; the learning rate does not change"
-                          : fmt::format(
-                                "; its learning rate follows the schedule of {} steps: {:.3g} "
-                                "at step {}, {:.3g} on the old schedule",
-                                loop.steps, now, step, then);
-    }
-    text += '\n';
-  }
-  if (text.empty()) return;
-  session_.console->print(text);
-  log_line(text);
 }
 
 void RunReport::report_body_copy() {
@@ -294,8 +148,15 @@ void RunReport::end_body(const StepLoop& loop) {
   StepProgress progress;
   progress.done = loop.batch_step + 1;
   progress.total = loop.steps;
-  progress.epoch = std::min(static_cast<double>(progress.done) * units / size, loop.epochs());
+  const double drawn = static_cast<double>(progress.done) * units;
+  progress.epoch = std::min(drawn / size, loop.epochs());
   progress.epochs = loop.epochs();
+  if (first.queue) {
+    // The rest is projected from the prompts that were drawn so far.
+    progress.epoch = static_cast<double>(first.queue->cursor()) / size;
+    progress.epochs =
+        progress.epoch * static_cast<double>(progress.total) / static_cast<double>(progress.done);
+  }
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.margin = find_metric(last_train_, "train/margin");

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "core/console/terminal/progress.h"
 #include "core/data/rows/ledger.h"
+#include "core/rollout/rollout_notices.h"
 #include "core/run/run.h"
 #include "core/train/step.h"
 #include "lua/bind/memory_report.h"
@@ -17,7 +17,6 @@
 namespace xrun {
 
 class RunMemory;
-struct BodyRollouts;
 
 class RunReport {
  public:
@@ -37,9 +36,7 @@ class RunReport {
 
   // Takes what the progress line shows, and prints the loss of an evaluation.
   void log(const Metrics& metrics);
-  // The same for a body's sampled answers. Prints their numbers, updates and loss after the first
-  // body, and once for each loss path; and the first time that all rewards of every group are
-  // equal, that the step learns nothing from them.
+  // The same for a body's sampled answers, with the notices that are due (rollout_notices.h).
   void log_rollouts(const Metrics& metrics, const BodyRollouts& body);
   void count_tokens(int64_t tokens) { body_tokens_ += tokens; }
   // Writes ledger.json again and prints the new part if sets were opened since the last time.
@@ -56,7 +53,7 @@ class RunReport {
   void report_resume(const StepLoop& loop);
   void report_body_copy();
   void measure_peak();
-  void say_updates(const BodyRollouts& body);
+  void add_scores(RunSummary& summary) const;
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 
   Session& session_;
@@ -67,8 +64,8 @@ class RunReport {
   Metrics last_train_;
   int64_t body_tokens_ = 0;
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
-  bool copy_reported_ = false, equal_rewards_reported_ = false;
-  std::set<std::string> said_paths_;
+  bool copy_reported_ = false, has_scores_ = false;
+  RolloutNotices rollout_notices_;
   Ledger earlier_ledger_;      // of a run that is resumed
   size_t ledger_sources_ = 0;  // of this process that ledger.json has
 };

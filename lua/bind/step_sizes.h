@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lua/bind/rollout_source.h"
+#include "core/rollout/planned_answers.h"
 
 namespace xrun {
 

@@ -41,7 +41,7 @@ int push_micro_field(MicroBatch& micro, const std::string& name, lua_State* L) {
 }
 
 int push_batch_field(Batch& batch, const std::string& name, lua_State* L) {
-  return push_rollout_method(L, batch, name) ? 1 : push_field(batch, name, L);
+  return push_rollout_member(L, batch, name) ? 1 : push_field(batch, name, L);
 }
 
 int set_batch_field(Batch& batch, const std::string& name, lua_State* L) {

@@ -79,6 +79,16 @@ std::string metric_text(const Json& object, const std::string& prefix) {
   return text;
 }
 
+// "0.1250 at step 0, 0.7250 at step 30"
+std::string score_text(const ScoreRange& score) {
+  std::string text =
+      fmt::format("{} at step {}", format_metric(score.first), count_text(score.first_step));
+  if (score.last_step > score.first_step) {
+    text += fmt::format(", {} at step {}", format_metric(score.last), count_text(score.last_step));
+  }
+  return text;
+}
+
 // One line per validation set: "valid", "valid/other".
 void add_valid(Facts& facts, const Json& object) {
   if (!object.is_object()) return;
@@ -175,6 +185,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   facts.add("stopped", summary.stopped);
   facts.add("train",
             summary.last_train.is_object() ? metric_text(summary.last_train, "train/") : "");
+  for (const ScoreRange& score : summary.scores) facts.add(score.name, score_text(score));
   add_valid(facts, summary.last_valid);
   std::string time = format_duration(summary.seconds);
   if (summary.first_step > 0) time += " since the resume";

@@ -40,8 +40,8 @@ std::string resume_line(const std::string& dir, int64_t step,
 // time is left out below 2 seconds.
 std::string stopping_line(double step_seconds);
 
-// Returns steps, last loss and accuracy (train and valid), time, tokens/s, peak memory, folder,
-// exported model, and how to continue if it ended early.
+// Returns steps, last loss and accuracy (train and valid), first and last reward and score, time,
+// tokens/s, peak memory, folder, exported model, and how to continue if it ended early.
 std::string closing_summary(const RunSummary& summary, const Console& console);
 
 }  // namespace xrun

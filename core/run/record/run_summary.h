@@ -17,16 +17,23 @@ struct ExportedFolder {
   std::string dtype;
 };
 
+// A score that the run should raise, at the first and the last step that logged it.
+struct ScoreRange {
+  std::string name;  // "reward"
+  int64_t first_step = 0, last_step = 0;
+  double first = 0, last = 0;
+};
+
 struct RunSummary {
   std::string recipe;  // the file, as the user gave it
   std::filesystem::path dir;
-  std::vector<ExportedFolder> exported;         // the latest last
-  int64_t steps = 0;                            // bodies done, earlier processes included
-  int64_t total_steps = 0;                      // of the phases begun so far, whatever --steps says
-  int64_t first_step = 0;                       // where this process began
-  std::filesystem::path checkpoint;             // the last one, empty if none
-  double seconds = 0;                           // in bodies, of this process
-  int64_t tokens = 0;                           // counted by this process
+  std::vector<ExportedFolder> exported;  // the latest last
+  int64_t steps = 0;                     // bodies done, earlier processes included
+  int64_t total_steps = 0;               // of the phases begun so far, whatever --steps says
+  int64_t first_step = 0;                // where this process began
+  std::filesystem::path checkpoint;      // the last one, empty if none
+  double seconds = 0;                    // in bodies, of this process
+  int64_t tokens = 0;                    // counted by this process
   double peak_rss_mb = 0;
   int64_t tensor_bytes = 0;                  // the most that tensors held; 0: not counted
   bool tensors_on_host = true;               // else on a GPU
@@ -35,7 +42,8 @@ struct RunSummary {
   int64_t skipped = 0;  // steps of this process without an update, as nothing in them weighed
   std::string stopped;  // why it ended early: a reason given to stop(), or "--steps 5"
   Json last_train;      // the last object of a step that trained, null if there was none
-  Json last_valid;      // the last object with a valid/ key, null if there was none
+  std::vector<ScoreRange> scores = {};  // of the whole run
+  Json last_valid;                      // the last object with a valid/ key, null if there was none
 };
 
 }  // namespace xrun

@@ -175,6 +175,31 @@ TEST_F(Groups, AStreakOfEqualRewardsIsSavedAndEndsWithItsLikelyCause) {
   EXPECT_NE(cause({{}}).find("every reward failed"), std::string::npos);
 }
 
+TEST_F(Groups, ThatWereTakenMayChangeWithoutAnEffectOnASavedQueue) {
+  rewards_ = {{0, 1}};
+  GroupQueue queue({.groups = 2, .depth = 1});
+  take(queue);
+  const GroupQueue begin = queue;
+  const std::string saved = dump_json(begin.state());
+  for (const RolloutList& group : take(queue).groups) {
+    for (const auto& one : group) {
+      *one->reward += 1;
+      one->advantage = 1;
+      one->trained = true;
+    }
+  }
+  EXPECT_EQ(dump_json(begin.state()), saved);
+}
+
+TEST_F(Groups, TheErrorOfEqualRewardsShowsAnAnswer) {
+  rewards_ = {{1, 1}};
+  GroupQueue queue({.groups = 1, .max_attempts = 2});
+  const std::string error = error_of([&] { take(queue); });
+  EXPECT_NE(error.find("\n  an answer of the last one: \"\\\"quoted\\\" \\n\"\n  to the prompt: "),
+            std::string::npos)
+      << error;
+}
+
 TEST_F(Groups, OptionsOutOfRangeAreRefused) {
   const auto refused = [](const GroupQueueOptions& options) {
     return error_of([&] { GroupQueue queue(options); });

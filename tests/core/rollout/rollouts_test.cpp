@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/data/rows/byte_stream.h"
 #include "core/model/model.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/weights/init_model.h"
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/rollout_sampler.h"
@@ -261,9 +262,11 @@ TEST_F(RolloutsTest, BadInputNamesTheRowAndTheFix) {
   RolloutOptions no_samples = options();
   no_samples.samples = 0;
   EXPECT_EQ(error(no_samples), "samples is 0, wanted 1 or more: the answers to each prompt");
-  EXPECT_EQ(error(options(), 30),
-            "p.jsonl:13: a prompt of 23 tokens and max_tokens = 12 of an answer exceed "
-            "batch.max_tokens = 30; raise it to 35, or lower max_tokens");
+  EXPECT_EQ(
+      error(options(), 30),
+      "p.jsonl:13: a prompt of 23 tokens and max_tokens = 12 of an answer exceed "
+      "batch.max_tokens = 30; raise it to 35, or lower max_tokens of the sampling; max_length "
+      "= 18 with over_length = \"drop\" leaves such prompts out");
   auto batch = prompts();
   batch->set_strings("text", {"a", "b", "c"});
   EXPECT_EQ(error_of([&] { sample(*policy, *batch, options()); }),
@@ -338,12 +341,83 @@ TEST_F(RolloutsTest, AnAnswerPassesAboveALimitIfRewardsAreNotBinary) {
   body.all = rollouts->rollouts();
   for (size_t i = 0; i < 9; ++i) body.all[i]->reward = static_cast<double>(i) / 8;
   EXPECT_FALSE(find_metric(rollout_metrics(body), "rollout/pass_at_1").has_value());
+  body.pass_settled = true;
+  for (size_t i = 0; i < 9; ++i) body.all[i]->reward = static_cast<double>(i % 2);
+  EXPECT_FALSE(find_metric(rollout_metrics(body), "rollout/pass_at_1").has_value())
+      << "an earlier body decided that answers do not pass or fail";
+  for (size_t i = 0; i < 9; ++i) body.all[i]->reward = static_cast<double>(i) / 8;
   body.pass = 0.5;
   EXPECT_DOUBLE_EQ(metric(rollout_metrics(body), "rollout/pass_at_1"), (0 + 1.0 / 3 + 1) / 3);
   body.drawn = 8;
   body.drafted = 6;
   body.accepted = 2;
   EXPECT_EQ(metric(rollout_metrics(body), "perf/draft_accepted"), 0.25);
+}
+
+TEST_F(RolloutsTest, KeepTheSourceAndTheLossWeightOfTheirRow) {
+  const auto policy = open("llama");
+  PackedBatch pack;
+  for (int64_t i = 0; i < 3; ++i) {
+    pack.append({.row_id = i,
+                 .group_id = i,
+                 .segment_id = i,
+                 .source = static_cast<int32_t>(i % 2),
+                 .weight = static_cast<float>(i) / 2},
+                {5, 6, 7}, {0, 0, 0});
+  }
+  const Batch batch(BatchInfo{.step = 0}, std::vector<PackedBatch>{pack});
+  const auto rollouts = sample(*policy, batch, options());
+  for (const auto& micro : rollouts->micros()) {
+    for (size_t s = 0; s < micro->pack().weight.size(); ++s) {
+      const int64_t row = micro->pack().row_id[s];
+      EXPECT_EQ(micro->pack().source[s], row % 2);
+      EXPECT_EQ(micro->pack().weight[s], static_cast<float>(row) / 2);
+    }
+  }
+  EXPECT_EQ(rollouts->subset({8})->micros()[0]->pack().weight[0], 1);
+}
+
+TEST_F(RolloutsTest, ColumnsWithTheNameOfAFieldAreRefusedBeforeSampling) {
+  const auto policy = open("llama");
+  for (const char* name : {"routes", "text"}) {
+    const auto batch = prompts();
+    batch->set_strings(name, {"a", "b", "c"});
+    RolloutOptions counted = options();
+    int64_t tokens = 0;
+    counted.text.generate.progress = [&](int64_t drawn) { return tokens = drawn, true; };
+    EXPECT_NE(error_of([&] { sample(*policy, *batch, counted); }).find("rename the column"),
+              std::string::npos);
+    EXPECT_EQ(tokens, 0) << name;
+  }
+}
+
+TEST_F(RolloutsTest, TheFileHasRoutesAndTruncatedLogprobsWhereTheyExist) {
+  const auto policy = open("qwen3_moe");
+  RolloutOptions given = options();
+  given.replay_routes = true;
+  given.text.generate.sampling.top_k = 4;
+  const auto rollouts = sample(*policy, *prompts(), given);
+  const Rollout& one = *rollouts->rollouts()[1];
+  const at::Tensor routes = rollouts->routes(1);
+  const auto tokens = std::ssize(*one.prompt_ids) + std::ssize(one.ids) - 1;
+  EXPECT_EQ(routes.sizes(), (std::vector<int64_t>{tokens, one.routes->layers, 2}));
+  EXPECT_EQ(routes[0][0][1].item().toLong(), one.routes->experts[1]);
+  BodyRollouts body;
+  body.all = rollouts->rollouts();
+  write_rollouts(folder_ / "rollouts", 0, body);
+  const auto file =
+      open_byte_stream((folder_ / "rollouts/step_0000000.jsonl.zst").string(), "rollouts");
+  std::string text(1 << 22, '\0');
+  text.resize(file->read(text.data(), text.size()));
+  const size_t second = text.find('\n') + 1;
+  const Json line = parse_json(text.substr(second, text.find('\n', second) - second), "line");
+  EXPECT_EQ(line.at("routes").at("experts").size(), one.routes->experts.size());
+  ASSERT_EQ(line.at("logprobs_kept").size(), one.ids.size());
+  EXPECT_GE(line.at("logprobs_kept").as_array()[0].as_double(),
+            line.at("logprobs").as_array()[0].as_double());
+  const auto plain = sample(*policy, *prompts(), options());
+  EXPECT_FALSE(plain->has_routes());
+  EXPECT_TRUE(plain->rollouts()[0]->logprobs_kept.empty());
 }
 
 TEST_F(RolloutsTest, AnUpdateNotesTheAdvantage) {

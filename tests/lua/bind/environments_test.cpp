@@ -175,6 +175,27 @@ assert(zero.reward[0]:item() == 5)
   EXPECT_NEAR(parse_json(metrics("r").at(0), "m").at("rollout/aborted").as_double(), 1.0 / 3, 1e-9);
 }
 
+TEST_F(Environments, AnAbortedConversationKeptAsZeroIsNeverScored) {
+  EXPECT_EQ(body(R"(
+local env = {}
+function env:reply(turn)
+  if turn.index == 0 then error("the tool is down") end
+end
+local given = options(env, { on_error = "zero" })
+local called = 0
+local scored = policy:sample(prompts, given):score(function(s)
+  called = called + 1
+  return #s.turns[s.index == 0 and 2 or 1].text
+end)
+assert(called == 4 and scored.reward[0]:item() == 0 and scored.reward[3]:item() == 0)
+local alone = options(env, { on_error = "zero" })
+alone.samples = 1
+local groups = policy:sample(prompts, alone):score_groups(function() error("never called") end)
+assert(groups.size == 2 and groups.reward:sum():item() == 0)
+)"),
+            "");
+}
+
 TEST_F(Environments, AResumeRepeatsTheSameConversations) {
   expect_same_when_resumed(head() + R"(
 local env = { reply = function(_, turn) return "again", turn.ids[1] % 3 end }

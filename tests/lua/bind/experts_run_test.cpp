@@ -53,6 +53,13 @@ end
 for step, prompts in run:steps(xrun.prompts(cfg.data, policy), cfg.batch) do
   local r = policy:sample(prompts, { samples = 3, max_tokens = 8, replay_routes = cfg.replay })
     :score(function(s) return s.ids[1] % 5 end)
+  if cfg.replay then
+    local first = r.routes[1]
+    assert(#r.routes == r.size and first:size(1) == 2 and first:min():item() >= 0)
+  else
+    local ok, message = pcall(function() return r.routes end)
+    assert(not ok and tostring(message):find("these rollouts have no routes"))
+  end
   r.advantage = xrun.group_advantage(r.reward, r.group)
   assert(adamw:step(r, loss).ratio == 1)
   run:log(adamw:step(r, loss))

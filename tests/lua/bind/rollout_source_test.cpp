@@ -80,9 +80,10 @@ TEST_F(RolloutSources, GiveScoredBatchesOfGroupsWithVariedRewards) {
     all += equal[i];
   }
   EXPECT_GT(all, 0) << "no group was left out; choose another seed";
-  EXPECT_TRUE(has(output_,
-                  "2 groups x 3 samples = 6 answers a step, at most 6 tokens each; prompts"
-                  " are drawn until 2 groups have rewards that deviate by more than"));
+  EXPECT_TRUE(has(
+      output_,
+      "2 groups x 3 samples = 6 answers a step, at most 6 tokens each, at "
+      "temperature 0.8; prompts are drawn until 2 groups have rewards that deviate by more than"));
   EXPECT_TRUE(has(output_,
                   "step 0: 2 prompts x 3 samples = 6 answers trained, 1 update, loss: the "
                   "mean over "));
@@ -206,6 +207,14 @@ TEST_F(RolloutSources, MaskedSamplesAreLeftOutAndRecorded) {
   const std::string text = decompressed("r/rollouts/step_0000000.jsonl.zst");
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
   EXPECT_TRUE(has(text, "\"reward\":null"));
+  std::vector<std::pair<int64_t, int64_t>> order;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    const Json line = parse_json(text.substr(at, text.find('\n', at) - at), "line");
+    order.emplace_back(line.at("group").as_int(), line.at("sample").as_int());
+  }
+  EXPECT_EQ(order, (std::vector<std::pair<int64_t, int64_t>>{
+                       {0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}))
+      << "the samples of a group are together";
 }
 
 TEST_F(RolloutSources, ThatCannotWorkAreRefusedWithTheCause) {
@@ -218,6 +227,7 @@ TEST_F(RolloutSources, ThatCannotWorkAreRefusedWithTheCause) {
   has(with("sampling.temperature=0"), "sampling.temperature is 0: greedy answers");
   has(with("sampling.max_tokens=0"), "sampling.max_tokens is 0, wanted 1 or more");
   has(with("sampling.max_tokens=590"), "prompts.jsonl:1: a prompt of ");
+  has(run(recipe("score_groups = reward"), "b"), "xrun.rollouts has `reward` and `score_groups`");
   has(run(recipe("depth = -1"), "b"), "depth is -1, wanted 0 or more");
   has(run(recipe("dept = 1"), "b"), "depth");
   has(run(recipe("on_error = 'skip'"), "b"), "on_error is \"skip\"");
@@ -227,6 +237,151 @@ TEST_F(RolloutSources, ThatCannotWorkAreRefusedWithTheCause) {
   std::string data = recipe();
   data.replace(data.find("run:steps(source"), 16, "run:steps(data");
   has(run(data, "c"), "batch.groups does not fit prompts rows");
+}
+
+TEST_F(RolloutSources, TakeAGroupRewardAFilterAndAPassLimit) {
+  std::string text = recipe("filter = function(s) return s.index ~= 1 end, pass = 5", R"(
+  assert(rollouts.size == 4 and rollouts.sample[1]:item() == 2)
+  assert(rollouts.reward[0]:item() == 10 and rollouts.reward[1]:item() == 3)
+  run:log(adamw:step(rollouts, grpo)))");
+  const std::string by_sample = "reward = reward";
+  text.replace(text.find(by_sample), by_sample.size(),
+               "score_groups = function(group) assert(#group == 3) return { 10, 7, 3 } end");
+  ASSERT_EQ(run(text, "r"), "");
+  const Values pass = values("r", "rollout/pass_at_1");
+  ASSERT_EQ(pass.size(), 5u);
+  EXPECT_DOUBLE_EQ(pass[4], 2.0 / 3) << "of 10, 7 and 3, two are above 5";
+  const std::string file = decompressed("r/rollouts/step_0000000.jsonl.zst");
+  EXPECT_EQ(std::count(file.begin(), file.end(), '\n'), 6) << "filtered samples are recorded";
+  // Every sample is rejected: no group has varied rewards.
+  const std::string none =
+      run(recipe("max_attempts = 3, filter = function() return false end"), "n");
+  has(none, "3 groups in a row have equal rewards");
+  has(none, "or the filter left no answer");
+}
+
+TEST_F(RolloutSources, PassAtKIsDecidedOnceForTheWholeRun) {
+  // Rewards are 0 and 1 in every second body alone.
+  const auto text = [](int penalty) {
+    return recipe(
+        "", kUpdate,
+        fmt::format("return s.ids[1] % 2 - (s.version % 2 == {} and 0.25 or 0)", penalty));
+  };
+  expect_same_when_resumed(text(1), {1, 2});
+  EXPECT_EQ(values("whole", "rollout/pass_at_1").size(), 5u);
+  EXPECT_EQ(read_json("whole/run.json").at("pass").at("limit").as_double(), 0);
+  ASSERT_EQ(run(text(0), "penalty"), "");
+  EXPECT_EQ(values("penalty", "rollout/pass_at_1").size(), 0u);
+  EXPECT_TRUE(read_json("penalty/run.json").at("pass").at("limit").is_null());
+}
+
+TEST_F(RolloutSources, ReadTheirSamplingOnceAndWithTheDefaultsOfSampling) {
+  std::string text = recipe("", R"(
+  cfg.sampling.max_tokens = 5
+  run:log(adamw:step(rollouts, grpo)))");
+  const std::string temperature = ", temperature = 0.8";
+  std::string silent = text;
+  silent.replace(silent.find(temperature), temperature.size(), "");
+  ASSERT_EQ(run(silent, "silent"), "");
+  EXPECT_TRUE(has(output_, "at temperature 1; prompts"));
+  EXPECT_EQ(values("silent", "train/ratio"), (Values{1, 1, 1, 1, 1}));
+  text.replace(text.find("max_tokens = 5\n"), 14, "temperature = 0.3");
+  ASSERT_EQ(run(text, "fixed"), "");
+  EXPECT_EQ(values("fixed", "train/ratio"), (Values{1, 1, 1, 1, 1}));
+}
+
+TEST_F(RolloutSources, FollowTheStagesAndSourcesOfAMixture) {
+  std::filesystem::copy_file("prompts.jsonl", "more.jsonl");
+  std::string text = recipe("", R"(
+  for i = 0, 5 do assert(rollouts.source[i]:item() == (step < 2 and 0 or 1), "at step " .. step) end
+  run:log(adamw:step(rollouts, grpo)))",
+                            "return s.index");
+  const std::string data = R"(data = { { path = "prompts.jsonl", keep = { "digit", "word" } } },)";
+  text.replace(text.find(data), data.size(),
+               R"(data = { { path = "prompts.jsonl" }, { path = "more.jsonl" } },
+  mixture = { stages = { { start = 0, weights = { 1, 0 } }, { start = 2, weights = { 0, 1 } } } },)");
+  EXPECT_EQ(run(text, "r"), "");
+}
+
+TEST_F(RolloutSources, OverPairsHaveTheColumnsOfTheirOwnRow) {
+  std::string rows;
+  for (int i = 0; i < 12; ++i) {
+    rows += fmt::format(
+        R"({{"prompt": "say {0} ?", "chosen": "yes", "rejected": "no", "digit": {0}}})", i);
+    rows += "\n";
+  }
+  write_file_atomic("prompts.jsonl", rows);
+  std::string text = recipe("", R"(
+  for i = 0, 5 do assert(rollouts.digit[i]:item() == rollouts.row[i]:item()) end
+  run:log(adamw:step(rollouts, grpo)))",
+                            "return s.index + 0 * s.digit");
+  text.replace(text.find(R"("digit", "word")"), 15, R"("digit")");
+  text.replace(text.find("xrun.prompts(cfg.data"), 21, "xrun.preference(cfg.data");
+  EXPECT_EQ(run(text, "r"), "");
+}
+
+TEST_F(RolloutSources, OfOneLoopAddTheirCounts) {
+  std::string text =
+      recipe("", "run:log(adamw:step({ { rollouts, grpo }, { more, grpo } }))", "return s.index");
+  text.replace(text.find("for step, rollouts in run:steps(source"), 38,
+               "local other = xrun.rollouts { prompts = data, sampling = cfg.sampling, reward = "
+               "reward, round = 3 }\nfor step, rollouts, more in run:steps({ source, other }");
+  text.replace(text.find("  rollouts.advantage"), 0,
+               "  more.advantage = xrun.group_advantage(more.reward, more.group)\n");
+  ASSERT_EQ(run(text, "r", false, 1), "");
+  EXPECT_EQ(values("r", "rollout/valid_groups"), (Values{5}));
+  EXPECT_EQ(values("r", "rollout/waiting_groups"), (Values{1}));
+}
+
+TEST_F(RolloutSources, ScoredAgainInTheBodyResumeToTheSameBits) {
+  const std::string text = recipe("depth = 1", std::string(R"(
+  rollouts:score(function(s) return s.reward + 1 end)
+  if io.open('fail') and step == 2 then error('broken') end )") +
+                                                   kUpdate);
+  ASSERT_EQ(run(text, "whole"), "");
+  write_file_atomic("fail", "");
+  has(run(text, "r"), "broken");
+  std::filesystem::remove("fail");
+  ASSERT_EQ(run(text, "r", true), "");
+  EXPECT_EQ(metrics("r"), metrics("whole"));
+  expect_same_files("whole", "r");
+}
+
+TEST_F(RolloutSources, APromptThatLeavesTheModelNoRoomIsRefusedBeforeStepZero) {
+  const std::string error = run(recipe(), "a", false, {}, {"sampling.max_tokens=590"});
+  const std::string before = "prompts.jsonl:1: a prompt of ";
+  ASSERT_TRUE(has(error, before));
+  const auto tokens = std::stoll(error.substr(error.find(before) + before.size()));
+  Json config = read_json("tiny/config.json");
+  config.set("max_position_embeddings", static_cast<int64_t>(tokens));
+  write_file_atomic("tiny/config.json", dump_json(config));
+  const std::string room = run(recipe(), "b", false, {}, {"over_length=drop"});
+  has(room, fmt::format("prompts.jsonl:1: the prompt has {0} tokens, which leaves none of the "
+                        "model's {0} for an answer",
+                        tokens));
+  EXPECT_FALSE(path_exists("b/metrics.jsonl"));
+}
+
+TEST_F(RolloutSources, AStalenessBelowTheDepthIsReportedBeforeStepZero) {
+  ASSERT_EQ(run(recipe("depth = 2, staleness = 1"), "r", false, 1), "");
+  EXPECT_TRUE(has(output_, "warning: staleness = 1 is below depth = 2: groups wait 2 steps"));
+}
+
+TEST_F(RolloutSources, ReinforcedTwiceAreRefusedWithoutACorrection) {
+  const auto twice = [](const std::string& more) {
+    return R"(
+  rollouts.old_logprob = policy:token_logprob(rollouts)
+  for mini in rollouts:minibatches { epochs = 2 } do
+    run:log(adamw:step(mini, function(r)
+      local ratio = (policy:token_logprob(r) - r.old_logprob):exp()
+      return xrun.reinforce(policy:token_logprob(r), r.advantage))" +
+           more + R"(, { ratio = ratio }
+    end))
+  end)";
+  };
+  has(run(recipe("", twice("")), "r"),
+      "these answers were sampled 1 update ago, and xrun.reinforce has no ratio to old_logprob");
+  EXPECT_EQ(run(recipe("", twice(" * r:truncated_ratio(2)")), "tis"), "");
 }
 
 TEST_F(RolloutSources, SeveralUpdatesWithoutOldLogprobsAreRefused) {

@@ -130,7 +130,8 @@ assert(a[0]:item() == -1 and a[1]:item() == 1, "the group has two members")
 local zero = policy:sample(prompts, cfg.sampling):score(some, { on_error = "zero" })
 assert(zero.size == 6 and zero.reward[1]:item() == 0)
 local none = policy:sample(prompts, cfg.sampling):score(function() end, { on_error = "mask" })
-assert(none.size == 0 and none.reward:numel() == 0)
+assert(none.size == 0 and none.reward:numel() == 0 and #none.finish == 0)
+assert(none:filter(function() return true end):score(function() return 1 end).size == 0)
 none.advantage = xrun.group_advantage(none.reward, none.group)
 assert(adamw:step(none, grpo).skipped)
 run:log(adamw:step(zero:filter(function(s) return s.index == 0 end), function(r)
@@ -217,6 +218,96 @@ TEST_F(LuaRollouts, EqualRewardsAndTruncatedDrawsAreReportedOnce) {
   const size_t at = output_.find("change the answers that are drawn, but not old_logprob");
   ASSERT_NE(at, std::string::npos) << output_;
   EXPECT_EQ(output_.find("old_logprob", at + 60), std::string::npos);
+}
+
+TEST_F(LuaRollouts, OfAnEarlierBodyMayBeTrained) {
+  ASSERT_EQ(run(head(R"(
+local last
+for step, prompts in run:steps(data, cfg.batch) do
+  if last then run:log(adamw:step(last, grpo)) end
+  last = nil
+  if step % 2 == 0 then
+    last = policy:sample(prompts, cfg.sampling):score(reward)
+    last.advantage = xrun.group_advantage(last.reward, last.group)
+  end
+end
+)"),
+                "r"),
+            "");
+  EXPECT_TRUE(has(output_, "step 1: 1 update, loss: the mean over "));
+  EXPECT_TRUE(path_exists("r/rollouts/step_0000002.jsonl.zst"));
+  EXPECT_FALSE(path_exists("r/rollouts/step_0000001.jsonl.zst")) << "nothing was sampled there";
+}
+
+TEST_F(LuaRollouts, OfABodyThatBreakLeavesAreLogged) {
+  std::string text = head(loop("run:log(adamw:step(rollouts, grpo)) if step == 1 then break end"));
+  const std::string end = "run:export(policy)";
+  for (const char* after : {"", "for _ in run:steps(data, cfg.batch) do break end"}) {
+    std::string recipe = text;
+    recipe.replace(recipe.find(end), end.size(), after);
+    std::filesystem::remove_all("r");
+    ASSERT_EQ(run(recipe, "r"), "");
+    EXPECT_EQ(values("r", "rollout/reward").size(), 2u) << after;
+    EXPECT_TRUE(path_exists("r/rollouts/step_0000001.jsonl.zst")) << after;
+  }
+}
+
+TEST_F(LuaRollouts, APromptWithoutRoomIsRefusedBeforeStepZeroIfTheSamplingIsKnown) {
+  const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  has(run(recipe, "r", false, {}, {"sampling.max_tokens=590"}), "prompts.jsonl:1: a prompt of ");
+  EXPECT_FALSE(path_exists("r/metrics.jsonl"));
+}
+
+TEST_F(LuaRollouts, APromptWithoutRoomEndsItsStepAndLosesNothing) {
+  std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  const std::string known = "cfg.sampling):score";
+  recipe.replace(recipe.find(known), known.size(),
+                 "{ samples = 3, max_tokens = step == 2 and io.open('fail') and 590 or "
+                 "cfg.sampling.max_tokens }):score");
+  ASSERT_EQ(run(recipe, "whole"), "");
+  write_file_atomic("fail", "");
+  const std::string error = run(recipe, "r");
+  has(error, "tokens and max_tokens = 590 of an answer exceed batch.max_tokens = 600; raise it to");
+  has(error, "prompts.jsonl:");
+  std::filesystem::remove("fail");
+  ASSERT_EQ(run(recipe, "r", true), "");
+  EXPECT_EQ(metrics("r"), metrics("whole"));
+  EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
+}
+
+TEST_F(LuaRollouts, TheSummaryHasTheFirstAndTheLastRewardAndScore) {
+  std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  recipe.insert(recipe.find("for step"),
+                "local function ask() run:log(run:sample(policy, data, 0, "
+                "{ max_tokens = 2, score = function() return 1 end })) "
+                "end\nask()\n");
+  recipe += "ask()\n";
+  ASSERT_EQ(run(recipe, "r", false, 2), "");
+  ASSERT_EQ(run(recipe, "r", true), "");
+  const std::vector<double> rewards = values("r", "rollout/reward");
+  EXPECT_TRUE(has(output_, fmt::format("{:.4f} at step 0, {:.4f} at step 3\n", rewards.front(),
+                                       rewards.back())));
+  EXPECT_TRUE(has(output_, "1.0000 at step 0, 1.0000 at step 4\n"));
+}
+
+TEST_F(LuaRollouts, AnswersThatAreAllCutAreReportedOnce) {
+  const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  ASSERT_EQ(run(recipe, "r", false, {}, {"sampling.max_tokens=1"}), "");
+  const std::string line = "step 0: none of 6 answers ended by itself";
+  ASSERT_TRUE(has(output_, line));
+  EXPECT_EQ(output_.find("ended by itself", output_.find(line) + line.size()), std::string::npos);
+}
+
+TEST_F(LuaRollouts, UnderAValueHeadAreWatched) {
+  std::string recipe = head(loop("run:log(critic:step(rollouts, grpo))"));
+  recipe.insert(
+      recipe.find("local run ="),
+      "local scorer = xrun.scorer(policy)\nlocal critic = xrun.adamw(scorer, cfg.optim)\n");
+  const std::string objects = "adamw = adamw";
+  recipe.replace(recipe.find(objects), objects.size(), "scorer = scorer, critic = critic");
+  recipe.erase(recipe.find("run:export(policy)"));
+  ASSERT_EQ(run(recipe, "r"), "");
+  EXPECT_EQ(values("r", "train/path_on_policy"), (std::vector<double>{1, 1, 1, 1}));
 }
 
 TEST_F(LuaRollouts, AFullDiskWhileLoggingLosesNothing) {

@@ -23,9 +23,12 @@ TEST(ClosingSummary, ReportsResultsAndTheirFolders) {
   summary.last_train = parse_json(R"({"step":33,"train/loss":0.1,"train/accuracy":1.0})", "t");
   summary.last_valid = parse_json(
       R"({"step":34,"valid/loss":0.2,"valid/accuracy":0.96,"valid/other/loss":3.5})", "v");
+  summary.scores = {{"reward", 0, 33, 0.125, 0.61}, {"score", 34, 34, 0.7, 0.7}};
   EXPECT_EQ(closing_summary(summary, plain()),
             "steps        34\n"
             "train        loss 0.1000, accuracy 1.0000\n"
+            "reward       0.1250 at step 0, 0.6100 at step 33\n"
+            "score        0.7000 at step 34\n"
             "valid        loss 0.2000, accuracy 0.9600\n"
             "valid/other  loss 3.5000\n"
             "time         1m 40s, 1,240 tokens/s overall\n"

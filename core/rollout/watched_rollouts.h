@@ -1,7 +1,6 @@
 #pragma once
-// The updates of rollouts that adamw:step makes, watched (update_record.h).
+// The rollouts that one optimizer step trains, watched (update_record.h).
 
-#include <lua.hpp>
 #include <memory>
 #include <vector>
 
@@ -13,12 +12,13 @@ namespace xrun {
 class AdamW;
 
 // The rollouts among the terms of one step. Wraps the objectives of those that a policy of the
-// optimizer trains; both outlive this object.
+// optimizer trains, also the policy under a value head; both outlive this object.
 class WatchedRollouts {
  public:
   WatchedRollouts(std::vector<StepTerm>& terms, const AdamW& adamw);
-  // Appends the metrics of the update, and adds it to the record of the open body.
-  void report(lua_State* L, Metrics& metrics) const;
+  bool empty() const { return updates_.empty(); }
+  // Appends the metrics of the update, and adds it to the record.
+  void report(UpdateRecord& record, Metrics& metrics) const;
 
  private:
   std::vector<std::unique_ptr<WatchedUpdate>> updates_;

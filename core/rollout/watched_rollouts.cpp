@@ -1,22 +1,18 @@
 // Every term of a step that trains rollouts is watched; of several the metrics are those of the
 // first, since a metric has one value a step.
 
-#include "lua/bind/rollout_updates.h"
+#include "core/rollout/watched_rollouts.h"
 
-#include <algorithm>
-
-#include "core/rollout/rollout_log.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
-#include "lua/bind/rollouts.h"
 
 namespace xrun {
 
 namespace {
 
-const Policy* policy_of(const AdamW& adamw) {
-  for (const auto& trainable : adamw.trainables()) {
-    if (const auto* policy = dynamic_cast<const Policy*>(trainable.get())) return policy;
+const Policy* trained_policy(const AdamW& adamw) {
+  for (const LogprobSource* source : trained_sources(adamw)) {
+    if (const auto* policy = dynamic_cast<const Policy*>(source)) return policy;
   }
   return nullptr;
 }
@@ -24,7 +20,7 @@ const Policy* policy_of(const AdamW& adamw) {
 }  // namespace
 
 WatchedRollouts::WatchedRollouts(std::vector<StepTerm>& terms, const AdamW& adamw) {
-  const Policy* const policy = policy_of(adamw);
+  const Policy* const policy = trained_policy(adamw);
   if (policy == nullptr) return;
   for (StepTerm& term : terms) {
     const auto* rollouts = dynamic_cast<const Rollouts*>(term.batch);
@@ -34,11 +30,8 @@ WatchedRollouts::WatchedRollouts(std::vector<StepTerm>& terms, const AdamW& adam
   }
 }
 
-void WatchedRollouts::report(lua_State* L, Metrics& metrics) const {
-  if (updates_.empty()) return;
-  UpdateRecord outside;  // of a script
-  BodyRollouts* const body = body_rollouts(L);
-  updates_.front()->report(metrics, body == nullptr ? outside : body->updates);
+void WatchedRollouts::report(UpdateRecord& record, Metrics& metrics) const {
+  if (!empty()) updates_.front()->report(metrics, record);
 }
 
 }  // namespace xrun

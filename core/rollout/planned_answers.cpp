@@ -1,0 +1,94 @@
+// An answer fits if prompt + max_tokens <= batch.max_tokens, where the model's own limit may end it
+// earlier: min(prompt + max_tokens, limit).
+
+#include "core/rollout/planned_answers.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+#include "core/data/packs/data_set.h"
+
+namespace xrun {
+
+namespace {
+
+// "raise it to 35, lower max_tokens of the sampling, or leave longer prompts out: ..."
+std::string room_fix(int64_t wanted, const AnswerRoom& room) {
+  std::string text =
+      fmt::format("raise it to {}, or lower max_tokens of the sampling", count_text(wanted));
+  const int64_t longest = room.batch_tokens - room.max_tokens;
+  if (longest > 0) {
+    text += fmt::format("; max_length = {} with over_length = \"drop\" leaves such prompts out",
+                        longest);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<PlannedAnswers> planned_answers(const Json& sampling) {
+  if (!sampling.is_object()) return std::nullopt;
+  PlannedAnswers answers;
+  const auto read = [&](const char* key, auto& value) {
+    const Json* found = sampling.find(key);
+    if (found != nullptr && found->is_number()) {
+      value = static_cast<std::remove_reference_t<decltype(value)>>(found->as_double());
+    }
+  };
+  read("samples", answers.samples);
+  read("max_tokens", answers.max_tokens);
+  read("temperature", answers.temperature);
+  if (answers.samples < 1 || answers.max_tokens < 1) return std::nullopt;
+  return answers;
+}
+
+void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room) {
+  XRUN_CHECK(prompt_tokens > 0, "{}: the prompt is empty", where);
+  XRUN_CHECK(room.model_tokens == 0 || prompt_tokens < room.model_tokens,
+             "{}: the prompt has {} tokens, which leaves none of the model's {} for an answer; "
+             "shorten it, or leave such prompts out: max_length = {} with over_length = \"drop\"",
+             where, count_text(prompt_tokens), count_text(room.model_tokens),
+             room.model_tokens - 1);
+  int64_t longest = prompt_tokens + room.max_tokens;
+  if (room.model_tokens > 0) longest = std::min(longest, room.model_tokens);
+  XRUN_CHECK(room.batch_tokens == 0 || longest <= room.batch_tokens,
+             "{}: a prompt of {} tokens and max_tokens = {} of an answer exceed batch.max_tokens "
+             "= {}; {}",
+             where, count_text(prompt_tokens), count_text(room.max_tokens),
+             count_text(room.batch_tokens), room_fix(longest, room));
+}
+
+void check_room(const DataSet& set, const AnswerRoom& room) {
+  int64_t max_prompt = room.batch_tokens > 0 ? room.batch_tokens - room.max_tokens
+                                             : std::numeric_limits<int64_t>::max();
+  if (room.model_tokens > 0) max_prompt = std::min(max_prompt, room.model_tokens - 1);
+  for (int64_t i = 0; i < set.size(); ++i) {
+    const int64_t row = set.unit(i);
+    // A row's length is an upper bound: it may have an answer.
+    const int64_t length = set.unit_tokens(row);
+    if (length > 0 && length <= max_prompt) continue;
+    check_room(set.location(row), std::ssize(set.prompt_ids(row)), room);
+  }
+}
+
+std::string describe_answers(const PlannedAnswers& answers, int64_t prompts,
+                             const GroupQueueOptions* queue) {
+  std::string text =
+      fmt::format("{} x {} = {} a step, at most {} each, at temperature {:g}",
+                  counted(prompts, queue != nullptr ? "group" : "prompt"),
+                  counted(answers.samples, "sample"), counted(prompts * answers.samples, "answer"),
+                  counted(answers.max_tokens, "token"), answers.temperature);
+  if (queue == nullptr) return text;
+  text += fmt::format("; prompts are drawn until {} have rewards that deviate by more than {:g}",
+                      counted(prompts, "group"), queue->eps);
+  if (queue->depth > 0) {
+    text += fmt::format("; sampled {} ahead, so their weights are older",
+                        counted(queue->depth, "step"));
+  }
+  return text;
+}
+
+}  // namespace xrun

@@ -1,0 +1,48 @@
+#pragma once
+// The answers that a loop will sample: their number and lengths, as far as they are known before
+// step 0, and whether they fit.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/rollout/group_queue.h"
+
+namespace xrun {
+
+class DataSet;
+
+// The sampling options that decide the size of a step.
+struct PlannedAnswers {
+  static constexpr int64_t kSamples = 8, kMaxTokens = 128;  // the defaults of policy:sample
+
+  int64_t samples = kSamples;       // of a prompt
+  int64_t max_tokens = kMaxTokens;  // of an answer
+  double temperature = 1;
+};
+
+// Returns the answers of a table `sampling` in the configuration; nothing for counts below 1, which
+// policy:sample refuses.
+std::optional<PlannedAnswers> planned_answers(const Json& sampling);
+
+// Limits in tokens.
+struct AnswerRoom {
+  int64_t max_tokens = 0;    // of an answer
+  int64_t batch_tokens = 0;  // batch.max_tokens; 0: none
+  int64_t model_tokens = 0;  // of prompt and answer; the model may end an answer early; 0: none
+};
+
+// Throws Error that names the prompt and the fix if a prompt is empty, if the model has no room for
+// one token of an answer, or if the longest answer does not fit a micro-batch.
+//   where  "prompts.jsonl:17"
+void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room);
+
+// The same for every prompt of a set. Reads the lengths of all rows, and the tokens of long ones.
+void check_room(const DataSet& set, const AnswerRoom& room);
+
+// "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1; ..."
+//   queue  of xrun.rollouts; null: a loop over prompts
+std::string describe_answers(const PlannedAnswers& answers, int64_t prompts,
+                             const GroupQueueOptions* queue);
+
+}  // namespace xrun

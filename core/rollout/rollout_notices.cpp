@@ -1,0 +1,89 @@
+// "step 0: 8 prompts x 4 samples = 32 answers trained, 1 update, loss: the mean over 1,024 tokens,
+// loss path: on-policy"
+
+#include "core/rollout/rollout_notices.h"
+
+#include <algorithm>
+
+#include "core/base/strings.h"
+
+namespace xrun {
+
+namespace {
+
+// "8 prompts x 4 samples = 32 answers trained"; "" if the update trained answers of another body.
+std::string trained_text(const BodyRollouts& body) {
+  std::set<const void*> prompts;
+  int64_t answers = 0;
+  for (const auto& one : body.all) {
+    if (!one->trained) continue;
+    prompts.insert(one->prompt_ids.get());
+    ++answers;
+  }
+  const auto groups = std::ssize(prompts);
+  if (groups == 0) return "";
+  const std::string text =
+      answers % groups == 0
+          ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
+                        counted(answers / groups, "sample"), counted(answers, "answer"))
+          : fmt::format("{} to {}", counted(answers, "answer"), counted(groups, "prompt"));
+  return text + " trained";
+}
+
+}  // namespace
+
+std::string RolloutNotices::update_line(int64_t step, const BodyRollouts& body) {
+  const std::string path = body.updates.path();
+  const std::string kind = path.substr(0, path.find(" ("));
+  if (body.updates.updates == 0 || !paths_.insert(kind).second) return "";
+  std::string text;
+  if (paths_.size() == 1) {
+    text = trained_text(body);
+    add_item(text, counted(body.updates.updates, "update"));
+    add_item(text, "loss: " + body.updates.loss);
+  }
+  if (!path.empty()) add_item(text, "loss path: " + path);
+  return fmt::format("step {}: {}", step, text);
+}
+
+std::string RolloutNotices::cut_line(int64_t step, const BodyRollouts& body) {
+  const bool cut = std::all_of(body.all.begin(), body.all.end(), [](const auto& one) {
+    return one->finish == "length" && !one->stand_in;
+  });
+  if (cut_reported_ || !cut || body.all.empty()) return "";
+  cut_reported_ = true;
+  int64_t longest = 0;
+  for (const auto& one : body.all) longest = std::max(longest, std::ssize(one->logprobs));
+  return fmt::format(
+      "step {}: none of {} ended by itself; all were cut at their limit, the longest after {}: "
+      "raise max_tokens of the sampling, or name in `stop` a text that ends an answer. "
+      "rollout/stopped is the share that ends",
+      step, counted(std::ssize(body.all), "answer"), counted(longest, "token"));
+}
+
+std::string RolloutNotices::equal_line(int64_t step, const Metrics& metrics,
+                                       const BodyRollouts& body) {
+  const auto reward = find_metric(metrics, "rollout/reward");
+  if (equal_reported_ || !reward) return "";
+  const double groups = find_metric(metrics, "rollout/groups").value_or(0);
+  const bool equal = find_metric(metrics, "rollout/zero_variance_groups") == groups;
+  // Groups of one sample have no variance to begin with.
+  if (!equal || static_cast<double>(body.all.size()) <= groups) return "";
+  equal_reported_ = true;
+  return fmt::format(
+      "step {}: in every group all rewards are equal (mean {:.4f}), so every advantage is 0 and "
+      "the "
+      "step learns nothing from them; the prompts are too hard or too easy, or the reward is "
+      "wrong. rollout/zero_variance_groups counts such groups",
+      step, *reward);
+}
+
+std::vector<std::string> RolloutNotices::after_body(int64_t step, const Metrics& metrics,
+                                                    const BodyRollouts& body) {
+  std::vector<std::string> lines = {update_line(step, body), cut_line(step, body),
+                                    equal_line(step, metrics, body)};
+  std::erase(lines, "");
+  return lines;
+}
+
+}  // namespace xrun
