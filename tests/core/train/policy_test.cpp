@@ -204,7 +204,7 @@ TEST(Policy, ARestoredPolicyReadsNoCopyOfTheWeightsBefore) {
   const auto logprob = [](Policy& of) { return of.logprob(*tiny_batch(tiny_pairs(1), 1)); };
   const at::Tensor before = logprob(*policy);  // makes copies in bf16 at update 0
   fresh->model();
-  const TensorSource larger = [&](const std::string& name) -> at::Tensor {
+  const Saveable::TensorSource larger = [&](const std::string& name) -> at::Tensor {
     for (const NamedTensor& one : fresh->tensors()) {
       if (one.name == name) return one.tensor.mul(1.5);
     }
