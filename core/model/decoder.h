@@ -34,6 +34,7 @@ class Decoder {
   // The parameters whose products read packed weights: the head, and linear maps in fp32.
   std::vector<int64_t> packable() const;
   at::Tensor weight(int64_t parameter, int64_t update_count);
+  void forget_copies() { weights_.forget(); }
 
  private:
   // Of the tokens from the first one that is computed on.

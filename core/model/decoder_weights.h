@@ -64,6 +64,8 @@ class ComputeWeights {
   // Returns the weight of the master with this index. If it is a copy and gradients are enabled,
   // its backward passes the gradient to the master, in the master's type.
   at::Tensor get(size_t index, int64_t update_count);
+  // Drops all copies, for masters that changed while the count did not.
+  void forget() { copies_.assign(copies_.size(), {}); }
 
  private:
   struct WeightCopy {

@@ -17,7 +17,9 @@
 #include "core/model/ops/device.h"
 #include "core/model/ops/device_memory.h"
 #include "core/model/ops/linear_head.h"
+#include "core/model/ops/matrix_product.h"
 #include "core/model/ops/rope.h"
+#include "core/model/ops/scratch.h"
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/weight_check.h"
@@ -159,7 +161,10 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences) {
 }
 
 Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options)
-    : config_(std::move(config)), options_(options), parameters_(std::move(parameters)) {
+    : config_(std::move(config)),
+      options_(options),
+      parameters_(std::move(parameters)),
+      packed_(std::make_unique<PackedWeights>()) {
   // Base weights come first; the trained parameters are a suffix, or all of them.
   const size_t base = trains_base(options_) ? 0 : parameters_.size();
   add_factors(options_, parameters_);
@@ -304,42 +309,76 @@ at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options)
     flops -= pack_flops(config_, {0, static_cast<int32_t>(held)}, {}, adapter);
   }
   const bool backward = options_.trainable && at::GradMode::is_enabled();
+  if (backward) release_decoding();
   count_flops(flops.forward() + (backward ? flops.backward(trains_base(options_)) : 0));
   return decoder_->forward(input, update_count, options, nullptr);
 }
 
 at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache,
-                                 const PackedWeights* packed, std::vector<at::Tensor>* routes) {
+                                 std::vector<at::Tensor>* routes) {
   const at::NoGradGuard no_grad;
   check_input(input, config_);
-  XRUN_CHECK(packed == nullptr || packed->update_count() == update_count,
-             "the packed weights are of update {}, the model is at {}", packed->update_count(),
-             update_count);
-  return decoder_->forward(input, update_count, {}, &cache, packed, routes);
+  return decoder_->forward(input, update_count, {}, &cache, packed(), routes);
 }
 
-void Model::pack(PackedWeights& packed) {
-  if (packed.update_count() == update_count) return;
+at::Tensor Model::decoding_logits(const at::Tensor& hidden) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor rows = hidden.to(at::kFloat);
+  const at::Tensor logits =
+      scratch_floats(rows.size(0) * config_.vocab).view({rows.size(0), config_.vocab});
+  if (const PackedWeights* const ready = packed()) {
+    multiply_rows_into(logits, rows, *ready->find(decoder_->head_parameter()));
+    return logits;
+  }
+  if (!decoding_head_.defined() || decoding_head_count_ != update_count) {
+    decoding_head_ = head_weight().to(at::kFloat).contiguous();
+    decoding_head_count_ = update_count;
+  }
+  multiply_rows_into(logits, rows, decoding_head_);
+  return logits;
+}
+
+bool Model::is_packed() const { return packed() != nullptr; }
+
+const PackedWeights* Model::packed() const {
+  return !packed_->empty() && packed_->update_count() == update_count ? packed_.get() : nullptr;
+}
+
+void Model::release_decoding() {
+  *packed_ = PackedWeights();
+  decoding_head_ = at::Tensor();
+}
+
+void Model::weights_replaced(int64_t count) {
+  update_count = count;
+  ++times_replaced_;
+  release_decoding();
+  decoder_->forget_copies();
+}
+
+// A product with few rows spends much of its time on transposing the weight. Packed weights are
+// transposed already.
+bool Model::pack() {
+  if (is_packed()) return true;
   const at::NoGradGuard no_grad;
   const std::vector<int64_t> parameters = decoder_->packable();
-  if (packed.empty()) {
+  if (packed_->empty()) {
     int64_t bytes = 0;
     for (const int64_t parameter : parameters) {
       const at::Tensor& master = parameters_[static_cast<size_t>(parameter)].master;
       bytes += 4 * packed_floats(master.size(0), master.size(1));
     }
     const int64_t available = available_bytes();
-    if (available > 0 && bytes > available / 2) return;
+    if (available > 0 && bytes > available / 2) return false;
   }
   std::vector<at::Tensor> weights;
   for (const int64_t parameter : parameters) {
     weights.push_back(decoder_->weight(parameter, update_count));
   }
-  packed.pack(parameters, weights, update_count);
-}
-
-const PackedMatrix* Model::packed_head(const PackedWeights& packed) const {
-  return packed.find(decoder_->head_parameter());
+  packed_->pack(parameters, weights, update_count);
+  decoding_head_ = at::Tensor();  // the packed one serves
+  ++times_packed_;
+  return true;
 }
 
 at::Tensor Model::head_weight() { return decoder_->head_weight(update_count); }

@@ -19,7 +19,6 @@ namespace xrun {
 class Decoder;
 class KvCache;
 class PackedWeights;
-struct PackedMatrix;
 struct Adapter;
 struct ExportedModel;
 struct HeadOptions;
@@ -137,6 +136,10 @@ class Model {
 
   // Counts changes of the masters. Code that changes them in place adds one, or copies go stale.
   int64_t update_count = 0;
+  // Sets the count after all masters were replaced, as a restored checkpoint does. The new count
+  // may be one that other weights had, so everything made of the old weights is dropped.
+  void weights_replaced(int64_t count);
+  int64_t times_replaced() const { return times_replaced_; }
 
   // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
   std::string digest() const;
@@ -147,31 +150,44 @@ class Model {
   // time leaves the device.
   std::shared_ptr<Model> host_copy(GemmType gemm = GemmType::kStorage) const;
 
-  // For the sampler: as forward, and appends keys and values of every segment to `cache`; with
-  // one-token segments it is a decoding step. Never records a graph.
+  // ---- decoding, for the sampler
+
+  // As forward, and appends keys and values of every segment to `cache`; with one-token segments it
+  // is a decoding step. Never records a graph.
   //   routes  out: as ForwardOptions::replay has them; null: not wanted
-  // Throws Error if `packed` belongs to another update count.
   at::Tensor forward_cached(const PackInput& input, KvCache& cache,
-                            const PackedWeights* packed = nullptr,
                             std::vector<at::Tensor>* routes = nullptr);
-  // Packs the head and the linear maps whose products are fp32, unless that was done at this update
-  // count. Leaves `packed` empty if it would take more than half of the available memory.
-  void pack(PackedWeights& packed);
-  // Returns the head of `packed`, null if that is empty.
-  const PackedMatrix* packed_head(const PackedWeights& packed) const;
+  // Returns hidden states [n, D] times the head, [n, V] fp32 in scratch memory (ops/scratch.h).
+  at::Tensor decoding_logits(const at::Tensor& hidden);
+  // Packs the head and the linear maps whose products are fp32, for faster products of few rows;
+  // they take the memory of these weights in fp32 once more. All decoding at this update count
+  // reads them, whoever packed them. The next training forward releases them, since a step needs
+  // their memory. Does nothing if they are packed, or if they would take more than half of the
+  // available memory; returns whether they are packed.
+  bool pack();
+  bool is_packed() const;
+  int64_t times_packed() const { return times_packed_; }
 
  private:
   Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options);
   static std::shared_ptr<Model> make(ModelConfig config, std::vector<Parameter> parameters,
                                      const LoadOptions& options);
 
-  int64_t base_count() const;  // parameters before the adapter's factors
+  int64_t base_count() const;           // parameters before the adapter's factors
+  const PackedWeights* packed() const;  // null unless packed at this update count
+  void release_decoding();
 
   ModelConfig config_;
   LoadOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<Parameter> trained_;  // those that require a gradient
   std::unique_ptr<Decoder> decoder_;
+  int64_t times_replaced_ = 0;
+  // For decoding; the head is in fp32, until it is packed.
+  std::unique_ptr<PackedWeights> packed_;
+  at::Tensor decoding_head_;
+  int64_t decoding_head_count_ = -1;  // the update count of decoding_head_
+  int64_t times_packed_ = 0;
 };
 
 }  // namespace xrun

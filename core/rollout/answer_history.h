@@ -14,7 +14,7 @@ namespace xrun {
 class AnswerHistory {
  public:
   // 32 Mi tokens take 128 MiB.
-  explicit AnswerHistory(int64_t most_tokens = int64_t{1} << 25) : most_tokens_(most_tokens) {}
+  explicit AnswerHistory(int64_t max_tokens = int64_t{1} << 25) : max_tokens_(max_tokens) {}
 
   // The answers to one prompt, the first in draw keys being sample 0.
   struct Prompt {
@@ -29,10 +29,8 @@ class AnswerHistory {
   // that a data set larger than the limit has drafts for its first prompts.
   void remember(const Prompt& prompt, int64_t sample, const std::vector<int32_t>& ids);
 
-  int64_t tokens() const { return tokens_; }
-
  private:
-  int64_t most_tokens_, tokens_ = 0;
+  int64_t max_tokens_, tokens_ = 0;
   // By a 64-bit hash: two prompts that share it have each other's answers as drafts.
   std::unordered_map<uint64_t, std::vector<int32_t>> answers_;
 };

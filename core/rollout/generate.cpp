@@ -32,6 +32,10 @@ SampleRequest request_of(const GenerateOptions& options, const std::vector<int32
 
 }  // namespace
 
+SamplerOptions sampler_options(const GenerateOptions& options) {
+  return {.batch = options.batch, .cache_mb = options.cache_mb, .poll = options.poll};
+}
+
 std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
                                  const GenerateOptions& options) {
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -41,7 +45,7 @@ std::vector<Generation> generate(Model& model, const std::vector<std::vector<int
              "{} prompts have {} names", prompts.size(), options.prompt_names.size());
   XRUN_CHECK(options.drafts.empty() || options.drafts.size() == prompts.size(),
              "{} prompts have drafts for {}", prompts.size(), options.drafts.size());
-  Sampler sampler(model, {.batch = options.batch, .cache_mb = options.cache_mb});
+  Sampler sampler(model, sampler_options(options));
   for (size_t i = 0; i < prompts.size(); ++i) {
     sampler.submit(request_of(options, prompts[i], i));
   }

@@ -25,12 +25,16 @@ struct GenerateOptions {
   bool record_routes = false;  // SampleRequest::record_routes
   // Called after every step with the tokens generated so far; false stops early.
   std::function<bool(int64_t tokens)> progress = {};
+  std::function<void()> poll = {};  // SamplerOptions::poll
   // Called with each new token of a sequence (its index in the results), stop ids included; true
   // ends that sequence ("stop").
   std::function<bool(size_t sequence, int32_t id)> on_token = {};
   // Called at the end with the counts of all sequences.
   std::function<void(const SamplerCounters& counters)> counted = {};
 };
+
+// Returns the sampler's part of the options.
+SamplerOptions sampler_options(const GenerateOptions& options);
 
 // Returns `samples` continuations a prompt, prompts in order and the samples of each together.
 // Throws as Sampler::submit and step; the message for a prompt has its number.

@@ -1,5 +1,5 @@
-// The key of a draw is (seed of the step, row, sample, position): what else is in the batch changes
-// no token. The sampler itself is called at one place, draw().
+// The key of a draw is (seed, step, row, sample, position), or without the step: nothing else in
+// the batch changes a token. Only draw() and converse() call the sampler.
 
 #include "core/rollout/rollout_sampler.h"
 
@@ -86,6 +86,14 @@ std::vector<uint64_t> draw_names(const std::vector<AskedPrompt>& prompts) {
   return names;
 }
 
+// The seed of the batch's draws.
+uint64_t draw_seed(const RolloutOptions& options, const BatchInfo& info) {
+  const uint64_t seed = options.text.generate.sampling.seed;
+  // Steps have b = 0, so these are the draws of none of them.
+  if (options.draws == DrawScope::kRow) return philox_u64(seed, kStreamRollout, 0, 1);
+  return philox_u64(seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
+}
+
 // Draw keys and stop ids; a dry run has no model.
 TextOptions draw_options(const Model* model, const Policy& policy,
                          const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
@@ -94,8 +102,7 @@ TextOptions draw_options(const Model* model, const Policy& policy,
   text.generate.samples = options.samples;
   text.generate.prompt_names = draw_names(prompts);
   if (model != nullptr) text.generate.stop_ids = stop_ids_of(*model, *policy.tokenizer());
-  text.generate.sampling.seed =
-      philox_u64(text.generate.sampling.seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
+  text.generate.sampling.seed = draw_seed(options, info);
   return text;
 }
 

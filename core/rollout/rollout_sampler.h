@@ -18,9 +18,18 @@ class Tokenizer;
 //   temperature  of the sampling; greedy answers (0) report log-probs at temperature 1
 BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperature);
 
+// The keys of draws, beside the seed, the sample and the position. Under kRow a prompt that is
+// sampled again draws the same numbers: its answer changes only where the policy did, so the answer
+// of an earlier epoch is a draft that is mostly right, at the price of less exploration.
+enum class DrawScope {
+  kStep,  // step and row
+  kRow,   // row
+};
+
 struct RolloutOptions {
   int64_t samples = 8;    // of each prompt
   TextOptions text = {};  // max_new_tokens of a turn, sampling and stop strings
+  DrawScope draws = DrawScope::kStep;
   // Gives drafts and receives the answers; null: no drafts. Changes no answer.
   AnswerHistory* history = nullptr;
   // Of a mixture of experts: the policy takes the sampler's experts for these tokens in training.
@@ -29,8 +38,9 @@ struct RolloutOptions {
 };
 
 // Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens
-// before the first trained one. Draws depend on (seed, step, row, sample, position), so a resumed
-// step repeats them; a row that occurs twice in the batch is drawn independently each time.
+// before the first trained one. Draws depend on (seed, step, row, sample, position), under
+// DrawScope::kRow not on the step, so a resumed step repeats them; a row that occurs twice in the
+// batch is drawn independently each time.
 //   model  computes; the policy's own, or a copy of its weights on the CPU
 // With an environment the prompts are those of a data set, and an answer may have several turns.
 // A policy with a stand-in gives seeded random tokens whose log-probs are the stand-in's. Throws

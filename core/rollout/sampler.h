@@ -9,7 +9,8 @@
 //
 // The cache belongs to one model at one update count. After an update no older key is read: held
 // keys are dropped, and a sequence in progress computes its keys again, under the new weights,
-// before its next token. Both are counted.
+// before its next token. Both are counted. The packed weights belong to the model (Model::pack), so
+// all samplers of one update count share them.
 //
 // This class decodes on the CPU. Callers see requests and answers, never a cache, so that a form
 // for another device can have the same members.
@@ -30,7 +31,7 @@ struct ModelConfig;
 struct TokenRoutes;
 
 struct SampleRequest {
-  // The ids in front of the answer. A further turn of a conversation is a request whose prompt is
+  // The ids before the answer. A further turn of a conversation is a request whose prompt is
   // the earlier prompt, the sampled ids unchanged, and the ids of the new message; if the earlier
   // request had `hold`, only the new ids are computed.
   std::vector<int32_t> prompt;
@@ -40,8 +41,8 @@ struct SampleRequest {
   SamplingOptions sampling = {};
   uint64_t prompt_key = 0;    // the prompt in draw keys, below 2^44
   uint32_t first_sample = 0;  // the first sample's number in draw keys, below 2^20
-  // Keep the keys of finished answers for a request that continues them, until the policy is
-  // updated, memory is short (the oldest go first) or release_held.
+  // Keep the keys of each finished answer for a request that continues it, until the policy is
+  // updated, memory is short (the oldest go first) or release().
   bool hold = false;
   // [samples] or empty: a guess of each answer, such as the answer to the same prompt one epoch
   // before. Several of its tokens are computed in one forward, and one is accepted exactly if it is
@@ -59,9 +60,6 @@ struct Generation {
   std::vector<float> logprobs;       // of each id: log softmax(logits / T), T = 1 for greedy tokens
   std::vector<float> logprobs_kept;  // the same over the kept tokens; empty without truncation
   std::string finish;                // "stop", "length" (also the model's own limit), "interrupted"
-  // The policy's update counts at the first and at the last token; they differ if it was updated
-  // while the answer was in progress.
-  int64_t first_version = 0, last_version = 0;
   // With record_routes: the experts of prompt and answer, but for the last token, which no forward
   // computes. Each token has those of the forward that drew the next one.
   std::shared_ptr<const TokenRoutes> routes = nullptr;
@@ -79,6 +77,12 @@ struct SamplerOptions {
   // Limit of keys and values; one sequence is always admitted. Fixed rather than measured, so that
   // the same sequences are decoded together on every machine.
   int64_t cache_mb = 4096;
+  // Tokens of one forward over prompts, to bound its activations; a longer prompt is appended to
+  // its keys in chunks, which changes no bit.
+  int64_t prefill_tokens = 4096;
+  // Called between forwards; may throw, which ends the sampling. Empty: check_interrupt()
+  // (interrupt.h), for callers without a rule of when a signal may interrupt.
+  std::function<void()> poll = {};
 };
 
 // Counts since construction.
@@ -90,14 +94,14 @@ struct SamplerCounters {
   int64_t evicted = 0;   // held sequences dropped for lack of memory
   int64_t drafted = 0;   // draft tokens that were computed
   int64_t accepted = 0;  // of these, those that were drawn
-  int64_t packed = 0;    // times that weights were packed: at most once per update
+  int64_t packed = 0;    // times that this sampler packed the weights; 0 if they were packed before
 };
 
 // Refers to the model, which must outlive it. Not thread-safe. If step() throws, the sampler may
 // only be destroyed.
 class Sampler {
  public:
-  // Throws Error if the model is not on the CPU or batch is below 1.
+  // Throws Error if the model is not on the CPU, or batch or prefill_tokens is below 1.
   explicit Sampler(Model& model, const SamplerOptions& options = {});
   ~Sampler();
   Sampler(const Sampler&) = delete;
@@ -111,8 +115,8 @@ class Sampler {
   // Draws one token for each sequence in progress, several where a draft is right. Then admits
   // waiting sequences in order, as far as batch and memory allow: their prompts are computed as
   // packs, once for all samples of a request, and each draws its first token. Returns whether
-  // sequences are unfinished. Never records a graph. Throws Interrupted between forwards after a
-  // signal (interrupt.h), and Error if logits are not finite.
+  // sequences are unfinished. Never records a graph. Throws what the poll throws, and Error if
+  // logits are not finite.
   bool step();
 
   // Returns the oldest request and forgets it, if all of its samples are finished; else nullopt.
@@ -124,13 +128,11 @@ class Sampler {
   void cancel(Ticket ticket);
   void cancel_all();
 
-  void release_held();
+  // Drops the held keys of an answer that nothing will continue. Ignored if none are held.
+  void release(Ticket ticket, int64_t sample);
 
   // Memory of keys and values, including what sequences in progress will still allocate.
   int64_t bytes() const;
-  // The memory that a request takes while all of its samples are in progress: its prompt once, and
-  // per sample the blocks of its answer.
-  int64_t request_bytes(const SampleRequest& request) const;
   SamplerCounters counters() const;
 
  private:

@@ -33,8 +33,7 @@ SamplingMemory sampling_memory(const ModelConfig& config, c10::ScalarType comput
     memory.prompt_tokens = std::max(memory.prompt_tokens, tokens);
   }
   memory.cache = std::min(memory.cache, options.cache_mb << 20);
-  const int64_t longest = prompts.empty() ? 0 : *std::max_element(prompts.begin(), prompts.end());
-  memory.prompt_tokens = std::min(memory.prompt_tokens, std::max(kPrefillTokens, longest));
+  memory.prompt_tokens = std::min(memory.prompt_tokens, options.prefill_tokens);
   return memory;
 }
 

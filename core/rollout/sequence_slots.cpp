@@ -23,9 +23,9 @@ void SequenceSlots::close(int64_t slot) {
   free_.push_back(slot);
 }
 
-void SequenceSlots::hold(int64_t slot, std::vector<int32_t> ids) {
-  cache_.reserve(slot, std::ssize(ids));
-  held_.push_back({std::move(ids), slot});
+void SequenceSlots::hold(HeldSequence sequence) {
+  cache_.reserve(sequence.slot, std::ssize(sequence.ids));
+  held_.push_back(std::move(sequence));
 }
 
 SequenceSlots::Held SequenceSlots::find(const std::vector<int32_t>& tokens) {
@@ -47,6 +47,13 @@ int64_t SequenceSlots::take(Held held, int64_t capacity) {
   held_.erase(held);
   cache_.reserve(slot, capacity);
   return slot;
+}
+
+void SequenceSlots::release(uint64_t ticket, int64_t sample) {
+  const Held found = std::find_if(held_.begin(), held_.end(), [&](const HeldSequence& one) {
+    return one.ticket == ticket && one.sample == sample;
+  });
+  if (found != held_.end()) drop(found);
 }
 
 int64_t SequenceSlots::release_held() {

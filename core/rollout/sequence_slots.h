@@ -1,6 +1,6 @@
 #pragma once
-// Slots of the cache for the sampler: of sequences in progress, and of finished ones whose keys are
-// held for a sequence that continues them.
+// The sampler's slots of the cache: of sequences in progress, and of finished ones, whose keys are
+// held for sequences that continue them.
 
 #include <cstdint>
 #include <list>
@@ -16,6 +16,8 @@ class SequenceSlots {
   struct HeldSequence {
     std::vector<int32_t> ids;  // the tokens of the slot
     int64_t slot;
+    uint64_t ticket;  // of the request, and the sample, whose answer it was
+    int64_t sample;
   };
   using Held = std::list<HeldSequence>::iterator;
 
@@ -30,14 +32,16 @@ class SequenceSlots {
   int64_t open(int64_t capacity, int64_t shared = 0);
   void close(int64_t slot);
 
-  // Holds a slot whose tokens are `ids`; gives up the rest of its capacity.
-  void hold(int64_t slot, std::vector<int32_t> ids);
+  // Holds a sequence; gives up the rest of its slot's capacity.
+  void hold(HeldSequence sequence);
   // Returns the longest held sequence that begins `tokens` and leaves at least one to compute, or
-  // none(). Keys of other RoPE frequencies than those of `tokens` do not count.
+  // none(). Skips sequences whose RoPE frequencies differ from those of `tokens`.
   Held find(const std::vector<int32_t>& tokens);
   Held none() { return held_.end(); }
   // Returns the slot of a held sequence, now in use.
   int64_t take(Held held, int64_t capacity);
+  // Drops a held sequence; ignored if it is not held.
+  void release(uint64_t ticket, int64_t sample);
   // Drops all held sequences; returns their number.
   int64_t release_held();
 

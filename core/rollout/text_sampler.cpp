@@ -73,7 +73,7 @@ std::vector<int32_t> stop_ids_of(const Model& model, const Tokenizer& tokenizer)
 }
 
 std::optional<int32_t> turn_end_of(const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
-  // The first special token behind the content of a rendered answer.
+  // The first special token after the content of a rendered answer.
   const Json messages = parse_json(
       R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])", "messages");
   ChatTokens chat;
@@ -89,8 +89,8 @@ std::optional<int32_t> turn_end_of(const Tokenizer& tokenizer, const ChatTemplat
     if (span.origin == Origin::kMessage) answered = span.end;
   }
   for (size_t t = 0; t < chat.ids.size(); ++t) {
-    const bool behind = answered > 0 && chat.offsets[t].begin >= answered;
-    if (behind && tokenizer.is_special(chat.ids[t])) return chat.ids[t];
+    const bool after = answered > 0 && chat.offsets[t].begin >= answered;
+    if (after && tokenizer.is_special(chat.ids[t])) return chat.ids[t];
   }
   return std::nullopt;
 }

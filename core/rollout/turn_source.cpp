@@ -21,7 +21,7 @@ class ModelTurns : public TurnSource {
       : tokenizer_(tokenizer),
         text_(text),
         stop_ids_(text.generate.stop_ids),
-        sampler_(model, {.batch = text.generate.batch, .cache_mb = text.generate.cache_mb}) {
+        sampler_(model, sampler_options(text.generate)) {
     for (const int32_t id : special_stop_ids(tokenizer, text.stop)) stop_ids_.push_back(id);
   }
 

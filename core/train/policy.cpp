@@ -310,7 +310,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
     parameter.master.detach().copy_(saved);
   }
   // References compare this count: they share the policy's forward until it changes.
-  model().update_count = state.at("updates").as_int();
+  model().weights_replaced(state.at("updates").as_int());
 }
 
 }  // namespace xrun

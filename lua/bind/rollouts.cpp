@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/model/model.h"
 #include "core/rollout/answer_history.h"
@@ -23,35 +24,26 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kRolloutTokens = 128;
-
 // ---- sampling
+
+DrawScope read_draws(const Options& given) {
+  const std::string name = given.get<std::string>("draws", "step");
+  if (name == "row") return DrawScope::kRow;
+  XRUN_CHECK(name == "step", "draws is \"{}\", wanted \"step\" or \"row\"{}", name,
+             did_you_mean(name, {"step", "row"}));
+  return DrawScope::kStep;
+}
 
 RolloutOptions read_rollout_options(lua_State* L, uint64_t seed) {
   const Options given(L, 3);
   RolloutOptions options;
   options.samples = given.get<int64_t>("samples", options.samples);
-  GenerateOptions& generate = options.text.generate;
-  generate.max_new_tokens = given.get<int64_t>("max_tokens", kRolloutTokens);
-  generate.sampling = {.temperature = given.get<double>("temperature", 1),
-                       .top_k = given.get<int64_t>("top_k", 0),
-                       .top_p = given.get<double>("top_p", 1),
-                       .min_p = given.get<double>("min_p", 0),
-                       .seed = seed};
-  if (const auto own = given.find<int64_t>("seed")) {
-    generate.sampling.seed = static_cast<uint64_t>(*own);
-  }
+  options.text = read_sampling_options(L, given, /*temperature=*/1, seed);
+  options.draws = read_draws(given);
   if (given.get<bool>("drafts", true)) {
     options.history = &LuaState::of(L).service<AnswerHistory>();
   }
   options.replay_routes = given.get<bool>("replay_routes", false);
-  if (given.has("stop")) {
-    const StackGuard guard(L);
-    given.push_value("stop");
-    options.text.stop = lua_type(L, -1) == LUA_TSTRING
-                            ? std::vector<std::string>{given.get<std::string>("stop")}
-                            : given.get<std::vector<std::string>>("stop");
-  }
   return options;
 }
 
@@ -96,7 +88,6 @@ int sample_policy(Policy& policy, lua_State* L) {
       prompts.size() * options.samples * options.text.generate.max_new_tokens;
   options.text.generate.progress = [&](int64_t tokens) {
     progress.update(tokens, max_tokens);
-    check_interrupt(L);
     return true;
   };
   LuaEnvironment environment(L, 3, prompts);
@@ -230,23 +221,24 @@ bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& na
 void open_rollouts(LuaState& state) {
   lua_State* L = state;
   Class<Policy>(L, "Policy", "")
-      .method(
-          "sample",
-          {{"prompts", "Batch"},
-           {"options?",
-            "table",
-            {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
-             "drafts", "replay_routes", "environment", "max_turns", "on_error", "deadline_s"}}},
-          {"Rollouts"},
-          "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
-          "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
-          "and sample. The answer of an earlier epoch is a draft, which saves time and changes no "
-          "token; drafts = false does without. replay_routes = true makes a mixture of experts "
-          "take the sampler's experts for these tokens in training. With environment, a table "
-          "with reply(self, turn) or a function that runs as a coroutine, an answer has up to "
-          "max_turns (8) turns; a failure of it follows on_error (\"error\", \"mask\", "
-          "\"zero\"), one call may take deadline_s (10).",
-          sample_policy);
+      .method("sample",
+              {{"prompts", "Batch"},
+               {"options?",
+                "table",
+                {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
+                 "draws", "drafts", "replay_routes", "environment", "max_turns", "on_error",
+                 "deadline_s"}}},
+              {"Rollouts"},
+              "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
+              "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
+              "and sample; draws = \"row\" (\"step\") leaves the step out. The answer of an earlier "
+              "epoch is a draft, which saves time and changes no token; drafts = false does "
+              "without. replay_routes = true makes a mixture of experts "
+              "take the sampler's experts for these tokens in training. With environment, a table "
+              "with reply(self, turn) or a function that runs as a coroutine, an answer has up to "
+              "max_turns (8) turns; a failure of it follows on_error (\"error\", \"mask\", "
+              "\"zero\"), one call may take deadline_s (10).",
+              sample_policy);
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,
                 .doc = "Sampled answers, a Batch with the fields row, group (the prompt), sample, "

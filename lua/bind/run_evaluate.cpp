@@ -24,7 +24,6 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kSampleTokens = 128;
 constexpr int kSampleOptions = 5;  // argument of run:sample
 
 // Runs `measure` (number -> Metrics) unless its values are known, and pushes them. math.random
@@ -137,43 +136,19 @@ bool has_column(RunLoop& run, const DataHandle& data, const std::string& column)
   return false;
 }
 
-bool is_text(lua_State* L, const Options& options, const char* key) {
-  const StackGuard guard(L);
-  options.push_value(key);
-  return lua_type(L, -1) == LUA_TSTRING;
-}
-
-// The sampling options, all but the stop strings.
-GenerateOptions read_generation(const Options& options, uint64_t seed) {
-  GenerateOptions generate{.max_new_tokens = options.get<int64_t>("max_tokens", kSampleTokens)};
-  XRUN_CHECK(generate.max_new_tokens >= 0, "max_tokens is {}, wanted 0 (no answers) or more",
-             generate.max_new_tokens);
-  generate.sampling = {.temperature = options.get<double>("temperature", 0),
-                       .top_k = options.get<int64_t>("top_k", 0),
-                       .top_p = options.get<double>("top_p", 1),
-                       .min_p = options.get<double>("min_p", 0),
-                       .seed = seed};
-  if (const auto own = options.find<int64_t>("seed")) {
-    generate.sampling.seed = static_cast<uint64_t>(*own);
-  }
-  check_sampling(generate.sampling);
-  return generate;
-}
-
 SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle& data) {
   SampleSettings settings;
   settings.shown = std::max<int64_t>(opt_arg<int64_t>(L, 4, "shown").value_or(3), 0);
   const Options options(L, kSampleOptions);
-  settings.text.generate = read_generation(options, run.seed());
-  if (is_text(L, options, "stop")) {
-    settings.text.stop = {options.get<std::string>("stop")};
-  } else {
-    settings.text.stop = options.get<std::vector<std::string>>("stop", {});
-  }
+  settings.text = read_sampling_options(L, options, /*temperature=*/0, run.seed());
+  const GenerateOptions& generate = settings.text.generate;
+  XRUN_CHECK(generate.max_new_tokens >= 0, "max_tokens is {}, wanted 0 (no answers) or more",
+             generate.max_new_tokens);
+  check_sampling(generate.sampling);
   check_stop_strings(settings.text.stop);
   settings.converses = has_environment(options);
   if (!options.has("score")) return settings;
-  if (is_text(L, options, "score")) {
+  if (options.is_string("score")) {
     const std::string column = options.get<std::string>("score");
     if (settings.text.generate.max_new_tokens > 0 && has_column(run, data, column)) {
       settings.column = column;
@@ -226,7 +201,6 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");
   text.generate.progress = [&](int64_t tokens) {
     progress.update(tokens, most);
-    check_interrupt(L);
     return true;
   };
   std::vector<Sample> samples =

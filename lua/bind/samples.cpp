@@ -23,6 +23,7 @@
 #include "lua/bind/environments.h"
 #include "lua/bind/session.h"
 #include "lua/bind/type_settings.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -110,6 +111,28 @@ std::pair<int64_t, std::map<int64_t, std::string>> read_earliest(const std::file
 }
 
 }  // namespace
+
+TextOptions read_sampling_options(lua_State* L, const Options& given, double temperature,
+                                  uint64_t seed) {
+  TextOptions text;
+  GenerateOptions& generate = text.generate;
+  generate.max_new_tokens = given.get<int64_t>("max_tokens", generate.max_new_tokens);
+  generate.sampling = {.temperature = given.get<double>("temperature", temperature),
+                       .top_k = given.get<int64_t>("top_k", 0),
+                       .top_p = given.get<double>("top_p", 1),
+                       .min_p = given.get<double>("min_p", 0),
+                       .seed = seed};
+  if (const auto own = given.find<int64_t>("seed")) {
+    generate.sampling.seed = static_cast<uint64_t>(*own);
+  }
+  generate.poll = [L] { check_interrupt(L); };
+  if (given.is_string("stop")) {
+    text.stop = {given.get<std::string>("stop")};
+  } else {
+    text.stop = given.get<std::vector<std::string>>("stop", {});
+  }
+  return text;
+}
 
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options) {

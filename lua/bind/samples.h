@@ -15,6 +15,7 @@
 namespace xrun {
 
 class Model;
+class Options;
 class Policy;
 class Tokenizer;
 
@@ -31,6 +32,13 @@ struct Sample {
   double environment_reward = 0;  // the sum of what the environment gave
   std::string question = {};      // headline on the console; "": the end of the prompt
 };
+
+// Reads the sampling options that policy:sample and run:sample share: max_tokens (128),
+// temperature, top_k, top_p, min_p, seed, and stop, a string or a list. Sampling then stops where
+// the recipe may be interrupted.
+//   temperature, seed  where the options have none
+TextOptions read_sampling_options(lua_State* L, const Options& given, double temperature,
+                                  uint64_t seed);
 
 // Answers every prompt of the set, in its order, one sample each. The row keys the random numbers,
 // so an answer depends on its row and the seed only. Stop ids are the model's.

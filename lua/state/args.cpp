@@ -130,6 +130,12 @@ bool Options::has(const char* key) const {
   return !lua_isnil(state_, -1);
 }
 
+bool Options::is_string(const char* key) const {
+  const StackGuard guard(state_);
+  push_value(key);
+  return lua_type(state_, -1) == LUA_TSTRING;
+}
+
 void Options::push_value(const char* key) const {
   // No table was given: every key is absent.
   if (index_ == 0) return lua_pushnil(state_);

@@ -100,6 +100,7 @@ class Options {
   Options(lua_State* L, int i);
 
   bool has(const char* key) const;
+  bool is_string(const char* key) const;
   template <class T>
   T get(const char* key, T otherwise) const {
     return has(key) ? get<T>(key) : std::move(otherwise);

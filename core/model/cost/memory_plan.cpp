@@ -1,11 +1,12 @@
 // A step peaks at one of six points. Sampling: keys, values and packed weights, before the step's
-// own memory exists. Forward of a reference: all activations of the policy and a
-// block's temporaries. Backward of the head: all activations, the softmax, and the gradient of the
-// vocabulary projection. Backward of the last block: the same activations and the temporaries of a
-// block's backward. Backward of a prefix that several micro-batches share: its keys, values, their
-// gradients and the inputs of its blocks, which are there at the other points as well, and one of
-// its blocks. End: all gradients, no activation. Sizes come from the operators that allocate
-// them (block_memory, head_memory, linear_scratch).
+// own memory exists; the first training forward releases them (Model::pack). Forward of a
+// reference: all activations of the policy and a block's temporaries. Backward of the head: all
+// activations, the softmax, and the gradient of the vocabulary projection. Backward of the last
+// block: the same activations and the temporaries of a block's backward. Backward of a prefix that
+// several micro-batches share: its keys, values, their gradients and the inputs of its blocks,
+// which are there at the other points as well, and one of its blocks. End: all gradients, no
+// activation. Sizes come from the operators that allocate them (block_memory, head_memory,
+// linear_scratch).
 
 #include "core/model/cost/memory_plan.h"
 

@@ -11,11 +11,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/rollout/generate.h"
 #include "core/model/model.h"
 #include "core/model/ops/linear_head.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/rope.h"
 #include "core/model/weights/safetensors.h"
+#include "core/rollout/generate.h"
 #include "tests/core/model/golden_pack.h"
 #include "tests/tree.h"
 
@@ -127,6 +128,37 @@ TEST_P(GenerateGoldenTest, DraftsChangeNoAnswer) {
         EXPECT_EQ(made.logprobs, want[p].logprobs) << p;
       }
       EXPECT_EQ(sampler.counters().accepted > 0, with_drafts);
+    }
+  }
+}
+
+TEST_P(GenerateGoldenTest, ChunksOfAPromptChangeNoBit) {
+  const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
+  const auto model = Model::load(models() / GetParam(), at::kFloat, false);
+  const std::vector<std::vector<int32_t>> prompts = prompts_of(golden, *model);
+  std::vector<Generation> want;
+  for (const int64_t chunk : {4096, 3, 7}) {
+    Sampler sampler(*model, {.batch = 3, .prefill_tokens = chunk});
+    for (size_t p = 0; p < prompts.size(); ++p) {
+      sampler.submit({.prompt = prompts[p],
+                      .max_new_tokens = 6,
+                      .sampling = {.temperature = 1},
+                      .prompt_key = p,
+                      .record_routes = true});
+    }
+    while (sampler.step()) {
+    }
+    for (size_t p = 0; p < prompts.size(); ++p) {
+      SCOPED_TRACE(fmt::format("chunks of {}, prompt {}", chunk, p));
+      const Generation made = sampler.poll().value().samples.at(0);
+      if (chunk == 4096) {
+        want.push_back(made);
+        continue;
+      }
+      EXPECT_EQ(made.ids, want[p].ids);
+      EXPECT_EQ(made.logprobs, want[p].logprobs);
+      ASSERT_NE(made.routes, nullptr);
+      EXPECT_EQ(made.routes->experts, want[p].routes->experts);
     }
   }
 }

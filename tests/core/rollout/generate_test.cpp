@@ -233,6 +233,31 @@ TEST_F(GenerateTest, ZeroTokensAndZeroPromptsAreLegal) {
   EXPECT_EQ(none[0].finish, "length");
 }
 
+TEST_F(GenerateTest, CallsShareThePackedWeightsOfAnUpdate) {
+  int64_t packed = 0;
+  GenerateOptions options{.max_new_tokens = 12};
+  options.counted = [&](const SamplerCounters& counters) { packed = counters.packed; };
+  const std::vector<Generation> first = generate(*model_, kPrompts, options);
+  EXPECT_EQ(packed, 1);
+  const std::vector<Generation> second = generate(*model_, kPrompts, options);
+  EXPECT_EQ(packed, 0) << "the model still has those of the first call";
+  for (size_t s = 0; s < first.size(); ++s) EXPECT_EQ(second[s].logprobs, first[s].logprobs);
+  {
+    const at::NoGradGuard no_grad;
+    for (Parameter& p : model_->parameters()) p.master.mul_(1.1);
+  }
+  ++model_->update_count;
+  const std::vector<Generation> updated = generate(*model_, kPrompts, options);
+  EXPECT_EQ(packed, 1);
+  const auto fresh = model_->clone(false);
+  const std::vector<Generation> want = generate(*fresh, kPrompts, options);
+  for (size_t s = 0; s < want.size(); ++s) {
+    EXPECT_EQ(updated[s].ids, want[s].ids);
+    EXPECT_EQ(updated[s].logprobs, want[s].logprobs);
+    EXPECT_NE(updated[s].logprobs, first[s].logprobs);
+  }
+}
+
 TEST_F(GenerateTest, RefusesPromptsThatDoNotFit) {
   EXPECT_EQ(message({{1}, {}}), "prompt 2 is empty; a continuation needs at least one token");
   EXPECT_EQ(message({{97}}), "prompt 1 holds the id 97, outside the model's vocabulary of 97");

@@ -44,4 +44,11 @@ TEST(SamplingMemory, IsThatOfTheLargestWaveOfSequences) {
             1 << 20);
 }
 
+TEST(SamplingMemory, ALongPromptTakesTheForwardOfAChunk) {
+  EXPECT_EQ(sampling_memory(config(), at::kFloat, {900}, 2, 20).prompt_tokens, 900);
+  EXPECT_EQ(
+      sampling_memory(config(), at::kFloat, {900}, 2, 20, {.prefill_tokens = 256}).prompt_tokens,
+      256);
+}
+
 }  // namespace xrun::sampling_memory_test

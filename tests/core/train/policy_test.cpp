@@ -196,6 +196,26 @@ TEST(Policy, ASavedWeightOfAnotherShapeIsRefused) {
   }
 }
 
+TEST(Policy, ARestoredPolicyReadsNoCopyOfTheWeightsBefore) {
+  TinyFolder folder;
+  const PolicyOptions options{.dtype = c10::ScalarType::BFloat16};
+  const auto policy = Policy::open(folder.model(), options);
+  const auto fresh = Policy::open(folder.model(), options);
+  const auto logprob = [](Policy& of) { return of.logprob(*tiny_batch(tiny_pairs(1), 1)); };
+  const at::Tensor before = logprob(*policy);  // makes copies in bf16 at update 0
+  fresh->model();
+  const Saveable::TensorSource larger = [&](const std::string& name) -> at::Tensor {
+    for (const NamedTensor& one : fresh->tensors()) {
+      if (one.name == name) return one.tensor.mul(1.5);
+    }
+    throw Error("no weight " + name);
+  };
+  policy->restore(larger, policy->state());  // at update 0 again
+  fresh->restore(larger, fresh->state());
+  EXPECT_TRUE(logprob(*policy).equal(logprob(*fresh)));
+  EXPECT_FALSE(logprob(*policy).equal(before));
+}
+
 TEST(Policy, ATokenizerWithMoreIdsThanTheEmbeddingIsRefused) {
   TinyFolder folder;
   InitOptions options;
