@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <ctime>
 
@@ -134,6 +135,25 @@ std::vector<fs::path> list_folder(const fs::path& dir) {
                     fmt::format("{}: cannot list the folder: {}", dir.string(), code.message()));
   }
   return paths;
+}
+
+std::vector<StepFile> step_files(const fs::path& dir, std::string_view ending) {
+  constexpr std::string_view kBefore = "step_";
+  std::vector<StepFile> files;
+  std::error_code ignored;
+  for (const fs::path& path : list_folder(dir, ignored)) {
+    const std::string name = path.filename().string();
+    if (name.size() < kBefore.size() + ending.size()) continue;
+    if (!name.starts_with(kBefore) || !name.ends_with(ending)) continue;
+    int64_t step = 0;
+    const char* const end = name.data() + name.size() - ending.size();
+    const auto [stop, error] = std::from_chars(name.data() + kBefore.size(), end, step);
+    if (error == std::errc() && stop == end && step >= 0) files.push_back({step, path});
+  }
+  // A number of more than seven digits is not in the order of names.
+  std::sort(files.begin(), files.end(),
+            [](const StepFile& a, const StepFile& b) { return a.step < b.step; });
+  return files;
 }
 
 fs::path nearest_existing(const fs::path& dir) {

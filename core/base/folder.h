@@ -1,8 +1,10 @@
 #pragma once
 // Folders: their entries, the user's cache folder, temporary ones.
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -15,6 +17,15 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir)
 // The same without the exception: sets `code`, and returns the entries listed until then.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir,
                                                std::error_code& code);
+
+struct StepFile {
+  int64_t step;
+  std::filesystem::path path;
+};
+
+// Returns the files of a folder whose names are step_N and `ending` ("step_0000012.jsonl"), by
+// step; none if the folder is missing or cannot be listed.
+std::vector<StepFile> step_files(const std::filesystem::path& dir, std::string_view ending);
 
 // Returns the absolute path of `dir`, or of the nearest folder above it that exists; "" if the
 // current folder is gone. A path that cannot be examined counts as missing.

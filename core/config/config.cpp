@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/foreign_names.h"
 #include "core/config/config_set.h"
 #include "core/config/lua_source.h"
 

@@ -61,11 +61,6 @@ std::vector<std::string> config_field_names(std::string_view path);
 // The fields that xrun.chat and the other openers take as options, in place of the config's values.
 std::vector<std::string> data_set_field_names();
 
-// Returns "here it is `optim.lr`" for a name of TRL, Transformers or Axolotl ("learning_rate"), or
-// one sentence if no key corresponds ("logging_steps"); "" for other names. `path`, if given, is
-// set to the key, or "".
-std::string foreign_name_hint(std::string_view name, std::string* path = nullptr);
-
 // The default of the field at `path`; null if it has none.
 Json default_value(std::string_view path);
 

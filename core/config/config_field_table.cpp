@@ -1,7 +1,6 @@
 // One line declares a key: its name, type, default, range, doc, and its names in other libraries.
 // The checks, docs/lua-api.md, `xrun explain` and the editors' stubs read this table.
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -187,10 +186,12 @@ std::vector<ConfigField> of_order() {
                        "One weight per source, in the order of data; 0: not drawn.")),
       foreign({"data_seed"},
               of_data_set(whole("seed", 0, 0, "Seeds every random number of the run."))),
-      of_data_set(of_kind(
-          K::kFlagOrTable, "shuffle", true,
-          "Shuffles each epoch; false keeps the order of the files; { block = 256, window = "
-          "512 } shuffles blocks of rows, then rows among neighbouring blocks.")),
+      foreign(
+          {"shuffle_dataset"},
+          of_data_set(of_kind(
+              K::kFlagOrTable, "shuffle", true,
+              "Shuffles each epoch; false keeps the order of the files; { block = 256, window = "
+              "512 } shuffles blocks of rows, then rows among neighbouring blocks."))),
       whole("shuffle.block", 256, 1, "Consecutive rows that stay close together."),
       whole("shuffle.window", 512, 1, "Blocks whose rows are mixed with each other."),
       foreign({"num_train_epochs", "num_epochs"},
@@ -323,45 +324,6 @@ std::vector<ConfigField> of_steps() {
   };
 }
 
-// Names of TRL, Transformers and Axolotl without a key of the engine.
-constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
-    {"CPOTrainer", "xrun recipes/simpo.lua trains with SimPO"},
-    {"DPOTrainer", "xrun recipes/dpo.lua trains with DPO"},
-    {"KTOTrainer", "xrun recipes/kto.lua trains with KTO"},
-    {"ORPOTrainer", "xrun recipes/orpo.lua trains with ORPO"},
-    {"RewardTrainer", "xrun recipes/reward.lua trains a reward model"},
-    {"SFTTrainer", "xrun recipes/sft.lua fine-tunes on answers"},
-    {"attn_implementation", "there is one attention, on packed rows"},
-    {"beta", "it is a key of the recipe, as in recipes/dpo.lua"},
-    {"cpo_alpha", "a recipe adds its losses: recipes/simpo.lua plus a term (docs/objectives.md)"},
-    {"dataset_num_proc", "rows are read on all threads; the option --threads N sets them"},
-    {"dataset_text_field", "data[].fields renames columns: fields = { text = \"column\" }"},
-    {"desirable_weight", "recipes/kto.lua has it as `good`"},
-    {"group_by_length", "rows are always packed, so lengths need no groups"},
-    {"label_smoothing",
-     "recipes/pair_losses.lua has it as `eps`, with loss = \"cdpo\" or \"robust\""},
-    {"load_best_model_at_end", "run:export(policy, \"best\") in the loop keeps the best weights"},
-    {"logging_steps", "every step is logged"},
-    {"loss_weights", "a recipe weighs its losses itself (docs/objectives.md)"},
-    {"loss_type", "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=hinge"},
-    {"max_completion_length",
-     "`max_length` limits prompt and answer together; `over_length` decides about longer rows"},
-    {"max_prompt_length", "prompts are never cut; `max_length` limits prompt and answer together"},
-    {"output_dir", "the run's folder is the option --run DIR"},
-    {"packing", "rows are always packed; segments never see each other"},
-    {"padding_free", "rows are always packed, without padding"},
-    {"precompute_ref_log_probs", "policy:reference() keeps its log-probs in the cache"},
-    {"push_to_hub", "upload the run's folder hf/ yourself: hf upload"},
-    {"ref_model", "the recipe makes it: policy:reference()"},
-    {"report_to", "metrics.jsonl and TensorBoard events (tb/) are always written"},
-    {"resume_from_checkpoint", "resume with the option --resume"},
-    {"rpo_alpha", "recipes/pair_losses.lua has it as `alpha`, with loss = \"rpo\""},
-    {"sample_packing", "rows are always packed; segments never see each other"},
-    {"simpo_gamma", "recipes/simpo.lua has it as `gamma`"},
-    {"undesirable_weight", "recipes/kto.lua has it as `bad`"},
-    {"wandb_project", "metrics.jsonl and TensorBoard events (tb/) are always written"},
-};
-
 }  // namespace
 
 const std::vector<ConfigField>& config_fields() {
@@ -373,20 +335,6 @@ const std::vector<ConfigField>& config_fields() {
     return all;
   }();
   return fields;
-}
-
-std::string foreign_name_hint(std::string_view name, std::string* path) {
-  if (path != nullptr) path->clear();
-  for (const ConfigField& field : config_fields()) {
-    if (std::find(field.foreign.begin(), field.foreign.end(), name) == field.foreign.end())
-      continue;
-    if (path != nullptr) *path = field.path;
-    return "here it is `" + field.path + "`";
-  }
-  for (const auto& [known, advice] : kForeignWithoutKey) {
-    if (name == known) return std::string(advice);
-  }
-  return "";
 }
 
 }  // namespace xrun

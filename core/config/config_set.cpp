@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/foreign_names.h"
 
 namespace xrun {
 namespace {

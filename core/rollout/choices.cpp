@@ -103,19 +103,19 @@ int64_t token_count(const ChoiceQuestion& question) {
 
 std::vector<std::vector<ChoiceScore>> score_choices(Model& model,
                                                     const std::vector<ChoiceQuestion>& questions,
-                                                    int64_t max_tokens) {
+                                                    const ChoiceOptions& options) {
   for (size_t q = 0; q < questions.size(); ++q) {
     check_question(model.config(), questions[q], q + 1);
   }
   const at::NoGradGuard no_grad;
   std::vector<std::vector<ChoiceScore>> scores(questions.size());
   for (size_t begin = 0, end; begin < questions.size(); begin = end) {
-    check_interrupt();
+    options.poll ? options.poll() : check_interrupt();
     ChoicePack pack(model.config());
     int64_t tokens = 0;
     for (end = begin; end < questions.size(); ++end) {
       tokens += token_count(questions[end]);
-      if (end > begin && tokens > max_tokens) break;
+      if (end > begin && tokens > options.max_tokens) break;
       pack.add(questions[end]);
     }
     const std::vector<float> all = pack.logprobs(model);

@@ -2,6 +2,7 @@
 // Log-probs of given continuations of a prompt, as multiple-choice evaluations compare them.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace xrun {
@@ -22,13 +23,20 @@ struct ChoiceScore {
   double per_byte = 0;          // sum / bytes; 0 where bytes are unknown
 };
 
+struct ChoiceOptions {
+  int64_t max_tokens = 4096;  // of the questions that are computed together; one question at least
+  // Called before each forward; what it throws passes. By default a raised interrupt flag throws
+  // Interrupted (interrupt.h).
+  std::function<void()> poll = {};
+};
+
 // Returns the scores of every choice of every question. A prompt is computed once for all of its
-// choices; the log-probs are those of each choice alone behind its prompt, in fp32 bit for bit.
-// Questions are computed together up to `max_tokens` tokens, one at least. Never records a graph.
-// Throws Error that names the question and choice if ids are missing, outside the vocabulary or
-// more than the model's limit, or bytes are below 1 or not one per choice.
+// choices; the log-probs are those of each choice alone after its prompt, in fp32 bit for bit.
+// Never records a graph. Throws Error that names the question and choice if ids are missing,
+// outside the vocabulary or more than the model's limit, or bytes are below 1 or not one per
+// choice.
 std::vector<std::vector<ChoiceScore>> score_choices(Model& model,
                                                     const std::vector<ChoiceQuestion>& questions,
-                                                    int64_t max_tokens = 4096);
+                                                    const ChoiceOptions& options = {});
 
 }  // namespace xrun

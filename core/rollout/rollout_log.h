@@ -12,14 +12,17 @@
 
 namespace xrun {
 
-// Every rollout that a body sampled, also those that a filter or a failed reward left out. Of a
-// GroupQueue the groups that were taken in the body, and those left out in it: one that waits is
-// recorded in the body that trains it.
+// Every rollout that a body sampled, with those that a filter or a failed reward left out. A
+// GroupQueue adds the groups that it gave or left out in the body; a group that waits is recorded
+// in the body that trains it.
 struct BodyRollouts {
   RolloutList all;
   double sample_s = 0, reward_s = 0;
+  int64_t sampled = 0;  // tokens drawn in this body, those of groups that wait included
   int64_t failed_rewards = 0;
   std::optional<GroupCounts> counts = {};        // of a GroupQueue in this body
+  std::optional<GroupCounts> totals = {};        // the same since the loop began
+  int64_t batches = 0;                           // that the loop has trained, this one included
   int64_t waiting = 0;                           // groups that its queue holds after it
   UpdateRecord updates = {};                     // of the body so far
   std::optional<double> pass = {};               // an answer passes if its reward is above it
@@ -31,23 +34,32 @@ struct BodyRollouts {
 // every reward is 0 or 1, else nothing.
 std::optional<double> pass_limit(const BodyRollouts& body);
 
-// Returns rollout/reward, reward_std (over rollouts), reward/<part>, length and length_max (tokens
-// that were sampled), stopped (the share that did not reach its limit), with an environment turns
-// (mean), truncated and aborted (shares), groups, zero_variance_groups (all rewards equal, or a
-// single rollout), failed_rewards where there are some; where pass_limit gives a limit and a group
-// has several rewards, pass_at_1, pass_at_2, pass_at_4 ... (pass_rate.h) over its rewards;
-// perf/sample_s and perf/reward_s, and where there were drafts perf/draft_accepted, the share of
-// all tokens that a draft had right. Rewards are left out where none was given. Of a GroupQueue
-// also attempts, valid_groups, stale_dropped and waiting_groups; zero_variance_groups is then its
-// count.
+// Returns the metrics of a body under rollout/ and perf/; those without a value are left out.
+//   reward, reward_std, reward/<part>      over the rollouts that have a reward
+//   length, length_p50, length_max         sampled tokens: mean, median, maximum
+//   stopped                                share that ended before its limit
+//   turns, truncated, aborted              with an environment: the mean, and shares
+//   groups, zero_variance_groups           zero variance: rewards deviate by at most 1e-6
+//   failed_rewards
+//   attempts, valid_groups, stale_dropped, waiting_groups   of a GroupQueue in this body, whose
+//                                          count zero_variance_groups is then
+//   total_attempts, total_valid_groups, total_zero_variance_groups, total_stale_dropped,
+//   attempts_per_batch                     the same since the loop began
+//   pass_at_1, pass_at_2, pass_at_4, ...   pass_rate.h, where pass_limit gives a limit and a group
+//   groups_all_passed, groups_none_passed  has several rewards; shares of groups
+//   perf/sample_s, sample_tokens_per_s, reward_s
+//   perf/draft_accepted                    share of all tokens that a draft had right
+// and the ratio_metrics of its updates (update_record.h).
 Metrics rollout_metrics(const BodyRollouts& body);
 
 // Writes `dir`/step_0000012.jsonl.zst, one object a rollout in the order of sampling, of a
 // GroupQueue by group and sample:
 //   {"row","group","sample","version","finish","prompt","text","ids","logprobs","reward","parts",
 //    "passed","advantage","trained"}
-// null are a reward that failed, passed where pass_limit gives nothing, and an advantage that no
-// update had. Conversations also have "environment_reward" and "turns", a list of
+// A reward that failed is null, and so are `passed` where pass_limit gives nothing and an advantage
+// that no update had. `trained` and `advantage` are those of updates in this body: the file of an
+// answer that a later body trains says false. Conversations also have "environment_reward" and
+// "turns", a list of
 //   {"begin","end","text","finish","tool_calls","reply"}: its sampled tokens are ids[begin:end],
 //   and logprobs has those of all turns, one after the other.
 // Where draws were truncated there is "logprobs_kept", over the tokens that were left; where
@@ -56,7 +68,12 @@ Metrics rollout_metrics(const BodyRollouts& body);
 // the file is absent or whole. Throws Error if it cannot be written.
 void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRollouts& body);
 
-// Removes the temporary files that a killed process left in `dir`. Does nothing without the folder.
-void remove_partial_rollouts(const std::filesystem::path& dir);
+// Returns an estimate of the bytes that write_rollouts takes for answers of `tokens` sampled tokens
+// each, prompts included: rather too many than too few.
+int64_t rollout_bytes(int64_t answers, int64_t tokens);
+
+// Removes the files of `step` and later, as metrics.jsonl is cut on a resume, and the temporary
+// files that a killed process left. Does nothing without the folder.
+void cut_rollouts(const std::filesystem::path& dir, int64_t step);
 
 }  // namespace xrun

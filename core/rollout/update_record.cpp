@@ -1,6 +1,6 @@
-// The objective has run when a micro-batch is measured, so its log-probs are there already and no
-// forward is added. Only tokens of the present weights are compared with the sampler: for them any
-// difference is one of arithmetic (bf16 and batch shape), and in fp32 on the CPU there is none.
+// The objective has run when a micro-batch is measured, so its log-probs exist and no forward is
+// added. Only tokens of the present weights are compared with the sampler: for them any difference
+// is one of arithmetic (bf16 and batch shape), and in fp32 on the CPU there is none.
 
 #include "core/rollout/update_record.h"
 
@@ -18,6 +18,7 @@ namespace xrun {
 namespace {
 
 constexpr double kRatioLow = 0.9, kRatioHigh = 1.1;
+constexpr double kMaxDifference = 20;  // of log-probs; exp(20) is 5e8
 
 std::string unit_text(Unit unit, int64_t count) {
   return fmt::format("the mean over {}",
@@ -29,6 +30,44 @@ at::Tensor host_floats(const at::Tensor& values) {
 }
 
 }  // namespace
+
+void RatioSums::add(double difference) {
+  difference = std::clamp(difference, -kMaxDifference, kMaxDifference);
+  const double size = std::fabs(difference), one = std::exp(difference);
+  ++tokens;
+  distance_sum += size;
+  distance_max = std::max(distance_max, size);
+  ratio_sum += one;
+  ratio_max = std::max(ratio_max, one);
+  error_sum += std::exp(size);
+  outside += one < kRatioLow || one > kRatioHigh ? 1 : 0;
+}
+
+void RatioSums::add(const RatioSums& other) {
+  tokens += other.tokens;
+  distance_sum += other.distance_sum;
+  distance_max = std::max(distance_max, other.distance_max);
+  ratio_sum += other.ratio_sum;
+  ratio_max = std::max(ratio_max, other.ratio_max);
+  error_sum += other.error_sum;
+  outside += other.outside;
+}
+
+Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler) {
+  Metrics metrics;
+  if (old.tokens > 0) {
+    metrics.emplace_back("train/ratio_mean", old.ratio_sum / static_cast<double>(old.tokens));
+    metrics.emplace_back("train/ratio_max", old.ratio_max);
+  }
+  if (sampler.tokens > 0) {
+    const auto tokens = static_cast<double>(sampler.tokens);
+    metrics.emplace_back("rollout/logprob_diff_mean", sampler.distance_sum / tokens);
+    metrics.emplace_back("rollout/logprob_diff_max", sampler.distance_max);
+    metrics.emplace_back("rollout/token_mult_prob_error", sampler.error_sum / tokens);
+    metrics.emplace_back("rollout/ratio_outside", static_cast<double>(sampler.outside) / tokens);
+  }
+  return metrics;
+}
 
 std::string UpdateRecord::path() const {
   if (tokens == 0) return "";
@@ -86,29 +125,30 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
     (micro.is_corrected() ? corrected_ : clipped_) += stale_tokens;
     oldest_ = std::max(oldest_, oldest);
   }
-  compare(micro, fresh);
+  compare(micro, fresh, gradient);
 }
 
-void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh) {
-  if (std::none_of(fresh.begin(), fresh.end(), [](uint8_t one) { return one != 0; })) return;
+void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path) {
   const at::Tensor* trained = nullptr;
   for (const MicroBatch::Scored& one : micro.scored()) {
     if (one.source == &policy_ && one.rows->everything) trained = &one.token_logprob;
   }
   if (trained == nullptr) return;
-  bool by_row = false;
   const at::Tensor now = host_floats(*trained);
-  const at::Tensor then = host_floats(micro.field("sampler_logprob", &by_row));
-  const float* const a = now.const_data_ptr<float>();
-  const float* const b = then.const_data_ptr<float>();
   const std::vector<int32_t>& segment = micro.pack().rows.segment;
-  for (size_t r = 0; r < segment.size(); ++r) {
-    if (fresh[static_cast<size_t>(segment[r])] == 0) continue;
-    const double difference = static_cast<double>(a[r]) - b[r];
-    largest_ = std::max(largest_, std::fabs(difference));
-    const double ratio = std::exp(difference);
-    if (ratio < kRatioLow || ratio > kRatioHigh) ++outside_;
-    ++compared_;
+  const auto add = [&](const char* field, RatioSums& sums, const auto& counts) {
+    bool by_row = false;
+    const at::Tensor then = host_floats(micro.field(field, &by_row));
+    if (!by_row) return;  // a recipe may assign old_logprob one value per answer
+    const float* const a = now.const_data_ptr<float>();
+    const float* const b = then.const_data_ptr<float>();
+    for (size_t r = 0; r < segment.size(); ++r) {
+      if (counts(static_cast<size_t>(segment[r]))) sums.add(static_cast<double>(a[r]) - b[r]);
+    }
+  };
+  if (on_path) add("old_logprob", old_, [](size_t) { return true; });
+  if (std::any_of(fresh.begin(), fresh.end(), [](uint8_t one) { return one != 0; })) {
+    add("sampler_logprob", sampler_, [&](size_t s) { return fresh[s] != 0; });
   }
 }
 
@@ -121,11 +161,7 @@ void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record) const {
     metrics.emplace_back("path_clipped", share(clipped_));
     metrics.emplace_back("path_corrected", share(corrected_));
   }
-  if (compared_ > 0) {
-    metrics.emplace_back("rollout/logprob_diff_max", largest_);
-    metrics.emplace_back("rollout/ratio_outside",
-                         static_cast<double>(outside_) / static_cast<double>(compared_));
-  }
+  for (auto& metric : ratio_metrics(old_, sampler_)) metrics.push_back(std::move(metric));
   if (record.updates++ == 0) {
     for (const auto& [unit, count] : units_) {
       add_item(record.loss, unit_text(unit, count), " + ");
@@ -135,6 +171,8 @@ void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record) const {
   record.clipped += clipped_;
   record.corrected += corrected_;
   record.oldest = std::max(record.oldest, oldest_);
+  record.old.add(old_);
+  record.sampler.add(sampler_);
 }
 
 }  // namespace xrun

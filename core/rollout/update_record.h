@@ -19,18 +19,40 @@ namespace xrun {
 
 class Policy;
 
+// Sums over ratios exp(difference) of tokens, where the difference is that of two log-probs,
+// clamped to 20 in size so that every sum stays finite.
+struct RatioSums {
+  int64_t tokens = 0;
+  double distance_sum = 0, distance_max = 0;  // of |difference|
+  double ratio_sum = 0, ratio_max = 0;
+  double error_sum = 0;  // of exp|difference|
+  int64_t outside = 0;   // tokens whose ratio leaves [0.9, 1.1]
+
+  void add(double difference);
+  void add(const RatioSums& other);
+};
+
 // Sums over the updates of a body.
 struct UpdateRecord {
   int64_t updates = 0;
   int64_t tokens = 0;                  // trained, on a path; 0: no policy gradient
   int64_t clipped = 0, corrected = 0;  // of these
   int64_t oldest = 0;                  // updates since the oldest trained answer was sampled
-  std::string
-      loss;  // "the mean over 1,024 tokens" of the first update; several are joined by " + "
+  // "the mean over 1,024 tokens" of the first update; several are joined by " + ".
+  std::string loss;
+  RatioSums old;      // to old_logprob, of trained tokens on a path
+  RatioSums sampler;  // to the sampler, of tokens that the present weights sampled
 
   // "on-policy", or "clipped (50 % of the trained tokens, up to 2 updates old)"; "" without tokens.
   std::string path() const;
 };
+
+// Returns train/ratio_mean and ratio_max of `old`, and of `sampler` rollout/logprob_diff_mean and
+// logprob_diff_max (of |log p - sampler's log p|), rollout/token_mult_prob_error (the mean of
+// exp|difference|, NeMo RL) and rollout/ratio_outside (the share of tokens whose ratio leaves
+// [0.9, 1.1]). Those without a token are left out. Where both sides compute the same bits they are
+// exactly 1, 1, 0, 0, 1 and 0.
+Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler);
 
 // Watches one update of a batch of rollouts.
 class WatchedUpdate {
@@ -44,21 +66,20 @@ class WatchedUpdate {
   // correction: nothing would make up for the difference between the policies.
   Objective watch(Objective objective);
 
-  // Appends path_on_policy, path_clipped and path_corrected, shares of the trained tokens, and,
-  // where tokens were on-policy, rollout/logprob_diff_max (the largest |log p - sampler's log p|)
-  // and rollout/ratio_outside (the share of tokens whose ratio leaves [0.9, 1.1]); adds to
-  // `record`.
+  // Appends path_on_policy, path_clipped and path_corrected, shares of the trained tokens, and the
+  // ratio_metrics of this update; adds to `record`.
   void report(Metrics& metrics, UpdateRecord& record) const;
 
  private:
   void measure(MicroBatch& micro, const ObjectiveResult& result);
-  void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh);
+  // Adds the tokens' ratios to old_logprob, if `on_path`, and those of `fresh` segments to the
+  // sampler's.
+  void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path);
 
   const Rollouts& batch_;
   const Policy& policy_;
   int64_t tokens_ = 0, clipped_ = 0, corrected_ = 0, oldest_ = 0;
-  int64_t compared_ = 0, outside_ = 0;
-  double largest_ = 0;
+  RatioSums old_, sampler_;
   std::vector<std::pair<Unit, int64_t>> units_;  // of the losses, in their order
 };
 

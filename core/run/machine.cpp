@@ -53,18 +53,24 @@ std::string check_disk_space(const std::filesystem::path& dir, const DiskNeeds& 
   if (code || space.available == static_cast<uintmax_t>(-1)) return "";
   const auto free = static_cast<double>(space.available);
   const auto one = static_cast<double>(needs.checkpoint);
+  const auto answers = static_cast<double>(needs.rollouts);
   const double all =
-      one * static_cast<double>(needs.checkpoints) + static_cast<double>(needs.exported);
+      one * static_cast<double>(needs.checkpoints) + static_cast<double>(needs.exported) + answers;
   XRUN_CHECK(free >= one,
              "{}: {} are free on this disk, a checkpoint of this run takes {}; free some space, or "
              "give --run a folder on another disk",
              dir.string(), format_bytes(free), format_bytes(one));
   if (free >= all) return "";
-  return fmt::format(
-      "warning: {} are free on the disk of {}, this run may write {} (up to {} of {}, an "
-      "export of {}); free some space, or lower save.keep",
-      format_bytes(free), dir.string(), format_bytes(all), counted(needs.checkpoints, "checkpoint"),
-      format_bytes(one), format_bytes(static_cast<double>(needs.exported)));
+  std::string parts =
+      fmt::format("up to {} of {}, an export of {}", counted(needs.checkpoints, "checkpoint"),
+                  format_bytes(one), format_bytes(static_cast<double>(needs.exported)));
+  std::string fix = "free some space, or lower save.keep";
+  if (needs.rollouts > 0) {
+    parts += fmt::format(", about {} of sampled answers", format_bytes(answers));
+    fix += "; older files of rollouts/ may be moved away while the run continues";
+  }
+  return fmt::format("warning: {} are free on the disk of {}, this run may write {} ({}); {}",
+                     format_bytes(free), dir.string(), format_bytes(all), parts, fix);
 }
 
 }  // namespace xrun

@@ -19,6 +19,7 @@ struct DiskNeeds {
   int64_t checkpoint = 0;   // of one
   int64_t checkpoints = 1;  // the most that exist at the same time
   int64_t exported = 0;
+  int64_t rollouts = 0;  // records of sampled answers
 };
 
 // Throws Error if the folder's disk has no room for one checkpoint. Returns a warning if it has

@@ -15,6 +15,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/data_batch.h"
 #include "core/train/policy.h"
+#include "lua/bind/choices.h"
 #include "lua/bind/data_config.h"
 #include "lua/bind/data_handle.h"
 #include "lua/bind/modules.h"
@@ -125,6 +126,7 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
   result->max_length =
       max_length.is_null() ? read_model_config(policy->dir()).max_length : max_length.as_int();
   result->order = read_order(option_or_config(options, L, "shuffle"));
+  if (functions.choices) check_choices_fit(L, *result);
   add_ledger(session, result->set);
   note_input(session, identity_of(session, *result));
   return result;

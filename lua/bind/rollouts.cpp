@@ -96,6 +96,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   if (BodyRollouts* body = body_rollouts(L)) {
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());
     body->sample_s += seconds_since(began);
+    for (const auto& one : rollouts->rollouts()) body->sampled += one->sampled_tokens();
   }
   rollouts = environment.without_aborted(rollouts);
   push(L, std::static_pointer_cast<Batch>(rollouts));

@@ -168,7 +168,8 @@ int make_run(lua_State* L) {
 }
 
 // Folders of the run that no export may overwrite. An export without a name goes to hf.
-constexpr const char* kOwnFolders[] = {"checkpoints", "reference", "rollouts", "samples", "tb"};
+constexpr const char* kOwnFolders[] = {"checkpoints", "choices", "reference",
+                                       "rollouts",    "samples", "tb"};
 
 void check_export_name(const std::string& name) {
   const bool plain = !name.empty() && name.find_first_not_of(
@@ -256,10 +257,11 @@ void open_run(LuaState& state) {
           run_sample)
       .method(
           "choices", {{"policy", "Policy"}, {"set", "DataSet"}, {"name?", "string"}}, {"Metrics"},
-          "Scores the choices of a set from xrun.choices by their log-probs behind the prompt. "
+          "Scores the choices of a set from xrun.choices by their log-probs after the prompt. "
           "Returns the shares of questions whose right choice is likeliest: choices/accuracy by "
           "the sum, accuracy_mean by the mean per token, accuracy_byte by the mean per byte; "
-          "choices/<name>/... with a name.",
+          "choices/<name>/... with a name. Every question with its scores is in the run's folder, "
+          "choices/step_N.jsonl or choices/<name>/step_N.jsonl.",
           run_choices)
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},

@@ -288,8 +288,9 @@ int run_choices(RunLoop& run, lua_State* L) {
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   const auto data = arg<std::shared_ptr<DataHandle>>(L, 3, "set");
   const std::string name = opt_arg<std::string>(L, 4, "name").value_or("");
+  const std::filesystem::path file = choices_file(run.run().dir().path(), name, run.run().step());
   return push_measured(run, L, "choices " + name, [&](int64_t) {
-    return with_prefix(measure_choices(L, *policy, *data),
+    return with_prefix(measure_choices(L, *policy, *data, file),
                        name.empty() ? "choices/" : "choices/" + name + "/")
         .values;
   });

@@ -35,33 +35,24 @@ void set_stopping_step(double seconds) {
   set_stopping_text(text.c_str());
 }
 
-// A checkpoint holds the trained weights and their two moments, in fp32.
-int64_t checkpoint_bytes(const RunModels& models) {
-  int64_t bytes = 0;
-  for (const auto& policy : models.policies) {
-    for (const Parameter& parameter : policy->parameters()) {
-      bytes += static_cast<int64_t>(parameter.master.nbytes());
-    }
+// Counts of the loop's queues since it began; nothing if it has none.
+std::optional<GroupCounts> queue_totals(const StepLoop& loop) {
+  std::optional<GroupCounts> totals;
+  for (const StepSource& source : loop.sources) {
+    if (!source.queue) continue;
+    if (!totals) totals.emplace();
+    const GroupCounts& counts = source.queue->counts();
+    totals->attempts += counts.attempts;
+    totals->valid += counts.valid;
+    totals->zero_variance += counts.zero_variance;
+    totals->stale += counts.stale;
   }
-  for (const auto& adamw : models.optimizers) {
-    for (const auto& trainable : adamw->trainables()) {
-      for (const Parameter& parameter : trainable->parameters()) {
-        bytes += 2 * static_cast<int64_t>(parameter.master.nbytes());
-      }
-    }
-  }
-  return bytes;
+  return totals;
 }
 
 bool has_queues(const StepLoop& loop) {
   return std::any_of(loop.sources.begin(), loop.sources.end(),
                      [](const StepSource& source) { return source.queue != nullptr; });
-}
-
-int64_t export_bytes(const RunModels& models) {
-  int64_t bytes = 0;
-  for (const auto& policy : models.policies) bytes += policy->export_bytes();
-  return bytes;
 }
 
 }  // namespace
@@ -147,7 +138,10 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
   restore_queues(loop, run_->sources());
-  if (run_->dir().resuming()) remove_partial_rollouts(run_->dir().path() / "rollouts");
+  if (run_->dir().resuming()) {
+    // This loop may follow one that has logged steps since the resume.
+    cut_rollouts(run_->dir().path() / "rollouts", std::max(run_->resume_step(), run_->step()));
+  }
   write_ledger();
   report_.begin_loop(loop);
 }
@@ -186,9 +180,10 @@ void RunLoop::check_disk(const StepLoop& loop) {
       settings.steps_limit < 0 ? loop.steps : std::min(loop.steps, settings.steps_limit);
   int64_t count = settings.save_every > 0 ? steps / settings.save_every + 1 : 1;
   if (settings.save_minutes > 0) count = steps;
-  count = run_->resumed() ? 1 : std::clamp<int64_t>(count, 1, settings.save_keep + 1);
-  session_.notices.add(check_disk_space(run_->dir().path(),
-                                        {checkpoint_bytes(models_), count, export_bytes(models_)}));
+  const int64_t done = std::max<int64_t>(run_->resume_step() - run_->step(), 0);
+  DiskNeeds needs = disk_needs(models_, loop, std::max<int64_t>(steps - done, 0));
+  needs.checkpoints = run_->resumed() ? 1 : std::clamp<int64_t>(count, 1, settings.save_keep + 1);
+  session_.notices.add(check_disk_space(run_->dir().path(), needs));
 }
 
 void RunLoop::write_ledger() {
@@ -216,6 +211,10 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
 void RunLoop::log_rollouts() {
   if (rollouts == nullptr) return;
   settle_pass(*run_, *rollouts);
+  if (open_ != nullptr) {
+    rollouts->totals = queue_totals(*open_);
+    rollouts->batches = open_->batch_step + 1;
+  }
   const Metrics metrics = rollout_metrics(*rollouts);
   run_->log(metrics);
   report_.log_rollouts(metrics, *rollouts);

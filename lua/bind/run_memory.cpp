@@ -4,8 +4,12 @@
 
 #include <exception>
 
+#include "core/rollout/rollout_log.h"
 #include "core/run/record/run_summary.h"
 #include "core/run/run.h"
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
+#include "lua/bind/step_loop.h"
 
 namespace xrun {
 
@@ -43,6 +47,30 @@ void RunMemory::add_to(RunSummary& summary) const {
   summary.planned_bytes = total_bytes(fullest_->planned());
   summary.tensor_bytes = fullest_->measured();
   summary.tensors_on_host = fullest_->device().is_cpu();
+}
+
+DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t steps) {
+  DiskNeeds needs;
+  // A checkpoint holds the trained weights and their two moments, in fp32.
+  for (const auto& policy : models.policies) {
+    needs.exported += policy->export_bytes();
+    for (const Parameter& parameter : policy->parameters()) {
+      needs.checkpoint += static_cast<int64_t>(parameter.master.nbytes());
+    }
+  }
+  for (const auto& adamw : models.optimizers) {
+    for (const auto& trainable : adamw->trainables()) {
+      for (const Parameter& parameter : trainable->parameters()) {
+        needs.checkpoint += 2 * static_cast<int64_t>(parameter.master.nbytes());
+      }
+    }
+  }
+  for (const StepSource& source : loop.sources) {
+    if (!source.answers) continue;
+    needs.rollouts += steps * rollout_bytes(source.plan.units * source.answers->samples,
+                                            source.answers->max_tokens);
+  }
+  return needs;
 }
 
 }  // namespace xrun

@@ -1,8 +1,10 @@
 #pragma once
-// The memory of a run: planned before each loop, measured after it, and recorded in run.json.
+// The memory of a run: planned before each loop, measured after it, and recorded in run.json; and
+// the disk space that it takes.
 
 #include <optional>
 
+#include "core/run/machine.h"
 #include "lua/bind/memory_report.h"
 
 namespace xrun {
@@ -31,5 +33,10 @@ class RunMemory {
   Run& run_;
   std::optional<MemoryReport> latest_, fullest_;
 };
+
+// Returns the bytes of a checkpoint, of an export and of the answers of `steps` bodies of a loop,
+// as rollouts/ will hold them, each as long as it may be. Answers count where their number is
+// known; groups that dynamic sampling leaves out add to them. Sets one checkpoint.
+DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t steps);
 
 }  // namespace xrun

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/philox.h"
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
@@ -90,24 +91,20 @@ std::string last_user_text(const RowTrace& trace) {
 
 // Answers by row of the earliest file, and its step; step -1 if there is none.
 std::pair<int64_t, std::map<int64_t, std::string>> read_earliest(const std::filesystem::path& dir) {
-  std::filesystem::path earliest;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("step_") || !name.ends_with(".jsonl")) continue;
-    if (earliest.empty() || entry.path() < earliest) earliest = entry.path();
-  }
+  const std::vector<StepFile> files = step_files(dir, ".jsonl");
   std::map<int64_t, std::string> answers;
-  if (earliest.empty()) return {-1, answers};
-  const std::string bytes = read_file(earliest);
+  if (files.empty()) return {-1, answers};
+  const auto& [step, path] = files.front();
+  const std::string bytes = read_file(path);
   int64_t line = 1;
   for (size_t at = 0; at < bytes.size(); ++line) {
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     const Json sample =
-        parse_json(std::string_view(bytes).substr(at, end - at), earliest.string(), line);
+        parse_json(std::string_view(bytes).substr(at, end - at), path.string(), line);
     answers[sample.at("row").as_int()] = sample.at("text").as_string();
     at = end + 1;
   }
-  return {std::stoll(earliest.stem().string().substr(5)), answers};
+  return {step, answers};
 }
 
 }  // namespace

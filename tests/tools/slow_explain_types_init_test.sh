@@ -22,6 +22,11 @@ wants 0 'samples, an option of Policy:sample' "$xrun" explain sampling.samples
 wants 0 'sampling, a key of recipes' "$xrun" explain sampling.samples
 wants 0 'data[].quota: ' "$xrun" explain data.quota
 wants 0 'recipes/grpo.lua: beta' "$xrun" explain beta
+wants 0 'it is `sampling.samples` of the recipe' "$xrun" explain num_generations
+wants 0 'it is `sampling.max_tokens` of the recipe' "$xrun" explain max_completion_length
+wants 0 'it is `sampling.temperature` of the recipe' "$xrun" explain temperature
+wants 0 'temperature, an option of ' "$xrun" explain temperature
+wants 0 'here it is `shuffle`' "$xrun" explain shuffle_dataset
 wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
 
 # The definitions, and a folder with them; existing files stay.

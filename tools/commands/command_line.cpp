@@ -15,6 +15,7 @@
 
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/foreign_names.h"
 
 namespace xrun {
 

@@ -5,10 +5,9 @@
 #include "core/run/record/rollout_record.h"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/data/rows/byte_stream.h"
 
@@ -18,17 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRolloutName = "step_", kRolloutEnd = ".jsonl.zst";
+constexpr std::string_view kRolloutEnd = ".jsonl.zst";
 constexpr size_t kMostRolloutBytes = size_t{256} << 20;
-
-std::optional<int64_t> rollout_step_in(const std::string& name) {
-  if (!name.starts_with(kRolloutName) || !name.ends_with(kRolloutEnd)) return std::nullopt;
-  int64_t step = 0;
-  const char* const end = name.data() + name.size() - kRolloutEnd.size();
-  const auto [stop, error] = std::from_chars(name.data() + kRolloutName.size(), end, step);
-  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
-  return step;
-}
 
 int64_t whole_member(const Json& object, std::string_view key, int64_t otherwise) {
   const Json* member = object.find(key);
@@ -82,18 +72,12 @@ std::optional<double> RecordedRollout::value(const std::string& name) const {
 
 std::vector<int64_t> rollout_steps(const fs::path& dir) {
   std::vector<int64_t> steps;
-  std::error_code code;
-  for (fs::directory_iterator at(dir / "rollouts", code), end; !code && at != end;
-       at.increment(code)) {
-    const auto step = rollout_step_in(at->path().filename().string());
-    if (step) steps.push_back(*step);
-  }
-  std::sort(steps.begin(), steps.end());
+  for (const StepFile& file : step_files(dir / "rollouts", kRolloutEnd)) steps.push_back(file.step);
   return steps;
 }
 
 RecordedRollouts read_rollouts(const fs::path& dir, int64_t step) {
-  const std::string name = fmt::format("rollouts/{}{:07}{}", kRolloutName, step, kRolloutEnd);
+  const std::string name = fmt::format("rollouts/step_{:07}{}", step, kRolloutEnd);
   const auto stream = open_byte_stream((dir / name).string(), name);
   std::string text;
   for (size_t size = 1 << 20, got = size; got == size; size *= 2) {

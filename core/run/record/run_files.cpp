@@ -3,11 +3,11 @@
 #include "core/run/record/run_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/strings.h"
 
 namespace xrun {
@@ -70,18 +70,6 @@ Json object_member(const Json& value, std::string_view key) {
   return member != nullptr && member->is_object() ? *member : Json::object();
 }
 
-// The step in "step_0000016.jsonl".
-std::optional<int64_t> step_in(const std::string& name) {
-  constexpr std::string_view kBefore = "step_";
-  constexpr std::string_view kBehind = ".jsonl";
-  if (!name.starts_with(kBefore) || !name.ends_with(kBehind)) return std::nullopt;
-  int64_t step = 0;
-  const char* end = name.data() + name.size() - kBehind.size();
-  const auto [stop, error] = std::from_chars(name.data() + kBefore.size(), end, step);
-  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
-  return step;
-}
-
 void read_samples_file(RunFiles& run, const fs::path& path, int64_t step) {
   const std::string name = "samples/" + path.filename().string();
   const std::string bytes = read_file(path, kMostSampleBytes);
@@ -100,14 +88,7 @@ void read_samples_file(RunFiles& run, const fs::path& path, int64_t step) {
 }
 
 void read_samples(RunFiles& run) {
-  std::error_code code;
-  std::vector<std::pair<int64_t, fs::path>> files;
-  for (fs::directory_iterator at(run.dir / "samples", code), end; !code && at != end;
-       at.increment(code)) {
-    const auto step = step_in(at->path().filename().string());
-    if (step) files.emplace_back(*step, at->path());
-  }
-  std::sort(files.begin(), files.end());
+  std::vector<StepFile> files = step_files(run.dir / "samples", ".jsonl");
   // The first and the last answers show what training changed; the others would only fill the page.
   if (files.size() > 2) {
     run.samples_left_out = std::ssize(files) - 2;

@@ -29,6 +29,20 @@ TEST(ListFolder, GivesNothingForAMissingFolderAndThrowsForAnUnreadableOne) {
   EXPECT_TRUE(static_cast<bool>(code));
 }
 
+TEST(StepFiles, AreThoseOfAnEndingByTheirStep) {
+  const ScratchFolder folder;
+  for (const char* name : {"step_0000010.jsonl", "step_0000002.jsonl", "step_12345678.jsonl",
+                           "step_9999999.jsonl", "step_0000003.jsonl.zst", "step_final.jsonl",
+                           "step_.jsonl", "step_-1.jsonl", "other_0000001.jsonl", "step"}) {
+    folder.write(name, "");
+  }
+  std::vector<int64_t> steps;
+  for (const StepFile& file : step_files(folder.path(), ".jsonl")) steps.push_back(file.step);
+  EXPECT_EQ(steps, (std::vector<int64_t>{2, 10, 9999999, 12345678}));
+  EXPECT_EQ(step_files(folder.path(), ".jsonl").front().path, folder.path() / "step_0000002.jsonl");
+  EXPECT_TRUE(step_files(folder.path() / "none", ".jsonl").empty());
+}
+
 TEST(NearestExisting, IsTheFolderItselfOrItsNearestParentThatExists) {
   const ScratchFolder folder;
   EXPECT_EQ(nearest_existing(folder.path()), folder.path());

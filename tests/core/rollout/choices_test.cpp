@@ -5,8 +5,11 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"
@@ -58,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Family, ChoicesTest,
 
 TEST_P(ChoicesTest, AChoiceHasTheBitsOfItselfAloneBehindItsPrompt) {
   for (const int64_t max_tokens : {1, 100, 4096}) {
-    const auto got = score_choices(*model_, questions_, max_tokens);
+    const auto got = score_choices(*model_, questions_, {.max_tokens = max_tokens});
     ASSERT_EQ(got.size(), questions_.size());
     for (size_t q = 0; q < got.size(); ++q) {
       ASSERT_EQ(got[q].size(), 3u);
@@ -95,10 +98,25 @@ TEST_P(ChoicesTest, RefusesQuestionsThatDoNotFit) {
   EXPECT_EQ(refused({{1}, {{1}}, {0}}), "question 2, choice 1 has 0 bytes, wanted at least 1");
   EXPECT_EQ(refused({{1}, {{1}}, {1, 2}}), "question 2: 1 choices have 2 numbers of bytes");
   const auto limit = static_cast<size_t>(model_->config().max_length);
-  EXPECT_EQ(refused({Ids(limit, 1), {{1}}}),
-            fmt::format(
-                "question 2, choice 1 and its prompt have {} tokens, the model's limit is {}",
-                limit + 1, limit));
+  EXPECT_EQ(
+      refused({Ids(limit, 1), {{1}}}),
+      fmt::format("question 2, choice 1 and its prompt have {} tokens, the model's limit is {}",
+                  limit + 1, limit));
+}
+
+TEST_P(ChoicesTest, TheCallersPollDecidesWhenASignalStopsIt) {
+  const auto scores = score_choices(*model_, questions_);
+  request_interrupt(SIGINT);
+  EXPECT_THROW(score_choices(*model_, questions_), Interrupted);
+  size_t polls = 0;
+  const auto patient =
+      score_choices(*model_, questions_, {.max_tokens = 1, .poll = [&] { ++polls; }});
+  EXPECT_EQ(polls, questions_.size());
+  ASSERT_EQ(patient.size(), scores.size());
+  EXPECT_EQ(patient[0][0].logprobs, scores[0][0].logprobs);
+  EXPECT_THROW(score_choices(*model_, questions_, {.poll = [] { throw Interrupted(SIGINT); }}),
+               Interrupted);
+  clear_interrupt();
 }
 
 }  // namespace xrun::choices_test

@@ -26,6 +26,11 @@ TEST(DiskSpace, RefusesWithoutRoomForOneCheckpointAndWarnsWithoutRoomForAll) {
   const std::string warning = check_disk_space(dir, {1, 3, kTooMuch});
   EXPECT_NE(warning.find("up to 3 checkpoints of 1 bytes"), std::string::npos) << warning;
   EXPECT_NE(warning.find("save.keep"), std::string::npos) << warning;
+  EXPECT_EQ(warning.find("answers"), std::string::npos) << warning;
+  const std::string answers = check_disk_space(dir, {1, 3, 1, kTooMuch});
+  EXPECT_NE(answers.find("about 9223372 TB of sampled answers"), std::string::npos) << answers;
+  EXPECT_NE(answers.find("older files of rollouts/ may be moved away"), std::string::npos)
+      << answers;
 }
 
 }  // namespace

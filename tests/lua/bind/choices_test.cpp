@@ -88,6 +88,90 @@ TEST_F(LuaChoices, AccuracyIsThatOfEachChoiceAloneBehindItsPrompt) {
     EXPECT_EQ(logged.at(std::string("choices/again/") + names[k]).as_double(), right[k] / kRows);
   }
   EXPECT_NE(right[0], right[1]) << "a long choice has a lower sum";
+  // The file has every question; its best choices give the metrics.
+  const std::string text = read_file("r/choices/step_0000000.jsonl");
+  EXPECT_EQ(read_file("r/choices/again/step_0000000.jsonl"), text);
+  const char* const scores[3] = {"sum", "mean", "byte"};
+  double best[3] = {0, 0, 0};
+  int64_t row = 0;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1, ++row) {
+    const Json line =
+        parse_json(std::string_view(text).substr(at, text.find('\n', at) - at), "choices");
+    const Json one = question(static_cast<int>(row));
+    EXPECT_EQ(line.at("row").as_int(), row);
+    EXPECT_TRUE(has(line.at("prompt").as_string(), one.at("prompt").as_string()));
+    EXPECT_EQ(line.at("answer").as_int(), one.at("answer").as_int());
+    const Json::Array& choices = line.at("choices").as_array();
+    ASSERT_EQ(choices.size(), one.at("choices").size());
+    for (size_t c = 0; c < choices.size(); ++c) {
+      EXPECT_EQ(choices[c].at("text"), one.at("choices").as_array()[c]);
+      const double sum = choices[c].at("sum").as_double();
+      EXPECT_LT(sum, 0);
+      EXPECT_DOUBLE_EQ(choices[c].at("mean").as_double(),
+                       sum / choices[c].at("tokens").as_double());
+      EXPECT_DOUBLE_EQ(choices[c].at("byte").as_double(),
+                       sum / static_cast<double>(choices[c].at("text").as_string().size()));
+    }
+    for (int k = 0; k < 3; ++k) {
+      const auto chosen = static_cast<size_t>(line.at("best").at(scores[k]).as_int());
+      for (const Json& choice : choices) {
+        EXPECT_LE(choice.at(scores[k]).as_double(), choices.at(chosen).at(scores[k]).as_double());
+      }
+      best[k] += line.at("best").at(scores[k]) == line.at("answer") ? 1.0 : 0.0;
+    }
+  }
+  EXPECT_EQ(row, kRows);
+  for (int k = 0; k < 3; ++k) EXPECT_EQ(best[k], right[k]) << scores[k];
+}
+
+TEST_F(LuaChoices, NamesStayInsideTheRun) {
+  write_file_atomic("questions.jsonl", dump_json(question(0)) + "\n");
+  int runs = 0;
+  for (const char* name : {"../out", "a/../../out", "/tmp/out", "a//b", ".hidden", "a b", "a/"}) {
+    has(run(recipe(fmt::format("run:choices(policy, set, '{}')", name)),
+            fmt::format("s{}", ++runs)),
+        "is a folder of the run; wanted letters");
+  }
+  EXPECT_EQ(run(recipe("run:choices(policy, set, 'mmlu/physics-1.0')"), "r"), "");
+  EXPECT_TRUE(path_exists("r/choices/mmlu/physics-1.0/step_0000000.jsonl"));
+}
+
+TEST_F(LuaChoices, AQuestionAboveTheLimitIsRefusedAtOpeningWithTheFix) {
+  const Json fits = question(0);
+  const Json longer(Json::Object{{"prompt", "which ?"},
+                                 {"choices", Json(Json::Array{"a", std::string(3000, 'b')})},
+                                 {"answer", 0}});
+  write_file_atomic("questions.jsonl", dump_json(fits) + "\n" + dump_json(longer) + "\n");
+  const std::string refused = run(recipe("error('opened')"), "r");
+  EXPECT_EQ(refused.find("opened"), std::string::npos) << refused;
+  has(refused, "questions.jsonl:2: prompt and choice \"bbbbbb");
+  has(refused, "the model's limit is ");
+  // A prompt that fills the model alone: the fix of the message works.
+  const auto policy = Policy::open("tiny");
+  const Tokenizer& tokenizer = *policy->tokenizer();
+  const auto chat_template = resolve_template(tokenizer, "chatml").chat_template;
+  const auto tokens = [&](const std::string& prompt) {
+    const Json messages(Json::Array{Json(Json::Object{{"role", "user"}, {"content", prompt}})});
+    const Json kwargs(Json::Object{{"add_generation_prompt", true}});
+    return std::ssize(encode_chat(tokenizer, *chat_template, messages, kwargs).ids);
+  };
+  const int64_t limit = policy->model().config().max_length;
+  std::string prompt;
+  for (std::string longer = "z"; tokens(longer) <= limit; longer += longer.size() % 9 ? "z" : " ") {
+    prompt = longer;
+    if (tokens(prompt) < limit - 60) longer += " zzzzzzzz";
+  }
+  const Json full(Json::Object{
+      {"prompt", prompt}, {"choices", Json(Json::Array{"a", "a longer choice"})}, {"answer", 0}});
+  write_file_atomic("questions.jsonl", dump_json(fits) + "\n" + dump_json(full) + "\n");
+  const std::string error = run(recipe(""), "r");
+  has(error, "questions.jsonl:2: prompt and choice \"");
+  const size_t at = error.find("max_length = ");
+  ASSERT_NE(at, std::string::npos) << error;
+  const std::string fix = error.substr(at + 13, error.find(' ', at + 13) - at - 13);
+  EXPECT_EQ(run(recipe("assert(#set == 1)"), "fixed", false, {},
+                {"max_length=" + fix, "over_length=drop"}),
+            "");
 }
 
 TEST_F(LuaChoices, BadRowsAreNamedWithTheirLine) {

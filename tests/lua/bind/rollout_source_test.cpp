@@ -2,7 +2,10 @@
 // path of their tokens, and resumes to the same bits.
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
+#include "core/base/strings.h"
 #include "core/data/rows/byte_stream.h"
 #include "core/model/ops/allocator.h"
 #include "tests/lua/bind/rollout_fixture.h"
@@ -67,8 +70,16 @@ TEST_F(RolloutSources, GiveScoredBatchesOfGroupsWithVariedRewards) {
   EXPECT_EQ(values("r", "train/ratio"), (Values{1, 1, 1, 1, 1}));
   EXPECT_EQ(values("r", "train/path_on_policy"), (Values{1, 1, 1, 1, 1}));
   EXPECT_EQ(values("r", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
-  EXPECT_EQ(values("r", "rollout/ratio_outside"), (Values{0, 0, 0, 0, 0}));
+  for (const char* name : {"rollout/logprob_diff_mean", "rollout/ratio_outside"}) {
+    EXPECT_EQ(values("r", name), (Values{0, 0, 0, 0, 0})) << name;
+  }
+  for (const char* name :
+       {"rollout/token_mult_prob_error", "train/ratio_mean", "train/ratio_max"}) {
+    EXPECT_EQ(values("r", name), (Values{1, 1, 1, 1, 1})) << name;
+  }
   EXPECT_EQ(values("r", "rollout/valid_groups"), (Values{2, 2, 2, 2, 2}));
+  EXPECT_EQ(values("r", "rollout/total_valid_groups"), (Values{2, 4, 6, 8, 10}));
+  EXPECT_TRUE(has(read_file("r/metrics.jsonl"), "perf/sample_tokens_per_s"));
   const Values attempts = values("r", "rollout/attempts"),
                equal = values("r", "rollout/zero_variance_groups");
   double all = 0;
@@ -78,6 +89,10 @@ TEST_F(RolloutSources, GiveScoredBatchesOfGroupsWithVariedRewards) {
         decompressed(fmt::format("r/rollouts/step_{:07}.jsonl.zst", static_cast<int>(i)));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3 * attempts[i]);
     all += equal[i];
+    const auto step = static_cast<double>(i);
+    EXPECT_EQ(values("r", "rollout/total_zero_variance_groups")[i], all);
+    EXPECT_EQ(values("r", "rollout/total_attempts")[i], 2 * (step + 1) + all);
+    EXPECT_DOUBLE_EQ(values("r", "rollout/attempts_per_batch")[i], 2 + all / (step + 1));
   }
   EXPECT_GT(all, 0) << "no group was left out; choose another seed";
   EXPECT_TRUE(has(
@@ -169,6 +184,54 @@ TEST_F(RolloutSources, OfSeveralUpdatesResumeToTheSameBits) {
     EXPECT_LT(share, 0.3) << "one of four updates, of about as many tokens each";
   }
   EXPECT_EQ(values("whole", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
+}
+
+// Decoding has other shapes than training. Where bf16 products depend on the number of rows these
+// metrics are above 0; the bounds are those at which public trainers raise an alarm.
+TEST_F(RolloutSources, InBf16DifferFromTheTrainingForwardByALittleAtMost) {
+  ASSERT_EQ(run(recipe(), "r", false, {}, {"dtype=bf16", "gemm=bf16"}), "");
+  const auto printed = [&](const char* name) {
+    const Values all = values("r", name);
+    EXPECT_EQ(all.size(), 5u) << name;
+    std::string text;
+    for (const double value : all) add_item(text, fmt::format("{:.3g}", value));
+    std::printf("  %s: %s\n", name, text.c_str());
+    return all;
+  };
+  const Values mean = printed("rollout/logprob_diff_mean"),
+               most = printed("rollout/logprob_diff_max"),
+               error = printed("rollout/token_mult_prob_error"),
+               outside = printed("rollout/ratio_outside"), ratio = printed("train/ratio_max");
+  for (size_t i = 0; i < most.size(); ++i) {
+    EXPECT_LE(mean[i], 0.02);
+    EXPECT_GE(most[i], mean[i]);
+    EXPECT_LE(most[i], 0.1);
+    EXPECT_GE(error[i], 1);
+    EXPECT_LE(error[i], 1.02);
+    EXPECT_LE(outside[i], 0.08);
+    EXPECT_LE(ratio[i], std::exp(most[i]) + 1e-12);
+  }
+  ASSERT_EQ(run(recipe(), "fp32"), "");
+  EXPECT_NE(values("r", "train/logprob_all"), values("fp32", "train/logprob_all"));
+}
+
+TEST_F(RolloutSources, FilesOfRepeatedStepsAreRemovedByAResume) {
+  const std::string text = recipe();
+  ASSERT_EQ(run(text, "r", false, 2), "");
+  const std::string file = "r/rollouts/step_0000004.jsonl.zst";
+  std::filesystem::copy_file("r/rollouts/step_0000001.jsonl.zst", file);  // of a killed process
+  ASSERT_EQ(run(text, "r", true, 3), "");
+  EXPECT_FALSE(path_exists(file)) << "the last file would be taken for the last step";
+  EXPECT_TRUE(path_exists("r/rollouts/step_0000001.jsonl.zst"));
+  EXPECT_TRUE(path_exists("r/rollouts/step_0000002.jsonl.zst"));
+}
+
+TEST_F(RolloutSources, CountInTheDiskThatARunNeeds) {
+  std::string text = recipe("", "break");
+  text.replace(text.find("steps = 5"), 9, "steps = 1000000000000");
+  ASSERT_EQ(run(text, "r"), "");
+  // 10^12 steps of 2 groups of 3 answers of 6 tokens at most.
+  EXPECT_TRUE(has(output_, "about 636 TB of sampled answers)"));
 }
 
 TEST_F(RolloutSources, AFailedRewardLosesNoGroup) {

@@ -64,6 +64,19 @@ run:log(none)
   EXPECT_FALSE(std::filesystem::exists("r/samples"));
 }
 
+TEST_F(RunSample, AForeignFileBesideTheAnswersIsLeftAlone) {
+  EXPECT_EQ(run(head() + R"(
+run:sample(policy, valid, 1, { max_tokens = 4 })
+local f = io.open('r/samples/step_final.jsonl', 'w')
+f:write('mine')
+f:close()
+run:sample(policy, valid, 1, { max_tokens = 4 })
+)",
+                "r"),
+            "");
+  EXPECT_EQ(read_file("r/samples/step_final.jsonl"), "mine");
+}
+
 TEST_F(RunSample, AConversationIsHeadedByItsLastUserTurn) {
   std::string rows;
   for (int i = 0; i < 10; ++i) {

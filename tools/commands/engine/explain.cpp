@@ -14,6 +14,7 @@
 
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/foreign_names.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/table.h"
 #include "core/text/chat/chat_template.h"
@@ -248,7 +249,7 @@ int command_explain(int argc, char** argv) {
   if (std::string path; find_config_field(name) == nullptr) {
     if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
       text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
-      text += path.empty() ? explain_recipe_key(name) : explain(path);
+      text += path.empty() ? explain_other(name) : explain(path);
     }
   }
   text += explain(name);

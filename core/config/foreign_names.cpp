@@ -1,0 +1,109 @@
+// The names of TRL 1.16, Transformers and Axolotl that no key of the engine replaces, by name.
+
+#include "core/config/foreign_names.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/config/config_field.h"
+
+namespace xrun {
+namespace {
+
+constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
+    {"CPOTrainer", "xrun recipes/simpo.lua trains with SimPO"},
+    {"DPOTrainer", "xrun recipes/dpo.lua trains with DPO"},
+    {"GRPOTrainer",
+     "xrun recipes/grpo.lua trains with GRPO, recipes/policy_losses.lua with its variants"},
+    {"KTOTrainer", "xrun recipes/kto.lua trains with KTO"},
+    {"ORPOTrainer", "xrun recipes/orpo.lua trains with ORPO"},
+    {"RLOOTrainer", "xrun recipes/policy_losses.lua --set loss=rloo trains with RLOO"},
+    {"RewardTrainer", "xrun recipes/reward.lua trains a reward model"},
+    {"SFTTrainer", "xrun recipes/sft.lua fine-tunes on answers"},
+    {"attn_implementation", "there is one attention, on packed rows"},
+    {"beta", "it is a key of the recipe, as in recipes/dpo.lua and recipes/grpo.lua"},
+    {"cpo_alpha", "a recipe adds its losses: recipes/simpo.lua plus a term (docs/objectives.md)"},
+    {"dataset_num_proc", "rows are read on all threads; the option --threads N sets them"},
+    {"dataset_text_field", "data[].fields renames columns: fields = { text = \"column\" }"},
+    {"delta", "recipes/policy_losses.lua has it as `dual`, with loss = \"ppo\""},
+    {"desirable_weight", "recipes/kto.lua has it as `good`"},
+    {"epsilon", "recipes/grpo.lua, dapo.lua and policy_losses.lua have it as `clip`"},
+    {"epsilon_high",
+     "recipes/dapo.lua and policy_losses.lua have it as `clip_high`; of loss = \"cispo\" it is "
+     "`cispo_max`"},
+    {"generation_batch_size",
+     "a step answers `batch.prompts` prompts, each `sampling.samples` times"},
+    {"group_by_length", "rows are always packed, so lengths need no groups"},
+    {"importance_sampling_level", "\"sequence\" is loss = \"gspo\" of recipes/policy_losses.lua"},
+    {"label_smoothing",
+     "recipes/pair_losses.lua has it as `eps`, with loss = \"cdpo\" or \"robust\""},
+    {"load_best_model_at_end", "run:export(policy, \"best\") in the loop keeps the best weights"},
+    {"log_completions", "every answer is in rollouts/ of the run; xrun inspect RUN shows them"},
+    {"logging_steps", "every step is logged"},
+    {"loss_type",
+     "the loss is in the recipe: recipes/pair_losses.lua and recipes/policy_losses.lua take "
+     "--set loss=NAME"},
+    {"loss_weights", "a recipe weighs its losses itself (docs/objectives.md)"},
+    {"mask_truncated_completions",
+     "rollouts:filter(function(s) return s.finish ~= \"length\" end) leaves them out"},
+    {"max_completion_length",
+     "of sampled answers it is `sampling.max_tokens` of the recipe; given answers are limited "
+     "together with their prompt by `max_length`, and `over_length` decides about longer rows"},
+    {"max_prompt_length", "prompts are never cut; `max_length` limits prompt and answer together"},
+    {"max_tool_calling_iterations", "policy:sample has it as `max_turns`, beside `environment`"},
+    {"min_p", "it is `sampling.min_p` of the recipe, an option of policy:sample"},
+    {"num_generations", "it is `sampling.samples` of the recipe, an option of policy:sample"},
+    {"num_generations_eval", "run:sample answers each held-out prompt once"},
+    {"num_iterations",
+     "rollouts:minibatches { epochs = 2 } gives several updates of one batch; "
+     "recipes/policy_losses.lua has `updates.epochs`"},
+    {"output_dir", "the run's folder is the option --run DIR"},
+    {"packing", "rows are always packed; segments never see each other"},
+    {"padding_free", "rows are always packed, without padding"},
+    {"precompute_ref_log_probs", "policy:reference() keeps its log-probs in the cache"},
+    {"push_to_hub", "upload the run's folder hf/ yourself: hf upload"},
+    {"ref_model", "the recipe makes it: policy:reference()"},
+    {"repetition_penalty", "sampling has no penalties; a reward may have one"},
+    {"report_to", "metrics.jsonl and TensorBoard events (tb/) are always written"},
+    {"resume_from_checkpoint", "resume with the option --resume"},
+    {"reward_funcs",
+     "a function of the recipe, given to rollouts:score; the parts of its second result are logged "
+     "apart"},
+    {"reward_weights", "the reward weighs its parts: return a + 0.5 * b, { a = a, b = b }"},
+    {"rpo_alpha", "recipes/pair_losses.lua has it as `alpha`, with loss = \"rpo\""},
+    {"sample_packing", "rows are always packed; segments never see each other"},
+    {"scale_rewards",
+     "xrun.group_advantage divides by the group's deviation; \"none\" is { scale = false }"},
+    {"simpo_gamma", "recipes/simpo.lua has it as `gamma`"},
+    {"steps_per_generation",
+     "rollouts:minibatches { groups = 4 } gives several updates of one batch; "
+     "recipes/policy_losses.lua has `updates.groups`"},
+    {"temperature", "it is `sampling.temperature` of the recipe, an option of policy:sample"},
+    {"top_k", "it is `sampling.top_k` of the recipe, an option of policy:sample"},
+    {"top_p", "it is `sampling.top_p` of the recipe, an option of policy:sample"},
+    {"undesirable_weight", "recipes/kto.lua has it as `bad`"},
+    {"use_vllm", "the sampler is part of xrun and reads the policy's own weights"},
+    {"vllm_importance_sampling_cap",
+     "r:truncated_ratio(cap) in the objective; recipes/policy_losses.lua has it as `tis`"},
+    {"vllm_importance_sampling_correction",
+     "r:truncated_ratio(cap) in the objective; recipes/policy_losses.lua has it as `tis`"},
+    {"wandb_project", "metrics.jsonl and TensorBoard events (tb/) are always written"},
+};
+
+}  // namespace
+
+std::string foreign_name_hint(std::string_view name, std::string* path) {
+  if (path != nullptr) path->clear();
+  for (const ConfigField& field : config_fields()) {
+    if (std::find(field.foreign.begin(), field.foreign.end(), name) == field.foreign.end())
+      continue;
+    if (path != nullptr) *path = field.path;
+    return "here it is `" + field.path + "`";
+  }
+  for (const auto& [known, advice] : kForeignWithoutKey) {
+    if (name == known) return std::string(advice);
+  }
+  return "";
+}
+
+}  // namespace xrun

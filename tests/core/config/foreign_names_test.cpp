@@ -1,0 +1,68 @@
+#include "core/config/foreign_names.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "core/base/file.h"
+#include "tests/tree.h"
+
+namespace xrun::foreign_names_test {
+namespace {
+
+bool has(const std::string& text, const std::string& piece) {
+  return text.find(piece) != std::string::npos;
+}
+
+TEST(ForeignNames, HaveAHintAndOthersHaveNone) {
+  EXPECT_EQ(foreign_name_hint("logging_steps"), "every step is logged");
+  EXPECT_EQ(foreign_name_hint("bett"), "");
+  std::string path = "left";
+  EXPECT_TRUE(has(foreign_name_hint("num_generations", &path), "`sampling.samples`"));
+  EXPECT_EQ(path, "");
+  EXPECT_EQ(foreign_name_hint("learning_rate", &path), "here it is `optim.lr`");
+  EXPECT_EQ(path, "optim.lr");
+}
+
+// Arguments of TRL's GRPOConfig, with the key of a recipe that their hint must name.
+struct GrpoName {
+  const char *name, *recipe, *key;
+};
+
+TEST(ForeignNames, OfGrpoPointAtKeysThatTheRecipesHave) {
+  for (const GrpoName& one : {GrpoName{"num_generations", "grpo", "sampling.samples"},
+                              {"max_completion_length", "grpo", "sampling.max_tokens"},
+                              {"temperature", "grpo", "sampling.temperature"},
+                              {"generation_batch_size", "grpo", "batch.prompts"},
+                              {"epsilon", "grpo", "clip"},
+                              {"epsilon", "policy_losses", "clip"},
+                              {"epsilon_high", "dapo", "clip_high"},
+                              {"epsilon_high", "policy_losses", "cispo_max"},
+                              {"delta", "policy_losses", "dual"},
+                              {"num_iterations", "policy_losses", "updates.epochs"},
+                              {"steps_per_generation", "policy_losses", "updates.groups"},
+                              {"vllm_importance_sampling_cap", "policy_losses", "tis"}}) {
+    SCOPED_TRACE(one.name);
+    const std::string key = one.key;
+    EXPECT_TRUE(has(foreign_name_hint(one.name), "`" + key + "`"));
+    const std::string text = read_file(source_path(std::string("recipes/") + one.recipe + ".lua"));
+    const size_t dot = key.find('.');
+    const std::string line =
+        dot == std::string::npos
+            ? "[ ,]" + key + " *= "
+            : "\n  " + key.substr(0, dot) + " *= \\{.*[ ]" + key.substr(dot + 1) + " = ";
+    EXPECT_TRUE(std::regex_search(text, std::regex(line))) << one.recipe << ".lua lacks " << key;
+  }
+  EXPECT_TRUE(has(foreign_name_hint("beta"), "recipes/grpo.lua"));
+  EXPECT_TRUE(has(foreign_name_hint("loss_type"), "recipes/policy_losses.lua"));
+  EXPECT_TRUE(has(foreign_name_hint("scale_rewards"), "xrun.group_advantage"));
+  EXPECT_TRUE(has(foreign_name_hint("reward_funcs"), "rollouts:score"));
+  for (const char* name :
+       {"top_k", "top_p", "min_p", "reward_weights", "GRPOTrainer", "RLOOTrainer",
+        "mask_truncated_completions", "importance_sampling_level", "use_vllm"}) {
+    EXPECT_NE(foreign_name_hint(name), "") << name;
+  }
+}
+
+}  // namespace
+}  // namespace xrun::foreign_names_test
