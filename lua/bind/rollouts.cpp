@@ -165,7 +165,8 @@ const std::vector<RolloutMethod>& rollout_methods() {
                   "index. A reward that fails, returns anything but a finite number or takes "
                   "longer than deadline_s (10) follows on_error: \"error\" (default) stops, "
                   "\"mask\" leaves the sample out, \"zero\" gives it 0. An answer passes if its "
-                  "reward is above pass (0 if all rewards are 0 or 1): rollout/pass_at_1, ..."),
+                  "reward is above pass (0 if the first rewards of the run are 0 or 1): "
+                  "rollout/pass_at_1, ..."),
        score_rollouts},
       {method_doc("score_groups", {{"reward", "function"}, reward_options}, "Rollouts",
                   "As score, with reward(samples) -> list of numbers for each group of samples."),

@@ -71,6 +71,21 @@ assert(table.concat(sizes, " ") == "3 3 3 3")
             "");
 }
 
+TEST_F(LuaRollouts, DependOnTheirSeedAndOnTheTokensThatAreLeft) {
+  EXPECT_EQ(body(R"(
+local function texts(more)
+  local options = { samples = 2, max_tokens = cfg.sampling.max_tokens, drafts = false }
+  for name, value in pairs(more) do options[name] = value end
+  return table.concat(policy:sample(prompts, options).text, "|")
+end
+assert(texts { seed = 3 } == texts { seed = 3 } and texts { seed = 3 } ~= texts { seed = 4 })
+local greedy = texts { temperature = 0 }
+assert(texts { top_k = 1, seed = 5 } == greedy and texts { min_p = 1, seed = 5 } == greedy)
+assert(texts { seed = 5 } ~= greedy)
+)"),
+            "");
+}
+
 TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
   const auto failed = [&](const std::string& reward) {
     return body("policy:sample(prompts, cfg.sampling):score(function(s) " + reward +
