@@ -1,6 +1,6 @@
 -- rloo.lua: REINFORCE Leave-One-Out (Ahmadian et al. 2024, arXiv 2402.14740, eq. 8): the reward of
 -- an answer is reduced by beta KL (k1: the sum over its tokens of log pi - log ref); its baseline
--- is the mean of the others in its group. The loss is -min(R A, clip(R, 1 - clip, 1 + clip) A), with R
+-- is the mean of the others in its group. The loss is -min(R A, clip(R, 1 - clip, 1 + clip) A), R
 -- the ratio of whole answers, as in TRL. Step 0 prints ratio = 1 and kl = 0, exactly.
 local xrun = require "xrun"
 

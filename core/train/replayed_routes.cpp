@@ -1,5 +1,5 @@
-// The last token of an answer was never computed by the sampler, so its routes are unknown; it
-// predicts nothing, and where another segment goes on behind it, that one knows them.
+// The sampler never computes the last token of an answer, so its routes are unknown. It predicts
+// nothing, and where another segment continues after it, that segment has its routes.
 
 #include "core/train/replayed_routes.h"
 

@@ -2,8 +2,8 @@
 -- first objective that it passes to adamw:step, the leaf by which its gradient is taken, and the
 -- baseline, scale and rewards that it passes to group_advantage.
 -- Arguments: the real module xrun, the path of the recipe, the settings that replace its config's,
--- and the rollouts { length, advantage, reward = [n], policy, old, sampler, reference = [R] }, whose
--- leaf is `policy`; or { length, advantage, old, target, vocabulary, logits = [R * vocabulary] },
+-- and the rollouts { length, advantage, reward = [n], policy, old, sampler, reference = [R] }, with
+-- the leaf `policy`; or { length, advantage, old, target, vocabulary, logits = [R * vocabulary] },
 -- whose leaf is `logits`, so that the objective has an entropy.
 local xrun, path, settings, given = ...
 
