@@ -102,7 +102,7 @@ int utf16_escape(std::string_view text, size_t at);
 
 struct JsonStyle {
   int indent = -1;     // spaces a level; -1 is one line
-  bool ascii = false;  // escape U+007F and everything beyond ASCII, as Python's ensure_ascii
+  bool ascii = false;  // escape everything beyond ASCII
   bool sort_keys = false;
   std::string_view item_separator = ",";  // as Python's separators
   std::string_view key_separator = ":";
