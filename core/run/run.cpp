@@ -2,6 +2,7 @@
 // step k in metrics.jsonl is written when body k ends; a checkpoint of step k holds every object's
 // state and run.state after k whole bodies, and `done` of each phase.
 // run_resume.cpp restores and compares.
+
 #include "core/run/run.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
 #include "core/model/ops/device_memory.h"
-#include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 
 namespace xrun {

@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/run/checkpoint_files.h"
+#include "core/run/record/difference.h"
+#include "core/run/resume.h"
 #include "core/run/run.h"
 
 namespace xrun {
