@@ -153,7 +153,12 @@ bool Json::operator==(const Json& other) const {
   if (is_number() && other.is_number() && kind() != other.kind()) {
     // 1 == 1.0 as in Python; an integer beyond 64 bits never equals one within them.
     if (kind() != Kind::kDouble && other.kind() != Kind::kDouble) return false;
-    return as_double() == other.as_double();
+    if (as_double() != other.as_double()) return false;
+    if (kind() == Kind::kBigInt || other.kind() == Kind::kBigInt) return true;
+    // 2^53 + 1 rounds to the double 2^53 and is not equal to it. 2^63 is no int64.
+    const int64_t whole = std::get<int64_t>(kind() == Kind::kInt ? value_ : other.value_);
+    const double number = std::get<double>(kind() == Kind::kInt ? other.value_ : value_);
+    return number < 0x1p63 && static_cast<int64_t>(number) == whole;
   }
   return value_ == other.value_;
 }
@@ -259,8 +264,7 @@ void append_json_string(std::string& out, std::string_view text, bool ascii) {
       default:
         if (point.value < 0x20) {
           append_escape(out, point.value);
-        } else if (!ascii || point.value == 0x7F) {
-          // ensure_ascii of Python escapes U+007F too; jinja_print does so for templates.
+        } else if (!ascii) {
           append_utf8(out, point.value);
         } else if (point.value < 0x10000) {
           append_escape(out, point.value);

@@ -1,9 +1,8 @@
 // Invariants: step_ counts the bodies done and is the sum of the phases' `done`; the object of
 // step k in metrics.jsonl is written when body k ends; a checkpoint of step k holds every object's
 // state and run.state after k whole bodies, and `done` of each phase.
-//
-// On a resume the recipe runs again from its first line. step_ counts up from 0 through the saved
-// phases, and metrics below resume_step_ are dropped because metrics.jsonl has them.
+// run_resume.cpp restores and compares.
+
 #include "core/run/run.h"
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
 #include "core/model/ops/device_memory.h"
-#include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 
 namespace xrun {
@@ -49,75 +47,6 @@ Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
 }
 
 Run::~Run() = default;
-
-void Run::restore() {
-  const std::optional<Checkpoint> checkpoint = checkpoints_.load_latest();
-  if (!checkpoint) return;
-  checkpoint->restore(saved_);
-  try {
-    at_ = RunPosition::from_json(checkpoint->run());
-    state_ = decode_state(checkpoint->run().at("state"));
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}; the checkpoint is damaged",
-                            (checkpoint->path() / "run.json").string(), error.what()));
-  }
-  resume_step_ = checkpoint->step();
-  // The recipe repeats the evaluations at the checkpoint's own step.
-  std::erase_if(at_.outside,
-                [&](const OutsideEvaluation& one) { return one.step >= resume_step_; });
-  last_checkpoint_ = checkpoint->path();
-}
-
-void Run::remember(const std::string& what, MetricSpan metrics) {
-  // Inside a body a resume runs the evaluation again; outside, its step may be long past.
-  if (!in_body_) at_.outside.push_back({step_, what, {metrics.begin(), metrics.end()}});
-}
-
-MetricList Run::recall(const std::string& what) {
-  const size_t next = recalled_++;
-  const bool same = next < at_.outside.size() && at_.outside[next].step == step_ &&
-                    at_.outside[next].what == what;
-  if (same) return at_.outside[next].metrics;
-  return {};  // another recipe, under --force
-}
-
-void Run::check_input(std::string_view kind, const std::string& key, const std::string& what,
-                      const Json& identity) {
-  Json inputs = Json::object();
-  if (const Json* known = dir_.record().find("inputs")) inputs = *known;
-  if (inputs.find(kind) == nullptr) inputs.set(kind, Json::object());
-  const Json* before = inputs.find(kind)->find(key);
-  if (before != nullptr && *before == identity) return;
-  // Keys may gain fields between versions of xrun; the digest decides.
-  if (before != nullptr && resumed() && !(before->at("digest") == identity.at("digest"))) {
-    dir_.note_difference(ResumeItem::kInput, what, input_differences(*before, identity));
-  }
-  inputs.find(kind)->set(key, identity);
-  dir_.record().set("inputs", std::move(inputs));
-  dir_.write_record();
-}
-
-// Compares a loop with the saved one.
-void Run::check_phase(size_t index, const PhasePlan& plan) {
-  const RunPhase& saved = at_.phases[index];
-  const std::string loop = fmt::format("loop {}", index + 1);
-  auto changed = find_differences(saved.data, plan.data, "data");
-  // The hash covers the fields beside it, and these tell more.
-  if (changed.size() > 1) {
-    std::erase_if(changed, [](const Difference& one) { return one.path.ends_with(".plan_hash"); });
-  }
-  if (!changed.empty()) dir_.note_difference(ResumeItem::kLoopData, loop, changed);
-  const bool another_follows = index + 1 < at_.phases.size();
-  const std::string steps =
-      fmt::format("{} had {} steps and now has {}", at_.phases.size() == 1 ? "the run" : loop,
-                  saved.total, plan.steps);
-  // A loop that the recipe left by `break` never reached its end.
-  if (plan.steps < saved.total && !saved.left) {
-    dir_.note_difference(ResumeItem::kLoopShrank, steps, {});
-  } else if (plan.steps > saved.total && another_follows) {
-    dir_.note_difference(ResumeItem::kLoopRegrown, steps, {});
-  }
-}
 
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   if (settings_.steps_limit >= 0 && resume_step_ > settings_.steps_limit) {

@@ -45,7 +45,7 @@ using CpuKernels =
                 ExpRow, RowProduct, PackColumns, ActivationRows<float>, ActivationRows<Bf16>>;
 
 // Returns the kernels for this machine, chosen once: AVX-512, AVX2 or portable. XRUN_CPU=avx512,
-// avx2 or portable in the environment selects another that the machine can run.
+// avx2 or portable in the environment selects another; the program refuses one it cannot run.
 const CpuKernels& cpu_kernels();
 
 // Returns the kernels of one instruction set, or nullptr if the machine cannot run it.

@@ -96,5 +96,12 @@ printf '%s\n' text '```sh' 'exit 1' '```' '```sh run' 'test -e docs' 'mkdir runs
 wants 1 '2 passed, 1 failed, 1 skipped' --quick # check_layers, luacheck, two of four blocks
 says 'docs/page.md:9'
 [ ! -e "$tree/runs" ] || { echo 'a block wrote into the tree'; exit 1; }
-wants 1 '2 passed, 2 failed, 1 skipped'
+wants 1 '2 passed, 3 failed, 1 skipped' # and the page as one script
+wants 0 '1 passed, 0 failed, 0 skipped' docs/page.md:5
+# Each block of this page works alone; the second fails after the first.
+printf '%s\n' '```sh run' 'mkdir one' '```' text '```sh run' 'mkdir one' '```' >"$tree/docs/page.md"
+wants 1 '2 passed, 1 failed, 0 skipped' docs/page.md
+says 'docs/page.md                          0 passed, 1 FAILED'
+sed -i '6s/mkdir/mkdir -p/' "$tree/docs/page.md"
+wants 0 '3 passed, 0 failed, 0 skipped' docs/page.md
 wants 2 "run_tests: unknown option --fast; usage: tools/run_tests [--quick] [FILTER]" --fast

@@ -41,6 +41,18 @@ is "$(grep -o '"text":"[^"]*' out)" "${whole%%"$letter"*}"
 # --rate prints the rate.
 draw --rate two 2>&1 >out | grep -q 'xrun: .* new tokens in .* tokens/s' || fail "no rate"
 
+# Rows of JSON without --json are continued as text, and a note says so once.
+"$xrun" sample --model tiny --max-new-tokens 2 rows >out 2>err
+is "$(wc -l <out)" 2
+is "$(cat err)" 'xrun: note: rows:1: a row of JSON is continued as text; --json reads it'
+for words in '{"answer":"a"}' '{ no JSON' 'some words'; do
+  "$xrun" sample --model tiny --max-new-tokens 2 <<<"$words" >out 2>err
+  [ ! -s err ] || fail "a note on $words: $(cat err)"
+done
+# --max-tokens is another name of --max-new-tokens.
+"$xrun" sample --model tiny --json --ignore-eos --max-tokens 3 one >out
+is "$(grep -o '"ids":\[[0-9,]*' out | tr -d -c , | wc -c)" 2
+
 # A conversation uses the named template.
 echo '{"messages":[{"role":"user","content":"hi"}]}' >chat
 "$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err

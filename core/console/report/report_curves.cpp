@@ -1,5 +1,6 @@
 // A chart shows one topic: train/X, valid/X and valid/NAME/X. For a single run the two sides of a
-// pair share a chart.
+// pair share a chart. Losses of different recipes have different scales and units, so each kind of
+// loss has its own charts.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -78,6 +79,26 @@ struct Chart {
   Topic topic;
 };
 
+// "dpo.lua", or "pair_losses.lua hinge" where a config key names the loss.
+std::string loss_kind(const RunFiles& run) {
+  const std::string recipe = value_of(run.record.find("recipe"));
+  const Json* loss = run.config.is_object() ? run.config.find("loss") : nullptr;
+  return recipe.substr(recipe.rfind('/') + 1) +
+         (loss != nullptr && loss->is_string() ? " " + loss->as_string() : "");
+}
+
+// Returns what to add to the loss topics of each run: nothing if all runs have one kind of loss.
+std::vector<std::string> loss_kinds(Runs runs) {
+  std::vector<std::string> kinds;
+  for (const RunFiles& run : runs) kinds.push_back(loss_kind(run));
+  const bool one = std::all_of(kinds.begin(), kinds.end(),
+                               [&](const std::string& kind) { return kind == kinds[0]; });
+  for (std::string& kind : kinds) kind = one ? "" : " of " + kind;
+  return kinds;
+}
+
+bool is_loss(const std::string& topic) { return topic == "loss" || topic == "loss by source"; }
+
 std::string join(std::initializer_list<std::string> words) {
   std::string out;
   for (const std::string& word : words) {
@@ -104,10 +125,12 @@ PlotLine line_of(const MetricSeries& series, const MetricName& name, Runs runs, 
 std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
   std::vector<Chart> charts;
   std::map<std::string, size_t> index;
+  const std::vector<std::string> kinds = loss_kinds(runs);
   size_t lines = 0;
   for (size_t run = 0; run < runs.size(); ++run) {
     for (const MetricSeries& series : runs[run].metrics.series) {
-      const MetricName name = split_metric_name(runs[run].metrics, series.name, runs.size() == 1);
+      MetricName name = split_metric_name(runs[run].metrics, series.name, runs.size() == 1);
+      if (is_loss(name.topic)) name.topic += kinds[run];
       auto found = index.find(name.topic);
       // A chart that exists still takes the lines of further runs.
       if (found == index.end()) {

@@ -1,10 +1,9 @@
 // Row i is in stage g, block b, at position p. Within a block the order is a bijection of
-// its slots; slots [begin[d], begin[d + 1]) belong to source d. Without shuffle the j-th of n slots
-// of a source is placed at (j + 1/2) / n. The order decides only the source: its j-th position in
-// block b is draw base[d] + b * count_d + j, so that a source's draws are consecutive and a small
-// source starts again only after all its rows. The last stage has no end and no shorter block,
-// unless every source has a quota. A grid ends where its first source meets its quota, inside a
-// block; the rows of the block behind that row are never asked for.
+// its slots (mixture_order.h) and decides only the source: its j-th position in block b is draw
+// base[d] + b * count_d + j, so that a source's draws are consecutive and a small source starts
+// again only after all its rows. The last stage has no end and no shorter block, unless every
+// source has a quota. A grid ends where its first source meets its quota, inside a block; the rows
+// of the block behind that row are never asked for.
 
 #include "core/data/packs/mixture.h"
 
@@ -16,78 +15,13 @@
 #include <span>
 
 #include "core/base/error.h"
-#include "core/data/packs/shuffle.h"
+#include "core/data/packs/mixture_order.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
-
-// Returns the first slot of each source in a block of `rows`, and rows at the end.
-std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t rows) {
-  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<int64_t> begin(weights.size() + 1, 0);
-  std::vector<std::pair<double, size_t>> remainders;  // negated, so that they sort as wanted
-  int64_t left = rows;
-  for (size_t d = 0; d < weights.size(); ++d) {
-    // Largest remainder: the floor of each exact share, then one more each by falling remainder.
-    const double exact = weights[d] / total * static_cast<double>(rows);
-    const int64_t count = static_cast<int64_t>(std::floor(exact));
-    begin[d + 1] = count;
-    left -= count;
-    // A source of weight 0 must not get a row by rounding.
-    if (weights[d] > 0) remainders.emplace_back(std::floor(exact) - exact, d);
-  }
-  // Equal remainders go to the lower index. Rounding may leave a row more than there are
-  // remainders.
-  std::sort(remainders.begin(), remainders.end());
-  for (size_t i = 0; left > 0; ++i, --left) ++begin[remainders[i % remainders.size()].second + 1];
-  // From counts to first slots.
-  std::partial_sum(begin.begin(), begin.end(), begin.begin());
-  return begin;
-}
-
-int64_t count_of(const std::vector<int64_t>& begin, size_t source) {
-  return begin[source + 1] - begin[source];
-}
-
-// The source at each position of a block, the rows of each source evenly spaced; ties go to the
-// lower index.
-std::vector<int32_t> interleaved(const std::vector<int64_t>& begin) {
-  struct Slot {
-    int64_t halves;  // 2j + 1, of 2n
-    int64_t count;   // n
-    int32_t source;
-  };
-  std::vector<Slot> slots;
-  for (size_t d = 0; d + 1 < begin.size(); ++d) {
-    const int64_t count = count_of(begin, d);
-    for (int64_t j = 0; j < count; ++j) {
-      slots.push_back({2 * j + 1, count, static_cast<int32_t>(d)});
-    }
-  }
-  // (2j + 1) / 2n compared in integers: rounded quotients would decide ties.
-  std::stable_sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
-    return a.halves * b.count < b.halves * a.count;
-  });
-  std::vector<int32_t> sources;
-  for (const Slot& slot : slots) sources.push_back(slot.source);
-  return sources;
-}
-
-std::vector<int32_t> shuffled(const std::vector<int64_t>& begin, uint64_t seed, int64_t number) {
-  // The block's number takes the position of an epoch.
-  const Shuffle order(static_cast<uint64_t>(begin.back()), seed, static_cast<uint64_t>(number),
-                      kShuffleOfBlocks);
-  std::vector<int32_t> sources;
-  for (int64_t i = 0; i < begin.back(); ++i) {
-    const auto slot = static_cast<int64_t>(order(static_cast<uint64_t>(i)));
-    const auto next = std::upper_bound(begin.begin(), begin.end(), slot);
-    sources.push_back(static_cast<int32_t>(next - begin.begin()) - 1);
-  }
-  return sources;
-}
 
 }  // namespace
 
@@ -159,7 +93,7 @@ void require_weights(const std::vector<double>& weights) {
 void require_draws(const MixturePlan& plan, size_t stage, const std::vector<int64_t>& begin) {
   const std::vector<double>& weights = plan.stages[stage].weights;
   for (size_t d = 0; d < weights.size(); ++d) {
-    if (weights[d] == 0 || count_of(begin, d) > 0) continue;
+    if (weights[d] == 0 || slots_of(begin, d) > 0) continue;
     const std::string what =
         plan.staged
             ? fmt::format("mixture.stages[{}].weights[{}] is {}", stage + 1, d + 1, weights[d])
@@ -245,77 +179,16 @@ void Mixture::build(const MixturePlan& plan) {
   }
 }
 
-namespace {
-
-constexpr double kMostWeight = 1 << 20;  // of a round robin's period
-
-// Returns weights as whole numbers without a common divisor: exactly where multiplying by a number
-// up to 1,000 makes them whole, else in millionths of their sum, at least 1 each (nmoe's rule).
-std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
-  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<int64_t> whole(weights.size(), 0);
-  const auto scaled = [&](double scale, bool exact) {
-    double sum = 0;
-    for (size_t d = 0; d < weights.size(); ++d) {
-      const double value = weights[d] * scale, rounded = std::nearbyint(value);
-      if (exact && std::abs(value - rounded) > 1e-9 * scale * std::max(weights[d], 1.0)) {
-        return false;
-      }
-      whole[d] = weights[d] > 0 ? std::max<int64_t>(1, static_cast<int64_t>(rounded)) : 0;
-      sum += static_cast<double>(whole[d]);
-      if (exact && (sum > kMostWeight * 1000 || (weights[d] > 0 && rounded < 1))) return false;
-    }
-    return true;
-  };
-  const auto reduce = [&] {
-    int64_t divisor = 0;
-    for (const int64_t weight : whole) divisor = std::gcd(divisor, weight);
-    for (int64_t& weight : whole) weight /= divisor;
-    return static_cast<double>(std::accumulate(whole.begin(), whole.end(), int64_t{0}));
-  };
-  for (int scale = 1; scale <= 1000; ++scale) {
-    if (scaled(scale, /*exact=*/true) && reduce() <= kMostWeight) return whole;
-  }
-  scaled(1e6 / total, /*exact=*/false);
-  reduce();
-  return whole;
-}
-
-// One period of the smooth weighted round robin: every weight is added to its source's credit, the
-// largest credit (the lower index of equal ones) is drawn and pays the sum of the weights.
-std::vector<int32_t> round_robin(const std::vector<int64_t>& weights) {
-  const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});
-  std::vector<int64_t> credit(weights.size(), 0);
-  std::vector<int32_t> sources;
-  for (int64_t i = 0; i < total; ++i) {
-    for (size_t d = 0; d < weights.size(); ++d) credit[d] += weights[d];
-    const auto most = std::max_element(credit.begin(), credit.end());
-    *most -= total;
-    sources.push_back(static_cast<int32_t>(most - credit.begin()));
-  }
-  return sources;
-}
-
-// First slots of the sources of a sequence, and its length at the end.
-std::vector<int64_t> begin_of(std::span<const int32_t> drawn, size_t sources) {
-  std::vector<int64_t> begin(sources + 1, 0);
-  for (const int32_t source : drawn) ++begin[static_cast<size_t>(source) + 1];
-  std::partial_sum(begin.begin(), begin.end(), begin.begin());
-  return begin;
-}
-
-}  // namespace
-
 void Mixture::set_shares(Grid& grid, const std::vector<double>& weights, int64_t rows) const {
   const bool robin = order_ == MixtureOrder::kRoundRobin;
-  grid.period = robin ? round_robin(whole_weights(weights)) : std::vector<int32_t>();
+  grid.period = robin ? round_robin_block(weights) : std::vector<int32_t>();
   grid.block = robin ? std::ssize(grid.period) : block_;
   grid.whole = rows == kEndless ? kEndless : rows / grid.block;
   const int64_t rest = rows == kEndless ? 0 : rows % grid.block;
   if (robin) {
-    grid.begin = begin_of(grid.period, weights.size());
+    grid.begin = first_slots(grid.period, weights.size());
     grid.rest_begin =
-        begin_of(std::span(grid.period).first(static_cast<size_t>(rest)), weights.size());
+        first_slots(std::span(grid.period).first(static_cast<size_t>(rest)), weights.size());
   } else {
     grid.begin = share_block(weights, grid.block);
     grid.rest_begin = share_block(weights, rest);
@@ -335,7 +208,7 @@ std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block)
   const std::vector<int64_t>& begin = *block.begin;
   std::vector<int32_t> sources = block.grid->period;
   if (order_ == MixtureOrder::kBlocks) {
-    sources = shuffle_ ? shuffled(begin, seed_, block.number) : interleaved(begin);
+    sources = shuffle_ ? shuffled_block(begin, seed_, block.number) : interleaved_block(begin);
   }
   sources.resize(static_cast<size_t>(begin.back()));
   std::vector<int64_t> drawn(begin.size() - 1, 0);
@@ -359,7 +232,7 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
   const size_t source = static_cast<size_t>(draw.source);
   // Draws of the source before the grid, then those of its earlier blocks, which all have
   // the same count.
-  draw.draw += grid.base[source] + number * count_of(grid.begin, source);
+  draw.draw += grid.base[source] + number * slots_of(grid.begin, source);
   return draw;
 }
 
@@ -367,7 +240,7 @@ std::optional<int64_t> Mixture::draws_of(int32_t source) const {
   const Grid& last = grids_.back();
   const size_t d = static_cast<size_t>(source);
   // The source has a share in the last grid, which never ends.
-  if (count_of(last.begin, d) > 0) return std::nullopt;
+  if (slots_of(last.begin, d) > 0) return std::nullopt;
   return last.base.at(d);
 }
 
@@ -385,12 +258,12 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
 }
 
 std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int64_t n) const {
-  const int64_t count = count_of(grid.begin, source);
+  const int64_t count = slots_of(grid.begin, source);
   int64_t number = grid.whole;
   // A stage may draw none of this source in whole blocks and some in its rest.
   if (count > 0) number = std::min(number, (n - 1) / count);
   const int64_t wanted = n - number * count;
-  if (number == grid.whole && wanted > count_of(grid.rest_begin, source)) return std::nullopt;
+  if (number == grid.whole && wanted > slots_of(grid.rest_begin, source)) return std::nullopt;
   const auto known = draws_in(block_of(grid, number));
   for (size_t slot = 0; slot < known->draws.size(); ++slot) {
     const Draw& draw = known->draws[slot];
@@ -403,7 +276,7 @@ std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int6
 
 void Mixture::add_draws(const Grid& grid, int64_t rows, std::vector<int64_t>& base) const {
   const int64_t whole = rows / grid.block, rest = rows % grid.block;
-  for (size_t d = 0; d < base.size(); ++d) base[d] += whole * count_of(grid.begin, d);
+  for (size_t d = 0; d < base.size(); ++d) base[d] += whole * slots_of(grid.begin, d);
   if (rest == 0) return;
   const auto known = draws_in(block_of(grid, whole));
   for (int64_t i = 0; i < rest; ++i) {

@@ -165,15 +165,9 @@ bool join_digits(std::string& number) {
   return true;
 }
 
-bool read_float(std::string_view text, double& out) {
-  std::string number = plain_number(text);
-  if (!join_digits(number)) return false;
-  const char* const end = number.data() + number.size();
-  const auto result = std::from_chars(number.data(), end, out);
-  return !number.empty() && result.ec == std::errc() && result.ptr == end;
-}
-
-bool read_integer(std::string_view text, int64_t& out) {
+// Reads a whole text as Python's int() and float() do.
+template <class Number>
+bool read_number(std::string_view text, Number& out) {
   std::string number = plain_number(text);
   if (!join_digits(number)) return false;
   const char* const end = number.data() + number.size();
@@ -191,9 +185,9 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   // As Jinja does it: int(text), else int(float(text)), else the default.
   if (input.is(Kind::kBigInt)) return input;
   if (input.is_integral()) return Value::integer(input.as_int());
-  if (input.is_text() && read_integer(input.bytes(), whole)) return Value::integer(whole);
+  if (input.is_text() && read_number(input.bytes(), whole)) return Value::integer(whole);
   const bool number =
-      input.is(Kind::kFloat) || (input.is_text() && read_float(input.bytes(), real));
+      input.is(Kind::kFloat) || (input.is_text() && read_number(input.bytes(), real));
   if (input.is(Kind::kFloat)) real = input.as_double();
   // 9e18 is below 2^63, with room for the rounding of the conversion.
   XRUN_JINJA_CHECK(!number || !(std::abs(real) >= 9e18) || std::isinf(real),
@@ -210,8 +204,8 @@ Value to_float(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   double real = 0;
   if (input.is_number()) return Value::number(input.as_double());
-  if (input.is(Kind::kBigInt) && read_float(input.bytes(), real)) return Value::number(real);
-  if (input.is_text() && read_float(input.bytes(), real)) return Value::number(real);
+  if (input.is(Kind::kBigInt) && read_number(input.bytes(), real)) return Value::number(real);
+  if (input.is_text() && read_number(input.bytes(), real)) return Value::number(real);
   return default_value == nullptr ? Value::number(0) : *default_value;
 }
 

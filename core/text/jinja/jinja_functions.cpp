@@ -46,7 +46,7 @@ Value make_range(Interpreter& interpreter, Arguments& arguments) {
     if (__builtin_add_overflow(at, step, &at)) break;
   }
   interpreter.budget().charge(static_cast<int64_t>(items.size()));
-  return Value::list(std::move(items), ListStyle::kRange);
+  return Value::range(std::move(items), first, stop, step);
 }
 
 // Returns the members of dict(...) and namespace(...): a mapping or pairs, then keywords.

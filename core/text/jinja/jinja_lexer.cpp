@@ -167,7 +167,7 @@ class TemplateLexer {
     at += 2;
     if (sign == '-') {
       at = skip_blanks(at);
-    // trim_blocks
+      // trim_blocks
     } else if (sign == 0 && !variable && at < source_.size() && source_[at] == '\n') {
       ++at;
     }

@@ -1,5 +1,6 @@
 #pragma once
-// Python's operators and iteration on template values.
+// Python's operators and iteration on template values: jinja_compare.cpp, jinja_arithmetic.cpp and
+// jinja_sequences.cpp.
 
 #include <string_view>
 

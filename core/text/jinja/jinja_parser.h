@@ -1,5 +1,6 @@
 #pragma once
-// The recursive-descent parser of templates; expressions are in jinja_parse_expression.cpp.
+// The recursive-descent parser of templates: statements in jinja_parse_statement.cpp, operators in
+// jinja_parse_expression.cpp, operands in jinja_parse_primary.cpp.
 
 #include <initializer_list>
 #include <map>

@@ -127,7 +127,7 @@ class Printer {
     static constexpr std::string_view kClose[] = {"]", ")", "", "", "])", "])", "])"};
     const Mark mark{list.origin, 0};
     if (list.style == ListStyle::kGenerator) return plain("<generator object>", mark);
-    if (list.style == ListStyle::kRange) return range(list);
+    if (list.style == ListStyle::kRange) return range(static_cast<const Range&>(list));
     plain(kOpen[static_cast<int>(list.style)], mark);
     print_items(out_, list.items, mark, [&](const Value& item) { repr(item, depth + 1); });
     // (1,)
@@ -135,15 +135,9 @@ class Printer {
     plain(kClose[static_cast<int>(list.style)], mark);
   }
 
-  void range(const List& list) {
-    const size_t size = list.items.size();
-    const int64_t first = size > 0 ? list.items[0].as_int() : 0;
-    // The arguments of range() are not stored; these give the same items.
-    const __int128 step = size > 1 ? static_cast<__int128>(list.items[1].as_int()) - first : 1;
-    // 128 bits, since the end may lie beyond the last item's range.
-    const __int128 stop = first + step * static_cast<__int128>(size);
-    plain(step == 1 ? fmt::format("range({}, {})", first, stop)
-                    : fmt::format("range({}, {}, {})", first, stop, step));
+  void range(const Range& list) {
+    plain(list.step == 1 ? fmt::format("range({}, {})", list.start, list.stop)
+                         : fmt::format("range({}, {}, {})", list.start, list.stop, list.step));
   }
 
   void dict(const Dict& dict, int depth) {
@@ -208,8 +202,6 @@ class JsonPrinter {
     append_replaced(out_, text, [&](uint32_t point) -> std::string {
       if (point >= 0x20 && point != '"' && point != '\\' && (point < 0x7F || !style_.ascii))
         return "";
-      // Python escapes it with ensure_ascii, append_json_string does not.
-      if (point == 0x7F) return "\\u007f";
       std::string quoted;
       std::string bytes;
       append_utf8(bytes, point);

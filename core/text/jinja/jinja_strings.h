@@ -1,6 +1,7 @@
 #pragma once
 // Python's str methods as functions of marked strings; filters and methods share them. Whatever can
-// be far longer than its input is charged to the budget before the memory is taken.
+// be far longer than its input is charged to the budget before the memory is taken. Case and
+// classes of characters are in jinja_letters.cpp.
 
 #include <functional>
 #include <string_view>

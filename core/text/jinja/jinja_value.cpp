@@ -116,6 +116,16 @@ Value Value::list(std::vector<Value> items, ListStyle style, Origin origin) {
   return Value::list(std::move(list));
 }
 
+Value Value::range(std::vector<Value> items, __int128 start, __int128 stop, __int128 step) {
+  auto range = std::make_shared<Range>();
+  range->items = std::move(items);
+  range->style = ListStyle::kRange;
+  range->start = start;
+  range->stop = stop;
+  range->step = step;
+  return Value::list(std::shared_ptr<List>(std::move(range)));
+}
+
 Value Value::dict(std::shared_ptr<Dict> dict) { return Value(Kind::kDict, std::move(dict)); }
 Value Value::space(std::shared_ptr<Namespace> s) { return Value(Kind::kNamespace, std::move(s)); }
 Value Value::loop(std::shared_ptr<Loop> loop) { return Value(Kind::kLoop, std::move(loop)); }

@@ -56,6 +56,7 @@ class Value {
   static Value list(std::shared_ptr<List> list);
   static Value list(std::vector<Value> items, ListStyle style = ListStyle::kList,
                     Origin origin = Origin::kTemplate);
+  static Value range(std::vector<Value> items, __int128 start, __int128 stop, __int128 step);
   static Value generator(std::vector<Value> items) {
     return list(std::move(items), ListStyle::kGenerator);
   }
@@ -123,6 +124,12 @@ struct List : SharedValue {
   Origin origin = Origin::kTemplate;  // of the brackets when it is printed
   int depth = 1;
   size_t taken = 0;  // items that a generator has already yielded
+};
+
+// A list of style kRange, with the arguments that it prints. 128 bits: those of a slice may lie
+// beyond int64.
+struct Range : List {
+  __int128 start = 0, stop = 0, step = 1;
 };
 
 using Member = std::pair<Value, Value>;

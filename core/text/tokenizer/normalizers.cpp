@@ -4,8 +4,6 @@
 #include "core/text/tokenizer/normalizers.h"
 
 #include "core/base/utf8.h"
-#include "core/text/tokenizer/byte_alphabet.h"
-#include "core/text/tokenizer/charsmap.h"
 #include "core/text/tokenizer/normal_form.h"
 #include "core/text/tokenizer/text_pattern.h"
 #include "core/text/unicode/unicode.h"
@@ -142,113 +140,12 @@ class BertNormalizer : public Normalizer {
   FormNormalizer<NormalForm::kNfd> nfd_;
 };
 
-// ByteLevel: every byte becomes its character of the byte alphabet.
-class ByteLevelNormalizer : public Normalizer {
- public:
-  void apply(AlignedText& text) const override {
-    AlignedTextBuilder builder(text);
-    insert_spelled(builder, text, 0, text.size());
-    text = builder.finish();
-  }
-};
-
 class LowercaseNormalizer : public Normalizer {
  public:
   void apply(AlignedText& text) const override {
     rewrite_characters(text, [](uint32_t c, std::string& out) { append_lowercase(out, c); });
   }
   SafeSplit split_after(SafeSplit split) const override { return split; }
-};
-
-// The edits that replace parts of a text, from left to right.
-class Replacements {
- public:
-  explicit Replacements(size_t size) { edits_.reserve(size); }
-  void keep(std::string_view part) { append(part); }
-  // The extra characters of a longer replacement count as inserted; the last character of a shorter
-  // one, or the one before it, takes away the rest of the old part.
-  void replace(std::string_view old_part, std::string_view new_part) {
-    changed_ = true;
-    const int64_t more = int64_t(count_characters(new_part)) - int64_t(count_characters(old_part));
-    append(new_part);
-    // The last `more` characters.
-    for (int64_t i = 0; i < more; ++i) edits_[edits_.size() - 1 - size_t(i)].change = 1;
-    if (more >= 0) return;
-    if (edits_.empty()) {
-      // Nothing is left to take the rest away: the text begins with a removed part.
-      removed_ += old_part.size();
-    } else {
-      edits_.back().change += int32_t(more);
-    }
-  }
-  bool changed() const { return changed_; }
-  size_t removed() const { return removed_; }  // bytes before the first edit
-  const std::vector<CharacterEdit>& edits() const { return edits_; }
-
- private:
-  static size_t count_characters(std::string_view text) {
-    size_t count = 0;
-    for (size_t at = 0; at < text.size(); at += utf8_size(text[at])) ++count;
-    return count;
-  }
-  void append(std::string_view part) {
-    for (size_t at = 0; at < part.size(); at += utf8_size(part[at])) {
-      edits_.push_back({utf8_character(part, at), 0});
-    }
-  }
-  std::vector<CharacterEdit> edits_;
-  bool changed_ = false;
-  size_t removed_ = 0;
-};
-
-// Precompiled: the normalization table of a SentencePiece model. A grapheme cluster of less than
-// six bytes is looked up whole, and replaced if the table knows a prefix of it; otherwise its
-// characters are looked up one by one.
-class PrecompiledNormalizer : public Normalizer {
- public:
-  explicit PrecompiledNormalizer(const ComponentSpec& spec) : charsmap_(read_charsmap(spec)) {}
-
-  void apply(AlignedText& text) const override {
-    const std::string_view old = text.text();
-    Replacements out(old.size());
-    for (size_t at = 0; at < old.size();) {
-      const size_t end = grapheme_end(old, at);
-      add_cluster(old.substr(at, end - at), out);
-      at = end;
-    }
-    if (!out.changed()) return;
-    AlignedTextBuilder builder(text);
-    builder.edit(out.removed(), old.size(), out.edits());
-    AlignedText changed = builder.finish();
-    // The first remaining character now counts as the start of the text, which Metaspace tests.
-    if (out.removed() > 0) changed.extend_front(text.origin(0, 1).begin);
-    text = std::move(changed);
-  }
-
- private:
-  static Charsmap read_charsmap(const ComponentSpec& spec) {
-    const std::string where = spec.where() + ".precompiled_charsmap";
-    const std::optional<std::string> bytes = decode_base64(spec.text("precompiled_charsmap"));
-    XRUN_CHECK(bytes.has_value(), "{}: got text that is not base64", where);
-    return Charsmap(*bytes, where);
-  }
-  void add_cluster(std::string_view cluster, Replacements& out) const {
-    // The limit is that of Hugging Face's tokenizers.
-    constexpr size_t kWholeLimit = 6;  // bytes
-    if (cluster.size() < kWholeLimit) {
-      if (const auto found = charsmap_.find(cluster)) return out.replace(cluster, *found);
-    }
-    for (size_t at = 0; at < cluster.size(); at += utf8_size(cluster[at])) {
-      const std::string_view part = cluster.substr(at, utf8_size(cluster[at]));
-      if (const auto found = charsmap_.find(part)) {
-        out.replace(part, *found);
-      } else {
-        out.keep(part);
-      }
-    }
-  }
-
-  Charsmap charsmap_;
 };
 
 // Prepend: puts a string before a text that is not empty, aligned with its first character.
@@ -375,13 +272,13 @@ class StripAccentsNormalizer : public Normalizer {
 
 constexpr ComponentType<Normalizer> kNormalizers[] = {
     {"BertNormalizer", make_component<Normalizer, BertNormalizer>},
-    {"ByteLevel", make_component<Normalizer, ByteLevelNormalizer>},
+    {"ByteLevel", make_byte_level_normalizer},
     {"Lowercase", make_component<Normalizer, LowercaseNormalizer>},
     {"NFC", make_component<Normalizer, FormNormalizer<NormalForm::kNfc>>},
     {"NFD", make_component<Normalizer, FormNormalizer<NormalForm::kNfd>>},
     {"NFKC", make_component<Normalizer, FormNormalizer<NormalForm::kNfkc>>},
     {"NFKD", make_component<Normalizer, FormNormalizer<NormalForm::kNfkd>>},
-    {"Precompiled", make_component<Normalizer, PrecompiledNormalizer>},
+    {"Precompiled", make_precompiled_normalizer},
     {"Prepend", make_component<Normalizer, PrependNormalizer>},
     {"Replace", make_component<Normalizer, ReplaceNormalizer>},
     {"Sequence", make_component<Normalizer, SequenceNormalizer>},

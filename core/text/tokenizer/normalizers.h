@@ -25,4 +25,8 @@ class Normalizer {
 // Makes the normalizer of a spec. Throws Error naming the path and what is wrong.
 std::unique_ptr<const Normalizer> make_normalizer(const ComponentSpec& spec);
 
+// The normalizers ByteLevel (byte_level.cpp) and Precompiled (precompiled_normalizer.cpp).
+std::unique_ptr<const Normalizer> make_byte_level_normalizer(const ComponentSpec& spec);
+std::unique_ptr<const Normalizer> make_precompiled_normalizer(const ComponentSpec& spec);
+
 }  // namespace xrun

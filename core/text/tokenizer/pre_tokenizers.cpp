@@ -1,10 +1,11 @@
-// The pre-tokenizers of Hugging Face's tokenizers. kPreTokenizers at the end lists them.
+// The pre-tokenizers of Hugging Face's tokenizers, and the cut that most of them make.
+// kPreTokenizers at the end lists them; ByteLevel and Metaspace have files that their decoders
+// share.
 
 #include "core/text/tokenizer/pre_tokenizers.h"
 
 #include <algorithm>
 
-#include "core/text/tokenizer/byte_alphabet.h"
 #include "core/text/tokenizer/text_pattern.h"
 #include "core/text/unicode/unicode.h"
 #include "core/text/unicode/unicode_sets.h"
@@ -15,9 +16,6 @@ namespace xrun {
 namespace {
 
 constexpr size_t kRetainedPieces = size_t{1} << 18;  // capacity that a thread keeps
-
-// The treatment of matches, as in tokenizers' SplitDelimiterBehavior.
-enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 SplitBehavior read_behavior(const ComponentSpec& spec) {
   constexpr std::pair<const char*, SplitBehavior> kNames[] = {
@@ -70,9 +68,10 @@ void add_pieces(const std::vector<Stretch>& stretches, uint32_t base, SplitBehav
   out.erase(std::remove_if(out.begin() + first, out.end(), is_empty), out.end());
 }
 
-// Cuts every piece at the matches of a pattern; `invert` swaps matches and the text between them.
+}  // namespace
+
 void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior,
-                  bool invert = false) {
+                  bool invert) {
   thread_local std::vector<ByteRange> cut;
   thread_local std::vector<Stretch> stretches;
   cut.clear();
@@ -93,17 +92,7 @@ void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior beh
   }
 }
 
-// Spells the pieces in the byte alphabet, for a stage that must see the spelling.
-void spell_pieces(PieceList& list) {
-  AlignedTextBuilder builder(list.text);
-  uint32_t size = 0;
-  for (ByteRange& piece : list.pieces) {
-    const uint32_t begin = size;
-    size += uint32_t(insert_spelled(builder, list.text, piece.begin, piece.end));
-    piece = {begin, size};
-  }
-  list.text = builder.finish();
-}
+namespace {
 
 bool is_space(uint32_t c) { return char_kind(c) == CharKind::kSpace; }
 
@@ -124,64 +113,6 @@ class BertPreTokenizer : public PreTokenizer {
   std::unique_ptr<const TextPattern> mark_ = make_character_pattern(&is_punctuation);
 };
 
-// ByteLevel: GPT-2's regex. The pieces keep the text's own bytes; the model reads them through the
-// byte alphabet, in which its vocabulary is spelled.
-class ByteLevelPreTokenizer : public PreTokenizer {
- public:
-  explicit ByteLevelPreTokenizer(const ComponentSpec& spec)
-      : splitter_(spec.boolean("use_regex", true) ? make_gpt2_splitter() : nullptr),
-        prefix_space_(spec.boolean("add_prefix_space")) {}
-  void apply(PieceList& list) const override {
-    if (prefix_space_) add_prefix_spaces(list);
-    if (splitter_) split_pieces(list, *splitter_, SplitBehavior::kIsolated);
-  }
-  SafeSplit split_after(SafeSplit split) const override {
-    // Only a part that begins with a space gets no further one.
-    if (prefix_space_ && split != SafeSplit::kSpace) return SafeSplit::kNone;
-    return splitter_ ? splitter_->split_after(split) : split;
-  }
-  bool maps_bytes() const override { return true; }
-
- private:
-  // Puts a space before every piece that does not begin with one.
-  static void add_prefix_spaces(PieceList& list) {
-    AlignedTextBuilder builder(list.text);
-    const std::string_view text = list.text.text();
-    uint32_t size = 0;
-    for (ByteRange& piece : list.pieces) {
-      const uint32_t begin = size;
-      if (text[piece.begin] != ' ') {
-        builder.insert(" ", list.text.character_origin(piece.begin));
-        ++size;
-      }
-      builder.copy(piece.begin, piece.end);
-      size += piece.end - piece.begin;
-      piece = {begin, size};
-    }
-    list.text = builder.finish();
-  }
-
-  std::unique_ptr<const TextPattern> splitter_;
-  bool prefix_space_;
-};
-
-class SpellingPreTokenizer : public PreTokenizer {
- public:
-  explicit SpellingPreTokenizer(std::unique_ptr<const PreTokenizer> inner)
-      : inner_(std::move(inner)) {}
-  void apply(PieceList& list) const override {
-    inner_->apply(list);
-    spell_pieces(list);
-  }
-  SafeSplit split_after(SafeSplit split) const override {
-    // Spelled bytes have no spaces or marks by which a later stage could cut.
-    return inner_->split_after(split) == SafeSplit::kPiece ? SafeSplit::kPiece : SafeSplit::kNone;
-  }
-
- private:
-  std::unique_ptr<const PreTokenizer> inner_;
-};
-
 // Digits: separates numbers from the rest, as runs or digit by digit.
 class DigitsPreTokenizer : public PreTokenizer {
  public:
@@ -195,70 +126,6 @@ class DigitsPreTokenizer : public PreTokenizer {
  private:
   SplitBehavior behavior_;
   std::unique_ptr<const TextPattern> digit_;
-};
-
-// Metaspace: spaces become a visible mark, which may be put before the text and begins a piece.
-class MetaspacePreTokenizer : public PreTokenizer {
- public:
-  explicit MetaspacePreTokenizer(const ComponentSpec& spec)
-      : options_(read_metaspace(spec)), mark_(make_literal_pattern(options_.replacement)) {}
-
-  void apply(PieceList& list) const override {
-    AlignedTextBuilder builder(list.text);
-    uint32_t size = 0;
-    for (ByteRange& piece : list.pieces) {
-      const uint32_t begin = size;
-      size += write(list.text, piece, builder);
-      piece = {begin, size};
-    }
-    list.text = builder.finish();
-    if (options_.split) split_pieces(list, *mark_, SplitBehavior::kMergedWithNext);
-  }
-  // Text that begins with a space or a mark gets no further mark.
-  SafeSplit split_after(SafeSplit split) const override {
-    if (options_.replacement != "\u2581") return SafeSplit::kNone;
-    if (split == SafeSplit::kSpace || split == SafeSplit::kMark) {
-      return options_.split ? SafeSplit::kPiece : SafeSplit::kMark;
-    }
-    return options_.scheme == PrependScheme::kAlways ? SafeSplit::kNone : split;
-  }
-
- private:
-  // Writes a piece with its marks; returns the bytes written.
-  uint32_t write(const AlignedText& from, ByteRange piece, AlignedTextBuilder& out) const {
-    const std::string& mark = options_.replacement;
-    const std::string_view text = from.text();
-    uint32_t size = 0;
-    if (wants_prefix(from, piece)) {
-      out.insert(mark, from.character_origin(piece.begin));
-      size += uint32_t(mark.size());
-    }
-    for (uint32_t at = piece.begin; at < piece.end;) {
-      uint32_t end = at;
-      while (end < piece.end && text[end] != ' ') ++end;
-      out.copy(at, end);
-      size += end - at;
-      for (at = end; at < piece.end && text[at] == ' '; ++at) {
-        out.insert(mark, from.origin(at, at + 1));
-        size += uint32_t(mark.size());
-      }
-    }
-    return size;
-  }
-
-  bool wants_prefix(const AlignedText& from, ByteRange piece) const {
-    const std::string_view text = from.text().substr(piece.begin, piece.end - piece.begin);
-    if (text[0] == ' ' || text.substr(0, options_.replacement.size()) == options_.replacement) {
-      return false;
-    }
-    return options_.scheme == PrependScheme::kAlways ||
-           // The first piece of the input, not the first one after an added token.
-           (options_.scheme == PrependScheme::kFirst &&
-            from.origin(piece.begin, piece.end).begin == 0);
-  }
-
-  MetaspaceOptions options_;
-  std::unique_ptr<const TextPattern> mark_;
 };
 
 // Punctuation: cuts at every punctuation character; "behavior" defaults to Isolated.
@@ -375,9 +242,9 @@ class WhitespaceSplitPreTokenizer : public PreTokenizer {
 
 constexpr ComponentType<PreTokenizer> kPreTokenizers[] = {
     {"BertPreTokenizer", make_component<PreTokenizer, BertPreTokenizer>},
-    {"ByteLevel", make_component<PreTokenizer, ByteLevelPreTokenizer>},
+    {"ByteLevel", make_byte_level_pre_tokenizer},
     {"Digits", make_component<PreTokenizer, DigitsPreTokenizer>},
-    {"Metaspace", make_component<PreTokenizer, MetaspacePreTokenizer>},
+    {"Metaspace", make_metaspace_pre_tokenizer},
     {"Punctuation", make_component<PreTokenizer, PunctuationPreTokenizer>},
     {"Sequence", make_component<PreTokenizer, SequencePreTokenizer>},
     {"Split", make_component<PreTokenizer, SplitPreTokenizer>},
@@ -389,28 +256,6 @@ constexpr ComponentType<PreTokenizer> kPreTokenizers[] = {
 
 std::unique_ptr<const PreTokenizer> make_pre_tokenizer(const ComponentSpec& spec) {
   return make_from_table<PreTokenizer>(kPreTokenizers, spec);
-}
-
-std::unique_ptr<const PreTokenizer> make_spelling(std::unique_ptr<const PreTokenizer> inner) {
-  return std::make_unique<SpellingPreTokenizer>(std::move(inner));
-}
-
-MetaspaceOptions read_metaspace(const ComponentSpec& spec) {
-  MetaspaceOptions options;
-  options.replacement = spec.character("replacement");
-  if (spec.has("prepend_scheme")) {
-    const std::string& scheme = spec.text("prepend_scheme");
-    XRUN_CHECK(scheme == "first" || scheme == "never" || scheme == "always",
-               "{}.prepend_scheme: got \"{}\", wanted first, never or always", spec.where(),
-               scheme);
-    options.scheme = scheme == "first"   ? PrependScheme::kFirst
-                     : scheme == "never" ? PrependScheme::kNever
-                                         : PrependScheme::kAlways;
-  }
-  // The older spelling of "never".
-  if (!spec.boolean("add_prefix_space", true)) options.scheme = PrependScheme::kNever;
-  options.split = spec.boolean("split", true);
-  return options;
 }
 
 }  // namespace xrun

@@ -9,6 +9,8 @@
 
 namespace xrun {
 
+class TextPattern;
+
 // A text and its pieces: byte ranges of the text, in order, never empty. Pieces need not tile the
 // text (a delimiter may be removed).
 struct PieceList {
@@ -35,18 +37,20 @@ class PreTokenizer {
 // Makes the pre-tokenizer of a spec. Throws Error naming the path and what is wrong.
 std::unique_ptr<const PreTokenizer> make_pre_tokenizer(const ComponentSpec& spec);
 
-// Returns a pre-tokenizer that spells the pieces of `inner`, which maps bytes, in the byte
-// alphabet.
+// The pre-tokenizers ByteLevel (byte_level.cpp) and Metaspace (metaspace.cpp).
+std::unique_ptr<const PreTokenizer> make_byte_level_pre_tokenizer(const ComponentSpec& spec);
+std::unique_ptr<const PreTokenizer> make_metaspace_pre_tokenizer(const ComponentSpec& spec);
+
+// Spells the pieces in the byte alphabet, for a stage that must see the spelling.
+void spell_pieces(PieceList& list);
+// Returns a pre-tokenizer that spells the pieces of `inner`, which maps bytes.
 std::unique_ptr<const PreTokenizer> make_spelling(std::unique_ptr<const PreTokenizer> inner);
 
-// The options that the Metaspace pre-tokenizer and the Metaspace decoder share.
-enum class PrependScheme { kFirst, kNever, kAlways };
-struct MetaspaceOptions {
-  std::string replacement;  // one character, usually U+2581
-  PrependScheme scheme = PrependScheme::kAlways;
-  bool split = true;
-};
-// Throws Error naming the path if a member is wrong.
-MetaspaceOptions read_metaspace(const ComponentSpec& spec);
+// The treatment of matches, as in tokenizers' SplitDelimiterBehavior.
+enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+// Cuts every piece at the matches of a pattern; `invert` swaps matches and the text between them.
+void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior,
+                  bool invert = false);
 
 }  // namespace xrun

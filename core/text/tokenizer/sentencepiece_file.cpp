@@ -16,7 +16,7 @@ struct ProtoField {
   uint64_t number = 0;
   uint64_t value = 0;      // of a varint
   std::string_view bytes;  // of a field with a size
-  size_t at = 0;           // offset of the value
+  size_t at = 0;           // offset of the value, behind a size
   bool is_varint = false;
 };
 
@@ -35,7 +35,10 @@ class ProtoReader {
     switch (tag & 7) {
       case 0: field.value = varint(); break;
       case 1: skip(8); break;
-      case 2: field.bytes = sized(); break;
+      case 2:
+        field.bytes = sized();
+        field.at = at_ - field.bytes.size();
+        break;
       case 5: skip(4); break;
       default: fail();
     }
@@ -170,10 +173,9 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
   SplitRules rules;
   ProtoReader reader(bytes, where);
   for (ProtoField field; reader.next(field);) {
-    const auto begin = size_t(field.bytes.data() - bytes.data());
     // ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec, 5 denormalizer_spec
     switch (field.number) {
-      case 1: out.pieces.push_back(read_piece(field.bytes, begin, where)); break;
+      case 1: out.pieces.push_back(read_piece(field.bytes, field.at, where)); break;
       case 2: read_trainer(field.bytes, where, rules); break;
       case 3: read_normalizer(field.bytes, where, out, rules); break;
       case 5: check_denormalizer(field.bytes, where); break;

@@ -1,10 +1,10 @@
-// The decoders of Hugging Face's tokenizers. kDecoders at the end lists them.
+// The decoders of Hugging Face's tokenizers. kDecoders at the end lists them; ByteLevel and
+// Metaspace have files that their pre-tokenizers share.
 
 #include "core/text/tokenizer/token_decoders.h"
 
 #include "core/base/utf8.h"
 #include "core/text/tokenizer/byte_alphabet.h"
-#include "core/text/tokenizer/pre_tokenizers.h"
 #include "core/text/tokenizer/text_pattern.h"
 #include "core/text/unicode/utf8_cursor.h"
 
@@ -24,38 +24,6 @@ std::string without_token_spaces(std::string text) {
     if (text.find(from) != std::string::npos) text = replaced(text, from, to);
   }
   return text;
-}
-
-// Changes each token separately: change(token, index). Fragments are joined first.
-template <class Change>
-class TokenStage : public DecodeStage {
- public:
-  TokenStage(DecoderInput input, DecodeStage& next, Change change)
-      : input_(input), next_(next), change_(std::move(change)) {}
-  void push(std::string_view text) override {
-    if (input_ == DecoderInput::kFragments) {
-      whole_ += text;
-    } else {
-      next_.push(change_(text, index_++));
-    }
-  }
-  void finish() override {
-    if (input_ == DecoderInput::kFragments) next_.push(change_(whole_, 0));
-    next_.finish();
-  }
-
- private:
-  DecoderInput input_;
-  DecodeStage& next_;
-  Change change_;
-  size_t index_ = 0;
-  std::string whole_;
-};
-
-template <class Change>
-std::unique_ptr<DecodeStage> make_token_stage(DecoderInput input, DecodeStage& next,
-                                              Change change) {
-  return std::make_unique<TokenStage<Change>>(input, next, std::move(change));
 }
 
 // BPEDecoder: the suffix that ends a word becomes a space, and nothing in the last token; so each
@@ -147,62 +115,6 @@ class ByteFallbackDecoder : public TokenDecoder {
   };
 };
 
-// ByteLevel: spellings in the byte alphabet become bytes; invalid UTF-8 becomes U+FFFD. All tokens
-// become one.
-class ByteLevelDecoder : public TokenDecoder {
- public:
-  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    return std::make_unique<ByteLevelStage>(input, next);
-  }
-  DecoderInput output(DecoderInput) const override { return DecoderInput::kFragments; }
-
- private:
-  class ByteLevelStage : public DecodeStage {
-   public:
-    ByteLevelStage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
-    void push(std::string_view text) override {
-      if (input_ == DecoderInput::kFragments) {
-        whole_ += text;
-        return;
-      }
-      take(text);
-      // A character may be spread over several tokens: its first bytes wait for the rest.
-      const size_t end = complete_end(bytes_);
-      if (end == 0) return;
-      next_.push(repair_utf8(std::string_view(bytes_).substr(0, end)));
-      bytes_.erase(0, end);
-    }
-    void finish() override {
-      if (input_ == DecoderInput::kFragments) take(whole_);
-      if (!bytes_.empty()) next_.push(repair_utf8(bytes_));
-      next_.finish();
-    }
-
-   private:
-    // Returns the start of the last character if more bytes may complete it, else the size.
-    static size_t complete_end(std::string_view bytes) {
-      size_t at = bytes.size();
-      for (int back = 0; back < 3 && at > 0; ++back) {
-        --at;
-        if (is_continuation(bytes[at])) continue;
-        // 0xC2 is the lowest lead byte of a character of several bytes.
-        const bool open = static_cast<unsigned char>(bytes[at]) >= 0xC2 &&
-                          utf8_size(bytes[at]) > bytes.size() - at;
-        return open ? at : bytes.size();
-      }
-      return bytes.size();
-    }
-    void take(std::string_view token) {
-      if (!append_unspelled(bytes_, token)) bytes_ += token;  // not in the alphabet: unchanged
-    }
-
-    DecoderInput input_;
-    DecodeStage& next_;
-    std::string bytes_;
-    std::string whole_;
-  };
-};
-
 // Fuse: all tokens become one.
 class FuseDecoder : public TokenDecoder {
  public:
@@ -221,23 +133,6 @@ class FuseDecoder : public TokenDecoder {
    private:
     DecodeStage& next_;
   };
-};
-
-// Metaspace: the mark becomes a space; in the first token it disappears unless the scheme is
-// "never".
-class MetaspaceDecoder : public TokenDecoder {
- public:
-  explicit MetaspaceDecoder(const ComponentSpec& spec) : options_(read_metaspace(spec)) {}
-  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    return make_token_stage(input, next, [this](std::string_view token, size_t index) {
-      // The mark that the pre-tokenizer put before the text.
-      const bool prefixed = index == 0 && options_.scheme != PrependScheme::kNever;
-      return replaced(token, options_.replacement, prefixed ? "" : " ");
-    });
-  }
-
- private:
-  MetaspaceOptions options_;
 };
 
 // Replace: every match of a pattern becomes a fixed content.
@@ -374,9 +269,9 @@ class WordPieceDecoder : public TokenDecoder {
 constexpr ComponentType<TokenDecoder> kDecoders[] = {
     {"BPEDecoder", make_component<TokenDecoder, BpeDecoder>},
     {"ByteFallback", make_component<TokenDecoder, ByteFallbackDecoder>},
-    {"ByteLevel", make_component<TokenDecoder, ByteLevelDecoder>},
+    {"ByteLevel", make_byte_level_decoder},
     {"Fuse", make_component<TokenDecoder, FuseDecoder>},
-    {"Metaspace", make_component<TokenDecoder, MetaspaceDecoder>},
+    {"Metaspace", make_metaspace_decoder},
     {"Replace", make_component<TokenDecoder, ReplaceDecoder>},
     {"Sequence", make_component<TokenDecoder, SequenceDecoder>},
     {"Strip", make_component<TokenDecoder, StripDecoder>},

@@ -123,10 +123,23 @@ TEST(Json, AWrongKindNamesBothKinds) {
   }
 }
 
+TEST(Json, NumbersOfTwoKindsAreEqualOnlyIfTheirValuesAre) {
+  const int64_t exact = int64_t{1} << 53;
+  EXPECT_EQ(Json(exact), Json(0x1p53));
+  EXPECT_EQ(Json(-exact), Json(-0x1p53));
+  EXPECT_FALSE(Json(exact + 1) == Json(0x1p53));
+  EXPECT_FALSE(Json(0x1p53) == Json(exact + 1));
+  EXPECT_FALSE(Json(std::numeric_limits<int64_t>::max()) == Json(0x1p63));
+  EXPECT_EQ(Json(std::numeric_limits<int64_t>::min()), Json(-0x1p63));
+  EXPECT_FALSE(Json(1) == Json(1.5));
+}
+
 TEST(Json, StyleFollowsPythonsDumps) {
   const Json value = parse_json(R"({"b":[1,{"c":"é"}],"a":[]})", "t");
   EXPECT_EQ(dump_json(value, {.ascii = true, .item_separator = ", ", .key_separator = ": "}),
             R"({"b": [1, {"c": "\u00e9"}], "a": []})");
+  EXPECT_EQ(dump_json(Json("\x7f"), {.ascii = true}), R"("\u007f")");
+  EXPECT_EQ(dump_json(Json("\x7f")), "\"\x7f\"");
   EXPECT_EQ(dump_json(value, {.indent = 2, .sort_keys = true, .key_separator = ": "}),
             "{\n  \"a\": [],\n  \"b\": [\n    1,\n    {\n      \"c\": \"é\"\n    }\n  ]\n}");
 }

@@ -1,6 +1,6 @@
 // xrun doctor tests if this machine can train, and prints the fix if not. A disk is measured by
-// writing an unnamed file for about a second, syncing it, dropping it from the page cache and
-// reading it.
+// writing an unnamed file of random bytes for about a second, syncing it, dropping it from the page
+// cache and reading it.
 
 #include "tools/commands/engine/doctor.h"
 
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
+#include "core/base/philox.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/finding.h"
@@ -74,8 +76,7 @@ void write_block(int fd, const std::vector<char>& block, const std::filesystem::
 
 Speed measure(const std::filesystem::path& folder) {
   const UnnamedFile file(folder);
-  std::vector<char> block(kBlock, 'x');
-  for (size_t i = 0; i < block.size(); i += 64) block[i] = static_cast<char>(i * 2654435761U >> 24);
+  std::vector<char> block = noise_block(kBlock);
   const SteadyClock::time_point begin = SteadyClock::now();
   int blocks = 0;
   while (blocks < kMostBlocks && seconds_since(begin) < kMeasure_s) {
@@ -148,6 +149,15 @@ void add_found(FindingReport& report, const std::string& subject, const Find& fi
 }
 
 }  // namespace
+
+std::vector<char> noise_block(size_t size) {
+  std::vector<char> block(size);
+  for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
+    const uint64_t bits = philox_u64(0, 0, 0, at);
+    std::memcpy(block.data() + at, &bits, std::min(sizeof bits, size - at));
+  }
+  return block;
+}
 
 int command_doctor(int argc, char** argv) {
   CLI::App app(

@@ -24,4 +24,7 @@ std::vector<Finding> program_findings();
 // Interrupted.
 Finding smoke_train(const std::string& device, int threads);
 
+// Returns bytes that a file system cannot compress, so that its speed is that of the disk.
+std::vector<char> noise_block(size_t size);
+
 }  // namespace xrun

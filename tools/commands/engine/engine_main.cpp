@@ -2,11 +2,15 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/matrix_product.h"
+#include "kernels/cpu/kernels.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
@@ -37,8 +41,21 @@ constexpr EngineCommand kCommands[] = {
     {"inspect", command_inspect},
 };
 
+// The kernels themselves cannot throw: they would take the fastest in place of an unknown name.
+void check_kernel_choice() {
+  const char* wanted = std::getenv("XRUN_CPU");
+  if (wanted == nullptr || *wanted == 0 || kernels::cpu_kernels_named(wanted) != nullptr) return;
+  std::string known;
+  for (const char* name : {"avx512", "avx2", "portable"}) {
+    if (kernels::cpu_kernels_named(name) != nullptr) add_item(known, name);
+  }
+  throw UsageError(
+      fmt::format("XRUN_CPU: got {}, wanted one that this machine can run: {}", wanted, known));
+}
+
 int run(int (*command)(int, char**), int argc, char** argv) {
   try {
+    check_kernel_choice();
     return command(argc, argv);
   } catch (const c10::Error& error) {
     throw Error(error.what_without_backtrace());  // what() ends in pages of C++ frames

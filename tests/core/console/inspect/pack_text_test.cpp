@@ -119,6 +119,20 @@ TEST_F(PackText, ShowsTheWeightsOfEveryStep) {
   }
 }
 
+TEST_F(PackText, RemarksOnPrefixesThatAreNotSharedAreYellow) {
+  InspectedStep step = inspect(hard_pairs());
+  InspectedBreak shown;
+  shown.sentence = "rows a.jsonl:1 and a.jsonl:2 share 3 tokens, too few to fold";
+  step.packs[0].breaks = {shown};
+  step.packs[0].unfolded = "folding would compute 30 of 31 tokens";
+  const std::string plain = step_text(step, {ColorDepth::kNone, 120});
+  EXPECT_NE(plain.find("\n! " + shown.sentence + "\n"), std::string::npos) << plain;
+  EXPECT_EQ(plain.find('\x1b'), std::string::npos);
+  const std::string colored = step_text(step, {ColorDepth::k16, 120});
+  EXPECT_NE(colored.find("\n\x1b[33m! " + shown.sentence + "\x1b[0m\n"), std::string::npos);
+  EXPECT_NE(colored.find("\nnot folded: " + step.packs[0].unfolded + "\n"), std::string::npos);
+}
+
 TEST_F(PackText, ReportsAnEmptyStep) {
   const InspectedStep step = inspect(open(hard_pairs()), 400, 0);
   const std::string text = step_text(step, {ColorDepth::kNone, 80});

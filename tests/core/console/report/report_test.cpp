@@ -114,6 +114,27 @@ TEST(Report, SeveralRunsShareTheirCharts) {
   EXPECT_FALSE(has(one, "data-group=\"run"));
 }
 
+TEST(Report, EachKindOfLossHasItsOwnChart) {
+  RunFiles runs[] = {run_of("a", {"train/loss", "train/grad_norm"}, 5),
+                     run_of("b", {"train/loss", "train/grad_norm"}, 5),
+                     run_of("c", {"train/loss", "train/loss/chats"}, 5)};
+  runs[0].record.set("recipe", "recipes/dpo.lua");
+  runs[1].record.set("recipe", "mine/dpo.lua");
+  runs[2].record.set("recipe", "sft.lua");
+  const std::string page = report_curves(runs);
+  EXPECT_FALSE(has(page, "<b>loss</b>"));
+  for (const char* title : {"loss of dpo.lua", "loss of sft.lua", "loss by source of sft.lua"}) {
+    EXPECT_TRUE(has(page, "<b>" + std::string(title) + "</b>")) << title;
+  }
+  EXPECT_EQ(count_of(page, "<b>grad_norm</b>"), 1u) << "only losses are drawn apart";
+  EXPECT_TRUE(has(report_curves({runs, 2}), "<b>loss</b>")) << "one recipe has one kind of loss";
+
+  for (RunFiles& run : runs) run.record.set("recipe", "pair_losses.lua");
+  runs[0].config.set("loss", "ipo");
+  runs[1].config.set("loss", "hinge");
+  EXPECT_TRUE(has(report_curves({runs, 2}), "<b>loss of pair_losses.lua hinge</b>"));
+}
+
 TEST(Report, TheSourcesOfAMixtureShareAChart) {
   const RunFiles run = run_of("a",
                               {"train/loss", "train/loss/chats", "train/loss/code", "valid/loss",

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
-#include "core/model/weights/hf_config.h"
+#include "tests/core/model/weights/config_json.h"
 
 namespace xrun::family_qwen3_moe_test {
 
@@ -16,24 +15,7 @@ Json base() {
                     "base");
 }
 
-Json with(const char* key, const char* json) {
-  Json config = base();
-  config.set(key, parse_json(json, key));
-  return config;
-}
-
-ModelConfig parse(const Json& config) {
-  return parse_model_config(config, Json::object(), "config.json");
-}
-
-std::string message(const Json& config) {
-  try {
-    parse(config);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+Json with(const char* key, const char* json) { return changed(base(), key, json); }
 
 }  // namespace
 
@@ -42,7 +24,7 @@ TEST(Qwen3Moe, ReadsExpertsInBothSpellings) {
   five.set("num_experts", Json());
   five.set("num_local_experts", 8);
   for (const Json& config : {base(), five}) {
-    const ModelConfig c = parse(config);
+    const ModelConfig c = parse_config(config);
     EXPECT_EQ(c.moe.experts, 8);
     EXPECT_EQ(c.moe.top_k, 2);
     EXPECT_EQ(c.moe.ffn, 32);
@@ -52,46 +34,47 @@ TEST(Qwen3Moe, ReadsExpertsInBothSpellings) {
 }
 
 TEST(Qwen3Moe, TwoSpellingsThatDisagreeAreRefused) {
-  EXPECT_EQ(message(with("num_local_experts", "8")), "no error");
-  EXPECT_EQ(message(with("num_local_experts", "4")),
+  EXPECT_EQ(config_error(with("num_local_experts", "8")), "");
+  EXPECT_EQ(config_error(with("num_local_experts", "4")),
             "config.json: num_experts is 8, num_local_experts 4: they contradict each other");
 }
 
 TEST(Qwen3Moe, AMixtureWithoutNormTopkProbIsRefused) {
-  EXPECT_EQ(message(with("norm_topk_prob", "null")),
+  EXPECT_EQ(config_error(with("norm_topk_prob", "null")),
             "config.json: has no norm_topk_prob; checkpoints differ in it, so it must be true or "
             "false");
-  EXPECT_FALSE(parse(with("norm_topk_prob", "false")).moe.renormalise);
+  EXPECT_FALSE(parse_config(with("norm_topk_prob", "false")).moe.renormalise);
 }
 
 TEST(Qwen3Moe, LayersAreMixturesUnlessNamedOrSkipped) {
-  const auto layers = [](const Json& config) { return parse(config).moe_layers; };
+  const auto layers = [](const Json& config) { return parse_config(config).moe_layers; };
   using List = std::vector<uint8_t>;
   EXPECT_EQ(layers(base()), (List{1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(layers(with("decoder_sparse_step", "2")), (List{0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(layers(with("mlp_only_layers", "[0, 5]")), (List{0, 1, 1, 1, 1, 0}));
-  EXPECT_FALSE(parse(with("mlp_only_layers", "[3]")).is_moe(3));
+  EXPECT_FALSE(parse_config(with("mlp_only_layers", "[3]")).is_moe(3));
 }
 
 TEST(Qwen3Moe, AMixturesWindowAppliesToAllLayers) {
   Json config = with("use_sliding_window", "true");
   config.set("sliding_window", 16);
   config.set("max_window_layers", 28);
-  EXPECT_EQ(parse(config).windows, std::vector<int64_t>(6, 16));
+  EXPECT_EQ(parse_config(config).windows, std::vector<int64_t>(6, 16));
   config.set("use_sliding_window", false);
-  EXPECT_TRUE(parse(config).windows.empty());
+  EXPECT_TRUE(parse_config(config).windows.empty());
 }
 
 TEST(Qwen3Moe, InvalidNumbersAreRefused) {
-  EXPECT_EQ(message(with("num_experts_per_tok", "9")),
+  EXPECT_EQ(config_error(with("num_experts_per_tok", "9")),
             "config.json: num_experts_per_tok is 9, there are 8 experts");
-  EXPECT_EQ(message(with("num_experts", "null")), "config.json: has no num_local_experts");
-  EXPECT_EQ(message(with("num_experts", "0")),
+  EXPECT_EQ(config_error(with("num_experts", "null")), "config.json: has no num_local_experts");
+  EXPECT_EQ(config_error(with("num_experts", "0")),
             "config.json: num_experts is 0, it must be a positive integer");
-  EXPECT_EQ(message(with("num_experts", "2000000000")),
+  EXPECT_EQ(config_error(with("num_experts", "2000000000")),
             "config.json: 6 layers of 2000000000 experts are out of range");
-  EXPECT_EQ(message(with("hidden_act", "\"relu\"")), "config.json: experts need hidden_act 'silu'");
-  EXPECT_EQ(message(with("mlp_only_layers", "\"none\"")),
+  EXPECT_EQ(config_error(with("hidden_act", "\"relu\"")),
+            "config.json: experts need hidden_act 'silu'");
+  EXPECT_EQ(config_error(with("mlp_only_layers", "\"none\"")),
             "config.json: mlp_only_layers must be a list of numbers");
 }
 

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/weights/families.h"
+#include "tests/core/model/weights/config_json.h"
 
 namespace xrun::hf_config_test {
 
@@ -22,29 +23,12 @@ Json base() {
                     "base");
 }
 
-ModelConfig parse(const Json& config, const Json& generation = Json::object()) {
-  return parse_model_config(config, generation, "config.json");
-}
-
-std::string message(const Json& config) {
-  try {
-    parse(config);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-Json with(const char* key, const char* json) {
-  Json config = base();
-  config.set(key, parse_json(json, key));
-  return config;
-}
+Json with(const char* key, const char* json) { return changed(base(), key, json); }
 
 }  // namespace
 
 TEST(HfConfig, FillsTheDefaultsOfLlama) {
-  const ModelConfig c = parse(base());
+  const ModelConfig c = parse_config(base());
   EXPECT_EQ(c.kv_heads, 4);
   EXPECT_EQ(c.head_dim, 16);
   EXPECT_EQ(c.max_length, 2048);
@@ -62,78 +46,79 @@ TEST(HfConfig, ReadsRopeInBothSpellings) {
   const Json five =
       with("rope_parameters", R"({"rope_type":"linear","factor":4.0,"rope_theta":500000.0})");
   for (const Json& config : {four, five}) {
-    const RopeConfig rope = parse(config).rope;
+    const RopeConfig rope = parse_config(config).rope;
     EXPECT_EQ(rope.type, RopeConfig::Type::kLinear);
     EXPECT_EQ(rope.theta, 5e5);
     EXPECT_EQ(rope.factor, 4.0);
   }
-  const RopeConfig three = parse(with("rope_scaling", R"({"rope_type":"llama3","factor":32.0,
+  const RopeConfig three = parse_config(with("rope_scaling", R"({"rope_type":"llama3","factor":32.0,
     "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192})"))
                                .rope;
   EXPECT_EQ(three.type, RopeConfig::Type::kLlama3);
   EXPECT_EQ(three.factor, 32.0);
   EXPECT_EQ(three.original_max_length, 8192);
-  EXPECT_EQ(parse(with("rope_scaling", "null")).rope.type, RopeConfig::Type::kDefault);
+  EXPECT_EQ(parse_config(with("rope_scaling", "null")).rope.type, RopeConfig::Type::kDefault);
 }
 
 TEST(HfConfig, ReadsBothDtypeKeysAndBothEosForms) {
-  EXPECT_EQ(parse(with("torch_dtype", "\"bfloat16\"")).dtype, c10::ScalarType::BFloat16);
-  EXPECT_EQ(parse(with("dtype", "\"float16\"")).dtype, c10::ScalarType::Half);
-  EXPECT_EQ(parse(with("eos_token_id", "7")).stop_ids, (std::vector<int32_t>{7}));
-  EXPECT_EQ(parse(with("eos_token_id", "[7,9]")).stop_ids, (std::vector<int32_t>{7, 9}));
-  EXPECT_EQ(parse(with("eos_token_id", "7"), parse_json(R"({"eos_token_id":[1,2]})", "g")).stop_ids,
+  EXPECT_EQ(parse_config(with("torch_dtype", "\"bfloat16\"")).dtype, c10::ScalarType::BFloat16);
+  EXPECT_EQ(parse_config(with("dtype", "\"float16\"")).dtype, c10::ScalarType::Half);
+  EXPECT_EQ(parse_config(with("eos_token_id", "7")).stop_ids, (std::vector<int32_t>{7}));
+  EXPECT_EQ(parse_config(with("eos_token_id", "[7,9]")).stop_ids, (std::vector<int32_t>{7, 9}));
+  EXPECT_EQ(parse_config(with("eos_token_id", "7"), parse_json(R"({"eos_token_id":[1,2]})", "g"))
+                .stop_ids,
             (std::vector<int32_t>{1, 2}));
 }
 
 TEST(HfConfig, AnErrorNamesFileKeyAndValue) {
-  EXPECT_EQ(message(with("hidden_size", "\"64\"")),
+  EXPECT_EQ(config_error(with("hidden_size", "\"64\"")),
             "config.json: hidden_size is \"64\", it must be a positive integer");
-  EXPECT_EQ(message(with("vocab_size", "0")),
+  EXPECT_EQ(config_error(with("vocab_size", "0")),
             "config.json: vocab_size is 0, it must be a positive integer");
-  EXPECT_EQ(message(with("vocab_size", "null")), "config.json: has no vocab_size");
-  EXPECT_EQ(message(with("num_key_value_heads", "3")),
+  EXPECT_EQ(config_error(with("vocab_size", "null")), "config.json: has no vocab_size");
+  EXPECT_EQ(config_error(with("num_key_value_heads", "3")),
             "config.json: num_attention_heads (4) is not a multiple of num_key_value_heads (3)");
-  EXPECT_EQ(message(with("num_attention_heads", "7")),
+  EXPECT_EQ(config_error(with("num_attention_heads", "7")),
             "config.json: hidden_size (64) is not a multiple of num_attention_heads (7)");
-  EXPECT_EQ(message(with("head_dim", "15")),
+  EXPECT_EQ(config_error(with("head_dim", "15")),
             "config.json: head_dim is 15, it must be even for rotary positions");
   for (const char* eps : {"-1", "0"}) {
-    EXPECT_NE(message(with("rms_norm_eps", eps)).find("it must be a positive number"),
+    EXPECT_NE(config_error(with("rms_norm_eps", eps)).find("it must be a positive number"),
               std::string::npos);
   }
-  EXPECT_EQ(message(with("attention_bias", "1")),
+  EXPECT_EQ(config_error(with("attention_bias", "1")),
             "config.json: attention_bias is 1, it must be true or false");
-  EXPECT_EQ(message(with("torch_dtype", "\"int8\"")),
+  EXPECT_EQ(config_error(with("torch_dtype", "\"int8\"")),
             "config.json: unknown dtype 'int8'; supported: fp32, bf16, fp16");
-  EXPECT_EQ(message(with("eos_token_id", "\"x\"")),
+  EXPECT_EQ(config_error(with("eos_token_id", "\"x\"")),
             "config.json: eos_token_id is \"x\", it must be an id or a list of ids");
-  EXPECT_EQ(message(with("quantization_config", "{}")),
+  EXPECT_EQ(config_error(with("quantization_config", "{}")),
             "config.json: the weights are quantised; export them in a floating-point type first");
 }
 
 TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
-  EXPECT_EQ(message(with("model_type", "\"mamba\"")),
+  EXPECT_EQ(config_error(with("model_type", "\"mamba\"")),
             "config.json: model_type 'mamba' is not supported; supported: gpt2, llama, "
             "qwen2, qwen3, qwen3_moe");
-  EXPECT_EQ(message(Json::object()), "config.json: has no model_type");
-  EXPECT_EQ(message(Json::array()), "config.json: is not a JSON object");
+  EXPECT_EQ(config_error(Json::object()), "config.json: has no model_type");
+  EXPECT_EQ(config_error(Json::array()), "config.json: is not a JSON object");
 }
 
 TEST(HfConfig, AnUnknownRopeTypeIsRefusedByName) {
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"spiral","factor":2.0})")),
+  EXPECT_EQ(config_error(with("rope_scaling", R"({"type":"spiral","factor":2.0})")),
             "config.json: rope_type 'spiral' is not supported; supported: default, linear, "
             "dynamic, yarn, longrope, llama3");
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"linear"})")),
+  EXPECT_EQ(config_error(with("rope_scaling", R"({"type":"linear"})")),
             "config.json: rope_type 'linear' needs a factor");
-  EXPECT_EQ(message(with("partial_rotary_factor", "0.5")),
+  EXPECT_EQ(config_error(with("partial_rotary_factor", "0.5")),
             "config.json: partial_rotary_factor is not supported; it must be 1");
 }
 
 TEST(HfConfig, QwenFamiliesHaveTheirDocumentedDefaults) {
   Json two = with("model_type", "\"qwen2\"");
-  EXPECT_TRUE(parse(two).qkv_bias);
-  EXPECT_FALSE(parse(two).out_bias);
-  const ModelConfig three = parse(with("model_type", "\"qwen3\""));
+  EXPECT_TRUE(parse_config(two).qkv_bias);
+  EXPECT_FALSE(parse_config(two).out_bias);
+  const ModelConfig three = parse_config(with("model_type", "\"qwen3\""));
   EXPECT_TRUE(three.qk_norm);
   EXPECT_FALSE(three.qkv_bias);
   EXPECT_EQ(three.head_dim, 128);  // not hidden / heads
@@ -142,77 +127,82 @@ TEST(HfConfig, QwenFamiliesHaveTheirDocumentedDefaults) {
 TEST(HfConfig, YarnLongropeAndDynamicTakeTheirDefaultsFromTheFile) {
   Json yarn = with("rope_scaling",
                    R"({"type":"yarn","factor":null,"original_max_position_embeddings":512})");
-  const RopeConfig y = parse(yarn).rope;
+  const RopeConfig y = parse_config(yarn).rope;
   EXPECT_EQ(y.factor, 4.0);  // 2048 / 512
   EXPECT_NEAR(y.attention_factor, 0.1 * std::log(4.0) + 1, 1e-12);
   EXPECT_EQ(y.beta_fast, 32.0);
   EXPECT_EQ(y.beta_slow, 1.0);
   EXPECT_TRUE(y.truncate);
   yarn.set("original_max_position_embeddings", int64_t{1024});  // the key above the nested one wins
-  EXPECT_EQ(parse(yarn).rope.factor, 2.0);
-  const RopeConfig l = parse(with("rope_parameters", R"({"rope_type":"longrope",
+  EXPECT_EQ(parse_config(yarn).rope.factor, 2.0);
+  const RopeConfig l = parse_config(with("rope_parameters", R"({"rope_type":"longrope",
     "short_factor":[1,1,1,1,1,1,1,1],"long_factor":[1,2,3,4,5,6,7,8],
     "original_max_position_embeddings":256})"))
                            .rope;
   EXPECT_NEAR(l.attention_factor, std::sqrt(1 + std::log(8.0) / std::log(256.0)), 1e-12);
-  EXPECT_EQ(parse(with("rope_scaling", R"({"type":"dynamic","factor":2.0})")).rope.max_length,
-            2048);
+  EXPECT_EQ(
+      parse_config(with("rope_scaling", R"({"type":"dynamic","factor":2.0})")).rope.max_length,
+      2048);
 }
 
 TEST(HfConfig, InvalidRopeFactorsAreNamed) {
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"longrope","factor":2.0,"long_factor":[1,2],
-              "short_factor":[1,1]})")),
-            "config.json: rope_scaling: short_factor has 2 numbers, wanted 8, half of head_dim");
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"yarn","factor":0.5})")),
-            "config.json: the rope factor is 0.5, it must be at least 1");
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"yarn","factor":2.0,"attention_factor":0})")),
-            "config.json: attention_factor is 0, it must be a positive number");
   EXPECT_EQ(
-      message(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":5.0,
+      config_error(with("rope_scaling", R"({"type":"longrope","factor":2.0,"long_factor":[1,2],
+              "short_factor":[1,1]})")),
+      "config.json: rope_scaling: short_factor has 2 numbers, wanted 8, half of head_dim");
+  EXPECT_EQ(config_error(with("rope_scaling", R"({"type":"yarn","factor":0.5})")),
+            "config.json: the rope factor is 0.5, it must be at least 1");
+  EXPECT_EQ(
+      config_error(with("rope_scaling", R"({"type":"yarn","factor":2.0,"attention_factor":0})")),
+      "config.json: attention_factor is 0, it must be a positive number");
+  EXPECT_EQ(
+      config_error(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":5.0,
               "high_freq_factor":4.0,"original_max_position_embeddings":32})")),
       "config.json: rope_scaling: low_freq_factor must be positive and high_freq_factor above "
       "it; they contradict each other");
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"llama3","factor":2.0})")),
+  EXPECT_EQ(config_error(with("rope_scaling", R"({"type":"llama3","factor":2.0})")),
             "config.json: rope_type 'llama3' needs an original_max_position_embeddings");
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":1.0,
+  EXPECT_EQ(
+      config_error(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":1.0,
               "original_max_position_embeddings":32})")),
-            "config.json: rope_scaling: rope_type 'llama3' needs a high_freq_factor");
+      "config.json: rope_scaling: rope_type 'llama3' needs a high_freq_factor");
 }
 
 TEST(HfConfig, AnUnknownActivationIsNamed) {
-  EXPECT_EQ(message(with("hidden_act", "\"swoosh\"")),
+  EXPECT_EQ(config_error(with("hidden_act", "\"swoosh\"")),
             "config.json: hidden_act 'swoosh' is not supported; supported: silu, swish, "
             "gelu_new, gelu_pytorch_tanh, gelu, relu");
-  EXPECT_EQ(parse(with("hidden_act", "\"gelu_pytorch_tanh\"")).activation, Activation::kGeluTanh);
+  EXPECT_EQ(parse_config(with("hidden_act", "\"gelu_pytorch_tanh\"")).activation,
+            Activation::kGeluTanh);
 }
 
 TEST(HfConfig, RefusesAClassifier) {
   EXPECT_EQ(
-      message(with("architectures", R"(["LlamaForSequenceClassification"])")),
+      config_error(with("architectures", R"(["LlamaForSequenceClassification"])")),
       "config.json: architectures is [\"LlamaForSequenceClassification\"], which is not a causal "
       "language model");
-  EXPECT_EQ(message(with("architectures", R"(["LlamaForCausalLM"])")), "no error");
+  EXPECT_EQ(config_error(with("architectures", R"(["LlamaForCausalLM"])")), "");
 }
 
 TEST(HfConfig, WindowsFollowLayerTypesElseMaxWindowLayers) {
   Json config = with("model_type", "\"qwen2\"");
   config.set("sliding_window", int64_t{7});
   config.set("max_window_layers", int64_t{1});
-  EXPECT_TRUE(parse(config).windows.empty());
+  EXPECT_TRUE(parse_config(config).windows.empty());
   config.set("use_sliding_window", true);
-  EXPECT_EQ(parse(config).windows, (std::vector<int64_t>{0, 7}));
+  EXPECT_EQ(parse_config(config).windows, (std::vector<int64_t>{0, 7}));
   config.set("layer_types", parse_json(R"(["sliding_attention","full_attention"])", "t"));
-  EXPECT_EQ(parse(config).windows, (std::vector<int64_t>{7, 0}));
+  EXPECT_EQ(parse_config(config).windows, (std::vector<int64_t>{7, 0}));
   config.set("use_sliding_window", false);
-  EXPECT_NE(message(config).find("layer_types has sliding_attention, but"), std::string::npos);
+  EXPECT_NE(config_error(config).find("layer_types has sliding_attention, but"), std::string::npos);
   config.set("layer_types", parse_json(R"(["full_attention"])", "t"));
-  EXPECT_EQ(message(config), "config.json: layer_types has 1 entries, num_hidden_layers is 2");
+  EXPECT_EQ(config_error(config), "config.json: layer_types has 1 entries, num_hidden_layers is 2");
 }
 
 TEST(HfConfig, DropoutThatIsIgnoredIsNoted) {
-  EXPECT_TRUE(parse(with("attention_dropout", "0.0")).notices.empty());
+  EXPECT_TRUE(parse_config(with("attention_dropout", "0.0")).notices.empty());
   EXPECT_EQ(
-      parse(with("attention_dropout", "0.1")).notices,
+      parse_config(with("attention_dropout", "0.1")).notices,
       (std::vector<std::string>{"config.json: attention_dropout = 0.1 is ignored: the model is "
                                 "trained without dropout"}));
 }
@@ -222,7 +212,7 @@ TEST(HfConfig, ReadsTheKeysOfGpt2) {
     "n_layer":3,"n_head":4,"n_positions":32,"vocab_size":100,"scale_attn_weights":false,
     "scale_attn_by_inverse_layer_idx":true,"activation_function":"gelu_new"})",
                            "gpt2");
-  const ModelConfig c = parse(config);
+  const ModelConfig c = parse_config(config);
   EXPECT_EQ(c.layers, 3);
   EXPECT_EQ(c.head_dim, 12);
   EXPECT_EQ(c.kv_heads, 4);
@@ -235,9 +225,9 @@ TEST(HfConfig, ReadsTheKeysOfGpt2) {
   EXPECT_TRUE(c.tied && c.transposed && c.score_by_layer && !c.gated);
   EXPECT_EQ(c.score_scale, 1.0);
   config.set("n_head", int64_t{5});
-  EXPECT_EQ(message(config), "config.json: n_embd (48) is not a multiple of n_head (5)");
+  EXPECT_EQ(config_error(config), "config.json: n_embd (48) is not a multiple of n_head (5)");
   config.set("n_head", int64_t{16});  // an odd head size is legal without rotary positions
-  EXPECT_EQ(parse(config).head_dim, 3);
+  EXPECT_EQ(parse_config(config).head_dim, 3);
 }
 
 // Settings of a run are in a config.json, too.
@@ -252,7 +242,7 @@ TEST(HfConfig, TheFolderOfARunNamesItsModel) {
     } catch (const Error& error) {
       return error.what();
     }
-    return "no error";
+    return "";
   };
   EXPECT_EQ(refusal(), run.string() + ": is the folder of a run; no model was exported yet");
   write_file_atomic(run / "hf/config.json", "{}");

@@ -203,6 +203,22 @@ TEST_F(ModelRegistry, ARepositoryOfTheHuggingFaceCacheIsFound) {
   EXPECT_NE(resolve_error("org/small-1.5"), "");
 }
 
+TEST_F(ModelRegistry, AMistypedFolderSuggestsTheNearestThatHoldsAModel) {
+  for (const char* model : {"run7/hf", "tiny"}) {
+    make_dirs(dir_ / model);
+    write_file_atomic(dir_ / model / "config.json", "{}");
+  }
+  make_dirs(dir_ / "tinny");  // nearer, but it holds no model
+  const auto suggests = [&](const char* typed, const char* wanted) {
+    const std::string text = resolve_error((dir_ / typed).string());
+    EXPECT_NE(text.find("(did you mean " + (dir_ / wanted).string() + "?)"), std::string::npos)
+        << text;
+  };
+  suggests("tinyy", "tiny");
+  suggests("rum7/hf", "run7/hf");
+  EXPECT_EQ(resolve_error((dir_ / "elsewhere").string()).find("did you mean"), std::string::npos);
+}
+
 TEST_F(ModelRegistry, AnUnknownNameSuggestsTheNearestAndTheAlternatives) {
   const std::string typo = resolve_error("smollm2-135m-instrcut");
   EXPECT_NE(typo.find("did you mean smollm2-135m-instruct?"), std::string::npos) << typo;

@@ -109,6 +109,26 @@ TEST(JinjaCases, UpperCaseMatchesPythonOrIsRefused) {
             std::string::npos);
 }
 
+TEST(JinjaCases, RangesPrintPythonsBounds) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"range(3)", "range(0, 3)"},
+      {"range(1, 8, 3)", "range(1, 8, 3)"},
+      {"range(9, 0, -2)", "range(9, 0, -2)"},
+      {"range(5, 5)", "range(5, 5)"},
+      {"range(-3)", "range(0, -3)"},
+      {"range(0, 10, 3)[1:]", "range(3, 12, 3)"},
+      {"range(10)[::3]", "range(0, 10, 3)"},
+      {"range(10)[::-1]", "range(9, -1, -1)"},
+      {"range(9, 0, -2)[1:3]", "range(7, 3, -2)"},
+      {"range(1)[5:]", "range(1, 1)"},
+      {"range(9223372036854775806, 9223372036854775807, 5)",
+       "range(9223372036854775806, 9223372036854775807, 5)"},
+  };
+  for (const auto& [expression, wanted] : cases) {
+    EXPECT_EQ(render_text(fmt::format("{{{{ {} }}}}", expression)), wanted) << expression;
+  }
+}
+
 }  // namespace
 
 }  // namespace xrun::jinja_cases_test
