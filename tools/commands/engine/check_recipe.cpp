@@ -120,12 +120,12 @@ int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& f
                     const Policy& policy) {
   const PolicyOptions& options = policy.options();
   const AdapterOptions* const lora = options.lora ? &*options.lora : nullptr;
-  if (!HeldPrefix::is_possible(read_model_config(policy.dir()), lora, options.device)) return 0;
+  if (!HeldPrefix::obstacle(read_model_config(policy.dir()), lora, options.device).empty()) return 0;
   std::vector<const PackedBatch*> all;
   for (const PackedBatch& pack : packs) all.push_back(&pack);
   int64_t saved = 0;
   for (const SharedPrefix& prefix : shared_prefixes(all, fold)) {
-    saved += prefix.separate - prefix.together;
+    if (prefix.has_one_class(fold)) saved += prefix.separate - prefix.together;
   }
   return saved;
 }
