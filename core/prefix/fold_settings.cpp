@@ -15,10 +15,20 @@ PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings) {
 }
 
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
-                                             const std::vector<int64_t>& frequency_classes) {
+                                             const std::vector<int64_t>& frequency_classes,
+                                             const std::vector<int32_t>& token_keys) {
   if (!settings.folds() || batch.segment_count() < 2) return std::nullopt;
-  FoldedPack fold =
-      fold_pack(batch, {.min_run = settings.min_run, .frequency_classes = frequency_classes});
+  FoldOptions options{.min_run = settings.min_run,
+                      .frequency_classes = frequency_classes,
+                      .token_keys = token_keys};
+  // A plan has no model to ask, only the settings.
+  if (frequency_classes.empty() && settings.frequency_class) {
+    for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
+      options.frequency_classes.push_back(
+          settings.frequency_class(batch.cu_seqlens[s + 1] - batch.cu_seqlens[s]));
+    }
+  }
+  FoldedPack fold = fold_pack(batch, options);
   // A fold without a shared run is the pack itself, at the cost of indirection.
   const bool shares = fold.token_count() < fold.logical_tokens();
   // The plan counted computed tokens, so this pack fits only folded.

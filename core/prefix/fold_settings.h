@@ -37,9 +37,11 @@ PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings);
 
 // Returns the folded pack; nullopt under kNever, without shared tokens, and under kAuto for a pack
 // that fits unfolded and whose ratio is below min_ratio.
-//   frequency_classes  as FoldOptions::frequency_classes
+//   frequency_classes  as FoldOptions::frequency_classes; empty: by settings.frequency_class
+//   token_keys         as FoldOptions::token_keys
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
-                                             const std::vector<int64_t>& frequency_classes = {});
+                                             const std::vector<int64_t>& frequency_classes = {},
+                                             const std::vector<int32_t>& token_keys = {});
 
 // Sets the weights of a step's loss rows by settings.rows. The tree of all shared prefixes of the
 // step decides, in the order of its segments, so that a result depends neither on what is computed

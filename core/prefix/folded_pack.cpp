@@ -16,12 +16,15 @@ namespace {
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 PrefixTrie trie_of(const PackedBatch& batch, const FoldOptions& options) {
+  const std::vector<int32_t>& keys = options.token_keys.empty() ? batch.tokens : options.token_keys;
+  XRUN_CHECK(keys.size() == batch.tokens.size(), "folding: token_keys has {} entries for {} tokens",
+             keys.size(), batch.tokens.size());
   std::vector<TokenList> segments;
   std::vector<int64_t> lengths;
   for (int64_t s = 0; s < batch.segment_count(); ++s) {
     const int32_t begin = batch.cu_seqlens[at(s)];
     lengths.push_back(batch.cu_seqlens[at(s) + 1] - begin);
-    segments.emplace_back(batch.tokens.data() + begin, at(lengths.back()));
+    segments.emplace_back(keys.data() + begin, at(lengths.back()));
   }
   return prefix_trie(lengths, sort_lists(segments, options.frequency_classes), options.min_run);
 }

@@ -16,6 +16,9 @@ struct FoldOptions {
   // [S] The class of each segment's rotary frequencies, on which its hidden states depend. Segments
   // share only where it is equal. Empty: all are equal.
   std::vector<int64_t> frequency_classes = {};
+  // [T] What two tokens must have equal to be shared, besides everything before them: the token and
+  // the experts that it takes. Equal keys are of equal tokens. Empty: the token alone.
+  std::vector<int32_t> token_keys = {};
 };
 
 // T tokens in S segments with R loss rows, folded into F tokens in N nodes. A node is a run of
@@ -52,8 +55,8 @@ struct FoldedPack {
 };
 
 // Returns the tree with the fewest tokens whose shared runs have at least min_run tokens
-// (prefix_trie). The weights of loss rows play no part. Requires a valid batch; throws Error for a
-// frequency_classes of another length and a min_run below 1.
+// (prefix_trie). The weights of loss rows play no part. Requires a valid batch; throws Error for
+// frequency_classes or token_keys of another length and a min_run below 1.
 FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options = {});
 
 // The share of a loss row in an edge that several segments have.

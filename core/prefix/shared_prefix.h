@@ -20,6 +20,11 @@ struct SharedPrefix {
   int64_t shortest = 0, longest = 0;  // tokens of a segment of these packs
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+  // False if the segments have different rotary frequencies, which no one prefix serves.
+  bool has_one_class(const FoldSettings& settings) const {
+    return !settings.frequency_class ||
+           settings.frequency_class(shortest) == settings.frequency_class(longest);
+  }
 };
 
 // Returns the prefixes that are worth computing once for all of their packs, in the order of the

@@ -14,6 +14,7 @@
 #include "core/data/packs/pack_plan.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/prefix/fold_settings.h"
+#include "core/train/replayed_routes.h"
 
 namespace xrun {
 
@@ -50,8 +51,14 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
   }
   const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   const PackLimits limits = pack_limits(info.max_tokens > 0 ? info.max_tokens : all, info.fold);
+  // Tokens share only where they take the same experts, as in the micro-batches.
+  RoutedTokens routed;
+  std::vector<std::vector<int32_t>> keys;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    keys.push_back(routed.keys(ids[i], rollouts[i]->routes.get()));
+  }
   std::vector<UnitTokens> units;
-  for (const std::vector<int32_t>& one : ids) units.push_back({TokenList(one)});
+  for (const std::vector<int32_t>& one : keys) units.push_back({TokenList(one)});
   std::vector<PackedBatch> packs;
   for (const std::vector<int64_t>& pack : limits.fold
                                               ? plan_folded_packs(units, limits)

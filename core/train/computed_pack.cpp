@@ -89,8 +89,9 @@ std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfi
 }
 
 ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
-                           const std::vector<int64_t>& classes, c10::Device device) {
-  std::optional<FoldedPack> fold = fold_where_it_pays(pack, settings, classes);
+                           const std::vector<int64_t>& classes, c10::Device device,
+                           const std::vector<int32_t>& token_keys) {
+  std::optional<FoldedPack> fold = fold_where_it_pays(pack, settings, classes, token_keys);
   return fold ? computed_folded(pack, std::move(*fold), device) : computed_whole(pack, device);
 }
 

@@ -35,9 +35,11 @@ struct ComputedPack {
 std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfig& config);
 
 // Returns the pack folded under `settings`, or unfolded if folding is off or does not pay. Only
-// segments of one class share tokens, since other frequencies give other hidden states.
+// segments of one class share tokens, since other frequencies give other hidden states, and only
+// tokens of equal keys (FoldOptions::token_keys).
 ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
-                           const std::vector<int64_t>& classes, c10::Device device);
+                           const std::vector<int64_t>& classes, c10::Device device,
+                           const std::vector<int32_t>& token_keys = {});
 
 // Returns the pack's tree whether it pays or not, for a pack that begins with a held prefix
 // (held_prefix.h).

@@ -34,17 +34,15 @@ at::Tensor folded_hidden(Model& model, const PackInput& input, HeldPrefix* prefi
 
 }  // namespace
 
-double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,
-                  const std::function<std::string(int64_t row)>& row_name, HeldPrefix* prefix) {
-  const at::NoGradGuard no_grad;
-  const at::Tensor whole = model.forward(computed_whole(pack, model.device()).input).to(at::kFloat);
-  const at::Tensor flat_of = on_device(int64_tensor(folded.fold->flat_of), model.device());
-  const at::Tensor shared =
-      folded_hidden(model, folded.input, prefix).to(at::kFloat).index_select(0, flat_of);
+double check_hidden(const PackedBatch& pack, const FoldedPack& fold, const HiddenStates& hidden,
+                    at::ScalarType compute_type, const RowText& row_name) {
+  const at::Tensor whole = hidden.whole.to(at::kFloat);
+  const at::Tensor flat_of = on_device(int64_tensor(fold.flat_of), whole.device());
+  const at::Tensor shared = hidden.folded.to(at::kFloat).index_select(0, flat_of);
   const at::Tensor difference =
       shared.sub(whole).abs().amax(1).div(whole.abs().amax(1).clamp_min(1)).cpu();
   const double largest = difference.max().item<double>();
-  const double most = model.compute_type() == at::kFloat ? kMostFloat : kMostNarrow;
+  const double most = compute_type == at::kFloat ? kMostFloat : kMostNarrow;
   if (largest <= most) return largest;
   const auto token = static_cast<int32_t>(difference.argmax().item<int64_t>());
   const auto& cu = pack.cu_seqlens;
@@ -55,6 +53,14 @@ double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& fol
                   "{:.0e}: this is a "
                   "defect of xrun, please report it; --set batch.fold=false trains without folding",
                   row_name(pack.row_id[s]), token - cu[s], largest, most));
+}
+
+double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,
+                  const RowText& row_name, HeldPrefix* prefix) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor whole = model.forward(computed_pack(pack, {}, {}, model.device()).input);
+  return check_hidden(pack, *folded.fold, {folded_hidden(model, folded.input, prefix), whole},
+                      model.compute_type(), row_name);
 }
 
 }  // namespace xrun

@@ -1,6 +1,9 @@
 #pragma once
 // The check of a folded pack against its separate sequences, before a run trains.
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -9,16 +12,26 @@ namespace xrun {
 class HeldPrefix;
 class Model;
 struct ComputedPack;
+struct FoldedPack;
 struct PackedBatch;
+
+using RowText = std::function<std::string(int64_t row)>;  // of a row id, for the message
 
 // Runs both forms of a pack through the model, without gradient, and returns the largest difference
 // of a hidden state, relative to the largest element of its token and at least to 1. In fp32 on a
 // CPU it is 0 (docs/numerics.md).
-//   row_name  of a row id, for the message
-//   prefix    with which the folded form begins, computed apart; null: none
+//   prefix  with which the folded form begins, computed apart; null: none
 // Throws Error that names the row and the token of a difference above 1e-4 in fp32, 0.1 otherwise.
 double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,
-                  const std::function<std::string(int64_t row)>& row_name,
-                  HeldPrefix* prefix = nullptr);
+                  const RowText& row_name, HeldPrefix* prefix = nullptr);
+
+struct HiddenStates {
+  at::Tensor folded;  // [C, D] of the tokens of a folded pack
+  at::Tensor whole;   // [T, D] of the pack
+};
+
+// The comparison of check_fold. A not-a-number is a difference.
+double check_hidden(const PackedBatch& pack, const FoldedPack& fold, const HiddenStates& hidden,
+                    at::ScalarType compute_type, const RowText& row_name);
 
 }  // namespace xrun

@@ -17,19 +17,27 @@ namespace xrun {
 
 // Dropout would draw one mask for all sequences, as for any folded prefix; the balance loss of
 // experts needs the routes of the prefix in the micro-batch that computes it; a GPU is untested.
-bool HeldPrefix::is_possible(const ModelConfig& config, const AdapterOptions* adapter,
-                             c10::Device device) {
-  const bool drops = adapter != nullptr && adapter->dropout > 0;
-  return device.is_cpu() && config.moe.experts == 0 && !drops;
+std::string HeldPrefix::obstacle(const ModelConfig& config, const AdapterOptions* adapter,
+                                 c10::Device device) {
+  if (!device.is_cpu()) return "prefixes are held on the CPU only";
+  if (config.moe.experts > 0) return "the model is a mixture of experts";
+  if (adapter != nullptr && adapter->dropout > 0) return "the adapter has dropout";
+  return "";
+}
+
+std::string HeldPrefix::obstacle(const Model& model) const {
+  const ModelConfig& config = model.config();
+  const AdapterOptions* const adapter = model.adapter() ? &model.adapter()->options : nullptr;
+  std::string found = obstacle(config, adapter, model.device());
+  const bool equal = config.positions != Positions::kRotary ||
+                     rope_frequency_class(config.rope, prefix_.shortest) ==
+                         rope_frequency_class(config.rope, prefix_.longest);
+  if (found.empty() && !equal) found = "their sequences have different rotary frequencies";
+  return found;
 }
 
 bool HeldPrefix::serves(const Model& model) const {
-  const ModelConfig& config = model.config();
-  const AdapterOptions* const adapter = model.adapter() ? &model.adapter()->options : nullptr;
-  if (!model.trainable() || !is_possible(config, adapter, model.device())) return false;
-  return config.positions != Positions::kRotary ||
-         rope_frequency_class(config.rope, prefix_.shortest) ==
-             rope_frequency_class(config.rope, prefix_.longest);
+  return model.trainable() && obstacle(model).empty();
 }
 
 HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/model/ops/attention.h"
@@ -28,12 +29,14 @@ class HeldPrefix {
   size_t end() const { return prefix_.end; }
   const SharedPrefix& prefix() const { return prefix_; }
 
-  // True for a model on a CPU without experts and without dropout.
-  static bool is_possible(const ModelConfig& config, const AdapterOptions* adapter,
-                          c10::Device device);
-  // True if a model uses the held prefix: is_possible() holds, the model is trained, and all
-  // sequences have equal rotary frequencies. Another model computes it with every micro-batch.
+  // Returns why no prefix is held for such a model: "" on a CPU without experts and dropout.
+  static std::string obstacle(const ModelConfig& config, const AdapterOptions* adapter,
+                              c10::Device device);
+  // True if a model uses the held prefix: it has no obstacle, is trained, and all sequences have
+  // equal rotary frequencies. Another model computes the prefix with every micro-batch.
   bool serves(const Model& model) const;
+  // Returns why a trained model does not use it; "" if it does.
+  std::string obstacle(const Model& model) const;
 
   // The leaves of one model.
   struct Leaves {

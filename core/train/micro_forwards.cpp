@@ -49,18 +49,15 @@ const MicroForwards::Computed& MicroForwards::find_computed(const Model& model) 
   for (const Computed& known : computed_) {
     if (known.held == held && known.replays == replays && known.classes == classes) return known;
   }
+  const PackedBatch& pack = micro_.pack();
+  // Segments that took other experts for a token do not share it.
+  const std::vector<int32_t> keys =
+      replays ? routed_token_keys(pack, routes_) : std::vector<int32_t>();
   auto made = std::make_unique<const ComputedPack>(
-      held ? computed_tree(micro_.pack(), micro_.info().fold.min_run, micro_.device())
-           : computed_pack(micro_.pack(), micro_.info().fold, classes, micro_.device()));
+      held ? computed_tree(pack, micro_.info().fold.min_run, micro_.device())
+           : computed_pack(pack, micro_.info().fold, classes, micro_.device(), keys));
   std::shared_ptr<const std::vector<at::Tensor>> replay;
-  if (replays) {
-    // Segments that took other experts for a token do not share it.
-    if (made->fold != nullptr && !routes_agree(micro_.pack(), *made->fold, routes_)) {
-      made = std::make_unique<const ComputedPack>(
-          computed_pack(micro_.pack(), {}, classes, micro_.device()));
-    }
-    replay = computed_routes(micro_.pack(), *made, routes_);
-  }
+  if (replays) replay = computed_routes(pack, *made, routes_);
   computed_.push_back({held, replays, std::move(classes), std::move(made), std::move(replay)});
   return computed_.back();
 }

@@ -1,5 +1,6 @@
-// The sampler never computes the last token of an answer, so its routes are unknown. It predicts
-// nothing, and where another segment continues after it, that segment has its routes.
+// A shared token is computed once, with one choice of experts, so the experts are part of what two
+// segments must have equal to share it. The last token of an answer was never computed by the
+// sampler, so its routes are unknown; it predicts nothing, and the router chooses for it.
 
 #include "core/train/replayed_routes.h"
 
@@ -17,37 +18,46 @@ namespace xrun {
 
 namespace {
 
-// Calls `each` with the slot in the pack and the experts of every token with known routes.
+// Calls `each` with the index and the experts of every token of a sequence with known routes.
 template <typename Each>
-void for_known_routes(const PackedBatch& pack, const SegmentRoutes& routes, const Each& each) {
-  for (size_t s = 0; s < routes.size(); ++s) {
-    if (routes[s] == nullptr || routes[s]->token_count() == 0) continue;
-    const TokenRoutes& of = *routes[s];
-    const int64_t begin = pack.cu_seqlens[s], tokens = pack.cu_seqlens[s + 1] - begin;
-    for (int64_t t = 0; t < std::min(tokens, of.token_count()); ++t) {
-      const auto width = static_cast<size_t>(of.width());
-      const auto experts = std::span(of.experts).subspan(static_cast<size_t>(t) * width, width);
-      const bool known =
-          std::any_of(experts.begin(), experts.end(), [](int16_t e) { return e >= 0; });
-      if (known) each(static_cast<size_t>(begin + t), experts);
-    }
+void for_known_routes(int64_t tokens, const TokenRoutes& routes, const Each& each) {
+  const auto width = static_cast<size_t>(routes.width());
+  for (int64_t t = 0; t < std::min(tokens, routes.token_count()); ++t) {
+    const auto experts = std::span(routes.experts).subspan(static_cast<size_t>(t) * width, width);
+    const bool known =
+        std::any_of(experts.begin(), experts.end(), [](int16_t e) { return e >= 0; });
+    if (known) each(static_cast<size_t>(t), experts);
   }
 }
 
 }  // namespace
 
-bool routes_agree(const PackedBatch& pack, const FoldedPack& fold, const SegmentRoutes& routes) {
-  std::vector<std::span<const int16_t>> of_flat(fold.tokens.size());
-  bool agree = true;
-  for_known_routes(pack, routes, [&](size_t slot, std::span<const int16_t> experts) {
-    std::span<const int16_t>& seen = of_flat[static_cast<size_t>(fold.flat_of[slot])];
-    if (seen.empty()) {
-      seen = experts;
-    } else {
-      agree = agree && std::equal(seen.begin(), seen.end(), experts.begin(), experts.end());
-    }
+std::vector<int32_t> RoutedTokens::keys(std::span<const int32_t> tokens,
+                                        const TokenRoutes* routes) {
+  std::vector<int32_t> keys(tokens.begin(), tokens.end());
+  if (routes == nullptr) return keys;
+  for_known_routes(std::ssize(tokens), *routes, [&](size_t t, std::span<const int16_t> experts) {
+    const std::string_view bytes(reinterpret_cast<const char*>(experts.data()),
+                                 experts.size_bytes());
+    const auto [known, added] = known_[bytes].try_emplace(tokens[t], -1 - count_);
+    if (added) ++count_;
+    keys[t] = known->second;
   });
-  return agree;
+  return keys;
+}
+
+std::vector<int32_t> routed_token_keys(const PackedBatch& pack, const SegmentRoutes& routes) {
+  RoutedTokens tokens;
+  std::vector<int32_t> all;
+  for (size_t s = 0; s + 1 < pack.cu_seqlens.size(); ++s) {
+    const auto begin = static_cast<size_t>(pack.cu_seqlens[s]);
+    const auto end = static_cast<size_t>(pack.cu_seqlens[s + 1]);
+    const std::vector<int32_t> keys =
+        tokens.keys(std::span(pack.tokens).subspan(begin, end - begin),
+                    s < routes.size() ? routes[s].get() : nullptr);
+    all.insert(all.end(), keys.begin(), keys.end());
+  }
+  return all;
 }
 
 std::shared_ptr<const std::vector<at::Tensor>> computed_routes(const PackedBatch& pack,
@@ -64,14 +74,19 @@ std::shared_ptr<const std::vector<at::Tensor>> computed_routes(const PackedBatch
     replay->push_back(at::full({computed.token_count(), top_k}, -1, at::kLong));
     data.push_back(replay->back().mutable_data_ptr<int64_t>());
   }
-  for_known_routes(pack, routes, [&](size_t slot, std::span<const int16_t> experts) {
-    const auto token =
-        computed.fold == nullptr ? static_cast<int64_t>(slot) : computed.fold->flat_of[slot];
-    for (int64_t i = 0; i < std::ssize(experts); ++i) {
-      data[static_cast<size_t>(i / top_k)][token * top_k + i % top_k] =
-          experts[static_cast<size_t>(i)];
-    }
-  });
+  for (size_t s = 0; s < routes.size(); ++s) {
+    if (routes[s] == nullptr) continue;
+    const auto begin = static_cast<size_t>(pack.cu_seqlens[s]);
+    const int64_t tokens = pack.cu_seqlens[s + 1] - pack.cu_seqlens[s];
+    for_known_routes(tokens, *routes[s], [&](size_t t, std::span<const int16_t> experts) {
+      const int64_t token = computed.fold == nullptr ? static_cast<int64_t>(begin + t)
+                                                     : computed.fold->flat_of[begin + t];
+      for (int64_t i = 0; i < std::ssize(experts); ++i) {
+        data[static_cast<size_t>(i / top_k)][token * top_k + i % top_k] =
+            experts[static_cast<size_t>(i)];
+      }
+    });
+  }
   return replay;
 }
 

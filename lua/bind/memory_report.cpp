@@ -80,8 +80,9 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.recompute = options.recompute;
   shape.adapter = adapter_of(policy);
   const bool holds =
-      HeldPrefix::is_possible(read_model_config(policy.dir()),
-                              shape.adapter ? &*shape.adapter : nullptr, policy.options().device);
+      HeldPrefix::obstacle(read_model_config(policy.dir()),
+                           shape.adapter ? &*shape.adapter : nullptr, policy.options().device)
+          .empty();
   shape.tokens = holds ? sizes.rest_tokens : sizes.tokens;
   shape.prefix_tokens = holds ? sizes.prefix_tokens : 0;
   shape.loss_rows = sizes.loss_rows;

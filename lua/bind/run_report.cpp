@@ -61,6 +61,11 @@ void RunReport::log_line(const std::string& text) noexcept {
   }
 }
 
+void RunReport::say(const std::string& text) {
+  session_.console->say(text);
+  log_line(text);
+}
+
 void RunReport::write_ledger() {
   if (ledger_sources_ == session_.data.ledger.sources.size()) return;
   run_.dir().write_ledger(session_.data.ledger.joined_to(earlier_ledger_).to_json());
@@ -178,8 +183,7 @@ void RunReport::show_evaluation(const Metrics& metrics, const std::string& loss)
   if (const auto accuracy = find_metric(metrics, set + "/accuracy")) {
     text += fmt::format("  accuracy {:.2f}", *accuracy);
   }
-  session_.console->say(text);
-  log_line(text);
+  say(text);
 }
 
 }  // namespace xrun

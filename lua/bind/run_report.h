@@ -41,6 +41,8 @@ class RunReport {
   void count_tokens(int64_t tokens) { body_tokens_ += tokens; }
   // Writes ledger.json again and prints the new part if sets were opened since the last time.
   void write_ledger();
+  // Prints a line and appends it to log.txt.
+  void say(const std::string& text);
   // Appends to log.txt. A line that cannot be written is lost: a full disk ends the run where
   // something that counts is written.
   void log_line(const std::string& text) noexcept;

@@ -44,8 +44,9 @@ struct StepLoop {
   int64_t first_step = 0;  // bodies of the run before its first one
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
-  bool ended = false;           // early: without its bodies, or without those left
-  lua_State* thread = nullptr;  // in which its `for` runs
+  bool ended = false;                     // early: without its bodies, or without those left
+  lua_State* thread = nullptr;            // in which its `for` runs
+  mutable bool rollouts_checked = false;  // check_rollout_folding has seen its first update
 
   double epochs() const { return sources.front().epochs(steps); }
   // Returns the plan that a resume compares: the steps, and of each set the fingerprint and how the

@@ -61,7 +61,8 @@ void add_packs(const std::vector<const PackedBatch*>& packs, const FoldSettings&
     const int64_t tokens = fold ? fold->token_count() : pack.token_count();
     sizes.tokens = std::max(sizes.tokens, tokens);
     while (prefix != prefixes.end() && prefix->end <= p) ++prefix;
-    const bool held = prefix != prefixes.end() && prefix->begin <= p;
+    const bool held =
+        prefix != prefixes.end() && prefix->begin <= p && prefix->has_one_class(settings);
     sizes.rest_tokens = std::max(sizes.rest_tokens, held ? tokens - prefix->size() : tokens);
     if (held) sizes.prefix_tokens = std::max(sizes.prefix_tokens, prefix->size());
     sizes.loss_rows =

@@ -68,6 +68,13 @@ done >days.jsonl
 wants 0 'note     prefixes' check "$dpo" --set data.1.path=days.jsonl --set batch.fold_min=16
 grep -q 'from the text of the user message (line 1 of the chat template), after' out.txt ||
   { cat out.txt; fail "no origin of the token"; }
+wants 0 'FLOPs' check "$dpo" --set data.1.path=days.jsonl --set batch.fold_min=16
+folds='folds 1\.[0-9]x: [0-9]+ tokens computed as [0-9]+, [5-9][0-9] % of the FLOPs'
+tr -s ' \n' ' ' <out.txt | grep -qE "$folds" || { cat out.txt; fail "no line $folds"; }
+wants 0 'steps' "$xrun" check "$root/recipes/grpo.lua" --set model=tiny --set batch.prompts=2 \
+  --set batch.fold_min=8 --set data.1.path="$root/recipes/data/sums.jsonl"
+tr -s ' \n' ' ' <out.txt | grep -qE 'answers of up to [0-9]+ tokens to each fold at least 2\.[0-9]x' ||
+  { cat out.txt; fail "no line on the answers"; }
 wants 0 'is not folded: batch.fold is false; folding would compute' \
   check "$dpo" --set data.1.path=days.jsonl --set batch.fold_min=16 --set batch.fold=false
 ! grep -q 'prefixes' out.txt || { cat out.txt; fail "rows that are not to be folded are compared"; }

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # kill -9 at random times in runs over rollouts, XRUN_KILLS of them (30): after the last resume the
 # metrics (except perf/*), the record of every answer and the final weights equal those of the
-# undisturbed run. The runs take turns: dynamic sampling with carried groups and prompts that teach
-# nothing, a queue two steps deep with several updates in a body, and the plain loop with several
-# updates. Kills fall into sampling, into streaks of equal rewards and between two inner updates.
+# undisturbed run. All of them fold the answers to a prompt. The runs take turns: dynamic sampling
+# with carried groups and prompts that teach nothing, a queue two steps deep with several updates in a
+# body, and the plain loop with several updates. Kills fall into sampling, into streaks of equal
+# rewards and between two inner updates.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 kills=${XRUN_KILLS:-30}
 cat >rollouts.lua <<'LUA'
 local xrun = require "xrun"
 local cfg = xrun.config {
   model = "tiny", data = { { path = "prompts.jsonl", keep = { "kind" } } }, template = "chatml",
-  optim = { lr = 1e-3 }, batch = { groups = 3, max_tokens = 2000 }, steps = 30, save = { every = 3 },
+  optim = { lr = 1e-3 }, batch = { groups = 3, max_tokens = 2000, fold_min = 8 }, steps = 30, save = { every = 3 },
   sampling = { samples = 4, max_tokens = 12, temperature = 0.9 },
   round = 5, depth = 0, updates = { epochs = 1, groups = 3 },
 }
@@ -45,7 +46,8 @@ run() { # FORM RUN
     ahead) "$xrun" rollouts.lua --run "$2" --set depth=2 --set updates.epochs=2 \
       --set updates.groups=1 ;;
     updates) "$xrun" "$root/recipes/ppo.lua" --run "$2" --set model=tiny \
-      --set template=chatml --set batch.prompts=3 --set sampling.max_tokens=12 --set steps=30 \
+      --set template=chatml --set batch.prompts=3 --set batch.fold_min=8 \
+      --set sampling.max_tokens=12 --set steps=30 \
       --set valid.fraction=0.01 --set valid.every=100 --set save.every=3 --set updates.epochs=2 \
       --set updates.groups=1 --set data.1.path="$root/recipes/data/sums.jsonl" ;;
   esac
@@ -55,6 +57,7 @@ declare -A took_ms
 for form in carried ahead updates; do
   began=$(date +%s%N)
   run $form whole_$form >whole.log 2>&1 || { cat whole.log; fail "the run $form"; }
+  grep -q "folds [0-9.]*x: " whole.log || { cat whole.log; fail "the run $form does not fold"; }
   took_ms[$form]=$((($(date +%s%N) - began) / 1000000))
 done
 for metric in zero_variance_groups waiting_groups; do

@@ -1,6 +1,7 @@
 // Forward, gradients and greedy continuations against transformers (model_goldens.py); forward and
 // gradients also of the sequences folded into trees.
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -11,9 +12,9 @@
 #include <tuple>
 #include <utility>
 
-#include "core/rollout/generate.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
+#include "core/rollout/generate.h"
 #include "tests/core/model/golden_pack.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
@@ -36,13 +37,16 @@ class ModelGoldenTest : public testing::TestWithParam<GoldenCase> {
   }
 };
 
+// Of the families with folded packs alone.
+class FoldedGoldenTest : public ModelGoldenTest {};
+
 // Tests of decoding, which has no trees, and of segments.
 class SequenceGoldenTest : public ModelGoldenTest {};
 
-const auto kFamilies = testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
-                                       "qwen2", "qwen3", "gpt2", "gpt2_scaled", "yarn",
-                                       "yarn_mscale", "qwen2_window", "dynamic", "longrope",
-                                       "qwen3_moe", "qwen3_moe_fused", "qwen3_moe_window");
+const auto kFamilies =
+    testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias", "qwen2", "qwen3",
+                    "gpt2", "gpt2_scaled", "yarn", "yarn_mscale", "qwen2_window", "dynamic",
+                    "longrope", "qwen3_moe", "qwen3_moe_fused", "qwen3_moe_window");
 
 std::string name_of(const testing::TestParamInfo<GoldenCase>& info) {
   return std::string(std::get<0>(info.param)) + (std::get<1>(info.param) ? "_folded" : "");
@@ -50,6 +54,8 @@ std::string name_of(const testing::TestParamInfo<GoldenCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest, testing::Combine(kFamilies, testing::Bool()),
                          name_of);
+INSTANTIATE_TEST_SUITE_P(Family, FoldedGoldenTest,
+                         testing::Combine(kFamilies, testing::Values(true)), name_of);
 INSTANTIATE_TEST_SUITE_P(Family, SequenceGoldenTest,
                          testing::Combine(kFamilies, testing::Values(false)), name_of);
 
@@ -89,6 +95,29 @@ TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
     EXPECT_LT(relative_difference(parameter.master.grad(), grad), 1e-4) << parameter.name;
   }
   EXPECT_GE(compared, 8);
+}
+
+// Windows, YaRN, classes of frequencies and experts included.
+TEST_P(FoldedGoldenTest, TokensHaveTheBitsOfTheirSequencesAloneUnderAnyThreadCount) {
+  const auto model = Model::load(dir(), at::kFloat, false);
+  const at::NoGradGuard no_grad;
+  const std::vector<std::vector<int32_t>> sequences = golden_sequences(golden());
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  std::vector<at::Tensor> each;
+  for (const auto& sequence : sequences) each.push_back(model->forward(pack_sequences({sequence})));
+  const at::Tensor alone = at::cat(each);
+  const GoldenPack folded = golden_pack(sequences, model->config(), true);
+  const PackInput packed = pack_sequences(sequences);
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    EXPECT_TRUE(model->forward(packed).equal(alone)) << count;
+    const at::Tensor hidden = model->forward(folded.input);
+    for (const at::Tensor& rows : folded.rows) {
+      EXPECT_TRUE(hidden.index_select(0, rows).equal(alone)) << count;
+    }
+  }
+  at::set_num_threads(threads);
 }
 
 TEST_P(SequenceGoldenTest, GreedyContinuationsAreIdentical) {

@@ -51,8 +51,7 @@ TEST(FoldedPack, GivesTheTreeOfFourSamples) {
   EXPECT_EQ(fold.end, (Ids{12, 12, 6, 5, 5, 6, 12, 12, 9, 12, 12, 12}));
   EXPECT_EQ(fold.segments, (Ids{4, 2, 1, 1, 2, 1, 1}));
   EXPECT_EQ(fold.leaf, (Ids{2, 3, 5, 6}));
-  EXPECT_EQ(fold.flat_of,
-            (Ids{0, 1, 2, 3, 4, 0, 1, 2, 5, 0, 1, 6, 7, 8, 0, 1, 6, 7, 9, 10, 11}));
+  EXPECT_EQ(fold.flat_of, (Ids{0, 1, 2, 3, 4, 0, 1, 2, 5, 0, 1, 6, 7, 8, 0, 1, 6, 7, 9, 10, 11}));
   EXPECT_EQ(fold.hidden, (Ids{1, 2, 3, 6, 7, 9, 10}));
   EXPECT_EQ(fold.edge_hidden, (Ids{0, 0, 1, 1, 2, 3, 4, 4, 5, 6}));
   EXPECT_EQ(fold.edge_target, letters("cgdfehijkl"));
@@ -340,6 +339,13 @@ TEST(PrefixTrie, AcceptsEmptyLists) {
   const PrefixTrie trie = prefix_trie(lengths, sort_lists(lists), 1);
   EXPECT_EQ(trie.leaf, (Ids{-1, 0, -1}));
   EXPECT_EQ(trie.tokens(), 2);
+}
+
+TEST(PrefixTrie, RefusesListsOf2To31Tokens) {
+  const Ids tokens(size_t{1} << 20, 7);
+  const std::vector<TokenList> lists(2048, TokenList(tokens));
+  EXPECT_EQ(error_of([&] { sort_lists(lists); }),
+            "folding: 2147483648 tokens, the most is 2^31 - 1");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/base/philox.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::prefix_fold_test {
@@ -65,9 +66,13 @@ TEST(FoldSharedPrefix, TakesAnIgnoreIndex) {
 }
 
 TEST(FoldSharedPrefix, RefusesEmptyCompletions) {
-  EXPECT_EQ(error_of([] { fold_shared_prefix({{1, 2}, {}}); }),
+  EXPECT_EQ(error_of([] {
+              fold_shared_prefix({{1, 2}, {}});
+            }),
             "completions must be non-empty (need at least one rollout).");
-  EXPECT_EQ(error_of([] { fold_shared_prefix({{1, 2}, {{3}, {}}}); }),
+  EXPECT_EQ(error_of([] {
+              fold_shared_prefix({{1, 2}, {{3}, {}}});
+            }),
             "every completion must be non-empty.");
 }
 
@@ -98,6 +103,86 @@ TEST(TreeSlices, TakeAnyDepth) {
 TEST(TreeSlices, OfEmptyNodesAreEmittedOncePerRange) {
   const Lists paths = {{0, 1}, {0, 2}};
   EXPECT_EQ(text_of(tree_slices(List{2, 0, 0}, paths)), "[0,2)[0,2)C [2,2)[2,2)C [2,2)[0,2)F ");
+}
+
+// The number of slices over each (q, k), [T * T].
+std::vector<int> cover_of(const TreeSlices& slices, int64_t T) {
+  std::vector<int> cover(static_cast<size_t>(T * T), 0);
+  for (size_t i = 0; i < slices.types.size(); ++i) {
+    const auto& [q0, q1] = slices.q_ranges[i];
+    const auto& [k0, k1] = slices.k_ranges[i];
+    for (int64_t q = q0; q < q1; ++q) {
+      // Causal is aligned at the bottom right: the last query sees every key.
+      const int64_t last = slices.types[i] == "full" ? k1 : k1 - (q1 - 1 - q);
+      for (int64_t k = k0; k < last; ++k) ++cover[static_cast<size_t>(q * T + k)];
+    }
+  }
+  return cover;
+}
+
+// Nodes of any order and depth, some of them empty, some in no path.
+TEST(TreeSlices, CoverTheMaskOfRandomTreesExactlyOnce) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    uint64_t draw = 0;
+    const auto below = [&](int64_t n) {
+      return static_cast<int64_t>(philox_u64(seed, 41, 0, draw++) % static_cast<uint64_t>(n));
+    };
+    const int64_t nodes = 1 + below(12);
+    List lengths, owner, parent(static_cast<size_t>(nodes), -1);
+    for (int64_t n = 0; n < nodes; ++n) {
+      lengths.push_back(below(6));
+      owner.insert(owner.end(), static_cast<size_t>(lengths.back()), n);
+    }
+    // The tree is made of numbers in a random order, so that a parent may be the later node.
+    List order;
+    for (int64_t n = 0; n < nodes; ++n) order.insert(order.begin() + below(n + 1), n);
+    for (int64_t i = 1; i < nodes; ++i) {
+      const int64_t above = below(i + 1) - 1;
+      if (above < 0) continue;  // a root
+      parent[static_cast<size_t>(order[static_cast<size_t>(i)])] =
+          order[static_cast<size_t>(above)];
+    }
+    Lists paths;
+    std::vector<bool> on_path(static_cast<size_t>(nodes), false);
+    for (int64_t n = 0; n < nodes; ++n) {
+      if (below(3) == 0) continue;
+      List& path = paths.emplace_back();
+      for (int64_t v = n; v >= 0; v = parent[static_cast<size_t>(v)]) {
+        path.insert(path.begin(), v);
+        on_path[static_cast<size_t>(v)] = true;
+      }
+    }
+    const int64_t T = std::ssize(owner);
+    const std::vector<int> cover = cover_of(tree_slices(lengths, paths), T);
+    for (int64_t q = 0; q < T; ++q) {
+      for (int64_t k = 0; k < T; ++k) {
+        const int64_t of_q = owner[static_cast<size_t>(q)], of_k = owner[static_cast<size_t>(k)];
+        bool visible = on_path[static_cast<size_t>(of_q)] && of_q == of_k && k <= q;
+        int64_t v = parent[static_cast<size_t>(of_q)];
+        for (; v >= 0 && on_path[static_cast<size_t>(of_q)]; v = parent[static_cast<size_t>(v)]) {
+          visible |= v == of_k;
+        }
+        ASSERT_EQ(cover[static_cast<size_t>(q * T + k)], visible ? 1 : 0)
+            << "seed " << seed << ", query " << q << ", key " << k;
+      }
+    }
+  }
+}
+
+// The group of Automodel's test of attention; the mask follows from the completions alone.
+TEST(TreeSlices, CoverTheMaskOfAPromptAndThreeCompletions) {
+  RolloutGroup group{List(48, 1), {List(16, 2), List(24, 3), List(8, 4)}};
+  const FoldedRollouts folded = fold_shared_prefix(group);
+  const int64_t T = std::ssize(folded.input_ids);
+  ASSERT_EQ(T, 96);
+  const std::vector<int> cover = cover_of(tree_slices(folded.node_lengths, folded.sample_paths), T);
+  for (size_t q = 0; q < folded.input_ids.size(); ++q) {
+    for (size_t k = 0; k < folded.input_ids.size(); ++k) {
+      const int64_t of_k = folded.input_ids[k];
+      const bool visible = k <= q && (of_k == 1 || of_k == folded.input_ids[q]);
+      ASSERT_EQ(cover[q * static_cast<size_t>(T) + k], visible ? 1 : 0) << q << " " << k;
+    }
+  }
 }
 
 TEST(TreeSlices, NameFieldIndexAndValueOfBadInput) {

@@ -39,6 +39,28 @@ std::vector<SharedPrefix> found(const std::vector<PackedBatch>& packs,
 
 }  // namespace
 
+TEST(SharedPrefixes, HaveOneClassIfTheirSequencesHaveEqualFrequencies) {
+  FoldSettings settings;
+  const auto prefix = found({pack({sequence(2, 100, 10)}), pack({sequence(2, 100, 30)})}).at(0);
+  EXPECT_TRUE(prefix.has_one_class(settings));
+  settings.frequency_class = [](int64_t length) { return length / 120; };
+  EXPECT_FALSE(prefix.has_one_class(settings));
+  settings.frequency_class = [](int64_t length) { return length / 200; };
+  EXPECT_TRUE(prefix.has_one_class(settings));
+}
+
+TEST(FoldSettings, SegmentsShareWithinTheClassesOfTheirLengths) {
+  const PackedBatch batch = pack(
+      {sequence(2, 100, 10), sequence(2, 100, 12), sequence(2, 100, 30), sequence(2, 100, 31)});
+  FoldSettings settings;
+  settings.mode = FoldMode::kAlways;
+  EXPECT_EQ(fold_where_it_pays(batch, settings)->token_count(), 183);
+  settings.frequency_class = [](int64_t length) { return length / 120; };
+  EXPECT_EQ(fold_where_it_pays(batch, settings)->token_count(), 283);
+  settings.frequency_class = [](int64_t length) { return length; };
+  EXPECT_FALSE(fold_where_it_pays(batch, settings));
+}
+
 TEST(SharedPrefixes, AreThoseOfConsecutivePacks) {
   const auto prefixes = found({pack({sequence(1, 20, 5)}),  // nothing shared
                                pack({sequence(2, 100, 10), sequence(2, 100, 10)}),  // a group

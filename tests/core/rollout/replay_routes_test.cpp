@@ -139,15 +139,43 @@ TEST_F(ReplayRoutes, OfOtherModelsAreTheirOwn) {
   EXPECT_EQ(free->micros()[0]->replayed(policy_->model()), nullptr);
 }
 
-TEST_F(ReplayRoutes, ThatDifferAreNotShared) {
+TEST_F(ReplayRoutes, ThatDifferArePartOfWhatTokensShare) {
+  const auto folded = sample(FoldMode::kAlways), whole = sample(FoldMode::kNever);
+  const auto change = [](const Rollouts& rollouts) {  // the experts of token 5 of rollout 1
+    TokenRoutes changed = *rollouts.rollouts()[1]->routes;
+    const auto at = changed.experts.begin() + 5 * changed.width();
+    std::swap(at[0], at[1]);
+    rollouts.rollouts()[1]->routes = std::make_shared<const TokenRoutes>(changed);
+  };
+  const auto tokens = [&](Rollouts& rollouts) {
+    return rollouts.micros()[0]->computed(policy_->model()).token_count();
+  };
+  const int64_t before = tokens(*folded->subset({0, 1, 2}));
+  change(*folded);
+  change(*whole);
+  const auto again = folded->subset({0, 1, 2});
+  // The prompts of 9 tokens share the first 5; rollouts 0 and 2 share theirs as before.
+  EXPECT_EQ(tokens(*again), before + 4);
+  EXPECT_NE(again->micros()[0]->computed(policy_->model()).fold, nullptr);
+  turn_routers();
+  EXPECT_TRUE(logprob(*again).equal(logprob(*whole->subset({0, 1, 2}))));
+}
+
+TEST_F(ReplayRoutes, ThatDifferCountInThePlanOfMicroBatches) {
   const auto rollouts = sample(FoldMode::kAlways);
-  TokenRoutes changed = *rollouts->rollouts()[1]->routes;
+  const auto first = rollouts->subset({0, 1, 2});
+  BatchInfo info = first->info();
+  info.max_tokens = first->micros()[0]->computed(policy_->model()).token_count();
+  const auto packs = [&] { return Rollouts(info, first->rollouts()).micros(); };
+  EXPECT_EQ(packs().size(), 1u);
+  TokenRoutes changed = *first->rollouts()[1]->routes;
   std::swap(changed.experts[0], changed.experts[1]);
-  rollouts->rollouts()[1]->routes = std::make_shared<const TokenRoutes>(changed);
-  const auto again = rollouts->subset({0, 1, 2});
-  EXPECT_EQ(again->micros()[0]->computed(policy_->model()).fold, nullptr);
-  const auto alike = rollouts->subset({0, 2});
-  EXPECT_NE(alike->micros()[0]->computed(policy_->model()).fold, nullptr);
+  first->rollouts()[1]->routes = std::make_shared<const TokenRoutes>(changed);
+  const auto split = packs();
+  EXPECT_EQ(split.size(), 2u);
+  for (const auto& micro : split) {
+    EXPECT_LE(micro->computed(policy_->model()).token_count(), info.max_tokens);
+  }
 }
 
 }  // namespace

@@ -4,13 +4,13 @@
 #include <ATen/ops/log_sigmoid.h>
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
+#include <cmath>
+
 #include "core/model/model.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/weights/init_model.h"
 #include "core/train/adamw.h"
 #include "core/train/computed_pack.h"
-#include "core/train/fold_check.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
 #include "core/train/step.h"
@@ -205,24 +205,30 @@ TEST_F(FoldedBatch, AutoLeavesAPackAloneThatSharesLittle) {
   EXPECT_NE(full->micros()[0]->computed(policy_->model()).fold, nullptr);
 }
 
-TEST_F(FoldedBatch, TheCheckFindsADeviationInOneNode) {
-  const auto folded = batch(FoldMode::kAlways);
-  MicroBatch& micro = *folded->micros()[0];
-  Model& model = policy_->model();
-  const auto name = [](int64_t row) { return "pairs.jsonl:" + std::to_string(row + 1); };
-  EXPECT_LT(check_fold(model, micro.pack(), micro.computed(model), name), 1e-5);
-  ComputedPack wrong = micro.computed(model);
-  // The first token of a node below a root stands one position too early.
-  const auto node = static_cast<size_t>(wrong.fold->parent.size() - 1);
-  ASSERT_GE(wrong.fold->parent[node], 0);
-  wrong.input.position_ids = wrong.input.position_ids.clone();
-  wrong.input.position_ids[wrong.fold->node_begin[node]] -= 1;
-  try {
-    check_fold(model, micro.pack(), wrong, name);
-    ADD_FAILURE() << "the deviation was not found";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("pairs.jsonl:"), std::string::npos) << error.what();
-  }
+// First with the reference in the policy's own forward, then, after an update that changes no
+// weight, with the stored values of pairs that were computed alone and whole.
+TEST_F(FoldedBatch, AStepOfDpoBeginsAtExactlyTheLogarithmOfTwo) {
+  const std::vector<TinyPair> pairs = shared_prefix_pairs(6);
+  BatchInfo apart = fold_info(FoldMode::kNever), folded = fold_info(FoldMode::kAlways);
+  apart.data_key = folded.data_key = "data";
+  StepOptions still;
+  still.lr = 0;
+  const Objective objective = [inner = dpo_objective()](MicroBatch& micro) {
+    ObjectiveResult result = inner(micro);
+    EXPECT_EQ(result.metrics.front().second.abs().max().item<double>(), 0) << "margin";
+    return result;
+  };
+  const auto expect_step_0 = [&](size_t per_pack) {
+    const auto batch = tiny_batch(pairs, per_pack, folded);
+    const Metrics metrics = train_step({{batch.get(), objective}}, adamw_.get(), still);
+    EXPECT_EQ(value(metrics, "loss"), static_cast<double>(std::log(2.0f))) << per_pack;
+    EXPECT_EQ(value(metrics, "accuracy"), 0.5);
+  };
+  expect_step_0(3);
+  EXPECT_EQ(reference_->counts().shared, 12);
+  reference_->logprob(*tiny_batch(pairs, 1, apart));
+  for (const size_t per_pack : {1, 3, 6}) expect_step_0(per_pack);  // 1: with held prefixes
+  EXPECT_EQ(reference_->counts().computed, 12) << "all of them were stored";
 }
 
 }  // namespace xrun::folded_batch_test

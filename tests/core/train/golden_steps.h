@@ -67,9 +67,11 @@ inline void expect_golden_metrics(const Metrics& metrics, const Json& wanted, si
 }
 
 // Takes the twenty steps of a golden file, of `units` each.
-inline void expect_golden_steps(const Json& golden, size_t units, const GoldenPacking& packing,
-                                const PackOf& pack_of, const Objective& objective, Policy& policy,
-                                AdamW& adamw) {
+//   prepare  called with the batch of a step before it
+inline void expect_golden_steps(
+    const Json& golden, size_t units, const GoldenPacking& packing, const PackOf& pack_of,
+    const Objective& objective, Policy& policy, AdamW& adamw,
+    const std::function<void(Batch&)>& prepare = [](Batch&) {}) {
   const Json::Array& steps = golden.at("steps").as_array();
   ASSERT_EQ(steps.size(), 20u);
   double worst = 0;
@@ -85,11 +87,13 @@ inline void expect_golden_steps(const Json& golden, size_t units, const GoldenPa
     for (size_t i = step * units; i < (step + 1) * units; i += packing.units) {
       packs.push_back(pack_of(i, i + packing.units));
     }
+    if (packs.front().pair_id.front() < 0) info.unit = Unit::kToken;
     Batch batch(info, packs);
     for (const auto& micro : batch.micros()) {
       computed += micro->computed(policy.model()).token_count();
       logical += micro->token_count();
     }
+    prepare(batch);
     const Metrics metrics = train_step({{&batch, objective}}, &adamw);
     expect_golden_metrics(metrics, steps[step], step);
     const double loss = steps[step].at("loss").as_double();

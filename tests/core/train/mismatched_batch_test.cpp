@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/model/model.h"
+#include "core/train/computed_pack.h"
 #include "core/train/data_batch.h"
+#include "core/train/policy.h"
 #include "tests/core/train/tiny_pairs.h"
 
 namespace xrun::mismatched_batch_test {
@@ -88,6 +91,29 @@ TEST(MismatchedBatch, AnAnswerIsCutAtTheLimitOfTheData) {
   info.max_tokens = 5;
   const auto narrow = mismatched_batch(*batch_of(kAnswers, {{0, 1, 2, 3}}, info));
   for (const auto& micro : narrow->micros()) EXPECT_LE(micro->token_count(), 5);
+}
+
+// Two answers to one prompt, twice, as KTO's data has them.
+TEST(MismatchedBatch, FoldsToTheLogProbsOfItsSeparateSequences) {
+  const std::vector<int32_t> first = {1, 2, 3, 4, 5, 6}, second = {20, 21, 22, 23, 24};
+  const std::vector<Answer> answers = {{first, {7, 8}},
+                                       {first, {7, 9, 10}},
+                                       {second, {30, 31}},
+                                       {second, {32}},
+                                       {second, {30, 33, 34}}};
+  const auto mismatched = [&](FoldMode mode) {
+    return mismatched_batch(*batch_of(answers, {{0, 1, 2, 3, 4}}, fold_info(mode)));
+  };
+  const auto whole = mismatched(FoldMode::kNever), folded = mismatched(FoldMode::kAlways);
+  EXPECT_EQ(texts(*folded), texts(*whole));
+  const TinyFolder folder;
+  const auto policy = Policy::open(folder.model());
+  ASSERT_EQ(folded->micros().size(), 1u);
+  // The prompts of 6 and 5 tokens are computed once, not twice and three times.
+  EXPECT_LT(folded->micros()[0]->computed(policy->model()).token_count(),
+            whole->token_count() - 10);
+  const at::Tensor want = policy->token_logprob(*whole);
+  EXPECT_TRUE(policy->token_logprob(*folded).equal(want));
 }
 
 TEST(MismatchedBatch, PairsAreRefused) {

@@ -1,7 +1,10 @@
 // Whole runs on a device other than the CPU: the pretended one, which uses host memory.
 
+#include <ATen/ops/zeros.h>
+
 #include <cmath>
 
+#include "core/model/weights/safetensors.h"
 #include "tests/lua/bind/session_fixture.h"
 #include "tests/pretend/pretend_device.h"
 #include "tests/pretend/pretend_memory.h"
@@ -109,6 +112,42 @@ TEST_F(DeviceRun, DecodesThroughACopyThatIsReportedOnce) {
   ASSERT_NE(said, std::string::npos) << output_;
   EXPECT_EQ(output_.find("decodes on the CPU", said + 1), std::string::npos) << output_;
   has(output_, "products in ");
+}
+
+TEST_F(DeviceRun, ModelsWithWindowsAreFoldedOnlyIfAsked) {
+  // The tiny model as a Qwen2, whose layers may have windows and whose q, k and v have biases.
+  Json config = read_json("tiny/config.json");
+  config.set("model_type", "qwen2");
+  config.set("use_sliding_window", true);
+  config.set("sliding_window", 4);
+  config.set("max_window_layers", 0);
+  write_file_atomic("tiny/config.json", dump_json(config));
+  std::vector<NamedTensor> tensors;
+  const SafetensorsFile weights("tiny/model.safetensors");
+  for (const SafetensorsEntry& entry : weights.entries()) {
+    const at::Tensor weight = weights.read(entry.name);
+    tensors.push_back({entry.name, weight});
+    const size_t end = entry.name.find("_proj.weight");
+    if (end == std::string::npos || std::string("qkv").find(entry.name[end - 1]) > 2) continue;
+    if (entry.name.find("self_attn") == std::string::npos) continue;
+    tensors.push_back({entry.name.substr(0, end) + "_proj.bias", at::zeros({weight.size(0)})});
+  }
+  write_safetensors("with_biases", tensors);
+  std::filesystem::rename("with_biases", "tiny/model.safetensors");
+  const std::string notice = "attention over a tree with a window";
+  const auto mode_of = [&](const char* device, const std::string& fold) {
+    device_ = device;
+    std::filesystem::remove_all("r");
+    EXPECT_EQ(
+        run(recipe(), "r", false, 1, {"dtype=fp32", "batch.fold_min=1", "batch.fold=" + fold}), "");
+    return read_json("r/run.json").at("fold").at("mode").as_string();
+  };
+  EXPECT_EQ(mode_of("pretend", "auto"), "never");
+  has(output_, notice);
+  EXPECT_EQ(mode_of("pretend", "true"), "always");
+  EXPECT_EQ(output_.find(notice), std::string::npos) << output_;
+  EXPECT_EQ(mode_of("cpu", "auto"), "auto");
+  has(output_, "tokens computed as");
 }
 
 }  // namespace xrun::device_run_test

@@ -179,6 +179,30 @@ TEST_F(LuaRollouts, AStepBeginsAtRatioOneAndLogsItsRollouts) {
   EXPECT_TRUE(has(text, "\"parts\":{\"even\":"));
 }
 
+TEST_F(LuaRollouts, AreCheckedAndReportedAtTheFirstUpdateIfTheyFold) {
+  const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  const std::vector<std::string> folds = {"batch.fold_min=4"};
+  ASSERT_EQ(run(recipe, "r", false, 2, folds), "");
+  const size_t at = output_.find("step 0: folds ");
+  ASSERT_NE(at, std::string::npos) << output_;
+  has(output_, "computed as");
+  has(read_file("r/log.txt"), "step 0: folds ");
+  EXPECT_EQ(output_.find("folds "), at + 8) << "not of the prompts: " << output_;
+  EXPECT_EQ(output_.find("folds ", at + 10), std::string::npos) << output_;
+  const Json fold = read_json("r/run.json").at("fold");
+  EXPECT_GT(fold.at("ratio").as_double(), 1.2);
+  EXPECT_EQ(fold.at("deviation").as_double(), 0);
+  // A resume checks again and keeps the record.
+  ASSERT_EQ(run(recipe, "r", true, {}, folds), "");
+  has(output_, "step 2: folds ");
+  EXPECT_EQ(dump_json(read_json("r/run.json").at("fold")), dump_json(fold));
+  ASSERT_EQ(run(recipe, "apart", false, {}, {"batch.fold=false"}), "");
+  EXPECT_EQ(output_.find("folds"), std::string::npos) << output_;
+  ASSERT_EQ(run(recipe, "whole", false, {}, folds), "");
+  EXPECT_EQ(metrics("r"), metrics("whole"));
+  EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
+}
+
 TEST_F(LuaRollouts, AResumeRepeatsTheSameBitsAndFiles) {
   const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
   expect_same_when_resumed(recipe, {1, 2, 3});

@@ -17,6 +17,7 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "core/model/ops/allocator.h"
 #include "core/model/ops/attention.h"
 #include "core/model/ops/attention_op.h"
 #include "core/model/ops/rope.h"
@@ -233,6 +234,34 @@ TEST(AttentionTree, RandomTreesHaveTheBitsOfSequencesAndTheGradientsOfFp64) {
 
 TEST(AttentionTreeSlow, FiveHundredRandomTreesOfUpTo32Leaves) {
   for (uint64_t seed = 1000; seed < 1500; ++seed) expect_tree(seed, 300, 32, false);
+}
+
+// As deep and as wide, of shorter nodes: the composed form computes [H, n, n] scores.
+TEST(AttentionTreeSlow, FiveHundredRandomTreesThroughTheComposedForm) {
+  for (uint64_t seed = 2000; seed < 2500; ++seed) expect_tree(seed, 16, 32, true);
+}
+
+// 16,384 rows, whose [n, n] scores would take 1 GiB a head.
+TEST(AttentionTree, MemoryGrowsWithTheRowsNotWithTheirSquare) {
+  install_memory_count();
+  constexpr int64_t kRoot = 4096, kLeaf = 512, kLeaves = 24, kHeads = 2, kHeadDim = 16;
+  AttentionLayout layout{.cu_seqlens = {0, kRoot}, .parent = {-1}};
+  for (int64_t leaf = 0; leaf < kLeaves; ++leaf) {
+    layout.cu_seqlens.push_back(layout.cu_seqlens.back() + kLeaf);
+    layout.parent.push_back(0);
+  }
+  const int64_t rows = layout.cu_seqlens.back();
+  Tensors x;
+  for (const at::Tensor& one : inputs(rows, kHeads, 1, kHeadDim, 1)) {
+    x.push_back(one.clone().set_requires_grad(true));
+  }
+  const int64_t before = memory_count().held;
+  reset_memory_peak();
+  attention_of(x, layout).out.sum().backward();
+  const int64_t peak = memory_count().peak - before;
+  const int64_t query_bytes = rows * kHeads * kHeadDim * 4;
+  EXPECT_GT(peak, query_bytes);
+  EXPECT_LT(peak, 16 * query_bytes) << peak / 1e6 << " MB";
 }
 
 TEST(AttentionTree, GradientsOfLossesOverSequencesAddUp) {
