@@ -35,13 +35,13 @@ TEST(ForeignNames, OfGrpoPointAtKeysThatTheRecipesHave) {
                               {"temperature", "grpo", "sampling.temperature"},
                               {"generation_batch_size", "grpo", "batch.prompts"},
                               {"epsilon", "grpo", "clip"},
-                              {"epsilon", "policy_losses", "clip"},
+                              {"epsilon", "gspo", "clip"},
                               {"epsilon_high", "dapo", "clip_high"},
-                              {"epsilon_high", "policy_losses", "cispo_max"},
-                              {"delta", "policy_losses", "dual"},
-                              {"num_iterations", "policy_losses", "updates.epochs"},
-                              {"steps_per_generation", "policy_losses", "updates.groups"},
-                              {"vllm_importance_sampling_cap", "policy_losses", "tis"}}) {
+                              {"epsilon_high", "cispo", "clip_high"},
+                              {"delta", "ppo", "dual"},
+                              {"num_iterations", "ppo", "updates.epochs"},
+                              {"steps_per_generation", "ppo", "updates.groups"},
+                              {"vllm_importance_sampling_cap", "ppo", "tis"}}) {
     SCOPED_TRACE(one.name);
     const std::string key = one.key;
     EXPECT_TRUE(has(foreign_name_hint(one.name), "`" + key + "`"));
@@ -54,7 +54,7 @@ TEST(ForeignNames, OfGrpoPointAtKeysThatTheRecipesHave) {
     EXPECT_TRUE(std::regex_search(text, std::regex(line))) << one.recipe << ".lua lacks " << key;
   }
   EXPECT_TRUE(has(foreign_name_hint("beta"), "recipes/grpo.lua"));
-  EXPECT_TRUE(has(foreign_name_hint("loss_type"), "recipes/policy_losses.lua"));
+  EXPECT_TRUE(has(foreign_name_hint("loss_type"), "recipes/pair_losses.lua"));
   EXPECT_TRUE(has(foreign_name_hint("scale_rewards"), "xrun.group_advantage"));
   EXPECT_TRUE(has(foreign_name_hint("reward_funcs"), "rollouts:score"));
   for (const char* name :
