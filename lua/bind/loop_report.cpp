@@ -137,13 +137,18 @@ void RunReport::report_resume(const StepLoop& loop) {
                         single ? "the run" : fmt::format("loop {}", loop.phase + 1), loop.steps,
                         before);
     for (const auto& adamw : models_.optimizers) {
-      const double now = adamw->lr(step, loop.steps);
-      const double then = adamw->lr(step, before);
+      // Schedules may agree at first, as in the warmup.
+      int64_t changed = step;
+      while (changed + 1 < before && adamw->lr(changed, loop.steps) == adamw->lr(changed, before)) {
+        ++changed;
+      }
+      const double now = adamw->lr(changed, loop.steps);
+      const double then = adamw->lr(changed, before);
       text += now == then ? "; the learning rate does not change"
                           : fmt::format(
                                 "; its learning rate follows the schedule of {} steps: {:.3g} "
                                 "at step {}, {:.3g} on the old schedule",
-                                loop.steps, now, step, then);
+                                loop.steps, now, changed, then);
     }
     text += '\n';
   }

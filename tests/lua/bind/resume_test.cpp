@@ -153,6 +153,17 @@ TEST_F(Resume, MoreStepsPassAndTheNewScheduleIsReported) {
       "the run had 6 steps and now has 3: a resume can only add steps");
 }
 
+TEST_F(Resume, ALaterChangeOfTheLearningRateIsReported) {
+  const std::vector<std::string> sets = {"optim.schedule=linear", "optim.warmup=2"};
+  ASSERT_EQ(run(recipe(), "r", false, 1, sets), "");
+  ASSERT_EQ(run(recipe(), "r", true, 2, {"steps=6"}), "");
+  has(output_, "at step 3, ");  // in the warmup both schedules are the same
+  EXPECT_EQ(output_.find("does not change"), std::string::npos) << output_;
+  ASSERT_EQ(run(recipe(), "c", false, 1, {"optim.schedule=constant"}), "");
+  ASSERT_EQ(run(recipe(), "c", true, 2, {"steps=6"}), "");
+  has(output_, "the run has 6 steps now and had 4; the learning rate does not change");
+}
+
 // The recipe is not at fault, so none of its lines is shown.
 TEST_F(Resume, AnErrorOfTheFolderShowsNoLineOfTheRecipe) {
   ASSERT_EQ(run(recipe(), "r"), "");
