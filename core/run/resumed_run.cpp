@@ -71,7 +71,8 @@ std::optional<fs::path> newest_run_of(const std::string& recipe) {
   std::error_code ignored;
   throw UsageError(fmt::format(
       "{}: {}, so there is nothing to resume{}", dir.string(),
-      fs::exists(dir, ignored) ? "this folder holds no run" : "this folder does not exist", hint));
+      fs::exists(dir, ignored) ? "this folder contains no run" : "this folder does not exist",
+      hint));
 }
 
 fs::path folder_of(const std::string& recipe, const fs::path& dir, const fs::path& own) {

@@ -182,14 +182,14 @@ void RunDir::read_run(const RunDirOptions& options) {
   forget_inputs();
 }
 
-// Steps after the last save, which a kill lost, are cut from metrics.jsonl and done again.
+// Steps after the last save, which a kill lost, are cut from metrics.jsonl and repeated.
 void RunDir::note_repeated_steps() {
   const Json* done = record_.find("finished");
   if (done != nullptr && done->is_bool() && done->as_bool()) return;
   const int64_t first = newest_checkpoint(checkpoints()).value_or(0);
   const int64_t last = last_logged_step(file("metrics.jsonl"));
   if (last < first) return;
-  notices_.push_back(fmt::format("{} logged after the last save and {} done again",
+  notices_.push_back(fmt::format("{} logged after the last save and {} repeated",
                                  last == first ? fmt::format("step {} was", first)
                                                : fmt::format("steps {} to {} were", first, last),
                                  last == first ? "is" : "are"));

@@ -198,8 +198,8 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
 std::string MemoryReport::text() const {
   std::string text = describe_plan(planned_);
   if (device_.is_cpu() && program_ > 0) {
-    text += fmt::format("; the program takes {} beside them",
-                        format_bytes(static_cast<double>(program_)));
+    text +=
+        fmt::format("; the program itself takes {}", format_bytes(static_cast<double>(program_)));
   }
   return text;
 }

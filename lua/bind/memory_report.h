@@ -43,7 +43,7 @@ class MemoryReport {
   static MemoryReport plan(const RunModels& models, const StepLoop& loop);
 
   const std::vector<MemoryKind>& planned() const { return planned_; }
-  // "32 MB of tensors: activations 22 MB, ...; the program takes 180 MB beside them", the latter as
+  // "32 MB of tensors: activations 22 MB, ...; the program itself takes 180 MB", the latter as
   // measured when the plan was made; of a GPU without it.
   std::string text() const;
   // Records the peak of tensor memory since the plan was made.

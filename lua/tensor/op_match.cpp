@@ -171,7 +171,7 @@ void throw_no_overload(lua_State* L, const OpPacket& packet, const OpValues& val
   for (const OpValue& value : values.named) {
     add_item(got, fmt::format("{} = {}", value.name, describe_value(L, value.index)));
   }
-  std::string text = fmt::format("no form of it takes ({})", got);
+  std::string text = fmt::format("no overload takes ({})", got);
   for (size_t i = 0; i < tried.size() && i < 3; ++i) {
     text += fmt::format("\n  {}: {}", overload_text(*tried[i].second), tried[i].first.failure);
   }

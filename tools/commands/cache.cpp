@@ -229,7 +229,7 @@ int command_cache(int argc, char** argv) {
   CLI::App* check = app.add_subcommand("verify", "reads every byte and checks it");
   CLI::App* rm = app.add_subcommand("rm", "removes caches; the next run builds what it needs");
   for (CLI::App* command : {ls, check}) {
-    command->add_flag("--json", arguments.json, "one object a line");
+    command->add_flag("--json", arguments.json, "one JSON object per line");
   }
   check->add_option(
       "DIR", arguments.keys,

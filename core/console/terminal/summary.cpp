@@ -114,7 +114,7 @@ std::string memory_text(const RunSummary& summary) {
   std::string text = format_bytes(summary.peak_rss_mb * 1024 * 1024);
   if (summary.tensor_bytes > 0) {
     text += fmt::format(", {} {} (planned {})",
-                        summary.tensors_on_host ? "of it tensors" : "tensors of the GPU",
+                        summary.tensors_on_host ? "of which tensors" : "tensors of the GPU",
                         format_bytes(static_cast<double>(summary.tensor_bytes)),
                         format_bytes(static_cast<double>(summary.planned_bytes)));
   }

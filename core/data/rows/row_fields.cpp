@@ -240,7 +240,7 @@ void RowFields::refuse_format(const Json& row) const {
                      [&](const std::string& column) { return !contains(columns, column); });
     if (lacking != nearest.columns.end()) text += other_columns(row, *lacking);
   } else if (row.find(nearest.columns[0]) == nullptr) {
-    text += fmt::format("; name them, say fields = {{ {} = \"...\" }}", nearest.columns[0]);
+    text += fmt::format("; name them, for example fields = {{ {} = \"...\" }}", nearest.columns[0]);
   }
   throw RowRefusal("unknown_format", text);
 }
@@ -273,7 +273,8 @@ std::string RowFields::other_columns(const Json& row, const std::string& ours) c
   }
   if (names.empty()) return "";
   return fmt::format(
-      "; columns that are not used: {}; name the right one, say fields = {{ {} = \"{}\" }}",
+      "; columns that are not used: {}; name the right one, for example fields = {{ {} = \"{}\" "
+      "}}",
       name_list(names), ours, names[0]);
 }
 

@@ -37,7 +37,8 @@ class RowFields {
   // format the row has.
   [[noreturn]] void refuse_format(const Json& row) const;
   // Returns the end of a message about a missing column: "; columns that are not used: question,
-  // good; name the right one, say fields = { prompt = "question" }". "" if every column is read.
+  // good; name the right one, for example fields = { prompt = "question" }". "" if every column is
+  // read.
   std::string other_columns(const Json& row, const std::string& ours) const;
 
   // Notes each column in `losers` that the row has: it is ignored beside `winner`.

@@ -61,9 +61,10 @@ TEST_F(FindResumedRun, AMistypedFolderIsRefusedWithTheNearestRun) {
             "`first`?");
   std::filesystem::create_directory("empty");
   make_run("runs/toy-11111111");
-  EXPECT_EQ(message_of<UsageError>([] { find_resumed_run("toy", "empty", ""); }),
-            "empty: this folder holds no run, so there is nothing to resume; the newest run of toy "
-            "is runs/toy-11111111");
+  EXPECT_EQ(
+      message_of<UsageError>([] { find_resumed_run("toy", "empty", ""); }),
+      "empty: this folder contains no run, so there is nothing to resume; the newest run of toy "
+      "is runs/toy-11111111");
   EXPECT_EQ(message_of<UsageError>([] { find_resumed_run("other", "", "runs/other-22222222"); }),
             "there is no run of other in runs/, so there is nothing to resume; leave --resume out "
             "to start one, or name the folder of a run with --run DIR");

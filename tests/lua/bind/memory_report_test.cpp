@@ -45,7 +45,7 @@ TEST_F(MemoryOfRuns, ThePlanIsReportedBeforeStepZeroAndStoredWithTheMeasurement)
   ASSERT_NE(said, std::string::npos) << output_;
   EXPECT_LT(said, output_.find("output "));
   has(output_.substr(said), "weights ");
-  has(output_, ", of it tensors ");
+  has(output_, ", of which tensors ");
   has(read_file("a/log.txt"), "optimizer ");
   const Json memory = read_json("a/run.json").at("memory");
   const int64_t planned = memory.at("planned").at("total").as_int();

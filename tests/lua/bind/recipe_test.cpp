@@ -92,7 +92,7 @@ TEST_F(RecipeRun, AnOperatorsErrorMarksTheOperator) {
 TEST_F(RecipeRun, ACallInTailPositionIsStillFound) {
   has(run(std::string(kHead) + "local function f(x)\n  return x:matmul(1)\nend\n"
                                "xrun.no_grad(f, xrun.ones(2))\n"),
-      "test.lua:3: Tensor:matmul: no form of it takes");
+      "test.lua:3: Tensor:matmul: no overload takes");
 }
 
 TEST_F(RecipeRun, ErrorsRaisedByTheRecipeKeepTheirText) {
@@ -109,7 +109,7 @@ TEST_F(RecipeRun, PcallGivesAnErrorValueWithFields) {
   EXPECT_EQ(run(std::string(kHead) + R"(
 local ok, e = pcall(function() local y = xrun.ones(2):matmul(1) end)
 assert(not ok and e.line == 3 and e.file == "test.lua")
-assert(e.message:find("no form of it takes") and tostring(e):find("test.lua:3"))
+assert(e.message:find("no overload takes") and tostring(e):find("test.lua:3"))
 assert(("x" .. e):find("xtest.lua:3"))
 )"),
             "");

@@ -182,7 +182,7 @@ TEST_F(Resume, StepsThatAreDoneAgainAreReported) {
   const std::string saved = read_file("r/metrics.jsonl");
   write_file_atomic("r/metrics.jsonl", saved + "{\"step\":2}\n{\"step\":3}\n");
   ASSERT_EQ(run(recipe(), "r", true, 3), "");
-  has(output_, "steps 2 to 3 were logged after the last save and are done again\n");
+  has(output_, "steps 2 to 3 were logged after the last save and are repeated\n");
   ASSERT_EQ(run(recipe(), "r", true), "");
   EXPECT_EQ(output_.find("done again"), std::string::npos) << output_;
 }

@@ -50,7 +50,7 @@ TEST_F(OpCall, SeveralResultsAreSeveralValues) {
 
 TEST_F(OpCall, DimnameOverloadsAreNeverChosen) {
   error_has("return xrun.ones{2}:softmax('a')", "argument `dim` got \"a\", wanted int");
-  error_has("return xrun.ones{2}:sum('a')", "no form of it takes");
+  error_has("return xrun.ones{2}:sum('a')", "no overload takes");
 }
 
 TEST_F(OpCall, DTypesAreNamesAndNeverNumbers) {
@@ -160,7 +160,7 @@ TEST_F(OpCall, EqualityIsNeverAWrongBoolean) {
 
 TEST_F(OpCall, WithoutAnOverloadTheBestCandidatesAndTheirFailuresAreShown) {
   EXPECT_EQ(error("local x = xrun.ones{2, 3}\nreturn x:matmul('w')"),
-            "test.lua:3: Tensor:matmul: no form of it takes (f32[2,3] cpu, \"w\")\n"
+            "test.lua:3: Tensor:matmul: no overload takes (f32[2,3] cpu, \"w\")\n"
             "  matmul(Tensor self, Tensor other): argument `other` got \"w\", wanted Tensor\n"
             "     3 | return x:matmul('w')\n"
             "       |          ^^^^^^\n"
@@ -212,7 +212,7 @@ TEST_F(OpCall, OperatorsThatAutogradCallsAreRefused) {
 }
 
 TEST_F(OpCall, ABareNumberIsNotADType) {
-  error_has("local y = xrun.ones(2):to(5)", "Tensor:to: no form of it takes");
+  error_has("local y = xrun.ones(2):to(5)", "Tensor:to: no overload takes");
   EXPECT_EQ(run("return xrun.ones(2):to('i64').dtype, (xrun.ones(2) + 5)[0]:item()"), "i64, 6");
 }
 

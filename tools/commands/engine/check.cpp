@@ -69,7 +69,8 @@ int command_check(int argc, char** argv) {
   add_recipe_arguments(app, options);
   app.remove_option(app.get_option("--run"));
   app.add_flag("--all", all, "also show values at their defaults");
-  app.add_flag("--json", json, "one object a line: verdict, subject, text, remedy, file, line");
+  app.add_flag("--json", json,
+               "one JSON object per line: verdict, subject, text, remedy, file, line");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);

@@ -168,7 +168,7 @@ int command_doctor(int argc, char** argv) {
   bool json = false, quick = false;
   std::string device = "cpu";
   int threads = 0;
-  app.add_flag("--json", json, "one object a line: verdict, subject, text, remedy, needed");
+  app.add_flag("--json", json, "one JSON object per line: verdict, subject, text, remedy, needed");
   app.add_flag("--quick", quick, "skip the training run");
   app.add_option("--device", device,
                  "the device to train on; with cuda a missing GPU counts as wrong")

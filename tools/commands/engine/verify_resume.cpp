@@ -222,7 +222,7 @@ int command_verify_resume(int argc, char** argv) {
          "steps)")
       ->allow_extra_args(false)
       ->check(whole_number(1));
-  app.add_flag("--json", options.json, "one object a line: verdict, subject, text, remedy");
+  app.add_flag("--json", options.json, "one JSON object per line: verdict, subject, text, remedy");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   for (const int64_t kill : options.kill_at) {
     if (kill >= options.steps) throw_late_kill(kill, options.steps);

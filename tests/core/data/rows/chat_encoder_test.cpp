@@ -89,7 +89,7 @@ TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
             "unknown_format: its columns: question, answer; name them: fields = { prompt = "
             "\"question\", completion = \"answer\" }");
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"question":"a","reply":"b"})")
-                  .ends_with("; name them, say fields = { messages = \"...\" }"));
+                  .ends_with("; name them, for example fields = { messages = \"...\" }"));
 }
 
 TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
@@ -144,7 +144,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
             "rejected are read by xrun.preference"},
            {R"({"mesages":[]})",
             "unknown_format: its columns: mesages; wanted: messages; columns "
-            "that are not used: mesages; name the right one, say fields = { messages = "
+            "that are not used: mesages; name the right one, for example fields = { messages = "
             "\"mesages\" }"},
            {R"({"text":"b"})",
             "unknown_format: its columns: text; wanted: messages; rows with text are read by "

@@ -188,8 +188,8 @@ const Refused kRefused[] = {
      "prompt is a string that spells a list of messages"},
     {"no_prompt", R"({"chosen":"yes","rejected":"no"})", "the row has no prompt"},
     {"missing_side", R"({"prompt":"hi","chosen":"a","worse":"b","bad":"b"})",
-     "has no \"rejected\"; columns that are not used: worse, bad; name the right one, say "
-     "fields = { rejected = \"worse\" }"},
+     "has no \"rejected\"; columns that are not used: worse, bad; name the right one, for "
+     "example fields = { rejected = \"worse\" }"},
     {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
      "its columns: question, good, bad; wanted: prompt, chosen, rejected"},
     {"unknown_format", R"({"prompt":"hi","chosen":null,"rejected":null})",
@@ -198,14 +198,15 @@ const Refused kRefused[] = {
      "its columns: messages; wanted: prompt, chosen, rejected; rows with messages are read by "
      "xrun.chat"},
     {"unknown_format", R"({"text":"hi","better":"a","worse":"b"})",
-     "its columns: text, better, worse; wanted: prompt, chosen, rejected; name them, say fields = "
+     "its columns: text, better, worse; wanted: prompt, chosen, rejected; name them, for example "
+     "fields = "
      "{ "
      "prompt = \"...\" }"},
     {"unknown_format", R"({"text":"hi"})",
      "its columns: text; wanted: prompt, chosen, rejected; rows with text are read by xrun.text"},
     {"unknown_format", R"({"prompt":"hi","better":"a","worse":"b"})",
      "its columns: prompt, better, worse; wanted: prompt, chosen, rejected; columns that are not "
-     "used: better, worse; name the right one, say fields = { chosen = \"better\" }"},
+     "used: better, worse; name the right one, for example fields = { chosen = \"better\" }"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
      "fields = { prompt = \"question\" }"},
     {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn comes before"},

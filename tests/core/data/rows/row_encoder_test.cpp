@@ -28,13 +28,15 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
            {R"({"prompt":"a","completion":"b"})", "bad_label: has no \"label\""},
            {R"({"prompt":"a","completion":"b","score":1})",
             "bad_label: has no \"label\"; columns that are not used: score; name the right one, "
-            "say fields = { label = \"score\" }"},
+            "for example fields = { label = \"score\" }"},
            {R"({"prompt":"a","completion":"b","label":"good"})",
             "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: row.label = row.label == true or row.label == \"good\""},
+            "that names the value of good answers: row.label = row.label == true or row.label == "
+            "\"good\""},
            {R"({"prompt":"a","completion":"b","label":"false"})",
             "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: row.label = row.label == true or row.label == \"true\""},
+            "that names the value of good answers: row.label = row.label == true or row.label == "
+            "\"true\""},
            {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
            {R"({"prompt":"a","label":true})",
             "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
