@@ -82,8 +82,8 @@ bool DataSet::has_row_within(int64_t length) const {
     const RowSelection::SourceRange& range = selection_->ranges[s];
     for (int64_t i = 0; i < range.size(); ++i) {
       bool within = true;
-      for (int64_t stream = 0; stream < cache.stream_count(); ++stream) {
-        within &= cache.length(range.at(i), static_cast<size_t>(stream)) <= length;
+      for (size_t stream = 0; stream < cache.stream_count(); ++stream) {
+        within &= cache.length(range.at(i), stream) <= length;
       }
       if (within) return true;
     }

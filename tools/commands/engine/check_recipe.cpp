@@ -172,7 +172,7 @@ std::string fold_text(const StepLoop& loop, size_t which, int64_t step, int64_t 
 // does. An answer that is shorter leaves more to share.
 std::string answers_text(const StepLoop& loop, const StepSource& source, int64_t step) {
   if (!source.answers || !loop.fold.folds() || source.answers->samples < 2) return "";
-  const auto [samples, longest] = *source.answers;
+  const int64_t samples = source.answers->samples, longest = source.answers->max_tokens;
   int64_t tokens = 0, computed = 0;
   for (const int64_t unit : source.data->set.step_units(source.plan, step)) {
     const int64_t prompt = std::ssize(source.data->set.prompt_ids(unit));
