@@ -75,7 +75,8 @@ TEST(RolloutNotices, ReportUpdatesOnceAndEachLossPathOnce) {
 TEST(RolloutNotices, AnUpdateOfAnswersOfAnotherBodyHasNoPrompts) {
   RolloutNotices notices;
   BodyRollouts none;
-  none.updates = {.updates = 1, .loss = "the mean over 6 tokens"};
+  none.updates.updates = 1;
+  none.updates.loss = "the mean over 6 tokens";
   EXPECT_EQ(lines(notices, 1, none),
             (std::vector<std::string>{"step 1: 1 update, loss: the mean over 6 tokens"}));
 }
