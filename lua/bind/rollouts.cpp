@@ -223,24 +223,25 @@ bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& na
 void open_rollouts(LuaState& state) {
   lua_State* L = state;
   Class<Policy>(L, "Policy", "")
-      .method("sample",
-              {{"prompts", "Batch"},
-               {"options?",
-                "table",
-                {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
-                 "draws", "drafts", "replay_routes", "environment", "max_turns", "on_error",
-                 "deadline_s"}}},
-              {"Rollouts"},
-              "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
-              "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
-              "and sample; draws = \"row\" (\"step\") leaves the step out. The answer of an earlier "
-              "epoch is a draft, which saves time and changes no token; drafts = false does "
-              "without. replay_routes = true makes a mixture of experts "
-              "take the sampler's experts for these tokens in training. With environment, a table "
-              "with reply(self, turn) or a function that runs as a coroutine, an answer has up to "
-              "max_turns (8) turns; a failure of it follows on_error (\"error\", \"mask\", "
-              "\"zero\"), one call may take deadline_s (10).",
-              sample_policy);
+      .method(
+          "sample",
+          {{"prompts", "Batch"},
+           {"options?",
+            "table",
+            {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
+             "draws", "drafts", "replay_routes", "environment", "max_turns", "on_error",
+             "deadline_s"}}},
+          {"Rollouts"},
+          "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
+          "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
+          "and sample; draws = \"row\" (\"step\") leaves the step out. The answer of an earlier "
+          "epoch is a draft, which saves time and changes no token; drafts = false does "
+          "without. replay_routes = true makes a mixture of experts "
+          "take the sampler's experts for these tokens in training. With environment, a table "
+          "with reply(self, turn) or a function that runs as a coroutine, an answer has up to "
+          "max_turns (8) turns; a failure of it follows on_error (\"error\", \"mask\", "
+          "\"zero\"), one call may take deadline_s (10).",
+          sample_policy);
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,
                 .doc = "Sampled answers, a Batch with the fields row, group (the prompt), sample, "

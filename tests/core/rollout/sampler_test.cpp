@@ -11,7 +11,13 @@
 
 namespace xrun::sampler_test {
 
-class SamplerTest : public SamplerFixture {};
+class SamplerTest : public SamplerFixture {
+ protected:
+  void TearDown() override {
+    clear_interrupt();  // after a failure too, or every later test of the process is interrupted
+    SamplerFixture::TearDown();
+  }
+};
 
 TEST_F(SamplerTest, RequestsLeaveInOrderOfSubmission) {
   Sampler sampler(*model_);
