@@ -48,6 +48,21 @@ TEST(Batch, AFieldByTrainedTokenComesBackByView) {
   EXPECT_TRUE(at::equal(batch.in_batch_order(parts, true), values));
 }
 
+TEST(Batch, SumIsPerSequenceInStreamOrderInAnyPacking) {
+  const std::vector<TinyPair> pairs = tiny_pairs(7);
+  const auto whole = tiny_batch(pairs, 7);
+  Batch pieces({}, tiny_packs(pairs, 3, /*reversed=*/true));
+  const at::Tensor values = at::arange(whole->row_count(), at::kFloat);
+  EXPECT_TRUE(at::equal(pieces.sum(values), whole->sum(values)));
+  const auto length = static_cast<int64_t>(pairs[0].chosen.size());  // of the first sequence
+  EXPECT_EQ(whole->sum(values)[0].item().toDouble(),
+            static_cast<double>(length * (length - 1) / 2));
+  EXPECT_TRUE(at::equal(pieces.sum(values.mul(0).add(1)), pieces.field("length").to(at::kFloat)));
+  EXPECT_EQ(error_of([&] { pieces.sum(at::arange(3)); }),
+            fmt::format("sum takes one value per trained token: got shape [3], wanted [{}]",
+                        pieces.row_count()));
+}
+
 TEST(Batch, AFieldByPairReachesBothSides) {
   Batch batch({}, tiny_packs(tiny_pairs(5), 2, /*reversed=*/true));
   batch.set_field("difficulty", at::arange(5, at::kFloat));
