@@ -158,15 +158,17 @@ class Conversations {
     added.calls = calls_json(calls);
     TurnReply reply = environment_.reply(conversation, one);
     one.environment_reward += reply.reward;
+    bool continues = false;
     if (!reply.failure.empty()) {
       one.finish = "aborted";
     } else if (one.stopped() && reply.messages.size() > 0) {
       if (std::ssize(one.turns) >= environment_.max_turns) {
         one.finish = "max_turns";
       } else {
-        continue_with(conversation, calls, std::move(reply.messages), ended);
+        continues = continue_with(conversation, calls, std::move(reply.messages), ended);
       }
     }
+    if (!continues) source_.end(conversation);
   }
 
   std::vector<SampledCall> calls_of(const Rollout& one, const std::vector<int32_t>& turn,
@@ -177,7 +179,8 @@ class Conversations {
     return parse_calls(tokenizer_.decode(ids), *rules.calls, rules.tools);
   }
 
-  void continue_with(size_t conversation, const std::vector<SampledCall>& calls, Json messages,
+  // Returns false if there is no room for a further turn.
+  bool continue_with(size_t conversation, const std::vector<SampledCall>& calls, Json messages,
                      bool ended) {
     Rollout& one = *rollouts_[conversation];
     std::vector<int32_t> tail;
@@ -192,11 +195,12 @@ class Conversations {
     if (ended || one.ids.back() == tail.front()) tail.erase(tail.begin());
     if (length(one) + std::ssize(tail) >= limit_) {
       one.finish = "length";
-      return;
+      return false;
     }
     one.ids.insert(one.ids.end(), tail.begin(), tail.end());
     one.turns.back().reply = std::move(messages);
     ask(conversation, 1);
+    return true;
   }
 
   const Policy& policy_;

@@ -3,6 +3,7 @@
 #include "core/rollout/turn_source.h"
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -46,7 +47,10 @@ class ModelTurns : public TurnSource {
       stream.push(id);
       return stream.stopped();
     };
-    sampler_.submit(std::move(wanted));
+    const Ticket ticket = sampler_.submit(std::move(wanted));
+    for (int64_t s = 0; s < request.samples; ++s) {
+      newest_[request.first + static_cast<size_t>(s)] = {ticket, s};
+    }
   }
 
   std::vector<TextSample> next() override {
@@ -69,6 +73,11 @@ class ModelTurns : public TurnSource {
     return turns;
   }
 
+  void end(size_t conversation) override {
+    const auto [ticket, sample] = newest_.at(conversation);
+    sampler_.release(ticket, sample);
+  }
+
   void report() override {
     if (text_.generate.counted) text_.generate.counted(sampler_.counters());
   }
@@ -80,6 +89,8 @@ class ModelTurns : public TurnSource {
   const TextOptions& text_;
   std::vector<int32_t> stop_ids_;
   std::deque<Streams> asked_;
+  // The request and sample of each conversation's newest turn.
+  std::map<size_t, std::pair<Ticket, int64_t>> newest_;
   Sampler sampler_;  // last: it calls the streams
 };
 

@@ -30,6 +30,8 @@ class TurnSource {
   virtual void ask(TurnRequest request) = 0;
   // Returns the turns of the oldest request.
   virtual std::vector<TextSample> next() = 0;
+  // Drops the keys of a conversation that has ended.
+  virtual void end(size_t conversation) { static_cast<void>(conversation); }
   // Reports the counts of all turns (GenerateOptions::counted).
   virtual void report() {}
 };
