@@ -59,7 +59,9 @@ TEST(RolloutNotices, ReportOnceThatAllRewardsOfEveryGroupAreEqual) {
 TEST(RolloutNotices, ReportUpdatesOnceAndEachLossPathOnce) {
   RolloutNotices notices;
   BodyRollouts one = body({0, 1, 0, 1}, "stop");
-  one.updates = {.updates = 2, .tokens = 14, .loss = "the mean over 14 tokens"};
+  one.updates.updates = 2;
+  one.updates.tokens = 14;
+  one.updates.loss = "the mean over 14 tokens";
   EXPECT_EQ(lines(notices, 0, one),
             (std::vector<std::string>{"step 0: 2 prompts x 2 samples = 4 answers trained, 2 "
                                       "updates, loss: the mean over 14 tokens, loss path: "
