@@ -133,7 +133,7 @@ class ValueReader {
     int kind;  // 0 number, 1 text, 2 another
     double number = 0;
     std::string bytes;  // of a string key
-    std::string text;   // as it is shown
+    std::string text;   // the displayed form
     int position = 0;   // of any other key: its number in the order of lua_next
   };
 
