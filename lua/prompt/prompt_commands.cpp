@@ -99,7 +99,7 @@ std::string push_config_home(Prompt& prompt, const std::string& config, const st
   return path.substr(at);
 }
 
-// "; did you mean `beta`?" if the table on top of the stack has a key that is spelled alike.
+// "; did you mean `beta`?" if the table on top of the stack has a key of similar spelling.
 std::string near_key(lua_State* L, const std::string& path) {
   const StackGuard guard(L);
   std::vector<std::string> keys;
