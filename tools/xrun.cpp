@@ -139,7 +139,7 @@ int finish(int status) {
                       : fmt::format("standard output cannot be written: {}", std::strerror(code)));
 }
 
-// A message may quote rows and paths: no byte of theirs moves a cursor.
+// A message may quote rows and paths; their bytes must not move the cursor.
 int report(const char* message, int status) {
   std::fflush(stdout);
   std::fprintf(stderr, "xrun: error: %s\n", shown_text(message).c_str());
