@@ -18,7 +18,7 @@
 
 namespace xrun {
 
-// Returns every output whatever the options want; top_* only for top_k > 0. target is [R] or [R,
+// Returns every output, requested or not; top_* only for top_k > 0. target is [R] or [R,
 // M].
 inline HeadResult head_oracle(const at::Tensor& hidden, const at::Tensor& weight,
                               const at::Tensor& index, const at::Tensor& target,

@@ -1,5 +1,5 @@
-// The only main: light commands run at once; what computes is in libxrun_engine.so beside the
-// executable, which is loaded only then, so that a tokenizer or a template answers in milliseconds.
+// The only main. Light commands run at once; those that compute are in libxrun_engine.so beside the
+// executable, loaded only then, so that a tokenizer or a template answers in milliseconds.
 
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -92,7 +92,7 @@ int run_options_first(int argc, char** argv) {
                                argv[1], argv[1]));
 }
 
-// Returns whether an argument behind the command is a recipe.
+// Returns true if an argument after the command is a recipe.
 bool takes_recipe(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     if (std::string_view(argv[i]).ends_with(".lua")) return true;
@@ -139,7 +139,7 @@ int finish(int status) {
                       : fmt::format("standard output cannot be written: {}", std::strerror(code)));
 }
 
-// A message may quote rows and paths: no byte of theirs moves a cursor.
+// A message may quote rows and paths; their bytes must not move the cursor.
 int report(const char* message, int status) {
   std::fflush(stdout);
   std::fprintf(stderr, "xrun: error: %s\n", shown_text(message).c_str());

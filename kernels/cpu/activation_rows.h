@@ -2,7 +2,7 @@
 // Activations without a gate: silu(x) = x s(x) with s the logistic, gelu(x) = x (1 + erf(x/√2)) /
 // 2, and its tanh form x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016).
 //
-// Every element takes the same vector code, wherever it stands. ATen's loops compute the elements
+// Every element takes the same vector code, at any position. ATen's loops compute the elements
 // left over at the end of a thread's share by scalar functions that round differently.
 
 #include "kernels/cpu/vector.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The AdamW update and the sum of squares behind a gradient norm, over flat fp32 memory.
+// The AdamW update and the sum of squares for a gradient norm, over flat fp32 memory.
 
 #include <cstdint>
 

@@ -72,7 +72,7 @@ namespace xrun::kernels {
 namespace {
 
 // Rows of queries, `heads` for each token, and one block of keys. B is float where the block was
-// gathered, the storage type where it lies in a cache.
+// gathered, the storage type where it is in a cache.
 template <class B>
 struct ForwardTiles {
   float *q, *out;  // [rows, width], q scaled
@@ -269,7 +269,7 @@ BackwardTiles backward_tiles(const PathAttentionBackward<T>& a, int64_t first, i
     widen(a.grad + at, b.grad + r * width, s.head_dim, width, 1);
     VF sum = {};
     each_vector(s.head_dim, [&](int64_t i, int n) {
-      // delta = sum_j p_j dp_j = grad . out (Dao et al. 2022), which needs no pass over the keys.
+      // delta = sum_j p_j dp_j = grad . out (Dao et al. 2022), without a pass over the keys.
       sum += load_some(a.out + at + i, n) * load(b.grad + r * width + i);
     });
     for (int64_t i = 0; i < width; i += kLanes) store(b.dq + r * width + i, VF{});

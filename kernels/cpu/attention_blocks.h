@@ -1,7 +1,7 @@
 #pragma once
 // The blocks of keys that the rows of a pack see, and their gathering.
 //
-// Every node owns the blocks in which positions of its own lie, filled up with the rows above it. A
+// Every node owns the blocks that contain its positions, filled up with the rows above it. A
 // block that the node ends is seen by the node alone, a full one by its whole subtree, which in
 // preorder is one range of rows.
 

@@ -145,7 +145,7 @@ XRUN_INLINE void clear(RowSum& row) {
 __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKeys seen,
                                              RowSum& row) {
   const bool whole = seen.low == 0 && seen.high >= width;
-  // A row of the tile that sees no key of this block: weights of 0, and no change of its state.
+  // A row of the tile that sees no key of this block has weights of 0; its state does not change.
   if (seen.low >= seen.high) {
     for (int64_t j = 0; j < width; j += kLanes) store(score + j, VF{});
     return 1;

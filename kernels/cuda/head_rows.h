@@ -9,7 +9,7 @@ struct CUstream_st;
 
 namespace xrun::kernels {
 
-// Here s = scale * z over the first `columns` logits z of a row; the padding behind is not read.
+// Here s = scale * z over the first `columns` logits z of a row; later columns are not read.
 struct CudaHeadRows {
   const float* z;  // [rows, width]
   int64_t rows, width, columns;

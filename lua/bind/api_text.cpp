@@ -90,7 +90,7 @@ const DocEntry* find_words(const std::string& name) {
 }
 
 // "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_head": the overloads that Lua can
-// call; "" if it is no operator.
+// call; "" if it is not an operator.
 std::string explain_operator(const std::string& name) {
   const std::string last = name.substr(name.find_last_of(".:") + 1);
   const OpPacket* packet = nullptr;

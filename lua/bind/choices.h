@@ -1,5 +1,5 @@
 #pragma once
-// run:choices: accuracy on multiple-choice questions, and the scores behind it.
+// run:choices: accuracy on multiple-choice questions, from the scores of the choices.
 
 #include <filesystem>
 #include <lua.hpp>

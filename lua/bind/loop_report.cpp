@@ -61,7 +61,7 @@ std::string repeated_text(const StepSource& source, int64_t steps) {
       count_units(set, units), count_text(set.size()), source.lower_batch_text());
 }
 
-// A warning if all answers of a set have one label, so that nothing tells good ones from bad ones.
+// A warning if all answers of a set have one label, so that good and bad ones look alike.
 std::string one_label_text(const DataSet& set) {
   const auto label = set.only_label();
   if (!label) return "";

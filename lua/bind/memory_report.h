@@ -58,7 +58,7 @@ class MemoryReport {
   std::vector<MemoryKind> planned_;
   c10::Device device_ = c10::kCPU;
   int64_t weights_ = 0;  // of the policies, as they are
-  int64_t program_ = 0;  // resident bytes that are no tensors
+  int64_t program_ = 0;  // resident bytes that are not tensors
   int64_t measured_ = 0, resident_ = 0;
 };
 

@@ -35,7 +35,7 @@ struct Reward {
 };
 
 // Calls the function with rollout i; both belong to the state L, a recipe's or a worker's. An
-// error, a passed deadline and a value that is no finite number are the reward's failure. Throws
+// error, a passed deadline and a value other than a finite number are the reward's failure. Throws
 // Interrupted.
 Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
                    const RewardSettings& settings);

@@ -1,5 +1,5 @@
 // A source samples through policy:sample, rollouts:score and rollouts:filter, called as the recipe
-// would call them, so every option of theirs works here. The queue decides which groups make the
+// would call them, so all of their options work here. The queue decides which groups make the
 // batch.
 
 #include "lua/bind/rollout_draws.h"

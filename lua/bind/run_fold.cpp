@@ -46,7 +46,7 @@ bool windows_on_gpu(const std::vector<std::shared_ptr<Policy>>& policies) {
   });
 }
 
-// What folding saves of the batches of one step, and its effect on their hidden states.
+// The tokens that folding saves in one step, and its effect on the hidden states.
 struct StepFold {
   int64_t logical = 0, computed = 0;  // tokens
   // The largest deviation of the first folded pack from its separate sequences, and of the first

@@ -1,5 +1,5 @@
 #pragma once
-// The run behind a recipe's loops: phases, bodies, evaluations and the end, around core's Run.
+// The run that a recipe's loops drive: phases, bodies, evaluations and the end, around core's Run.
 
 #include <cstdint>
 #include <functional>
@@ -89,7 +89,7 @@ class RunLoop {
   // saved.
   std::function<Json()> read_state = [] { return Json(); };
   std::function<void(const Json&)> write_state;  // the inverse; set by the binding
-  std::shared_ptr<LuaRef> state_ref;             // the table behind it
+  std::shared_ptr<LuaRef> state_ref;             // the table that holds it
   std::shared_ptr<StepLoop> current_loop;        // the loop that a `for` asked last
   std::shared_ptr<BodyRollouts> rollouts;        // of the open body; null: it sampled none
   std::shared_ptr<BodyRollouts> last_rollouts;   // of the latest body that sampled some

@@ -25,7 +25,7 @@ class SessionModels {
   // All optimizers still alive, given to xrun.run or not.
   std::vector<std::shared_ptr<AdamW>> optimizers() const;
 
-  // The name under which a model is stood in for. Throws Error if the recipe did not open it.
+  // The name by which the stand-in knows a model. Throws Error if the recipe did not open it.
   std::string name_of(const Policy& policy) const;
   std::string name_of(const Reference& reference) const;
 

@@ -103,7 +103,7 @@ void find_length(LuaMixture& mixture, RowStream::Plan plan, const MixturePlan& o
   mixture.length = RowStream(std::move(plan)).length();
 }
 
-// 0 is no quota, as it is in the list of the option.
+// 0 means that there is no quota, as in the list of the option.
 std::vector<int64_t> read_quotas(const Options& options, size_t sources) {
   if (!options.has("quotas")) return {};
   std::vector<int64_t> quotas = options.get<std::vector<int64_t>>("quotas");

@@ -234,7 +234,7 @@ void Candidates::add_operators(const std::vector<std::string>& names, const std:
     // Reading a schema is slow, so it is done only once a word of two letters leaves few
     // candidates.
     const OpPacket* packet = word.size() > 1 ? find_op(home, name) : nullptr;
-    // An operator without `self` is no method.
+    // An operator without `self` is not a method.
     if (packet != nullptr && as_method && packet->overloads.front().self < 0) continue;
     add(name, packet == nullptr ? "" : overload_text(packet->overloads.front()));
   }

@@ -34,7 +34,7 @@ namespace {
 
 using Kind = LuaToken::Kind;
 
-// The second of two names behind the bracket or brackets at `at`: of `(batch, dpo)`, `({ { a, f }`.
+// The second of two names after the bracket or brackets at `at`: of `(batch, dpo)`, `({ { a, f }`.
 std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
   if (is_sign(tokens[at], "(")) ++at;
   const bool parts = is_sign(tokens[at], "{");
@@ -164,7 +164,7 @@ int compare_verb(lua_State* L) {
   std::string names[2];
   const bool alone = lua_isnoneornil(L, 2);
   const int top = lua_gettop(L);
-  // If alone, index 3 is empty, which stands for the recipe's own objective.
+  // If alone, index 3 is empty, which means the recipe's own objective.
   lua_settop(L, std::max(top, 2));
   const Objective first = objective_at(L, paused, alone ? 3 : 1, "f", &names[0]);
   const Objective second = objective_at(L, paused, alone ? 1 : 2, alone ? "f" : "g", &names[1]);

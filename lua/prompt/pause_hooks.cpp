@@ -178,7 +178,7 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
   if (prompt_open_) {
     last_step_ = {objectives_on(L), terms.front().batch->step(), arg<std::shared_ptr<AdamW>>(L, 1)};
   }
-  // With a stand-in, log-probs are made up: the losses are computed and no weight changes.
+  // With a stand-in, log-probs are made up: the losses are computed, but no weight changes.
   if (session().models.stand_in() == nullptr) return std::nullopt;
   if (on_dry_step) on_dry_step(terms);
   StepOptions options;

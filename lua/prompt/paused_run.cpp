@@ -66,7 +66,7 @@ void PausedRun::note(const std::string& text) {
   }
 }
 
-// Before anything of the recipe runs: an error leaves it where it is.
+// Called before any code of the recipe runs, so an error leaves the run where it is.
 void PausedRun::begin_loop() {
   const LoopPause& at = pause();
   if (!at.loop->begun) at.run->end_body(*at.loop, at.run->read_state());
@@ -169,7 +169,7 @@ MetricTable PausedRun::again(MetricTable* first) {
              "again() cannot run a body now: the recipe has left its loop and waits {}; step() "
              "continues from there",
              at.wait_text());
-  // A loop that is yet to begin has no body to take back.
+  // A loop that has not begun has no body to take back.
   const bool here = run.can_take_back() && at.loop->begun && copied_step_ == run.step() - 1;
   XRUN_CHECK(
       here && !copy_.empty(),

@@ -62,7 +62,7 @@ class Preview {
   bool resolved_ = true;
 };
 
-// Runs a recipe up to its first loop. options.recipe "" is no recipe: a bare state for a prompt.
+// Runs a recipe up to its first loop. An empty options.recipe opens a bare state for a prompt.
 // Errors of the recipe, its syntax and its configuration do not throw: error() has them, with
 // `usage` where they are bad usage. Makes the state the one that signals stop. Throws Error if the
 // file cannot be read, Interrupted.

@@ -25,7 +25,7 @@ struct PromptEnvironment;
 
 // An input that begins with a colon: ":time CHUNK". `name` is spelt without the colon, `arguments`
 // as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets what follows the name, without
-// blanks around it, and returns what is printed; what it throws is shown as an error.
+// blanks around it, and returns the text to print; an exception is shown as an error.
 struct PromptCommand {
   std::string name, arguments, doc;
   std::function<std::string(Prompt&, std::string_view rest)> run;
@@ -139,12 +139,12 @@ class Prompt {
 void add_prompt_commands(Prompt& prompt);
 void add_word_commands(Prompt& prompt);  // of these help, doc, ops, type, src
 
-// Reads standard input until the prompt is left or the input ends, printing answers through the
-// prompt's console. On a terminal an editor with the history of history_file() asks for each input
-// behind `greeting`; elsewhere (a pipe, TERM=dumb, output to a file) plain lines are read.
-// Ctrl-C stops a computation, or drops the typed input, and the prompt stays; the manner of signals
-// is that of a prompt in here and is restored afterwards. Returns true if an input
-// failed. Throws Interrupted when SIGTERM or SIGHUP came.
+// Prints `greeting`, then reads standard input until the user leaves the prompt or the input ends;
+// answers go to the prompt's console. On a terminal an editor with the history of history_file()
+// asks for each input; elsewhere (a pipe, TERM=dumb, output to a file) plain lines are read.
+// Ctrl-C stops a computation or drops the typed input, and the prompt continues. Until the call
+// returns, signals are handled as at a prompt. Returns true if an input failed. Throws Interrupted
+// on SIGTERM or SIGHUP.
 bool run_prompt(Prompt& prompt, const std::string& greeting);
 
 // `xrun repl < FILE`: the same for a descriptor that no one types into; positions in errors are

@@ -99,7 +99,7 @@ std::string push_config_home(Prompt& prompt, const std::string& config, const st
   return path.substr(at);
 }
 
-// "; did you mean `beta`?" if the table on top of the stack has a key that is spelled alike.
+// "; did you mean `beta`?" if the table on top of the stack has a key of similar spelling.
 std::string near_key(lua_State* L, const std::string& path) {
   const StackGuard guard(L);
   std::vector<std::string> keys;
@@ -131,7 +131,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
              "the config has no `{}`; :set changes existing keys{}", path, near_key(L, path));
   const std::string old = value_text(L, -1, {.width = 60});
   lua_pop(L, 1);
-  // A text that is no literal needs no quotes: `:set data pairs.jsonl`.
+  // A text that is not a literal needs no quotes: `:set data pairs.jsonl`.
   const auto literal = parse_literal(text);
   push(L, literal ? literal_json(*literal) : Json(text));
   XRUN_CHECK(before == LUA_TNIL || lua_type(L, -1) == before, "{} is {}: got {}, wanted a {}", path,

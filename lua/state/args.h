@@ -43,7 +43,7 @@ struct IsShared<std::shared_ptr<T>> : std::true_type {
 template <class T>
 T arg(lua_State* L, int i, const char* what = nullptr);
 
-// The same, or nullopt (nullptr-like for shared_ptr: use arg behind a lua_isnoneornil test).
+// The same, or nullopt (nullptr-like for shared_ptr: use arg after a lua_isnoneornil test).
 template <class T>
 std::optional<T> opt_arg(lua_State* L, int i, const char* what = nullptr) {
   if (lua_isnoneornil(L, i)) return std::nullopt;

@@ -62,7 +62,7 @@ int index_object(lua_State* L, void*) {
   const auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1));
   lua_settop(L, 2);
   if (fallback != nullptr) {
-    // 0 results: the fallback knows no such member either.
+    // 0 results: the fallback does not know the member either.
     if (const int results = fallback->invoke(L, fallback->function); results > 0) return results;
   }
   throw_no_member(L, "method or property", {2, 3});

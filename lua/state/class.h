@@ -38,7 +38,7 @@ struct SharedObject : ObjectHeader {
   std::shared_ptr<T> value;  // null once finalised
 };
 
-// The class of the value at index i, or nullptr if it is not an object of ours.
+// The class of the value at index i, or nullptr if it is not one of our objects.
 const ClassInfo* class_of(lua_State* L, int i);
 // The name of the type of the value at index i in error messages: "Policy", "nil", "number".
 std::string type_name(lua_State* L, int i);

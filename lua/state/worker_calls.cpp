@@ -258,7 +258,7 @@ bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const 
     try {
       others.emplace_back([&, n] { work(n, loaded[n]); });
     } catch (const std::system_error&) {
-      break;  // the system gives no more threads; those there do the rest
+      break;  // no more threads from the system; the others do the rest
     }
   }
   work(0, loaded[0]);

@@ -129,7 +129,7 @@ torch::jit::Stack make_stack(lua_State* L, const OpOverload& overload, const OpV
       continue;
     }
     const OpValue* value = match.value[i];
-    // nil stands for the default.
+    // nil means the default.
     if (value == nullptr || value->kind == ValueKind::kNil) {
       const auto& otherwise = schema[i].default_value();
       stack.push_back(otherwise ? *otherwise : c10::IValue());

@@ -104,7 +104,7 @@ bool refresh(Index& index) {
   for (c10::OperatorName& name : all) index.names[name.name].push_back(std::move(name));
   index.public_names.clear();
   for (const auto& [name, overloads] : index.names) {
-    // Other namespaces are reached through xrun.ops and are no methods.
+    // Other namespaces are reached through xrun.ops and are not methods.
     if (!name.starts_with("aten::")) continue;
     const std::string own = name.substr(6);
     if (!is_internal("aten", own) && !in(kNotPublic, own)) index.public_names.push_back(own);

@@ -19,7 +19,7 @@ int cache_function(lua_State* L, const OpPacket& packet) {
   return 1;
 }
 
-// Operators of ours by their old names.
+// Our operators by their old names.
 std::string renamed_hint(const std::string& home, const std::string& name) {
   if (home == "xrun" && name == "linear_logprob") {
     return "\nhint: it is now xrun.ops.xrun.linear_head(hidden, weight, index, target), whose "

@@ -1,6 +1,6 @@
 #pragma once
 // The files that make up class Tensor and the tensor functions of the module. Members of Tensor are
-// plain functions of the Lua stack, because at::Tensor is not bound as a class of ours.
+// plain functions of the Lua stack, because at::Tensor is not bound as a Class.
 
 #include "lua/state/class.h"
 

@@ -54,7 +54,7 @@ int64_t apply(lua_State* L, Selection& selection, int64_t dim, int i) {
       selection.advanced.push_back(std::nullopt);
     }
     selection.advanced.push_back(*index);
-    // A mask stands for as many dimensions as it has.
+    // A mask indexes as many dimensions as it has.
     return index->scalar_type() == at::kBool ? std::max<int64_t>(index->dim(), 1) : 1;
   }
   const bool whole = is_none(L, i) ||

@@ -133,7 +133,7 @@ class ValueReader {
     int kind;  // 0 number, 1 text, 2 another
     double number = 0;
     std::string bytes;  // of a string key
-    std::string text;   // as it is shown
+    std::string text;   // the displayed form
     int position = 0;   // of any other key: its number in the order of lua_next
   };
 
@@ -159,7 +159,7 @@ class ValueReader {
             {2, 0, "", "[" + (table ? "table" : read(lua_gettop(L_), 1).text) + "]", position});
       }
     }
-    // Numbers, then names, then the rest, so that one table prints alike in every run.
+    // Numbers, then names, then the rest, so that a table prints the same in every run.
     std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
       if (a.kind != b.kind) return a.kind < b.kind;
       if (a.kind == 0) return a.number < b.number;

@@ -1,11 +1,11 @@
 -- The value of an arithmetic expression: + - * / % ^ and parentheses over decimal numbers, with the
--- usual precedence; ^ binds to the right, and before a sign in front of it. The text is a model's,
--- so nothing in it runs as code, and its length and nesting are bounded.
+-- usual precedence; ^ is right-associative and binds tighter than a sign before it. The text is a
+-- model's, so nothing in it runs as code, and its length and nesting are bounded.
 local kLongest, kDeepest = 1000, 50
 
 local function fail(message) error({ message = message }, 0) end
 
-local sum                                    -- (text, position, depth) -> value, position behind
+local sum                                    -- (text, position, depth) -> value, position after it
 
 local function blanks(s, i) return s:find("%S", i) or #s + 1 end
 
@@ -63,7 +63,7 @@ end
 
 sum = chain("+-", chain("*/%", signed))
 
--- Returns the value, or nil and what is wrong.
+-- Returns the value, or nil and the reason.
 return function(text)
   if type(text) ~= "string" then return nil, "the expression is not a text" end
   if #text > kLongest then return nil, ("longer than %d characters"):format(kLongest) end

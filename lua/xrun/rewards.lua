@@ -1,5 +1,5 @@
 -- Rule rewards: plain functions of an answer's text or length. Each gives 0 or 1, `overlong` a
--- penalty between -1 and 0; a recipe's reward adds what it needs.
+-- penalty between -1 and 0; a recipe's reward adds those it needs.
 local rewards = {}
 
 local function trimmed(text) return (tostring(text):gsub("^%s+", ""):gsub("%s+$", "")) end
@@ -52,8 +52,8 @@ function rewards.overlong(length, limit, margin)
   return (limit - margin - length) / margin
 end
 
--- The position behind the JSON value that begins at i, nil if there is none (RFC 8259). `depth`
--- bounds the recursion: an answer may be brackets alone.
+-- The position after the JSON value that begins at i, nil if there is none (RFC 8259). `depth`
+-- bounds the recursion: an answer may consist of brackets only.
 local value
 local function blanks(s, i) return s:find("[^ \t\r\n]", i) or #s + 1 end
 

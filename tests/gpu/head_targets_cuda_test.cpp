@@ -1,4 +1,4 @@
-// Targets alone on a GPU against the CPU: always compiled, skipped where there is no driver.
+// Targets alone on a GPU against the CPU: always compiled, skipped without a driver.
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>

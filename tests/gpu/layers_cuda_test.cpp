@@ -76,7 +76,7 @@ TEST_P(LayersCuda, UpcastProduct) {
 }
 
 TEST_P(LayersCuda, Attention) {
-  // 64: library kernels; 10: plain products, since those kernels want a multiple of 8
+  // 64: library kernels; 10: plain products, since those kernels need a multiple of 8
   for (const int64_t width : {64, 10}) {
     for (const int64_t window : {0, 5}) {
       const std::vector<int64_t> borders = {0, 7, 7, 8, 100};

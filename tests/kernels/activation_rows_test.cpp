@@ -1,4 +1,4 @@
-// Activations against fp64, and the same bits wherever an element stands.
+// Activations against fp64, and the same bits at any position of an element.
 
 #include "tests/kernels/kernel_case.h"
 

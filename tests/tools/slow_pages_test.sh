@@ -29,7 +29,7 @@ dpo --run two --set seed=1 --set beta=0.2 >/dev/null
 "$xrun" report one two -o two.html
 "$xrun" report one -o one.html
 
-# Every chart has a line with a shape, and every line lies inside its frame.
+# Every chart has a line with a shape, and every line is inside its frame.
 is "$(in_page one.html '
   const bad = [];
   for (const figure of document.querySelectorAll("figure.plot")) {

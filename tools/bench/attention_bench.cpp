@@ -144,7 +144,7 @@ void bench_pack(const Heads& h, int64_t segments, int64_t length,
   }
 }
 
-// A prompt shared by `answers`, against as many sequences of their own.
+// A prompt shared by `answers`, against as many separate sequences.
 void bench_tree(const Heads& h, int64_t prompt, int64_t answers, int64_t length) {
   AttentionLayout folded{{0, prompt}, {-1}}, unfolded{{0}};
   for (int64_t i = 0; i < answers; ++i) {

@@ -114,7 +114,7 @@ fs::path folder_of(const std::string& key) {
 
 // Prints the result; returns true if the cache is intact.
 bool verify_one(const fs::path& dir, bool json) {
-  // Progress is no result, so it goes to standard error.
+  // Progress is not a result, so it goes to standard error.
   Console console([](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); },
                   console_traits(2));
   Json row = Json::object();

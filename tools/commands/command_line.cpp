@@ -102,7 +102,7 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
                      shell_word(value));
 }
 
-// The word that is one too many, and what it may stand for.
+// Names the first extra word, and suggests what the user may have meant.
 std::string extra_word_text(const CLI::App& app, int argc, char** argv) {
   // true: of the subcommands too.
   std::vector<std::string> rest = app.remaining(true);

@@ -85,7 +85,7 @@ int render_rows(const RenderArguments& arguments) {
   RowWriter out;
   int status = 0;
   for (std::string line; rows.next(line);) {
-    // Outside the try: a damaged tokenizer is no error of one row.
+    // Outside the try: a damaged tokenizer is not an error of one row.
     tokenizer->finish_loading();
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // blank line
     try {

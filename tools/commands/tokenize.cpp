@@ -114,7 +114,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   uint64_t replaced = 0,
            rows_repaired = 0;  // bytes that were not UTF-8, and the lines that had some
   for (std::string line; rows.next(line);) {
-    // Outside the try: a damaged tokenizer is no error of one row.
+    // Outside the try: a damaged tokenizer is not an error of one row.
     tokenizer->finish_loading();
     const bool is_json = arguments.json || arguments.decode;
     // A blank line is not a row.

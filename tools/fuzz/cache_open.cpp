@@ -1,6 +1,6 @@
 // A cache of a few rows with edits in its manifest and its shard: an Error, or rows that can be
 // read. Checksums are corrected after the edits (or not, as the first byte says), so that the code
-// behind them is reached.
+// after them is reached.
 //
 // The input is that byte and edits: a byte that names file and kind, two of the place, one of the
 // length, and the bytes to write. So inputs outlive a change of the format.

@@ -126,7 +126,7 @@ void fuzz_data_rows(std::string_view input) {
   check_same(read_rows(path, 4), whole, 0, compressed);  // a byte order mark fits
   check_same(read_rows(path, 23), whole, 0, compressed);
   if (whole.rows.empty()) return;
-  // `behind` is the place after its row, where reading continues with the next one.
+  // `behind` is the position after its row, where reading continues with the next one.
   const size_t half = whole.rows.size() / 2;
   check_same(read_rows(path, 64, whole.rows[half].behind), whole, half + 1, compressed);
 }

@@ -14,7 +14,7 @@ struct FuzzTarget {
   void (*run)(std::string_view input);
 };
 
-// A file a target, tools/fuzz/NAME.cpp. Corpora stand in tests/data/fuzz/NAME.
+// One file per target, tools/fuzz/NAME.cpp. Corpora are in tests/data/fuzz/NAME.
 void fuzz_attention_layout(std::string_view input);  // a shape, and nodes of a tree
 void fuzz_cache_open(std::string_view input);        // edits of a cache's files
 void fuzz_data_rows(std::string_view input);         // a letter that names a format, and a file

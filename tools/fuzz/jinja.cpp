@@ -45,7 +45,7 @@ void render(const std::string& source, const Json& messages) {
 }  // namespace
 
 void fuzz_jinja(std::string_view input) {
-  // After a byte 0 the input may bring messages of its own.
+  // After a byte 0 the input may have its own messages.
   const size_t zero = std::min(input.find('\0'), input.size());
   const std::string source(input.substr(0, zero));
   try {

@@ -44,7 +44,7 @@ void check_group(NumberLists lists) {
   fuzz_check(folded.labels.size() == folded.input_ids.size() &&
                  folded.position_ids.size() == folded.input_ids.size(),
              "fields of different lengths");
-  // A completion's last token has no successor, and its first is no label.
+  // A completion's last token has no successor, and its first is not a label.
   fuzz_check(labels == static_cast<int64_t>(tokens - group.completions.size()),
              "another number of labels");
   tree_slices(folded.node_lengths, folded.sample_paths);

@@ -191,9 +191,9 @@ build_cuda() {
     say "the CUDA plug-in did not build ($build/cuda.log); everything runs without it"
 }
 
-# Waits for the lock of another build and shows how far it is: its log has ninja's "[done/total] ..." lines. On a
-# terminal one line, elsewhere a line every tenth. Exits with 0 once the program is built, if the other build goes on
-# with tests that nobody asked of this one.
+# Waits for the lock of another build and shows its progress from ninja's "[done/total] ..." lines in its log: one
+# line on a terminal, elsewhere a line every tenth. Exits with 0 once the program is built if the other build continues
+# with tests that this one does not need.
 wait_for_build() {
   local last percent shown=0
   say "another xrun is building in $build; this one starts when $([ "$goal" = test ] && echo the build is done ||

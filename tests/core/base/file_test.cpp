@@ -104,7 +104,7 @@ TEST_F(File, ALockOnARemovedFileDoesNotCount) {
   std::optional<FileLock> first(std::in_place, dir_ / "sub" / "lock", false);
   const FileLock second(dir_ / "sub" / "lock", true, [&] {
     if (++waits < 3) return;
-    std::filesystem::remove_all(dir_ / "sub");  // as a holder does that leaves nothing behind
+    std::filesystem::remove_all(dir_ / "sub");  // as a holder that cleans up does
     first.reset();
   });
   EXPECT_TRUE(second.held());

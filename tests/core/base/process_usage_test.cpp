@@ -11,7 +11,7 @@ TEST(ProcessUsage, ResidentBytesCountTouchedPages) {
   EXPECT_GT(before, 1 << 20);
   std::vector<char> touched(size_t{64} << 20, 1);
   EXPECT_GT(resident_bytes(), before + (int64_t{60} << 20)) << touched.size();
-  // The two counts of the system lag behind each other by some pages.
+  // The system's two counts may differ by some pages.
   EXPECT_GT(peak_resident_bytes(), before + (int64_t{56} << 20));
 }
 

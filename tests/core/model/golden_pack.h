@@ -35,7 +35,7 @@ struct GoldenPack {
   std::vector<at::Tensor> rows;  // of each copy of the golden's tokens, [T] int64
 };
 
-// Folded, the pack has every sequence twice, and once its first half, which goes on otherwise: the
+// Folded, the pack has every sequence twice, and once its first half with another ending: the
 // prefixes are nodes inside a tree, and all tokens of a sequence are shared.
 inline GoldenPack golden_pack(std::vector<std::vector<int32_t>> sequences,
                               const ModelConfig& config, bool folded) {

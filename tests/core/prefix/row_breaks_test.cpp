@@ -116,7 +116,7 @@ TEST(RowBreaks, OtherFrequenciesKeepRowsApart) {
 }
 
 // A range of a message ends where the shorter conversation stopped rendering it as before; its
-// generation block goes on to byte 40.
+// generation block extends to byte 40.
 TEST(RowBreaks, AMessageGoesOnToTheEndOfItsGenerationBlock) {
   const Ids head = counted_from(100, 30);
   const Ids a = joined({head, counted_from(300, 30)}), b = joined({head, counted_from(400, 30)});

@@ -1,4 +1,4 @@
-// Scores of choices against each choice alone behind its prompt, for every golden family.
+// Scores of choices against each choice alone after its prompt, for every golden family.
 
 #include "core/rollout/choices.h"
 

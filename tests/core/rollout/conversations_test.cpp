@@ -202,7 +202,7 @@ TEST_F(ConversationsTest, DraftsFromTheHistoryChangeTheTimeAlone) {
   EXPECT_EQ(ids(&history, second), without);
   EXPECT_GT(second.accepted, 0);
   EXPECT_EQ(second.tokens, none.tokens);
-  // Each turn has the draft of its own number, so nearly all tokens after the first are accepted.
+  // Each turn has the draft of the same number, so nearly all tokens after the first are accepted.
   int64_t turns = 0, tokens = 0;
   const auto rollouts = sample(*prompts({10, 11, 12}), options(again));
   for (const auto& one : rollouts->rollouts()) {

@@ -209,7 +209,7 @@ TEST_P(GenerateGoldenTest, LogProbsOfSeveralTurnsAreTheBitsOfOnePackedForward) {
     const RopeConfig& rope = model->config().rope;
     const auto frequencies = [&](int64_t length) { return rope_frequency_class(rope, length); };
     for (const Token& token : sampled[h]) {
-      // An answer that ends before the frequencies change has those of its own length.
+      // An answer that ends before the frequencies change has those of its length.
       if (frequencies(token.position) != frequencies(std::ssize(histories[h]))) continue;
       index.push_back(pack.cu_seqlens[h] + token.position - 1);
       target.push_back(histories[h][static_cast<size_t>(token.position)]);

@@ -1,4 +1,4 @@
-// What a loop will sample: read from the configuration, described, and checked against the limits.
+// The answers that a loop plans: read from the configuration, described, checked against limits.
 
 #include "core/rollout/planned_answers.h"
 

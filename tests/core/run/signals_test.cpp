@@ -95,7 +95,7 @@ TEST(Child, DISABLED_WaitAtAPrompt) {
   }
 }
 
-// SIGTERM as the first signal behind a Ctrl-C, after `pause_ms`.
+// SIGTERM as the first signal after a Ctrl-C, after `pause_ms`.
 void expect_sigterm_counts_as_the_first(int pause_ms) {
   ChildProcess child("WaitAtAPrompt", "");
   ASSERT_TRUE(child.wait_for("ready"));

@@ -237,7 +237,7 @@ TEST_F(FoldControl, ASiblingThatIsVisibleIsFarOff) {
   }
 }
 
-// Flat distance puts the whole prompt outside the window of the second answer, since the first lies
+// Flat distance puts the whole prompt outside the window of the second answer, since the first is
 // between them and is longer than the window: that is the answer without a parent, at its
 // positions.
 TEST_F(FoldControl, AWindowByFlatDistanceIsFarOff) {

@@ -125,7 +125,7 @@ TEST_F(GroupStep, ABatchWithoutGroupsOrChunksListsItsUnits) {
 
 class ChunkStep : public StepTest {
  protected:
-  // Two sequences of 4 and 3 loss rows, in chunks of 1, 2 and 3 rows; one row lies in none.
+  // Two sequences of 4 and 3 loss rows, in chunks of 1, 2 and 3 rows; one row is in none.
   static PackedBatch pack() {
     PackedBatch out;
     PackedBatch::Segment segment;

@@ -35,7 +35,7 @@ def answers_of(pairs):
 
 
 def mismatched(answers):
-    """Prompt i with everything behind the prompt of answer i - 1."""
+    """Prompt i with everything after the prompt of answer i - 1."""
     others = []
     for (ids, begin, _, _), (other, first, last, _) in zip(answers, answers[-1:] + answers[:-1]):
         others.append((ids[:begin] + other[first:], begin, begin + last - first, None))

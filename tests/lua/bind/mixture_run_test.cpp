@@ -82,7 +82,7 @@ TEST_F(MixtureRun, AQuotaInTokensIsMetByWholeRows) {
   EXPECT_EQ(second, 2);  // the two sides of one pair
 }
 
-// The options of a set are no part of the configuration: the plan of the loop tells.
+// The options of a set are not part of the configuration; the loop's plan records them.
 TEST_F(MixtureRun, AResumeRefusesAnotherPlan) {
   std::string recipe = head() + kSources;
   const std::vector<std::string> sets = {"data.2.path=other.jsonl", "save.every=1"};

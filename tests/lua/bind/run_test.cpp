@@ -120,7 +120,7 @@ assert(run.step == 6)
             "");
 }
 
-// The second update of body 2 fails: the resume begins at body 2, not behind half of it.
+// The second update of body 2 fails: the resume begins at body 2, not after half of it.
 TEST_F(RunBinding, AnErrorInTheSecondUpdateOfABodyUndoesTheFirst) {
   const auto with = [&](const std::string& fails) {
     return head() + R"(

@@ -48,7 +48,7 @@ class SessionTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Runs test.lua with this text; returns "" or its error. What it prints is in output_. `resume`
+  // Runs test.lua with this text; returns "" or its error. Its output is in output_. `resume`
   // starts a run that `dir` does not hold.
   std::string run(const std::string& text, const std::string& dir, bool resume = false,
                   std::optional<int64_t> steps = {}, std::vector<std::string> sets = {},

@@ -106,7 +106,7 @@ TEST_F(StandIn, AViewAndItsBatchAgreeWhateverThePacking) {
   EXPECT_FALSE(logprob_of("reference 1", *packed).equal(whole));
 }
 
-// Two folders of one name are two models, and what no optimizer trains has no gradient.
+// Two folders of one name are two models; a model without an optimizer has no gradient.
 TEST_F(StandIn, ATeacherIsAnotherModelAndNotALeaf) {
   std::filesystem::create_directory("other");
   std::filesystem::copy("tiny", "other/tiny", std::filesystem::copy_options::recursive);

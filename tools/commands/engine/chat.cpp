@@ -142,7 +142,7 @@ class Chat {
     TextOptions options = settings_.options;
     // Each answer draws other random numbers.
     options.generate.prompt_names = {answers_++};
-    // The conversation keeps the text as it is; only the terminal gets the harmless form.
+    // The conversation keeps the exact text; only the terminal gets the harmless form.
     options.on_text = [&](size_t, const std::string& piece) {
       text += piece;
       write_through(stdout, harmless(piece));

@@ -238,7 +238,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
 std::optional<Finding> prefix_finding(const InspectedStep& step) {
   const std::vector<BreakGroup> groups = break_groups(step.packs);
   if (groups.empty()) return std::nullopt;
-  // Short prefixes are no fault of the data.
+  // Short prefixes are not a fault of the data.
   const bool short_only = groups.size() == 1 && groups[0].example->cause == BreakCause::kShort;
   Finding finding{short_only ? Verdict::kOk : Verdict::kNote, "prefixes", ""};
   for (size_t g = 0; g < std::min(groups.size(), kListed); ++g) {

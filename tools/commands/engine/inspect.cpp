@@ -141,7 +141,7 @@ void add_scores(InspectedPack& shown, const PackedBatch& pack, const std::vector
         static_cast<int32_t>(segment.tokens.size()) == pack.cu_seqlens[s + 1] - pack.cu_seqlens[s];
     if (!same) continue;
     for (size_t i = 0; i < segment.tokens.size(); ++i) {
-      // NaN is no score.
+      // NaN is not a score.
       if (!std::isnan(scores[begin + i])) segment.tokens[i].*field = scores[begin + i];
     }
     ++next;

@@ -121,7 +121,7 @@ int answer_rows(
       status = 1;
     }
     const auto length = static_cast<int64_t>(row.ids.size());
-    // A row above the limit is a group of its own.
+    // A row above the limit is a separate group.
     if (!group.empty() && waiting + length > tokens) flush();
     waiting += length;
     group.push_back(std::move(row));

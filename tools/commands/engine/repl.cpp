@@ -59,7 +59,7 @@ int command_repl(int argc, char** argv) {
   const bool typed = ::isatty(STDIN_FILENO) != 0;
   const bool bare = options.recipe.empty();
   const auto console = console_on(stdout);
-  // A script's values stand alone on standard output.
+  // Standard output has only a script's values.
   const auto talk = typed ? console : console_on(stderr);
   const std::unique_ptr<Preview> preview = open_preview(options, talk);
   Prompt prompt(preview->state(), console);

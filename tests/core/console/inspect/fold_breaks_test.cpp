@@ -10,7 +10,7 @@ namespace xrun::fold_breaks_test {
 
 namespace {
 
-// The thought is written behind the last message alone, as in Qwen3.
+// The thought is written only after the last message, as in Qwen3.
 constexpr const char* kThinking = R"({%- for message in messages -%}
 {{- '<|im_start|>' + message.role + '\n' -}}
 {%- if message.role == 'assistant' -%}

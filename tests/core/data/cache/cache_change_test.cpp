@@ -45,7 +45,7 @@ TEST(CacheChange, ShardsOfOtherBytesAreNotUsedAfterAKill) {
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
   folder.write("toys.jsonl", changed_file(500));
   const RowEncoderMaker rows = interrupted_rows(toy_dir(folder.path(), source),
-                                                480);  // behind shards that hold changed rows
+                                                480);  // after shards that hold changed rows
   EXPECT_THROW(build_toys(folder.path(), source, rows), Interrupted);
   clear_interrupt();
   ASSERT_TRUE(fs::exists(folder.path() / cache_key(source.key_document) / kPartialName));

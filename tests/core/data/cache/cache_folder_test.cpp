@@ -17,7 +17,7 @@ class CacheFolderTest : public testing::Test {
   fs::path build(const std::string& name, int64_t rows) {
     return build_toys(store_, toy_source(folder_.write(name, toy_file(rows))));
   }
-  // A build that stops behind its first shards.
+  // A build that stops after its first shards.
   fs::path interrupt(const std::string& name, int64_t rows) {
     const CacheSource source = toy_source(folder_.write(name, toy_file(rows)));
     set_file_fault("fsync", 9);

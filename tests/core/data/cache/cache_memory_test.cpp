@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr size_t kMegabyte = 1'000'000;
-constexpr int kShortRows = 500;  // behind each long one
+constexpr int kShortRows = 500;  // after each long one
 
 // A million bytes of words, each `seed` in another order.
 std::string words(uint64_t seed) {
@@ -36,12 +36,12 @@ std::string words(uint64_t seed) {
   return text;
 }
 
-// Long rows of one text among others, each with short ones behind it.
+// Long rows of one text among others, each with short ones after it.
 struct Build {
   const char* name;
   RowKind kind;
   int long_rows, megabytes;
-  const char *before, *after;  // stand around a row's text
+  const char *before, *after;  // surround a row's text
   int workers = 2;
   bool long_rows_stay = true;
   const char* tokenizer = nullptr;  // below tests/data; nullptr: one that takes texts in parts

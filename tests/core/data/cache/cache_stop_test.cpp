@@ -53,7 +53,7 @@ TEST(CacheStop, StrictStopsAtTheFirstBadRowAndKeepsCommittedShards) {
   const fs::path dir = toy_dir(folder.path(), source);
   EXPECT_GT(read_manifest(dir, kPartialName).rows(), 0);
   source.strict = false;
-  set_file_fault("fsync", 12);  // behind the bad row
+  set_file_fault("fsync", 12);  // after the bad row
   EXPECT_NE(error_of([&] { build_toys(folder.path(), source); }), "");
   set_file_fault("", 0);
   ASSERT_EQ(read_manifest(dir, kPartialName).ledger.dropped_total(), 1);

@@ -20,8 +20,8 @@ namespace xrun {
 
 using Microseconds = std::chrono::microseconds;
 
-// As fork(). Throws Error where the system has no process to give: its -1 would be taken for one by
-// kill() and wait(), where it means all of them.
+// Like fork(), but throws Error if no process can be created: kill() and wait() would read -1 as
+// "all processes".
 inline pid_t fork_process() {
   const pid_t pid = ::fork();
   XRUN_CHECK(pid >= 0, "fork: {}", std::strerror(errno));

@@ -55,7 +55,7 @@ TEST_F(DataSets, PacksHoldWholePairsWithTheirTrainedTokens) {
   EXPECT_EQ(seen.size(), 10u);
 }
 
-// A cache whose manifest denies its largest id: no number in it is believed where packs are made.
+// A cache whose manifest understates its largest id: packs do not trust the manifest.
 TEST_F(DataSets, AnIdBeyondTheVocabularyNeverReachesAPack) {
   DataOptions asked = options(numbered_pairs(2));
   const fs::path dir = open(asked).cache_dirs()[0];

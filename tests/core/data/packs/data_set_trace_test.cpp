@@ -66,7 +66,7 @@ TEST_F(DataSetTrace, AChangedOrMissingFileIsReported) {
   EXPECT_TRUE(set.trace({0}, tokenizer())[0].streams.empty());
 }
 
-// Display reads the first 256 MB; a conversation must go on whatever its row.
+// Display reads the first 256 MB; a conversation must continue whatever its row.
 TEST_F(DataSetTrace, AConversationIsReadFromAnywhereInItsFile) {
   std::string blank(size_t{8} << 20, ' ');
   blank.back() = '\n';

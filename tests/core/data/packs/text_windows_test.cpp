@@ -101,7 +101,7 @@ TEST_F(Windows, AStepOfWindowsIsAPureFunctionOfItsNumber) {
 }
 
 TEST_F(Windows, PiecesWithoutATrainedTokenAreDropped) {
-  // Of the second document the last token alone is trained; the third weighs nothing.
+  // Only the last token of the second document is trained; the third has weight 0.
   DataOptions opened = options(R"({"input_ids":[1,2,3,4],"w":1}
 {"input_ids":[5,6,7,8,9,10],"labels":[-100,-100,-100,-100,-100,10],"w":1}
 {"input_ids":[11,12,13,14],"w":0}

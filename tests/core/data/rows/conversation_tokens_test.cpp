@@ -115,7 +115,7 @@ TEST_F(ConversationTokens, ArgumentsThatTheTemplateQuotesAgainAreNoted) {
   EXPECT_TRUE(notes(plain, text).empty());
 }
 
-// Two blocks of the first answer and none of the second: their number alone says nothing.
+// Two blocks of the first answer and none of the second: counting blocks is not enough.
 TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
   const auto marked = make_jinja_template(
       "{% for m in messages %}<{{ m.role }}>"

@@ -20,7 +20,7 @@ constexpr const char* kRows[] = {
     R"({"conversations":[{"from":"human","value":"q"}],"chosen":{"from":"gpt","value":"a"},)"
     R"("rejected":{"from":"gpt","value":"b"},"score":[1]})"};
 
-// Values, names and marks that may stand where others should.
+// Values, names and marks that may replace the expected ones.
 constexpr const char* kPieces[] = {"null",
                                    "true",
                                    "-1",

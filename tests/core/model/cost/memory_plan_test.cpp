@@ -87,7 +87,7 @@ TEST_P(MemoryOfSteps, NothingLargeIsAllocatedAfterTheSecondStepOfAShape) {
   EXPECT_LT(grown.touched, 4 * kSlack) << "pages that a step touches first";
 }
 
-// The figures above see what they are for.
+// Proves that the figures above can fail.
 class GrowthOfSteps : public MemoryOfSteps {};
 
 TEST_P(GrowthOfSteps, ALeakAndAGrowingBufferAreDetected) {

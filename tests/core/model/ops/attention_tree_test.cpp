@@ -91,7 +91,7 @@ Tensors inputs(int64_t rows, int64_t heads, int64_t groups, int64_t head_dim, ui
 
 at::Tensor row_index(const Numbers& rows) { return at::tensor(rows, at::dtype(at::kLong)); }
 
-// The attention of one path as a sequence of its own, of rows [n, ...] of x.
+// The attention of one path as a separate sequence, of rows [n, ...] of x.
 AttentionResult alone(const Tensors& x, const Numbers& path, int64_t window) {
   const at::Tensor rows = row_index(path);
   const AttentionLayout segment{{0, static_cast<int64_t>(path.size())}, {}, window};

@@ -180,7 +180,7 @@ TEST_F(SafetensorsTest, SlowNoMutationOfAFileCrashes) {
     }
   }
   EXPECT_GT(refused, 150);
-  EXPECT_LT(refused, 800);  // some changes lie in the data and are legal
+  EXPECT_LT(refused, 800);  // some changes are in the data and legal
 }
 
 TEST_F(SafetensorsTest, RefusesARepeatedNameAndSurvivesAFullDisk) {

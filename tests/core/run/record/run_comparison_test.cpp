@@ -30,7 +30,7 @@ TEST(RunComparison, OfARunWithItselfFindsNothing) {
   RunFiles a = a_run("a");
   a.metrics.series.push_back({"bad", {1}, {NAN}});
   RunFiles b = a;
-  b.metrics.series[1].values = {2, 3, 4};  // speed is no result
+  b.metrics.series[1].values = {2, 3, 4};  // speed is not a result
   const RunComparison comparison = compare_runs(a, b);
   EXPECT_TRUE(comparison.same());
   EXPECT_EQ(comparison.first_divergence, -1);

@@ -107,7 +107,7 @@ TEST(RunFiles, RunsOfOneNameAreNamedByTheirPaths) {
 
 TEST(RunFiles, StepsDoneComeFromTheRecordElseTheLog) {
   RunFiles run;
-  run.metrics.last_step = 16;  // logged behind the last body
+  run.metrics.last_step = 16;  // logged after the last body
   EXPECT_EQ(steps_done(run), 17);
   run.record = Json(Json::Object{{"steps", 16}});
   EXPECT_EQ(steps_done(run), 16);
