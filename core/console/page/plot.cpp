@@ -116,7 +116,7 @@ struct Frame {
   long row(double value) const { return std::lround((1 - y.position(value)) * kHeight * kUnits); }
 };
 
-// "M12 40l4-3 4 9": a new "M" behind each gap.
+// "M12 40l4-3 4 9": a new "M" after each gap.
 class PathText {
  public:
   void to(long x, long y) {

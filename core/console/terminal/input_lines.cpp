@@ -173,7 +173,7 @@ InputLines::Outcome PlainLines::next(std::string& input) {
       continue;
     }
     if (got == Line::kEnd) {
-      if (ask_) write_through(stdout, "\n");  // the cursor is behind the prompt
+      if (ask_) write_through(stdout, "\n");  // the cursor is after the prompt
       return begun ? Outcome::kInput : Outcome::kEnd;
     }
     if (!begun) first_line_ = lines_;
