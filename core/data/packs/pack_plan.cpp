@@ -206,7 +206,7 @@ PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
   return plan;
 }
 
-// Moves the packs that begin with a cluster behind the first of them: a step computes their common
+// Moves the packs that begin with a cluster after the first of them: a step computes their common
 // prefix once (core/prefix/shared_prefix.h). Only clusters that were divided have several.
 void join_clusters(const Items& clusters, size_t units, Items& packs) {
   std::vector<size_t> cluster_of(units, 0), first(clusters.size(), packs.size());

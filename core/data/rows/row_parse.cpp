@@ -42,7 +42,7 @@ size_t count_values(std::string_view text) {
     const char c = text[at];
     count += c == ',' || c == '[' || c == '{';
     if (c != '"') continue;
-    // A backslash escapes the byte behind it, so a quote there does not end the string.
+    // A backslash escapes the byte after it, so a quote there does not end the string.
     for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\';
   }
   return count;
