@@ -69,7 +69,7 @@ int64_t total_bytes(const std::vector<MemoryKind>& plan);
 
 // "optimizer 1.1 GB, activations 960 MB, ...", largest first.
 std::string describe_kinds(const std::vector<MemoryKind>& plan);
-// The same behind their sum: "3.1 GB of tensors: optimizer 1.1 GB, ...".
+// The same after their sum: "3.1 GB of tensors: optimizer 1.1 GB, ...".
 std::string describe_plan(const std::vector<MemoryKind>& plan);
 
 }  // namespace xrun
