@@ -22,7 +22,7 @@ constexpr size_t kListedFacts = 200;
 
 const Json& object_at(const Json& value, std::initializer_list<std::string_view> path) {
   static const Json kNone = Json::object();
-  // Any missing key, or a value that is no object, reads as an empty object.
+  // Any missing key, or a value that is not an object, reads as an empty object.
   const Json* at = &value;
   for (const std::string_view key : path) at = at == nullptr ? nullptr : at->find(key);
   return at != nullptr && at->is_object() ? *at : kNone;
