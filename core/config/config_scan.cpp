@@ -49,7 +49,7 @@ class RecipeScanner {
     if (minus) ++at;
     if (now().kind == Kind::kNumber) {
       const double value = minus ? -now().number : now().number;
-      // Lua 5.1 has doubles alone: beyond 2^53 a whole number may not be the one in the text.
+      // Lua 5.1 has only doubles: beyond 2^53 a whole number may not be the one in the text.
       const bool whole = std::floor(value) == value && std::fabs(value) <= 9007199254740992.0;
       read.scalar = whole ? Json(static_cast<int64_t>(value)) : Json(value);
     } else if (!minus && now().kind == Kind::kString) {
