@@ -183,7 +183,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {
     if (shown[s] == nullptr) continue;
-    // Slots of the shown segments alone.
+    // Only slots of the shown segments.
     fold.flat_of.insert(fold.flat_of.end(), tree->flat_of.begin() + pack.cu_seqlens[s],
                         tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
   }
