@@ -45,7 +45,7 @@ static_assert(sizeof(RecordHead) == kHeadBytes);
 
 uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// The bytes of a file from `at` on; fewer than `size` at its end alone.
+// The bytes of a file from `at` on; fewer than `size` only at its end.
 std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
   std::string bytes(size, '\0');
   uint64_t total = 0;

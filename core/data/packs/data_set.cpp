@@ -126,7 +126,7 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
     rows = selection_->split_last(fraction);
   } else {
     std::vector<uint64_t> prompts;
-    // 8 bytes a row; the tokens are not read.
+    // 8 bytes per row; the tokens are not read.
     for (int64_t i = 0; i < size(); ++i) prompts.push_back(prompt_hash(unit(i)));
     rows = selection_->split_flagged(hold_out_prompts(prompts, fraction));
   }

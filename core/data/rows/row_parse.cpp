@@ -64,7 +64,7 @@ Json parse_text(std::string_view text, const RawRow& row, const std::string& loc
   }
 }
 
-// "prompt,chosen,rejected": words and commas alone.
+// "prompt,chosen,rejected": only words and commas.
 bool is_csv_header(std::string_view line) {
   return std::all_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == ',' || c == ' ' || c == '"';
