@@ -25,7 +25,7 @@ double seen_keys(double n, double window) {
 double expert_weights(const ModelConfig& config) {
   const auto hidden = static_cast<double>(config.hidden);
   const MoeConfig& moe = config.moe;
-  // The router reads all experts' rows; gate, up and down run for the top k alone.
+  // The router reads all experts' rows; gate, up and down run only for the top k.
   return static_cast<double>(moe.experts) * hidden +
          static_cast<double>(moe.top_k) * 3 * static_cast<double>(moe.ffn) * hidden;
 }

@@ -185,7 +185,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   ModelConfig config = read_model_config(dir);
   const std::string where = dir.string();
-  // From config.json alone, before a file of weights is opened.
+  // Only from config.json, before a file of weights is opened.
   check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
   const SafetensorsFolder files(dir);
   const FileForm form = file_form(files, config, where);

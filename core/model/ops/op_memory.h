@@ -13,7 +13,7 @@ struct Temporaries {
   double forward = 0, backward = 0;  // per token
 };
 
-// The tensors that a forward saves for its backward, in bytes a token. Each operator adds its own.
+// The tensors that a forward saves for its backward, bytes per token. Each operator adds its own.
 class SavedTensors {
  public:
   // `element_size` is that of activations, in bytes.
