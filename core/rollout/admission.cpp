@@ -110,7 +110,7 @@ bool Sampler::Decoding::admit_pack() {
 }
 
 // Adds the tokens without keys to the pack. Those before the last prefill_tokens are computed at
-// once, in forwards of their own; then the pack is empty, or the sequence would not be in it.
+// once, in separate forwards; then the pack is empty, or the sequence would not be in it.
 void Sampler::Decoding::append_prompt(QueuedSequence& sequence, const std::vector<int32_t>& tokens,
                                       int64_t computed, AppendedTokens& pack) {
   const auto length = static_cast<int64_t>(tokens.size());

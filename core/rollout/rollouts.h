@@ -51,7 +51,7 @@ struct Rollout {
   // after the prompt, and `text` and `finish` are those of the last turn; `finish` may also be
   // "max_turns" or "aborted".
   std::vector<RolloutTurn> turns = {};
-  double environment_reward = 0;      // the sum of what the environment gave
+  double environment_reward = 0;      // the sum of the environment's rewards
   std::optional<double> reward = {};  // absent before scoring, and where it failed
   std::vector<std::pair<std::string, double>> parts = {};  // named parts of the reward
   std::optional<double> advantage = {};                    // of the latest update, if it had one
