@@ -67,7 +67,7 @@ Json encode_number(double value) {
 
 // Returns the NaN or infinity that encode_number wrote, 0 for any other value.
 double special_number(const Json& value) {
-  // A state of the user's with this key alone and another value passes unchanged.
+  // A user's state with only this key and another value passes unchanged.
   const Json* name = value.size() == 1 ? value.find(kNumber) : nullptr;
   if (name == nullptr || !name->is_string()) return 0;
   if (name->as_string() == "nan") return std::numeric_limits<double>::quiet_NaN();
