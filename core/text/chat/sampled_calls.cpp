@@ -112,7 +112,7 @@ bool is_text_parameter(const Json& tools, std::string_view tool, std::string_vie
   return false;
 }
 
-// A value without quotes: what its JSON says, else a text.
+// A value without quotes: its value as JSON, else a text.
 Json bare_value(std::string_view text) {
   // Python's spelling: templates print booleans with the filter `string`.
   if (text == "True") return true;
