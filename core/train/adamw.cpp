@@ -84,7 +84,7 @@ void update_weight(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tenso
 }
 
 double cpu_sum_of_squares(const at::Tensor& gradient) {
-  const at::Tensor dense = gradient.to(at::kFloat).contiguous();  // fp64 in tests alone
+  const at::Tensor dense = gradient.to(at::kFloat).contiguous();  // fp64 only in tests
   const float* x = dense.const_data_ptr<float>();
   const int64_t n = dense.numel();
   const int64_t chunks = (n + kChunk - 1) / kChunk;

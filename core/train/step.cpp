@@ -174,7 +174,7 @@ class StepGradient {
     for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
     losses_.push_back(
         {std::move(result), &micro, static_cast<int64_t>(i), terms[i].batch->micros().size()});
-    // The graph of one micro-batch at a time: this is what bounds the memory of a step.
+    // One graph at a time: this bounds the memory of a step by that of a micro-batch.
     micro.close();
   }
 
