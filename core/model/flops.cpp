@@ -1,4 +1,4 @@
-// 6 N a token of a trained model: 2 N forward, 2 N for inputs, 2 N for weights; 2 N of a frozen
+// 6 N per token of a trained model: 2 N forward, 2 N for inputs, 2 N for weights; 2 N of a frozen
 // one.
 
 #include "core/model/flops.h"
@@ -60,7 +60,7 @@ PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_s
   const double tokens = cu_seqlens.empty() ? 0 : cu_seqlens.back() - cu_seqlens.front();
   return {.base = 2 * tokens * weights,
           .adapter = 2 * tokens * factors,
-          // Two products, q k^T and p v, of 2 operations an element.
+          // Two products, q k^T and p v, of 2 operations per element.
           .attention = 4 * keys * static_cast<double>(config.heads * config.head_dim)};
 }
 

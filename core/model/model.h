@@ -56,7 +56,7 @@ struct LoadOptions {
   // is the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting has it.
   at::ScalarType dtype = at::kFloat;
   GemmType gemm = GemmType::kStorage;  // compute type of products (linear.h)
-  bool trainable = false;  // all weights, or only the adapter's factors if there is one
+  bool trainable = false;  // all weights, or the adapter's factors alone if there is one
   bool recompute = false;  // blocks keep only their input for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
   c10::Device device = c10::kCPU;                    // of weights, activations, gradients
