@@ -19,7 +19,7 @@ TokenList first_segment(const PackedBatch& pack) {
   return TokenList(pack.tokens).first(static_cast<size_t>(pack.cu_seqlens[1]));
 }
 
-// The folded packs of a step, each made when it is first asked for.
+// The folded packs of a step, each made at its first use.
 class FoldedPacks {
  public:
   FoldedPacks(const std::vector<const PackedBatch*>& packs, int64_t min_run)
