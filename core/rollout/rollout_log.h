@@ -52,7 +52,7 @@ std::optional<double> pass_limit(const BodyRollouts& body);
 // and the ratio_metrics of its updates (update_record.h).
 Metrics rollout_metrics(const BodyRollouts& body);
 
-// Writes `dir`/step_0000012.jsonl.zst, one object a rollout in the order of sampling, of a
+// Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, of a
 // GroupQueue by group and sample:
 //   {"row","group","sample","version","finish","prompt","text","ids","logprobs","reward","parts",
 //    "passed","advantage","trained"}

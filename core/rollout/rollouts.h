@@ -31,8 +31,8 @@ RolloutTurn turn_from(const Json& json);
 Json routes_json(const TokenRoutes& routes);
 std::shared_ptr<const TokenRoutes> routes_from(const Json& json);
 
-// One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
-// on it reaches the record of its body.
+// One sampled answer. Shared by the batches that contain it, so that notes of a step or a reward
+// reach the record of its body.
 struct Rollout {
   int64_t row = -1;    // of the data set
   int32_t source = 0;  // of the data, and the loss weight of the row
