@@ -142,7 +142,7 @@ CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, in
     manifest.value = read_json(path);
     check_manifest(manifest.value, step);
     for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
-      // A damaged manifest must not lead out of its folder.
+      // A damaged manifest must not name a file outside its folder.
       XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}", path, name);
       manifest.damage = damage_of(dir / name, entry);
       if (!manifest.damage.empty()) break;
