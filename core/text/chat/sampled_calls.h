@@ -26,7 +26,7 @@ inline constexpr size_t kMaxCalls = 64;
 // or a missing name become a call with an error.
 //   tools  the tools of the prompt (kwargs.tools), or null. Forms that write texts without quotes
 //          cannot tell the text "1" from the number: a parameter of the type "string" is a text,
-//          any other value what its JSON says.
+//          any other value is read as JSON.
 std::vector<SampledCall> parse_calls(std::string_view text, const CallFormat& format,
                                      const Json& tools = {});
 
