@@ -121,7 +121,7 @@ int64_t warmup_steps(double warmup, int64_t total_steps) {
 // cosine: (1 + cos(pi (k - warmup) / (T - warmup))) / 2, as in transformers.
 double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t total_steps) {
   auto fraction = [](int64_t a, int64_t b) {
-    // A run of warmup steps alone would divide by 0.
+    // A run of only warmup steps would divide by 0.
     return static_cast<double>(a) / static_cast<double>(std::max<int64_t>(1, b));
   };
   if (k < warmup) return fraction(k, warmup);
