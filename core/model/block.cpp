@@ -65,7 +65,7 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
   }
   const double scale = score_scale(c, layer);
   AttentionLayout layout = state.layout;
-  // Layers share the layout but for their windows.
+  // Layers share the layout except for their windows.
   layout.window = c.window(layer);
   // Copies: k and v may be views of a larger product, which nothing else needs.
   if (state.keys != nullptr) {

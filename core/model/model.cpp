@@ -72,7 +72,7 @@ void check_range(const at::Tensor& values, int64_t limit, const char* what, cons
   }
 }
 
-// A node of a tree may be shared by sequences of other lengths than its own last position tells.
+// A node of a tree may be shared by sequences that are longer than its own last position.
 void check_rope_length(const PackInput& input, const ModelConfig& config) {
   const size_t nodes = input.cu_seqlens.size() - 1;
   XRUN_CHECK(input.rope_length.empty() || input.rope_length.size() == nodes,

@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// The most elements that exist at one time besides an operator's inputs, its output included: in a
+// The peak number of elements at one time besides an operator's inputs, its output included: in a
 // forward without a graph, and in a backward without gradients of weights.
 struct Temporaries {
   double forward = 0, backward = 0;  // per token
