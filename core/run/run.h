@@ -131,7 +131,7 @@ class Run {
   // requested.
   void end_body(const Json& state);
   bool in_body() const { return in_body_; }
-  // Ends the open body, and its loop with it for good: a `break` left it.
+  // Ends the open body and, permanently, its loop: a `break` left it.
   void leave_loop(const Json& state);
 
   // True if the last body can be taken back: no other one is open, and it was of this loop and of
