@@ -215,7 +215,7 @@ Opening find_opening(std::string_view text, const CallFormat& format, size_t fro
   return first == kNone ? Opening{} : Opening{first, first + format.open.size()};
 }
 
-// A turn that is a call as a whole. Any other answer may begin with a brace: a call has a name.
+// A turn that is entirely a call. Any other answer may begin with a brace: a call has a name.
 void add_whole_turn(std::string_view text, const CallFormat& format,
                     std::vector<SampledCall>& calls) {
   text = trimmed(text);
