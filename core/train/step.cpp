@@ -229,7 +229,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   const at::AutoGradMode gradients_on(true);
   const StepScope scope(terms, adamw);
 
-  // Denominators first: the packs tell them, so no forward has to wait for another.
+  // Denominators first: the packs have them, so no forward has to wait for another.
   std::vector<UnitTotals> totals = term_totals(terms, options.ranks);
   // Nothing to learn from: an update would only decay the weights and move the moments.
   if (token_weight(terms, totals) == 0) {
