@@ -20,8 +20,8 @@ namespace xrun {
 
 namespace {
 
-constexpr int kPollMs = 50;      // the most that an interrupt waits
-constexpr int kClosePollMs = 2;  // the most that a kill is late: tests kill at exact moments
+constexpr int kPollMs = 50;      // longest wait before an interrupt ends the child
+constexpr int kClosePollMs = 2;  // longest delay of a kill: tests kill at exact moments
 constexpr size_t kLastBytes = 2000;
 
 // Standard input from /dev/null; standard output and error into one file.

@@ -73,7 +73,7 @@ bool remove_some(int folder, int depth) noexcept {
     if (is_dots(entry->name)) continue;
     // A link is removed, not followed.
     if (unlinkat(folder, entry->name, 0) == 0 || errno != EISDIR) continue;
-    // If this fails the entry stays; the next read continues behind it, so the caller's loop ends.
+    // If this fails the entry stays; the next read continues after it, so the caller's loop ends.
     remove_folder(folder, entry->name, depth + 1);
   }
   return size > 0;

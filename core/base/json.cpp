@@ -37,7 +37,7 @@ Json::Json(uint64_t value) {
 // Integers beyond 64 bits keep their digits, as Python's have any size.
 Json Json::big_integer(std::string digits) {
   const size_t sign = digits.starts_with('-') ? 1 : 0;
-  // No leading zero, digits alone, and out of range for from_chars.
+  // No leading zero, only digits, and out of range for from_chars.
   const bool spelled = digits.size() > sign && digits[sign] != '0' &&
                        digits.find_first_not_of("0123456789", sign) == std::string::npos;
   int64_t small = 0;
@@ -155,7 +155,7 @@ bool Json::operator==(const Json& other) const {
     if (kind() != Kind::kDouble && other.kind() != Kind::kDouble) return false;
     if (as_double() != other.as_double()) return false;
     if (kind() == Kind::kBigInt || other.kind() == Kind::kBigInt) return true;
-    // 2^53 + 1 rounds to the double 2^53 and is not equal to it. 2^63 is no int64.
+    // 2^53 + 1 rounds to the double 2^53 and is not equal to it. 2^63 is not an int64.
     const int64_t whole = std::get<int64_t>(kind() == Kind::kInt ? value_ : other.value_);
     const double number = std::get<double>(kind() == Kind::kInt ? other.value_ : value_);
     return number < 0x1p63 && static_cast<int64_t>(number) == whole;

@@ -223,7 +223,7 @@ std::optional<JsonFault> find_json_fault(std::string_view text) {
       find_json_fault(text).value_or(JsonFault{0, simdjson::error_message(code)});
   int64_t line = first_line;
   size_t line_start = 0;
-  // `column` counts for the first line alone.
+  // `column` counts only for the first line.
   for (size_t i = 0; i < fault.at && i < text.size(); ++i) {
     if (text[i] != '\n') continue;
     ++line;
@@ -347,7 +347,7 @@ void keep_last_of_repeated_keys(Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line, uint64_t column) {
-  // One parser a thread: its tape and buffers are reused from document to document.
+  // One parser per thread: its tape and buffers are reused from document to document.
   thread_local simdjson::dom::parser parser;
   if (parser.max_depth() != size_t{kMaxDepth}) {
     XRUN_CHECK(!parser.allocate(0, kMaxDepth), "{}: no memory for a JSON parser", name);

@@ -16,7 +16,7 @@ struct PassCount {
 // Models Trained on Code", eq. 1); NaN if there is no such prompt. Requires k >= 1.
 double pass_at(int64_t k, const std::vector<PassCount>& prompts);
 
-// Returns 1, 2, 4, ... up to the most answers of a prompt, and that number itself.
+// Returns 1, 2, 4, ... up to the largest number of answers of a prompt, and that number itself.
 std::vector<int64_t> pass_sizes(const std::vector<PassCount>& prompts);
 
 }  // namespace xrun

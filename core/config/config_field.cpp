@@ -74,7 +74,7 @@ std::vector<std::string> config_field_names(std::string_view path) {
   for (const ConfigField& field : config_fields()) {
     if (!field.path.starts_with(prefix)) continue;
     const std::string rest = field.path.substr(prefix.size());
-    // Direct members alone.
+    // Only direct members.
     if (!rest.empty() && rest.find('.') == std::string::npos) names.push_back(rest);
   }
   return names;

@@ -40,8 +40,8 @@ class RecipeScanner {
     if (sign("{")) {
       if (depth > kDeepest) fail(path, "tables are nested too deep");
       table(read, path, depth);
-      // Behind the outermost table the recipe goes on.
-      // Depth 0 is the table behind config, or the value of --set.
+      // The recipe continues after the outermost table.
+      // Depth 0 is the table after config, or the value of --set.
       if (depth > 0) check_separator(path);
       return read;
     }
@@ -49,7 +49,7 @@ class RecipeScanner {
     if (minus) ++at;
     if (now().kind == Kind::kNumber) {
       const double value = minus ? -now().number : now().number;
-      // Lua 5.1 has doubles alone: beyond 2^53 a whole number may not be the one in the text.
+      // Lua 5.1 has only doubles: beyond 2^53 a whole number may not be the one in the text.
       const bool whole = std::floor(value) == value && std::fabs(value) <= 9007199254740992.0;
       read.scalar = whole ? Json(static_cast<int64_t>(value)) : Json(value);
     } else if (!minus && now().kind == Kind::kString) {
@@ -93,7 +93,7 @@ class RecipeScanner {
                             now().kind == Kind::kNumber || now().kind == Kind::kString ||
                             sign("{") || sign("[");
     if (!next_entry) not_literal(path);
-    // Behind the value: the next entry may be some lines below.
+    // After the value: the next entry may be some lines below.
     const size_t end = tokens_[at - 1].end;
     const auto line = 1 + std::count(recipe_.text.begin(), recipe_.text.begin() + end, '\n');
     throw UsageError(fmt::format("{}:{}: a comma is missing after `{}`{}", recipe_.file, line, path,
@@ -152,7 +152,7 @@ size_t config_starts(const RecipeScanner& reader) {
 }
 
 void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
-  // Behind the name: any chain of .key and ["key"].
+  // After the name: any chain of .key and ["key"].
   ConfigRead read{.path = {}, .line = reader.now().line};
   ++reader.at;
   for (;;) {

@@ -106,7 +106,7 @@ class LuaLexer {
     if (end == std::string_view::npos) return false;
     std::string_view body = text_.substr(at_, end - at_);
     for (char c : body) line_ += c == '\n';
-    // Lua drops a newline right behind the bracket.
+    // Lua drops a newline right after the bracket.
     if (body.starts_with('\n')) body.remove_prefix(1);
     if (out != nullptr) *out = body;
     at_ = end + close.size();
@@ -114,7 +114,7 @@ class LuaLexer {
   }
 
   LuaToken number() {
-    // strtod wants a terminated copy; one of the whole rest for each number would be quadratic.
+    // strtod needs a terminated copy; copying the whole rest for each number would be quadratic.
     const std::string rest(text_.substr(at_, 64));
     char* end = nullptr;
     LuaToken read = token(Kind::kNumber);
@@ -122,7 +122,7 @@ class LuaLexer {
     const size_t size = static_cast<size_t>(end - rest.c_str());
     at_ += size;
     const size_t suffix = at_;
-    // strtod accepts a prefix; letters or digits behind it make it no plain number of Lua.
+    // strtod accepts a prefix; letters or digits after it mean that it is not a Lua number.
     while (name_byte()) ++at_;
     read.text = rest.substr(0, size) + std::string(text_.substr(suffix, at_ - suffix));
     if (at_ > suffix)
@@ -147,7 +147,7 @@ class LuaLexer {
       if (peek() != '\\') {
         read.text += text_[at_++];
       } else if (!escape(read.text)) {
-        // Reading goes on to the closing quote, so that the text behind it keeps its meaning.
+        // Continue to the closing quote, so that the text after it keeps its meaning.
         at_ = std::max(at_, begin + 1);
         if (wrong.empty()) wrong = text_.substr(begin, at_ + 1 - begin);
       }
@@ -236,7 +236,7 @@ int depth_change(const LuaToken& token) {
   return word == "end" || word == "until" ? -1 : 0;
 }
 
-// The last token of the names behind `local`, from tokens[at] on.
+// The last token of the names after `local`, from tokens[at] on.
 size_t last_name(const std::vector<LuaToken>& tokens, size_t at) {
   while (at + 2 < tokens.size() && is_sign(tokens[at + 1], ",") &&
          tokens[at + 2].kind == Kind::kName) {
@@ -292,7 +292,7 @@ std::string with_lasting_locals(std::string_view chunk) {
     const size_t last = last_name(tokens, t + 1);
     if (is_sign(tokens[last + 1], "=")) continue;
     out += chunk.substr(copied, tokens[last].end - copied);
-    // Names alone would be no statement.
+    // Names alone are not a statement.
     out += " = nil";
     copied = tokens[last].end;
     t = last;

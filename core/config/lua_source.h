@@ -24,7 +24,7 @@ inline bool is_sign(const LuaToken& token, std::string_view sign) {
 }
 
 // Splits a chunk into tokens without its comments. The last token is kEnd. A token that no config
-// may hold is kBad and reading continues behind it: LuaJIT's 1LL and 2i, a number out of range, a
+// may hold is kBad and reading continues after it: LuaJIT's 1LL and 2i, a number out of range, a
 // string with a wrong escape or without an end.
 std::vector<LuaToken> lex_lua(std::string_view text);
 

@@ -65,7 +65,7 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
   }
   const double scale = score_scale(c, layer);
   AttentionLayout layout = state.layout;
-  // Layers share the layout but for their windows.
+  // Layers share the layout except for their windows.
   layout.window = c.window(layer);
   // Copies: k and v may be views of a larger product, which nothing else needs.
   if (state.keys != nullptr) {
@@ -126,7 +126,7 @@ at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) c
   const at::Tensor y = ready != nullptr ? xrun::linear(x, *ready, bias)
                                         : xrun::linear(x, weight(index.weight), bias, gemm);
   if (adapter == nullptr || index.low_a < 0) return y;
-  // Dropout applies to the adapter's input alone; the base map reads all of x, as in PEFT.
+  // Dropout applies only to the adapter's input; the base map reads all of x, as in PEFT.
   const double rate = dropout ? adapter->options.dropout : 0;
   const at::Tensor read = rate > 0 ? dropped(x, rate, *dropout, index.low_a) : x;
   return y.add(low_rank(read, weight(index.low_a), weight(index.low_b), adapter->scale(), gemm));

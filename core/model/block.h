@@ -62,9 +62,9 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
 // The memory of a block, in bytes: what its operators declare (ops/op_memory.h).
 struct BlockMemory {
   double saved = 0;    // per token, for the backward; each tensor once
-  double forward = 0;  // per token, the most that a forward without a graph allocates
+  double forward = 0;  // per token, the peak of a forward that records no graph
   double backward =
-      0;  // per token, the most that a backward allocates, without gradients of weights
+      0;  // per token, the peak of a backward, without gradients of weights
   double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
 };
 

@@ -1,5 +1,5 @@
-// x = embed(tokens), plus learned positions; x = block(x) per layer; hidden = norm(x). Of tokens
-// whose keys the caller holds nothing is computed: they are rows of the attention's layout alone.
+// x = embed(tokens), plus learned positions; x = block(x) per layer; hidden = norm(x). Tokens
+// whose keys the caller holds are not computed: they are only rows of the attention's layout.
 
 #include "core/model/decoder.h"
 

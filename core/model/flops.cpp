@@ -1,4 +1,4 @@
-// 6 N a token of a trained model: 2 N forward, 2 N for inputs, 2 N for weights; 2 N of a frozen
+// 6 N per token of a trained model: 2 N forward, 2 N for inputs, 2 N for weights; 2 N of a frozen
 // one.
 
 #include "core/model/flops.h"
@@ -25,7 +25,7 @@ double seen_keys(double n, double window) {
 double expert_weights(const ModelConfig& config) {
   const auto hidden = static_cast<double>(config.hidden);
   const MoeConfig& moe = config.moe;
-  // The router reads all experts' rows; gate, up and down run for the top k alone.
+  // The router reads all experts' rows; gate, up and down run only for the top k.
   return static_cast<double>(moe.experts) * hidden +
          static_cast<double>(moe.top_k) * 3 * static_cast<double>(moe.ffn) * hidden;
 }
@@ -60,7 +60,7 @@ PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_s
   const double tokens = cu_seqlens.empty() ? 0 : cu_seqlens.back() - cu_seqlens.front();
   return {.base = 2 * tokens * weights,
           .adapter = 2 * tokens * factors,
-          // Two products, q k^T and p v, of 2 operations an element.
+          // Two products, q k^T and p v, of 2 operations per element.
           .attention = 4 * keys * static_cast<double>(config.heads * config.head_dim)};
 }
 

@@ -72,7 +72,7 @@ void check_range(const at::Tensor& values, int64_t limit, const char* what, cons
   }
 }
 
-// A node of a tree may be shared by sequences of other lengths than its own last position tells.
+// A node of a tree may be shared by sequences that are longer than its own last position.
 void check_rope_length(const PackInput& input, const ModelConfig& config) {
   const size_t nodes = input.cu_seqlens.size() - 1;
   XRUN_CHECK(input.rope_length.empty() || input.rope_length.size() == nodes,
@@ -185,7 +185,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   ModelConfig config = read_model_config(dir);
   const std::string where = dir.string();
-  // From config.json alone, before a file of weights is opened.
+  // Only from config.json, before a file of weights is opened.
   check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
   const SafetensorsFolder files(dir);
   const FileForm form = file_form(files, config, where);

@@ -72,8 +72,8 @@ void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& sett
   }
   // append wrote the default weight 1. The packs' own weights decide which rows kOwnOnce counts.
   for (size_t r = 0; r < weight.size(); ++r) step.rows.weight[r] = *weight[r];
-  // min_run = 1: the weights follow from equal prefixes alone, however short, and not from what a
-  // pack computes once.
+  // min_run = 1: the weights depend only on equal prefixes, however short, and not on the tokens
+  // that a pack computes once.
   const std::vector<float> weights =
       row_weights(step, fold_pack(step, {.min_run = 1}), settings.rows);
   for (size_t r = 0; r < weight.size(); ++r) *weight[r] = weights[r];

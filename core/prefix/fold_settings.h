@@ -44,8 +44,8 @@ std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const Fol
                                              const std::vector<int32_t>& token_keys = {});
 
 // Sets the weights of a step's loss rows by settings.rows. The tree of all shared prefixes of the
-// step decides, in the order of its segments, so that a result depends neither on what is computed
-// once nor on the packs.
+// step decides, in the order of its segments, so that a result does not depend on the packs or
+// on the tokens that are computed once.
 void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& settings);
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
 #pragma once
 // A pack whose shared prefixes are computed once: its tokens as a tree, beside the PackedBatch,
-// which stays as it is.
+// which does not change.
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ struct FoldOptions {
   // [S] The class of each segment's rotary frequencies, on which its hidden states depend. Segments
   // share only where it is equal. Empty: all are equal.
   std::vector<int64_t> frequency_classes = {};
-  // [T] What two tokens must have equal to be shared, besides everything before them: the token and
-  // the experts that it takes. Equal keys are of equal tokens. Empty: the token alone.
+  // [T] A key for the token and the experts that it takes. Tokens are shared only if their keys and
+  // all keys before them are equal. Equal keys imply equal tokens. Empty: the token is the key.
   std::vector<int32_t> token_keys = {};
 };
 

@@ -33,8 +33,8 @@ std::vector<TokenRange> node_ranges(std::span<const int64_t> lengths) {
   return ranges;
 }
 
-// One parent for each node makes a forest: a path that went round would meet a node again, behind
-// another one than before.
+// One parent for each node makes a forest: a path with a cycle would meet a node again, after
+// a different one than before.
 void check_paths(std::span<const std::vector<int64_t>> paths, size_t nodes) {
   constexpr int64_t kUnseen = -2;
   std::vector<int64_t> parent(nodes, kUnseen);

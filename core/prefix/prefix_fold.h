@@ -22,7 +22,7 @@ struct FoldedRollouts {
   std::vector<int64_t> input_ids;     // [T]
   std::vector<int64_t> labels;  // [T] the next token of the same completion, else ignore_idx: all
                                 // of the prompt and the last token of each completion
-  std::vector<int64_t> position_ids;  // [T] every completion continues behind the prompt
+  std::vector<int64_t> position_ids;  // [T] every completion continues after the prompt
   std::vector<int64_t> node_lengths;  // [N + 1]
   std::vector<std::vector<int64_t>> sample_paths;  // [N] node 0 is in none if the prompt is empty
 };
@@ -44,7 +44,7 @@ struct TreeSlices {
 
 // Returns the slices of a tree of any depth: for each path and each node on it the causal square of
 // the node, then a full rectangle for every node above it, root first; each rectangle once. Nodes
-// lie one behind the other in the order of node_lengths. Throws Error that names field, index and
+// follow one another in the order of node_lengths. Throws Error that names field, index and
 // value: a negative length, 2^31 tokens or more, a path without nodes, a node out of range, a node
 // with two parents (the paths do not nest, or form a cycle), and more than 2^24 slices.
 TreeSlices tree_slices(std::span<const int64_t> node_lengths,

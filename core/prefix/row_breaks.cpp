@@ -45,7 +45,7 @@ int64_t count_equal_messages(const RowTrace::Stream& a, const RowTrace::Stream& 
 // The tokens of a row's equal messages that it does not share.
 struct LostTokens {
   int64_t count = 0;
-  bool merged = false;  // the only one joins text of a message with the text behind the messages
+  bool merged = false;  // the only one joins text of a message with the text after the messages
 };
 
 LostTokens lost_tokens(const ComparedRow& row, int64_t position, int64_t equal_messages) {

@@ -19,7 +19,7 @@ TokenList first_segment(const PackedBatch& pack) {
   return TokenList(pack.tokens).first(static_cast<size_t>(pack.cu_seqlens[1]));
 }
 
-// The folded packs of a step, each made when it is first asked for.
+// The folded packs of a step, each made at its first use.
 class FoldedPacks {
  public:
   FoldedPacks(const std::vector<const PackedBatch*>& packs, int64_t min_run)
@@ -95,7 +95,7 @@ std::vector<SharedPrefix> shared_prefixes(const std::vector<const PackedBatch*>&
   FoldedPacks folds(packs, settings.min_run);
   for (size_t begin = 0; begin < packs.size();) {
     SharedPrefix prefix = prefix_from(packs, folds, begin, settings.min_run);
-    // The next prefix begins behind these packs, also if theirs does not pay.
+    // The next prefix begins after these packs, even if sharing theirs does not pay.
     begin = prefix.end;
     if (pays(prefix, settings)) found.push_back(std::move(prefix));
   }

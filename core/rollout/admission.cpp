@@ -1,7 +1,7 @@
 // Waiting sequences are admitted in order, as far as batch and memory allow. Their prompts are
 // computed as packs of at most prefill_tokens, each once for all samples of its request: the others
 // fork its slot. A longer prompt goes ahead in chunks, which see the keys of those before; since a
-// token's keys and sums are the same in a pack and behind a filled slot (kv_cache.h), and RoPE
+// token's keys and sums are the same in a pack and after a filled slot (kv_cache.h), and RoPE
 // takes the frequencies of the whole prompt, a chunk has the bits of one forward over all of it.
 
 #include <algorithm>
@@ -110,7 +110,7 @@ bool Sampler::Decoding::admit_pack() {
 }
 
 // Adds the tokens without keys to the pack. Those before the last prefill_tokens are computed at
-// once, in forwards of their own; then the pack is empty, or the sequence would not be in it.
+// once, in separate forwards; then the pack is empty, or the sequence would not be in it.
 void Sampler::Decoding::append_prompt(QueuedSequence& sequence, const std::vector<int32_t>& tokens,
                                       int64_t computed, AppendedTokens& pack) {
   const auto length = static_cast<int64_t>(tokens.size());

@@ -1,7 +1,7 @@
 // ids = turn 1, tail 1, turn 2, tail 2, ...: a tail is what the template writes after a turn,
 // without the token that ended the turn if the policy has sampled one. Turns are answered in the
-// order in which they were asked for, whichever is finished first, so an environment with a state
-// of its own sees the same order on every machine.
+// order of their requests, whichever is finished first, so an environment that has state sees the
+// same order on every machine.
 
 #include "core/rollout/conversations.h"
 
@@ -138,7 +138,7 @@ class Conversations {
            std::find(ids.begin(), ids.end(), id) != ids.end();
   }
 
-  // Adds a finished turn, and what follows it.
+  // Adds a finished turn and asks for the next one, if there is one.
   void take(size_t conversation, const TextSample& turn) {
     Rollout& one = *rollouts_[conversation];
     const Generation& made = turn.generation;

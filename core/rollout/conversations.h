@@ -51,10 +51,10 @@ struct ConversationOptions {
 };
 
 // Samples the conversations of prompts together, those of a prompt share its keys, and a further
-// turn computes its new tokens alone. The ids of a turn are never decoded and encoded again: the
+// turn computes only its new tokens. The ids of a turn are never decoded and encoded again: the
 // template's text after a turn (TurnTail) is encoded on its own. A conversation ends when the
 // environment ends it, fails ("aborted") or has had max_turns, and as "length" when a turn reaches
-// max_new_tokens or the conversation info.max_tokens (0: the model's limit alone).
+// max_new_tokens or the conversation info.max_tokens (0: only the model's limit).
 //   model  computes; null: seeded random turns that all end, of a dry run, with log-probs 0
 // Throws Error that names row, sample and turn if the template cannot write the messages.
 RolloutList sample_conversations(const Policy& policy, Model* model,

@@ -36,7 +36,7 @@ struct GenerateOptions {
 // Returns the sampler's part of the options.
 SamplerOptions sampler_options(const GenerateOptions& options);
 
-// Returns `samples` continuations a prompt, prompts in order and the samples of each together.
+// Returns `samples` continuations per prompt, prompts in order and the samples of each together.
 // Throws as Sampler::submit and step; the message for a prompt has its number.
 std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
                                  const GenerateOptions& options);

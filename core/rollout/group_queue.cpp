@@ -160,8 +160,8 @@ TakenGroups GroupQueue::take(int64_t version, const SamplePrompts& sample) {
     next.accept(sampled, taken);
   }
   for (int64_t g = 0; g < options_.groups; ++g) {
-    // The body may score and train what it is given; a checkpoint of its beginning needs the
-    // answers as they waited.
+    // Copies: the body changes them by scoring and training, but a checkpoint of its beginning
+    // needs the unchanged answers.
     RolloutList& group = taken.groups.emplace_back();
     for (const auto& waiting : next.waiting_.front()) {
       const auto& one = group.emplace_back(std::make_shared<Rollout>(*waiting));
@@ -169,7 +169,7 @@ TakenGroups GroupQueue::take(int64_t version, const SamplePrompts& sample) {
     }
     next.waiting_.pop_front();
   }
-  // In the record of the body further groups follow the trained ones.
+  // The record of the body lists the other groups after the trained ones.
   std::map<const void*, int64_t> numbers;
   for (const RolloutList& group : taken.groups) {
     numbers.emplace(group.front()->prompt_ids.get(), group.front()->prompt);

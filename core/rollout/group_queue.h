@@ -49,7 +49,7 @@ struct TakenGroups {
 
 // Draws prompts of an endless stream by their index until enough groups are valid. Groups are
 // accepted in the order of the stream, never in that of completion, so that short answers gain
-// nothing. What take() returns is a function of the state, the weights and the rewards; nothing
+// nothing. The result of take() is a function of the state, the weights and the rewards; nothing
 // depends on time or threads. A copy shares the rollouts.
 class GroupQueue {
  public:

@@ -1,5 +1,5 @@
-// A draft offers its tokens by their index in the answer, also after a token that was not the
-// draft's: two answers of a sharp policy often meet again.
+// A draft offers its tokens by their index in the answer, even after a token that differs from
+// the draft: two answers of a sharp policy often converge again.
 
 #include "core/rollout/queued_request.h"
 
@@ -63,6 +63,7 @@ std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_
   if (spec.drafts.empty()) return {};
   const std::vector<int32_t>& all = spec.drafts[static_cast<size_t>(sample)];
   const int64_t done = std::ssize(made.ids), length = token_count();
+  // - 1: the row of the last draft token draws one more token.
   int64_t n = std::min({max_ids, draft_window, std::ssize(all) - done,
                         spec.max_new_tokens - done - 1, config.max_length - length});
   const auto frequencies = [&](int64_t count) { return rope_frequency_class(config.rope, count); };

@@ -23,7 +23,7 @@ struct QueuedSequence {
   Generation made = {};
   int64_t slot = -1;                   // of the cache, while it is in progress
   int64_t draft_window = kFirstDraft;  // draft tokens to verify next; 0: no more
-  bool draft_missed = false;           // a window of which nothing was right
+  bool draft_missed = false;           // the whole last window was wrong
   TokenRoutes routes = {};             // of the answer's tokens that have keys, if recorded
 
   bool is_fresh() const { return made.ids.empty(); }

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::string_view kFileEnd = ".jsonl.zst";
 
-// zstd leaves 10 to 14 bytes a token (an id, and a log-prob of nine digits, which hardly compress),
-// everything else of the line included: measured on runs of 8 to 160 tokens an answer.
+// zstd leaves 10 to 14 bytes per token (an id, a log-prob of nine digits, which hardly compress),
+// everything else of the line included: measured on runs of 8 to 160 tokens per answer.
 constexpr int64_t kTokenBytes = 11, kAnswerBytes = 40;
 
 // The middle one, or the mean of the two in the middle.

@@ -48,11 +48,11 @@ std::optional<double> pass_limit(const BodyRollouts& body);
 //   pass_at_1, pass_at_2, pass_at_4, ...   pass_rate.h, where pass_limit gives a limit and a group
 //   groups_all_passed, groups_none_passed  has several rewards; shares of groups
 //   perf/sample_s, sample_tokens_per_s, reward_s
-//   perf/draft_accepted                    share of all tokens that a draft had right
+//   perf/draft_accepted                    share of all tokens that a draft predicted
 // and the ratio_metrics of its updates (update_record.h).
 Metrics rollout_metrics(const BodyRollouts& body);
 
-// Writes `dir`/step_0000012.jsonl.zst, one object a rollout in the order of sampling, of a
+// Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, of a
 // GroupQueue by group and sample:
 //   {"row","group","sample","version","finish","prompt","text","ids","logprobs","reward","parts",
 //    "passed","advantage","trained"}

@@ -66,7 +66,7 @@ void check_options(const RolloutOptions& options) {
   check_stop_strings(options.text.stop);
 }
 
-// An error before sampling rather than after it.
+// Fails before sampling rather than after it.
 void check_prompts(const std::vector<AskedPrompt>& prompts, const BatchInfo& info,
                    const AnswerRoom& room) {
   for (const AskedPrompt& prompt : prompts) {
@@ -74,7 +74,7 @@ void check_prompts(const std::vector<AskedPrompt>& prompts, const BatchInfo& inf
   }
 }
 
-// Names of the prompts in draw keys: the row, and for a row that occurs again how often it did.
+// Names of the prompts in draw keys: the row, and the number of times that it occurred before.
 // Rows are below 2^34, a name is below 2^44.
 std::vector<uint64_t> draw_names(const std::vector<AskedPrompt>& prompts) {
   std::map<int64_t, uint64_t> seen;

@@ -54,8 +54,8 @@ std::shared_ptr<Rollout> new_rollout(const Policy& policy, int64_t row,
                                      std::shared_ptr<const std::vector<int32_t>> prompt_ids,
                                      int64_t prompt, int64_t sample);
 
-// Returns an answer of a dry run: at most 16 random tokens, with log-probs of 0, that `seed` alone
-// decides.
+// Returns an answer of a dry run: at most 16 random tokens, with log-probs of 0, that depend only
+// on `seed`.
 TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint64_t seed);
 
 }  // namespace xrun

@@ -83,7 +83,7 @@ template <typename Value>
 at::Tensor numbers_of(const RolloutList& rollouts, at::ScalarType type, const Value& value) {
   std::vector<double> values;
   for (const auto& one : rollouts) values.push_back(static_cast<double>(value(*one)));
-  return at::tensor(values, at::kDouble).to(type);
+  return at::tensor(values, at::kDouble).to(type);  // exact for counts below 2^53
 }
 
 template <typename Value>
@@ -176,7 +176,7 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
 
 void Rollouts::set_sampler_logprob(const at::Tensor& logprob) {
   set_field("sampler_logprob", logprob, Unit::kToken);
-  set_field("old_logprob", logprob, Unit::kToken);
+  set_field("old_logprob", logprob, Unit::kToken);  // a recipe may assign the policy's own
 }
 
 void Rollouts::set_rewards() {
@@ -252,7 +252,7 @@ std::vector<std::vector<int64_t>> Rollouts::minibatches(int64_t epochs, int64_t 
       for (size_t g = begin; g < end; ++g) {
         batch.insert(batch.end(), all[order[g]].begin(), all[order[g]].end());
       }
-      std::sort(batch.begin(), batch.end());
+      std::sort(batch.begin(), batch.end());  // subset() takes ascending indices
     }
   }
   return batches;

@@ -31,8 +31,8 @@ RolloutTurn turn_from(const Json& json);
 Json routes_json(const TokenRoutes& routes);
 std::shared_ptr<const TokenRoutes> routes_from(const Json& json);
 
-// One sampled answer. Shared by the batches that contain it, so that what a step or a reward notes
-// on it reaches the record of its body.
+// One sampled answer. Shared by the batches that contain it, so that notes of a step or a reward
+// reach the record of its body.
 struct Rollout {
   int64_t row = -1;    // of the data set
   int32_t source = 0;  // of the data, and the loss weight of the row
@@ -51,7 +51,7 @@ struct Rollout {
   // after the prompt, and `text` and `finish` are those of the last turn; `finish` may also be
   // "max_turns" or "aborted".
   std::vector<RolloutTurn> turns = {};
-  double environment_reward = 0;      // the sum of what the environment gave
+  double environment_reward = 0;      // the sum of the environment's rewards
   std::optional<double> reward = {};  // absent before scoring, and where it failed
   std::vector<std::pair<std::string, double>> parts = {};  // named parts of the reward
   std::optional<double> advantage = {};                    // of the latest update, if it had one
@@ -97,7 +97,7 @@ class Rollouts : public Batch {
 
   // True if the experts of some answers were recorded (Rollout::routes).
   bool has_routes() const;
-  // Returns the experts of rollout i, [tokens, layers, top_k] int64 over prompt and answer but for
+  // Returns the experts of rollout i, [tokens, layers, top_k] int64 over prompt and answer except
   // the last token; -1 where none is known. Undefined if they were not recorded.
   at::Tensor routes(int64_t i) const;
 

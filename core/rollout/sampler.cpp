@@ -60,8 +60,8 @@ std::optional<SampledGroup> Sampler::Decoding::poll() {
 }
 
 void Sampler::Decoding::cancel(Ticket ticket) {
-  if (requests_.empty() || ticket < requests_.front()->ticket) return;
-  const uint64_t index = ticket - requests_.front()->ticket;
+  if (requests_.empty() || ticket < requests_.front()->ticket) return;  // polled already
+  const uint64_t index = ticket - requests_.front()->ticket;            // tickets are consecutive
   if (index >= requests_.size()) return;
   QueuedRequest& request = *requests_[index];
   if (prompt_.request == &request) drop_prompt();

@@ -60,7 +60,7 @@ struct Generation {
   std::vector<float> logprobs;       // of each id: log softmax(logits / T), T = 1 for greedy tokens
   std::vector<float> logprobs_kept;  // the same over the kept tokens; empty without truncation
   std::string finish;                // "stop", "length" (also the model's own limit), "interrupted"
-  // With record_routes: the experts of prompt and answer, but for the last token, which no forward
+  // With record_routes: the experts of prompt and answer, except the last token, which no forward
   // computes. Each token has those of the forward that drew the next one.
   std::shared_ptr<const TokenRoutes> routes = nullptr;
 };

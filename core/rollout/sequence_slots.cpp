@@ -36,7 +36,7 @@ SequenceSlots::Held SequenceSlots::find(const std::vector<int32_t>& tokens) {
   for (Held it = held_.begin(); it != held_.end(); ++it) {
     const size_t n = it->ids.size();
     if (n >= tokens.size() || (best != held_.end() && n <= best->ids.size())) continue;
-    if (frequencies(it->ids) != frequencies(tokens)) continue;
+    if (frequencies(it->ids) != frequencies(tokens)) continue;  // its keys have other angles
     if (std::equal(it->ids.begin(), it->ids.end(), tokens.begin())) best = it;
   }
   return best;

@@ -67,7 +67,7 @@ Json encode_number(double value) {
 
 // Returns the NaN or infinity that encode_number wrote, 0 for any other value.
 double special_number(const Json& value) {
-  // A state of the user's with this key alone and another value passes unchanged.
+  // A user's state with only this key and another value passes unchanged.
   const Json* name = value.size() == 1 ? value.find(kNumber) : nullptr;
   if (name == nullptr || !name->is_string()) return 0;
   if (name->as_string() == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -142,7 +142,7 @@ CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, in
     manifest.value = read_json(path);
     check_manifest(manifest.value, step);
     for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
-      // A damaged manifest must not lead out of its folder.
+      // A damaged manifest must not name a file outside its folder.
       XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}", path, name);
       manifest.damage = damage_of(dir / name, entry);
       if (!manifest.damage.empty()) break;

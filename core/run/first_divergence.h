@@ -15,7 +15,7 @@ struct FirstDivergence {
 };
 
 // Compares the metrics of two run folders (perf/* aside), and, bit for bit, every object and the
-// state of their newest checkpoints. `one` and `other` are what messages call the two. Throws Error
+// state of their newest checkpoints. `one` and `other` are their names in messages. Throws Error
 // if a folder has no metrics or no checkpoint, or a file cannot be read.
 std::vector<FirstDivergence> first_divergences(const std::filesystem::path& a,
                                                const std::filesystem::path& b,

@@ -49,7 +49,7 @@ Json run_environment() {
 std::string check_disk_space(const std::filesystem::path& dir, const DiskNeeds& needs) {
   std::error_code code;
   const std::filesystem::space_info space = std::filesystem::space(nearest_existing(dir), code);
-  // Some network file systems do not tell; refusing them would stop runs that have room.
+  // Some network file systems do not report it; refusing them would stop runs that have room.
   if (code || space.available == static_cast<uintmax_t>(-1)) return "";
   const auto free = static_cast<double>(space.available);
   const auto one = static_cast<double>(needs.checkpoint);

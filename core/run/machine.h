@@ -10,14 +10,14 @@
 namespace xrun {
 
 // Returns {"cpu": model name, "cores": hardware threads, "memory_bytes", "system": kernel and
-// architecture}. What the system does not tell is left out; names of the machine and its user are
-// never included.
+// architecture}. Facts that the system does not report are left out; names of the machine and
+// its user are never included.
 Json run_environment();
 
 // Bytes that a run writes.
 struct DiskNeeds {
   int64_t checkpoint = 0;   // of one
-  int64_t checkpoints = 1;  // the most that exist at the same time
+  int64_t checkpoints = 1;  // the largest number that exist at the same time
   int64_t exported = 0;
   int64_t rollouts = 0;  // records of sampled answers
 };

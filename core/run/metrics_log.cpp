@@ -44,7 +44,7 @@ size_t count_valid_bytes(std::string_view bytes, int64_t step,
     const size_t end = bytes.find('\n', valid_bytes);
     if (end == std::string::npos) break;  // torn
     const auto found = line_step(bytes.substr(valid_bytes, end - valid_bytes));
-    // Everything after the first bad line goes, too: lines are ascending, so it is of a later step.
+    // Everything after the first bad line is removed too: lines ascend, so it is of a later step.
     if (!found || *found >= step) break;
     valid_bytes = end + 1;
     keeps(*found);

@@ -1,5 +1,5 @@
 #pragma once
-// metrics.jsonl and its TensorBoard twin: one object a step.
+// metrics.jsonl and its TensorBoard twin: one object per step.
 
 #include <cstdint>
 #include <filesystem>
@@ -20,11 +20,11 @@ namespace xrun {
 using MetricList = std::vector<std::pair<std::string, double>>;
 using MetricSpan = std::span<const std::pair<std::string, double>>;
 
-// Collects metrics and writes one object a step:
+// Collects metrics and writes one object per step:
 //   {"step":0,"train/loss":0.6931,...,"valid/loss":...,"perf/step_s":...,"nonfinite":1}
 // `step` is the number of loop bodies done before it. Metrics logged between the end of body k-1
 // and the end of body k belong to step k: those before the first loop to step 0, those between two
-// loops to the next body, those after the last loop to a step of their own. Keys come in the order
+// loops to the next body, those after the last loop to a separate step. Keys come in the order
 // train/, valid/, others, perf/, and inside each in the order first logged; a key logged again
 // takes the later value. NaN and infinities are null and counted in "nonfinite" (absent when 0).
 // Doubles take the shortest form that reads back equal. Not thread-safe.
@@ -41,7 +41,7 @@ class MetricsLog {
   // written too: every body has its line. After a failure the same step may be written again.
   Json write(int64_t step);
   // Undoes the last write, of `step`: cuts its line, makes TensorBoard forget it and takes its
-  // nulls out of the count. `pending` is what had been logged when its body began.
+  // nulls out of the count. `pending`: the metrics logged before its body began.
   void take_back(int64_t step, MetricList pending);
   // Makes everything written durable; a checkpoint does so before it commits.
   void sync();

@@ -52,7 +52,7 @@ bool lengths_differ(const RunIdentity& before, const RunIdentity& now);
 // the cache keys, or the digest where the keys do not tell.
 std::vector<Difference> input_differences(const Json& before, const Json& now);
 
-// The items that a resume compares; resume.cpp has the table of what each difference does. Also, a
+// The items that a resume compares; resume.cpp has the table of their effects. Also, a
 // run of a newer format (run_files.h), a damaged checkpoint and objects of other names
 // (checkpoint.h) cannot be resumed at all.
 enum class ResumeItem {

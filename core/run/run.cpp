@@ -80,7 +80,7 @@ void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   phase.data = plan.data;
   sources_ = body_sources_ = nullptr;
   if (!past && !phase.sources.is_null()) sources_ = [saved = phase.sources] { return saved; };
-  for (size_t i = 0; i < index; ++i) at_.phases[i].sources = Json();  // over for good
+  for (size_t i = 0; i < index; ++i) at_.phases[i].sources = Json();  // over permanently
   Json data = Json::array();
   for (const RunPhase& known : at_.phases) data.push_back(known.data);
   dir_.record().set("data", std::move(data));

@@ -68,7 +68,7 @@ class Run {
   int64_t resume_step() const { return resume_step_; }  // bodies done before the resume; -1: fresh
   const Json& state() const { return state_; }          // run.state as saved; null if fresh
   int64_t step() const { return step_; }                // bodies done
-  // True while the recipe runs again through what the checkpoint already holds: what is logged is
+  // True while the recipe runs again through what the checkpoint already holds: its metrics are
   // dropped, and an evaluation may be skipped.
   bool replaying() const { return step_ < resume_step_; }
   // The results of evaluations outside bodies are saved with the run, so that a recipe that decides
@@ -131,7 +131,7 @@ class Run {
   // requested.
   void end_body(const Json& state);
   bool in_body() const { return in_body_; }
-  // Ends the open body, and its loop with it for good: a `break` left it.
+  // Ends the open body and, permanently, its loop: a `break` left it.
   void leave_loop(const Json& state);
 
   // True if the last body can be taken back: no other one is open, and it was of this loop and of

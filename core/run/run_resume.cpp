@@ -64,7 +64,7 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
   const RunPhase& saved = at_.phases[index];
   const std::string loop = fmt::format("loop {}", index + 1);
   auto changed = find_differences(saved.data, plan.data, "data");
-  // The hash covers the fields beside it, and these tell more.
+  // The hash covers the fields beside it, which say more.
   if (changed.size() > 1) {
     std::erase_if(changed, [](const Difference& one) { return one.path.ends_with(".plan_hash"); });
   }

@@ -92,7 +92,7 @@ void on_pause(int) {
   errno = saved_errno;
 }
 
-// Handlers of the main thread run on a stack of their own. oneDNN's AVX-512 product of floats keeps
+// Handlers of the main thread run on a separate stack. oneDNN's AVX-512 product of floats keeps
 // values further below the stack pointer than the 128 bytes that a handler's frame leaves alone, so
 // a signal during a product would corrupt the heap or the result (seen with LibTorch 2.11 on Zen 5:
 // every run under 1,000 signals a second, one of 20 with a single one).

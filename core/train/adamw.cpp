@@ -84,7 +84,7 @@ void update_weight(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tenso
 }
 
 double cpu_sum_of_squares(const at::Tensor& gradient) {
-  const at::Tensor dense = gradient.to(at::kFloat).contiguous();  // fp64 in tests alone
+  const at::Tensor dense = gradient.to(at::kFloat).contiguous();  // fp64 only in tests
   const float* x = dense.const_data_ptr<float>();
   const int64_t n = dense.numel();
   const int64_t chunks = (n + kChunk - 1) / kChunk;
@@ -121,7 +121,7 @@ int64_t warmup_steps(double warmup, int64_t total_steps) {
 // cosine: (1 + cos(pi (k - warmup) / (T - warmup))) / 2, as in transformers.
 double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t total_steps) {
   auto fraction = [](int64_t a, int64_t b) {
-    // A run of warmup steps alone would divide by 0.
+    // A run of only warmup steps would divide by 0.
     return static_cast<double>(a) / static_cast<double>(std::max<int64_t>(1, b));
   };
   if (k < warmup) return fraction(k, warmup);

@@ -47,8 +47,8 @@ std::vector<SegmentRows> segments_in_order(const std::vector<std::shared_ptr<Mic
     }
     row += pack.rows.size();
   }
-  // Packing decides where a segment is computed, never where it is in the batch: what a recipe
-  // reads and assigns is in the order of the stream.
+  // Packing decides where a segment is computed, never where it is in the batch: a recipe
+  // reads and assigns values in the order of the stream.
   std::stable_sort(segments.begin(), segments.end(),
                    [](const SegmentRows& a, const SegmentRows& b) { return a.key < b.key; });
   for (size_t i = 1; i < segments.size(); ++i) {

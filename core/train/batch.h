@@ -37,9 +37,9 @@ class Batch {
   // Assigns a field, [n] or [R] in batch order ([P] for pairs: both sides get their pair's value);
   // views of the micro-batches see their slice. Detached.
   //   unit  kPair, kSequence or kToken: the unit of the values. Without it the unit is that of the
-  //         tensor if this batch made it (logprob, token_logprob, a field), else the length tells.
-  // Throws Error that names the sizes it could have, if the length fits two units and nothing tells
-  // which, or if the name is one of the batch's own.
+  //         tensor if this batch made it (logprob, token_logprob, field), else its length decides.
+  // Throws Error that names the sizes it could have, if the length fits two units and the unit
+  // is unknown, or if the name is one of the batch's own.
   void set_field(const std::string& name, const at::Tensor& value,
                  std::optional<Unit> unit = std::nullopt);
 

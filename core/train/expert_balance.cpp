@@ -45,7 +45,7 @@ void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::functio
     for (const auto& micro : term.batch->micros()) {
       if (poll) poll();
       RouterRecord record;
-      // A whole forward for counts alone: f must cover the step before the first backward.
+      // A whole forward only for counts: f must cover the step before the first backward.
       // perf/moe_counted shows the cost.
       const ComputedPack& pack = micro->computed(*model_);
       model_->forward(pack.input, {.router = &record,

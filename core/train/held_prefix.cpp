@@ -48,7 +48,7 @@ HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
   input.tokens = int64_tensor(prefix_.tokens);
   input.position_ids = int64_tensor(prefix_.position_ids);
   input.cu_seqlens = {0, static_cast<int32_t>(prefix_.size())};
-  input.rope_length = {static_cast<int32_t>(prefix_.longest)};
+  input.rope_length = {static_cast<int32_t>(prefix_.longest)};  // serves(): any length will do
   std::vector<HeldKeys> computed;
   const at::Tensor hidden = model.forward(input, {.keys = &computed});
   Forward made{.model = &model, .leaves = {}, .outputs = {}, .inputs = {}, .sums = {}};
@@ -73,7 +73,7 @@ void HeldPrefix::collect() {
       if (sum.defined()) {
         sum.add_(gradient);
       } else {
-        sum = gradient.to(at::kFloat);
+        sum = gradient.to(at::kFloat);  // a sum in bf16 would lose small gradients
       }
       gradient.reset();
     }
@@ -91,6 +91,7 @@ void HeldPrefix::backward() {
       outputs.push_back(forward.outputs[i]);
       gradients.push_back(forward.sums[i].to(forward.outputs[i].scalar_type()));
     }
+    // One call, since the outputs share a graph, which a backward frees.
     if (!outputs.empty()) torch::autograd::backward(outputs, gradients);
   }
 }

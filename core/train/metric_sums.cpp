@@ -176,7 +176,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
     for (const Unit unit : of_term.unit.candidates()) {
       WeightedSum& sum = of_term.by_unit[unit];
       sum.add(value, micro.unit_weight(unit), weights);
-      // A metric with separate weights is a mean over some rows alone: no means by source.
+      // A metric with separate weights is a mean over only some rows: no means by source.
       if (!weights.defined()) add_by_source(sum, value, unit, micro, term);
     }
   }

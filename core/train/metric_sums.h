@@ -44,7 +44,7 @@ class MetricSums {
   // the first source that was read. Weighted by the segments' loss weights.
   void add_scored(const MicroBatch& micro, const std::vector<const LogprobSource*>& sources);
 
-  // Adds the losses of a mixture's sources: loss/<source> is the loss of the source's units alone,
+  // Adds the losses of a mixture's sources: loss/<source> is the loss of only the source's units,
   // each unit's sum divided by its weight in the source. Without a mixture nothing is added.
   void add_source_losses(const ObjectiveResult& result, const MicroBatch& micro, int64_t term = 0,
                          double term_weight = 1);

@@ -114,7 +114,7 @@ at::Tensor direction_in(const std::vector<int64_t>& own, int64_t row_count, uint
   return direction;
 }
 
-// Sums over these loss rows alone: 0 times another row's NaN would be NaN.
+// Sums over only these loss rows: 0 times another row's NaN would be NaN.
 double slope_along(const at::Tensor& gradient, const at::Tensor& direction,
                    const std::vector<int64_t>& own) {
   const at::Tensor g = gradient.to(at::kCPU, at::kDouble).contiguous();

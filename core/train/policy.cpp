@@ -22,7 +22,7 @@
 namespace xrun {
 namespace {
 
-// A frozen model keeps its weights in the compute type alone, so that is what digests compare.
+// A frozen model keeps its weights only in the compute type, so digests compare that type.
 std::string frozen_digest(const Model& model) {
   if (model.compute_type() == at::kFloat || model.adapter()) return model.digest();
   return model.clone(/*trainable=*/false)->digest();
@@ -193,7 +193,7 @@ std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const 
 }
 
 void Policy::write_snapshot(const std::filesystem::path& dir) {
-  if (std::filesystem::exists(dir)) return;
+  if (std::filesystem::exists(dir)) return;  // a resumed run repeats the call
   make_dirs(dir.parent_path());
   if (model().adapter()) {
     write_adapter(*model().adapter(), model().config(), dir_.string(), dir);
@@ -290,7 +290,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   if (!state.at("loaded").as_bool()) return;
   const std::string saved_digest = state.at("folder_digest").as_string();
   model();
-  // A frozen base is part of what is trained; it is hashed in the compute type.
+  // A frozen base is part of the trained model; it is hashed in the compute type.
   const bool is_base = model().adapter() && restored_dtype_ == dtype_name(options_.dtype);
   bool frozen_folder = is_base;
   for (const Taken& taken : restored_) {

@@ -63,7 +63,7 @@ class Policy : public LogprobSource,
   // from. Loads the weights.
   c10::ScalarType export_dtype();
   // About the bytes of an export's weights: the tensors of the folder the model came from, in the
-  // type of the export. Reads the headers of its files alone, whose errors it throws.
+  // type of the export. Reads only the headers of its files, whose errors it throws.
   int64_t export_bytes() const;
   // Writes the current weights as a Hugging Face folder (core/model/weights/export.h) in that type
   // or in `dtype`, with an adapter merged and also separately, in fp32, in its adapter/.

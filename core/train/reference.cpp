@@ -169,7 +169,7 @@ Sidecar& Reference::sidecar(const SidecarName& name) {
   // A sidecar stays open for the run: opening one reads its whole index.
   const auto known = sidecars_.find(name);
   if (known != sidecars_.end()) return *known->second;
-  // Opened before it is entered: a sidecar that cannot be opened leaves no empty entry behind.
+  // Opened before it is entered, so that a sidecar that cannot be opened leaves no empty entry.
   auto opened =
       std::make_unique<Sidecar>(sidecar_root(), sidecar_key(name.data_key, name.pack_tokens));
   return *sidecars_.emplace(name, std::move(opened)).first->second;

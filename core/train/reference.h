@@ -27,9 +27,9 @@ class Policy;
 // Until the policy's next update a reference shares the policy's storage and forward (detached), so
 // that step 0 is exact: rewards are 0, the DPO loss is ln 2. Afterwards logprob() reads a sidecar
 // that holds the sums of each row the run visits, computed by the frozen weights in canonical
-// packs: runs of consecutive rows of the cache, whose borders the cache alone fixes
-// (DataSet::canonical_pack). So a value depends neither on the batch that asked nor on what was
-// cached. Rows of no data set are computed alone. The frozen weights load at the first missing
+// packs: runs of consecutive rows of the cache, whose borders depend only on the cache
+// (DataSet::canonical_pack). So a value does not depend on the batch that asked or on earlier
+// rows. Rows of no data set are computed alone. The frozen weights load at the first missing
 // value; they are never trained, saved or exported. Made by Policy::reference(). Not thread-safe.
 class Reference : public LogprobSource {
  public:
@@ -81,7 +81,7 @@ class Reference : public LogprobSource {
   at::Tensor own_token_logprob(const View& view) override;
   // From the sidecar; computes missing values.
   at::Tensor own_logprob(const View& view) override;
-  // The sidecar stores sums of log-probs alone, so the frozen model runs once over the whole
+  // The sidecar stores only sums of log-probs, so the frozen model runs once over the whole
   // micro-batch. Its log-probs may differ in their last digits from those of the sidecar.
   HeadResult own_head(const View& view, const HeadOptions& options,
                       const at::Tensor& target) override;

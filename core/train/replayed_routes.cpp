@@ -1,5 +1,5 @@
-// A shared token is computed once, with one choice of experts, so the experts are part of what two
-// segments must have equal to share it. The last token of an answer was never computed by the
+// A shared token is computed once, with one choice of experts, so two segments share a token only
+// if their experts for it are equal. The last token of an answer was never computed by the
 // sampler, so its routes are unknown; it predicts nothing, and the router chooses for it.
 
 #include "core/train/replayed_routes.h"

@@ -34,7 +34,7 @@ class Saveable {
   virtual void restore(const TensorSource& tensor, const Json& state) = 0;
 };
 
-// A set of trained weights. An optimizer is made of these alone, so frozen weights have neither
+// A set of trained weights. An optimizer is made only of these, so frozen weights have neither
 // gradients nor optimizer state.
 class Trainable {
  public:

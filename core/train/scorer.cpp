@@ -37,7 +37,7 @@ at::Tensor Scorer::score(Batch& batch) {
   std::vector<at::Tensor> parts;
   for (const auto& micro : batch.micros()) {
     parts.push_back(score(micro->all()));
-    micro->free_hidden();
+    micro->free_hidden();  // those of a whole batch may not fit into memory
   }
   return batch.in_batch_order(parts, /*by_row=*/false);
 }

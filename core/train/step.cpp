@@ -174,7 +174,7 @@ class StepGradient {
     for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
     losses_.push_back(
         {std::move(result), &micro, static_cast<int64_t>(i), terms[i].batch->micros().size()});
-    // The graph of one micro-batch at a time: this is what bounds the memory of a step.
+    // One graph at a time: this bounds the memory of a step by that of a micro-batch.
     micro.close();
   }
 
@@ -229,7 +229,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   const at::AutoGradMode gradients_on(true);
   const StepScope scope(terms, adamw);
 
-  // Denominators first: the packs tell them, so no forward has to wait for another.
+  // Denominators first: the packs have them, so no forward has to wait for another.
   std::vector<UnitTotals> totals = term_totals(terms, options.ranks);
   // Nothing to learn from: an update would only decay the weights and move the moments.
   if (token_weight(terms, totals) == 0) {

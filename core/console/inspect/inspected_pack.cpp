@@ -97,7 +97,7 @@ void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool tra
 
 constexpr const char* kContinued = "┈";  // stands for bytes of a character that ends later
 
-// Shows a character whose bytes several tokens hold at the last of them, so that text of any
+// Shows a character that spans several tokens at the last of them, so that text of any
 // script can be read; `bytes` keeps each token's own.
 void join_characters(std::vector<InspectedToken>& tokens) {
   std::string carried;  // moved here from the tokens before
@@ -183,7 +183,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {
     if (shown[s] == nullptr) continue;
-    // Slots of the shown segments alone.
+    // Only slots of the shown segments.
     fold.flat_of.insert(fold.flat_of.end(), tree->flat_of.begin() + pack.cu_seqlens[s],
                         tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
   }

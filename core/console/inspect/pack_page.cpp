@@ -1,5 +1,6 @@
 // A token is a <span class="t w4 s"> with data-t="id|position|weight|origin|policy|reference" for
 // the hover box: short, because a page may have a hundred thousand of them.
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-inline constexpr const char* kPackPageStyle = R"css(
+constexpr const char* kPackPageStyle = R"css(
 .node { overflow: hidden; white-space: nowrap; font-size: 0.8em; background: #8882;
   margin-top: 2px; }
 .node.shared { background: #4a90d966; }
@@ -46,7 +47,7 @@ details.seg { border: 1px solid var(--edge); border-radius: 5px; margin: .6rem 0
 
 // A search looks at the tokens of a run as one text, with visible blanks read as blanks, so that it
 // finds text that is split over tokens.
-inline constexpr const char* kPackPageScript = R"js(
+constexpr const char* kPackPageScript = R"js(
 "use strict";
 const box = document.getElementById("box");
 const names = ["id", "position", "weight", "written by", "policy", "reference"];
@@ -217,7 +218,7 @@ class PageWriter {
     if (pack.fold) fold(pack, *pack.fold);
     if (!pack.unfolded.empty()) add("<p>not folded: {}</p>\n", html_escape(pack.unfolded));
     for (const BreakGroup& group : break_groups({&pack, 1})) {
-      // A short prefix is no fault of the data.
+      // A short prefix is not a fault of the data.
       const bool fault = group.example->cause != BreakCause::kShort;
       add("<p class=\"{}\">{}</p>\n", fault ? "bad" : "dim", html_escape(group.text()));
     }

@@ -1,5 +1,5 @@
 // Paths use whole quarter pixels relative to the previous point, about five bytes a point: 100,000
-// steps take about ten kilobytes a line.
+// steps take about ten kilobytes per line.
 #include "core/console/page/plot.h"
 
 #include <fmt/core.h>
@@ -89,7 +89,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
     if (std::isnan(point.y)) continue;
     mean = keep * mean + (1 - keep) * point.y;
     weight = keep * weight + (1 - keep);
-    // One point a slice: its last one.
+    // One point per slice: its last one.
     if (last && slices.of(last->x) != slices.of(point.x)) out.push_back(*last);
     last = {point.x, mean / weight};
   }
@@ -116,7 +116,7 @@ struct Frame {
   long row(double value) const { return std::lround((1 - y.position(value)) * kHeight * kUnits); }
 };
 
-// "M12 40l4-3 4 9": a new "M" behind each gap.
+// "M12 40l4-3 4 9": a new "M" after each gap.
 class PathText {
  public:
   void to(long x, long y) {
@@ -306,7 +306,7 @@ std::string bars_of(const std::vector<double>& shares, const Frame& frame) {
 
 std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was logged</p>"; }
 
-// Of more lines than fit, the dashed ones (the validation of solid ones) are left out first.
+// If not all lines fit, the dashed ones (the validation of solid ones) are left out first.
 std::string legend_of(const Plot& plot) {
   const bool crowded = plot.lines.size() > kMostLegend;
   std::string legend;

@@ -80,7 +80,7 @@ void add_memory(HtmlTable& table, const char* when, const Json* parts, double wh
   if (parts == nullptr || !parts->is_object()) return;
   for (const auto& [kind, bytes] : parts->as_object()) {
     const double size = number_of(&bytes);
-    const bool of_process = kind == "rss";  // not tensors alone
+    const bool of_process = kind == "rss";  // not only tensors
     table.add({when,
                kind == "total" ? "<b>total</b>"
                : of_process    ? "whole process"

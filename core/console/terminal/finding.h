@@ -20,7 +20,7 @@ struct Finding {
   Verdict verdict = Verdict::kOk;
   std::string subject;  // a word or two: "memory"
   std::string text;
-  std::string fix = {};       // "" if nothing is to be done
+  std::string fix = {};       // "" if no action is needed
   std::string location = {};  // "dpo.lua:24", or ""
   bool needed = true;         // false: everything else works without it
 };

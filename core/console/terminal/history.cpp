@@ -86,7 +86,7 @@ class LockedFile {
 };
 
 bool write_whole(int fd, std::string_view text) {
-  // A short write is an error: a rest written later could land behind another process's line.
+  // A short write is an error: a rest written later could land after another process's line.
   return ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 

@@ -44,7 +44,7 @@ void EditedLines::draw(bool last) {
   terminal_.write(painter_.paint(lay_out(editor_.shown(size, last), size), size));
 }
 
-// Returns whether the input is over; `outcome` tells how.
+// Returns whether the input is over; `outcome` says how.
 bool EditedLines::obey(EditorRequest request, Outcome* outcome) {
   switch (request) {
     case EditorRequest::kAccept: *outcome = Outcome::kInput; return true;
@@ -173,7 +173,7 @@ InputLines::Outcome PlainLines::next(std::string& input) {
       continue;
     }
     if (got == Line::kEnd) {
-      if (ask_) write_through(stdout, "\n");  // the cursor is behind the prompt
+      if (ask_) write_through(stdout, "\n");  // the cursor is after the prompt
       return begun ? Outcome::kInput : Outcome::kEnd;
     }
     if (!begun) first_line_ = lines_;

@@ -158,7 +158,7 @@ EditorRequest LineEditor::enter() {
 }
 
 ScreenText LineEditor::shown(const ScreenSize& size, bool last) const {
-  // After the last draw the cursor is behind the text.
+  // After the last draw the cursor is after the text.
   ScreenText shown{buffer_.text(),
                    last ? buffer_.text().size() : buffer_.cursor(),
                    settings_.prompt,

@@ -42,7 +42,7 @@ class RunProgress {
 
   // Call before the first body of a loop, so that the first step has a duration.
   void start();
-  // Call after a wait that is no part of a body, such as an open prompt.
+  // Call after a wait that is not part of a body, such as an open prompt.
   void skip_wait() { last_ = clock_(); }
   // The mean seconds of a body; 0 before the first one.
   double body_seconds() const { return body_s_; }

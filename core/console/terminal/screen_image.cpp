@@ -51,7 +51,7 @@ class RowFiller {
     column_ = 0;
   }
   void mark_cursor() {
-    // Behind a full row the cursor is at the start of the next one.
+    // After a full row the cursor is at the start of the next one.
     if (column_ >= columns_) end();
     image_.cursor_row = static_cast<int>(image_.rows.size()) - 1;
     image_.cursor_column = column_;

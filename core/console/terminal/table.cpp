@@ -96,7 +96,7 @@ size_t piece_size(std::string_view word, int columns) {
   // At least one character, or a wide one would never end.
   const size_t most = std::max(fitting_size(word, columns), text_character(word, 0).size);
   const size_t slash = word.substr(0, most).rfind('/');
-  // Only behind a slash in the second half, so that pieces do not get short.
+  // Only after a slash in the second half, so that pieces do not get short.
   return slash != word.npos && 2 * slash > most ? slash + 1 : most;
 }
 

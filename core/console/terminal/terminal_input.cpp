@@ -46,7 +46,7 @@ void handle(int signal_number, void (*function)(int)) {
   struct sigaction action {};
   action.sa_handler = function;
   sigemptyset(&action.sa_mask);
-  // Reads and writes that are in progress go on after the handler, which runs on the stack of
+  // Reads and writes that are in progress continue after the handler, which runs on the stack of
   // core/run/signals.cpp where there is one.
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(signal_number, &action, nullptr);

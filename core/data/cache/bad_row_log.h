@@ -1,5 +1,5 @@
 #pragma once
-// The file that lists every bad row of a build, one JSON object a line:
+// The file that lists every bad row of a build, one JSON object per line:
 // {"file":"pairs.jsonl","line":17,"reason":"no_prompt","detail":"..."}
 
 #include <filesystem>

@@ -126,7 +126,7 @@ CacheManifest decode_manifest(const Json& value) {
   int64_t rows = 0;
   for (const Json& entry : value.at("segments").as_array()) {
     manifest.shards.push_back(read_shard(entry, rows, manifest.shards.size()));
-    // Shards are contiguous: row ids are sums of what comes before.
+    // Shards are contiguous: row ids are sums over the shards before.
     rows += manifest.shards.back().rows;
     XRUN_CHECK(manifest.shards.back().elements.size() == manifest.columns.size(),
                "shard {} lists {} columns, wanted {}", manifest.shards.size() - 1,

@@ -49,7 +49,7 @@ std::string beginning_of(const std::string& path) {
 }
 
 // The name decides, else the content: files of rows need only another name. Returns "" if neither
-// tells.
+// decides.
 std::string conversion_of(const std::string& path) {
   const auto command = [&](const char* pattern, const char* ending) {
     const std::string target = fs::path(path).replace_extension(ending).string();

@@ -104,7 +104,7 @@ FileDigests::FileDigests(fs::path dir, std::chrono::nanoseconds min_age)
 fs::path FileDigests::record_path(const fs::path& path) const {
   std::error_code code;
   const fs::path real = fs::canonical(path, code);
-  // One record a file, whatever path leads to it.
+  // One record per file, whatever path leads to it.
   return dir_ / (hash_hex((code ? path : real).string()) + ".json");
 }
 

@@ -43,7 +43,7 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
   for (int i = 0; i < workers; ++i) encoders_.push_back(make_encoder());
   try {
     for (const auto& encoder : encoders_) {
-      // One encoder a thread: it has buffers and, for a Lua template, a Lua state.
+      // One encoder per thread: it has buffers and, for a Lua template, a Lua state.
       threads_.emplace_back([this, &encoder] { work(*encoder); });
     }
   } catch (...) {  // the system gives no more threads
@@ -130,7 +130,7 @@ void RowPipeline::weigh(EncodedBlock& block) {
 }
 
 size_t RowPipeline::room() const {
-  // One block a worker, one that is being read, one that the caller takes.
+  // One block per worker, one that is being read, one that the caller takes.
   return (static_cast<size_t>(options_.workers) + 2) * kHeldBytes * options_.block_bytes;
 }
 

@@ -232,7 +232,7 @@ void ShardData::push_bits(size_t column, std::span<const uint64_t> words, size_t
     const uint64_t merged = word << shift | carry;
     const size_t bytes = std::min(sizeof(merged), end - at);
     std::memcpy(&data.bytes[at], &merged, bytes);
-    // A shift by 64 is undefined, hence the test.
+    // Tested because a shift by 64 is undefined.
     carry = shift > 0 ? word >> (64 - shift) : 0;
     at += bytes;
   }

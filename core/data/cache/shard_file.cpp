@@ -36,7 +36,7 @@ ShardFile::ShardFile(const std::filesystem::path& path, std::span<const Column> 
   header_ = read_shard_header(all, columns, name_);
   XRUN_CHECK(header_.head_bytes() == body_, "{}: has a head of {} bytes, the manifest says {}; {}",
              name_, header_.head_bytes(), body_, kRebuildHint);
-  // One bit a page. Opening checks the head alone: a cache of gigabytes opens in milliseconds.
+  // One bit per page. Opening checks only the head: a cache of gigabytes opens in milliseconds.
   checked_ = std::vector<std::atomic<uint64_t>>((header_.pages + 63) / 64);
 }
 

@@ -45,7 +45,7 @@ static_assert(sizeof(RecordHead) == kHeadBytes);
 
 uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// The bytes of a file from `at` on; fewer than `size` at its end alone.
+// The bytes of a file from `at` on; fewer than `size` only at its end.
 std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
   std::string bytes(size, '\0');
   uint64_t total = 0;
@@ -89,7 +89,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
     std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
     // At most 2^32 values of 8 bytes: no overflow on a hostile count.
     const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
-    // A count of another width is damage, not a torn tail: nothing behind it can be trusted.
+    // A count of another width is damage, not a torn tail: nothing after it can be trusted.
     torn = width == 0 || head.count == static_cast<uint64_t>(width);
     if (!torn || at + body + kCheckBytes > size) break;
     const std::string_view record = bytes_at(at, body + kCheckBytes);

@@ -72,7 +72,7 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
   set.selection_ = selection;
   set.streams_ = std::make_shared<Streams>();
   XRUN_CHECK(set.size() > 0, "no source of data has a weight above 0, so none is ever drawn");
-  // Reports a weight too small to be drawn now; with so many units a step every stage has a block.
+  // Reports a weight too small to be drawn now; so many units per step fill a block of each stage.
   if (state->sources.size() > 1) set.stream_of({.units = Mixture::kBlock});
   return set;
 }
@@ -126,7 +126,7 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
     rows = selection_->split_last(fraction);
   } else {
     std::vector<uint64_t> prompts;
-    // 8 bytes a row; the tokens are not read.
+    // 8 bytes per row; the tokens are not read.
     for (int64_t i = 0; i < size(); ++i) prompts.push_back(prompt_hash(unit(i)));
     rows = selection_->split_flagged(hold_out_prompts(prompts, fraction));
   }

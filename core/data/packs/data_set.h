@@ -27,7 +27,7 @@ class Tokenizer;
 
 // The steps of a phase: `epochs` passes over the set as one stream.
 struct StepPlan {
-  int64_t units = 1;    // pairs, sequences, prompts or windows a step
+  int64_t units = 1;    // pairs, sequences, prompts or windows per step
   int64_t epochs = 1;   // 0: without end
   RowOrder order = {};  // of each epoch
   uint64_t seed = 0;
@@ -60,8 +60,8 @@ class DataSet {
   // folder.
   const std::string& fingerprint() const;
   std::vector<std::filesystem::path> cache_dirs() const;
-  // A list of what each source's cache was asked for. A run keeps it; where the fingerprint of a
-  // resume is another one, the fields that differ are reported (core/run/resume.h).
+  // A list of the key document of each source's cache. A run stores it; if a resume has another
+  // fingerprint, the fields that differ are reported (core/run/resume.h).
   Json key_documents() const;
 
   // Returns (training, validation). By row: holds out the last int(n * fraction) rows of each

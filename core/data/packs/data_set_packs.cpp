@@ -167,7 +167,7 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
     PackedBatch::Segment segment;
     segment.row_id = source.first_row + piece.row;
     segment.group_id = index;
-    // At most `length` pieces a window, so ranges of two windows never meet.
+    // At most `length` pieces per window, so ranges of two windows never meet.
     segment.segment_id = index * windows_->length + number++;
     segment.source = static_cast<int32_t>(s);
     segment.weight = source.cache->weight(piece.row);

@@ -12,7 +12,7 @@
 
 namespace xrun {
 
-// Returns how the rows of options.sources[index] are encoded, but for the tokenizer.
+// Returns how the rows of options.sources[index] are encoded, except for the tokenizer.
 RowEncoding row_encoding(const DataOptions& options, size_t index,
                          const std::shared_ptr<const ChatTemplate>& chat_template);
 

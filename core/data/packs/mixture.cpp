@@ -3,7 +3,7 @@
 // base[d] + b * count_d + j, so that a source's draws are consecutive and a small source starts
 // again only after all its rows. The last stage has no end and no shorter block, unless every
 // source has a quota. A grid ends where its first source meets its quota, inside a block; the rows
-// of the block behind that row are never asked for.
+// of the block after that row are never requested.
 
 #include "core/data/packs/mixture.h"
 

@@ -20,7 +20,7 @@ namespace {
 // A set of numbers below a limit that finds the next one.
 class BitTree {
  public:
-  // A word of 64 bits has one bit a word of the level below: log64(limit) levels.
+  // A word of 64 bits has one bit per word of the level below: log64(limit) levels.
   explicit BitTree(size_t limit) {
     do {
       limit = limit / 64 + 1;

@@ -150,7 +150,7 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
     size_t cut = fits;
     if (fits < units.size()) {
       int32_t weakest = sizes.link(units[fits - 1], units[fits]);
-      // Of equally weak links the last one, so that the piece stays large.
+      // The last of equally weak links, so that the piece stays large.
       for (size_t n = fits - 1; n > 0; --n) {
         const int32_t link = sizes.link(units[n - 1], units[n]);
         if (link >= weakest) continue;
@@ -170,7 +170,7 @@ struct PackedItems {
 
 // Packs of items that fit alone.
 PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
-  // In a fixed order, so that the plan depends on the units alone.
+  // In a fixed order, so that the plan depends only on the units.
   for (std::vector<int64_t>& item : items) std::sort(item.begin(), item.end());
   std::sort(items.begin(), items.end());
   std::vector<int64_t> item_tokens;
@@ -206,7 +206,7 @@ PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
   return plan;
 }
 
-// Moves the packs that begin with a cluster behind the first of them: a step computes their common
+// Moves the packs that begin with a cluster after the first of them: a step computes their common
 // prefix once (core/prefix/shared_prefix.h). Only clusters that were divided have several.
 void join_clusters(const Items& clusters, size_t units, Items& packs) {
   std::vector<size_t> cluster_of(units, 0), first(clusters.size(), packs.size());

@@ -13,7 +13,7 @@
 namespace xrun {
 
 struct PackLimits {
-  PackLimits(int64_t tokens) : max_tokens(tokens) {}  // implicit: a limit alone
+  PackLimits(int64_t tokens) : max_tokens(tokens) {}  // implicit: only a limit
 
   int64_t max_tokens;          // of a pack; with fold the computed ones
   bool fold = false;           // shared prefixes count once

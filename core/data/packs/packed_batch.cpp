@@ -69,7 +69,7 @@ void check_rows(const PackedBatch& batch) {
     const int32_t token = batch.tokens[static_cast<size_t>(t) + 1];
     XRUN_CHECK(rows.target[r] == token, "batch: rows.target[{}] is {}, token {} is {}", r,
                rows.target[r], t + 1, token);
-    // Strictly ascending: at most one loss row a slot.
+    // Strictly ascending: at most one loss row per slot.
     XRUN_CHECK(r == 0 || t > rows.hidden[r - 1],
                "batch: rows.hidden[{}] is {}, wanted more than the one before, {}", r, t,
                rows.hidden[r - 1]);

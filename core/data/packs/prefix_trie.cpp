@@ -211,7 +211,7 @@ class TrieBuilder {
 int64_t common_prefix(TokenList a, TokenList b) {
   const size_t n = std::min(a.size(), b.size());
   size_t i = 0;
-  for (; i + 2 <= n; i += 2) {  // two tokens a comparison
+  for (; i + 2 <= n; i += 2) {  // two tokens per comparison
     uint64_t two_a = 0, two_b = 0;
     std::memcpy(&two_a, a.data() + i, sizeof two_a);
     std::memcpy(&two_b, b.data() + i, sizeof two_b);

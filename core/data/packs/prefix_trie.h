@@ -1,6 +1,6 @@
 #pragma once
-// The shared prefixes of token lists as a tree: what fold_pack computes once, and what a plan of
-// packs counts.
+// The shared prefixes of token lists as a tree: fold_pack computes each of its nodes once, and a
+// plan of packs counts their tokens.
 
 #include <cstdint>
 #include <span>

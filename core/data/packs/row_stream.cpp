@@ -172,7 +172,7 @@ void RowStream::find_mixture_length() {
 RowStream::DrawnRow RowStream::at(int64_t index) const {
   const Mixture::Draw draw = mixture_ ? (*mixture_)(index) : Mixture::Draw{active_[0], index};
   const int64_t rows = plan_.sources[static_cast<size_t>(draw.source)].rows;
-  // Each source has epochs and orders of its own, so that another source's rows never move its own.
+  // Each source has its own epochs and orders, so that another source's rows never move its own.
   const EpochOrder order(plan_.order, rows, plan_.seed, static_cast<uint64_t>(draw.draw / rows),
                          shuffle_of_rows(draw.source));
   return {draw.source, order(draw.draw % rows)};

@@ -80,7 +80,7 @@ BlockShuffle::BlockShuffle(uint64_t size, uint64_t block, uint64_t window, uint6
 
 uint64_t BlockShuffle::operator()(uint64_t index) const {
   XRUN_CHECK(index < size_, "a shuffle of {} rows has no index {}", size_, index);
-  // Rows behind the last whole block stay at the end, shuffled among themselves.
+  // Rows after the last whole block stay at the end, shuffled among themselves.
   if (index >= whole_) {
     return whole_ + Shuffle(size_ - whole_, seed_, 0, kTail)(index - whole_);
   }

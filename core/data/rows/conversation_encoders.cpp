@@ -1,6 +1,6 @@
 // The encoders of rows that a chat template renders:
 //   preference   two conversations that share a prompt; the turns after it are trained
-//   chat         one conversation; its assistant turns are trained, or the completion alone
+//   chat         one conversation; its assistant turns are trained, or only the completion
 //   feedback     one answer with a label that says whether it is desirable; the answer is trained
 //   prompts      a conversation without its answer; nothing is trained
 

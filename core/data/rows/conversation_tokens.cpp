@@ -77,7 +77,7 @@ std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const C
     if (flag && *flag != wanted[m]) {
       const Json prefix(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(m)));
       const size_t end = count_shared_turns(style.chat_template, messages, prefix, kwargs);
-      // The prefix must end between two blocks, behind those that have a flag already.
+      // The prefix must end between two blocks, after those that already have a flag.
       if (end <= begin || end > turns.size()) refuse_joined_turns();
       std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin),
                 turns.begin() + static_cast<std::ptrdiff_t>(end), *flag);

@@ -241,7 +241,7 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
         first_bad_row(ledger), settings_with_calls(ledger, too_long_settings(ledger)));
   }
   check_encoding(ledger, max_bad);
-  // Rows that over_length leaves out are no sign that the columns are read wrongly.
+  // Rows that over_length leaves out do not mean that the columns are read wrongly.
   int64_t bad = ledger.bad_total();
   for (const auto& [reason, count] : ledger.dropped) bad -= is_about_length(reason) ? count : 0;
   const double share = static_cast<double>(bad) / static_cast<double>(ledger.kept + bad);

@@ -28,7 +28,7 @@ struct RowEncoding {
 RowSchema row_schema(const RowEncoding& encoding);
 
 // Encodes the rows of one source on one thread (a template or a transform may belong to a thread).
-// The result depends on the row alone, never on the rows before it.
+// The result depends only on the row, never on the rows before it.
 class RowEncoder {
  public:
   explicit RowEncoder(const RowEncoding& encoding);

@@ -320,7 +320,7 @@ void RowFields::read_extra(const Json& row, RowExtras& out) const {
   if (weight == nullptr) return;
   const double number = weight->is_number() ? weight->as_double() : -1;
   out.weight = static_cast<float>(number);
-  // After the cast: 1e39 is finite as a double alone.
+  // After the cast: 1e39 is finite only as a double.
   if (!std::isfinite(out.weight) || number < 0) {
     throw RowRefusal("bad_weight", fmt::format("\"{}\" is {}, wanted a number >= 0",
                                                spelled("weight"), dump_json(*weight)));
@@ -333,7 +333,7 @@ void RowFields::finish_notes(const Json& row, RowExtras& out) const {
     out.notes.push_back(fmt::format("fields names {} = \"{}\", a column that the row lacks{}", ours,
                                     theirs, suggestion(theirs, row)));
   }
-  // Once a row: a ledger counts rows by note.
+  // Once per row: a ledger counts rows by note.
   std::sort(out.notes.begin(), out.notes.end());
   out.notes.erase(std::unique(out.notes.begin(), out.notes.end()), out.notes.end());
   // Last: their number has no bound, and a ledger's notes do.

@@ -11,7 +11,7 @@
 
 namespace xrun {
 
-// Returns the text without replacement characters at its ends: what is left of a character that a
+// Returns the text without replacement characters at its ends: the rest of a character that a
 // cut between tokens divided.
 std::string without_broken_ends(std::string text);
 

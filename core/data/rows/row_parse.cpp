@@ -42,7 +42,7 @@ size_t count_values(std::string_view text) {
     const char c = text[at];
     count += c == ',' || c == '[' || c == '{';
     if (c != '"') continue;
-    // A backslash escapes the byte behind it, so a quote there does not end the string.
+    // A backslash escapes the byte after it, so a quote there does not end the string.
     for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\';
   }
   return count;
@@ -64,7 +64,7 @@ Json parse_text(std::string_view text, const RawRow& row, const std::string& loc
   }
 }
 
-// "prompt,chosen,rejected": words and commas alone.
+// "prompt,chosen,rejected": only words and commas.
 bool is_csv_header(std::string_view line) {
   return std::all_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == ',' || c == ' ' || c == '"';

@@ -90,7 +90,7 @@ constexpr std::string_view kSpace = " \t\r\n";
 size_t string_end(std::string_view text, size_t at) {
   for (size_t quote = text.find('"', at + 1); quote != kUnknown;
        quote = text.find('"', quote + 1)) {
-    // A quote behind an odd number of backslashes belongs to the string.
+    // A quote after an odd number of backslashes belongs to the string.
     // text[at] is a quote too, so the search ends there at the latest.
     size_t escapes = quote;
     while (text[escapes - 1] == '\\') --escapes;
@@ -281,7 +281,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
                cursor_.lines + 1, kMaxRowBytes);
   }
   block.behind = cursor_;
-  // The bytes behind the last whole row begin the next block.
+  // The bytes after the last whole row begin the next block.
   carry_.assign(content, block.bytes());
   content.resize(block.bytes());
   // The JSON parser reads beyond the end of a row.

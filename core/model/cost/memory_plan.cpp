@@ -101,7 +101,7 @@ class StepMemory {
     head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden, s_.head_mb,
                         s_.dtype);
     if (!s_.scores) return;
-    // A value head reads hidden states alone.
+    // A value head reads only hidden states.
     head_.weight = 0;
     head_.backward = 4 * tokens_ * hidden_;
   }

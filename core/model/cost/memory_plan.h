@@ -60,7 +60,7 @@ struct MemoryKind {
 //   working      temporaries
 // The peak is one of six: the forward of a reference, the backward of the head, of the last block
 // or of a shared prefix, the end of the step, or sampling, which needs no gradients. Sizes may be
-// absurd: sums are capped at 2^56 bytes a kind.
+// absurd: sums are capped at 2^56 bytes per kind.
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape);
 // The same for all models of a run, at the turn with the highest peak.
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);
@@ -69,7 +69,7 @@ int64_t total_bytes(const std::vector<MemoryKind>& plan);
 
 // "optimizer 1.1 GB, activations 960 MB, ...", largest first.
 std::string describe_kinds(const std::vector<MemoryKind>& plan);
-// The same behind their sum: "3.1 GB of tensors: optimizer 1.1 GB, ...".
+// The same after their sum: "3.1 GB of tensors: optimizer 1.1 GB, ...".
 std::string describe_plan(const std::vector<MemoryKind>& plan);
 
 }  // namespace xrun

@@ -25,7 +25,7 @@ using PeakClock = std::chrono::steady_clock;
 constexpr double kProbeSeconds = 0.2;
 // A product below this length is too short for its full rate, so the next one is twice as wide. The
 // first width keeps a type without its own instructions (bf16 on an old processor) within the
-// time; the last one, 16 MB a matrix in fp32, is enough for any CPU.
+// time; the last one, 16 MB per matrix in fp32, is enough for any CPU.
 constexpr double kLongProduct = 0.01;
 constexpr int64_t kFirstWidth = 256, kLastWidth = 2048;
 constexpr double kMaxFlops = 1e18;

@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Returns the most FLOP/s that square products of a type reach with the current thread count: the
+// Returns the peak FLOP/s that square products of a type reach with the current thread count: the
 // fastest of LibTorch's BLAS, oneDNN and our row product. Takes about 0.2 s; uses no random
 // numbers.
 double time_peak(c10::ScalarType dtype);

@@ -1,6 +1,6 @@
 #pragma once
 // Activations of feed-forward layers without a gate's kernel. On the CPU an element has the same
-// bits wherever it stands; at::silu and at::gelu do not promise that.
+// bits at every position; at::silu and at::gelu do not promise that.
 
 #include <ATen/core/Tensor.h>
 

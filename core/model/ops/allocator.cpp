@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kLargeBlock = 1 << 20;
 
-// Counters alone, of which nothing else depends: relaxed order suffices.
+// Nothing else depends on these counters: relaxed order suffices.
 std::atomic<int64_t> bytes_held = 0, bytes_peak = 0, large_blocks = 0, bytes_allocated = 0;
 
 int64_t usable_size(void* block) {

@@ -19,13 +19,13 @@ struct MemoryCount {
 };
 
 // Puts a counter in front of ATen's CPU allocator. Idempotent. Called before any tensor is made:
-// earlier allocations are not counted. Neither is what libraries allocate for themselves (oneDNN,
-// MKL).
+// earlier allocations are not counted. The internal allocations of libraries (oneDNN, MKL) are not
+// counted either.
 void install_memory_count();
 
 // All zero before install_memory_count. Any thread.
 MemoryCount memory_count();
-void reset_memory_peak();  // to what is held now
+void reset_memory_peak();  // to the bytes held now
 
 // Returns the bytes of the heap that are free: taken for the system, yet available to tensors.
 int64_t free_heap_bytes();

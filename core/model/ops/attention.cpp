@@ -92,7 +92,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-// The rows after held ones. Returns out alone.
+// The rows after held ones. Returns only out.
 class HeldAttentionFunction : public torch::autograd::Function<HeldAttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,

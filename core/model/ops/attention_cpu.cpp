@@ -1,7 +1,7 @@
 // The CPU form of xrun::varlen_attention: our own kernels (kernels/cpu/attention.h) in fp32 and
-// bf16, fp32 beneath for fp16, and the composed form for fp64. Work is cut into items that the
-// shape alone fixes; threads take the next item as they become free, so neither their number nor
-// their order reaches a result.
+// bf16, fp32 beneath for fp16, and the composed form for fp64. The items of
+// work depend only on the shape; threads take the next item as they become free, so neither their
+// number nor their order reaches a result.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -53,7 +53,7 @@ const T* held_data(const at::Tensor& x) {
 // Calls f(item, scratch) for items 0 to count - 1, each on the next free thread.
 void each_item(int64_t count, int64_t scratch_size, const std::function<void(int64_t, float*)>& f) {
   std::atomic<int64_t> next = 0;
-  // One range a thread: the loop inside takes items from the shared counter.
+  // One range per thread: the loop inside takes items from the shared counter.
   const int64_t threads = std::min<int64_t>(at::get_num_threads(), count);
   at::parallel_for(0, threads, 1, [&](int64_t from, int64_t to) {
     const at::Tensor scratch = scratch_floats(scratch_size);

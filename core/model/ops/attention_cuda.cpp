@@ -1,6 +1,6 @@
 // The CUDA form of xrun::varlen_attention: flash attention in bf16 and fp16 for heads of a multiple
 // of 8 up to 256, the memory-efficient kernels in fp32 without a window, and the composed form for
-// the rest. Trees without a window take one call a level, merged (attention_slices.h). The layouts
+// the rest. Trees without a window take a call per level, merged (attention_slices.h). The layouts
 // of the library kernels' log-sum-exps are checked, since they are not a public interface of
 // LibTorch.
 

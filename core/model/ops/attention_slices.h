@@ -1,6 +1,6 @@
 #pragma once
 // Attention over trees by library calls that know segments only: one causal call over all nodes,
-// and one call a level for the rectangles, the rows below a node against the node. Results are
+// and one call per level for the rectangles, the rows below a node against the node. Results are
 // merged by their log-sum-exps.
 
 #include <ATen/core/Tensor.h>

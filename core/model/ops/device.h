@@ -12,7 +12,7 @@ namespace xrun {
 // the host is queued through pinned memory without waiting; a copy to the host waits.
 at::Tensor on_device(const at::Tensor& values, c10::Device device);
 
-// A copy of device values to the host, queued behind their computation while the host continues.
+// A copy of device values to the host, queued after their computation while the host continues.
 // Host values are available at once.
 class HostCopy {
  public:

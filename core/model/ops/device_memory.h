@@ -14,26 +14,26 @@ namespace xrun {
 //   root  of /proc and /sys, for tests
 int64_t system_bytes(const std::filesystem::path& root = "/");
 
-// Returns the limit $XRUN_MEMORY_MB (10^6 bytes each) of what tensors may hold, in bytes; nullopt
+// Returns the limit for tensors, $XRUN_MEMORY_MB (10^6 bytes each), in bytes; nullopt
 // if it is not set. Throws Error unless it is a number above 0.
 std::optional<int64_t> memory_setting();
 
 // Returns the bytes that tensors of this process may still take: system_bytes plus the free part of
-// the heap, which is never returned to the system. If $XRUN_MEMORY_MB is set: its limit minus what
-// tensors hold. At least 1; 0: unknown. Throws Error as memory_setting.
+// the heap, which is never returned to the system. If $XRUN_MEMORY_MB is set: its limit minus the
+// bytes that tensors hold. At least 1; 0: unknown. Throws Error as memory_setting.
 int64_t available_bytes(const std::filesystem::path& root = "/");
 
 // In bytes.
 struct DeviceMemory {
   int64_t held = 0;       // by tensors, now
-  int64_t peak = 0;       // the most since the last reset_device_peak
+  int64_t peak = 0;       // the largest since the last reset_device_peak
   int64_t available = 0;  // bytes still available, at least 1; 0 if unknown
 };
 
 // Returns memory_count (ops/allocator.h) and available_bytes for the host, and the numbers of
-// LibTorch's allocator for another device; $XRUN_MEMORY_MB limits what tensors may hold on either.
+// LibTorch's allocator for another device; $XRUN_MEMORY_MB limits the tensors of either.
 // The first call starts the device. Never waits for it. Throws Error as available_bytes.
 DeviceMemory device_memory(c10::Device device);
-void reset_device_peak(c10::Device device);  // to what is held now
+void reset_device_peak(c10::Device device);  // to the bytes held now
 
 }  // namespace xrun

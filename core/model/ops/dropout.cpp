@@ -1,5 +1,5 @@
 // Element i is dropped if word i % 4 of Philox(key, i / 4) is below rate * 2^32. A mask is a
-// function of its key alone, so recomputed blocks and other devices make it again without a saved
+// function of only its key, so recomputed blocks and other devices make it again without a saved
 // state.
 
 #include "core/model/ops/dropout.h"

@@ -23,7 +23,7 @@ struct DropoutKey {
 //   map  below 2^32, a different one for each mask of a forward
 at::Tensor dropped(const at::Tensor& x, double rate, const DropoutKey& key, int64_t map);
 
-// Its backward saves the mask of the tensor `x`, `width` elements a token.
+// Its backward saves the mask of the tensor `x`, `width` elements per token.
 void dropped_saves(SavedTensors& saved, const std::string& x, double width);
 
 }  // namespace xrun

@@ -10,7 +10,7 @@ namespace xrun {
 
 struct HeadOptions {
   double temperature = 1.0;  // logits are divided by it; above 0
-  // The first `columns` of V exist; the padding behind them has no probability. 0: all of them.
+  // The first `columns` of V exist; the padding after them has no probability. 0: all of them.
   int64_t columns = 0;
   bool entropy = false;
   bool lse = false;

@@ -82,7 +82,7 @@ kernels::HeadRows head_rows(const HeadRowOutputs& out, const at::Tensor& ids, co
 void softmax_chunk(const at::Tensor& z, int64_t begin, const RowsByHidden& shared,
                    const at::Tensor& target, const HeadRowOutputs& out, bool keep) {
   const int64_t width = z.size(1);
-  // `first` counts loss rows from 0; without it a row's one target lies beside it.
+  // `first` counts loss rows from 0; without it a row's one target is beside it.
   const int64_t offset = shared.first.empty() ? begin : 0;
   float* const x = z.mutable_data_ptr<float>();
   const int64_t* const t = target.const_data_ptr<int64_t>() + offset;
@@ -203,7 +203,7 @@ at::Tensor negative_sums(const at::Tensor& grad, const RowsByHidden& shared) {
   return sums;
 }
 
-// The backward of targets alone. A row with one target has dz = -a (p - e_y); the factor -a
+// The backward for targets only. A row with one target has dz = -a (p - e_y); the factor -a
 // multiplies the small operands, dx and x, which saves a pass over [R, V]. With several targets and
 // G = sum a, dz = -G (p - e_y1) + (a_1 - G) e_y1 + sum_(i > 1) a_i e_yi: the rest are a few rows.
 void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& w,

@@ -37,7 +37,7 @@ constexpr int64_t kItemColumns = 64, kItemRows = 512;
 static_assert(kItemColumns % kernels::kPackedColumns == 0);
 constexpr int64_t kAloneMultiplies = 1 << 16;  // below, another thread costs more than it saves
 
-// LibTorch requires bf16 instructions for fp32 operands too, and only an attempt tells.
+// LibTorch requires bf16 instructions for fp32 operands too, and only an attempt detects them.
 bool onednn_multiplies() {
   static const bool yes = [] {
     if (!at::globalContext().hasMKLDNN()) return false;

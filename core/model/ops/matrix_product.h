@@ -12,7 +12,7 @@ namespace xrun {
 
 // out = x weight^T + bias, with x [M, K], weight [N, K], bias [N] or undefined and out [M, N] fp32
 // on the CPU, all with unit stride in a row. No graph is recorded. A row of out has the same bits
-// whatever M is, wherever the row stands and however many threads there are. K = 0 gives the bias.
+// whatever M, the position of the row and the number of threads are. K = 0 gives the bias.
 //
 // The kernel is ours (kernels/cpu/row_product.h): the BLAS behind at::mm chooses the order of its
 // sums by M, and oneDNN does so too on some processors (Zen 5: below 16 to 65 rows, by shape).

@@ -7,13 +7,13 @@
 
 namespace xrun {
 
-// The most elements that exist at one time besides an operator's inputs, its output included: in a
+// The peak number of elements at one time besides an operator's inputs, its output included: in a
 // forward without a graph, and in a backward without gradients of weights.
 struct Temporaries {
   double forward = 0, backward = 0;  // per token
 };
 
-// The tensors that a forward saves for its backward, in bytes a token. Each operator adds its own.
+// The tensors that a forward saves for its backward, bytes per token. Each operator adds its own.
 class SavedTensors {
  public:
   // `element_size` is that of activations, in bytes.

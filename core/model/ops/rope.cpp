@@ -141,7 +141,7 @@ RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tenso
       angle.narrow(0, begin, n).copy_(at::outer(position.narrow(0, begin, n), frequencies(length)));
     }
   } else {
-    angle = at::outer(position, frequencies(0));
+    angle = at::outer(position, frequencies(0));  // the same for every length
   }
   // transformers rounds cos and sin to the activation type before it rotates
   const auto rounded = [&](const at::Tensor& x) {

@@ -85,7 +85,7 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   std::vector<LinearModule> modules;
   for (const WeightSpec& spec : weight_specs(config)) {
     const bool is_router = spec.name.ends_with("." + config.names.router + ".weight");
-    // Maps of the blocks alone: norms have one dimension, stacked experts three.
+    // Only maps of the blocks: norms have one dimension, stacked experts three.
     if (spec.shape.size() != 2 || !spec.name.starts_with(layer) || is_router) continue;
     modules.push_back(
         {spec.name.substr(0, spec.name.size() - kWeight.size()), spec.shape[0], spec.shape[1]});

@@ -1,5 +1,5 @@
 // A folder is written beside its final name and renamed when it is whole (new_folder.h):
-// config.json as loaded but for the type, generation_config.json, the tokenizer files and
+// config.json as loaded except for the type, generation_config.json, the tokenizer files and
 // model.safetensors.
 
 #include "core/model/weights/export.h"

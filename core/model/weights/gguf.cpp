@@ -39,8 +39,8 @@ enum ValueType : uint32_t {
   kTypes
 };
 
-// A string has at least its length, an array its type and its length.
-constexpr uint64_t kValueBytes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // at least
+// By type. A string has at least its length, an array its type and its length.
+constexpr uint64_t kValueBytes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 constexpr int kMaxNesting = 4;
 constexpr uint64_t kMaxName = 65535;
 // A value takes 40 bytes in memory and as little as one in the file; vocabularies stay below 2^19.

@@ -45,7 +45,7 @@ void decode_bf16(const uint8_t* data, int64_t count, float* out) {
 }
 
 void decode_q8_0(const uint8_t* data, int64_t count, float* out) {
-  // 2 + 32 bytes a block.
+  // 2 + 32 bytes per block.
   for (int64_t block = 0; block < count; ++block, data += 34, out += kBlock) {
     const float scale = half_at(data);
     for (int64_t i = 0; i < kBlock; ++i) out[i] = scale * static_cast<int8_t>(data[2 + i]);
@@ -53,7 +53,7 @@ void decode_q8_0(const uint8_t* data, int64_t count, float* out) {
 }
 
 void decode_q4_0(const uint8_t* data, int64_t count, float* out) {
-  // 2 + 16 bytes a block; byte i holds values i and i + 16.
+  // 2 + 16 bytes per block; byte i holds values i and i + 16.
   for (int64_t block = 0; block < count; ++block, data += 18, out += kBlock) {
     const float scale = half_at(data);
     for (int64_t i = 0; i < 16; ++i) {
@@ -64,7 +64,7 @@ void decode_q4_0(const uint8_t* data, int64_t count, float* out) {
 }
 
 void decode_q4_1(const uint8_t* data, int64_t count, float* out) {
-  // 2 + 2 + 16 bytes a block.
+  // 2 + 2 + 16 bytes per block.
   for (int64_t block = 0; block < count; ++block, data += 20, out += kBlock) {
     const float scale = half_at(data), least = half_at(data + 2);
     for (int64_t i = 0; i < 16; ++i) {

@@ -193,7 +193,7 @@ GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem:
   const TokenizerFiles tokenizer = tokenizer_from_gguf(source, keys.size("context_length"));
   const Json config = make_config(source, keys, tokenizer);
   const Json generation = generation_config(tokenizer);
-  // Read as any folder's config: what is written must load again.
+  // Read as any folder's config: the export must load again.
   const ModelConfig parsed = parse_model_config(config, generation, keys.where());
 
   GgufImport report = write_weights(source, parsed, folder.path() / "model.safetensors");

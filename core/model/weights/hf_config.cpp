@@ -63,10 +63,10 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
   } catch (const Error& error) {
     reader.fail(error.what());
   }
-  // generation_config.json often lists the end of a turn too, config.json the end of a text alone.
+  // generation_config.json often lists the end of a turn too, config.json only the end of a text.
   parsed.stop_ids = read_stop_ids(generation, "generation_config.json");
   if (parsed.stop_ids.empty()) parsed.stop_ids = read_stop_ids(config, name);
-  // Kept whole: an export writes it again with the type alone changed.
+  // Kept whole: an export writes it again with only the type changed.
   parsed.source = config;
   return parsed;
 }
@@ -78,7 +78,7 @@ ModelConfig read_model_config(const std::filesystem::path& dir) {
              "{}: there is no such model folder", dir.string());
   XRUN_CHECK(std::filesystem::exists(path, code) || code == std::errc::permission_denied,
              "{}: has no config.json, so it is not a model folder", dir.string());
-  // A run has a config.json of its own, of settings.
+  // A run also has a config.json: its settings.
   if (std::filesystem::exists(dir / "run.json", code)) {
     const bool exported = std::filesystem::exists(dir / "hf/config.json", code);
     throw Error(fmt::format(

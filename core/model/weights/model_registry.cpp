@@ -222,7 +222,7 @@ std::string nearest_model_name(const std::string& name) {
   std::vector<std::string> names;
   for (const KnownModel& model : known_models()) {
     // Half a name is farther than a typing error, and plain.
-    // Three letters or more: "s" is no abbreviation.
+    // Three letters or more: "s" is not an abbreviation.
     if (name.size() > 2 && model.name.starts_with(name)) return model.name;
     names.push_back(model.name);
   }

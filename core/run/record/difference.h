@@ -16,7 +16,7 @@ struct Difference {
 };
 
 // Returns the differences in the order of `before`, then of keys that only `now` has. Two objects
-// whose keys stand in another order are equal.
+// whose keys are in another order are equal.
 std::vector<Difference> find_differences(const Json& before, const Json& now,
                                          const std::string& path);
 

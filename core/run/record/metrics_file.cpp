@@ -52,7 +52,7 @@ MetricSeries* MetricsReader::series_of(const std::string& name) {
   return &metrics_.series.back();
 }
 
-// Returns false, with first_problem_ set, if the object has no step behind the last one.
+// Returns false, with first_problem_ set, if the object has no step after the last one.
 bool MetricsReader::take(const Json& object) {
   const Json* step = object.find("step");
   if (step == nullptr || !step->is_int()) {
@@ -67,7 +67,7 @@ bool MetricsReader::take(const Json& object) {
   metrics_.last_step = step->as_int();
   missing_.has(metrics_.last_step);
   for (const auto& [name, value] : object.as_object()) {
-    // "nonfinite" counts the nulls of its line; texts are no series.
+    // "nonfinite" counts the nulls of its line; texts are not a series.
     if (name == "step" || name == "nonfinite" || !(value.is_number() || value.is_null())) continue;
     MetricSeries* series = series_of(name);
     if (series == nullptr) continue;

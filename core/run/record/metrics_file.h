@@ -27,7 +27,7 @@ struct RunMetrics {
   int64_t objects = 0;               // lines read
   int64_t last_step = -1;            // -1: none
   int64_t nonfinite = 0;             // nulls among the values
-  std::vector<std::string> notices;  // "metrics.jsonl:17: ..." for what could not be read
+  std::vector<std::string> notices;  // "metrics.jsonl:17: ..." for a line that could not be read
 
   const MetricSeries* find(std::string_view name) const;  // nullptr if it was never logged
 };

@@ -1,4 +1,4 @@
-// One JSON object a line. Two calls of policy:sample in one body count groups from 0 each, so a
+// One JSON object per line. Two calls of policy:sample in one body count groups from 0 each, so a
 // group ends where the number of the group or of the prompt's row changes, or the sample does not
 // rise.
 

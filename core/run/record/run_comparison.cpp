@@ -22,7 +22,7 @@ constexpr size_t kListedFacts = 200;
 
 const Json& object_at(const Json& value, std::initializer_list<std::string_view> path) {
   static const Json kNone = Json::object();
-  // Any missing key, or a value that is no object, reads as an empty object.
+  // Any missing key, or a value that is not an object, reads as an empty object.
   const Json* at = &value;
   for (const std::string_view key : path) at = at == nullptr ? nullptr : at->find(key);
   return at != nullptr && at->is_object() ? *at : kNone;
@@ -148,7 +148,7 @@ void compare_settings(const RunFiles& a, const RunFiles& b, RunComparison& out) 
   const std::vector<Setting> first = flat_settings(a.config, a.origins);
   const std::vector<Setting> second = flat_settings(b.config, b.origins);
   std::map<std::string_view, const Setting*> in_b;
-  // Keys that are still in in_b at the end are in b alone.
+  // Keys that are still in in_b at the end are only in b.
   for (const Setting& setting : second) in_b.emplace(setting.key, &setting);
   const auto add = [&](SettingDifference one) {
     one.note = note_for(a, b, one);

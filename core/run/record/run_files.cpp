@@ -76,7 +76,7 @@ void read_samples_file(RunFiles& run, const fs::path& path, int64_t step) {
   RunSamples samples{step, {}};
   int64_t line = 1;
   for (size_t at = 0; at < bytes.size(); ++line) {
-    // A blank rest behind the last line feed is not a line: `at` is then at the end.
+    // A blank rest after the last line feed is not a line: `at` is then at the end.
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     Json answer = parse_json(std::string_view(bytes).substr(at, end - at), name, line);
     XRUN_CHECK(answer.is_object(), "{}:{}: holds {}, wanted an object", name, line,

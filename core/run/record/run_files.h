@@ -38,7 +38,7 @@ struct RunFiles {
   std::vector<RecordedRollouts> rollouts;  // of the first step that has any and of the last
   std::vector<SourceSample> sources;  // empty; set by those who call sample_sources
   RunMetrics metrics;
-  std::vector<std::string> notices;  // missing, damaged or omitted files, a sentence each
+  std::vector<std::string> notices;  // missing, damaged or omitted files, one sentence each
 };
 
 // Returns the bodies done: from run.json if the run ended, else one more than the last logged step.

@@ -114,7 +114,7 @@ bool is_interactive(const Json& record) {
 
 Json add_profiles(const Json& before, const Json& now) {
   std::map<LineKey, Json> lines;
-  // A line of one profile alone is added to zeros.
+  // A line that only one profile has is added to zeros.
   Json nothing = Json::object();
   for (const LineFigure& figure : kLineFigures) nothing.set(figure.name, 0);
   for (const Json* profile : {&before, &now}) {

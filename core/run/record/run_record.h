@@ -20,7 +20,7 @@ struct Setting {
 // of the nearest key above.
 std::vector<Setting> flat_settings(const Json& config, const Json& origins);
 
-// Returns true if run.json says that a prompt was opened. What was typed there is in log.txt and
+// Returns true if run.json says that a prompt was opened. Input typed there is in log.txt and
 // not in the recipe.
 bool is_interactive(const Json& record);
 

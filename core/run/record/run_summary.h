@@ -35,7 +35,7 @@ struct RunSummary {
   double seconds = 0;                    // in bodies, of this process
   int64_t tokens = 0;                    // counted by this process
   double peak_rss_mb = 0;
-  int64_t tensor_bytes = 0;                  // the most that tensors held; 0: not counted
+  int64_t tensor_bytes = 0;                  // peak bytes held by tensors; 0: not counted
   bool tensors_on_host = true;               // else on a GPU
   int64_t planned_bytes = 0;                 // of it, before the run
   std::map<std::string, int64_t> nonfinite;  // values written as null, by metric

@@ -36,7 +36,7 @@ std::span<const CallFormat> call_formats();
 
 // Returns the form of a template: the one that reads a rendered call back. A template that writes
 // no calls has the form that its family's models are documented to write, else that of Hermes,
-// which prompts ask for most often. Null if the template writes calls in a form that is not read.
+// requested most often by prompts. Null if the template writes calls in a form that is not read.
 const CallFormat* call_format_of(const ChatTemplate& chat_template, const Json& kwargs);
 
 }  // namespace xrun

@@ -104,7 +104,7 @@ class JinjaTemplate final : public ChatTemplate {
   Rendering render(const Json& messages, const Json& kwargs) const override {
     XRUN_CHECK(kwargs.is_null() || kwargs.is_object(),
                "the template's arguments are {}, wanted an object", kwargs.kind_name());
-    // One a rendering: the tree is shared by threads, the variables are not.
+    // One per rendering: the tree is shared by threads, the variables are not.
     jinja::Interpreter interpreter(tree_, clock_);
     try {
       set_variables(interpreter, messages, kwargs);

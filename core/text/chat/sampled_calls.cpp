@@ -112,7 +112,7 @@ bool is_text_parameter(const Json& tools, std::string_view tool, std::string_vie
   return false;
 }
 
-// A value without quotes: what its JSON says, else a text.
+// A value without quotes: its value as JSON, else a text.
 Json bare_value(std::string_view text) {
   // Python's spelling: templates print booleans with the filter `string`.
   if (text == "True") return true;
@@ -215,7 +215,7 @@ Opening find_opening(std::string_view text, const CallFormat& format, size_t fro
   return first == kNone ? Opening{} : Opening{first, first + format.open.size()};
 }
 
-// A turn that is a call as a whole. Any other answer may begin with a brace: a call has a name.
+// A turn that is entirely a call. Any other answer may begin with a brace: a call has a name.
 void add_whole_turn(std::string_view text, const CallFormat& format,
                     std::vector<SampledCall>& calls) {
   text = trimmed(text);

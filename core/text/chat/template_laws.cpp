@@ -141,7 +141,7 @@ Breach check_shared_prompt(const Case& at) {
       return {};  // nothing is trained: mask_not_empty reports that
     const size_t begin = side.rendering.turns[turns].begin;
     prompts[s] = std::string_view(side.rendering.text).substr(0, begin);
-    // Tokens that lie in the prompt as a whole.
+    // Tokens that are entirely in the prompt.
     for (size_t i = 0; i < side.ids.size() && side.offsets[i].end <= begin; ++i) {
       ids[s].push_back(side.ids[i]);
     }
@@ -216,7 +216,7 @@ std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate
                                   std::span<const LawSample> samples,
                                   const std::vector<std::string>& disabled) {
   require_law_names(disabled);
-  // One entry a law: the first sample that breaks it, and the number of those that do.
+  // One entry per law: the first sample that breaks it, and the number of those that do.
   std::vector<LawBreach> found(std::size(kLaws));
   for (const LawSample& sample : samples) {
     Case at{tokenizer, chat_template, sample, {}, {}};

@@ -43,7 +43,7 @@ Json addressed(const std::vector<SampledCall>& calls, Json reply, size_t turn) {
   return reply;
 }
 
-// The turn as a call, for templates that take a tool's message after calls alone. Its arguments
+// The turn as a call, for templates that take a tool's message only after calls. Its arguments
 // hold the placeholder.
 Json as_call(const std::vector<SampledCall>& calls, const std::string& placeholder, size_t turn) {
   const SampledCall first = calls.empty() ? SampledCall{} : calls.front();

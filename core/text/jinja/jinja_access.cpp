@@ -92,7 +92,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
   if (name == "revindex0") return Value::integer(length - index - 1);
   if (name == "depth") return Value::integer(loop.depth);
   if (name == "depth0") return Value::integer(loop.depth - 1);
-  // Undefined at the ends, so that `loop.previtem is defined` tells them.
+  // Undefined at the ends, so that `loop.previtem is defined` detects them.
   if (name == "previtem") {
     return index > 0 ? loop.items[loop.index - 1] : Value::undefined("there is no previous item");
   }

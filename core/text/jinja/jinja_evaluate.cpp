@@ -8,7 +8,7 @@
 namespace xrun::jinja {
 
 void Interpreter::charge_result(const Value& value) {
-  // By size too: `{% set s = s ~ s %}` doubles a text with one node.
+  // Charged by size too: `{% set s = s ~ s %}` doubles a text with one node.
   int64_t steps = 1;
   if (value.is_text()) steps += static_cast<int64_t>(value.bytes().size() / 64);
   if (value.is_list()) steps += static_cast<int64_t>(value.list().items.size() / 64);

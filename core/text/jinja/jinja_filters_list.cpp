@@ -72,7 +72,7 @@ Value first(Interpreter& interpreter, const Value& input, Arguments& arguments) 
 
 Value last(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("last", arguments).finish();
-  // Python's reversed() takes sequences and dicts alone.
+  // Python's reversed() takes only sequences and dicts.
   const bool reversible = !input.is_list() || input.list().style != ListStyle::kGenerator;
   XRUN_JINJA_CHECK(reversible, "'generator' object is not reversible");
   if (const std::optional<Value> point = one_point(input, -1, interpreter.budget())) return *point;
@@ -182,7 +182,7 @@ Value sort(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   const Value* attribute = reader.next("attribute");
   reader.finish();
   Budget& budget = interpreter.budget();
-  // Keys are made once an item, not once a comparison.
+  // Keys are made once per item, not once per comparison.
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : iterate(input, budget)) {
     const bool whole = attribute == nullptr || attribute->is_none();
@@ -235,7 +235,7 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
         sort_key(attribute == nullptr ? item : path_attribute(interpreter, item, *attribute),
                  case_sensitive);
     Budget& budget = interpreter.budget();
-    // Of equal items the first stays, as in Python.
+    // The first of equal items stays, as in Python.
     if (some && !(largest ? less(best_key, key, budget) : less(key, best_key, budget))) continue;
     best = item;
     best_key = key;
@@ -335,7 +335,7 @@ const FilterTable& list_filters() {
 }
 
 Value Interpreter::apply_filter(const std::string& name, const Value& input, Arguments& arguments) {
-  // A filter reads its input at least once, hence the charge.
+  // Charged because a filter reads its input at least once.
   if (input.is_text()) budget_.charge(static_cast<int64_t>(input.bytes().size() / 8));
   for (const FilterTable* table : {&scalar_filters(), &list_filters()}) {
     const auto it = table->find(name);

@@ -145,7 +145,7 @@ std::string plain_number(std::string_view text) {
     out += static_cast<char>(digit < 0 ? point.value : static_cast<uint32_t>('0' + digit));
   }
   if (out.starts_with('+')) {
-    // "+-1" is no number, although "+1" is.
+    // "+-1" is not a number, although "+1" is.
     out.erase(0, 1);
     if (out.starts_with('-')) return "";
   }

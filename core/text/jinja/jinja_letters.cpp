@@ -135,7 +135,7 @@ TextPtr title_text(const Text& text) {
   });
 }
 
-// Jinja lowers a word without its first letter, so a sigma's context is the other letters alone.
+// Jinja lowers a word without its first letter, so a sigma's context is only the other letters.
 TextPtr title_words(const Text& text) {
   const std::string_view bytes = text.bytes;
   bool begins = true;

@@ -62,7 +62,7 @@ Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   return Value::list(std::move(pieces));
 }
 
-// True if bounds that slice() has checked lie beyond the end of a string or cross each other. As in
+// True if bounds that slice() has checked are beyond the end of a string or cross each other. As in
 // Python not even "" is found between such bounds.
 bool bounds_cross(const Value& text, const Value* start, const Value* stop) {
   const int64_t length = text_length(text.text());
@@ -125,7 +125,7 @@ Value is_digit_method(Interpreter&, const Value& self, Arguments& arguments) {
   return Value::boolean(!bytes.empty());
 }
 
-// str.format with {} alone, each the next argument; {{ and }} are braces.
+// str.format with only {}, each the next argument; {{ and }} are braces.
 Value format_method(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   const Text& format = self.text();
   const std::string& bytes = format.bytes;
@@ -257,7 +257,7 @@ Value bind_method(const Value& self, std::string_view name, bool& found) {
   found = body != nullptr || is_unsupported(self, name);
   if (!found) return {};
   auto method = std::make_shared<BoundMethod>();
-  // The method keeps its object alive, hence its depth.
+  // The method keeps its object alive, so it is one level deeper.
   method->self = self;
   method->name = name;
   method->body = body;

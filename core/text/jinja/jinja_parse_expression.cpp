@@ -1,5 +1,5 @@
 // Operators by precedence, lowest first: if-else, or, and, not, comparisons, + -, ~, * / // %, **,
-// signs. What they join is in jinja_parse_primary.cpp.
+// signs. Their operands are in jinja_parse_primary.cpp.
 
 #include "core/text/jinja/jinja_parser.h"
 

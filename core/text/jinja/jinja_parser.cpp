@@ -23,7 +23,7 @@ Tree parse_template(std::string_view source) { return Parser(tokenize_template(s
 Tree Parser::run() {
   tree_.body = body({});
   if (!is(TokenKind::kEnd)) unexpected();
-  // Resolved once a template: a look-up at run time is an index.
+  // Resolved once per template: a look-up at run time is an index.
   // Every name gets its function, or undefined if the environment has none.
   for (const std::string& name : tree_.symbols) tree_.globals.push_back(global_function(name));
   return std::move(tree_);

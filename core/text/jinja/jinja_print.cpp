@@ -36,7 +36,7 @@ std::string escape_of(uint32_t point) {
   return point < 0x10000 ? fmt::format("\\u{:04x}", point) : fmt::format("\\U{:08x}", point);
 }
 
-// Appends `text` with each code point replaced by what `escape` returns; "" keeps it.
+// Appends `text` with each code point replaced by the result of `escape`; "" keeps it.
 template <class Escape>
 void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
   // [plain, at) is the stretch that needs no escape; it is copied at once.

@@ -152,7 +152,7 @@ std::vector<TextPtr> split_lines(const TextPtr& text, Budget& budget) {
     lines.add(begin, end);
     begin = at;
   }
-  // Text behind the last line end is a line; an empty rest is not.
+  // Text after the last line end is a line unless it is empty.
   if (begin < bytes.size()) lines.add(begin, bytes.size());
   return lines.pieces(text);
 }

@@ -98,7 +98,7 @@ const TestTable& tests() {
 
 }  // namespace
 
-// Tests read a text at least once, hence the charge.
+// Charged because tests read a text at least once.
 bool Interpreter::apply_test(const std::string& name, const Value& input, Arguments& arguments) {
   const auto test = tests().find(name);
   XRUN_JINJA_CHECK(test != tests().end(), "the test '{}' is not supported in chat templates", name);

@@ -47,7 +47,7 @@ AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatc
     }
     match.begin = std::max(match.begin, done);
   }
-  // A token of blanks may lie in the spaces that the previous match took.
+  // A token of blanks may be in the spaces that the previous match took.
   if (token.rstrip) match.end = std::max(match.end, done);
   while (token.rstrip && match.end < text.size() && is_space_at(text, match.end)) {
     match.end += utf8_size(text[match.end]);
@@ -60,7 +60,7 @@ AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatc
 SpecialRanges::SpecialRanges(const EncodeOptions& options) : all_(options.all_special) {
   for (const ByteRange range : options.special_ok) {
     if (range.begin >= range.end) continue;
-    // Touching ranges join: a token may lie in two of them together. They come sorted by their
+    // Touching ranges join: a token may span two of them. They come sorted by their
     // begin.
     if (!runs_.empty() && range.begin <= runs_.back().end) {
       runs_.back().end = std::max(runs_.back().end, range.end);
@@ -126,7 +126,7 @@ const std::string& AddedTokens::decoded(const AddedToken& token) const {
 void AddedTokens::find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                            std::vector<AddedMatch>& out) const {
   const TokenPass& pass = passes_[normalized];
-  // Nothing may match: the pass has special tokens alone, and this text allows none.
+  // Nothing may match: the pass has only special tokens, and this text allows none.
   if (pass.finder.empty() || (special.none() && !pass.has_plain)) return;
   const std::string_view bytes = text.text();
   // The longest allowed token at each byte, from back to front.

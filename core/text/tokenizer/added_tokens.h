@@ -78,7 +78,7 @@ class AddedTokens {
   void insert(TokenPass& pass, std::string_view form, int32_t token);
 
   std::vector<AddedToken> tokens_;
-  std::vector<std::string> normal_forms_;  // one a token; the content if it is not normalised
+  std::vector<std::string> normal_forms_;  // one per token; the content if it is not normalised
   std::unordered_map<int32_t, size_t> by_id_;
   std::unordered_map<std::string_view, size_t> by_content_;
   TokenPass passes_[2];  // by AddedToken::normalized

@@ -197,7 +197,7 @@ BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
 std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source) {
   BpeOptions options = read_bpe_options(source);
   Vocabulary vocabulary = read_vocabulary(source.member("vocab"), source.where + ".vocab");
-  // A parser of its own: the document of the file is in the middle of an iteration.
+  // A second parser: the document of the file is in the middle of an iteration.
   const auto merges = [&, prefix = options.prefix.size()](const Vocabulary& known) {
     simdjson::ondemand::parser parser;
     simdjson::ondemand::document document = parser.iterate(padded(source.member("merges")));

@@ -54,7 +54,7 @@ struct QueuedMerge {
   int32_t right_id;
   int32_t id;
   bool operator>(const QueuedMerge& other) const {
-    // The lowest rank first, as the merges were learned; of equal ranks the leftmost pair.
+    // The lowest rank first, as the merges were learned; then the leftmost pair.
     return rank != other.rank ? rank > other.rank : left > other.left;
   }
 };

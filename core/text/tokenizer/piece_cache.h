@@ -1,5 +1,5 @@
 #pragma once
-// A bounded cache of the tokens of short pieces, one a thread and model.
+// A bounded cache of the tokens of short pieces, one per thread and model.
 
 #include <algorithm>
 #include <cstdint>

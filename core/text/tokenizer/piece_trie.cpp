@@ -14,7 +14,7 @@ void PieceTrie::add(std::string_view piece, int32_t value) {
   uint32_t node = 0;
   for (size_t i = 0; i < piece.size(); ++i) {
     const auto byte = static_cast<unsigned char>(piece[i]);
-    // First bytes have an array of their own: every character of a text begins a look-up there.
+    // First bytes have a separate array: every character of a text begins a look-up there.
     uint32_t next = i == 0 ? roots_[byte] : child(node, byte);
     if (next == 0) next = add_child(node, byte);
     node = next;

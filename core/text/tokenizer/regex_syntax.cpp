@@ -86,7 +86,7 @@ class RegexTranslation {
         return;
       case ')':
         if (!groups_.empty()) {
-          // A quantifier behind it repeats the whole group.
+          // A quantifier after it repeats the whole group.
           atom_ = groups_.back();
           groups_.pop_back();
         }

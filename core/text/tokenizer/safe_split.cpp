@@ -24,7 +24,7 @@ bool ends_line(uint32_t c) {
   return (c > ' ' && c < 0x7F) || c == kIdeographicStop || is_line_letter(c);
 }
 
-// `at` is the space: splitters of words take it with the word behind it.
+// `at` is the space: word splitters take it with the word after it.
 bool is_space_split(std::string_view text, size_t at) {
   return text[at] == ' ' && at + 1 < text.size() && is_letter(utf8_character(text, at + 1)) &&
          is_letter(utf8_character(text, utf8_before(text, at)));

@@ -16,7 +16,7 @@ struct ProtoField {
   uint64_t number = 0;
   uint64_t value = 0;      // of a varint
   std::string_view bytes;  // of a field with a size
-  size_t at = 0;           // offset of the value, behind a size
+  size_t at = 0;           // offset of the value, after a size
   bool is_varint = false;
 };
 

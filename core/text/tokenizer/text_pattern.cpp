@@ -171,7 +171,7 @@ class RegexPattern : public TextPattern {
     const std::string_view shown = shown_to_pcre2(text, buffer);
     const std::unique_ptr<pcre2_match_data, FreePcre2> data(
         pcre2_match_data_create_from_pattern(code_.get(), nullptr));
-    // Behind an empty match the search moves by a character; one step beyond the text ends it.
+    // After an empty match the search advances by a character; one step beyond the text ends it.
     const auto next = [&](size_t at) {
       return at < text.size() ? at + utf8_size(text[at]) : at + 1;
     };
@@ -189,7 +189,7 @@ class RegexPattern : public TextPattern {
                  regex_excerpt(regex_, 0), text.size(), pcre2_message(found));
       const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());
       const size_t begin = ends[0], end = ends[1];
-      // \K in a lookaround may put the start of a match behind its end or before the last match.
+      // \K in a lookaround may put the start of a match after its end or before the last match.
       XRUN_CHECK(begin <= end && begin >= done, "the tokenizer's regex {} matches backwards",
                  regex_excerpt(regex_, 0));
       // As in the package, no empty match touches the match before it.

@@ -230,7 +230,7 @@ class StripDecoder : public TokenDecoder {
     void push(std::string_view text) override {
       for (; left_ > 0 && text.starts_with(content_); --left_) text.remove_prefix(content_.size());
       if (text.empty()) return;
-      // Behind the first other character nothing is stripped.
+      // Nothing is stripped after the first other character.
       left_ = 0;
       next_.push(text);
     }

@@ -52,7 +52,7 @@ void TokenFinder::add(std::string_view bytes, int32_t token) {
     node = next;
   }
   FinderNode& end = nodes_[size_t(node)];
-  // Of two tokens with the same bytes the first counts.
+  // If two tokens have the same bytes, the first one counts.
   if (end.token < 0) end.token = token;
 }
 

@@ -15,7 +15,7 @@ namespace xrun {
 class TokenFinder {
  public:
   bool empty() const { return nodes_.empty(); }
-  // Adds a token that is not empty. Of two with the same bytes the first counts.
+  // Adds a token that is not empty. If two have the same bytes, the first one counts.
   void add(std::string_view bytes, int32_t token);
   void finish();
 

@@ -151,7 +151,7 @@ class AddedTokenList {
                "{}: the added token \"{}\" has id {}, but the vocabulary has it as {}", where_,
                token.content, token.id, known.value_or(-1));
     if (known) return *known;
-    // Without an id a token gets the next free one, behind the vocabulary and all ids so far.
+    // Without an id a token gets the next free one, after the vocabulary and all ids so far.
     const int64_t id = token.id >= 0 ? token.id : next_;
     XRUN_CHECK(id <= Vocabulary::kMaxId, "{}: no id is left for the added token \"{}\"", where_,
                token.content);

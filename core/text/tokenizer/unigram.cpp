@@ -1,5 +1,5 @@
-// Viterbi from left to right over bytes. Of two segmentations with equal scores the first one found
-// stays; shorter pieces are tried first. Adjacent unknown characters are one token, or its bytes.
+// Viterbi from left to right over bytes. The first of equal scores wins;
+// shorter pieces are tried first. Adjacent unknown characters are one token, or its bytes.
 
 #include "core/text/tokenizer/unigram.h"
 

@@ -43,7 +43,7 @@ class Unigram : public TokenModel {
 
 // Returns a well-formed JSON number as serde_json reads it, which rounds twice: the digits that fit
 // 64 bits, then their product or quotient with a power of ten. A number of 17 digits may therefore
-// lie one step from the nearest double, which decides between segmentations of equal score. A
+// be one step from the nearest double, which decides between segmentations of equal score. A
 // number that is too large is infinite.
 double serde_number(std::string_view number);
 

@@ -59,7 +59,7 @@ double scaled(double value, int64_t exponent) {
 
 UnigramPieces read_pieces(std::string_view json, const std::string& where) {
   UnigramPieces out;
-  // About 24 bytes an entry: ["piece", -12.3456789012345],
+  // About 24 bytes per entry: ["piece", -12.3456789012345],
   out.vocabulary.reserve(json.size() / 24, json.size());
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document = parser.iterate(padded(json));
