@@ -117,7 +117,10 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
   if (!uses_template(kind())) return traces;
   // Each file is read once for all of its rows.
   std::map<std::pair<size_t, int32_t>, WantedByLine> files;
+  // A step of a small set has a row twice, but the file has it once.
+  std::map<int64_t, size_t> first;
   for (size_t i = 0; i < rows.size(); ++i) {
+    if (!first.try_emplace(rows[i], i).second) continue;
     const State::SourceRow at = state_->find(rows[i]);
     Wanted wanted{&traces[i], {}};
     for (size_t s = 0; s < at.source.cache->stream_count(); ++s) {
@@ -139,6 +142,10 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
     } catch (const std::exception& error) {
       for (auto& [line, one] : wanted) one.trace->failure = error.what();
     }
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t found = first.at(rows[i]);
+    if (found != i) traces[i] = traces[found];
   }
   return traces;
 }
