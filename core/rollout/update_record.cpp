@@ -117,8 +117,8 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
              reinforced ? "xrun.reinforce has no ratio to old_logprob"
                         : "the objective reads the advantage but not old_logprob",
              reinforced
-                 ? "multiply its loss by r:truncated_ratio(cap), with rollouts.old_logprob = "
-                   "policy:token_logprob(rollouts) before the first update"
+                 ? "use a loss with the ratio (policy:token_logprob(r) - r.old_logprob):exp() in its "
+                   "place; answers of a queue are corrected by r:truncated_ratio(cap)"
                  : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
   if (gradient) {
     tokens_ += micro.row_count();

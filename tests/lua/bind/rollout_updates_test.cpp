@@ -101,12 +101,6 @@ TEST_F(RolloutUpdates, StaleAnswersOfReinforceAreRefused) {
     std::filesystem::remove_all("r");
     has(run(recipe(twice(weight)), "r"), "these answers were sampled 1 update ago");
   }
-  const std::string corrected =
-      "for mini in rollouts:minibatches { epochs = 2 } do\n"
-      "  run:log(adamw:step(mini, function(r)\n"
-      "    local ratio = (policy:token_logprob(r) - r.old_logprob):exp():detach()\n"
-      "    return ratio * xrun.reinforce(policy:token_logprob(r), r.advantage) end))\nend";
-  EXPECT_EQ(run(recipe(corrected), "weighted"), "");
 }
 
 // Sharp draws share tokens. The weight w of a token: 1 (per_sample), 1 / n among n answers that
