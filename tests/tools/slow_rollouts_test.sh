@@ -43,9 +43,9 @@ wants 2 'the run has rollouts of 2 steps, 0 to 1' "$xrun" inspect r --step 7
 grep -q 'rollout/reward' report.html || grep -rq 'rollout/reward' r/*.html || fail "no reward in the report"
 
 # SIGTERM while answers are sampled: the state of the last update is saved, and the resume has the
-# bits of the undisturbed run. The answers of step 2 are long enough to be hit; a file marks them.
+# bits of the undisturbed run. The answers of step 2 take seconds, so they are hit; a file marks them.
 sed -e 's|^for step, prompts in.*|&\n  if step == 2 then io.open(cfg.mark, "w"):close() end|' \
-  -e 's|policy:sample(prompts, cfg.sampling)|policy:sample(prompts, { samples = 8, max_tokens = step == 2 and 3000 or 6 })|' \
+  -e 's|policy:sample(prompts, cfg.sampling)|policy:sample(prompts, { samples = step == 2 and 32 or 8, max_tokens = step == 2 and 3000 or 6 })|' \
   -e 's|return xrun.rewards.number(s.text, s.answer)|return #s.text % 3|' \
   -e 's|^  steps    = 30,|  steps    = 4, mark = "mark",|' "$root/recipes/reinforce.lua" >long.lua
 long=("$xrun" long.lua --set model=tiny --set template=chatml --set batch.prompts=3
@@ -55,8 +55,7 @@ long=("$xrun" long.lua --set model=tiny --set template=chatml --set batch.prompt
 rm mark
 "${long[@]}" --run term >term.log 2>&1 &
 pid=$!
-for _ in $(seq 600); do [ ! -e mark ] || break; sleep 0.1; done
-sleep 0.3
+for _ in $(seq 1200); do [ ! -e mark ] || break; sleep 0.05; done
 kill -TERM $pid
 status=0
 wait $pid || status=$?

@@ -37,7 +37,7 @@ TEST(ForeignNames, OfGrpoPointAtKeysThatTheRecipesHave) {
                               {"epsilon", "grpo", "clip"},
                               {"epsilon", "gspo", "clip"},
                               {"epsilon_high", "dapo", "clip_high"},
-                              {"epsilon_high", "cispo", "clip_high"},
+                              {"epsilon_high", "cispo", "cap"},
                               {"delta", "ppo", "dual"},
                               {"num_iterations", "ppo", "updates.epochs"},
                               {"steps_per_generation", "ppo", "updates.groups"},

@@ -334,7 +334,7 @@ TEST_F(Environments, TheCalculatorRunsOnRandomWeights) {
   EXPECT_EQ(logged.at("train/ratio").as_double(), 1);
   EXPECT_GE(logged.at("rollout/turns").as_double(), 1);
   EXPECT_TRUE(recipe.starts_with("-- calculator.lua: "));
-  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), 64);
+  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), 65);
   EXPECT_GE(logged.at("sample/turns").as_double(), 1);
   EXPECT_GE(logged.at("sample/score").as_double(), 0);
   has(read_file(source_path("recipes/README.md")), "[calculator.lua](calculator.lua)");
