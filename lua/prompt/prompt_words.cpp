@@ -8,7 +8,7 @@
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
 #include "core/console/terminal/text_width.h"
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 #include "lua/prompt/prompt.h"
 #include "lua/state/args.h"
 #include "lua/state/source_excerpt.h"

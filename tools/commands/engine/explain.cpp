@@ -18,7 +18,7 @@
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/table.h"
 #include "core/text/chat/chat_template.h"
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/command_names.h"

@@ -12,7 +12,7 @@
 #include "core/base/called_as.h"
 #include "core/base/file.h"
 #include "core/base/strings.h"
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"

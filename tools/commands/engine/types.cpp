@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/file.h"
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"

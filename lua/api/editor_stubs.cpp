@@ -10,7 +10,7 @@
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/config/lua_source.h"
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 #include "lua/tensor/op_table.h"
 
 namespace xrun {

@@ -1,6 +1,6 @@
 // The pages that are written from the doc strings.
 
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 
 #include <cstdlib>
 #include <set>

@@ -1,6 +1,6 @@
 // Entries are sorted, so that the pages do not depend on the order in which modules open.
 
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "core/config/config_field.h"
-#include "lua/bind/api_text.h"
+#include "lua/api/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tests/lua/state/lua_fixture.h"
 
