@@ -54,7 +54,9 @@ void Sampler::Decoding::decode() {
       crossing.push_back(s);
       continue;
     }
-    const std::span<const int32_t> draft = s->draft(model_.config(), max_draft);
+    const std::span<const int32_t> draft =
+        draft_credit_ > 0 ? s->draft(model_.config(), max_draft) : std::span<const int32_t>();
+    draft_credit_ -= kDraftCost * static_cast<double>(std::ssize(draft));
     std::vector<int32_t> ids = {s->made.ids.back()};
     ids.insert(ids.end(), draft.begin(), draft.end());
     for (int64_t i = 0; i < std::ssize(ids); ++i) {
@@ -106,6 +108,7 @@ void Sampler::Decoding::draw_each(const at::Tensor& hidden, const std::vector<Pe
            inputs[static_cast<size_t>(draws[next].row)] == drawn[next - 1].id) {
       continues = take(s, drawn[next++]);
       ++counters_.accepted;
+      draft_credit_ = std::min(draft_credit_ + 1, kMostCredit);
     }
     s.adapt_window(static_cast<int64_t>(end - first) - 1, static_cast<int64_t>(next - first) - 1);
     slots_.cache().truncate(s.slot, s.token_count() - 1);

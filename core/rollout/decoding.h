@@ -36,6 +36,11 @@ struct AppendedTokens {
               int64_t length);
 };
 
+// The account of drafts: a computed draft token costs kDraftCost of a decoded one (measured,
+// docs/numbers.md), a right one saves one. Without credit drafts wait for the next update, so wrong
+// ones cost little and right ones are all tried.
+inline constexpr double kDraftCost = 0.55, kTrialCredit = 32, kMostCredit = 1024;
+
 // A token to draw: from row `row` of the hidden states, at `position` of the sequence.
 struct PendingDraw {
   QueuedSequence* sequence;
@@ -103,6 +108,7 @@ class Sampler::Decoding {
   int64_t version_ = -1;  // the update count and the replacements of the keys in the cache
   int64_t replaced_ = 0;
   int64_t steps_ = 0;             // of decoding, at this version
+  double draft_credit_ = kTrialCredit;
   bool pack_is_refused_ = false;  // for lack of memory
   SequenceSlots slots_;
   SamplerCounters counters_;

@@ -99,6 +99,7 @@ void Sampler::Decoding::refresh() {
   version_ = model_.update_count;
   replaced_ = model_.times_replaced();
   steps_ = 0;
+  draft_credit_ = std::max(draft_credit_, kTrialCredit);
   counters_.stale += slots_.release_held() + std::ssize(running_);
   drop_prompt();
   wait_again(std::exchange(running_, {}));

@@ -118,4 +118,22 @@ TEST_F(Decoding, AWrongDraftIsGivenUp) {
   EXPECT_EQ(sampler.counters().accepted, 0);
 }
 
+// 32 samples would offer 256 tokens in their first step.
+TEST_F(Decoding, WrongDraftsOfManySamplesWaitForTheNextUpdate) {
+  SampleRequest request{
+      .prompt = prompt_of(60, 1), .samples = 32, .max_new_tokens = 20, .sampling = kDraws};
+  request.drafts.assign(32, std::vector<int32_t>(20, 5));
+  Sampler sampler(*model_);
+  sampler.submit(request);
+  finish_all(sampler);
+  const int64_t drafted = sampler.counters().drafted;
+  EXPECT_GT(drafted, 0);
+  EXPECT_LE(drafted, 72);
+  update_policy();
+  sampler.submit(request);
+  finish_all(sampler);
+  EXPECT_GT(sampler.counters().drafted, drafted);
+  EXPECT_LE(sampler.counters().drafted, 2 * 72);
+}
+
 }  // namespace xrun::decoding_test
