@@ -110,16 +110,17 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   const bool reinforced = micro.is_reinforced();
   const bool ratio = micro.is_corrected() || (micro.was_read("old_logprob") && !reinforced);
   const bool gradient = ratio || reinforced || micro.was_read("advantage");
-  XRUN_CHECK(!gradient || ratio || stale_tokens == 0,
-             "these answers were sampled {} ago, and {}, so nothing makes up for the change of the "
-             "policy since then: make one update of a batch of rollouts, or {}",
-             counted(oldest, "update"),
-             reinforced ? "xrun.reinforce has no ratio to old_logprob"
-                        : "the objective reads the advantage but not old_logprob",
-             reinforced
-                 ? "use a loss with the ratio (policy:token_logprob(r) - r.old_logprob):exp() in its "
-                   "place; answers of a queue are corrected by r:truncated_ratio(cap)"
-                 : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
+  XRUN_CHECK(
+      !gradient || ratio || stale_tokens == 0,
+      "these answers were sampled {} ago, and {}, so nothing makes up for the change of the "
+      "policy since then: make one update of a batch of rollouts, or {}",
+      counted(oldest, "update"),
+      reinforced ? "xrun.reinforce has no ratio to old_logprob"
+                 : "the objective reads the advantage but not old_logprob",
+      reinforced
+          ? "use a loss with the ratio (policy:token_logprob(r) - r.old_logprob):exp() in its "
+            "place; answers of a queue are corrected by r:truncated_ratio(cap)"
+          : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
   if (gradient) {
     tokens_ += micro.row_count();
     (micro.is_corrected() ? corrected_ : clipped_) += stale_tokens;
