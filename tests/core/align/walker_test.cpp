@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "tests/core/align/piece_tokenizer.h"
 #include "tests/error_of.h"
+#include "tests/tree.h"
 
 namespace xrun::walker_test {
 
@@ -153,6 +154,47 @@ TEST_F(Walk, APairWithAnUnknownTokenIsNotCorrect) {
   const Encoding t{{14, 15}, {{0, 1}, {1, 4}}, 0};
   EXPECT_EQ(walk_tokens("a???", s_, s, t_, t),
             (Alignment{{0, 1, 0, 1, true}, {1, 2, 1, 2, false}}));
+}
+
+// Llama-2 puts a space before a text, and again after each special token.
+class PrefixedWalk : public testing::Test {
+ protected:
+  static std::shared_ptr<const Tokenizer> load(const std::string& name) {
+    return Tokenizer::load(source_path("tests/data/" + name));
+  }
+  std::vector<int32_t> llama_ids(const std::string& bars) const {
+    std::vector<int32_t> ids;
+    for (const std::string& piece : cut_at_bars(bars)) ids.push_back(llama_->id_of(piece).value());
+    return ids;
+  }
+  std::shared_ptr<const Tokenizer> llama_ = load("tokenizers/llama2"),
+                                   bytes_ = load("tiny_tokenizer");
+  TokenTable llama_table_{*llama_}, bytes_table_{*bytes_};
+};
+
+TEST_F(PrefixedWalk, ATokenWithoutBytesJoinsThePairThatFollows) {
+  const std::vector<int32_t> s = llama_ids("▁|a|▁|b"), t = {'a', ' ', 'b'};
+  EXPECT_EQ(walk_tokens(llama_table_, s, bytes_table_, t),
+            (Alignment{{0, 2, 0, 1, true}, {2, 3, 1, 2, true}, {3, 4, 2, 3, true}}));
+  EXPECT_EQ(walk_tokens(llama_table_, s, llama_table_, s),
+            (Alignment{{0, 2, 0, 2, true}, {2, 3, 2, 3, true}, {3, 4, 3, 4, true}}));
+  const std::vector<int32_t> alone = llama_ids("▁");
+  EXPECT_EQ(walk_tokens(llama_table_, alone, bytes_table_, {}), (Alignment{{0, 1, -1, -1, false}}));
+}
+
+TEST_F(PrefixedWalk, TheSpaceBeforeATextIsNotPartOfIt) {
+  const std::vector<int32_t> s = llama_ids("<s>|▁|a|</s>|▁|b"), t = {'a', 256, 'b'};
+  // This folder does not say that </s> is its eos.
+  EXPECT_EQ(walk_tokens(llama_table_, s, bytes_table_, t), (Alignment{{0, 1, -1, -1, false},
+                                                                      {1, 3, 0, 1, true},
+                                                                      {3, 4, -1, -1, false},
+                                                                      {-1, -1, 1, 2, false},
+                                                                      {4, 6, 2, 3, true}}));
+  // Ids that follow others: the space is one.
+  WalkOptions inner;
+  inner.begins_text = false;
+  const std::vector<int32_t> rest = llama_ids("▁|b"), spaced = {' ', 'b'};
+  EXPECT_EQ(walk_tokens(llama_table_, rest, bytes_table_, spaced, inner), identity_alignment(2));
 }
 
 // ---- the definition, step by step
