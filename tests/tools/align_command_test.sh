@@ -39,6 +39,13 @@ is "$(sed -n 4p out)" '{"error":"rows:4: the field \"text\" has type integer, wa
 is "$(sed -n 5p out)" '{"error":"rows:5: \"student_ids\"[0] is -1, wanted an id"}'
 is "$(sed -n 6p out)" "$(sed -n 1p out)"
 
+# NeMo-RL's aligner compares strings: it finds no pair for a character that one side spells in bytes.
+is "$(echo '!!' | align --dp)" "$(echo '!!' | align)"
+is "$(echo '你' | "$xrun" align --student "$bytes" --teacher "$tokenizers/sp_bpe" --dp --report 2>err |
+  grep -o '^coverage [0-9.]*')" "coverage 0.0000"
+is "$(echo '你' | "$xrun" align --student "$bytes" --teacher "$tokenizers/sp_bpe" --report 2>err |
+  grep -o '^coverage [0-9.]*')" "coverage 1.0000"
+
 # Bytes that are not UTF-8 are aligned by their offsets, and counted.
 is "$(printf 'a\xff\xfeb\n' | align --report 2>err | grep -o '^coverage [0-9.]*')" "coverage 1.0000"
 grep -q '<stdin>: 2 bytes of 1 lines are not UTF-8' err || fail "got $(cat err)"

@@ -2,8 +2,13 @@
 // or of given ids; with --report the quality of the alignment instead.
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "core/align/dp_align.h"
 #include "core/align/quality.h"
 #include "core/align/token_aligner.h"
 #include "core/base/error.h"
@@ -25,6 +30,7 @@ struct AlignArguments {
   bool json = false;
   bool specials = false;
   bool report = false;
+  bool dp = false;
 };
 
 // {"student_ids":[1],"teacher_ids":[2,3],"pairs":[[0,1,0,2,true]]}
@@ -50,6 +56,13 @@ std::string aligned_row(const AlignedTokens& aligned) {
   return out + "}";
 }
 
+std::vector<std::string_view> pieces_of(const Tokenizer& tokenizer,
+                                        const std::vector<int32_t>& ids) {
+  std::vector<std::string_view> pieces;
+  for (const int32_t id : ids) pieces.push_back(tokenizer.piece(id));
+  return pieces;
+}
+
 // Loads a tokenizer and all its files, so that a damaged one is not an error of a row.
 std::shared_ptr<const Tokenizer> load_side(const std::string& name) {
   auto tokenizer = Tokenizer::load(tokenizer_folder(name));
@@ -70,12 +83,23 @@ void print_match(VocabularyMatch match) {
 // Aligns the rows of one input and counts what the user must know.
 class RowAligner {
  public:
-  RowAligner(const AlignArguments& arguments, const TokenAligner& aligner)
-      : arguments_(arguments), aligner_(aligner) {}
+  RowAligner(const AlignArguments& arguments, std::shared_ptr<const Tokenizer> student,
+             std::shared_ptr<const Tokenizer> teacher)
+      : arguments_(arguments),
+        student_(std::move(student)),
+        teacher_(std::move(teacher)),
+        aligner_(student_, teacher_) {
+    if (!arguments_.dp) print_match(aligner_.vocabularies());
+  }
 
   // Returns the line of output.
   std::string line(const std::string& line, const RowReader& rows) {
-    const AlignedTokens aligned = align(line, rows);
+    AlignedTokens aligned = align(line, rows);
+    if (arguments_.dp) {
+      aligned.findings = {};
+      aligned.pairs = dp_align(pieces_of(*student_, aligned.student_ids),
+                               pieces_of(*teacher_, aligned.teacher_ids));
+    }
     quality_.add({rows.line(), aligner_.student(), aligned.student_ids, aligner_.teacher(),
                   aligned.teacher_ids, aligned.pairs, aligned.findings});
     replaced_ += aligned.replaced;
@@ -120,7 +144,8 @@ class RowAligner {
   }
 
   const AlignArguments& arguments_;
-  const TokenAligner& aligner_;
+  std::shared_ptr<const Tokenizer> student_, teacher_;
+  TokenAligner aligner_;
   AlignmentQuality quality_;
   uint64_t replaced_ = 0, rows_repaired_ = 0;
   int64_t rows_differ_ = 0;
@@ -128,11 +153,9 @@ class RowAligner {
 
 // Returns the exit status: 1 if a row was bad; its error is in its place in the output.
 int align_rows(const AlignArguments& arguments) {
-  const TokenAligner aligner(load_side(arguments.student), load_side(arguments.teacher));
-  print_match(aligner.vocabularies());
+  RowAligner aligned(arguments, load_side(arguments.student), load_side(arguments.teacher));
   RowReader rows(arguments.file);
   RowWriter out;
-  RowAligner aligned(arguments, aligner);
   int status = 0;
   for (std::string line; rows.next(line);) {
     // A blank line is not a row.
@@ -185,6 +208,9 @@ int command_align(int argc, char** argv) {
                "add the tokens of the post-processors (BOS, EOS) to texts");
   app.add_flag("--report", arguments.report,
                "write the quality instead of pairs: coverage, shapes of pairs, the worst examples");
+  app.add_flag("--dp", arguments.dp,
+               "give the pairs of NeMo-RL's string aligner, to compare with its runs; its wrong "
+               "pairs and orphans may hold several tokens");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return align_rows(arguments);
 }
