@@ -28,36 +28,36 @@ std::string_view trigram(const CanonicalTokens& tokens, int32_t n) {
   return {reinterpret_cast<const char*>(tokens.id.data() + n), kAnchor * sizeof(int32_t)};
 }
 
-// Positions of the trigrams that occur once, -1 for the others, by the trigram's number.
-std::vector<int32_t> single_trigrams(const CanonicalTokens& tokens, StringIds& trigrams) {
-  constexpr int32_t kUnseen = -2, kRepeated = -1;
-  std::vector<int32_t> at(static_cast<size_t>(trigrams.size()), kUnseen);
-  for (int32_t n = 0; n + kAnchor <= tokens.size(); ++n) {
-    const auto id = static_cast<size_t>(trigrams.add(trigram(tokens, n)));
-    if (id >= at.size()) at.resize(id + 1, kUnseen);
-    at[id] = at[id] == kUnseen ? n : kRepeated;
-  }
-  for (int32_t& position : at) position = std::max(position, kRepeated);
-  return at;
-}
-
 std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalTokens& t) {
-  StringIds trigrams;
-  const std::vector<int32_t> in_s = single_trigrams(s, trigrams);
-  const std::vector<int32_t> in_t = single_trigrams(t, trigrams);
+  const int32_t s_last = s.size() - kAnchor, t_last = t.size() - kAnchor;
+  if (s_last < 0 || t_last < 0) return {};
+  StringIds trigrams(static_cast<size_t>(s_last) + 1);
+  std::vector<int32_t> number;  // [s_last + 1] of the trigram that begins here
+  for (int32_t n = 0; n <= s_last; ++n) number.push_back(trigrams.add(trigram(s, n)));
+  // How often each occurs, and where it does on the teacher's side.
+  const auto count = static_cast<size_t>(trigrams.size());
+  std::vector<int32_t> in_s(count, 0), in_t(count, 0), t_at(count, -1);
+  for (const int32_t id : number) ++in_s[static_cast<size_t>(id)];
+  for (int32_t n = 0; n <= t_last; ++n) {
+    const int32_t id = trigrams.find(trigram(t, n));
+    if (id < 0) continue;
+    ++in_t[static_cast<size_t>(id)];
+    t_at[static_cast<size_t>(id)] = n;
+  }
+
   std::vector<bool> taken(static_cast<size_t>(t.size()), false);
   std::vector<DpAnchor> anchors;
   int32_t s_free = 0, t_free = 0;  // behind the anchors taken, and behind those kept
-  for (int32_t n = 0; n + kAnchor <= s.size(); ++n) {
-    const auto id = static_cast<size_t>(trigrams.find(trigram(s, n)));
-    if (n < s_free || in_s[id] < 0 || in_t[id] < 0) continue;
-    const auto begin = taken.begin() + in_t[id];
+  for (int32_t n = 0; n <= s_last; ++n) {
+    const auto id = static_cast<size_t>(number[static_cast<size_t>(n)]);
+    if (n < s_free || in_s[id] != 1 || in_t[id] != 1) continue;
+    const auto begin = taken.begin() + t_at[id];
     if (std::find(begin, begin + kAnchor, true) != begin + kAnchor) continue;
     std::fill(begin, begin + kAnchor, true);
     s_free = n + kAnchor;
-    if (in_t[id] < t_free) continue;
-    t_free = in_t[id] + kAnchor;
-    anchors.push_back({n, in_t[id]});
+    if (t_at[id] < t_free) continue;
+    t_free = t_at[id] + kAnchor;
+    anchors.push_back({n, t_at[id]});
   }
   return anchors;
 }

@@ -9,7 +9,6 @@
 
 #include "core/align/dp_canonical.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -139,6 +138,10 @@ std::string bytes_of(std::string_view token) {
   std::string bytes;
   const std::string_view rest = without_space_marks(token);
   for (size_t at = 0; at < rest.size();) {
+    if (static_cast<unsigned char>(rest[at]) < 0x80) {
+      bytes.push_back(rest[at++]);
+      continue;
+    }
     const CodePoint point = read_utf8(rest, at);
     const int byte = point.valid ? byte_of(point.value) : -1;
     if (byte < 0) return {};
@@ -179,75 +182,44 @@ std::string canonical_token(std::string_view piece) {
   return token;
 }
 
-// ---- StringIds
+// ---- CanonicalStrings
 
-StringIds::StringIds() : slots_(256, -1) {}
+CanonicalStrings::CanonicalStrings() : canonical_(2048), pieces_(4096) { forms_.reserve(2048); }
 
-size_t StringIds::slot_of(std::string_view text, uint64_t hash) const {
-  const size_t mask = slots_.size() - 1;
-  size_t slot = hash & mask;
-  while (slots_[slot] >= 0) {
-    const int32_t id = slots_[slot];
-    if (hash_[static_cast<size_t>(id)] == hash && this->text(id) == text) break;
+CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
+  const size_t mask = pieces_.size() - 1;
+  size_t slot = fold_product(reinterpret_cast<uintptr_t>(piece.data()), 0x9E3779B97F4A7C15) & mask;
+  while (pieces_[slot].data != nullptr &&
+         (pieces_[slot].data != piece.data() || pieces_[slot].size != piece.size())) {
     slot = (slot + 1) & mask;
   }
-  return slot;
+  return pieces_[slot];
 }
 
-int32_t StringIds::add(std::string_view text) {
-  const uint64_t hash = hash_piece(text);
-  size_t slot = slot_of(text, hash);
-  if (slots_[slot] >= 0) return slots_[slot];
-  if (hash_.size() * 2 >= slots_.size()) {
-    grow();
-    slot = slot_of(text, hash);
-  }
-  slots_[slot] = size();
-  arena_ += text;
-  begin_.push_back(static_cast<uint32_t>(arena_.size()));
-  hash_.push_back(hash);
-  longest_ = std::max(longest_, text.size());
-  return slots_[slot];
-}
-
-int32_t StringIds::find(std::string_view text) const {
-  if (text.size() > longest_) return -1;
-  return slots_[slot_of(text, hash_piece(text))];
-}
-
-std::string_view StringIds::text(int32_t id) const {
-  const uint32_t begin = begin_[static_cast<size_t>(id)];
-  return {arena_.data() + begin, begin_[static_cast<size_t>(id) + 1] - begin};
-}
-
-void StringIds::grow() {
-  slots_.assign(slots_.size() * 2, -1);
-  const size_t mask = slots_.size() - 1;
-  for (int32_t id = 0; id < size(); ++id) {
-    size_t slot = hash_[static_cast<size_t>(id)] & mask;
-    while (slots_[slot] >= 0) slot = (slot + 1) & mask;
-    slots_[slot] = id;
+void CanonicalStrings::grow() {
+  const std::vector<PieceSlot> old =
+      std::exchange(pieces_, std::vector<PieceSlot>(2 * pieces_.size()));
+  for (const PieceSlot& each : old) {
+    if (each.data != nullptr) slot_of({each.data, each.size}) = each;
   }
 }
-
-// ---- CanonicalStrings
 
 int32_t CanonicalStrings::intern(std::string_view canonical) {
   const int32_t id = canonical_.add(canonical);
   if (static_cast<size_t>(id) == forms_.size()) {
-    forms_.push_back({canonical_token(canonical),
-                      std::string(canonical.starts_with(kSpaceMark) ? kSpaceMark : ""),
-                      bytes_of(canonical)});
+    forms_.push_back({canonical_token(canonical), bytes_of(canonical)});
   }
   return id;
 }
 
 int32_t CanonicalStrings::canonical_id(std::string_view piece) {
-  const int32_t id = pieces_.add(piece);
-  if (static_cast<size_t>(id) == canonical_of_piece_.size()) {
-    canonical_of_piece_.push_back(intern(canonical_token(piece)));
-  }
-  return canonical_of_piece_[static_cast<size_t>(id)];
+  if (piece.empty()) return intern("");  // may have no address
+  PieceSlot& slot = slot_of(piece);
+  if (slot.data != nullptr) return slot.canonical;
+  slot = {piece.data(), piece.size(), intern(canonical_token(piece))};
+  const int32_t id = slot.canonical;
+  if (2 * ++piece_count_ > pieces_.size()) grow();
+  return id;
 }
 
 void CanonicalStrings::push_token(CanonicalTokens& out, int32_t id, int32_t end) {
@@ -270,8 +242,8 @@ void CanonicalStrings::push_run(CanonicalTokens& out, std::span<const int32_t> i
   if (bytes.size() >= 2) {
     const CodePoint point = read_utf8(bytes, 0);
     if (point.valid && point.size == bytes.size()) {
-      const std::string character = forms_[static_cast<size_t>(ids[0])].spaces + bytes;
-      return push_token(out, intern(character), ends.back());
+      const bool spaced = canonical_.text(ids[0]).starts_with(kSpaceMark);
+      return push_token(out, intern(std::string(spaced ? kSpaceMark : "") + bytes), ends.back());
     }
   }
   for (size_t i = 0; i < ids.size(); ++i) push_token(out, ids[i], ends[i]);
@@ -285,11 +257,15 @@ CanonicalTokens CanonicalStrings::tokens(std::span<const std::string_view> piece
     const std::string joined =
         i + 1 < pieces.size() ? joined_artifact(pieces[i], pieces[i + 1]) : std::string();
     i += joined.empty() ? 1 : 2;
-    ids.push_back(canonical_id(joined.empty() ? pieces[i - 1] : joined));
+    ids.push_back(joined.empty() ? canonical_id(pieces[i - 1]) : intern(canonical_token(joined)));
     ends.push_back(static_cast<int32_t>(i));
   }
 
   CanonicalTokens out;
+  out.text_.reserve(8 * ids.size());
+  out.again_.reserve(8 * ids.size());
+  out.id.reserve(ids.size());
+  out.begin.reserve(ids.size() + 1);
   out.begin.push_back(0);
   const auto is_bytes = [&](size_t n) {
     return !forms_[static_cast<size_t>(ids[n])].bytes.empty();

@@ -7,34 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/align/string_ids.h"
+
 namespace xrun {
 
 // Returns the canonical form of one piece: blanks, newlines and known misspellings unified. Not
 // idempotent: "<0x20>" gives " ", which gives "Ġ".
 std::string canonical_token(std::string_view piece);
-
-// Distinct strings, numbered from 0 in the order of add().
-class StringIds {
- public:
-  StringIds();
-  // Returns the string's number, a new one if it is unknown.
-  int32_t add(std::string_view text);
-  // Returns -1 if the string is unknown.
-  int32_t find(std::string_view text) const;
-  // Valid until the next add().
-  std::string_view text(int32_t id) const;
-  int32_t size() const { return static_cast<int32_t>(begin_.size()) - 1; }
-
- private:
-  size_t slot_of(std::string_view text, uint64_t hash) const;
-  void grow();
-
-  std::string arena_;
-  std::vector<uint32_t> begin_ = {0};  // [size + 1] in the arena
-  std::vector<uint64_t> hash_;         // [size]
-  std::vector<int32_t> slots_;         // open addressing, at most half full; -1: empty
-  size_t longest_ = 0;
-};
 
 // The canonical tokens of one sequence of N tokens, made of one or several pieces each.
 struct CanonicalTokens {
@@ -57,27 +36,38 @@ struct CanonicalTokens {
   std::vector<uint32_t> text_begin_ = {0}, again_begin_ = {0};  // [N + 1]
 };
 
-// The strings of an alignment, interned; each distinct piece is made canonical once.
+// The strings of an alignment, interned; each distinct piece is made canonical once. Pieces must
+// stay where they are between calls: equal addresses count as equal pieces.
 class CanonicalStrings {
  public:
+  CanonicalStrings();
   // Returns the canonical tokens of a sequence of pieces.
   CanonicalTokens tokens(std::span<const std::string_view> pieces);
   const StringIds& ids() const { return canonical_; }
 
  private:
   struct CanonicalForm {
-    std::string again;   // canonical_token() of the form
-    std::string spaces;  // the "Ġ" that a merged character keeps: empty or one
-    std::string bytes;   // bytes of the form without its leading "Ġ"s; empty: not all are bytes
+    std::string again;  // canonical_token() of the form
+    std::string bytes;  // bytes of the form without its leading "Ġ"s; empty: not all are bytes
+  };
+  struct PieceSlot {
+    const char* data = nullptr;  // nullptr: empty
+    size_t size = 0;
+    int32_t canonical = -1;
   };
   int32_t canonical_id(std::string_view piece);
+  PieceSlot& slot_of(std::string_view piece);
+  void grow();
   int32_t intern(std::string_view canonical);
   void push_token(CanonicalTokens& out, int32_t id, int32_t end);
   void push_run(CanonicalTokens& out, std::span<const int32_t> ids, std::span<const int32_t> ends);
 
-  StringIds pieces_, canonical_;
-  std::vector<int32_t> canonical_of_piece_;
+  StringIds canonical_;
   std::vector<CanonicalForm> forms_;  // by canonical id
+  // By the address of a piece, at most half full: a tokenizer has one address for each id, and
+  // addresses compare faster than strings.
+  std::vector<PieceSlot> pieces_;
+  size_t piece_count_ = 0;
 };
 
 }  // namespace xrun

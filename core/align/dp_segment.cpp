@@ -27,54 +27,41 @@ constexpr int32_t student_rank(int32_t k) { return 14 - k; }
 constexpr int32_t teacher_rank(int32_t k) { return 8 - k; }
 constexpr int32_t combination_gain(int32_t k) { return (2 * k + 1) * kUnit; }
 // F is at most 2 (i + j), so that keys of so many tokens fit 32 bits.
-constexpr int64_t kMostTokens = int64_t{1} << 25;
-
-// Returns for each n the id of the k tokens before n joined, -1 if no token is spelled so.
-std::vector<int32_t> joined_ids(const CanonicalTokens& tokens, const StringIds& ids, int32_t k) {
-  std::vector<int32_t> joined(static_cast<size_t>(tokens.size()) + 1, -1);
-  for (int32_t n = k; n <= tokens.size(); ++n) {
-    joined[static_cast<size_t>(n)] = ids.find(tokens.text(n - k, n));
-  }
-  return joined;
-}
+constexpr int64_t kMostDpTokens = int64_t{1} << 25;
 
 }  // namespace
 
-PositionsById::PositionsById(std::span<const int32_t> ids, int32_t id_count)
-    : begin_(static_cast<size_t>(id_count) + 1, 0) {
-  // A counting sort: counts, then ends, then each position from the last one down.
-  for (const int32_t id : ids) {
-    if (id >= 0) ++begin_[static_cast<size_t>(id)];
-  }
-  int32_t end = 0;
-  for (int32_t& begin : begin_) begin = end += begin;
-  at_.resize(static_cast<size_t>(end));
-  for (size_t n = ids.size(); n-- > 0;) {
-    if (ids[n] < 0) continue;
-    at_[static_cast<size_t>(--begin_[static_cast<size_t>(ids[n])])] = static_cast<int32_t>(n);
-  }
-}
-
-std::span<const int32_t> PositionsById::of(int32_t id, int32_t first, int32_t last) const {
-  const auto begin = at_.begin() + begin_[static_cast<size_t>(id)];
-  const auto end = at_.begin() + begin_[static_cast<size_t>(id) + 1];
-  const auto from = std::lower_bound(begin, end, first);
-  return {from, std::lower_bound(from, end, last)};
-}
-
 DpSegments::DpSegments(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
                        const DpOptions& options)
-    : s_(s), t_(t), options_(options), t_tokens_(t.id, ids.size()) {
+    : s_(s), t_(t), ids_(ids), options_(options) {
   XRUN_CHECK(options.max_combination >= 1 && options.max_combination <= kMostCombined,
              "dp alignment: max_combination is {}, wanted 1 to {}", options.max_combination,
              kMostCombined);
-  XRUN_CHECK(s.size() + int64_t{t.size()} <= kMostTokens,
+  XRUN_CHECK(s.size() + int64_t{t.size()} <= kMostDpTokens,
              "dp alignment: {} tokens, wanted at most {}", s.size() + int64_t{t.size()},
-             kMostTokens);
-  for (int32_t k = 2; k <= options.max_combination; ++k) {
-    s_joined_.push_back(joined_ids(s, ids, k));
-    t_joined_.emplace_back(joined_ids(t, ids, k), ids.size());
+             kMostDpTokens);
+}
+
+// Lists the stretch's teacher tokens by id, alone and joined.
+void DpSegments::find_joined(const DpSpan& stretch) {
+  t_single_.clear();
+  t_joined_.clear();
+  for (int32_t column = 1; column <= stretch.teachers(); ++column) {
+    const int32_t end = stretch.t_begin + column;
+    t_single_.push_back({t_.id[static_cast<size_t>(end - 1)], 1, column});
+    for (int32_t k = 2; k <= std::min(column, options_.max_combination); ++k) {
+      const int32_t id = ids_.find(t_.text(end - k, end));
+      if (id >= 0) t_joined_.push_back({id, k, column});
+    }
   }
+  for (std::vector<JoinedTokens>* list : {&t_single_, &t_joined_}) {
+    std::ranges::sort(*list, {}, &JoinedTokens::id);
+  }
+}
+
+std::span<const DpSegments::JoinedTokens> DpSegments::with_id(
+    const std::vector<JoinedTokens>& sorted, int32_t id) {
+  return std::ranges::equal_range(sorted, id, {}, &JoinedTokens::id);
 }
 
 int32_t* DpSegments::row_of(int32_t row) {
@@ -89,22 +76,18 @@ void DpSegments::offer(int32_t column, int32_t key) {
 // Puts the row's combinations into combined_; returns whether there are any.
 bool DpSegments::add_combinations(const DpSpan& stretch, int32_t row) {
   bool any = false;
-  const int32_t token = s_.id[static_cast<size_t>(stretch.s_begin + row - 1)];
-  for (int32_t k = 2; k <= options_.max_combination; ++k) {
-    const size_t joined = static_cast<size_t>(k - 2);
-    const int32_t* above = row_of(row - 1);
-    for (const int32_t end : t_joined_[joined].of(token, stretch.t_begin + k, stretch.t_end + 1)) {
-      const int32_t column = end - stretch.t_begin;
-      offer(column, above[column - k] + combination_gain(k) + student_rank(k));
-      any = true;
-    }
-    if (row < k) continue;
-    const int32_t together = s_joined_[joined][static_cast<size_t>(stretch.s_begin + row)];
-    if (together < 0) continue;
+  const int32_t end = stretch.s_begin + row;
+  const int32_t* above = row_of(row - 1);
+  for (const JoinedTokens& t : with_id(t_joined_, s_.id[static_cast<size_t>(end - 1)])) {
+    offer(t.column, above[t.column - t.size] + combination_gain(t.size) + student_rank(t.size));
+    any = true;
+  }
+  for (int32_t k = 2; k <= std::min(row, options_.max_combination); ++k) {
+    const int32_t id = ids_.find(s_.text(end - k, end));
+    if (id < 0) continue;
     const int32_t* before = row_of(row - k);
-    for (const int32_t at : t_tokens_.of(together, stretch.t_begin, stretch.t_end)) {
-      const int32_t column = at - stretch.t_begin + 1;
-      offer(column, before[column - 1] + combination_gain(k) + teacher_rank(k));
+    for (const JoinedTokens& t : with_id(t_single_, id)) {
+      offer(t.column, before[t.column - 1] + combination_gain(k) + teacher_rank(k));
       any = true;
     }
   }
@@ -187,6 +170,7 @@ void DpSegments::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
   if (rows_.size() < all_rows) rows_.resize(all_rows);
   if (combined_.size() < row_size_) combined_.resize(row_size_, 0);
   std::fill_n(row_of(0), row_size_, 0);
+  if (rows > 0) find_joined(stretch);
   for (int32_t row = 1; row <= rows && columns > 0; ++row) {
     check_work_interrupt();
     const bool combined = add_combinations(stretch, row);

@@ -1,7 +1,6 @@
 #pragma once
 // The dynamic programme of NeMo-RL's aligner over one stretch of tokens.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,18 +18,6 @@ struct DpSpan {
   int32_t teachers() const { return t_end - t_begin; }
 };
 
-// Positions by id: for each id the rising positions of a sequence that have it.
-class PositionsById {
- public:
-  // An id of -1 is at no position.
-  PositionsById(std::span<const int32_t> ids, int32_t id_count);
-  // Returns the positions of an id in [first, last).
-  std::span<const int32_t> of(int32_t id, int32_t first, int32_t last) const;
-
- private:
-  std::vector<int32_t> begin_, at_;
-};
-
 // Aligns stretches of two sequences, one after the other, in memory that it reuses.
 class DpSegments {
  public:
@@ -43,6 +30,12 @@ class DpSegments {
   void align(const DpSpan& stretch, std::vector<DpSpan>& out);
 
  private:
+  // The last `size` teacher tokens before a column of the stretch, joined.
+  struct JoinedTokens {
+    int32_t id, size, column;
+  };
+  static std::span<const JoinedTokens> with_id(const std::vector<JoinedTokens>& sorted, int32_t id);
+  void find_joined(const DpSpan& stretch);
   bool add_combinations(const DpSpan& stretch, int32_t row);
   void offer(int32_t column, int32_t key);
   void fill_row(const DpSpan& stretch, int32_t row, bool combined);
@@ -51,12 +44,11 @@ class DpSegments {
 
   const CanonicalTokens& s_;
   const CanonicalTokens& t_;
+  const StringIds& ids_;
   const DpOptions options_;
-  PositionsById t_tokens_;
-  // Of k tokens together, at [k - 2]: the id of the student's that end before n, at [n]; the ends
-  // of the teacher's.
-  std::vector<std::vector<int32_t>> s_joined_;
-  std::vector<PositionsById> t_joined_;
+  // Of the stretch, sorted by id: its teacher tokens, and several of them joined where that spells
+  // some token.
+  std::vector<JoinedTokens> t_single_, t_joined_;
   std::vector<int32_t> rows_;      // the current row and max_combination before it
   std::vector<int32_t> combined_;  // keys of the row's combinations
   size_t row_size_ = 0;
