@@ -8,15 +8,17 @@
 Student and teacher are random models of a preset (tiny or mid; tiny if none is given) in fp32, with the two
 tokenizers, which must be byte-level, TRL's condition, and have a tokenizer.json. Both sides distil texts of --length
 tokens of the student, --sequences a step, by universal logit distillation: the L1 distance of sorted probabilities of
-each chunk, where a chunk of several tokens multiplies its last token's distribution by the probabilities of the
-others. That is TRL's extended ULD with the merge strategy "bayesian"; its default "observed" reads the logits one
-token late. Each text begins with a newline, a token of its own on both sides: TRL needs a prompt, and both sides leave
-the first token out. The copies of the tokenizers add no BOS or EOS, which TRL would add on one side.
+each chunk, where a chunk of several tokens multiplies its first distribution by the probabilities of its later tokens
+(TRL's extended ULD, merge strategy "observed"). Each text begins with a newline, a token of its own on both sides: TRL
+needs a prompt, and both sides leave the first token out. The copies of the tokenizers add no BOS or EOS, which TRL
+would add on one side.
 
-First both sides take one text a step, since TRL averages over texts and xrun over chunks; the losses of all steps must
-agree within 1e-3. Then runs alternate, each a separate process with 2 uncounted steps, and each pair of runs reverses
-the order. Prints steps/s, the ratio of each pair and peak RSS of the whole process, median (lowest to highest). --set
-goes to the recipe; --peer-only runs TRL alone. Packages: trl 1.16, transformers 5.23, torch.
+First both sides take one text a step, since TRL averages over texts and xrun over chunks, and TRL's loss gets its
+logits shifted by one position, since its "observed" reads those after each token instead of those that predict it. The
+losses must agree within 5e-6 in the first step, where a chunk merged in another manner already shows, and within 1e-3
+later. Then TRL runs unchanged: runs alternate, each a separate process with 2 uncounted steps, and each pair of runs
+reverses the order. Prints steps/s, the ratio of each pair and peak RSS of the whole process, median (lowest to
+highest). --set goes to the recipe; --peer-only runs TRL alone. Packages: trl 1.16, transformers 5.23, torch.
 """
 import argparse
 import json
@@ -67,7 +69,7 @@ def trl_run(options):
         config = gold.GOLDConfig(
             output_dir=out, per_device_train_batch_size=options["sequences"], max_steps=options["steps"],
             learning_rate=LR, lr_scheduler_type="constant", max_length=4096, max_completion_length=1, lmbda=0.0,
-            use_uld_loss=True, use_extended_uld=True, uld_token_merge_strategy="bayesian",
+            use_uld_loss=True, use_extended_uld=True, uld_token_merge_strategy="observed",
             uld_skip_student_eos=False, uld_skip_teacher_eos=False,
             teacher_tokenizer_name_or_path=f"{out}/teacher", gradient_checkpointing=False, logging_steps=1,
             save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=True, bf16=False, max_grad_norm=1.0)
@@ -75,6 +77,10 @@ def trl_run(options):
             model=student, teacher_model=teacher, args=config, processing_class=open_tokenizer(options["student"]),
             train_dataset=datasets.Dataset.from_list([{"prompt": text[0], "completion": text[1:]} for text in rows]),
             callbacks=[step_clock(stamps)])
+        if options["shifted"]:
+            loss = trainer.uld_loss_fn._compute_distillation_loss
+            trainer.uld_loss_fn._compute_distillation_loss = lambda s, t, *rest, **named: loss(
+                s.roll(1, 1), t.roll(1, 1), *rest, **named)
         trainer.train()
     print(json.dumps({"seconds": [b - a for a, b in zip(stamps, stamps[1:])], "losses": losses, "rss_mb": rss_mb()}))
 
@@ -87,10 +93,11 @@ def ours(arguments, work, name, sequences):
         f"batch.sequences={sequences}", *arguments.set])
 
 
-def peer(arguments, work, sequences):
+def peer(arguments, work, sequences, shifted=False):
     return run_json([sys.executable, __file__, "--trl", json.dumps(
         {"student": f"{work}/student", "teacher": f"{work}/teacher", "rows": f"{work}/rows.jsonl",
-         "sequences": sequences, "threads": arguments.threads, "steps": WARM_UP + arguments.steps})])
+         "sequences": sequences, "shifted": shifted, "threads": arguments.threads,
+         "steps": WARM_UP + arguments.steps})])
 
 
 def rate(run):
@@ -141,7 +148,9 @@ def compare(arguments, preset):
             print(f"{preset}: TRL {spread([rate(run) for run in runs], 3)} steps/s, {size}; losses "
                   f"{runs[0]['losses'][0]:.4f} to {runs[0]['losses'][-1]:.4f}", flush=True)
             return
-        worst = loss_difference(ours(arguments, work, "single", 1), peer(arguments, work, 1))
+        mine, theirs = ours(arguments, work, "single", 1), peer(arguments, work, 1, True)
+        worst, first = loss_difference(mine, theirs), abs(mine["losses"][0] - theirs["losses"][0])
+        assert first < 5e-6, f"losses of the first step: {mine['losses'][0]} and {theirs['losses'][0]}"
         pairs = list(alternate(arguments.pairs, lambda pair: {
             "xrun": lambda: ours(arguments, work, f"pair{pair}", arguments.sequences),
             "TRL": lambda: peer(arguments, work, arguments.sequences)}))
