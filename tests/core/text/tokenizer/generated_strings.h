@@ -15,6 +15,16 @@ namespace xrun {
 
 class GeneratedStrings {
  public:
+  struct Draw {
+    uint64_t state;
+    uint64_t below(uint64_t limit) {  // splitmix64
+      uint64_t z = state += 0x9E3779B97F4A7C15;
+      z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+      z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+      return (z ^ (z >> 31)) % limit;
+    }
+  };
+
   GeneratedStrings() {
     std::ifstream file(source_path("tests/golden/character_ranges.txt"));
     for (uint32_t first, last; file >> std::hex >> first >> last;) ranges_.push_back({first, last});
@@ -29,16 +39,6 @@ class GeneratedStrings {
   }
 
  private:
-  struct Draw {
-    uint64_t state;
-    uint64_t below(uint64_t limit) {  // splitmix64
-      uint64_t z = state += 0x9E3779B97F4A7C15;
-      z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-      z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-      return (z ^ (z >> 31)) % limit;
-    }
-  };
-
   static void add_word(Draw& draw, std::string& out) {
     if (draw.below(2)) out += ' ';
     const size_t begin = out.size();

@@ -1,0 +1,287 @@
+// Three steps make pieces canonical:
+// A. two pieces that together spell one of ten characters in GPT-2's byte alphabet become it;
+// B. canonical_token() of each piece;
+// C. a run of tokens whose characters all stand for bytes becomes one character, if the whole run
+//    is exactly the UTF-8 of one.
+// Each step has defects that users of NeMo-RL train with, so all are kept: B turns "Ã" into "À"
+// before C could decode it, C counts ASCII as bytes, so that a split character beside ASCII text
+// stays split, and its table of bytes is not GPT-2's alphabet.
+
+#include "core/align/dp_canonical.h"
+
+#include <array>
+#include <utility>
+
+#include "core/base/utf8.h"
+#include "core/text/tokenizer/byte_alphabet.h"
+#include "core/text/tokenizer/piece_hash.h"
+
+namespace xrun {
+namespace {
+
+constexpr std::string_view kSpaceMark = "Ġ", kNewlineMark = "Ċ", kTabMark = "ĉ";
+
+std::string spelled(std::string_view bytes) {
+  std::string out;
+  append_spelled(out, bytes);
+  return out;
+}
+
+// ---- step A
+
+struct SplitCharacter {
+  std::string head, tail, character;  // the spellings of the first two bytes and of the third
+};
+
+const std::vector<SplitCharacter>& split_characters() {
+  static const std::vector<SplitCharacter> table = [] {
+    std::vector<SplitCharacter> made;
+    for (const std::string_view c : {"∑", "∏", "∂", "∇", "∞", "√", "∫", "≠", "中", "文"}) {
+      made.push_back({spelled(c.substr(0, 2)), spelled(c.substr(2)), std::string(c)});
+    }
+    return made;
+  }();
+  return table;
+}
+
+// Returns the character that two adjacent pieces spell, after "Ġ" if the first begins with it, or
+// "" if they spell none of the table.
+std::string joined_artifact(std::string_view first, std::string_view second) {
+  // All heads have two characters of two bytes; most pieces fail here.
+  if (first.size() != 4 && first.size() != 6) return {};
+  const bool spaced = first.size() == 6;
+  if (spaced && !first.starts_with(kSpaceMark)) return {};
+  const std::string_view head = first.substr(spaced ? kSpaceMark.size() : 0);
+  for (const SplitCharacter& split : split_characters()) {
+    if (head == split.head && second == split.tail) {
+      return std::string(spaced ? kSpaceMark : "") + split.character;
+    }
+  }
+  return {};
+}
+
+// ---- step B
+
+struct Replacement {
+  std::string broken, fixed;
+};
+
+// In order. The reference has eight more Latin letters after the bare "Ã", which never match, since
+// no "Ã" is left. "í" never matches either: GPT-2 spells the byte 0xAD otherwise.
+const std::vector<Replacement>& misspellings() {
+  static const std::vector<Replacement> table = [] {
+    std::vector<Replacement> made;
+    for (const std::string_view letter : {"ñ", "á", "é", "í", "ó", "ú"}) {
+      // The two bytes of the letter, each read as a character of Latin-1.
+      std::string broken;
+      for (const char byte : letter) append_utf8(broken, static_cast<unsigned char>(byte));
+      made.push_back({broken, std::string(letter)});
+    }
+    made.push_back({"Ã", "À"});
+    for (const std::string_view text : {"中", "文", "日本", "語", "Рус", "ский", "العربية", "ह"}) {
+      made.push_back({spelled(text), std::string(text)});
+    }
+    made.push_back({spelled("िं"), "हिं"});  // adds a letter
+    for (const std::string_view text :
+         {"दी", "∑", "∏", "∂", "∇", "∞", "√", "∫", "≈", "≠", "≤", "≥"}) {
+      made.push_back({spelled(text), std::string(text)});
+    }
+    return made;
+  }();
+  return table;
+}
+
+void replace_all(std::string& text, std::string_view old, std::string_view with) {
+  for (size_t at = text.find(old); at != std::string::npos; at = text.find(old, at + with.size())) {
+    text.replace(at, old.size(), with);
+  }
+}
+
+void unify_newlines(std::string& token) {
+  constexpr std::string_view kEscaped = "\\n";
+  if (token == kTabMark || token == "Ġ\n") {
+    token = "\n";
+  } else if (token.find(kNewlineMark) != std::string::npos) {
+    replace_all(token, kNewlineMark, "\n");
+  } else {
+    replace_all(token, kEscaped, "\n");
+  }
+}
+
+// ---- step C
+
+// Returns the byte that the reference takes a character for, or -1. Beyond Latin-1 it is neither
+// the byte that GPT-2 means nor one for each character of its alphabet.
+int byte_of(uint32_t character) {
+  if (character < 0x100) return static_cast<int>(character);
+  struct ByteBlock {
+    uint32_t first, last;
+    int byte;  // of the first
+  };
+  constexpr std::array<ByteBlock, 4> kBlocks = {
+      {{0x11C, 0x11F, 28}, {0x122, 0x123, 162}, {0x125, 0x144, 128}, {0x196, 0x1A4, 241}}};
+  for (const ByteBlock& block : kBlocks) {
+    if (character >= block.first && character <= block.last) {
+      return block.byte + static_cast<int>(character - block.first);
+    }
+  }
+  return -1;
+}
+
+std::string_view without_space_marks(std::string_view token) {
+  while (token.starts_with(kSpaceMark)) token.remove_prefix(kSpaceMark.size());
+  return token;
+}
+
+// Returns the bytes of a token without its leading "Ġ"s, "" unless each character is one.
+std::string bytes_of(std::string_view token) {
+  std::string bytes;
+  const std::string_view rest = without_space_marks(token);
+  for (size_t at = 0; at < rest.size();) {
+    if (static_cast<unsigned char>(rest[at]) < 0x80) {
+      bytes.push_back(rest[at++]);
+      continue;
+    }
+    const CodePoint point = read_utf8(rest, at);
+    const int byte = point.valid ? byte_of(point.value) : -1;
+    if (byte < 0) return {};
+    bytes.push_back(static_cast<char>(byte));
+    at += point.size;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string canonical_token(std::string_view piece) {
+  std::string token(piece);
+  for (const std::string_view blank : {" ", "_", "▁"}) {
+    if (!piece.starts_with(blank)) continue;
+    token.replace(0, blank.size(), kSpaceMark);
+    break;
+  }
+  unify_newlines(token);
+  for (const std::string_view mark : {",", ".", ";", ":"}) {
+    if (token.size() == kSpaceMark.size() + 1 && token.starts_with(kSpaceMark) &&
+        token.ends_with(mark)) {
+      token = mark;
+      break;
+    }
+  }
+  if (const int byte = spelled_byte(token); byte >= 0) {
+    std::string character;
+    append_utf8(character, static_cast<uint32_t>(byte));
+    return character;
+  }
+  // Every misspelling contains the byte 0xC3: it begins a character of U+00C0 to U+00FF.
+  if (token.find('\xC3') != std::string::npos) {
+    for (const Replacement& each : misspellings()) replace_all(token, each.broken, each.fixed);
+  }
+  if (token == "<|begin_of_text|>") return "<bos>";
+  if (token == "<pad>") return "";
+  return token;
+}
+
+// ---- CanonicalStrings
+
+CanonicalStrings::CanonicalStrings() : canonical_(2048), pieces_(4096) { forms_.reserve(2048); }
+
+CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
+  const size_t mask = pieces_.size() - 1;
+  size_t slot = fold_product(reinterpret_cast<uintptr_t>(piece.data()), 0x9E3779B97F4A7C15) & mask;
+  while (pieces_[slot].data != nullptr &&
+         (pieces_[slot].data != piece.data() || pieces_[slot].size != piece.size())) {
+    slot = (slot + 1) & mask;
+  }
+  return pieces_[slot];
+}
+
+void CanonicalStrings::grow() {
+  const std::vector<PieceSlot> old =
+      std::exchange(pieces_, std::vector<PieceSlot>(2 * pieces_.size()));
+  for (const PieceSlot& each : old) {
+    if (each.data != nullptr) slot_of({each.data, each.size}) = each;
+  }
+}
+
+int32_t CanonicalStrings::intern(std::string_view canonical) {
+  const int32_t id = canonical_.add(canonical);
+  if (static_cast<size_t>(id) == forms_.size()) {
+    forms_.push_back({canonical_token(canonical), bytes_of(canonical)});
+  }
+  return id;
+}
+
+int32_t CanonicalStrings::canonical_id(std::string_view piece) {
+  if (piece.empty()) return intern("");  // may have no address
+  PieceSlot& slot = slot_of(piece);
+  if (slot.data != nullptr) return slot.canonical;
+  slot = {piece.data(), piece.size(), intern(canonical_token(piece))};
+  const int32_t id = slot.canonical;
+  if (2 * ++piece_count_ > pieces_.size()) grow();
+  return id;
+}
+
+void CanonicalStrings::push_token(CanonicalTokens& out, int32_t id, int32_t end) {
+  out.id.push_back(id);
+  out.begin.push_back(end);
+  out.text_ += canonical_.text(id);
+  out.again_ += forms_[static_cast<size_t>(id)].again;
+  out.text_begin_.push_back(static_cast<uint32_t>(out.text_.size()));
+  out.again_begin_.push_back(static_cast<uint32_t>(out.again_.size()));
+}
+
+// Pushes a maximal run of tokens of bytes, which end at the pieces `ends`.
+void CanonicalStrings::push_run(CanonicalTokens& out, std::span<const int32_t> ids,
+                                std::span<const int32_t> ends) {
+  std::string bytes;
+  for (const int32_t id : ids) {
+    bytes += forms_[static_cast<size_t>(id)].bytes;
+    if (bytes.size() > 4) break;  // longer than any character
+  }
+  if (bytes.size() >= 2) {
+    const CodePoint point = read_utf8(bytes, 0);
+    if (point.valid && point.size == bytes.size()) {
+      const bool spaced = canonical_.text(ids[0]).starts_with(kSpaceMark);
+      return push_token(out, intern(std::string(spaced ? kSpaceMark : "") + bytes), ends.back());
+    }
+  }
+  for (size_t i = 0; i < ids.size(); ++i) push_token(out, ids[i], ends[i]);
+}
+
+CanonicalTokens CanonicalStrings::tokens(std::span<const std::string_view> pieces) {
+  std::vector<int32_t> ids, ends;  // after steps A and B
+  ids.reserve(pieces.size());
+  ends.reserve(pieces.size());
+  for (size_t i = 0; i < pieces.size();) {
+    const std::string joined =
+        i + 1 < pieces.size() ? joined_artifact(pieces[i], pieces[i + 1]) : std::string();
+    i += joined.empty() ? 1 : 2;
+    ids.push_back(joined.empty() ? canonical_id(pieces[i - 1]) : intern(canonical_token(joined)));
+    ends.push_back(static_cast<int32_t>(i));
+  }
+
+  CanonicalTokens out;
+  out.text_.reserve(8 * ids.size());
+  out.again_.reserve(8 * ids.size());
+  out.id.reserve(ids.size());
+  out.begin.reserve(ids.size() + 1);
+  out.begin.push_back(0);
+  const auto is_bytes = [&](size_t n) {
+    return !forms_[static_cast<size_t>(ids[n])].bytes.empty();
+  };
+  for (size_t n = 0; n < ids.size();) {
+    size_t end = n;
+    while (end < ids.size() && is_bytes(end)) ++end;
+    if (end == n) {
+      push_token(out, ids[n], ends[n]);
+      ++n;
+      continue;
+    }
+    push_run(out, std::span(ids).subspan(n, end - n), std::span(ends).subspan(n, end - n));
+    n = end;
+  }
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,73 @@
+#pragma once
+// Token strings in the form in which NeMo-RL's aligner compares them, its defects included.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/align/string_ids.h"
+
+namespace xrun {
+
+// Returns the canonical form of one piece: blanks, newlines and known misspellings unified. Not
+// idempotent: "<0x20>" gives " ", which gives "Ġ".
+std::string canonical_token(std::string_view piece);
+
+// The canonical tokens of one sequence of N tokens, made of one or several pieces each.
+struct CanonicalTokens {
+  std::vector<int32_t> id;     // [N] equal strings have equal ids, on both sides
+  std::vector<int32_t> begin;  // [N + 1] token n stands for the pieces [begin[n], begin[n + 1])
+
+  int32_t size() const { return static_cast<int32_t>(id.size()); }
+  // Returns tokens [first, last) concatenated.
+  std::string_view text(int32_t first, int32_t last) const {
+    return {text_.data() + text_begin_[first], text_begin_[last] - text_begin_[first]};
+  }
+  // The same with canonical_token() applied to each token once more.
+  std::string_view text_again(int32_t first, int32_t last) const {
+    return {again_.data() + again_begin_[first], again_begin_[last] - again_begin_[first]};
+  }
+
+ private:
+  friend class CanonicalStrings;
+  std::string text_, again_;
+  std::vector<uint32_t> text_begin_ = {0}, again_begin_ = {0};  // [N + 1]
+};
+
+// The strings of an alignment, interned; each distinct piece is made canonical once. Pieces must
+// stay where they are between calls: equal addresses count as equal pieces.
+class CanonicalStrings {
+ public:
+  CanonicalStrings();
+  // Returns the canonical tokens of a sequence of pieces.
+  CanonicalTokens tokens(std::span<const std::string_view> pieces);
+  const StringIds& ids() const { return canonical_; }
+
+ private:
+  struct CanonicalForm {
+    std::string again;  // canonical_token() of the form
+    std::string bytes;  // bytes of the form without its leading "Ġ"s; empty: not all are bytes
+  };
+  struct PieceSlot {
+    const char* data = nullptr;  // nullptr: empty
+    size_t size = 0;
+    int32_t canonical = -1;
+  };
+  int32_t canonical_id(std::string_view piece);
+  PieceSlot& slot_of(std::string_view piece);
+  void grow();
+  int32_t intern(std::string_view canonical);
+  void push_token(CanonicalTokens& out, int32_t id, int32_t end);
+  void push_run(CanonicalTokens& out, std::span<const int32_t> ids, std::span<const int32_t> ends);
+
+  StringIds canonical_;
+  std::vector<CanonicalForm> forms_;  // by canonical id
+  // By the address of a piece, at most half full: a tokenizer has one address for each id, and
+  // addresses compare faster than strings.
+  std::vector<PieceSlot> pieces_;
+  size_t piece_count_ = 0;
+};
+
+}  // namespace xrun

@@ -1,0 +1,18 @@
+#pragma once
+// The repairs that NeMo-RL's aligner makes after the dynamic programme.
+
+#include <vector>
+
+#include "core/align/dp_segment.h"
+
+namespace xrun {
+
+// True if both sides of a span have the same text after one more canonical_token() of each token.
+bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalTokens& t);
+
+// Returns the pairs with runs of wrong ones fused, and short stretches around a wrong one aligned
+// again where their texts agree. The pairs cover both sides, in order.
+std::vector<DpSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
+                             const CanonicalTokens& t, DpSegments& segments);
+
+}  // namespace xrun
