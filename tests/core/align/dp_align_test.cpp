@@ -2,6 +2,7 @@
 
 #include "core/align/dp_align.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -105,6 +106,21 @@ TEST(DpAlign, EqualSequencesGiveTheIdentity) {
   const Alignment pairs = align(text, text);
   ASSERT_EQ(pairs.size(), 301u);
   for (int32_t n = 0; n < 301; ++n) EXPECT_EQ(pairs[n], (AlignedPair{n, n + 1, n, n + 1, true}));
+}
+
+TEST(DpAlign, ManyDistinctPiecesFindTheirEquals) {
+  std::string student, teacher;
+  for (int i = 0; i < 5000; ++i) {
+    student += fmt::format("{}n{}", i > 0 ? " " : "", i);
+    teacher += fmt::format("{}n{}{}", i > 0 ? " " : "", i, i == 3000 ? " x" : "");
+  }
+  const Alignment pairs = align(student, teacher);
+  ASSERT_EQ(pairs.size(), 5001u);
+  for (int32_t n = 0; n < 5001; ++n) {
+    const int32_t s = n - (n > 3000);
+    const AlignedPair wanted{s, s + 1, n, n + 1, true}, orphan{-1, -1, n, n + 1, false};
+    EXPECT_EQ(pairs[n], n == 3001 ? orphan : wanted) << n;
+  }
 }
 
 TEST(DpAlign, OptionsOutOfRangeAndTooLongStretchesAreErrors) {

@@ -1,5 +1,6 @@
 // dp_align against NeMo-RL's own aligner (tests/golden/make/make_dp_alignments.py).
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,12 +8,15 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/align/dp_align.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/base/utf8.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/core/text/tokenizer/generated_strings.h"
 #include "tests/tree.h"
