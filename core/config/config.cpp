@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
-#include "core/config/foreign_names.h"
 #include "core/config/config_set.h"
+#include "core/config/foreign_names.h"
 #include "core/config/lua_source.h"
 
 namespace xrun {
@@ -69,13 +69,24 @@ class ConfigCheck {
 
   // ---- the engine's keys: names, types, ranges
 
+  // "; --set data.1.path=pairs.jsonl sets it in the first one" for a text in place of a list.
+  static std::string element_hint(const std::string& path, const ConfigField& field,
+                                  const Literal& value) {
+    const std::vector<std::string> keys = config_field_names(path + ".1");
+    const bool is_text = value.line == kSetLine && !value.is_table && value.scalar.is_string();
+    if (field.kind != FieldKind::kList || keys.empty() || !is_text) return "";
+    return fmt::format("; --set {}.1.{}={} sets it in the first one", path, keys[0],
+                       shell_word(value.scalar.as_string()));
+  }
+
   void check_known(const std::string& path, const Literal& value) {
     const ConfigField* field = find_config_field(path);
     const Json json = literal_json(value);
     if (field != nullptr && !fits(*field, json)) {
       const std::string word = path.substr(path.rfind('.') + 1);
       fail(value.line, word,
-           fmt::format("{}: got {}, wanted {}", path, dump_json(json), wanted_text(*field)));
+           fmt::format("{}: got {}, wanted {}{}", path, dump_json(json), wanted_text(*field),
+                       element_hint(path, *field, value)));
     }
     // Lists of tables have fields of elements, "data[].path", found as "data.1.path".
     const bool elements = field != nullptr && field->kind == FieldKind::kList &&

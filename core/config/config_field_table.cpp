@@ -309,7 +309,7 @@ std::vector<ConfigField> of_steps() {
               whole("save.every", 0, 0,
                     "Steps between checkpoints; 0 is off. The last step is always saved.")),
       number("save.minutes", 10, 0, kMost,
-             "Minutes between checkpoints, beside save.every; 0 is off."),
+             "Minutes between checkpoints, in addition to save.every; 0 is off."),
       foreign({"save_total_limit"}, whole("save.keep", 2, 1, "Number of checkpoints to keep.")),
       of_data_set(of_kind(K::kFlags, "laws", Json::object(),
                           "Template laws: { bos = false } switches one off.")),

@@ -1,5 +1,5 @@
 #pragma once
-// Names that people know from TRL, Transformers and Axolotl, and what has their place here.
+// Names that people know from TRL, Transformers and Axolotl, and the keys that replace them here.
 
 #include <string>
 #include <string_view>

@@ -5,7 +5,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 
@@ -13,13 +12,12 @@
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
 #include "core/model/flops.h"
-#include "core/model/ops/attention.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/device_memory.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/matrix_product.h"
-#include "core/model/ops/rope.h"
 #include "core/model/ops/scratch.h"
+#include "core/model/pack_input.h"
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/weight_check.h"
@@ -62,60 +60,6 @@ void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters)
   }
 }
 
-// Throws Error unless every value is in [0, limit). A GPU would report only an assertion.
-void check_range(const at::Tensor& values, int64_t limit, const char* what, const char* where) {
-  const at::Tensor rows = values.contiguous();
-  const int64_t* const value = rows.const_data_ptr<int64_t>();
-  for (int64_t t = 0; t < rows.numel(); ++t) {
-    XRUN_CHECK(value[t] >= 0 && value[t] < limit, "{} {} of the pack is {}, outside {} {}", what, t,
-               value[t], where, limit);
-  }
-}
-
-// A node of a tree may be shared by sequences that are longer than its own last position.
-void check_rope_length(const PackInput& input, const ModelConfig& config) {
-  const size_t nodes = input.cu_seqlens.size() - 1;
-  XRUN_CHECK(input.rope_length.empty() || input.rope_length.size() == nodes,
-             "pack: rope_length has {} entries, wanted {}, one per node", input.rope_length.size(),
-             nodes);
-  XRUN_CHECK(input.parent.empty() || !input.rope_length.empty() ||
-                 config.positions != Positions::kRotary || !rope_by_length(config.rope),
-             "pack: a tree needs rope_length, since this model's RoPE depends on the length of a "
-             "sequence");
-}
-
-void check_input(const PackInput& input, const ModelConfig& config) {
-  // tokens, position_ids [T]; cu_seqlens [N + 1]; parent, rope_length [N] or empty.
-  const int64_t T = input.tokens.numel();
-  XRUN_CHECK(
-      input.tokens.dim() == 1 && input.position_ids.dim() == 1 && input.position_ids.size(0) == T,
-      "a pack needs as many positions as tokens; it has {} and {}", input.position_ids.numel(), T);
-  XRUN_CHECK(
-      input.tokens.scalar_type() == at::kLong && input.position_ids.scalar_type() == at::kLong,
-      "tokens and positions must be int64");
-  const std::vector<int64_t> cu(input.cu_seqlens.begin(), input.cu_seqlens.end());
-  const std::vector<int64_t> parent(input.parent.begin(), input.parent.end());
-  check_layout("pack", cu, parent, 0, T);
-  check_rope_length(input, config);
-  check_range(input.tokens, config.vocab, "token", "the model's vocabulary of");
-  if (config.positions == Positions::kLearned) {
-    check_range(input.position_ids, config.max_length, "position",
-                "the model's learned positions,");
-  }
-}
-
-// Tokens of a pack whose keys the caller holds.
-int64_t held_tokens(const PackInput& input, const ModelConfig& config,
-                    const ForwardOptions& options) {
-  if (!options.held) return 0;
-  XRUN_CHECK(!options.held->empty() && std::ssize(*options.held) == config.layers,
-             "pack: held keys of {} layers, the model has {}", options.held->size(), config.layers);
-  const int64_t tokens = options.held->front().k.size(0);
-  XRUN_CHECK(tokens <= input.tokens.size(0), "pack: held keys of {} tokens, the pack has {}",
-             tokens, input.tokens.size(0));
-  return tokens;
-}
-
 // The type of a checkpoint: config.json's, else that of its first weight.
 at::ScalarType stored_dtype(const ModelConfig& config, at::ScalarType file) {
   const bool named = config.source.find("dtype") || config.source.find("torch_dtype");
@@ -136,29 +80,6 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
 }
 
 }  // namespace
-
-at::Tensor int64_tensor(const std::vector<int64_t>& values) {
-  // from_blob borrows the memory, the clone owns its own.
-  return at::from_blob(const_cast<int64_t*>(values.data()), {static_cast<int64_t>(values.size())},
-                       at::kLong)
-      .clone();
-}
-
-PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences) {
-  std::vector<int64_t> tokens, positions;
-  PackInput input;
-  input.cu_seqlens.push_back(0);
-  for (const std::vector<int32_t>& sequence : sequences) {
-    for (size_t t = 0; t < sequence.size(); ++t) {
-      tokens.push_back(sequence[t]);
-      positions.push_back(static_cast<int64_t>(t));
-    }
-    input.cu_seqlens.push_back(static_cast<int32_t>(tokens.size()));
-  }
-  input.tokens = int64_tensor(tokens);
-  input.position_ids = int64_tensor(positions);
-  return input;
-}
 
 Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options)
     : config_(std::move(config)),
@@ -301,7 +222,7 @@ std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
 }
 
 at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options) {
-  check_input(input, config_);
+  check_pack_input(input, config_);
   const AdapterOptions* const adapter = options_.adapter ? &options_.adapter->options : nullptr;
   PackFlops flops = pack_flops(config_, input.cu_seqlens, input.parent, adapter);
   if (const int64_t held = held_tokens(input, config_, options); held > 0) {
@@ -317,7 +238,7 @@ at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options)
 at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache,
                                  std::vector<at::Tensor>* routes) {
   const at::NoGradGuard no_grad;
-  check_input(input, config_);
+  check_pack_input(input, config_);
   return decoder_->forward(input, update_count, {}, &cache, packed(), routes);
 }
 

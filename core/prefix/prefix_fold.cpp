@@ -25,7 +25,7 @@ std::vector<TokenRange> node_ranges(std::span<const int64_t> lengths) {
     XRUN_CHECK(lengths[n] >= 0, "tree_slices: node_lengths[{}] is {}, wanted at least 0", n,
                lengths[n]);
     XRUN_CHECK(lengths[n] <= kMostTokens - begin,
-               "tree_slices: node_lengths[{}] is {}, behind {} tokens; the most is 2^31 - 1", n,
+               "tree_slices: node_lengths[{}] is {}, after {} tokens; the most is 2^31 - 1", n,
                lengths[n], begin);
     ranges.push_back({begin, begin + lengths[n]});
     begin += lengths[n];

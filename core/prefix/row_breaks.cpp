@@ -1,5 +1,5 @@
-// Rows part at the branching nodes of their trie (min_run = 1). One row per child is compared with
-// the rows of the children before it, so that a difference that many rows have is found once.
+// Rows diverge at the branching nodes of their trie (min_run = 1). One row per child is compared
+// with the rows of the children before it, so that a difference that many rows have is found once.
 
 #include "core/prefix/row_breaks.h"
 

@@ -72,9 +72,9 @@ bool holds_answer(std::string_view text, std::string_view answer) {
   for (auto at = text.begin();; ++at) {
     at = std::search(at, text.end(), answer.begin(), answer.end(), same);
     if (at == text.end()) return false;
-    const auto behind = at + static_cast<std::string_view::difference_type>(answer.size());
+    const auto after = at + static_cast<std::string_view::difference_type>(answer.size());
     const bool begins = at == text.begin() || !is_word(at[-1]) || !is_word(answer.front());
-    const bool ends = behind == text.end() || !is_word(*behind) || !is_word(answer.back());
+    const bool ends = after == text.end() || !is_word(*after) || !is_word(answer.back());
     if (begins && ends) return true;
   }
 }

@@ -7,9 +7,10 @@
 
 namespace xrun {
 
-// Releases text up to the first stop string, as soon as no stop string can begin in it. A text ends
-// where the stop string begins that is complete first (the longest of several complete at one
-// position), however the text was cut into pieces. One object scans one text. Not thread-safe.
+// Releases text up to the first stop string, as soon as no stop string can begin in it. The text
+// ends at the beginning of the stop string that is complete first (of several complete at one
+// position, the longest), however it was cut into pieces. One object scans one text. Not
+// thread-safe.
 class StopText {
  public:
   explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}

@@ -12,8 +12,8 @@
 // before its next token. Both are counted. The packed weights belong to the model (Model::pack), so
 // all samplers of one update count share them.
 //
-// This class decodes on the CPU. Callers see requests and answers, never a cache, so that a form
-// for another device can have the same members.
+// This class decodes on the CPU. Callers see requests and answers, never a cache, so a sampler
+// for another device can have the same interface.
 
 #include <cstdint>
 #include <functional>

@@ -11,7 +11,7 @@
 namespace xrun {
 
 struct SamplingMemory {
-  int64_t cache = 0;          // bytes of keys and values at the fullest moment
+  int64_t cache = 0;          // bytes of keys and values at their peak
   int64_t prompt_tokens = 0;  // of the largest forward over prompts
   int64_t rows = 0;           // of logits in one product
   bool packs = false;         // answers are long enough that weights are packed

@@ -73,7 +73,7 @@ std::string join(const std::vector<std::string>& names) {
 
 std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoints) {
   if (!std::filesystem::is_directory(checkpoints)) return std::nullopt;
-  // `latest` first: after a step was undone, a higher number may remain for a moment.
+  // `latest` first: after a step was undone, a higher number may remain briefly.
   if (const auto marked = marked_step(checkpoints)) return marked;
   const std::vector<int64_t> whole = steps_in(checkpoints);
   return whole.empty() ? std::nullopt : std::optional(whole.back());

@@ -40,7 +40,7 @@ Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
       settings_(settings),
       saved_(std::move(saved)),
       checkpoints_(dir_.checkpoints(), settings.save_keep),
-      saved_at_(SteadyClock::now()) {
+      saved_at_(settings_.now()) {
   if (dir_.resuming()) restore();
   // Without a checkpoint nothing is compared from here on.
   if (!resumed()) dir_.begin();
@@ -220,7 +220,8 @@ void Run::end_body(const Json& state) {
 // Saving does not affect results, so a clock may trigger it.
 bool Run::save_is_due() const {
   if (settings_.save_every > 0 && step_ % settings_.save_every == 0) return true;
-  return settings_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * settings_.save_minutes;
+  const std::chrono::duration<double, std::ratio<60>> minutes = settings_.now() - saved_at_;
+  return settings_.save_minutes > 0 && minutes.count() >= settings_.save_minutes;
 }
 
 void Run::leave_loop(const Json& state) {
@@ -234,7 +235,7 @@ void Run::save(const Json& state) {
   if (metrics_ != nullptr) metrics_->sync();
   if (phases_begun_ > 0) at_.phases[phases_begun_ - 1].sources = sources();
   last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_);
-  saved_at_ = SteadyClock::now();
+  saved_at_ = settings_.now();
 }
 
 void Run::stop(std::string reason) {

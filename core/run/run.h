@@ -38,12 +38,13 @@ struct RunSettings {
   int64_t save_keep = 2;     // each phase's last body is saved whatever these say
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
   bool saves = true;         // false: a preview, which writes no checkpoints
+  std::chrono::steady_clock::time_point (*now)() = std::chrono::steady_clock::now;  // save_minutes
 };
 
 // One loop, known before it starts.
 struct PhasePlan {
   int64_t steps = 0;  // bodies of the whole phase
-  Json data;          // identifies its data: an object of cache keys and the fields behind them
+  Json data;          // identifies its data: an object of cache keys and the fields they cover
 };
 
 // One turn of a loop.

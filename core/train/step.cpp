@@ -5,6 +5,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 
 #include <chrono>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include "core/model/flops.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/train/adamw.h"
+#include "core/train/backward_error.h"
 #include "core/train/batch.h"
 #include "core/train/expert_balance.h"
 #include "core/train/held_prefix.h"
@@ -95,6 +97,19 @@ double token_weight(const std::vector<StepTerm>& terms, std::vector<UnitTotals>&
   return weight;
 }
 
+// The objective has returned by now, so the error's own type has to name it. Too little memory is
+// no fault of the objective.
+void run_backward(const at::Tensor& loss) {
+  try {
+    loss.backward();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw BackwardError(fmt::format("the backward pass of the objective failed: {}",
+                                    error.what_without_backtrace()));
+  }
+}
+
 // Forward, objective and backward of every micro-batch.
 class StepGradient {
  public:
@@ -157,13 +172,15 @@ class StepGradient {
     ObjectiveResult result = terms[i].objective(micro);
     check_result(result, micro);
     const WeightedLoss loss = weighted_loss(result, micro, totals, terms[i].weight);
-    XRUN_CHECK(loss.graph.requires_grad() || micro.token_count() == 0,
-               "the loss does not depend on the trained weights: it has no gradient; compute it "
-               "from policy:logprob or policy:token_logprob, and detach only what is constant");
+    // An empty micro-batch has no graph.
+    if (!loss.graph.requires_grad() && micro.token_count() > 0) {
+      throw BackwardError(
+          "the loss does not depend on the trained weights: it has no gradient; compute it from "
+          "policy:logprob or policy:token_logprob, and detach only what is constant");
+    }
     const at::Tensor balance = experts_.share(micro);
     const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
-    // An empty micro-batch has no graph.
-    if (total.requires_grad()) total.backward();
+    if (total.requires_grad()) run_backward(total);
     sums_.add_loss(loss.value);
     sums_.add_source_losses(result, micro, static_cast<int64_t>(i), terms[i].weight);
     sums_.add_metrics(result, micro, static_cast<int64_t>(i));

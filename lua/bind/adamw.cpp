@@ -8,6 +8,7 @@
 #include "core/config/config_field.h"
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/watched_rollouts.h"
+#include "core/train/backward_error.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -140,6 +141,8 @@ int step(AdamW& adamw, lua_State* L) {
     values = train_step(terms, &adamw, options);
   } catch (const NonFiniteLoss& error) {
     save_and_rethrow(L, error, terms);
+  } catch (const BackwardError& error) {
+    throw_at_objective(L, error.what());
   }
   if (was_skipped(values)) {
     say_skipped(session_of(L), *terms.front().batch);

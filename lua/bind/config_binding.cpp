@@ -68,6 +68,7 @@ void push_config(lua_State* L, const Json& value, const std::string& path) {
   lua_setfield(L, -2, "__index");
   push_guard(L, "xrun.config.__newindex", new_key);
   lua_setfield(L, -2, "__newindex");
+  // A recipe that asks for the metatable gets this text and cannot lift the guard.
   push(L, "config");
   lua_setfield(L, -2, "__metatable");
   lua_setmetatable(L, -2);

@@ -23,6 +23,7 @@ DataSource read_source(const Json& entry) {
   if (const Json* name = entry.find("name")) source.name = name->as_string();
   if (const Json* quota = entry.find("quota"); quota && quota->is_object()) {
     const Json *rows = quota->find("rows"), *tokens = quota->find("tokens");
+    // With both it would be unclear which one ends the source.
     XRUN_CHECK((rows == nullptr) != (tokens == nullptr),
                "quota of {}: got {}, wanted {{ rows = N }} or {{ tokens = N }}", source.path,
                dump_json(*quota));
@@ -90,6 +91,8 @@ Json read_template_kwargs(const Json& kwargs, RowKind kind) {
   XRUN_CHECK(kwargs.is_object(), "template_kwargs: got {}, wanted a table of named values",
              dump_json(kwargs));
   for (const auto& [name, value] : kwargs.as_object()) {
+    // Training renders whole conversations and sampling open ones: a fixed value breaks one of
+    // them.
     XRUN_CHECK(name != "add_generation_prompt" && !is_reserved_argument(name),
                "template_kwargs may not set \"{}\", which the engine decides", name);
   }
@@ -175,6 +178,7 @@ BatchSizes config_sizes(lua_State* L) {
   sizes.max_tokens = config_whole(L, "batch.max_tokens");
   const Json* batch = recipe_context(L).config.find("batch");
   sizes.fold = read_fold(batch == nullptr ? Json::object() : *batch);
+  // A pack that fits only folded is folded however little that saves.
   sizes.fold.max_tokens = sizes.max_tokens;
   return sizes;
 }

@@ -48,6 +48,7 @@ class RowFunctions : public RowTransform {
       filter_.push(L);
       push_row(L, row);
       protected_call(L, 1, 1);
+      // Stricter than Lua: a filter without a `return` would silently drop every row.
       XRUN_CHECK(lua_isboolean(L, -1), "filter: returned {}, wanted true (keep) or false",
                  describe_value(L, lua_gettop(L)));
       if (lua_toboolean(L, -1) == 0) return false;
@@ -59,6 +60,7 @@ class RowFunctions : public RowTransform {
     XRUN_CHECK(lua_istable(L, -1) || lua_type(L, -1) == LUA_TSTRING,
                "map: returned {}, wanted the row; to leave a row out use filter",
                describe_value(L, lua_gettop(L)));
+    // Lua cannot tell 2 from 2.0 or [] from {}: unchanged values are taken from the file's row.
     row = restored_row(to_json(L, -1), row);
     return true;
   }
@@ -72,6 +74,7 @@ class RowFunctionsSource : public RowTransformSource {
   RowFunctionsSource(std::shared_ptr<const WorkerFunction> filter,
                      std::shared_ptr<const WorkerFunction> map)
       : filter_(std::move(filter)), map_(std::move(map)) {
+    // In the cache's key: a changed function makes another cache.
     if (filter_) source_ += "filter:\n" + filter_->source();
     if (map_) source_ += "map:\n" + map_->source();
   }
@@ -182,6 +185,7 @@ DataFunctions read_data_functions(lua_State* L, int i) {
 Json plain_options(lua_State* L, int i) {
   if (!lua_istable(L, i)) return Json::object();
   const StackGuard guard(L);
+  // A copy, since the table is the recipe's; functions cannot be written as JSON.
   lua_newtable(L);
   const int copy = lua_gettop(L);
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {

@@ -117,6 +117,7 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   report.notices = std::move(session_.notices.lines);
   session_.notices.lines.clear();
   session_.console->print(opening_report(report, *session_.console));
+  // log.txt begins with the first loop of the first process.
   if (run_.dir().resuming() || loop.phase > 0) return;
   run_.dir().begin();
   log_line(opening_report(report, console_of_file(*session_.console)));

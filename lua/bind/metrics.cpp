@@ -83,6 +83,7 @@ Metrics read_metrics(lua_State* L, int i) {
                "{} is {}, wanted a number; a tensor gives one by :item()", name, type_name(L, -1));
     values.emplace_back(name, lua_tonumber(L, -1));
   }
+  // A Lua table has no order, and metrics.jsonl must be the same each time.
   std::sort(values.begin(), values.end());
   return with_prefix(std::move(values), "recipe/").values;
 }

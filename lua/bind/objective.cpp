@@ -7,6 +7,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "core/base/strings.h"
@@ -73,13 +74,7 @@ ObjectiveResult read_result(lua_State* L, int first, const MicroBatch& micro) {
   return result;
 }
 
-// The position of a Lua function.
-struct FunctionText {
-  std::string chunk;  // "@dpo.lua"
-  int first, last;
-};
-
-FunctionText text_of(lua_State* L, int i) {
+EnteredFunction text_of(lua_State* L, int i) {
   lua_Debug about{};
   lua_pushvalue(L, i);
   lua_getinfo(L, ">S", &about);
@@ -88,25 +83,63 @@ FunctionText text_of(lua_State* L, int i) {
 
 // The line of the function's only `return`, else the function's first line: with several, the one
 // that was executed is not known.
-int return_line(lua_State* L, const FunctionText& function) {
-  int found = function.first;
-  for (const LuaToken& token : lua_names(source_text(L, function.chunk), false)) {
-    if (token.line <= function.first || token.line > function.last) continue;
+int return_line(lua_State* L, const EnteredFunction& function) {
+  int found = function.first_line;
+  for (const LuaToken& token : lua_names(source_text(L, function.source), false)) {
+    if (token.line <= function.first_line || token.line > function.last_line) continue;
     if (token.text != "return") continue;
-    const bool first = trimmed(source_line(L, function.chunk, token.line)).starts_with("return");
-    if (found != function.first || !first) return function.first;
+    const bool first = trimmed(source_line(L, function.source, token.line)).starts_with("return");
+    if (found != function.first_line || !first) return function.first_line;
     found = token.line;
   }
   return found;
 }
 
-// Users look for a wrong loss in the objective, not in the call of adamw:step.
-[[noreturn]] void throw_at_return(lua_State* L, const FunctionText& function,
-                                  const std::string& message) {
-  if (!function.chunk.starts_with('@')) throw Error(message);
+// "log_sigmoid" of "... is output 0 of LogSigmoidBackward0 ..." and "Function LogSigmoidBackward0
+// returned ...", "igamma" of "the derivative for 'igamma: input' is not implemented"; else "".
+std::string differentiated_operator(std::string_view message) {
+  constexpr std::string_view kMissing = "derivative for '";
+  if (const size_t at = message.find(kMissing); at != message.npos) {
+    const std::string_view name = message.substr(at + kMissing.size());
+    return std::string(name.substr(0, std::min(name.find_first_of(":'"), name.size())));
+  }
+  const size_t end = message.find("Backward");
+  if (end == message.npos) return "";
+  size_t begin = end;
+  while (begin > 0 && std::isalnum(static_cast<unsigned char>(message[begin - 1])) != 0) --begin;
+  std::string name;
+  // LogSigmoid -> log_sigmoid.
+  for (const char c : message.substr(begin, end - begin)) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    if (upper && !name.empty()) name += '_';
+    name += upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return name;
+}
+
+// The line of a function that names an operator; 0 if there are none or several, since naming one
+// of them would be a guess.
+int only_line_with(lua_State* L, const EnteredFunction& function, const std::string& name) {
+  int found = 0;
+  for (const LuaToken& token : lua_names(source_text(L, function.source), false)) {
+    if (token.line < function.first_line || token.line > function.last_line) continue;
+    if (token.text != name || token.line == found) continue;
+    if (found != 0) return 0;
+    found = token.line;
+  }
+  return found;
+}
+
+// Users look for a wrong loss in the objective, not in the call of adamw:step. The line is the one
+// that names `operation`, else that of the `return`.
+[[noreturn]] void throw_inside(lua_State* L, const EnteredFunction& function,
+                               const std::string& operation, const std::string& message) {
+  if (!function.source.starts_with('@')) throw Error(message);
   auto report = std::make_shared<ErrorReport>();
-  report->file = function.chunk.substr(1);
-  report->line = return_line(L, function);
+  report->file = function.source.substr(1);
+  report->line = operation.empty() ? 0 : only_line_with(L, function, operation);
+  if (report->line > 0) report->operation = operation;
+  if (report->line == 0) report->line = return_line(L, function);
   set_message(*report, message);
   locate(L, 0, 0, *report);
   throw LuaError(std::move(report));
@@ -152,8 +185,13 @@ Objective lua_objective(lua_State* L, int i, const char* what) {
     } catch (const Error& error) {
       wrong = error.what();
     }
-    throw_at_return(L, text, wrong);
+    throw_inside(L, text, "", wrong);
   };
+}
+
+void throw_at_objective(lua_State* L, const std::string& message) {
+  const EnteredFunction objective = LuaState::of(L).service<EnteredFunctions>().last;
+  throw_inside(L, objective, differentiated_operator(message), message);
 }
 
 }  // namespace xrun

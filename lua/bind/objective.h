@@ -1,6 +1,8 @@
 #pragma once
 // Views and objectives as arguments of other types' methods.
 
+#include <string>
+
 #include "core/train/objective.h"
 #include "core/train/view.h"
 #include "lua/state/lua_state.h"
@@ -20,5 +22,9 @@ MicroBatch* open_micro(lua_State* L);
 // made inside are closed when it returns. The objective must not outlive L's state. Errors that the
 // function raises pass as LuaError; a wrong return value is reported at its line with `return`.
 Objective lua_objective(lua_State* L, int i, const char* what = "objective");
+
+// Reports an error of the backward pass that followed the objective called last: at its line with
+// the operator that the message names, else at its `return`. The frames of L are the callers.
+[[noreturn]] void throw_at_objective(lua_State* L, const std::string& message);
 
 }  // namespace xrun

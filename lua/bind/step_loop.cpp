@@ -27,6 +27,7 @@ Json identity_of(const StepSource& source) {
   if (Json mixture = set.mixture_plan(plan); !mixture.is_null()) {
     identity.set("mixture", std::move(mixture));
   }
+  // Last: the hash of all keys before it.
   identity.set("plan_hash", hash_hex(dump_json(identity, {.sort_keys = true})));
   return identity;
 }
@@ -44,6 +45,7 @@ int64_t step_within(const StepLoop& loop, int64_t step) {
 }  // namespace
 
 double StepSource::epochs(int64_t steps) const {
+  // The last step may go past the end of the data; the quotient would then be 1.02 instead of 1.
   if (plan.epochs > 0 && !data->set.has_quotas()) return static_cast<double>(plan.epochs);
   return static_cast<double>(steps * plan.units) / static_cast<double>(data->set.size());
 }
@@ -70,6 +72,7 @@ PhasePlan StepLoop::phase_plan() const {
 std::vector<PackedBatch> StepLoop::packs(int64_t step, size_t source) const {
   const StepSource& from = sources.at(source);
   const DataSet& set = from.data->set;
+  // On demand: the packs of an epoch would hold the data in memory once more.
   return set.pack(set.step_units(from.plan, step_within(*this, step)),
                   pack_limits(max_tokens, fold));
 }

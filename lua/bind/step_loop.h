@@ -42,7 +42,7 @@ struct StepLoop {
   FoldSettings fold = {};
   int64_t phase = 0;
   int64_t first_step = 0;  // bodies of the run before its first one
-  int64_t batch_step = 0;  // of the batch in hand, counted in this loop
+  int64_t batch_step = 0;  // of the current batch, counted in this loop
   bool begun = false;
   bool ended = false;                     // early: without its bodies, or without those left
   lua_State* thread = nullptr;            // in which its `for` runs

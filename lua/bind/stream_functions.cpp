@@ -89,6 +89,7 @@ std::vector<double> read_weights(lua_State* L) {
 void find_length(LuaMixture& mixture, RowStream::Plan plan, const MixturePlan& of,
                  const Options& options) {
   const size_t sources = of.stages[0].weights.size();
+  // Weights alone give no end: a source that is used up is drawn again.
   const std::vector<int64_t> sizes = options.get<std::vector<int64_t>>("sizes");
   XRUN_CHECK(sizes.size() == sources, "option `sizes` has {} numbers for {} sources", sizes.size(),
              sources);
@@ -97,6 +98,7 @@ void find_length(LuaMixture& mixture, RowStream::Plan plan, const MixturePlan& o
                sizes[s]);
     RowStream::Source& source = plan.sources.emplace_back();
     source.rows = sizes[s];
+    // Stages carry the weights, which change during the stream.
     source.weight = of.staged ? 1 : of.stages[0].weights[s];
     if (!of.quotas.empty()) source.quota = of.quotas[s];
   }
@@ -111,6 +113,7 @@ std::vector<int64_t> read_quotas(const Options& options, size_t sources) {
              quotas.size(), sources);
   for (int64_t& quota : quotas) {
     XRUN_CHECK(quota >= 0, "option `quotas`: got {}, wanted rows, or 0 for no quota", quota);
+    // The list needs an entry for each source; a plan has -1 for "none".
     if (quota == 0) quota = -1;
   }
   return quotas;

@@ -14,6 +14,7 @@ namespace {
 
 int make_tokenizer(lua_State* L) {
   const auto tokenizer = Tokenizer::load(resolve_model(arg<std::string>(L, 1, "dir")));
+  // A damaged file is then an error of this line of the recipe, not of the first text.
   tokenizer->finish_loading();
   push(L, std::make_shared<LuaTokenizer>(LuaTokenizer{tokenizer}));
   return 1;
@@ -23,6 +24,7 @@ int encode(LuaTokenizer& self, lua_State* L) {
   const std::string text = arg<std::string>(L, 2, "text");
   const Options options(L, 3);
   EncodeOptions how;
+  // Off by default: in conversations the template writes BOS and EOS.
   how.add_post_processor = options.get<bool>("specials", false);
   const Encoding encoding = self->encode(text, how);
   push(L, ids_tensor(encoding.ids));

@@ -36,6 +36,7 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
       return frequency_classes(pack, config);
     };
     sets.push_back(inspect_step(from, source.plan, step - loop.first_step, rows));
+    // The number of a pair is unique in the step, over all its sets.
     pairs += sets.back().units;
   }
   return sets;

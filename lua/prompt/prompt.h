@@ -57,7 +57,7 @@ struct PromptAnswer {
 // Belongs to one LuaState, which outlives it. Not thread-safe.
 class Prompt {
  public:
-  // `console` is where chunks and commands print and what widths and colours are asked of.
+  // Chunks and commands print to `console`, which also knows the width and the colours.
   Prompt(LuaState& state, std::shared_ptr<Console> console);
   ~Prompt();
   Prompt(const Prompt&) = delete;

@@ -38,9 +38,9 @@ PromptVerb rows_verb();
 // Makes `text` the printed form of the table on top of the stack.
 void show_as(lua_State* L, std::string text);
 
-// The name that a recipe's text gives its optimizer's step first from a line on, as in
+// The first name that the recipe's text passes to an optimizer's step after a line, as in
 // `adamw:step(batch, dpo)` or, of the first set, `adamw:step({ { prefs, dpo }, { chats, nll } })`;
-// "" if it gives none. Comments and strings do not count.
+// "" if it passes none. Comments and strings do not count.
 std::string objective_name(std::string_view recipe_text, int from_line = 1);
 
 // Pushes the objective of the paused loop's last step or, before the first step, the one that the

@@ -61,6 +61,7 @@ std::string PausedRun::reload() {
     if (StateCopy::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
   }
   hooks_.restart(text);
+  // Copies and batches belong to objects of the state that is gone.
   copy_.forget();
   copied_objects_.clear();
   copied_step_ = trained_step_ = -1;

@@ -22,6 +22,9 @@ constexpr std::array kHints = {
     Hint{"does not require grad and does not have a grad_fn",
          "no input of it requires grad: was it made under xrun.no_grad, or by xrun.keep, which "
          "detaches?"},
+    Hint{"objective failed: Trying to backward through the graph",
+         "it uses a tensor of an earlier backward: compute it inside the objective, or detach it "
+         "with xrun.keep"},
     Hint{"backward through the graph a second time",
          "the first backward freed the graph; pass { retain_graph = true } to it"},
     Hint{"modified by an inplace operation",

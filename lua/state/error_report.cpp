@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "core/base/file.h"
 #include "core/base/strings.h"
@@ -180,67 +179,13 @@ void find_tail_call(lua_State* L, int level, ErrorReport& report) {
   report.line = *line;
 }
 
-// "log_sigmoid" of "..., which is output 0 of LogSigmoidBackward0, is at version 1"; else "".
-std::string differentiated_operator(std::string_view message) {
-  constexpr std::string_view kOutput = "which is output ", kOf = " of ", kSuffix = "Backward";
-  const size_t output = message.find(kOutput);
-  const size_t of = output == message.npos ? output : message.find(kOf, output + kOutput.size());
-  const size_t end = of == message.npos ? of : message.find(kSuffix, of);
-  if (end == message.npos) return "";
-  std::string name;
-  // LogSigmoid -> log_sigmoid.
-  for (const char c : message.substr(of + kOf.size(), end - of - kOf.size())) {
-    const bool upper = c >= 'A' && c <= 'Z';
-    if (upper && !name.empty()) name += '_';
-    name += upper ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return name;
-}
-
-// A step runs the backward after its objective has returned, so that no frame of it is left. The
-// message of LibTorch may name an operator: the line of the objective that names it too is the line
-// of the error; without one the objective's first line is given beside the step's. Returns true if
-// the report has such a line.
-bool find_differentiated_line(lua_State* L, ErrorReport& report) {
-  const bool autograd = report.message.find("gradient computation") != std::string::npos ||
-                        report.message.find("backward through the graph") != std::string::npos;
-  const EnteredFunction& objective = LuaState::of(L).service<EnteredFunctions>().last;
-  if (!autograd || !report.operation.ends_with(":step") || !objective.source.starts_with('@')) {
-    return false;
-  }
-  const std::string file = objective.source.substr(1);
-  const std::string operation = differentiated_operator(report.message);
-  report.message = "the backward pass of the objective failed: " + report.message;
-  if (report.message.find("backward through the graph") != std::string::npos) {
-    report.hint =
-        "it uses a tensor of an earlier backward: compute it inside the objective, or "
-        "detach it with xrun.keep";
-  }
-  std::set<int> lines;
-  for (const LuaToken& token : lua_names(source_text(L, objective.source), false)) {
-    // Only the objective's own lines can hold the operator.
-    const bool inside = token.line >= objective.first_line && token.line <= objective.last_line;
-    if (inside && token.text == operation) lines.insert(token.line);
-  }
-  // Several lines use the operator: naming one would be a guess.
-  if (lines.size() != 1) {
-    report.callers.push_back(fmt::format("the objective is at {}:{}", file, objective.first_line));
-    return false;
-  }
-  report.file = file;
-  report.line = *lines.begin();
-  report.operation = operation;
-  return true;
-}
-
 }  // namespace
 
 void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   // An error may come from deep in a recursion that has used up the stack.
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   find_tail_call(L, level, report);
-  if (find_differentiated_line(L, report)) arguments = 0;  // the operands are those of the step
-  // find_tail_call or find_differentiated_line knew better than the stack.
+  // find_tail_call or the caller knew better than the stack.
   bool placed = !report.file.empty();
   if (placed) report.values = values_on_line(L, -1, "", arguments);
   lua_Debug frame{};

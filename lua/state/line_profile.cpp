@@ -19,7 +19,7 @@ namespace {
 
 // One profile at a time; bindings test ProfiledCall::on alone while there is none.
 LineProfile* active = nullptr;
-thread_local bool profiled_thread = false;  // worker threads have states of their own
+thread_local bool profiled_thread = false;  // worker threads have their own states
 
 std::string time_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.2f} s", seconds);

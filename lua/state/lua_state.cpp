@@ -235,7 +235,7 @@ class Entered {
     functions_.stack.push_back(std::move(entered));
   }
   ~Entered() {
-    // The backward of a step runs after its objective has left; an error in it is looked up there.
+    // The backward of a step runs after its objective has left (throw_at_objective).
     functions_.last = std::move(functions_.stack.back());
     functions_.stack.pop_back();
   }

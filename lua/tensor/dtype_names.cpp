@@ -71,6 +71,7 @@ std::string_view memory_format_name(at::MemoryFormat format) {
 }
 
 std::optional<at::ScalarType> dtype_of(std::string_view name) {
+  // Rows with fewer names are filled with "".
   if (name.empty()) return std::nullopt;
   for (const DType& row : kDTypes) {
     for (std::string_view known : row.names) {

@@ -12,9 +12,9 @@ local function blanks(s, i) return s:find("%S", i) or #s + 1 end
 local function atom(s, i, depth)
   if depth > kDeepest then fail("nested too deep") end
   if s:sub(i, i) == "(" then
-    local value, behind = sum(s, i + 1, depth + 1)
-    if s:sub(behind, behind) ~= ")" then fail("a parenthesis is not closed") end
-    return value, blanks(s, behind + 1)
+    local value, after = sum(s, i + 1, depth + 1)
+    if s:sub(after, after) ~= ")" then fail("a parenthesis is not closed") end
+    return value, blanks(s, after + 1)
   end
   local digits = s:match("^%d+%.?%d*", i) or s:match("^%.%d+", i)
   if not digits then
@@ -29,12 +29,12 @@ local function signed(s, i, depth)
   i = blanks(s, i)
   local sign = s:sub(i, i)
   if sign == "-" or sign == "+" then
-    local value, behind = signed(s, i + 1, depth + 1)
-    return sign == "-" and -value or value, behind
+    local value, after = signed(s, i + 1, depth + 1)
+    return sign == "-" and -value or value, after
   end
-  local value, behind = atom(s, i, depth)
-  if s:sub(behind, behind) ~= "^" then return value, behind end
-  local power, last = signed(s, behind + 1, depth + 1)
+  local value, after = atom(s, i, depth)
+  if s:sub(after, after) ~= "^" then return value, after end
+  local power, last = signed(s, after + 1, depth + 1)
   return value ^ power, last
 end
 
@@ -67,12 +67,12 @@ sum = chain("+-", chain("*/%", signed))
 return function(text)
   if type(text) ~= "string" then return nil, "the expression is not a text" end
   if #text > kLongest then return nil, ("longer than %d characters"):format(kLongest) end
-  local ok, value, behind = pcall(sum, text, 1, 0)
+  local ok, value, after = pcall(sum, text, 1, 0)
   if not ok then
     if type(value) == "table" and value.message then return nil, value.message end
     error(value, 0)
   end
-  if behind <= #text then return nil, ("no operator at %q"):format(text:sub(behind, behind + 9)) end
+  if after <= #text then return nil, ("no operator at %q"):format(text:sub(after, after + 9)) end
   if value ~= value or value == math.huge or value == -math.huge then return nil, "not finite" end
   return value
 end

@@ -22,6 +22,9 @@ for line in 'ok +config +[0-9]+ values set' 'ok +ledger .* rows kept|ok +ledger 
 done
 grep -qE 'beta +0.1 +.*dpo.lua:[0-9]+$' out.txt || { cat out.txt; fail "no origin"; }
 [ ! -e runs ] || fail "check left a run"
+# --run is taken as a run takes it, so that a command line needs only its first word changed.
+wants 0 'dpo.lua would train' check "$dpo" --run named
+[ ! -e named ] || fail "check made the run's folder"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "check left $(ls "$TMPDIR")"
 
 # Configuration, a recipe without a loop, an error before it.

@@ -12,10 +12,14 @@ for command in $("$xrun" help | sed -n '/^commands:/,$s/^  \([a-z-]*\) .*/\1/p')
     /^                    / { held = ""; next } { if (held != "") print held; held = "" }
     END { if (held != "") print held }' out.txt >bare
   [ ! -s bare ] || { cat bare; fail "options of $command without a description"; }
+  # Only a text that ends an answer may be any text.
+  ! grep -E '^  +-.* TEXT' out.txt | grep -v -e --stop >any || { cat any; fail "$command: TEXT says nothing"; }
   grep -qF "\`$command" "$root/docs/commands.md" || fail "docs/commands.md lacks $command"
 done
 wants 0 '--count' "$xrun" help tokenize
 wants 2 'did you mean tokenize?' "$xrun" help tokenise
+wants 0 'build and run the tests' "$xrun" help
+wants 0 'Usage: xrun test [--quick] [FILTER]' "$xrun" help test
 wants 0 'the most tokens of an answer; 1024 on a terminal (128)' "$xrun" sample --help
 wants 0 'gpt2-tiny (tiny)' "$xrun" init-model --help
 # Help and errors are in plain words, not in the parser's own.
@@ -73,6 +77,7 @@ wants 2 'did you mean smollm2-135m-instruct?' "$xrun" init-model new --tokenizer
 # Commands to copy are spelled as the program was called.
 XRUN_CALLED_AS=./xrun wants 0 'try it:  cd start && ' "$xrun" init start --recipe kto
 grep -qF "cd start && $PWD/xrun kto.lua" out.txt || { cat out.txt; fail "not the wrapper's name"; }
+wants 1 "; text itself is piped in: echo 'Once upon' | xrun ..." "$xrun" tokenize --tokenizer tiny 'Once upon'
 echo '{"ids":[1.5]}' >half
 wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny --json half
 
@@ -82,6 +87,12 @@ wants 2 '--set optim.lr=1e-5' dpo --learning-rate=1e-5
 wants 2 '--set batch.pairs=4' dpo --per_device_train_batch_size 4
 wants 2 '--step is not an option; did you mean --steps?' dpo --step 4
 wants 2 '--set answers=0' dpo --answers 0
+# A list of tables is set by a key of its first one.
+wants 2 '--set data.1.path=pairs.jsonl' dpo --data pairs.jsonl
+wants 2 '; --set data.1.path=pairs.jsonl sets it in the first one' dpo --set data=pairs.jsonl
+# A key of the recipe comes before the nearest option, which is --set.
+wants 2 '--beta is not an option; config keys are set with --set beta=0.2' dpo --beta 0.2
+wants 2 '--set beta=0.2' "$xrun" check "$root/recipes/dpo.lua" --beta=0.2
 wants 2 'a setting has no blanks around its =: --set key=value' dpo --set beta = 0.2
 wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" train
 wants 2 'config keys are set with --set optim.lr=1e-5' "$xrun" --lr 1e-5 echo.lua

@@ -1,11 +1,11 @@
-// xrun bench: hands over to tools/run_bench of the source tree, in whose build folder the
-// executable is (build/bin/xrun). The benchmarks are programs that are built when they are first
-// asked for.
+// xrun bench and xrun test: hand over to a script of the source tree, in whose build folder the
+// executable is (build/bin/xrun).
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "core/base/error.h"
@@ -14,17 +14,28 @@
 
 namespace xrun {
 
-int command_bench(int argc, char** argv) {
+namespace {
+
+// Runs tools/NAME of the source tree in place of this process.
+[[noreturn]] void run_tree_script(const char* name, const char* needs, int argc, char** argv) {
   const std::filesystem::path build =
       std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-  const std::filesystem::path script = build.parent_path() / "tools/run_bench";
-  XRUN_CHECK(path_exists(script), "{}: missing; benchmarks need the source tree around the build",
-             script.string());
+  const std::filesystem::path script = build.parent_path() / "tools" / name;
+  XRUN_CHECK(path_exists(script), "{}: missing; {} need the source tree around the build",
+             script.string(), needs);
   setenv("XRUN_BUILD", build.c_str(), 1);
   std::vector<char*> arguments(argv, argv + argc);
   arguments.push_back(nullptr);
   execv(script.c_str(), arguments.data());
   throw Error(script.string() + ": cannot be run");
 }
+
+}  // namespace
+
+// The benchmarks are programs that are built when they are first asked for.
+int command_bench(int argc, char** argv) { run_tree_script("run_bench", "benchmarks", argc, argv); }
+
+// The wrapper ./xrun builds the tests first; this runs those that are built.
+int command_test(int argc, char** argv) { run_tree_script("run_tests", "tests", argc, argv); }
 
 }  // namespace xrun

@@ -172,6 +172,7 @@ int verify(const CacheArguments& arguments) {
   }
   if (dirs.empty()) {
     for (const CacheFolder& cache : list_caches(store())) {
+      // Pages of a cache that is being built are not all written.
       const bool building =
           cache.state == CacheState::kUnfinished || cache.state == CacheState::kBuilding;
       if (!building) dirs.push_back(cache.dir);
@@ -205,6 +206,7 @@ int remove(const CacheArguments& arguments) {
   }
   int status = 0;
   for (const fs::path& dir : dirs) {
+    // A cache in use stays; the others are removed nevertheless.
     try {
       remove_cache(dir);
       std::printf("removed %s\n", shown_text(dir.string()).c_str());

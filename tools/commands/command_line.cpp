@@ -13,14 +13,17 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/config_scan.h"
 #include "core/config/foreign_names.h"
 
 namespace xrun {
 
 namespace {
 
+constexpr uint64_t kMostScannedBytes = uint64_t{1} << 20;  // of a recipe, for a hint
 constexpr int64_t kAnyMachine = 64;  // threads that even one core gets through (4 s on two)
 
 int64_t hardware_threads() { return std::max(1u, std::thread::hardware_concurrency()); }
@@ -43,7 +46,11 @@ CLI::Validator whole_number_within(int64_t lowest, int64_t highest, const std::s
 // none or there are several.
 std::string key_of_option(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
-  if (find_config_field(name) != nullptr) return name;
+  if (const ConfigField* field = find_config_field(name)) {
+    // Of a list of tables, the first key of its first element: --data FILE.
+    const std::vector<std::string> keys = config_field_names(name + ".1");
+    return field->kind == FieldKind::kList && !keys.empty() ? name + ".1." + keys[0] : name;
+  }
   std::string path;
   if (!foreign_name_hint(name, &path).empty() && !path.empty()) {
     // Of a table, its first key.
@@ -56,6 +63,23 @@ std::string key_of_option(std::string name) {
     if (field.path.ends_with("." + name)) found.push_back(field.path);
   }
   return found.size() == 1 ? found[0] : "";
+}
+
+// Returns the key of the command line's recipe that an option is named after, "" if it has none or
+// the engine has it.
+std::string key_of_recipe(std::string name, int argc, char** argv) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (find_config_field(name) != nullptr) return "";
+  for (int i = 1; i < argc; ++i) {
+    if (!std::string_view(argv[i]).ends_with(".lua")) continue;
+    try {
+      const ScannedRecipe recipe = scan_recipe(argv[i], read_file(argv[i], kMostScannedBytes));
+      return recipe.config.find(name) == nullptr ? "" : name;
+    } catch (const Error&) {
+      return "";  // the recipe's own error is reported when it runs
+    }
+  }
+  return "";
 }
 
 // The options' names, as they are typed.
@@ -81,7 +105,8 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   if (found == rest.end() || app.get_option_no_throw("--set") == nullptr) return "";
   const size_t equals = std::min(found->find('='), found->size());
   const std::string option = found->substr(0, equals);
-  std::string key = key_of_option(option.substr(2));
+  std::string key = key_of_recipe(option.substr(2), argc, argv);
+  if (key.empty()) key = key_of_option(option.substr(2));
   if (const std::string near = nearest_name(option, option_names(app));
       key.empty() && !near.empty()) {
     return fmt::format("{} is not an option; did you mean {}?", option, near);
@@ -174,16 +199,22 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text) {
   return text;
 }
 
-// Help without the parser's own notation: "INT=6" and "RUN TEXT x 2 REQUIRED" become "N ... (6)"
-// and "RUN". A positional argument that is not required has brackets in the usage line.
+// Help without the parser's own notation: "INT=6", "TEXT:{cpu,cuda}" and "RUN TEXT x 2 REQUIRED"
+// become "N ... (6)", "cpu|cuda" and "RUN". A positional argument that is not required has brackets
+// in the usage line.
 class PlainFormatter : public CLI::Formatter {
  public:
   explicit PlainFormatter(const CLI::Formatter& like) : CLI::Formatter(like) {}
 
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_positional() || option->get_type_size() == 0) return "";
-    const std::string& type = option->get_type_name();
+    std::string type = option->get_type_name();
     const bool whole = type == "INT" || type == "UINT";
+    // "TEXT:{cpu,cuda}" of a check for members.
+    if (const size_t members = type.find(":{"); members != std::string::npos) {
+      type = type.substr(members + 2, type.size() - members - 3);
+      std::replace(type.begin(), type.end(), ',', '|');
+    }
     std::string text = " " + (whole ? "N" : type == "FLOAT" ? "NUMBER" : type);
     if (option->get_expected_max() == CLI::detail::expected_max_vector_size) text += " ...";
     return text;

@@ -37,6 +37,7 @@ inline constexpr CommandName kCommandNames[] = {
     {"repl", "[RECIPE.lua]", "open a Lua prompt, alone or in a recipe paused at its loop"},
     {"explain", "[NAME]", "print the documentation of a command, config key or Lua name"},
     {"bench", "[NAME] [--json]", "run the benchmarks of docs/numbers.md, each with its check"},
+    {"test", "[--quick] [FILTER]", "build and run the tests; needs the source tree"},
 };
 
 // Returns the command of a name, or nullptr.

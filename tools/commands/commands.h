@@ -16,6 +16,7 @@ int command_cache(int argc, char** argv);
 int command_report(int argc, char** argv);
 int command_diff(int argc, char** argv);
 int command_bench(int argc, char** argv);
+int command_test(int argc, char** argv);
 
 // Returns the folder that the --tokenizer of a light command names: a folder, or else a name that
 // --model takes, which loads the engine. Throws UsageError as resolve_model does.

@@ -112,12 +112,15 @@ int command_render(int argc, char** argv) {
       "xrun render");
   RenderArguments arguments;
   app.add_option("--tokenizer", arguments.tokenizer, "its folder, or a name that --model takes")
-      ->required();
+      ->required()
+      ->type_name("DIR");
   app.add_option("--template", arguments.chat_template,
-                 "a template file or the name of a built-in one; by default the tokenizer's own");
+                 "a template file or the name of a built-in one; by default the tokenizer's own")
+      ->type_name("FILE");
   app.add_option("FILE", arguments.file, "rows; standard input if not given or -");
   app.add_option("--date", arguments.date,
-                 "the date of strftime_now, as 2024-07-26; now if not given");
+                 "the date of strftime_now, as 2024-07-26; now if not given")
+      ->type_name("DATE");
   app.add_flag("--json", arguments.json,
                "write objects with \"text\", \"ids\" and \"mask\" (null without generation marks)");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;

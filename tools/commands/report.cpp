@@ -26,6 +26,7 @@ int command_report(int argc, char** argv) {
   std::string out = "report.html";
   app.add_option("RUN", dirs, "folders of runs")->required();
   app.add_option("-o,--output", out, "the page's file; - is standard output")
+      ->type_name("FILE")
       ->capture_default_str();
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   std::vector<RunFiles> runs = read_runs(dirs);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -23,7 +24,11 @@ bool is_standard_input(const std::string& path) { return path.empty() || path ==
 RowReader::RowReader(const std::string& path)
     : name_(is_standard_input(path) ? "<stdin>" : path),
       file_(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rbe")) {
-  XRUN_CHECK(file_ != nullptr, "{}: cannot be opened: {}", name_, std::strerror(errno));
+  const int code = errno;
+  XRUN_CHECK(file_ != nullptr, "{}: cannot be opened: {}{}", name_, std::strerror(code),
+             code == ENOENT
+                 ? fmt::format("; text itself is piped in: echo {} | xrun ...", shell_word(path))
+                 : "");
 }
 
 RowReader::~RowReader() {

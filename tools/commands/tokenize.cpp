@@ -113,7 +113,8 @@ int command_tokenize(int argc, char** argv) {
                "xrun tokenize");
   TokenizeArguments arguments;
   app.add_option("--tokenizer", arguments.tokenizer, "its folder, or a name that --model takes")
-      ->required();
+      ->required()
+      ->type_name("DIR");
   app.add_option("FILE", arguments.file,
                  "text, one row per line; standard input if not given or -");
   app.add_flag("--json", arguments.json, "rows are objects with a field \"text\"");

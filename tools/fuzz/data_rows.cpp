@@ -76,7 +76,7 @@ void encode_row(const RawRow& raw) {
 struct Row {
   std::string text;
   int64_t line;
-  ContentCursor behind;
+  ContentCursor after;
 };
 
 struct Rows {
@@ -94,7 +94,7 @@ Rows read_rows(const std::string& path, size_t target, const ContentCursor& from
       for (size_t r = 0; r < block.rows.size(); ++r) {
         const RowBlock::Row& row = block.rows[r];
         fuzz_check(row.begin <= row.end && row.end <= block.bytes(), "a row beyond its block");
-        result.rows.push_back({std::string(block.text(r)), row.line, row.behind});
+        result.rows.push_back({std::string(block.text(r)), row.line, row.after});
         if (encode) encode_row({block.text(r), splitter->form(), {0, row.line}});
       }
     }
@@ -126,9 +126,9 @@ void fuzz_data_rows(std::string_view input) {
   check_same(read_rows(path, 4), whole, 0, compressed);  // a byte order mark fits
   check_same(read_rows(path, 23), whole, 0, compressed);
   if (whole.rows.empty()) return;
-  // `behind` is the position after its row, where reading continues with the next one.
+  // `after` is the position after its row, where reading continues with the next one.
   const size_t half = whole.rows.size() / 2;
-  check_same(read_rows(path, 64, whole.rows[half].behind), whole, half + 1, compressed);
+  check_same(read_rows(path, 64, whole.rows[half].after), whole, half + 1, compressed);
 }
 
 }  // namespace xrun

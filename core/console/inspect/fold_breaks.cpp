@@ -103,7 +103,7 @@ std::string shared_text(const InspectedBreak& found, bool same_row, int64_t min_
   return text;
 }
 
-// The token at which they part, its text and origin.
+// The first token that differs, its text and origin.
 std::string token_text(const InspectedBreak& found, bool same_row) {
   const InspectedBreak::Side& a = found.sides[0];
   const InspectedBreak::Side& b = found.sides[1];

@@ -1,5 +1,5 @@
 #pragma once
-// Why rows of a step that look alike do not share their prefixes: the token at which they part, its
+// Why rows of a step that look alike do not share their prefixes: the first token that differs, its
 // text and its origin, in words.
 
 #include <array>

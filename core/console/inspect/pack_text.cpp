@@ -40,8 +40,8 @@ class StepWriter {
   }
 
  private:
-  // Prints facts in one line or as many as needed, indented after the first, where the mark between
-  // two facts leads; longer ones are broken at blanks.
+  // Prints facts on one line or on several, which are indented after the first and begin with the
+  // separator. A fact wider than a line is broken at blanks.
   void facts(const std::vector<std::string>& parts, const char* sgr, int indent = 0) {
     // An indent of more than half the width would leave too little for text.
     if (2 * indent > style_.width) indent = 0;

@@ -54,6 +54,7 @@ std::string labelled_text(const std::string& label, const std::string& text, int
   if (text.empty()) return "";
   std::vector<std::string> lines = broken_lines(text, std::max(20, width - kLabelWidth - 4));
   if (lines.size() > kMostLines && is_prompt) {
+    // The question is at the end of a prompt, after examples and system text.
     lines.erase(lines.begin(), lines.end() - kMostLines);
     lines.front() = "…" + lines.front();
   } else if (lines.size() > kMostLines) {
@@ -102,6 +103,7 @@ std::string rollout_groups_text(const RecordedRollouts& rollouts, int64_t most, 
     for (const size_t i : group) answers.push_back(rollouts.answers[i]);
     text += "\n" + group_headline(rollouts.answers, group);
     text += labelled_text("prompt", one_paragraph(answers.front().prompt), width, true);
+    // Best first: a reader looks for what the reward preferred.
     for (const size_t i : ordered_by(answers, "reward", true)) {
       text += labelled_text(fmt::format("{}", answers[i].sample), rollout_headline(answers[i]),
                             width, false);

@@ -83,6 +83,7 @@ std::string series_color(size_t index) {
 std::string html_escape(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
+  // Control characters of a row could hide text on the page; shown_text makes them visible.
   for (const char c : shown_text(text)) {
     switch (c) {
       case '&': out += "&amp;"; break;

@@ -94,6 +94,7 @@ std::string memory_table(const RunFiles& run) {
   const Json* planned = member(run.record, {"memory", "planned"});
   const Json* measured = member(run.record, {"memory", "measured"});
   // A full bar is the largest value of both, a total; the process's own size has no bar.
+  // At least 1, since the bars divide by it.
   double whole = 1;
   for (const Json* parts : {planned, measured}) {
     if (parts == nullptr || !parts->is_object()) continue;

@@ -1,4 +1,4 @@
-// A signal may arrive on another thread and end no wait here, so reads poll and look at the
+// A signal may arrive on another thread and not end the wait here, so reads poll and check the
 // interrupt flag in between.
 
 #include "core/console/terminal/input_lines.h"
@@ -88,7 +88,7 @@ bool EditedLines::wait_for_keys() {
     case TerminalInput::Event::kTimeout: keys_.give_up(); break;
     case TerminalInput::Event::kResized: break;
     case TerminalInput::Event::kContinued:
-      // Whoever ran meanwhile has set the terminal's mode and written on it.
+      // An input that ran meanwhile may have changed the terminal's mode and written to it.
       // Once more: the mode that leave() restores must be the one set now.
       terminal_.leave();
       terminal_.enter();

@@ -156,8 +156,8 @@ class Build {
       data_fault_ = true;
       std::rethrow_exception(block.error);
     }
-    hash_content(block.raw, block.raw.behind.offset);
-    cursor_.at = block.raw.behind;
+    hash_content(block.raw, block.raw.after.offset);
+    cursor_.at = block.raw.after;
     if (block.ends_file) end_file(block);
   }
 
@@ -184,8 +184,8 @@ class Build {
     ++ledger.kept;
     if (shard_->bytes() < source_.shard_bytes) return;
     // Up to the end of this row: the cursor and the hash must name the same byte.
-    hash_content(block.raw, raw.behind.offset);
-    cursor_.at = raw.behind;
+    hash_content(block.raw, raw.after.offset);
+    cursor_.at = raw.after;
     ledger.lines = lines_before_ + cursor_.at.lines;
     commit();
   }

@@ -89,7 +89,7 @@ bool is_pickle(std::string_view bytes) {
 void refuse_binary(const std::string& bytes, const std::string& path) {
   XRUN_CHECK(!is_pickle(bytes),
              "{}: is a Python pickle, not rows of text; xrun opens no pickle, since one can run "
-             "code: write the rows in Python with json.dumps, one a line",
+             "code: write the rows in Python with json.dumps, one per line",
              path);
   for (const BinaryKind& kind : kBinaryKinds) {
     // Text might begin like the magic, but it has no zero bytes.

@@ -73,7 +73,11 @@ void RowColumns::fix_extra_types(StoredRow& row) {
     extra_whole_.assign(keep.size(), true);
   }
   for (size_t k = 0; k < keep.size(); ++k) {
+    // The reader has noted a value of another type.
+    const std::string prefix = fmt::format("keep: \"{}\" is ", keep[k]);
+    const auto is_of_reader = [&](const std::string& note) { return note.starts_with(prefix); };
     if (extra_types_[k] == "absent") {
+      std::erase_if(row.notes, is_of_reader);  // one note for a column is enough
       note_first(fmt::format(
           "keep: column \"{}\" is ignored, because the first row has no text or number in it",
           keep[k]));
@@ -81,10 +85,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
     }
     if (extra_types_[k] == "string" && row.extra[k].is_null()) {
       row.extra[k] = "";
-      // The reader has noted a value of another type.
-      const std::string prefix = fmt::format("keep: \"{}\" is ", keep[k]);
-      const bool noted = std::any_of(row.notes.begin(), row.notes.end(),
-                                     [&](const std::string& n) { return n.starts_with(prefix); });
+      const bool noted = std::any_of(row.notes.begin(), row.notes.end(), is_of_reader);
       if (!noted) note_first(fmt::format("keep: no text in \"{}\", so it is empty", keep[k]));
     }
     if (extra_types_[k] == extra_type(row.extra[k])) continue;

@@ -173,7 +173,7 @@ std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
     // Kept in its place in the queue: rows before it are delivered first.
     slot->block->error = std::current_exception();
     slot->block->raw.rows.clear();
-    slot->block->raw.behind = slot->block->raw.from;
+    slot->block->raw.after = slot->block->raw.from;
   }
   const std::lock_guard lock(mutex_);
   if (!more) {
@@ -195,13 +195,13 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   if (file_ == static_cast<int32_t>(files_.size())) return false;
   const std::string& name = files_[static_cast<size_t>(file_)].name;
   block.file = file_;
-  block.raw.from = block.raw.behind = {};
+  block.raw.from = block.raw.after = {};
   if (!splitter_) splitter_ = RowSplitter::open(name, name);
   block.form = splitter_->form();
   const bool more = splitter_->next(block.raw, options_.block_bytes);
   block.raw_bytes = splitter_->file().bytes();
   if (more) return true;
-  block.raw.behind = block.raw.from;
+  block.raw.after = block.raw.from;
   // A separate empty block, so that the digest is compared after the last row.
   block.ends_file = true;
   block.file_digest = splitter_->file().digest();

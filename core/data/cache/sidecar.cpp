@@ -264,7 +264,7 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
         }
         ::close(fd);
         XRUN_CHECK(torn,
-                   "{}: is damaged at byte {}; the next run computes the values behind it again",
+                   "{}: is damaged at byte {}; the next run computes the values after it again",
                    path.string(), end);
       }
     } catch (const Interrupted&) {

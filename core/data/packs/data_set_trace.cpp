@@ -92,7 +92,7 @@ class DataSet::RowReader {
         const RawRow row{block.text(r), splitter->form(), {file, line}, block.rows[r].column};
         take_row(read(row, fmt::format("{}:{}", name, line)), line, wanted);
       }
-      if (block.behind.offset <= max_bytes) continue;
+      if (block.after.offset <= max_bytes) continue;
       for (auto& [line, one] : wanted) {
         one.trace->failure =
             "it is more than 256 MB into its file, and no more is read for display";

@@ -88,7 +88,7 @@ void check_pairs(const PackedBatch& batch) {
                    batch.pair_id[s] == batch.pair_id[s + 1] &&
                    batch.row_id[s] == batch.row_id[s + 1],
                "batch: side[{}] is {} of pair_id {}, wanted a chosen segment with the rejected one "
-               "of its pair behind it",
+               "of its pair after it",
                s, side, batch.pair_id[s]);
     ++s;  // the rejected segment
   }

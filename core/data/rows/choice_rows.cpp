@@ -40,6 +40,7 @@ int64_t read_answer(const Json* value, const Json& choices) {
   }
   if (value != nullptr && value->is_string()) {
     const Json::Array& list = choices.as_array();
+    // Equal choices have equal scores, so the first will do.
     const auto found = std::find(list.begin(), list.end(), *value);
     if (found != list.end()) return found - list.begin();
   }
@@ -52,10 +53,12 @@ class ChoiceRows : public RowTransform {
   explicit ChoiceRows(std::unique_ptr<RowTransform> own) : own_(std::move(own)) {}
 
   bool apply(Json& row, const std::string& location) override {
+    // The recipe's map runs first: it may make the two columns.
     if (own_ && !own_->apply(row, location)) return false;
     if (!row.is_object()) return true;  // the reader refuses it
     const Json choices = read_choices(row.find("choices"));
     const int64_t answer = read_answer(row.find("answer"), choices);
+    // An extra column is a number or a string, so the list travels as JSON.
     row.set("choices", dump_json(choices));
     row.set("answer", answer);
     return true;

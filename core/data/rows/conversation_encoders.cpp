@@ -154,12 +154,17 @@ class FeedbackEncoder : public RowEncoder {
     ConversationRow answer = reader_.read(row);
     const Json& last = answer.messages.as_array().back();
     if (!is_assistant(last)) {
-      const bool is_pair = row.find("chosen") != nullptr;
-      throw RowRefusal(
-          "no_assistant",
-          fmt::format(
-              "the last turn is by \"{}\", wanted the assistant's answer{}", message_role(last),
-              is_pair ? "; rows with chosen and rejected are read by xrun.preference" : ""));
+      const RowFields& fields = reader_.fields();
+      std::string hint;
+      if (row.find("chosen") != nullptr) {
+        hint = "; rows with chosen and rejected are read by xrun.preference";
+      } else if (fields.find(row, "prompt") != nullptr && fields.find(row, "messages") == nullptr) {
+        // A prompt alone: the answer may be in a column of another name.
+        hint = fields.other_columns(row, "completion");
+      }
+      throw RowRefusal("no_assistant",
+                       fmt::format("the last turn is by \"{}\", wanted the assistant's answer{}",
+                                   message_role(last), hint));
     }
     if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");
     if (answer.given == 0) answer.given = answer.messages.size() - 1;
@@ -200,8 +205,8 @@ class FeedbackEncoder : public RowEncoder {
     }
     throw RowRefusal("bad_label",
                      fmt::format("\"{0}\" is {1}, wanted true or false; turn it into one by a map "
-                                 "that names the value of good answers: row.{0} = row.{0} == true "
-                                 "or row.{0} == {2}",
+                                 "that names the value of good answers: map = function(row) "
+                                 "row.{0} = row.{0} == true or row.{0} == {2} return row end",
                                  name, dump_json(*label), good_value(*label)));
   }
 

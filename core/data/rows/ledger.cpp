@@ -111,14 +111,13 @@ void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
   if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
 }
 
-void SourceLedger::cut_row(const CutRow& row, const std::string& before,
-                           const std::string& behind) {
+void SourceLedger::cut_row(const CutRow& row, const std::string& before, const std::string& after) {
   ++cut;
   cut_tokens += row.cut_tokens;
   // The first cut row is the example that a message shows.
   if (cut_at.empty()) {
     cut_kept = before;
-    cut_lost = behind;
+    cut_lost = after;
   }
   if (cut_at.size() < kListedRows) cut_at.push_back(row);
 }

@@ -92,7 +92,7 @@ struct SourceLedger {
   // Counts a dropped row, and lists it unless it was filtered out.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
   // Counts and lists a row that was cut; stores the text around the cut of the first one.
-  void cut_row(const CutRow& row, const std::string& before, const std::string& behind);
+  void cut_row(const CutRow& row, const std::string& before, const std::string& after);
   // Counts and lists a row in which `pieces` of invalid UTF-8 were replaced.
   void repair(const SourceLine& at, int64_t pieces);
   // "pairs.jsonl:17  no_prompt: ..." for the first `count` rows of each list; at most three bad

@@ -86,8 +86,16 @@ std::vector<PastedSetting> settings_with_calls(const SourceLedger& ledger,
                                                std::vector<PastedSetting> last) {
   if (!loses_calls(ledger)) return last;
   std::vector<PastedSetting> settings = {
-      {"template=qwen2.5", "a template that renders tool calls; qwen3 and llama-3.1 do so too"},
       {fmt::format("laws.{}=false", kToolCallsLaw), "train on the rows without their calls"}};
+  // No template renders OpenAI's older key: these rows need a map first.
+  const bool is_old = std::any_of(ledger.bad.begin(), ledger.bad.end(), [](const BadRow& row) {
+    return row.detail.find(" by \"function_call\"") != std::string::npos;
+  });
+  if (!is_old) {
+    settings.insert(
+        settings.begin(),
+        {"template=qwen2.5", "a template that renders tool calls; qwen3 and llama-3.1 do so too"});
+  }
   settings.insert(settings.end(), last.begin(), last.end());
   return settings;
 }

@@ -19,12 +19,16 @@ namespace xrun {
 
 namespace {
 
+// LLaMA-Factory's turn that is a call, written as JSON in its text.
+constexpr const char* kSpokenCall = "function_call";
+
 // ShareGPT says human and gpt, OpenAssistant prompter, GLM observation, Gemma model.
 constexpr std::pair<const char*, const char*> kSpeakers[] = {
-    {"system", "system"},     {"user", "user"},           {"human", "user"},
-    {"prompter", "user"},     {"assistant", "assistant"}, {"gpt", "assistant"},
-    {"chatgpt", "assistant"}, {"model", "assistant"},     {"bot", "assistant"},
-    {"tool", "tool"},         {"observation", "tool"},    {"function_response", "tool"},
+    {"system", "system"},       {"user", "user"},           {"human", "user"},
+    {"prompter", "user"},       {"assistant", "assistant"}, {"gpt", "assistant"},
+    {"chatgpt", "assistant"},   {"model", "assistant"},     {"bot", "assistant"},
+    {"tool", "tool"},           {"observation", "tool"},    {"function_response", "tool"},
+    {kSpokenCall, "assistant"},
 };
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
@@ -79,8 +83,10 @@ const char* known_speaker(std::string name, bool from_value) {
   const auto known = std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
                                   [&](const auto& entry) { return name == entry.first; });
   if (known == std::end(kSpeakers)) return nullptr;
-  // "observation" is a role of some templates and not of others.
-  return !from_value && std::string_view(known->second) == "tool" ? nullptr : known->second;
+  // "observation" is a role of some templates and not of others; a call is a key of a message.
+  const bool is_role =
+      std::string_view(known->second) != "tool" && std::string_view(known->first) != kSpokenCall;
+  return from_value || is_role ? known->second : nullptr;
 }
 
 // True for further roles that templates use.
@@ -129,6 +135,26 @@ Json read_content(const Json& value, const char* key, const std::string& where) 
   return *content;
 }
 
+// The "tool_calls" of a turn whose text spells one call or a list of calls.
+Json spoken_calls(const Json& text, const std::string& where) {
+  Json spelled;
+  try {
+    spelled = parse_json(text.is_string() ? text.as_string() : "", "value");
+  } catch (const Error&) {
+    // not JSON: refused below
+  }
+  Json calls = Json::array();
+  for (const Json& call : spelled.is_array() ? spelled.as_array() : Json::Array{spelled}) {
+    if (!call.is_object() || call.find("name") == nullptr) {
+      refuse(where, fmt::format("is from \"{}\" with {}, wanted a call as JSON: {{\"name\": ..., "
+                                "\"arguments\": {{...}}}}",
+                                kSpokenCall, dump_json(text)));
+    }
+    calls.push_back(Json(Json::Object{{"type", "function"}, {"function", call}}));
+  }
+  return calls;
+}
+
 Json read_message(const Json& value, const std::string& where, std::vector<std::string>& notes) {
   if (!value.is_object()) {
     refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
@@ -141,7 +167,12 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
   message.set("role", read_role(value, from_value, where, notes));
   Json content = read_content(value, content_key.c_str(), where);
   // The key stays where the row has it, even with null: templates tell the two apart.
-  if (value.find(content_key) != nullptr) message.set("content", std::move(content));
+  if (from_value && value.at("from").as_string() == kSpokenCall) {
+    message.set("content", "");
+    message.set("tool_calls", spoken_calls(content, where));
+  } else if (value.find(content_key) != nullptr) {
+    message.set("content", std::move(content));
+  }
   const bool is_answer = is_assistant(message);
   for (const Json::Member& member : value.as_object()) {
     if (member.first == role_key || member.first == content_key) continue;

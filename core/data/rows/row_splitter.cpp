@@ -35,13 +35,13 @@ class LineSplitter : public RowSplitter {
       size_t end = content.find('\n', at);
       // The rest is the beginning of a line that the next block completes.
       if (end == std::string_view::npos && !at_end) return;
-      const size_t behind = std::min(content.size(), end == std::string_view::npos ? end : end + 1);
+      const size_t after = std::min(content.size(), end == std::string_view::npos ? end : end + 1);
       end = std::min(end, content.size());
       if (end > begin && content[end - 1] == '\r') --end;
       if (is_blank_line(content.substr(begin, end - begin))) {
-        at = skip(content, at, behind);
+        at = skip(content, at, after);
       } else {
-        at = add_row(content, at, begin, end, behind, rows);
+        at = add_row(content, at, begin, end, after, rows);
       }
     }
   }
@@ -57,7 +57,7 @@ class ParagraphSplitter : public RowSplitter {
     const bool marked = cursor_.offset == 0 && content.starts_with(kByteOrderMark);
     size_t begin = marked ? kByteOrderMark.size() : 0;  // of the row
     size_t end = begin;                                 // of its last line; begin: it has none yet
-    size_t behind = 0;                                  // that line's end
+    size_t after = 0;                                   // that line's end
     size_t done = 0;
     for (size_t at = begin; at < content.size();) {
       size_t line_end = content.find('\n', at);
@@ -65,17 +65,17 @@ class ParagraphSplitter : public RowSplitter {
       const size_t next = line_end == std::string_view::npos ? content.size() : line_end + 1;
       line_end = std::min(line_end, content.size());
       if (is_blank_line(content.substr(at, line_end - at))) {
-        if (end > begin) done = add_row(content, done, begin, end, behind, rows);
+        if (end > begin) done = add_row(content, done, begin, end, after, rows);
         done = skip(content, done, next);
         begin = end = next;
       } else {
         end = line_end > at && content[line_end - 1] == '\r' ? line_end - 1 : line_end;
-        behind = next;
+        after = next;
       }
       at = next;
     }
     if (!at_end) return;
-    if (end > begin) done = add_row(content, done, begin, end, behind, rows);
+    if (end > begin) done = add_row(content, done, begin, end, after, rows);
     skip(content, done, content.size());
   }
 };
@@ -280,7 +280,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
     XRUN_CHECK(content.size() <= kMaxRowBytes, "{}:{}: the row is longer than {} bytes", name_,
                cursor_.lines + 1, kMaxRowBytes);
   }
-  block.behind = cursor_;
+  block.after = cursor_;
   // The bytes after the last whole row begin the next block.
   carry_.assign(content, block.bytes());
   content.resize(block.bytes());
@@ -294,29 +294,29 @@ void RowSplitter::check_beginning(std::string_view content) const {
   XRUN_CHECK(!is_utf16(line), "{}:1: is {}", name_, kUtf16Hint);
 }
 
-size_t RowSplitter::skip(std::string_view content, size_t at, size_t behind) {
-  cursor_.offset += behind - at;
+size_t RowSplitter::skip(std::string_view content, size_t at, size_t after) {
+  cursor_.offset += after - at;
   // Line numbers are those of the file, so every byte is searched once.
-  while (at < behind) {
-    const void* end = std::memchr(content.data() + at, '\n', behind - at);
+  while (at < after) {
+    const void* end = std::memchr(content.data() + at, '\n', after - at);
     if (end == nullptr) break;
     ++cursor_.lines;
     cursor_.column = 0;
     at = static_cast<size_t>(static_cast<const char*>(end) - content.data()) + 1;
   }
-  cursor_.column += behind - at;
-  return behind;
+  cursor_.column += after - at;
+  return after;
 }
 
 size_t RowSplitter::add_row(std::string_view content, size_t at, size_t begin, size_t end,
-                            size_t behind, std::vector<RowBlock::Row>& rows) {
+                            size_t after, std::vector<RowBlock::Row>& rows) {
   skip(content, at, begin);
   const int64_t line = cursor_.lines + 1;
   const uint64_t column = cursor_.column;
   ++cursor_.rows;
-  skip(content, begin, behind);
+  skip(content, begin, after);
   rows.push_back({begin, end, line, column, cursor_});
-  return behind;
+  return after;
 }
 
 }  // namespace xrun

@@ -30,15 +30,15 @@ struct RowBlock {
     size_t begin = 0, end = 0;  // of its text in content
     int64_t line = 0;           // where it begins, from 1
     uint64_t column = 0;        // bytes of that line before it
-    ContentCursor behind;
+    ContentCursor after;
   };
-  // The content from `from` to `behind`, padded with zeros that parsers may read.
+  // The content from `from` to `after`, padded with zeros that parsers may read.
   static constexpr size_t kPadding = 64;
   std::string content;
-  ContentCursor from, behind;
+  ContentCursor from, after;
   std::vector<Row> rows;
 
-  size_t bytes() const { return behind.offset - from.offset; }
+  size_t bytes() const { return after.offset - from.offset; }
   std::string_view text(size_t row) const {
     return std::string_view(content).substr(rows[row].begin, rows[row].end - rows[row].begin);
   }
@@ -74,11 +74,11 @@ class RowSplitter {
   // whose end is certain. Called again with more bytes if it moved nothing.
   virtual void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) = 0;
   // Appends the row that begins at content[begin] and moves cursor_, whose bytes begin at
-  // content[at], to content[behind]. Returns behind.
-  size_t add_row(std::string_view content, size_t at, size_t begin, size_t end, size_t behind,
+  // content[at], to content[after]. Returns after.
+  size_t add_row(std::string_view content, size_t at, size_t begin, size_t end, size_t after,
                  std::vector<RowBlock::Row>& rows);
-  // Moves cursor_ over content[at] to content[behind]. Returns behind.
-  size_t skip(std::string_view content, size_t at, size_t behind);
+  // Moves cursor_ over content[at] to content[after]. Returns after.
+  size_t skip(std::string_view content, size_t at, size_t after);
   const std::string& name() const { return name_; }
 
   ContentCursor cursor_;

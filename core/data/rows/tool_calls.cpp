@@ -108,16 +108,18 @@ std::set<std::string> tool_names(const Json& messages, const Json& kwargs) {
 [[noreturn]] void refuse_lost(size_t message, const std::string& name, const char* key,
                               bool knows_calls) {
   const bool is_old = std::string_view(key) == kOldCall;
+  std::string remedy = "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1";
+  if (is_old && knows_calls) {
+    remedy = "the template knows \"tool_calls\": rename it so by map";
+  } else if (is_old) {
+    remedy = "rename it to \"tool_calls\" by map (docs/data.md), and " + remedy;
+  }
   throw RowRefusal(
       kLostCallsReason,
       fmt::format("turn {} calls a tool{}{}, and the template leaves the call out; {}, or train "
                   "without the call: --set laws.{}=false",
                   message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
-                  is_old ? " by \"function_call\"" : "",
-                  is_old && knows_calls ? "the template knows \"tool_calls\": rename it so by map"
-                                        : "--set template=qwen2.5 renders calls, as do qwen3 and "
-                                          "llama-3.1",
-                  kToolCallsLaw));
+                  is_old ? " by \"function_call\"" : "", remedy, kToolCallsLaw));
 }
 
 }  // namespace

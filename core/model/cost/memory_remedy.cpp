@@ -143,7 +143,7 @@ void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int6
   const std::optional<MemoryRemedy> change = smallest_remedy(models, longest, fits);
   throw Error(fmt::format(
       "the run needs about {} ({}), {} are available{}; {}", text_of(need), describe_kinds(plan),
-      text_of(available), held > 0 ? " beside what is loaded" : "",
+      text_of(available), held > 0 ? " in addition to what is loaded" : "",
       change ? fmt::format("{} makes it about {}", change->text, text_of(change->bytes))
              : "no setting makes it fit: take a smaller model"));
 }

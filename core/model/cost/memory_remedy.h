@@ -1,6 +1,6 @@
 #pragma once
-// The check that a run fits into memory, and the smallest change of its configuration with which it
-// does.
+// The check that a run fits into memory, and the smallest change of its configuration that makes it
+// fit.
 
 #include <cstdint>
 #include <functional>

@@ -33,6 +33,7 @@ at::Tensor swiglu_composed(const at::Tensor& gate, const at::Tensor& up) {
 at::Tensor swiglu_cpu(const at::Tensor& gate_any, const at::Tensor& up_any) {
   if (!has_kernel_type(gate_any)) return swiglu_composed(gate_any, up_any);
   check_swiglu(gate_any, up_any);
+  // Elementwise, so the kernel reads one flat range.
   const at::Tensor gate = gate_any.contiguous(), up = up_any.contiguous();
   at::Tensor y = at::empty_like(gate);
   with_kernel_type(gate, [&](auto unit) {
@@ -56,6 +57,7 @@ SwiGluGradients swiglu_backward_composed(const at::Tensor& grad, const at::Tenso
                                          const at::Tensor& up) {
   check_swiglu_backward(grad, gate, up);
   const at::ScalarType type = gate.scalar_type(), wide = wide_type(gate);
+  // d silu(g) / dg = s (1 + g (1 - s)), s = sigmoid(g); rounded once, at the end.
   const at::Tensor g = gate.to(wide), dy = grad.to(type).to(wide);
   const at::Tensor s = at::sigmoid(g), slope = g.mul(s.neg().add_(1)).add_(1);
   return {dy.mul(up.to(wide)).mul_(s).mul_(slope).to(type), dy.mul(g.mul(s)).to(type)};

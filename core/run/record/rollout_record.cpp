@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRolloutEnd = ".jsonl.zst";
+// A small file may unpack to any size.
 constexpr size_t kMostRolloutBytes = size_t{256} << 20;
 
 int64_t whole_member(const Json& object, std::string_view key, int64_t otherwise) {
@@ -80,6 +81,7 @@ RecordedRollouts read_rollouts(const fs::path& dir, int64_t step) {
   const std::string name = fmt::format("rollouts/step_{:07}{}", step, kRolloutEnd);
   const auto stream = open_byte_stream((dir / name).string(), name);
   std::string text;
+  // The unpacked size is not known before the end; blocks that double bound the number of reads.
   for (size_t size = 1 << 20, got = size; got == size; size *= 2) {
     const size_t before = text.size();
     text.resize(before + size);

@@ -44,7 +44,7 @@ void add_differences(const Json& a, const Json& b, const std::string& name,
 
 // ---- data
 
-// "xxh3 xxh3": the digests of the files behind a cache key.
+// "xxh3 xxh3": the digests of the files in a cache key.
 std::string file_digests(const Json& key) {
   const Json* files = key.find("files");
   std::string out;
@@ -213,7 +213,7 @@ void compare_series(const MetricSeries& a, const MetricSeries& b, RunComparison&
   // Common steps only: the number of steps is compared elsewhere.
   const auto divergence = first_step_where(
       a, b, [](const StepValues& at) { return at.a && at.b && !same_value(*at.a, *at.b); });
-  // The earliest step wins; metrics that part at the same step are listed together.
+  // The earliest step wins; metrics that diverge at the same step are listed together.
   if (divergence && (out.first_divergence < 0 || divergence->step < out.first_divergence)) {
     out.first_divergence = divergence->step;
     out.diverging.clear();

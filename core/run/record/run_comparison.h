@@ -38,7 +38,7 @@ struct RunComparison {
   bool recipe_same = true;              // comments and blanks aside
   std::vector<DiffLine> recipe;         // empty if the recipes are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
-  std::vector<FactDifference> data;     // digests, and the fields and rows behind them
+  std::vector<FactDifference> data;     // digests, and the fields and rows they cover
   std::vector<FactDifference> machine;  // shown only: same() ignores them
   // Results, speed (perf/*) aside. Values are compared bit by bit.
   int64_t steps_a = 0, steps_b = 0;         // bodies done

@@ -96,6 +96,7 @@ std::vector<Probe> read_probes() {
 }
 
 const std::vector<Probe>& probes() {
+  // Parsed once: every template that is opened is compared on them.
   static const std::vector<Probe> all = read_probes();
   return all;
 }

@@ -59,6 +59,7 @@ bool compares(Interpreter& interpreter, const Value& input, Arguments& arguments
 using TestBody = bool (*)(Interpreter&, const Value& input, Arguments&);
 using TestTable = std::map<std::string_view, TestBody>;
 
+// All tests that a public chat template uses, as docs/templates.md lists them.
 const TestTable& tests() {
   static const TestTable table = {
       {"defined", plain<is_defined>},

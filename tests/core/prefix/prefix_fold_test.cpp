@@ -191,7 +191,7 @@ TEST(TreeSlices, NameFieldIndexAndValueOfBadInput) {
   };
   EXPECT_EQ(error({1, -3}, {{0}}), "tree_slices: node_lengths[1] is -3, wanted at least 0");
   EXPECT_EQ(error({int64_t{1} << 30, int64_t{1} << 30}, {{0}}),
-            "tree_slices: node_lengths[1] is 1073741824, behind 1073741824 tokens; the most is "
+            "tree_slices: node_lengths[1] is 1073741824, after 1073741824 tokens; the most is "
             "2^31 - 1");
   EXPECT_EQ(error({1}, {{0}, {}}), "tree_slices: sample_paths[1] has no nodes");
   EXPECT_EQ(error({1, 2}, {{0, 2}}),

@@ -9,8 +9,8 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "core/model/weights/init_model.h"
 #include "core/model/model.h"
+#include "core/model/weights/init_model.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
@@ -79,7 +79,7 @@ TEST_F(TextSampler, AStopStringOverThreeTokensTrimsTextAndKeepsIds) {
             std::vector<int32_t>(free.generation.ids.begin(),
                                  free.generation.ids.begin() + static_cast<int64_t>(ids.size())));
   const std::string spelled = tokenizer_->decode(ids, true);
-  EXPECT_TRUE(spelled.ends_with(options_.stop[0])) << "no token behind the stop string";
+  EXPECT_TRUE(spelled.ends_with(options_.stop[0])) << "no token after the stop string";
   EXPECT_EQ(ids.size(), got.generation.logprobs.size());
 }
 

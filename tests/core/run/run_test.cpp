@@ -6,6 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/process_usage.h"
+#include "core/config/config_field.h"
 #include "tests/core/run/toy_run.h"
 #include "tests/scratch_folder.h"
 
@@ -175,6 +177,23 @@ TEST(Run, SavesWhenTheMinutesAreOver) {
     EXPECT_EQ(CheckpointStore(folder / "run/checkpoints", 9).steps(),
               minutes == 1e-9 ? every : last);
   }
+}
+
+SteadyClock::time_point fake_now;
+
+// By the default of the config, and a clock that moves four minutes in each body.
+TEST(Run, SavesAfterTenMinutesUnlessToldOtherwise) {
+  const ScratchFolder folder;
+  ToyLoop loop = saving(0, {7});
+  loop.settings.save_minutes = find_config_field("save.minutes")->default_value.as_double();
+  loop.settings.save_keep = 9;
+  loop.settings.now = [] { return fake_now; };
+  loop.at = [](const char* event, int64_t, xrun::Run&) {
+    if (event == std::string_view("begin")) fake_now += std::chrono::minutes(4);
+  };
+  toy_run(folder / "run", loop);
+  EXPECT_EQ(CheckpointStore(folder / "run/checkpoints", 9).steps(),
+            (std::vector<int64_t>{3, 6, 7}));
 }
 
 TEST(Run, OnlyABodyOfSeveralUpdatesIsPrecededByACopy) {

@@ -61,13 +61,11 @@ int command_check(int argc, char** argv) {
   bool json = false, all = false;
   CLI::App app(
       "Checks a recipe without training it: configuration, rows, template laws, packs, memory "
-      "plan, "
-      "one step on seeded stand-ins for log-probs, and the gradient of the objective against "
-      "finite "
-      "differences. Loads no weights. Exit status 0: the recipe would train; 2: it would not.",
+      "plan, one step on seeded stand-ins for log-probs, and the gradient of the objective against "
+      "finite differences. Loads no weights and writes no run. Exit status 0: the recipe would "
+      "train; 2: it would not.",
       "xrun check");
   add_recipe_arguments(app, options);
-  app.remove_option(app.get_option("--run"));
   app.add_flag("--all", all, "also show values at their defaults");
   app.add_flag("--json", json,
                "one JSON object per line: verdict, subject, text, remedy, file, line");

@@ -14,6 +14,9 @@ struct ErrorReport;
 struct LoopPause;
 struct Session;
 
+// Splits the text "dpo.lua:12: text" into location and text; one without a location is unchanged.
+void split_location(Finding& finding);
+
 // An error of the recipe, with its position and the fix.
 Finding error_finding(const std::string& subject, const ErrorReport& report);
 

@@ -67,6 +67,7 @@ int command_init(int argc, char** argv) {
   bool types = false;
   app.add_option("DIR", dir, "the folder; made if it is missing")->capture_default_str();
   app.add_option("--recipe", recipe, "the recipe to start from: dpo, sft, ...")
+      ->type_name("NAME")
       ->capture_default_str();
   app.add_flag("--types", types, "only rewrite the definitions for editors");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;

@@ -75,10 +75,12 @@ int command_init_model(int argc, char** argv) {
          "--preset", a.preset,
          "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide), both Llama; moe-1, moe-8 or "
          "moe-64 (Qwen3-MoE with as many experts); gpt2-tiny")
+      ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--tokenizer", a.tokenizer,
                  "folder to copy the tokenizer from, a name from `xrun models`, or `bytes`: one "
-                 "token per byte, with ChatML");
+                 "token per byte, with ChatML")
+      ->type_name("DIR");
   app.add_option("--layers", a.layers, "number of layers")->check(whole_number(1));
   app.add_option("--hidden", a.hidden, "width")->check(whole_number(1));
   app.add_option("--heads", a.heads, "query heads")->check(whole_number(1));
@@ -92,7 +94,9 @@ int command_init_model(int argc, char** argv) {
   app.add_option("--seed", a.seed, "seed of the weights")
       ->check(whole_number(0))
       ->capture_default_str();
-  app.add_option("--dtype", a.dtype, "fp32, bf16 or fp16")->capture_default_str();
+  app.add_option("--dtype", a.dtype, "fp32, bf16 or fp16")
+      ->type_name("TYPE")
+      ->capture_default_str();
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   std::optional<TemporaryDir> bytes;
   std::filesystem::path folder = a.tokenizer;

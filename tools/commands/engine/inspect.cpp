@@ -43,7 +43,7 @@ struct InspectArguments {
   RecipeOptions recipe;
   std::optional<int64_t> step;  // of a recipe 0, of a run the last with rollouts
   int64_t rows = -1;            // all
-  std::string html;   // a file; "": no page
+  std::string html;             // a file; "": no page
   bool json = false;
   bool logprobs = false;
   std::string color = "auto";
@@ -68,8 +68,9 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
                  "only the first rows, or groups of a run, of the step (all)")
       ->check(whole_number(1));
   app.add_option("--html", arguments.html,
-                 "write one self-contained page to this file; - is standard output");
-  app.add_flag("--json", arguments.json, "one object a pack");
+                 "write one self-contained page to this file; - is standard output")
+      ->type_name("FILE");
+  app.add_flag("--json", arguments.json, "one JSON object per pack");
   app.add_flag("--logprobs", arguments.logprobs,
                "log-probs of every token under the policy and its reference; loads the weights");
   app.add_option("--color", arguments.color, "auto, always or never (auto: on a terminal)")

@@ -21,10 +21,12 @@ void add_model_arguments(CLI::App& app, ModelArguments& arguments) {
          "--model", arguments.model,
          "a model folder, that of a PEFT adapter (its base is found by the name in it), or a "
          "name from `xrun models`")
-      ->required();
+      ->required()
+      ->type_name("DIR");
   app.add_option("FILE", arguments.file, "rows; standard input if not given");
   app.add_option("--dtype", arguments.dtype,
-                 "fp32, bf16 or fp16; the checkpoint's own if not given");
+                 "fp32, bf16 or fp16; the checkpoint's own if not given")
+      ->type_name("TYPE");
   app.add_option("--threads", arguments.threads, "threads to compute with; all if not given")
       ->check(thread_count());
   app.add_flag("--json", arguments.json, "one JSON object per line, in and out");

@@ -50,10 +50,10 @@ void open_prompt(PauseHooks& hooks) {
   dir.record().set("interactive", true);
   dir.write_record();
   paused->note("opened");
-  const std::string where =
-      fmt::format("{} is paused before step {}\ncontinue() or Ctrl-D resumes it; run:stop(), then "
-                  "Ctrl-D, ends the run here",
-                  recipe.context().options.recipe, step);
+  const std::string where = fmt::format(
+      "{} is paused before step {}\ncontinue() or Ctrl-D resumes it; run:stop(), then "
+      "Ctrl-D, ends the run here",
+      recipe.context().options.recipe, step);
   if (interactive) {
     run_prompt(prompt, console.dim(shown_text(where)));
     // `exit` may have been meant for the run.
@@ -89,7 +89,8 @@ int command_cache_recipe(int argc, char** argv) {
   CLI::App app("Builds the caches of the data that a recipe opens, up to its xrun.run.",
                "xrun cache");
   add_recipe_arguments(app, options);
-  app.add_flag("--json", json, "one object a source: name, dir, rows, kept, dropped, tokens");
+  app.add_flag("--json", json,
+               "one JSON object per source: name, dir, rows, kept, dropped, tokens");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
   options.json = json;

@@ -23,9 +23,11 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
                  "a config key: beta=0.2, data.1.path=pairs.jsonl; a Lua literal or bare text")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  app.add_option("--run", options.run_dir, "the run's folder (runs/<recipe>-<hash>)");
+  app.add_option("--run", options.run_dir, "the run's folder (runs/<recipe>-<hash>)")
+      ->type_name("DIR");
   app.add_option("--device", options.device,
                  "where the recipe's model trains: cpu, or cuda for one GPU (cpu)")
+      ->type_name("cpu|cuda")
       ->check(CLI::Validator(check_device, "", "device"));
   app.add_option("--threads", options.threads, "threads of the CPU (all)")->check(thread_count());
 }

@@ -208,7 +208,8 @@ void add_options(CLI::App& app, SampleArguments& arguments) {
       "prompts are user messages, rendered through the template; on a terminal without FILE, "
       "a conversation");
   app.add_option("--template", arguments.chat_template,
-                 "a template file or the name of a built-in one; by default the tokenizer's own");
+                 "a template file or the name of a built-in one; by default the tokenizer's own")
+      ->type_name("FILE");
   app.add_option("--max-new-tokens,--max-tokens", generate.max_new_tokens,
                  "the most tokens of an answer; 1024 on a terminal")
       ->check(whole_number(0))

@@ -14,6 +14,7 @@ namespace xrun {
 
 namespace {
 
+// Tokens of one forward: bounds its memory and changes no bit.
 constexpr int64_t kPackTokens = 4096;
 
 // Without a copy: the vector must outlive the tensor.

@@ -84,6 +84,7 @@ Finding judge(const std::filesystem::path& run, const std::string& subject, doub
     return wrong(subject,
                  fmt::format("a tiny run logged {} losses, wanted {}", losses.size(), kSteps));
   }
+  // At step 0 the policy equals its reference, so every margin is 0.
   if (std::abs(losses.front() - std::log(2.0)) > 1e-4) {
     return wrong(subject, fmt::format("step 0 of DPO had the loss {:.6f}, wanted ln 2 = 0.693147",
                                       losses.front()));
@@ -107,8 +108,10 @@ Finding smoke_train(const std::string& device, int threads) {
   const TemporaryDir scratch("doctor");
   const std::filesystem::path& folder = scratch.path();
   make_inputs(folder);
+  // The user's cache may be damaged or full, and the test must leave nothing in it.
   const ScopedEnvironment cache("XRUN_CACHE", (folder / "cache").string());
   const auto begin = SteadyClock::now();
+  // In a child process, so that a crash or a hang is a finding and not the end of doctor.
   std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                       (folder / "dpo.lua").string(),
                                       "--set",

@@ -18,7 +18,8 @@ int command_types(int argc, char** argv) {
       "config key and operator with its types and documentation. `xrun init` puts it in a folder.",
       "xrun types");
   std::string out;
-  app.add_option("-o,--output", out, "write to this file instead of standard output");
+  app.add_option("-o,--output", out, "write to this file instead of standard output")
+      ->type_name("FILE");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   register_docs();
   const std::string text = editor_stubs();

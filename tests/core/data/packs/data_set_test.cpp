@@ -247,6 +247,16 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
             2);
 }
 
+TEST_F(DataSets, AnExtraColumnThatHoldsListsHasOneNote) {
+  DataOptions opened =
+      options(pair_row("q", "a", "b", ",\"k\":[1]") + pair_row("q", "c", "d", ",\"k\":[2]"));
+  opened.sources[0].keep = {"k"};
+  const DataSet set = open(opened);
+  ASSERT_EQ(set.ledger().sources[0].notes.size(), 1u);
+  EXPECT_EQ(set.ledger().sources[0].notes.begin()->first,
+            "keep: column \"k\" is ignored, because the first row has no text or number in it");
+}
+
 TEST_F(DataSets, ARowThatLacksAnExtraStringHasAnEmptyOne) {
   DataOptions opened =
       options(pair_row("q", "a", "b", ",\"k\":\"x\"") + pair_row("q", "c", "d", ""));

@@ -216,6 +216,29 @@ TEST_F(ChatEncoder, AliasesOfRolesAreReadAndNoted) {
                                                  "the role \"gpt\" is read as \"assistant\""}));
 }
 
+TEST_F(ChatEncoder, ATurnOfShareGptThatIsACallBecomesAToolCall) {
+  const auto row = [](const std::string& value) {
+    return R"({"conversations":[{"from":"human","value":"a"},{"from":"function_call","value":)" +
+           value + R"(},{"from":"observation","value":"o"},{"from":"gpt","value":"b"}]})";
+  };
+  const std::string call = R"("{\"name\":\"f\",\"arguments\":{\"x\":1}}")";
+  // The template of the fixture renders no calls.
+  EXPECT_TRUE(refusal(RowKind::kChat, row(call))
+                  .starts_with("lost_tool_calls: turn 2 calls a tool \"f\", and"))
+      << refusal(RowKind::kChat, row(call));
+  settings_.lost_calls = true;
+  EXPECT_EQ(text(chat(row(call))),
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n"
+            "<|im_start|>tool\no<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n");
+  for (const char* wrong : {"\"f(1)\"", "\"7\"", "\"\""}) {
+    EXPECT_EQ(
+        refusal(RowKind::kChat, row(wrong)),
+        fmt::format("wrong_type: conversations[1] is from \"function_call\" with {}, wanted a "
+                    "call as JSON: {{\"name\": ..., \"arguments\": {{...}}}}",
+                    wrong));
+  }
+}
+
 TEST_F(ChatEncoder, AMessageOfBothSpellingsMustAgree) {
   const std::string head =
       R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b",)";

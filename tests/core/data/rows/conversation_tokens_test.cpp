@@ -159,7 +159,10 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
   const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":)";
   const std::string row = head + R"("","function_call":{"name":"f","arguments":"{}"}}]})";
   EXPECT_EQ(refusal(RowKind::kChat, row),
-            lost + "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1" + law);
+            lost +
+                "rename it to \"tool_calls\" by map (docs/data.md), and --set "
+                "template=qwen2.5 renders calls, as do qwen3 and llama-3.1" +
+                law);
   template_->set_source("tool_calls");
   EXPECT_EQ(refusal(RowKind::kChat, row),
             lost + "the template knows \"tool_calls\": rename it so by map" + law);

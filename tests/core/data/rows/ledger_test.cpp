@@ -114,6 +114,17 @@ TEST(Ledger, RowsThatLoseTheirCallsAreOfferedATemplateFirst) {
   EXPECT_EQ(other.find("template="), std::string::npos);
 }
 
+// No template renders OpenAI's older key, so another template would not help.
+TEST(Ledger, RowsThatLoseAnOlderFunctionCallAreOfferedNoTemplate) {
+  SourceLedger ledger;
+  ledger.files = {"tools.jsonl"};
+  ledger.rows = 1;
+  ledger.drop({0, 1}, "lost_tool_calls", "turn 2 calls a tool \"f\" by \"function_call\", and");
+  const std::string lost = error_of([&] { check_kept(ledger, 0.5); });
+  EXPECT_EQ(lost.find("--set template="), std::string::npos) << lost;
+  EXPECT_NE(lost.find("--set laws.tool_calls=false "), std::string::npos) << lost;
+}
+
 TEST(Ledger, JoinsSourcesOfAnEarlierAccountByNameAndFiles) {
   const auto source = [](const char* name, int64_t rows) {
     SourceLedger one;

@@ -31,15 +31,19 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
             "for example fields = { label = \"score\" }"},
            {R"({"prompt":"a","completion":"b","label":"good"})",
             "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: row.label = row.label == true or row.label == "
-            "\"good\""},
+            "that names the value of good answers: map = function(row) row.label = row.label == "
+            "true or row.label == \"good\" return row end"},
            {R"({"prompt":"a","completion":"b","label":"false"})",
             "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: row.label = row.label == true or row.label == "
-            "\"true\""},
+            "that names the value of good answers: map = function(row) row.label = row.label == "
+            "true or row.label == \"true\" return row end"},
            {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
            {R"({"prompt":"a","label":true})",
             "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
+           {R"({"prompt":"a","response":"b","label":true})",
+            "no_assistant: the last turn is by \"user\", wanted the assistant's answer; columns "
+            "that are not used: response; name the right one, for example fields = { completion = "
+            "\"response\" }"},
            {R"({"prompt":"a","completion":"","label":true})",
             "empty_answer: the answer has no content"},
            {R"({"messages":[{"role":"assistant","content":"b"}],"label":true})",

@@ -18,7 +18,7 @@ struct SplitRow {
 
 struct SplitFile {
   std::vector<SplitRow> rows;
-  std::vector<ContentCursor> behind;
+  std::vector<ContentCursor> after;
   ContentCursor end;
 };
 
@@ -30,9 +30,9 @@ SplitFile split_file(const std::string& path, size_t target, const ContentCursor
     EXPECT_EQ(block.from.offset, file.end.offset);
     for (size_t r = 0; r < block.rows.size(); ++r) {
       file.rows.push_back({std::string(block.text(r)), block.rows[r].line, block.rows[r].column});
-      file.behind.push_back(block.rows[r].behind);
+      file.after.push_back(block.rows[r].after);
     }
-    file.end = block.behind;
+    file.end = block.after;
   }
   return file;
 }
@@ -110,7 +110,7 @@ TEST_F(RowSplitterTest, BlocksOfAnySizeGiveTheSameRowsAndReadingContinuesAfterEa
       ASSERT_EQ(split_file(path, target).rows, whole.rows) << name << " " << target;
     }
     for (size_t r = 0; r < whole.rows.size(); ++r) {
-      const SplitFile rest = split_file(path, 16, whole.behind[r]);
+      const SplitFile rest = split_file(path, 16, whole.after[r]);
       ASSERT_TRUE(std::equal(rest.rows.begin(), rest.rows.end(),
                              whole.rows.begin() + static_cast<std::ptrdiff_t>(r) + 1,
                              whole.rows.end()))

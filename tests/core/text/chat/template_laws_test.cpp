@@ -107,9 +107,9 @@ TEST(TemplateLaws, ABosThatOpensEveryTurnIsExempt) {
 }
 
 TEST(TemplateLaws, TheTemplatesOwnTextDoesNotEndATurn) {
-  const auto template_with = [](const std::string& end, const std::string& behind) {
+  const auto template_with = [](const std::string& end, const std::string& after) {
     return "{% for m in messages %}<|im_start|>{% generation %}{{ m.content }}" + end +
-           "{% endgeneration %}" + behind + "{% endfor %}";
+           "{% endgeneration %}" + after + "{% endfor %}";
   };
   EXPECT_EQ(broken(*tiny(), template_with("<|im_end|>", "\n"), {pair()}), "");
   EXPECT_EQ(broken(*tiny(), template_with("<|im_end|>\n ", ""), {pair()}), "");

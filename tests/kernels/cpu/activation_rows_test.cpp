@@ -1,6 +1,6 @@
 // Activations against fp64, and the same bits at any position of an element.
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::activation_rows_test {
 

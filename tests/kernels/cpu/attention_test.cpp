@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::attention_test {
 

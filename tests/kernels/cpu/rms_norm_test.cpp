@@ -1,6 +1,6 @@
 // RMSNorm forward and backward against fp64, in fp32 and bf16.
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::rms_norm_test {
 

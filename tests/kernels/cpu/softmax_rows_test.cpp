@@ -1,6 +1,6 @@
 // Row softmax against fp64, at widths around every vector and block boundary.
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::softmax_rows_test {
 

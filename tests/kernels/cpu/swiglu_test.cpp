@@ -1,6 +1,6 @@
 // The gated SiLU against fp64.
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::swiglu_test {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::head_rows_test {
 

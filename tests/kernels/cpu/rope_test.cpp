@@ -1,6 +1,6 @@
 // Rotary positions: the pairing, the inverse, the types.
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::rope_test {
 

@@ -1,6 +1,6 @@
 // Queries against cached blocks: grouped heads, unfilled keys, blocks that sequences share.
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::cached_attention_test {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/cpu/kernel_case.h"
 
 namespace xrun::exp_row_test {
 
