@@ -26,6 +26,8 @@ inline constexpr CommandName kCommandNames[] = {
      "generate text with a model; --chat: chat in the terminal"},
     {"models", "[get NAME]", "list small pretrained models, or download one"},
     {"import", "FILE.gguf OUT", "convert a GGUF file to a Hugging Face folder"},
+    {"projection", "build | import | show | diff",
+     "map one tokenizer's vocabulary onto another's, for distillation"},
     {"init-model", "OUT", "create a model with random weights"},
     {"report", "RUN... [-o FILE]", "write a page on runs: curves, samples, data, settings, time"},
     {"diff", "RUN RUN", "compare two runs: settings, code, data, results"},

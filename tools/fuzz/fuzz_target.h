@@ -23,6 +23,7 @@ void fuzz_jinja(std::string_view input);             // a template's source, 0, 
 void fuzz_prefix_tree(std::string_view input);       // a letter that names a function, and lists
 void fuzz_tokenizer_bytes(std::string_view input);   // a letter that names a tokenizer, and text
 void fuzz_tokenizer_json(std::string_view input);    // a tokenizer.json
+void fuzz_torch_file(std::string_view input);        // a file of torch.save, or its pickle
 
 inline constexpr FuzzTarget kFuzzTargets[] = {
     {"alignment", fuzz_alignment},
@@ -33,6 +34,7 @@ inline constexpr FuzzTarget kFuzzTargets[] = {
     {"prefix_tree", fuzz_prefix_tree},
     {"tokenizer_bytes", fuzz_tokenizer_bytes},
     {"tokenizer_json", fuzz_tokenizer_json},
+    {"torch_file", fuzz_torch_file},
 };
 
 // Throws std::logic_error(what) unless the property `holds`.

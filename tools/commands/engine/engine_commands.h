@@ -9,6 +9,7 @@ int command_sample(int argc, char** argv);
 int command_init_model(int argc, char** argv);
 int command_models(int argc, char** argv);
 int command_import(int argc, char** argv);
+int command_projection(int argc, char** argv);
 // argv[1] is the recipe.
 int command_recipe(int argc, char** argv);
 int command_cache_recipe(int argc, char** argv);

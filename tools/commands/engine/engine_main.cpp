@@ -30,6 +30,7 @@ constexpr EngineCommand kCommands[] = {
     {"init-model", command_init_model},
     {"models", command_models},
     {"import", command_import},
+    {"projection", command_projection},
     {"explain", command_explain},
     {"cache", command_cache_recipe},
     {"check", command_check},

@@ -1,0 +1,57 @@
+#pragma once
+// Builds a projection from two tokenizers: each token is written with the other tokenizer.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/distill/projection.h"
+#include "core/text/tokenizer/tokenizer.h"
+
+namespace xrun {
+
+struct ProjectionOptions {
+  int64_t top_k = 4;          // entries of a row
+  int64_t tokens_to_cut = 4;  // of the tokens that write one token, only the first ones count
+  bool reverse = true;        // also write each teacher token with student tokens
+  bool specials = true;       // map special tokens
+  bool exact = true;          // a token that both vocabularies have maps to nothing else
+  // The numbers of NeMo-RL's tools, their defects included (projection_nemo.h), and two settings
+  // that only they have.
+  bool nemo = false;
+  int64_t prep_top_k = 32;
+  bool scale_trick = true;
+};
+
+// Returns the projection of two tokenizers. Deterministic, sparse throughout, in about a second.
+//
+// Tokens are matched by their bytes inside a text (" the" whether it is spelled "Ġthe" or "▁the").
+// A row is the sum of the student's token written in teacher tokens, weights 0.9 * 0.1^i, and of
+// the teacher's tokens that are written with it (reverse); it is cut to top_k and sums to 1. Pairs
+// of equal bytes have the weight 1 and nothing else does: a row whose only token spells other bytes
+// sums to 0.9. Special tokens pair by spelling, then by role (eos, bos, pad, unk). A token that its
+// own tokenizer never writes, since another one spells the same bytes, has an empty row unless the
+// teacher has such a twin too.
+Projection build_projection(const Tokenizer& student, const Tokenizer& teacher,
+                            const ProjectionOptions& options = {});
+
+// Returns the options as a JSON object, for provenance.
+Json projection_options_json(const ProjectionOptions& options);
+
+// Returns the fingerprint under which a projection names a tokenizer.
+std::string projection_fingerprint(const Tokenizer& tokenizer);
+
+// Returns the weights of 1 to `tokens` tokens that write one token: 0.9 * 0.1^i, normalised.
+std::vector<double> spelling_weights(size_t tokens);
+
+// One weight for a pair of tokens; several for one pair add.
+struct ProjectionCount {
+  int32_t student, teacher;
+  double weight;
+};
+
+// Sorts by student and teacher token, and adds the weights of a pair in the order given.
+std::vector<ProjectionCount> summed_counts(std::vector<ProjectionCount> counts);
+
+}  // namespace xrun
