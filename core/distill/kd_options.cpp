@@ -1,40 +1,89 @@
-// The names by which recipes choose a loss.
+// The names by which recipes choose a loss and its settings, and the settings that each loss reads.
 
 #include "core/distill/kd_options.h"
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+
 #include "core/base/error.h"
 
 namespace xrun {
 
-const char* kd_loss_name(KdLoss loss) {
-  switch (loss) {
-    case KdLoss::kProjected: return "p-kl";
-    case KdLoss::kGold: return "gold";
-    case KdLoss::kRelaxed: return "h-kl";
-    case KdLoss::kUld: return "uld";
-    case KdLoss::kHybrid: return "hybrid";
-    case KdLoss::kTopK: return "topk";
-    case KdLoss::kFull: return "full";
-  }
-  return "?";
+namespace {
+
+struct KdLossName {
+  KdLoss loss;
+  const char* name;
+  std::vector<std::string> settings;
+};
+
+const std::array<KdLossName, 7>& kd_loss_table() {
+  static const std::array<KdLossName, 7> table = {{
+      {KdLoss::kProjected, "p-kl", {"temperature", "topk", "reverse", "mean", "projection"}},
+      {KdLoss::kGold, "gold", {"temperature", "topk", "reverse", "mean", "projection"}},
+      {KdLoss::kRelaxed, "h-kl", {"temperature", "topk", "reverse", "mean", "projection"}},
+      {KdLoss::kUld, "uld", {"temperature", "mean"}},
+      {KdLoss::kHybrid, "hybrid", {"temperature", "beta", "mean", "projection"}},
+      {KdLoss::kTopK, "topk", {"temperature", "topk", "reverse", "mean"}},
+      {KdLoss::kFull, "full", {"temperature", "reverse", "mean"}},
+  }};
+  return table;
 }
+
+const KdLossName& kd_loss_entry(KdLoss loss) { return kd_loss_table()[static_cast<size_t>(loss)]; }
+
+// As the head's: below the minimum a softmax tells nothing about its row but the largest logit.
+constexpr double kLeastTemperature = 1e-6, kMostTemperature = 1e30;
+
+}  // namespace
+
+const char* kd_loss_name(KdLoss loss) { return kd_loss_entry(loss).name; }
 
 std::vector<std::string> kd_loss_names() {
   std::vector<std::string> names;
-  for (int loss = 0; loss <= static_cast<int>(KdLoss::kFull); ++loss) {
-    names.emplace_back(kd_loss_name(static_cast<KdLoss>(loss)));
-  }
+  for (const KdLossName& entry : kd_loss_table()) names.emplace_back(entry.name);
   return names;
 }
 
 KdLoss kd_loss_of(std::string_view name) {
-  for (int loss = 0; loss <= static_cast<int>(KdLoss::kFull); ++loss) {
-    if (name == kd_loss_name(static_cast<KdLoss>(loss))) return static_cast<KdLoss>(loss);
+  for (const KdLossName& entry : kd_loss_table()) {
+    if (name == entry.name) return entry.loss;
   }
   throw Error(fmt::format("xrun.kd: got the loss \"{}\", wanted one of {}", name,
                           fmt::join(kd_loss_names(), ", ")));
+}
+
+ChunkMean chunk_mean_of(std::string_view name) {
+  if (name == "arithmetic") return ChunkMean::kArithmetic;
+  if (name == "geometric") return ChunkMean::kGeometric;
+  if (name == "chain") return ChunkMean::kChain;
+  throw Error(fmt::format(
+      "xrun.kd: mean is \"{}\", wanted \"arithmetic\", \"geometric\" or \"chain\"", name));
+}
+
+const std::vector<std::string>& kd_settings(KdLoss loss) { return kd_loss_entry(loss).settings; }
+
+void check_kd_settings(KdLoss loss, const std::vector<std::string>& given) {
+  const std::vector<std::string>& known = kd_settings(loss);
+  for (const std::string& name : given) {
+    XRUN_CHECK(std::ranges::find(known, name) != known.end(),
+               "xrun.kd: the loss \"{}\" does not read {}; it reads {}. For a second loss call "
+               "xrun.kd again and add the results",
+               kd_loss_name(loss), name, fmt::join(known, ", "));
+  }
+}
+
+void check_kd_options(const KdOptions& options) {
+  XRUN_CHECK(options.temperature >= kLeastTemperature && options.temperature <= kMostTemperature,
+             "xrun.kd: temperature is {}, wanted a number from {} to {}", options.temperature,
+             kLeastTemperature, kMostTemperature);
+  XRUN_CHECK(options.top_k >= 1, "xrun.kd: topk is {}, wanted at least 1", options.top_k);
+  XRUN_CHECK(options.beta >= 0 && options.beta <= 1, "xrun.kd: beta is {}, wanted 0 to 1",
+             options.beta);
+  XRUN_CHECK(options.head_mb >= 0, "xrun.kd: head_mb is {}, wanted 0 or more", options.head_mb);
+  if (options.reverse) check_kd_settings(options.loss, {"reverse"});
 }
 
 }  // namespace xrun

@@ -2,6 +2,7 @@
 // The settings of xrun.kd: one operator, of which the losses of the literature are choices.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,15 +20,24 @@ enum class KdLoss {
   kFull,       // "full": KL over the whole vocabulary
 };
 
-// The mean of a chunk's distributions over its tokens.
-enum class ChunkMean { kArithmetic, kGeometric, kChain };
+// The mean of a chunk's distributions over its tokens. With one token all three are its softmax.
+enum class ChunkMean {
+  kArithmetic,  // of probabilities
+  kGeometric,   // of log-probabilities, not normalised again
+  kChain,       // that of the first token, times the probabilities of the later tokens of the text
+};
 
 struct KdOptions {
   KdLoss loss = KdLoss::kProjected;
-  double temperature = 1;  // divides both sides' logits; the loss is multiplied by its square
-  int64_t top_k = 8192;    // columns of p-kl and topk; of the sorted rest of gold and h-kl
-  bool reverse = false;    // KL(student || teacher)
-  int64_t head_mb = 1024;  // MiB of logits that a call keeps; others are recomputed
+  // Divides both sides' logits. The loss is multiplied by its square, except uld and hybrid, which
+  // are published without.
+  double temperature = 1;
+  int64_t top_k = 8192;  // columns of p-kl and topk; of the sorted rest of gold and h-kl
+  bool reverse = false;  // KL(student || teacher); not for uld and hybrid
+  std::optional<ChunkMean> mean = {};  // of both sides; empty: the means of the published form
+  double beta = 0.5;       // of hybrid's JSD: 0 is KL(teacher || student), 1 the reverse
+  int64_t head_mb = 1024;  // MiB of gradients of logits that a call keeps; others are
+                           // recomputed
 };
 
 // Returns "p-kl", "gold", ...
@@ -36,5 +46,18 @@ const char* kd_loss_name(KdLoss loss);
 std::vector<std::string> kd_loss_names();
 // Throws Error that lists the names.
 KdLoss kd_loss_of(std::string_view name);
+
+// "arithmetic", "geometric" or "chain"; throws Error that lists them.
+ChunkMean chunk_mean_of(std::string_view name);
+
+// Returns the settings that a loss reads, by their names in a recipe: "temperature", "topk", ...
+const std::vector<std::string>& kd_settings(KdLoss loss);
+
+// Throws Error for the first name in `given` that the loss does not read. Such a setting asks for a
+// second loss, or for a change of this one, that would silently not happen.
+void check_kd_settings(KdLoss loss, const std::vector<std::string>& given);
+
+// Throws Error for a number out of range, and for `reverse` of a loss that has no direction.
+void check_kd_options(const KdOptions& options);
 
 }  // namespace xrun

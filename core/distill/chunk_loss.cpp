@@ -1,0 +1,318 @@
+// With P, Q the chunk's means of student and teacher, S the support, tau the temperature:
+//   p-kl            A = M^T P on S, divided by its sum; L = mean of the teacher's log-softmax on S;
+//                   tau^2 sum e^L (L - log A)
+//   gold, h-kl      tau^2 (sum_(i,j common) Q_j (log Q_j - log P_i) + sum_r |P_(r) - Q_(r)|), the
+//                   second over the other tokens in falling order
+//   uld             sum_r |P_(r) - Q_(r)| over all tokens
+//   hybrid          w JSD_beta(P, Q on common tokens) + (1 - w) sum_r |P_(r) - Q_(r)| over the
+//                   others, w = common tokens / Vt
+//   topk, full      tau^2 KL of Q and P, each divided by its sum on S
+// Reverse exchanges the two distributions of a KL.
+
+#include "core/distill/chunk_loss.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace xrun {
+
+namespace {
+
+// X-Token's addend to a projected distribution, and TRL's least probability.
+constexpr double kProjectedEps = 1e-10, kLeastJsdProbability = 1e-8;
+
+// Turns logs [K] into log-probabilities that sum to 1 over the list; p gets the probabilities.
+template <class T>
+void normalise_logs(std::vector<T>& logs, std::vector<T>& p) {
+  const auto n = static_cast<int64_t>(logs.size());
+  p.resize(logs.size());
+  const RowSoftmax row = softmax_row(logs.data(), n, T(1), p.data());
+  const T factor = static_cast<T>(1 / row.sum);
+  for (T& x : p) x *= factor;
+  for (T& x : logs) x = row_logprob(x, row, T(1));
+}
+
+int sign_of(double x) { return (x > 0) - (x < 0); }
+
+}  // namespace
+
+template <class T>
+ChunkLoss<T>::ChunkLoss(const KdOptions& options, const VocabularyMap* map)
+    : options_(options),
+      form_(support_form(options)),
+      map_(map),
+      factor_(form_.squared ? options.temperature * options.temperature : 1) {}
+
+template <class T>
+void ChunkLoss<T>::clear_gradients(int64_t columns) {
+  const auto n = static_cast<size_t>(columns);
+  const bool of_log =
+      form_.columns != SupportColumns::kNone && !form_.projected && !form_.jensen_shannon;
+  const bool of_p = form_.projected || form_.jensen_shannon || form_.rest != SortedRest::kNone;
+  gradient_.assign(of_p ? n : 0, T(0));
+  log_gradient_.assign(of_log ? n : 0, T(0));
+}
+
+template <class T>
+void ChunkLoss<T>::backward(Mean& student) {
+  const bool scale_free = form_.needs_one_vocabulary();  // normalised after the mean
+  student.backward(gradient_.empty() ? nullptr : gradient_.data(),
+                   log_gradient_.empty() ? nullptr : log_gradient_.data(), scale_free);
+}
+
+template <class T>
+double ChunkLoss<T>::operator()(const ChunkLogits<T>& student, const ChunkLogits<T>& teacher,
+                                bool gradient) {
+  Mean p(student, options_.temperature, form_.student, !form_.divides_by_sum(), student_buffers_);
+  Mean q(teacher, options_.temperature, form_.teacher, !form_.divides_by_sum(), teacher_buffers_);
+  clear_gradients(student.columns);
+  double loss = 0;
+  if (form_.divides_by_sum()) {
+    choose_columns(q);
+    loss = compare_columns(p, q.rows(),
+                           [&](int64_t r, int64_t i) { return q.row_log(r, columns_[i]); });
+  } else if (form_.jensen_shannon) {
+    loss = common_jensen_shannon(p, q);
+  } else if (form_.columns == SupportColumns::kCommon) {
+    loss = common_kl(p, q);
+  }
+  if (form_.rest != SortedRest::kNone) loss += sorted_rest(p, q);
+  if (gradient) backward(p);
+  return loss;
+}
+
+template <class T>
+double ChunkLoss<T>::operator()(const ChunkLogits<T>& student, const CachedRows& teacher,
+                                bool gradient) {
+  Mean p(student, options_.temperature, form_.student, !form_.divides_by_sum(), student_buffers_);
+  clear_gradients(student.columns);
+  choose_columns(teacher);
+  const auto K = static_cast<int64_t>(columns_.size());
+  const double loss = compare_columns(p, teacher.rows,
+                                      [&](int64_t r, int64_t i) { return cached_log_[r * K + i]; });
+  if (gradient) backward(p);
+  return loss;
+}
+
+// One row is ordered by its logits, as the head orders its top k; of several rows the mean
+// log-probability is.
+template <class T>
+void ChunkLoss<T>::choose_columns(const Mean& teacher) {
+  const int64_t V = teacher.columns();
+  const int64_t k = form_.columns == SupportColumns::kAll ? V : options_.top_k;
+  if (teacher.rows() == 1 || k >= V) {
+    return top_columns(teacher.logits().z, V, k, ranked_, columns_);
+  }
+  score_.resize(static_cast<size_t>(V));
+  for (int64_t v = 0; v < V; ++v) {
+    double sum = 0;
+    for (int64_t r = 0; r < teacher.rows(); ++r) sum += teacher.row_log(r, v);
+    score_[v] = static_cast<T>(sum);
+  }
+  top_columns(score_.data(), V, k, ranked_, columns_);
+}
+
+// Fills columns_ and cached_log_. Candidates are the columns that any row cached.
+template <class T>
+void ChunkLoss<T>::choose_columns(const CachedRows& teacher) {
+  const int64_t n = teacher.rows, k = teacher.k;
+  // One row: its first columns are its top k.
+  const int64_t of_row = n == 1 ? std::min(k, options_.top_k) : k;
+  std::vector<int32_t> candidates;
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t i = 0; i < of_row; ++i) {
+      candidates.push_back(static_cast<int32_t>(teacher.id[r * k + i]));
+    }
+  }
+  std::ranges::sort(candidates);
+  candidates.erase(std::ranges::unique(candidates).begin(), candidates.end());
+  const auto U = std::ssize(candidates);
+  std::vector<T> logs(static_cast<size_t>(n * U));
+  score_.assign(static_cast<size_t>(U), T(0));
+  std::vector<double> sums(static_cast<size_t>(U), 0.0);
+  for (int64_t r = 0; r < n; ++r) {
+    const double others = static_cast<double>(std::max<int64_t>(teacher.columns - k, 1));
+    const double rest = std::max<double>(teacher.rest[r], 1e-30);
+    T* const row = logs.data() + r * U;
+    std::fill(row, row + U, static_cast<T>(std::log(rest / others)));
+    for (int64_t i = 0; i < of_row; ++i) {
+      const auto at =
+          std::ranges::lower_bound(candidates, static_cast<int32_t>(teacher.id[r * k + i]));
+      row[at - candidates.begin()] = static_cast<T>(teacher.logprob[r * k + i]);
+    }
+    for (int64_t u = 0; u < U; ++u) sums[u] += row[u];
+  }
+  for (int64_t u = 0; u < U; ++u) score_[u] = static_cast<T>(sums[u]);
+  top_columns(score_.data(), U, options_.top_k, ranked_, columns_);
+  const auto K = std::ssize(columns_);
+  cached_log_.resize(static_cast<size_t>(n * K));
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t i = 0; i < K; ++i) cached_log_[r * K + i] = logs[r * U + columns_[i]];
+  }
+  for (int32_t& column : columns_) column = candidates[column];
+}
+
+// Fills teacher_log_ [K] with the log of the teacher's mean on the columns; row_log(r, i) is row
+// r's log-probability of column i.
+template <class T>
+template <class RowLog>
+void ChunkLoss<T>::fill_teacher_log(int64_t rows, const RowLog& row_log) {
+  const auto K = static_cast<int64_t>(columns_.size());
+  teacher_log_.resize(columns_.size());
+  const double n = static_cast<double>(rows);
+  if (form_.normalised_by_token) {
+    projected_.assign(columns_.size(), 0.0);  // sums over the rows
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < K; ++i) teacher_log_[i] = row_log(r, i);
+      normalise_logs(teacher_log_, teacher_p_);
+      for (int64_t i = 0; i < K; ++i) projected_[i] += teacher_log_[i];
+    }
+    for (int64_t i = 0; i < K; ++i) teacher_log_[i] = static_cast<T>(projected_[i] / n);
+    return;
+  }
+  for (int64_t i = 0; i < K; ++i) {
+    if (rows == 1 || form_.teacher == ChunkMean::kChain) {
+      teacher_log_[i] = row_log(0, i);  // the later tokens of a chain are a factor, divided out
+    } else if (form_.teacher == ChunkMean::kGeometric) {
+      double sum = 0;
+      for (int64_t r = 0; r < rows; ++r) sum += row_log(r, i);
+      teacher_log_[i] = static_cast<T>(sum / n);
+    } else {
+      double most = row_log(0, i), sum = 0;
+      for (int64_t r = 1; r < rows; ++r) most = std::max<double>(most, row_log(r, i));
+      for (int64_t r = 0; r < rows; ++r) sum += std::exp(row_log(r, i) - most);
+      teacher_log_[i] = static_cast<T>(most + std::log(sum / n));
+    }
+  }
+  normalise_logs(teacher_log_, teacher_p_);
+}
+
+template <class T>
+template <class RowLog>
+double ChunkLoss<T>::compare_columns(Mean& student, int64_t teacher_rows, const RowLog& row_log) {
+  fill_teacher_log(teacher_rows, row_log);
+  return form_.projected ? projected_kl(student) : normalised_kl(student);
+}
+
+template <class T>
+double ChunkLoss<T>::normalised_kl(const Mean& student) {
+  const auto K = static_cast<int64_t>(columns_.size());
+  student_log_.resize(columns_.size());
+  for (int64_t i = 0; i < K; ++i) student_log_[i] = static_cast<T>(student.log_at(columns_[i]));
+  normalise_logs(student_log_, student_p_);
+  double kl = 0;
+  for (int64_t i = 0; i < K; ++i) {
+    const double ahead = static_cast<double>(teacher_log_[i]) - student_log_[i];
+    kl += options_.reverse ? -student_p_[i] * ahead : teacher_p_[i] * ahead;
+  }
+  for (int64_t i = 0; i < K; ++i) {
+    const double p = student_p_[i], q = teacher_p_[i];
+    const double behind = static_cast<double>(student_log_[i]) - teacher_log_[i];
+    log_gradient_[columns_[i]] =
+        static_cast<T>(factor_ * (options_.reverse ? p * (behind - kl) : p - q));
+  }
+  return factor_ * kl;
+}
+
+template <class T>
+double ChunkLoss<T>::projected_kl(Mean& student) {
+  const auto K = static_cast<int64_t>(columns_.size());
+  const T* const P = student.probabilities();
+  projected_.assign(columns_.size(), 0.0);
+  projected_gradient_.resize(columns_.size());
+  double total = kProjectedEps;
+  for (int64_t i = 0; i < K; ++i) {
+    for (int64_t e = map_->begin[columns_[i]]; e < map_->begin[columns_[i] + 1]; ++e) {
+      projected_[i] += static_cast<double>(map_->weight[e]) * P[map_->student[e]];
+    }
+    total += projected_[i];
+  }
+  // A = projected / total. The eps makes both directions finite where nothing projects.
+  double kl = 0, lift = 0;
+  for (int64_t i = 0; i < K; ++i) {
+    const double A = projected_[i] / total, log_a = std::log(A + kProjectedEps);
+    const double L = teacher_log_[i], q = std::exp(L);
+    kl += options_.reverse ? (A + kProjectedEps) * (log_a - L) : q * (L - log_a);
+    projected_gradient_[i] = options_.reverse ? log_a - L + 1 : -q / (A + kProjectedEps);
+    lift += projected_gradient_[i] * A;
+  }
+  for (int64_t i = 0; i < K; ++i) {
+    const double d = factor_ * (projected_gradient_[i] - lift) / total;
+    for (int64_t e = map_->begin[columns_[i]]; e < map_->begin[columns_[i] + 1]; ++e) {
+      gradient_[map_->student[e]] += static_cast<T>(map_->weight[e] * d);
+    }
+  }
+  return factor_ * kl;
+}
+
+template <class T>
+double ChunkLoss<T>::common_kl(Mean& student, Mean& teacher) {
+  const T *const P = student.probabilities(), *const Q = teacher.probabilities();
+  double kl = 0;
+  for (size_t i = 0; i < map_->common_student.size(); ++i) {
+    const int32_t s = map_->common_student[i], t = map_->common_teacher[i];
+    const double ahead = teacher.log_at(t) - student.log_at(s);
+    kl += options_.reverse ? -P[s] * ahead : Q[t] * ahead;
+    log_gradient_[s] = static_cast<T>(factor_ * (options_.reverse ? P[s] * (1 - ahead) : -Q[t]));
+  }
+  return factor_ * kl;
+}
+
+// beta = 0 and beta = 1 are the limits divided by beta and 1 - beta, as TRL has them.
+template <class T>
+double ChunkLoss<T>::common_jensen_shannon(Mean& student, Mean& teacher) {
+  const T *const P = student.probabilities(), *const Q = teacher.probabilities();
+  const double beta = options_.beta, pairs = static_cast<double>(map_->common_student.size());
+  const double weight = factor_ * pairs / static_cast<double>(teacher.columns());
+  double sum = 0;
+  for (size_t i = 0; i < map_->common_student.size(); ++i) {
+    const int32_t column = map_->common_student[i];
+    const double p = std::max<double>(P[column], kLeastJsdProbability);
+    const double q = std::max<double>(Q[map_->common_teacher[i]], kLeastJsdProbability);
+    const double log_p = std::log(p), log_q = std::log(q);
+    double d = 0;
+    if (beta == 0) {
+      sum += q * (log_q - log_p);
+      d = -q / p;
+    } else if (beta == 1) {
+      sum += p * (log_p - log_q);
+      d = log_p - log_q + 1;
+    } else {
+      const double log_m = std::log((1 - beta) * p + beta * q);
+      sum += beta * q * (log_q - log_m) + (1 - beta) * p * (log_p - log_m);
+      d = (1 - beta) * (log_p - log_m);
+    }
+    if (P[column] >= kLeastJsdProbability) gradient_[column] += static_cast<T>(weight * d);
+  }
+  return weight * sum;
+}
+
+template <class T>
+double ChunkLoss<T>::sorted_rest(Mean& student, Mean& teacher) {
+  const bool all = form_.columns == SupportColumns::kNone;
+  int64_t n = all ? student.columns() : std::ssize(map_->rest_student);
+  int64_t m = all ? teacher.columns() : std::ssize(map_->rest_teacher);
+  if (n == 0 || m == 0) return 0;
+  const int64_t ns = n, nt = m;
+  if (form_.rest == SortedRest::kTruncated) n = m = std::min({n, m, options_.top_k});
+  const T *const P = student.probabilities(), *const Q = teacher.probabilities();
+  rank_columns(P, all ? nullptr : map_->rest_student.data(), ns, n, ranked_);
+  rank_columns(Q, all ? nullptr : map_->rest_teacher.data(), nt, m, ranked_teacher_);
+  // TRL gives the rest the share of the teacher's vocabulary that is not common.
+  const double common = all ? 0 : static_cast<double>(map_->common_student.size());
+  const double weight =
+      factor_ * (form_.jensen_shannon ? 1 - common / static_cast<double>(teacher.columns()) : 1.0);
+  double sum = 0;
+  for (int64_t r = 0; r < std::max(n, m); ++r) {
+    const double p = r < n ? P[ranked_[r].column] : T(0);
+    const double q = r < m ? Q[ranked_teacher_[r].column] : T(0);
+    sum += std::abs(p - q);
+    if (r < n) gradient_[ranked_[r].column] += static_cast<T>(weight * sign_of(p - q));
+  }
+  return weight * sum;
+}
+
+template class ChunkLoss<float>;
+template class ChunkLoss<double>;
+
+}  // namespace xrun

@@ -1,0 +1,70 @@
+#pragma once
+// The distillation loss of one chunk and its gradient, from the logits of the chunk's tokens.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/distill/kd_options.h"
+#include "core/distill/kd_rows.h"
+#include "core/distill/mean_distribution.h"
+#include "core/distill/support_set.h"
+#include "core/distill/vocabulary_map.h"
+
+namespace xrun {
+
+// A chunk's rows of cached teacher columns.
+struct CachedRows {
+  const int64_t* id = nullptr;     // [rows, k], by falling log-probability
+  const float* logprob = nullptr;  // [rows, k]
+  const float* rest = nullptr;     // [rows], the probability outside the k columns
+  int64_t rows = 0, k = 0;
+  int64_t columns = 0;  // of the teacher's vocabulary
+};
+
+// Holds the buffers of one thread. T is float, or double for an oracle; sums run in double.
+template <class T>
+class ChunkLoss {
+ public:
+  // The map must outlive it; null if the form needs none.
+  ChunkLoss(const KdOptions& options, const VocabularyMap* map);
+
+  // Returns the loss of a chunk with at least one row on each side. With `gradient` the student's
+  // logits are overwritten with the gradient of the loss.
+  double operator()(const ChunkLogits<T>& student, const ChunkLogits<T>& teacher, bool gradient);
+
+  // The same for support columns kTop. A column that a row did not cache gets an even share of the
+  // row's rest: log(rest / (columns - k)).
+  double operator()(const ChunkLogits<T>& student, const CachedRows& teacher, bool gradient);
+
+ private:
+  using Mean = MeanDistribution<T>;
+
+  void clear_gradients(int64_t columns);
+  void backward(Mean& student);
+  void choose_columns(const Mean& teacher);
+  void choose_columns(const CachedRows& teacher);
+  template <class RowLog>
+  double compare_columns(Mean& student, int64_t teacher_rows, const RowLog& row_log);
+  template <class RowLog>
+  void fill_teacher_log(int64_t rows, const RowLog& row_log);
+  double normalised_kl(const Mean& student);
+  double projected_kl(Mean& student);
+  double common_kl(Mean& student, Mean& teacher);
+  double common_jensen_shannon(Mean& student, Mean& teacher);
+  double sorted_rest(Mean& student, Mean& teacher);
+
+  KdOptions options_;
+  SupportForm form_;
+  const VocabularyMap* map_;
+  double factor_;  // of the loss: the squared temperature, or 1
+  MeanBuffers<T> student_buffers_, teacher_buffers_;
+  std::vector<T> gradient_, log_gradient_;  // [Vs], of P and log P
+  std::vector<int32_t> columns_;            // [K] rising, the support
+  std::vector<T> score_;
+  std::vector<T> student_log_, student_p_, teacher_log_, teacher_p_;  // [K]
+  std::vector<double> projected_, projected_gradient_;                // [K]
+  std::vector<T> cached_log_;                                         // [rows, K]
+  std::vector<RankedColumn> ranked_, ranked_teacher_;
+};
+
+}  // namespace xrun

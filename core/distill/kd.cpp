@@ -1,0 +1,358 @@
+// A block is a run of whole chunks with its logits on both sides. The forward turns a block's
+// student logits z into dz, the gradient of each chunk's own loss; with the gradient g_c of the
+// result, row r of chunk c adds g_c dz_r W to hidden and (g_c x_r)^T dz_r to the weight. Blocks and
+// the order of their sums depend on the chunks alone, so head_mb changes no bit.
+
+#include "core/distill/kd.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/distill/chunk_loss.h"
+#include "core/distill/kd_check.h"
+#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/matrix_product.h"
+#include "core/model/ops/op.h"
+#include "core/model/ops/scratch.h"
+
+namespace xrun {
+
+namespace {
+
+// Half-open ranges of chunks and of both sides' rows.
+struct KdBlock {
+  int64_t chunk, chunk_end, student, student_end, teacher, teacher_end;
+};
+
+// One chunk, or as many as fit kHeadChunkRows rows on both sides: a product reaches its full rate.
+std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
+                                 const std::vector<int64_t>& teacher) {
+  const int64_t chunks = std::ssize(student) - 1;
+  std::vector<KdBlock> blocks;
+  for (int64_t begin = 0; begin < chunks;) {
+    int64_t end = begin + 1;
+    while (end < chunks && student[end + 1] - student[begin] <= kHeadChunkRows &&
+           teacher[end + 1] - teacher[begin] <= kHeadChunkRows) {
+      ++end;
+    }
+    blocks.push_back({begin, end, student[begin], student[end], teacher[begin], teacher[end]});
+    begin = end;
+  }
+  return blocks;
+}
+
+// Everything of a call but the student's hidden states and weight.
+struct KdCall : torch::CustomClassHolder {
+  KdOptions options;
+  std::shared_ptr<const VocabularyMap> map;
+  std::vector<int64_t> student_first, teacher_first;  // [C + 1]
+  std::vector<KdBlock> blocks;
+  at::Tensor student_index, student_chunk, student_target;
+  int64_t student_columns = 0;
+  // One of the two.
+  std::optional<KdSide> teacher;
+  std::optional<TeacherColumns> cached;
+  int64_t teacher_columns = 0;
+};
+
+at::Tensor gathered(const at::Tensor& hidden, const at::Tensor& index, at::ScalarType type) {
+  return hidden.index_select(0, index.to(hidden.device())).to(type).contiguous();
+}
+
+at::Tensor block_matrix(int64_t rows, int64_t columns, at::ScalarType type) {
+  if (type == at::kFloat) return scratch_matrix(rows, columns);
+  return at::empty({rows, columns}, at::TensorOptions(type));
+}
+
+// z [n, V] on the CPU = x [n, D] w^T, multiplied on the device of x.
+void logits_into(const at::Tensor& z, const at::Tensor& x, const at::Tensor& w) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat) return multiply_rows_into(z, x, w);
+  z.copy_(at::mm(x, w.t()));
+}
+
+const int64_t* row_data(const at::Tensor& ids, int64_t row) {
+  return ids.defined() ? ids.const_data_ptr<int64_t>() + row : nullptr;
+}
+
+// Computes blocks in T, which is the type of the student's x and w and of the teacher's.
+template <class T>
+class KdBlocks {
+ public:
+  KdBlocks(const KdCall& call, const at::Tensor& hidden, const at::Tensor& weight)
+      : call_(call), type_(c10::CppTypeToScalarType<T>::value) {
+    x_ = gathered(hidden, call.student_index, type_);
+    w_ = weight.to(type_).contiguous();
+    if (call.teacher) {
+      teacher_x_ = gathered(call.teacher->hidden, call.teacher->index, type_);
+      teacher_w_ = call.teacher->weight.to(type_).contiguous();
+    }
+    workers_.resize(static_cast<size_t>(at::get_num_threads()));
+  }
+
+  const at::Tensor& x() const { return x_; }
+  const at::Tensor& w() const { return w_; }
+
+  // Returns how many blocks, from the first, have gradients of logits within head_mb MiB.
+  int64_t saved_blocks() const {
+    const int64_t row_bytes = w_.size(0) * static_cast<int64_t>(sizeof(T));
+    const int64_t bytes = std::min<int64_t>(call_.options.head_mb, int64_t{1} << 40) << 20;
+    int64_t count = 0;
+    while (count < std::ssize(call_.blocks) &&
+           call_.blocks[count].student_end <= bytes / row_bytes) {
+      ++count;
+    }
+    return count;
+  }
+
+  // Fills z [n, V] with the student's logits, and losses [C] of the block's chunks; with `gradient`
+  // z becomes dz.
+  void compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
+    logits_into(z, x_.narrow(0, block.student, z.size(0)), w_);
+    at::Tensor teacher_z;
+    if (call_.teacher) {
+      const int64_t n = block.teacher_end - block.teacher;
+      teacher_z = block_matrix(n, teacher_w_.size(0), type_);
+      logits_into(teacher_z, teacher_x_.narrow(0, block.teacher, n), teacher_w_);
+    }
+    const int64_t count = block.chunk_end - block.chunk;
+    // A chunk is at least one row of a vocabulary on each side: work enough for a thread.
+    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+      std::unique_ptr<ChunkLoss<T>>& worker = workers_[static_cast<size_t>(at::get_thread_num())];
+      if (!worker) worker = std::make_unique<ChunkLoss<T>>(call_.options, call_.map.get());
+      for (int64_t c = block.chunk + begin; c < block.chunk + end; ++c) {
+        losses[c] = static_cast<T>(chunk_loss(*worker, c, block, z, teacher_z, gradient));
+      }
+    });
+  }
+
+ private:
+  double chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& block, const at::Tensor& z,
+                    const at::Tensor& teacher_z, bool gradient) const {
+    const int64_t s = call_.student_first[c], t = call_.teacher_first[c];
+    const int64_t teacher_rows = call_.teacher_first[c + 1] - t;
+    const ChunkLogits<T> student = {z.mutable_data_ptr<T>() + (s - block.student) * z.size(1),
+                                    call_.student_first[c + 1] - s, z.size(1),
+                                    call_.student_columns, row_data(call_.student_target, s)};
+    if (call_.cached) {
+      const TeacherColumns& cached = *call_.cached;
+      const int64_t k = cached.id.size(1);
+      const CachedRows rows = {cached.id.const_data_ptr<int64_t>() + t * k,
+                               cached.logprob.const_data_ptr<float>() + t * k,
+                               cached.rest.const_data_ptr<float>() + t,
+                               teacher_rows,
+                               k,
+                               call_.teacher_columns};
+      return loss(student, rows, gradient);
+    }
+    const ChunkLogits<T> teacher = {
+        teacher_z.mutable_data_ptr<T>() + (t - block.teacher) * teacher_z.size(1), teacher_rows,
+        teacher_z.size(1), call_.teacher_columns, row_data(call_.teacher->target, t)};
+    return loss(student, teacher, gradient);
+  }
+
+  const KdCall& call_;
+  at::ScalarType type_;
+  at::Tensor x_, w_, teacher_x_, teacher_w_;
+  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one a thread, made on first use
+};
+
+struct KdForward {
+  at::Tensor losses;      // [C], on the CPU
+  at::Tensor saved_rows;  // [S, V], dz of the first blocks
+};
+
+template <class T>
+KdForward kd_forward(const KdCall& call, const at::Tensor& hidden, const at::Tensor& weight,
+                     bool gradient) {
+  const at::ScalarType type = c10::CppTypeToScalarType<T>::value;
+  KdBlocks<T> blocks(call, hidden, weight);
+  const int64_t vocab = weight.size(0), saved = gradient ? blocks.saved_blocks() : 0;
+  const int64_t saved_count = saved > 0 ? call.blocks[saved - 1].student_end : 0;
+  KdForward out;
+  out.losses = at::empty({std::ssize(call.student_first) - 1}, at::TensorOptions(type));
+  out.saved_rows = saved_count > 0 ? block_matrix(saved_count, vocab, type)
+                                   : at::empty({0, vocab}, at::TensorOptions(type));
+  for (int64_t b = 0; b < std::ssize(call.blocks); ++b) {
+    const KdBlock& block = call.blocks[b];
+    const int64_t n = block.student_end - block.student;
+    const at::Tensor z =
+        b < saved ? out.saved_rows.narrow(0, block.student, n) : block_matrix(n, vocab, type);
+    blocks.compute(block, z, out.losses.template mutable_data_ptr<T>(), b < saved);
+  }
+  return out;
+}
+
+// Both gradients of z = x w^T summed over blocks of dz, for types and devices that HeadGradients
+// does not serve.
+class PlainGradients {
+ public:
+  PlainGradients(const at::Tensor& x, const at::Tensor& w) : x_(x), w_(w) {
+    dx_ = at::empty(x.sizes(), x.options());
+    dw_ = at::zeros(w.sizes(), w.options());
+  }
+
+  void add(const at::Tensor& host_dz, int64_t begin, const at::Tensor& scale) {
+    const int64_t n = host_dz.size(0);
+    const at::Tensor factor = scale.narrow(0, begin, n).unsqueeze(1);
+    const at::Tensor dz = host_dz.to(x_.device());
+    dx_.narrow(0, begin, n).copy_(at::mm(dz, w_).mul_(factor));
+    dw_.add_(at::mm(dz.t(), x_.narrow(0, begin, n).mul(factor)));
+  }
+
+  at::Tensor hidden(const at::Tensor& index, int64_t tokens) const {
+    at::Tensor dhidden = at::zeros({tokens, dx_.size(1)}, dx_.options());
+    return dhidden.index_add_(0, index.to(dx_.device()), dx_);
+  }
+  at::Tensor weight() const { return dw_; }
+
+ private:
+  at::Tensor x_, w_, dx_, dw_;
+};
+
+// grad [C], the gradient of the losses.
+template <class T>
+std::pair<at::Tensor, at::Tensor> kd_backward(const KdCall& call, const at::Tensor& hidden,
+                                              const at::Tensor& weight,
+                                              const at::Tensor& saved_rows, const at::Tensor& grad,
+                                              bool want_hidden, bool want_weight) {
+  const at::ScalarType type = c10::CppTypeToScalarType<T>::value;
+  KdBlocks<T> blocks(call, hidden, weight);
+  // The factor of a row is its chunk's gradient.
+  const at::Tensor scale =
+      grad.to(type).cpu().index_select(0, call.student_chunk).to(blocks.x().device());
+  at::Tensor losses = at::empty({std::ssize(call.student_first) - 1}, at::TensorOptions(type));
+  const auto add_blocks = [&](auto& gradients) {
+    for (const KdBlock& block : call.blocks) {
+      const int64_t n = block.student_end - block.student;
+      const bool saved = block.student_end <= saved_rows.size(0);
+      const at::Tensor dz =
+          saved ? saved_rows.narrow(0, block.student, n) : block_matrix(n, weight.size(0), type);
+      if (!saved) blocks.compute(block, dz, losses.template mutable_data_ptr<T>(), true);
+      gradients.add(dz, block.student, scale);
+    }
+    return std::pair{
+        want_hidden ? gradients.hidden(call.student_index, hidden.size(0)) : at::Tensor(),
+        want_weight ? gradients.weight() : at::Tensor()};
+  };
+  count_head_rows(blocks.x(), saved_rows);
+  if (type == at::kFloat && blocks.x().is_cpu()) {
+    HeadGradients gradients(blocks.x(), blocks.w(), want_hidden, want_weight);
+    return add_blocks(gradients);
+  }
+  PlainGradients gradients(blocks.x(), blocks.w());
+  return add_blocks(gradients);
+}
+
+class KdFunction : public torch::autograd::Function<KdFunction> {
+ public:
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
+                                                const at::Tensor& hidden, const at::Tensor& weight,
+                                                const c10::intrusive_ptr<KdCall>& call) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const bool wide = weight.scalar_type() == at::kDouble;
+    const KdForward out = wide ? kd_forward<double>(*call, hidden, weight, true)
+                               : kd_forward<float>(*call, hidden, weight, true);
+    ctx->save_for_backward({hidden, weight, out.saved_rows});
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    return {out.losses.to(weight.device())};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    refuse_second_derivative("xrun.kd");
+    const auto saved = ctx->get_saved_variables();
+    const auto call =
+        c10::static_intrusive_pointer_cast<KdCall>(ctx->saved_data["call"].toCapsule());
+    const at::Tensor &hidden = saved[0], &weight = saved[1];
+    const bool want_hidden = ctx->needs_input_grad(0), want_weight = ctx->needs_input_grad(1);
+    at::AutoDispatchBelowADInplaceOrView below;
+    auto [dhidden, dweight] = weight.scalar_type() == at::kDouble
+                                  ? kd_backward<double>(*call, hidden, weight, saved[2], grads[0],
+                                                        want_hidden, want_weight)
+                                  : kd_backward<float>(*call, hidden, weight, saved[2], grads[0],
+                                                       want_hidden, want_weight);
+    if (want_hidden) dhidden = dhidden.to(hidden.scalar_type());
+    if (want_weight) dweight = dweight.to(weight.scalar_type());
+    return {dhidden, dweight, {}};
+  }
+};
+
+at::Tensor run_call(const KdSide& student, const c10::intrusive_ptr<KdCall>& call) {
+  const at::Tensor &hidden = student.hidden, &weight = student.weight;
+  if (at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad())) {
+    return KdFunction::apply(hidden, weight, call)[0];
+  }
+  const at::NoGradGuard no_grad;
+  const KdForward out = weight.scalar_type() == at::kDouble
+                            ? kd_forward<double>(*call, hidden, weight, false)
+                            : kd_forward<float>(*call, hidden, weight, false);
+  return out.losses.to(weight.device());
+}
+
+at::Tensor host_ids(const at::Tensor& ids) {
+  return ids.defined() ? ids.cpu().contiguous() : at::Tensor();
+}
+
+bool reads_targets(const KdOptions& options) {
+  const SupportForm form = support_form(options);
+  return form.student == ChunkMean::kChain && !form.divides_by_sum();
+}
+
+// The half of a call that is the same for both kinds of teacher; checks it.
+c10::intrusive_ptr<KdCall> student_call(const KdSide& student, int64_t chunks,
+                                        const KdOptions& options,
+                                        std::shared_ptr<const VocabularyMap> map) {
+  check_kd_options(options);
+  check_kd_side(student, "student", reads_targets(options));
+  auto call = c10::make_intrusive<KdCall>();
+  call->options = options;
+  call->map = std::move(map);
+  call->student_columns = kd_columns(student);
+  call->student_first = first_rows(student.chunk, chunks, "student");
+  call->student_index = host_ids(student.index);
+  call->student_chunk = host_ids(student.chunk);
+  call->student_target = host_ids(student.target);
+  return call;
+}
+
+}  // namespace
+
+at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
+                   const KdOptions& options, std::shared_ptr<const VocabularyMap> map) {
+  const auto call = student_call(student, chunks, options, std::move(map));
+  check_kd_side(teacher, "teacher", reads_targets(options));
+  call->teacher_columns = kd_columns(teacher);
+  check_kd_vocabularies(options, call->student_columns, call->teacher_columns, call->map.get());
+  call->teacher_first = first_rows(teacher.chunk, chunks, "teacher");
+  call->teacher = KdSide{teacher.hidden.detach(), teacher.weight.detach(),  host_ids(teacher.index),
+                         host_ids(teacher.chunk), host_ids(teacher.target), call->teacher_columns};
+  call->blocks = make_blocks(call->student_first, call->teacher_first);
+  return run_call(student, call);
+}
+
+at::Tensor kd_loss(const KdSide& student, const TeacherColumns& teacher, int64_t chunks,
+                   const KdOptions& options, std::shared_ptr<const VocabularyMap> map) {
+  const auto call = student_call(student, chunks, options, std::move(map));
+  // The teacher's vocabulary is the map's, or the student's own.
+  call->teacher_columns = call->map ? call->map->teacher_vocab : call->student_columns;
+  check_teacher_columns(teacher, call->teacher_columns, options);
+  check_kd_vocabularies(options, call->student_columns, call->teacher_columns, call->map.get());
+  call->teacher_first = first_rows(teacher.chunk, chunks, "teacher");
+  XRUN_CHECK(teacher.chunk.size(0) == teacher.id.size(0),
+             "xrun.kd: teacher.chunk has {} rows, teacher.id {}", teacher.chunk.size(0),
+             teacher.id.size(0));
+  call->cached = TeacherColumns{
+      teacher.id.contiguous(), teacher.logprob.contiguous(), {}, teacher.rest.contiguous(), {}, {}};
+  call->blocks = make_blocks(call->student_first, call->teacher_first);
+  return run_call(student, call);
+}
+
+}  // namespace xrun

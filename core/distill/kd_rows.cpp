@@ -1,0 +1,86 @@
+// Selection by integer keys: the bits of a number, changed so that they fall as it rises.
+
+#include "core/distill/kd_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "core/model/ops/op.h"
+
+namespace xrun {
+
+template <>
+RowSoftmax softmax_row<float>(const float* z, int64_t columns, float scale, float* e) {
+  float most = 0;
+  RowSoftmax row;
+  kernels::cpu_kernels().run(kernels::ExpRow{z, e, &most, &row.sum, columns, scale});
+  row.most = most;
+  row.log_sum = std::log(row.sum);
+  return row;
+}
+
+template <>
+RowSoftmax softmax_row<double>(const double* z, int64_t columns, double scale, double* e) {
+  RowSoftmax row;
+  row.most = *std::max_element(z, z + columns);
+  for (int64_t v = 0; v < columns; ++v) {
+    e[v] = std::exp(scale * (z[v] - row.most));
+    row.sum += e[v];
+  }
+  row.log_sum = std::log(row.sum);
+  return row;
+}
+
+// Adding 0 gives both zeros one key: their columns are equal values.
+uint64_t falling_key(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x + 0.0f);
+  return static_cast<uint32_t>(bits >> 31 != 0 ? bits : ~(bits | 0x80000000u));
+}
+
+uint64_t falling_key(double x) {
+  const auto bits = std::bit_cast<uint64_t>(x + 0.0);
+  return bits >> 63 != 0 ? bits : ~(bits | uint64_t{1} << 63);
+}
+
+template <class T>
+void rank_columns(const T* value, const int32_t* columns, int64_t n, int64_t k,
+                  std::vector<RankedColumn>& ranked) {
+  ranked.resize(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t column = columns == nullptr ? static_cast<int32_t>(i) : columns[i];
+    ranked[i] = {falling_key(value[column]), column};
+  }
+  if (k < n) {
+    std::nth_element(ranked.begin(), ranked.begin() + k, ranked.end());
+    ranked.resize(static_cast<size_t>(k));
+  }
+  std::sort(ranked.begin(), ranked.end());
+}
+
+template <class T>
+void top_columns(const T* value, int64_t n, int64_t k, std::vector<RankedColumn>& ranked,
+                 std::vector<int32_t>& columns) {
+  columns.resize(static_cast<size_t>(std::min(n, k)));
+  if (k >= n) {
+    std::iota(columns.begin(), columns.end(), 0);
+    return;
+  }
+  ranked.resize(static_cast<size_t>(n));
+  for (int64_t v = 0; v < n; ++v) ranked[v] = {falling_key(value[v]), static_cast<int32_t>(v)};
+  std::nth_element(ranked.begin(), ranked.begin() + k, ranked.end());
+  for (int64_t i = 0; i < k; ++i) columns[i] = ranked[i].column;
+  std::sort(columns.begin(), columns.end());
+}
+
+template void top_columns(const float*, int64_t, int64_t, std::vector<RankedColumn>&,
+                          std::vector<int32_t>&);
+template void top_columns(const double*, int64_t, int64_t, std::vector<RankedColumn>&,
+                          std::vector<int32_t>&);
+template void rank_columns(const float*, const int32_t*, int64_t, int64_t,
+                           std::vector<RankedColumn>&);
+template void rank_columns(const double*, const int32_t*, int64_t, int64_t,
+                           std::vector<RankedColumn>&);
+
+}  // namespace xrun

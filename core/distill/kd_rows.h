@@ -1,0 +1,52 @@
+#pragma once
+// Rows of logits on the CPU: softmax sums, the largest columns, columns in falling order.
+
+#include <cstdint>
+#include <vector>
+
+namespace xrun {
+
+// With s = scale z over the columns of a row and `most` the largest z:
+// log p = scale (z - most) - log_sum.
+struct RowSoftmax {
+  double most = 0, sum = 0, log_sum = 0;
+};
+
+// Writes e = exp(scale (z - most)), so that p = e / sum. In fp32 the sums have the bits of the head
+// (kernels/cpu/head_rows.h), for float and double; e may not be z.
+template <class T>
+RowSoftmax softmax_row(const T* z, int64_t columns, T scale, T* e);
+
+// The log-probability of a logit z of the row, rounded once, as the head rounds it.
+template <class T>
+T row_logprob(T z, const RowSoftmax& row, T scale) {
+  const double below = static_cast<double>(z) - row.most;
+  return static_cast<T>(__builtin_fma(below, static_cast<double>(scale), -row.log_sum));
+}
+
+// A column and a key that falls as its value rises. Keys are integers: a NaN has one too, so that
+// sorting never leaves its range.
+struct RankedColumn {
+  uint64_t key;
+  int32_t column;
+  bool operator<(const RankedColumn& o) const {
+    return key < o.key || (key == o.key && column < o.column);
+  }
+};
+
+uint64_t falling_key(float x);
+uint64_t falling_key(double x);
+
+// Returns the k columns of the largest values in rising order of columns; of equal values the
+// lower column is taken. k may exceed n.
+template <class T>
+void top_columns(const T* value, int64_t n, int64_t k, std::vector<RankedColumn>& ranked,
+                 std::vector<int32_t>& columns);
+
+// Fills `ranked` with the k <= n largest of the values in falling order: those of the listed
+// columns, or of columns 0 to n - 1 if `columns` is null.
+template <class T>
+void rank_columns(const T* value, const int32_t* columns, int64_t n, int64_t k,
+                  std::vector<RankedColumn>& ranked);
+
+}  // namespace xrun

@@ -1,0 +1,133 @@
+// Losses from cached teacher columns: the bits of the online form, the rest mass, refusals.
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/scatter.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/model/ops/linear_head.h"
+#include "tests/core/distill/kd_fixture.h"
+#include "tests/core/distill/kd_oracle.h"
+#include "tests/error_of.h"
+#include "tests/tensor_difference.h"
+
+namespace xrun::kd_columns_test {
+
+namespace {
+
+// What a cache holds: the head's top k of the same rows.
+TeacherColumns cached(const KdSide& teacher, int64_t k, double temperature = 1) {
+  const at::NoGradGuard no_grad;
+  const HeadResult head = linear_head(
+      teacher.hidden, teacher.weight, teacher.index, teacher.target,
+      {.temperature = temperature, .columns = teacher.columns, .lse = true, .top_k = k});
+  const at::Tensor mass = head.top_logprob.to(at::kDouble).exp().sum(1);
+  return {head.top_id,   head.top_logprob, head.lse, (1 - mass).clamp_min(0).to(at::kFloat),
+          teacher.chunk, head.logprob};
+}
+
+KdGradients run_cached(const KdProblem& problem, const TeacherColumns& columns,
+                       const KdOptions& options) {
+  return kd_run(problem, [&](const KdProblem& p) {
+    return kd_loss(p.student, columns, p.chunks, options, p.map);
+  });
+}
+
+KdGradients run_online(const KdProblem& problem, const KdOptions& options) {
+  return kd_run(problem, [&](const KdProblem& p) {
+    return kd_loss(p.student, p.teacher, p.chunks, options, p.map);
+  });
+}
+
+void expect_same_bits(const KdGradients& a, const KdGradients& b) {
+  EXPECT_TRUE(a.loss.equal(b.loss));
+  EXPECT_TRUE(a.hidden.equal(b.hidden));
+  EXPECT_TRUE(a.weight.equal(b.weight));
+}
+
+const std::vector<std::string> kLosses = {"p-kl", "topk"};
+
+}  // namespace
+
+TEST(KdColumns, ATeacherOfOneTokenAChunkHasTheBitsOfTheOnlineForm) {
+  for (const std::string& name : kLosses) {
+    KdProblem p = kd_problem(kd_loss_of(name));
+    const std::vector<int64_t> one(static_cast<size_t>(p.chunks), 1);
+    p.teacher = kd_side(one, p.teacher.columns, 5, 20);
+    for (const double temperature : {1.0, 1.7}) {
+      for (const bool reverse : {false, true}) {
+        const KdOptions options = {
+            .loss = kd_loss_of(name), .temperature = temperature, .top_k = 6, .reverse = reverse};
+        const KdGradients online = run_online(p, options);
+        for (const int64_t k : {6, 9}) {
+          expect_same_bits(run_cached(p, cached(p.teacher, k, temperature), options), online);
+        }
+      }
+    }
+  }
+}
+
+TEST(KdColumns, AllColumnsHaveTheBitsOfTheOnlineFormForAnyChunk) {
+  for (const std::string& name : kLosses) {
+    const KdProblem p = kd_problem(kd_loss_of(name));
+    for (const std::optional<ChunkMean> mean :
+         {std::optional<ChunkMean>(), std::optional(ChunkMean::kArithmetic)}) {
+      const KdOptions options = {.loss = kd_loss_of(name), .top_k = 7, .mean = mean};
+      expect_same_bits(run_cached(p, cached(p.teacher, p.teacher.columns), options),
+                       run_online(p, options));
+    }
+  }
+}
+
+TEST(KdColumns, AColumnThatARowLacksGetsAnEvenShareOfItsRest) {
+  KdProblem p = to_type(kd_problem(KdLoss::kTopK), at::kDouble);
+  TeacherColumns columns = cached(to_type(p, at::kFloat).teacher, 4);
+  const KdOptions options = {.loss = KdLoss::kTopK, .top_k = 4};
+  const at::Tensor got = kd_loss(p.student, columns, p.chunks, options);
+  // The same teacher, whole: its missing log-probabilities written out.
+  const int64_t V = p.teacher.columns, R = columns.id.size(0);
+  at::Tensor whole = (columns.rest.to(at::kDouble) / static_cast<double>(V - 4)).log();
+  whole = whole.unsqueeze(1).expand({R, V}).scatter(1, columns.id, columns.logprob.to(at::kDouble));
+  for (int64_t c = 0; c < p.chunks; ++c) {
+    const at::Tensor in_s = (p.student.chunk == c).nonzero().view(-1);
+    const at::Tensor in_t = (p.teacher.chunk == c).nonzero().view(-1);
+    const at::Tensor x = p.student.hidden.index_select(0, p.student.index.index_select(0, in_s));
+    const at::Tensor s =
+        at::log_softmax(x.matmul(p.student.weight.narrow(0, 0, p.student.columns).t()), 1);
+    const at::Tensor want = oracle_chunk(s, p.student.target.index_select(0, in_s),
+                                         whole.index_select(0, in_t), {}, options, nullptr);
+    EXPECT_NEAR(got[c].item<double>(), want.item<double>(), 1e-9) << c;
+  }
+}
+
+TEST(KdColumns, ALossOfTheWholeDistributionRefusesThem) {
+  for (const char* name : {"gold", "h-kl", "uld", "hybrid", "full"}) {
+    const KdProblem p = kd_problem(kd_loss_of(name));
+    const TeacherColumns columns = cached(p.teacher, 4);
+    EXPECT_EQ(error_of([&] {
+                kd_loss(p.student, columns, p.chunks, {.loss = kd_loss_of(name), .top_k = 4},
+                        p.map);
+              }),
+              std::string("xrun.kd: the loss \"") + name +
+                  "\" needs the teacher's whole distribution; cached columns serve p-kl and topk, "
+                  "so cache hidden states instead");
+  }
+}
+
+TEST(KdColumns, TheyMustHoldTopKColumnsOfTheVocabulary) {
+  const KdProblem p = kd_problem(KdLoss::kTopK);
+  TeacherColumns columns = cached(p.teacher, 4);
+  const auto message = [&](int64_t top_k) {
+    return error_of(
+        [&] { kd_loss(p.student, columns, p.chunks, {.loss = KdLoss::kTopK, .top_k = top_k}); });
+  };
+  EXPECT_EQ(message(4), "");
+  EXPECT_EQ(message(5), "xrun.kd: topk is 5, but 4 columns are cached; set topk = 4 or cache more");
+  columns.id = columns.id.clone();
+  columns.id[3][1] = 23;
+  EXPECT_EQ(message(4), "xrun.kd: teacher.id[3, 1] is 23, wanted 0 to 22");
+}
+
+}  // namespace xrun::kd_columns_test
