@@ -1,8 +1,10 @@
 #pragma once
-// A packed micro-batch: whole segments laid end to end and the table of loss rows.
+// A packed micro-batch: whole segments laid end to end, the table of loss rows, and the same
+// documents in a teacher's tokens.
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,35 @@ struct SegmentTokens {
   std::vector<uint8_t> trained;
 };
 
+// What an alignment gave for the documents of a pack, in numbers that add up over packs.
+struct AlignmentCounts {
+  int64_t chunks = 0;     // valid ones
+  int64_t wrong = 0;      // pairs whose sides spell different bytes
+  int64_t one_sided = 0;  // tokens of either side without a partner
+  int64_t tokens = 0;     // loss rows of positive weight
+  int64_t covered = 0;    // of these, in a valid chunk
+  double seconds = 0;     // spent on aligning
+
+  void add(const AlignmentCounts& other);
+};
+
+// The documents of a pack in a teacher's tokens: segment s has the text of the pack's segment s.
+// A chunk is a span of student tokens and a span of teacher tokens that spell the same bytes. It is
+// valid if it has a loss row of positive weight on the student's side and a row on the teacher's;
+// only valid chunks are in the tables.
+struct CompanionPack {
+  std::vector<int32_t> tokens, position_ids;  // [Tt]
+  std::vector<int32_t> cu_seqlens = {0};      // [S + 1], strictly increasing
+  // [Rt] rows that predict the tokens of a chunk: the slot whose hidden state predicts, the token,
+  // and the chunk as PackedBatch::chunk numbers it, rising.
+  std::vector<int32_t> hidden, target, chunk;
+  std::string fingerprint;  // of the teacher's vocabulary
+  AlignmentCounts counts = {};
+
+  int64_t token_count() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t row_count() const { return static_cast<int64_t>(hidden.size()); }  // Rt
+};
+
 // T tokens in S segments with R loss rows. Segments never see each other. A plain value; the empty
 // batch (T = S = R = 0, cu_seqlens = {0}) is legal and contributes nothing.
 struct PackedBatch {
@@ -40,7 +71,10 @@ struct PackedBatch {
   std::vector<int32_t> source;            // [S], index of the data source
   std::vector<int8_t> side;               // [S], +1 chosen, -1 rejected, 0 none
   std::vector<float> weight;              // [S], loss weight of the data row, >= 0
-  std::vector<int32_t> chunk;  // [R], the chunk of a loss row, -1 none; empty: there are no chunks
+  // [R], the valid chunk of a loss row, -1 for none; empty: the data have no chunks. With a
+  // companion they are numbered from 0 in the order of their rows.
+  std::vector<int32_t> chunk;
+  std::shared_ptr<const CompanionPack> companion;             // null: not aligned with a teacher
   std::map<std::string, std::vector<float>> row_streams;      // by name, [R]: old_logprob, ...
   std::map<std::string, std::vector<float>> segment_streams;  // by name, [S]: reward, ...
 
@@ -65,8 +99,8 @@ struct PackedBatch {
 
   // Throws Error that names field, index and value at the first broken invariant: lengths, borders,
   // positions, ids in [0, vocab_size), loss rows inside their segments with the right target,
-  // finite weights >= 0, every pair a chosen segment followed by its rejected one, and every chunk
-  // inside one segment.
+  // finite weights >= 0, every pair a chosen segment followed by its rejected one, every chunk
+  // inside one segment, and a companion with the same segments and chunks.
   void validate(int64_t vocab_size) const;
 };
 
