@@ -4,7 +4,7 @@
 local xrun = require "xrun"
 
 local cfg = xrun.config {
-  model    = "runs/dpo/hf",                                  -- of ./xrun recipes/dpo.lua --run runs/dpo
+  model    = "runs/dpo/hf",                                  -- recipes/README.md says how
   teacher  = "smollm2-135m-instruct",                        -- with the student's tokenizer
   data     = { { path = "recipes/data/preferences.jsonl" } },  -- their prompts
   valid    = { fraction = 0.04, every = 10 },

@@ -1,6 +1,6 @@
--- xdistill.lua: distillation across tokenizers (X-Token, arXiv 2605.21699, P-KL). A chunk c is a span
--- of student and of teacher tokens that spell the same bytes: KL(q_c || M^T p_c) over the teacher's
--- top k, p_c and q_c the chunk's mean distributions, M the projection of the vocabularies.
+-- xdistill.lua: distillation across tokenizers (X-Token, arXiv 2605.21699, P-KL). A chunk c is a
+-- span of student and of teacher tokens that spell the same bytes: KL(q_c || M^T p_c) over the
+-- teacher's top k, q_c and p_c the mean distributions of teacher and student, M their projection.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

@@ -112,7 +112,7 @@ CompanionTokens read_entry(EntryReader in, int64_t tokens, int64_t vocab) {
 }
 
 CompanionTokens companion_of(const TextAligner& aligner, std::span<const int32_t> ids) {
-  AlignedText text = aligner.align(ids);
+  AlignedDocument text = aligner.align(ids);
   CompanionTokens out;
   for (const AlignedPair& pair : text.pairs) {
     if (pair.s_begin < 0 || pair.t_begin < 0) {

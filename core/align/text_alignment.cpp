@@ -82,7 +82,7 @@ class TextAligner::Builder {
  public:
   Builder(const TextAligner& aligner, std::span<const int32_t> ids) : a_(aligner), ids_(ids) {}
 
-  AlignedText build() {
+  AlignedDocument build() {
     begin();
     while (at_ < size()) {
       if (!is_content(at_)) {
@@ -233,10 +233,10 @@ class TextAligner::Builder {
   std::span<const int32_t> ids_;
   size_t at_ = 0;       // the student's next token
   bool fresh_ = false;  // it begins a text, before which its tokenizer has put a space
-  AlignedText out_;
+  AlignedDocument out_;
 };
 
-AlignedText TextAligner::align(std::span<const int32_t> ids) const {
+AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
   check_ids("student", *student_, ids);
   return Builder(*this, ids).build();
 }

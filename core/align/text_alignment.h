@@ -16,7 +16,7 @@
 
 namespace xrun {
 
-struct AlignedText {
+struct AlignedDocument {
   std::vector<int32_t> teacher_ids;
   // Cover teacher_ids, and the student's tokens up to the teacher's limit.
   Alignment pairs;
@@ -46,7 +46,7 @@ class TextAligner {
   Alignment pairs(std::span<const int32_t> ids_s, std::span<const int32_t> ids_t) const;
   // Returns the teacher's tokens of the student's text, cut at the last pair within the limit, and
   // the pairs of both. Throws Error for an id out of range.
-  AlignedText align(std::span<const int32_t> ids) const;
+  AlignedDocument align(std::span<const int32_t> ids) const;
 
   // All that decides what align() returns: the key of a cache.
   Json made_by() const;

@@ -20,7 +20,7 @@ TEST_F(TextAlignments, BothSidesOfAChunkSpellTheSameBytes) {
        {"Albury is a town on the Cold Water with 9281 people.",
         "naïve café, 中文 and 🙂🙂!", "\n\n  tabs\tand\r\nlines  ", "a"}) {
     const std::vector<int32_t> ids = pieces()->encode(text).ids;
-    const AlignedText aligned = aligner.align(ids);
+    const AlignedDocument aligned = aligner.align(ids);
     check_alignment(aligned.pairs, std::ssize(ids), std::ssize(aligned.teacher_ids));
     EXPECT_EQ(bytes()->decode(aligned.teacher_ids), text);
     for (const AlignedPair& pair : aligned.pairs) {
@@ -36,7 +36,7 @@ TEST_F(TextAlignments, AnEndOfTextBecomesTheTeachersOwn) {
   const TextAligner aligner(pieces(), bytes());
   std::vector<int32_t> ids = pieces()->encode("a town").ids;
   ids.push_back(*pieces()->eos_id());
-  const AlignedText aligned = aligner.align(ids);
+  const AlignedDocument aligned = aligner.align(ids);
   EXPECT_EQ(aligned.teacher_ids.back(), *bytes()->eos_id());
   EXPECT_EQ(aligned.pairs.back(), (AlignedPair{.s_begin = static_cast<int32_t>(ids.size()) - 1,
                                                .s_end = static_cast<int32_t>(ids.size()),
@@ -53,7 +53,7 @@ TEST_F(TextAlignments, BytesThatAreNoCharacterHaveNoPartner) {
       smile.substr(2) + "town" + smile.substr(0, 3) + "hill" + smile + smile.substr(0, 1);
   std::vector<int32_t> ids;
   for (const char byte : text) ids.push_back(static_cast<uint8_t>(byte));
-  const AlignedText aligned = aligner.align(ids);
+  const AlignedDocument aligned = aligner.align(ids);
   check_alignment(aligned.pairs, std::ssize(ids), std::ssize(aligned.teacher_ids));
   EXPECT_EQ(pieces()->decode(aligned.teacher_ids), "townhill" + smile);
   int64_t covered = 0, orphans = 0;
@@ -67,8 +67,8 @@ TEST_F(TextAlignments, BytesThatAreNoCharacterHaveNoPartner) {
 
 TEST_F(TextAlignments, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
   const std::vector<int32_t> ids = pieces()->encode("a town on the Cold Water").ids;
-  const AlignedText whole = TextAligner(pieces(), bytes()).align(ids);
-  const AlignedText cut = TextAligner(pieces(), bytes(), 10).align(ids);
+  const AlignedDocument whole = TextAligner(pieces(), bytes()).align(ids);
+  const AlignedDocument cut = TextAligner(pieces(), bytes(), 10).align(ids);
   ASSERT_FALSE(cut.pairs.empty());
   EXPECT_LT(cut.pairs.size(), whole.pairs.size());
   EXPECT_LE(cut.teacher_ids.size(), 10u);
