@@ -33,8 +33,9 @@ struct LightCommand {
 
 // Every other command is the engine's.
 constexpr LightCommand kLightCommands[] = {
-    {"tokenize", command_tokenize}, {"render", command_render}, {"cache", command_cache},
-    {"report", command_report},     {"diff", command_diff},     {"bench", command_bench},
+    {"tokenize", command_tokenize}, {"render", command_render}, {"align", command_align},
+    {"cache", command_cache},       {"report", command_report}, {"diff", command_diff},
+    {"bench", command_bench},
 };
 
 void print_help() {

@@ -15,6 +15,8 @@ struct CommandName {
 inline constexpr CommandName kCommandNames[] = {
     {"tokenize", "--tokenizer DIR [FILE]", "convert text to token ids"},
     {"render", "--tokenizer DIR [FILE]", "render conversations with a chat template"},
+    {"align", "--student DIR --teacher DIR [FILE] [--report]",
+     "align the tokens of two tokenizers, byte by byte"},
     {"cache", "RECIPE.lua | ls | verify | rm",
      "build the token caches of a recipe; list, verify or remove caches"},
     {"inspect", "RECIPE.lua [--step N] [--rows N] [--html FILE] [--json]",

@@ -11,6 +11,7 @@ namespace xrun {
 // 0 done, 1 the data failed, 2 bad usage. They throw Error and UsageError; main prints those.
 int command_tokenize(int argc, char** argv);
 int command_render(int argc, char** argv);
+int command_align(int argc, char** argv);
 int command_cache(int argc, char** argv);
 int command_report(int argc, char** argv);
 int command_diff(int argc, char** argv);

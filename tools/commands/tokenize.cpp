@@ -2,7 +2,6 @@
 // special tokens spelled in it are not interpreted.
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <string>
 
 #include "core/base/error.h"
@@ -11,6 +10,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/row_fields.h"
 #include "tools/commands/row_stream.h"
 
 namespace xrun {
@@ -32,20 +32,11 @@ struct Answer {
   uint32_t replaced = 0;
 };
 
-void append_number(std::string& out, int64_t value) {
-  char digits[24];
-  const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);
-  out.append(digits, end);
-}
-
 // {"ids":[1,2],"offsets":[[0,1],[1,4]]}
 std::string row_of(const Encoding& encoding) {
-  std::string out = "{\"ids\":[";
-  for (size_t i = 0; i < encoding.ids.size(); ++i) {
-    if (i > 0) out += ',';
-    append_number(out, encoding.ids[i]);
-  }
-  out += "],\"offsets\":[";
+  std::string out = "{\"ids\":";
+  append_ids(out, encoding.ids);
+  out += ",\"offsets\":[";
   for (size_t i = 0; i < encoding.offsets.size(); ++i) {
     out += i > 0 ? ",[" : "[";
     append_number(out, encoding.offsets[i].begin);
@@ -54,35 +45,6 @@ std::string row_of(const Encoding& encoding) {
     out += ']';
   }
   return out + "]}";
-}
-
-// Returns a field of a JSON row. Throws Error that names the row.
-Json field_of(const std::string& line, const RowReader& rows, const char* name) {
-  const Json row = parse_json(line, rows.name(), rows.line());
-  const Json* field = row.find(name);
-  XRUN_CHECK(row.is_object() && field != nullptr, "{}: wanted an object with the field \"{}\"",
-             rows.location(), name);
-  return *field;
-}
-
-std::string text_of(const std::string& line, const RowReader& rows) {
-  const Json text = field_of(line, rows, "text");
-  XRUN_CHECK(text.is_string(), "{}: the field \"text\" has type {}, wanted a string",
-             rows.location(), text.kind_name());
-  return text.as_string();
-}
-
-std::vector<int32_t> ids_of(const std::string& line, const RowReader& rows) {
-  const Json field = field_of(line, rows, "ids");
-  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" has type {}, wanted an array",
-             rows.location(), field.kind_name());
-  std::vector<int32_t> ids;
-  for (const Json& id : field.as_array()) {
-    XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= INT32_MAX,
-               "{}: \"ids\"[{}] is {}, wanted an id", rows.location(), ids.size(), dump_json(id));
-    ids.push_back(int32_t(id.as_int()));
-  }
-  return ids;
 }
 
 std::string text_row(const std::string& text) {
@@ -94,11 +56,13 @@ std::string text_row(const std::string& text) {
 Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
               const std::string& line, const RowReader& rows) {
   if (arguments.decode) {
-    return {text_row(tokenizer.decode(ids_of(line, rows), !arguments.specials))};
+    return {text_row(
+        tokenizer.decode(ids_field(parse_row(line, rows), rows, "ids"), !arguments.specials))};
   }
   EncodeOptions options;
   options.add_post_processor = arguments.specials;
-  const Encoding encoding = tokenizer.encode(arguments.json ? text_of(line, rows) : line, options);
+  const Encoding encoding =
+      tokenizer.encode(arguments.json ? text_field(parse_row(line, rows), rows) : line, options);
   return {arguments.count ? std::to_string(encoding.ids.size()) : row_of(encoding),
           encoding.replaced};
 }

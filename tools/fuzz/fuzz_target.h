@@ -15,6 +15,7 @@ struct FuzzTarget {
 };
 
 // One file per target, tools/fuzz/NAME.cpp. Corpora are in tests/data/fuzz/NAME.
+void fuzz_alignment(std::string_view input);         // letters that name two tokenizers, and text
 void fuzz_attention_layout(std::string_view input);  // a shape, and nodes of a tree
 void fuzz_cache_open(std::string_view input);        // edits of a cache's files
 void fuzz_data_rows(std::string_view input);         // a letter that names a format, and a file
@@ -24,6 +25,7 @@ void fuzz_tokenizer_bytes(std::string_view input);   // a letter that names a to
 void fuzz_tokenizer_json(std::string_view input);    // a tokenizer.json
 
 inline constexpr FuzzTarget kFuzzTargets[] = {
+    {"alignment", fuzz_alignment},
     {"attention_layout", fuzz_attention_layout},
     {"cache_open", fuzz_cache_open},
     {"data_rows", fuzz_data_rows},

@@ -3,6 +3,8 @@
 
 #include "core/text/tokenizer/bpe.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 #include "core/text/unicode/utf8_cursor.h"
@@ -65,6 +67,21 @@ SafeSplit Bpe::split_after(SafeSplit split) const {
   const bool cuts =
       split == SafeSplit::kPiece || (split == SafeSplit::kMark && !word_mark_.empty());
   return cuts ? SafeSplit::kPiece : SafeSplit::kNone;
+}
+
+void Bpe::describe(TextSpelling& spelling) const {
+  spelling.byte_tokens = options_.byte_fallback;
+  // Without a token for each byte, unknown characters are lost.
+  const auto& bytes = maps_bytes_ ? byte_ids_ : fallback_ids_;
+  const bool has_bytes =
+      std::all_of(bytes.begin(), bytes.end(), [](int32_t id) { return id >= 0; });
+  if (has_affixes_ || (!has_bytes && (maps_bytes_ || !spelling.byte_level))) spelling.exact = false;
+}
+
+bool Bpe::hash_rules(Hasher& hasher) const {
+  finish_loading();
+  merges_.hash(hasher);
+  return true;
 }
 
 void Bpe::cut_at_marks(std::string_view text, ByteRange piece,

@@ -38,6 +38,8 @@ class Bpe : public TokenModel {
   SafeSplit split_after(SafeSplit split) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   void finish_loading() const override;
+  void describe(TextSpelling& spelling) const override;
+  bool hash_rules(Hasher& hasher) const override;
 
  private:
   // Appends the words of a piece: ranges that no merge crosses.

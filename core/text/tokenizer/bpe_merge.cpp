@@ -42,6 +42,27 @@ void MergeTable::grow() {
   *this = std::move(larger);
 }
 
+void MergeTable::hash(Hasher& hasher) const {
+  struct RankedMerge {
+    uint32_t rank;
+    int32_t left, right, id;
+  };
+  std::vector<RankedMerge> all;
+  all.reserve(count_);
+  for (size_t i = 0; i < size_; ++i) {
+    const uint64_t key = slots_[i].key - 1;
+    if (slots_[i].key == kEmpty) continue;
+    all.push_back(
+        {slots_[i].merge.rank, int32_t(key >> 32), int32_t(key & UINT32_MAX), slots_[i].merge.id});
+  }
+  std::sort(all.begin(), all.end(),
+            [](const RankedMerge& a, const RankedMerge& b) { return a.rank < b.rank; });
+  std::vector<int32_t> ids;
+  ids.reserve(3 * all.size());
+  for (const RankedMerge& merge : all) ids.insert(ids.end(), {merge.left, merge.right, merge.id});
+  hasher.field("merges", {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+}
+
 namespace {
 
 constexpr size_t kScanLimit = 64;  // symbols; both loops cost the same at about 100

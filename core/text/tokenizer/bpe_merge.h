@@ -34,6 +34,8 @@ class MergeTable {
       if (slots_[at].key == kEmpty) return {kNoMerge, -1};
     }
   }
+  // Adds the merges in the order of their ranks, which themselves do not count.
+  void hash(Hasher& hasher) const;
   void prefetch(int32_t left, int32_t right) const {
     __builtin_prefetch(&slots_[slot_of(key_of(left, right))]);
   }

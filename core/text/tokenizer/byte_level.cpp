@@ -34,6 +34,7 @@ class ByteLevelNormalizer : public Normalizer {
     insert_spelled(builder, text, 0, text.size());
     text = builder.finish();
   }
+  void describe(TextSpelling& spelling) const override { spelling.byte_level = true; }
 };
 
 // Cuts by GPT-2's regex.
@@ -52,6 +53,10 @@ class ByteLevelPreTokenizer : public PreTokenizer {
     return splitter_ ? splitter_->split_after(split) : split;
   }
   bool maps_bytes() const override { return true; }
+  void describe(TextSpelling& spelling) const override {
+    spelling.byte_level = true;
+    if (prefix_space_) spelling.add_prefix(PrefixSpace::kIfMissing, PrefixScope::kStretches);
+  }
 
  private:
   // Puts a space before every piece that does not begin with one.
@@ -88,6 +93,7 @@ class SpellingPreTokenizer : public PreTokenizer {
     // Spelled bytes have no spaces or marks by which a later stage could cut.
     return inner_->split_after(split) == SafeSplit::kPiece ? SafeSplit::kPiece : SafeSplit::kNone;
   }
+  void describe(TextSpelling& spelling) const override { inner_->describe(spelling); }
 
  private:
   std::unique_ptr<const PreTokenizer> inner_;

@@ -60,6 +60,14 @@ class MetaspacePreTokenizer : public PreTokenizer {
     }
     return options_.scheme == PrependScheme::kAlways ? SafeSplit::kNone : split;
   }
+  void describe(TextSpelling& spelling) const override {
+    spelling.marks_spaces = options_.replacement == "\u2581";
+    if (!spelling.marks_spaces) spelling.exact = false;
+    if (options_.scheme == PrependScheme::kNever) return;
+    spelling.add_prefix(PrefixSpace::kIfMissing, options_.scheme == PrependScheme::kFirst
+                                                     ? PrefixScope::kText
+                                                     : PrefixScope::kStretches);
+  }
 
  private:
   // Writes a piece with its marks; returns the bytes written.

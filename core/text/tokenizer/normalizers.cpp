@@ -162,6 +162,13 @@ class PrependNormalizer : public Normalizer {
   // The prefix belongs to the whole text, whose first part has it.
   void apply_rest(AlignedText&) const override {}
   SafeSplit split_after(SafeSplit split) const override { return split; }
+  void describe(TextSpelling& spelling) const override {
+    if (prefix_ != "\u2581" && prefix_ != " ") {
+      spelling.exact = false;
+    } else {
+      spelling.add_prefix(PrefixSpace::kAlways, PrefixScope::kSections);
+    }
+  }
 
  private:
   std::string prefix_;
@@ -197,6 +204,13 @@ class ReplaceNormalizer : public Normalizer {
     if (!marks_spaces_) return SafeSplit::kNone;
     return split == SafeSplit::kSpace ? SafeSplit::kMark : split;
   }
+  void describe(TextSpelling& spelling) const override {
+    if (marks_spaces_) {
+      spelling.marks_spaces = true;
+    } else {
+      spelling.exact = false;
+    }
+  }
 
  private:
   std::unique_ptr<const TextPattern> pattern_;
@@ -223,6 +237,9 @@ class SequenceNormalizer : public Normalizer {
   SafeSplit split_after(SafeSplit split) const override {
     for (const auto& stage : stages_) split = stage->split_after(split);
     return split;
+  }
+  void describe(TextSpelling& spelling) const override {
+    for (const auto& stage : stages_) stage->describe(spelling);
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include "core/text/tokenizer/aligned_text.h"
 #include "core/text/tokenizer/safe_split.h"
+#include "core/text/tokenizer/token_bytes.h"
 #include "core/text/tokenizer/tokenizer_component.h"
 
 namespace xrun {
@@ -20,6 +21,8 @@ class Normalizer {
     (void)split;
     return SafeSplit::kNone;
   }
+  // Adds what this stage does to the spelling of a text.
+  virtual void describe(TextSpelling& spelling) const { spelling.exact = false; }
 };
 
 // Makes the normalizer of a spec. Throws Error naming the path and what is wrong.

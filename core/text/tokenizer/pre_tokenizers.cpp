@@ -107,6 +107,8 @@ class BertPreTokenizer : public PreTokenizer {
     // A cut beside a space separates pieces anyway.
     return split == SafeSplit::kSpace || split == SafeSplit::kLine ? SafeSplit::kPiece : split;
   }
+  // The spaces between the pieces are gone.
+  void describe(TextSpelling& spelling) const override { spelling.exact = false; }
 
  private:
   std::unique_ptr<const TextPattern> space_ = make_character_pattern(&is_space);
@@ -136,6 +138,9 @@ class PunctuationPreTokenizer : public PreTokenizer {
         behavior_(spec.has("behavior") ? read_behavior(spec) : SplitBehavior::kIsolated) {}
   void apply(PieceList& list) const override { split_pieces(list, *mark_, behavior_); }
   SafeSplit split_after(SafeSplit split) const override { return split; }
+  void describe(TextSpelling& spelling) const override {
+    if (behavior_ == SplitBehavior::kRemoved) spelling.exact = false;
+  }
 
  private:
   std::unique_ptr<const TextPattern> mark_;
@@ -166,6 +171,14 @@ class SequencePreTokenizer : public PreTokenizer {
     return split;
   }
   bool maps_bytes() const override { return !stages_.empty() && stages_.back()->maps_bytes(); }
+  void describe(TextSpelling& spelling) const override {
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const PrefixSpace before = spelling.prefix;
+      stages_[i]->describe(spelling);
+      // After a cut, every piece gets the space.
+      if (i > 0 && spelling.prefix != before) spelling.exact = false;
+    }
+  }
 
  private:
   std::vector<std::unique_ptr<const PreTokenizer>> stages_;
@@ -185,6 +198,9 @@ class SplitPreTokenizer : public PreTokenizer {
     // Any other behaviour may join stretches across the split.
     const bool joins = split == SafeSplit::kPiece && behavior_ != SplitBehavior::kIsolated;
     return joins ? SafeSplit::kNone : split;
+  }
+  void describe(TextSpelling& spelling) const override {
+    if (behavior_ == SplitBehavior::kRemoved) spelling.exact = false;
   }
 
  private:
@@ -224,6 +240,8 @@ class WhitespacePreTokenizer : public PreTokenizer {
   SafeSplit split_after(SafeSplit split) const override {
     return split == SafeSplit::kNone ? SafeSplit::kNone : SafeSplit::kPiece;
   }
+  // The spaces between the pieces are gone.
+  void describe(TextSpelling& spelling) const override { spelling.exact = false; }
 };
 
 // WhitespaceSplit: cuts at spaces, which are removed.
@@ -235,6 +253,8 @@ class WhitespaceSplitPreTokenizer : public PreTokenizer {
   SafeSplit split_after(SafeSplit split) const override {
     return split == SafeSplit::kSpace || split == SafeSplit::kLine ? SafeSplit::kPiece : split;
   }
+  // The spaces between the pieces are gone.
+  void describe(TextSpelling& spelling) const override { spelling.exact = false; }
 
  private:
   std::unique_ptr<const TextPattern> space_ = make_character_pattern(&is_space);

@@ -5,6 +5,7 @@
 
 #include "core/text/tokenizer/aligned_text.h"
 #include "core/text/tokenizer/safe_split.h"
+#include "core/text/tokenizer/token_bytes.h"
 #include "core/text/tokenizer/tokenizer_component.h"
 
 namespace xrun {
@@ -32,6 +33,8 @@ class PreTokenizer {
   }
   // True if the model reads the bytes of a piece through the byte alphabet.
   virtual bool maps_bytes() const { return false; }
+  // Adds what this stage does to the spelling of a text; most only cut it.
+  virtual void describe(TextSpelling& spelling) const { (void)spelling; }
 };
 
 // Makes the pre-tokenizer of a spec. Throws Error naming the path and what is wrong.

@@ -185,6 +185,7 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
   XRUN_CHECK(!out.pieces.empty(), "{}: this is not a SentencePiece model: it has no pieces", where);
   XRUN_CHECK(int64_t(out.pieces.size()) <= Vocabulary::kMaxId, "{}: {} pieces are too many", where,
              out.pieces.size());
+  out.normalizes = rules.has_charsmap || out.remove_extra_whitespaces;
   out.cuts_at_spaces = cuts_at_spaces(out, rules);
   return out;
 }

@@ -28,6 +28,8 @@ struct SentencePieceFile {
   std::vector<SentencePiece> pieces;
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
+  // True if a table changes characters or extra spaces are removed.
+  bool normalizes = true;
   // True if SafeSplit::kSpace is safe: a BPE model that does not normalise and has no piece with a
   // space after another character.
   bool cuts_at_spaces = false;

@@ -2,6 +2,7 @@
 
 #include "core/text/tokenizer/sentencepiece_model.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "core/base/error.h"
@@ -27,7 +28,8 @@ class SentencePieceModel : public TokenModel {
         encoder_(make_sentencepiece_encoder(bytes, where_)),
         adds_prefix_(file.add_dummy_prefix),
         prefix_everywhere_(options.prefix_everywhere),
-        cuts_at_spaces_(file.cuts_at_spaces) {
+        cuts_at_spaces_(file.cuts_at_spaces),
+        normalizes_(file.normalizes) {
     vocabulary_.reserve(file.pieces.size(), bytes.size());
     is_byte_.resize(file.pieces.size());
     for (size_t id = 0; id < file.pieces.size(); ++id) {
@@ -58,6 +60,18 @@ class SentencePieceModel : public TokenModel {
   // The library takes up to 170 bytes of memory for each byte of text, on each thread.
   size_t max_stretch() const override { return size_t{2} << 20; }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  void describe(TextSpelling& spelling) const override {
+    spelling.marks_spaces = true;
+    const int64_t bytes = std::count(is_byte_.begin(), is_byte_.end(), true);
+    spelling.byte_tokens = bytes > 0;
+    // A normalization table may change any character, and an unknown one is lost.
+    if (normalizes_ || bytes < 256) spelling.exact = false;
+    if (!adds_prefix_) return;
+    spelling.add_prefix(PrefixSpace::kAlways,
+                        prefix_everywhere_ ? PrefixScope::kSections : PrefixScope::kText);
+  }
+  // The scores stay in the library.
+  bool hash_rules(Hasher&) const override { return false; }
 
  private:
   // Made by the first text that needs it.
@@ -125,7 +139,7 @@ class SentencePieceModel : public TokenModel {
 
   std::string where_;
   std::unique_ptr<const SentencePieceEncoder> encoder_;
-  bool adds_prefix_, prefix_everywhere_, cuts_at_spaces_;
+  bool adds_prefix_, prefix_everywhere_, cuts_at_spaces_, normalizes_;
   std::string bytes_;  // of the model, for bare_
   mutable std::once_flag made_;
   mutable std::unique_ptr<const SentencePieceEncoder> bare_;  // does not put a space before a text

@@ -1,10 +1,12 @@
-// The kind of vocabulary is derived from the decoding of two known pieces.
+// Each stage adds what it does to a text, in the order in which encode() runs them. For a single
+// token, the kind of vocabulary is derived from the decoding of two known pieces.
 
 #include "core/text/tokenizer/token_bytes.h"
 
 #include <array>
 
 #include "core/text/tokenizer/byte_alphabet.h"
+#include "core/text/tokenizer/tokenizer_pipeline.h"
 
 namespace xrun {
 
@@ -16,6 +18,15 @@ bool decodes_to(const Tokenizer& tokenizer, std::string_view piece, std::string_
 }
 
 }  // namespace
+
+TextSpelling text_spelling(const Tokenizer& tokenizer) {
+  const TokenizerPipeline& stages = tokenizer.state().stages;
+  TextSpelling spelling;
+  if (stages.normalizer) stages.normalizer->describe(spelling);
+  if (stages.pre_tokenizer) stages.pre_tokenizer->describe(spelling);
+  stages.model->describe(spelling);
+  return spelling;
+}
 
 TokenBytes::TokenBytes(const Tokenizer& tokenizer)
     : tokenizer_(tokenizer),

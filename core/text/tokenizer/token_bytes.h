@@ -1,5 +1,6 @@
 #pragma once
-// The bytes of a single token, which may be part of a character.
+// The bytes of tokens: the rule by which pieces spell a text, read off the tokenizer's stages, and
+// the bytes of a single token, which may be part of a character.
 
 #include <cstdint>
 #include <string>
@@ -7,6 +8,37 @@
 #include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
+
+// A space that a tokenizer puts before a text.
+enum class PrefixSpace : uint8_t {
+  kNone,
+  kAlways,     // " a" gets a second one
+  kIfMissing,  // " a" and "a" give the same tokens
+};
+
+// The stretches of a text that get the space: the first one, those between added tokens that match
+// the input, or those between any added tokens.
+enum class PrefixScope : uint8_t { kText, kSections, kStretches };
+
+struct TextSpelling {
+  // The bytes of the pieces, one after the other, are the bytes of a text in UTF-8, but for the
+  // space before it and for text that spells U+2581 itself. False if a stage changes or drops
+  // characters.
+  bool exact = true;
+  bool byte_level = false;    // pieces are spelled in GPT-2's byte alphabet
+  bool marks_spaces = false;  // U+2581 is a space
+  bool byte_tokens = false;   // "<0x0A>" is a byte
+  PrefixSpace prefix = PrefixSpace::kNone;
+  PrefixScope scope = PrefixScope::kText;
+
+  // A stage adds a space before the stretches of `where`.
+  void add_prefix(PrefixSpace space, PrefixScope where) {
+    prefix = space;
+    scope = where;
+  }
+};
+
+TextSpelling text_spelling(const Tokenizer& tokenizer);
 
 // Immutable, thread-safe. The tokenizer must outlive it.
 class TokenBytes {

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer/safe_split.h"
+#include "core/text/tokenizer/token_bytes.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/text/tokenizer/vocabulary.h"
 
@@ -49,6 +51,14 @@ class TokenModel {
   virtual const Vocabulary& vocabulary() const = 0;
   // Reads the data that the constructor left for the first text. Throws Error naming file and key.
   virtual void finish_loading() const {}
+  // Adds how the pieces spell a text; the pre-tokenizer's part is known.
+  virtual void describe(TextSpelling& spelling) const { spelling.exact = false; }
+  // Adds the rules besides the vocabulary that choose a segmentation: merges, scores. Returns false
+  // if the model does not know them.
+  virtual bool hash_rules(Hasher& hasher) const {
+    (void)hasher;
+    return true;
+  }
 };
 
 // The input of a model's reader: the members of the "model" object as JSON text, inside a buffer

@@ -115,7 +115,9 @@ class Tokenizer {
   // Returns the ids that the post-processor puts before a text: usually none, or the BOS.
   std::vector<int32_t> leading_bos() const;
 
+  // The stages and tables, for those who describe a tokenizer (token_bytes.h).
   struct State;  // tokenizer_pipeline.h
+  const State& state() const { return *state_; }
 
  private:
   friend class DecodeStream;

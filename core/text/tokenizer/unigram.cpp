@@ -42,6 +42,21 @@ Unigram::Unigram(UnigramPieces pieces, std::optional<int32_t> unk_id, bool byte_
   }
 }
 
+void Unigram::describe(TextSpelling& spelling) const {
+  const auto is_token = [](int32_t id) { return id >= 0; };
+  spelling.byte_tokens = std::any_of(fallback_ids_.begin(), fallback_ids_.end(), is_token);
+  // Without a token for each byte, unknown characters are lost.
+  const bool has_bytes = std::all_of(fallback_ids_.begin(), fallback_ids_.end(), is_token);
+  if (!has_bytes && !spelling.byte_level) spelling.exact = false;
+}
+
+bool Unigram::hash_rules(Hasher& hasher) const {
+  const std::vector<double>& scores = pieces_.scores;
+  hasher.field("scores",
+               {reinterpret_cast<const char*>(scores.data()), scores.size() * sizeof(double)});
+  return true;
+}
+
 void Unigram::tokenize(std::string_view text, std::span<const ByteRange> pieces,
                        std::vector<ModelToken>& out) const {
   PieceCache::of(serial_).tokenize(

@@ -25,6 +25,8 @@ class Unigram : public TokenModel {
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out) const override;
   const Vocabulary& vocabulary() const override { return pieces_.vocabulary; }
+  void describe(TextSpelling& spelling) const override;
+  bool hash_rules(Hasher& hasher) const override;
 
  private:
   struct BestStep;  // the best segmentation up to a byte of the piece

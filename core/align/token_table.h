@@ -1,0 +1,77 @@
+#pragma once
+// The exact bytes of every token of a vocabulary, decoded once, and the roles of special tokens.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/align/special_roles.h"
+#include "core/text/tokenizer/token_bytes.h"
+#include "core/text/tokenizer/tokenizer.h"
+
+namespace xrun {
+
+// Immutable, thread-safe; needs the tokenizer only while it is made.
+class TokenTable {
+ public:
+  explicit TokenTable(const Tokenizer& tokenizer);
+
+  // The largest id + 1. Larger ids are allowed everywhere: rows that an embedding has beyond the
+  // vocabulary. They are ids without a piece. A negative id counts as one, too.
+  int64_t size() const { return int64_t(role_.size()) - 1; }
+  // Returns the bytes that a token adds after other tokens (" the", "\xE6\x97"); "" for a special
+  // token and for an id without a piece. Valid as long as the table.
+  std::string_view bytes(int32_t id) const {
+    const size_t row = row_of(id);
+    return {bytes_.data() + begin_[row], begin_[row + 1] - begin_[row]};
+  }
+  int32_t length(int32_t id) const { return int32_t(bytes(id).size()); }
+
+  // Returns -1 for content, which has bytes, kNoPiece for an id without a piece, else the first
+  // role of a special token (special_roles.h). Two special tokens of equal roles mean the same.
+  static constexpr int32_t kNoPiece = -2;
+  int32_t role(int32_t id) const { return role_[row_of(id)]; }
+  // Returns all roles of a special token, nullptr for any other id: bos, eos, pad, unk, sep, cls
+  // and mask as the tokenizer's files name them, and last the token's spelling.
+  const SpecialRoles* roles(int32_t id) const;
+
+  // True if the pieces spell the text's bytes; false if a stage of the tokenizer changes or drops
+  // characters (NFC, lower case). Then ids alone are exact only for texts that it leaves alone.
+  bool exact() const { return spelling_.exact; }
+  const TextSpelling& spelling() const { return spelling_; }
+  // True for a token before a text that the tokenizer itself adds (BOS).
+  bool is_leading(int32_t id) const;
+  // True if the space before a text is added again after this token.
+  bool restarts(int32_t id) const { return (flags_[row_of(id)] & kRestarts) != 0; }
+
+  // A token in the form that the walker reads: up to kShort bytes and their number. kOther stands
+  // for everything else: special and longer tokens, those that restart, ids without a piece.
+  static constexpr uint8_t kShort = 15, kOther = 255;
+  struct ShortToken {
+    char bytes[kShort];
+    uint8_t length;
+  };
+  // size() + 1 entries; the last is that of all ids beyond.
+  const ShortToken* short_tokens() const { return short_.data(); }
+
+ private:
+  static constexpr uint8_t kRestarts = 1, kLeads = 2;
+  size_t row_of(int32_t id) const {
+    // The last row, which is empty, stands for all other ids.
+    return uint32_t(id) < role_.size() ? size_t(id) : role_.size() - 1;
+  }
+  void add_special(int32_t id, SpecialRoles roles);
+  void add_short(size_t row);
+
+  TextSpelling spelling_;
+  std::string bytes_;            // of all tokens, one after the other
+  std::vector<uint32_t> begin_;  // by row, with one entry at the end
+  std::vector<int32_t> role_;    // by row
+  std::vector<uint8_t> flags_;   // by row
+  std::vector<ShortToken> short_;
+  std::unordered_map<int32_t, SpecialRoles> roles_;
+};
+
+}  // namespace xrun

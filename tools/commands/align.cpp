@@ -1,0 +1,192 @@
+// xrun align: the tokens of a student and a teacher as pairs of spans over the same bytes, of texts
+// or of given ids; with --report the quality of the alignment instead.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "core/align/quality.h"
+#include "core/align/token_aligner.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/strings.h"
+#include "core/console/terminal/shown_text.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/row_fields.h"
+#include "tools/commands/row_stream.h"
+
+namespace xrun {
+
+namespace {
+
+struct AlignArguments {
+  std::string student, teacher;
+  std::string file;  // "": standard input
+  bool json = false;
+  bool specials = false;
+  bool report = false;
+};
+
+// {"student_ids":[1],"teacher_ids":[2,3],"pairs":[[0,1,0,2,true]]}
+std::string aligned_row(const AlignedTokens& aligned) {
+  std::string out = "{\"student_ids\":";
+  append_ids(out, aligned.student_ids);
+  out += ",\"teacher_ids\":";
+  append_ids(out, aligned.teacher_ids);
+  out += ",\"pairs\":[";
+  for (const AlignedPair& pair : aligned.pairs) {
+    out += &pair == aligned.pairs.data() ? "[" : ",[";
+    for (const int32_t end : {pair.s_begin, pair.s_end, pair.t_begin, pair.t_end}) {
+      append_number(out, end);
+      out += ',';
+    }
+    out += pair.correct ? "true]" : "false]";
+  }
+  out += ']';
+  if (aligned.findings.differs_at >= 0) {
+    out += ",\"differs_at\":";
+    append_number(out, aligned.findings.differs_at);
+  }
+  return out + "}";
+}
+
+// Loads a tokenizer and all its files, so that a damaged one is not an error of a row.
+std::shared_ptr<const Tokenizer> load_side(const std::string& name) {
+  auto tokenizer = Tokenizer::load(tokenizer_folder(name));
+  tokenizer->finish_loading();
+  if (!tokenizer->notice().empty()) {
+    std::fprintf(stderr, "%s\n", shown_text(tokenizer->notice()).c_str());
+  }
+  return tokenizer;
+}
+
+void print_match(VocabularyMatch match) {
+  if (match == VocabularyMatch::kDifferent) return;
+  std::fprintf(stderr, "%s: equal ids are the same tokens and pair one by one\n",
+               match == VocabularyMatch::kEqual ? "student and teacher have the same vocabulary"
+                                                : "one vocabulary extends the other");
+}
+
+// Aligns the rows of one input and counts what the user must know.
+class RowAligner {
+ public:
+  RowAligner(const AlignArguments& arguments, const TokenAligner& aligner)
+      : arguments_(arguments), aligner_(aligner) {}
+
+  // Returns the line of output.
+  std::string line(const std::string& line, const RowReader& rows) {
+    const AlignedTokens aligned = align(line, rows);
+    quality_.add({rows.line(), aligner_.student(), aligned.student_ids, aligner_.teacher(),
+                  aligned.teacher_ids, aligned.pairs, aligned.findings});
+    replaced_ += aligned.replaced;
+    rows_repaired_ += aligned.replaced > 0;
+    rows_differ_ += aligned.findings.differs_at >= 0;
+    return arguments_.report ? std::string() : aligned_row(aligned);
+  }
+  std::string report() const {
+    return arguments_.json ? dump_json(quality_.json()) + "\n" : quality_.text();
+  }
+  void print_notices(const std::string& name) const {
+    const std::string file = shown_text(name);
+    if (replaced_ > 0) {
+      fmt::print(stderr,
+                 "xrun align: {}: {} bytes of {} lines are not UTF-8; each broken piece was read "
+                 "as U+FFFD\n",
+                 file, replaced_, rows_repaired_);
+    }
+    if (rows_differ_ > 0) {
+      fmt::print(stderr,
+                 "xrun align: {}: the ids of {} spell different texts on the two sides; the tokens "
+                 "from the first differing byte on are not aligned\n",
+                 file, counted(rows_differ_, "row"));
+    }
+    if (const auto warning = quality_.warning()) {
+      fmt::print(stderr, "xrun align: warning: {}: {}\n", file, shown_text(*warning));
+    }
+  }
+
+ private:
+  AlignedTokens align(const std::string& line, const RowReader& rows) const {
+    if (!arguments_.json) return aligner_.text(line, arguments_.specials);
+    const Json row = parse_row(line, rows);
+    if (row.find("student_ids") == nullptr && row.find("teacher_ids") == nullptr) {
+      XRUN_CHECK(row.find("text") != nullptr,
+                 "{}: wanted an object with the field \"text\", or with \"student_ids\" and "
+                 "\"teacher_ids\"",
+                 rows.location());
+      return aligner_.text(text_field(row, rows), arguments_.specials);
+    }
+    return aligner_.ids(ids_field(row, rows, "student_ids"), ids_field(row, rows, "teacher_ids"));
+  }
+
+  const AlignArguments& arguments_;
+  const TokenAligner& aligner_;
+  AlignmentQuality quality_;
+  uint64_t replaced_ = 0, rows_repaired_ = 0;
+  int64_t rows_differ_ = 0;
+};
+
+// Returns the exit status: 1 if a row was bad; its error is in its place in the output.
+int align_rows(const AlignArguments& arguments) {
+  const TokenAligner aligner(load_side(arguments.student), load_side(arguments.teacher));
+  print_match(aligner.vocabularies());
+  RowReader rows(arguments.file);
+  RowWriter out;
+  RowAligner aligned(arguments, aligner);
+  int status = 0;
+  for (std::string line; rows.next(line);) {
+    // A blank line is not a row.
+    if (arguments.json && line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    try {
+      const std::string row = aligned.line(line, rows);
+      if (!arguments.report) out.write(row);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      if (!arguments.json) throw;
+      status = 1;
+      const Json row(Json::Object{{"error", std::string(error.what())}});
+      if (arguments.report) {
+        std::fprintf(stderr, "xrun: error: %s\n", shown_text(error.what()).c_str());
+      } else {
+        out.write(dump_json(row));
+      }
+    }
+  }
+  out.finish();
+  if (arguments.report) {
+    const std::string report = aligned.report();
+    std::fputs(arguments.json ? report.c_str() : shown_text(report).c_str(), stdout);
+  }
+  aligned.print_notices(rows.name());
+  return status;
+}
+
+}  // namespace
+
+int command_align(int argc, char** argv) {
+  CLI::App app(
+      "Aligns the tokens of two tokenizers: for each line, both sides' ids and the pairs of spans "
+      "over the same bytes, [student begin, end, teacher begin, end, correct]; a token without a "
+      "partner has [-1,-1] on the other side",
+      "xrun align");
+  AlignArguments arguments;
+  app.add_option("--student", arguments.student, "its folder, or a name that --model takes")
+      ->required();
+  app.add_option("--teacher", arguments.teacher, "its folder, or a name that --model takes")
+      ->required();
+  app.add_option("FILE", arguments.file,
+                 "text, one row per line; standard input if not given or -");
+  app.add_flag(
+      "--json", arguments.json,
+      "rows are objects with a field \"text\", or with \"student_ids\" and \"teacher_ids\"; "
+      "with --report, write one object");
+  app.add_flag("--specials", arguments.specials,
+               "add the tokens of the post-processors (BOS, EOS) to texts");
+  app.add_flag("--report", arguments.report,
+               "write the quality instead of pairs: coverage, shapes of pairs, the worst examples");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  return align_rows(arguments);
+}
+
+}  // namespace xrun

@@ -1,0 +1,23 @@
+#pragma once
+// Fields of JSON rows, and numbers of the rows that a command writes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "tools/commands/row_stream.h"
+
+namespace xrun {
+
+// Parses a line of a reader. Throws Error that names file, line and column.
+Json parse_row(const std::string& line, const RowReader& rows);
+// Return a field of a row. Throw Error that names the row if it is missing or of another type.
+std::string text_field(const Json& row, const RowReader& rows, const char* name = "text");
+std::vector<int32_t> ids_field(const Json& row, const RowReader& rows, const char* name);
+
+void append_number(std::string& out, int64_t value);
+// Appends "[1,2]".
+void append_ids(std::string& out, const std::vector<int32_t>& ids);
+
+}  // namespace xrun
