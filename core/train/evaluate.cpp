@@ -141,6 +141,7 @@ Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& object
     info.seed = options.seed;
     info.device = options.device;
     info.fold = options.fold;
+    info.tokenizer = options.tokenizer;
     info.evaluation = true;
     return data_batch(set, extra, rows, max_tokens, std::move(info));
   };

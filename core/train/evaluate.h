@@ -29,6 +29,7 @@ struct EvaluateOptions {
   c10::Device device = c10::kCPU;         // of the batches that it makes
   const ExtraColumns* extra = nullptr;    // of the set, if they are at hand; null: made here
   FoldSettings fold = {};                 // of the batches that it makes
+  BatchTokenizer tokenizer = {};          // of the set
 };
 
 // Returns the next batch, null at the end.

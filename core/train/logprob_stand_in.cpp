@@ -96,17 +96,20 @@ at::Tensor LogprobStandIn::logprob(const View& view, const std::string& model, b
 }
 
 ModelStandIn::ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
-                           std::function<bool()> trained, int64_t vocab)
+                           std::function<bool()> trained, int64_t vocab,
+                           std::function<void(const MicroBatch&)> check)
     : values_(std::move(values)),
       name_(std::move(name)),
       trained_(std::move(trained)),
-      vocab_(vocab) {}
+      vocab_(vocab),
+      check_(std::move(check)) {}
 
 Model& ModelStandIn::own_model() {
   throw Error("this needs the model's weights; a dry run has stand-ins for log-probs only");
 }
 
 at::Tensor ModelStandIn::values(const View& view, const std::string& what) {
+  if (check_) check_(view.micro());
   return values_->token_logprob(view, name_ + what, trained_());
 }
 

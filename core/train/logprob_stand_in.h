@@ -64,9 +64,10 @@ class LogprobStandIn {
 class ModelStandIn : public LogprobSource {
  public:
   // `trained` tells whether an optimizer trains the model: then its values have gradients. `vocab`
-  // is the number of its logits.
+  // is the number of its logits. `check`, if any, throws for a micro-batch that the model refuses.
   ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
-               std::function<bool()> trained, int64_t vocab);
+               std::function<bool()> trained, int64_t vocab,
+               std::function<void(const MicroBatch&)> check = {});
 
  protected:
   Model& own_model() override;  // throws Error: there are no weights
@@ -87,6 +88,7 @@ class ModelStandIn : public LogprobSource {
   std::string name_;
   std::function<bool()> trained_;
   int64_t vocab_;
+  std::function<void(const MicroBatch&)> check_;
 };
 
 }  // namespace xrun

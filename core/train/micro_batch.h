@@ -29,6 +29,12 @@ struct Conversation;
 struct RouterRecord;
 struct TokenRoutes;
 
+// The tokenizer of a batch's tokens and the folder that it came from; null and "": unknown.
+struct BatchTokenizer {
+  std::shared_ptr<const Tokenizer> tokenizer = nullptr;
+  std::string dir = {};
+};
+
 // Step and data, shared by all micro-batches of a batch.
 struct BatchInfo {
   int64_t step = 0;         // loop bodies of the run done before this one; enters the seeds
@@ -44,6 +50,7 @@ struct BatchInfo {
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
   bool aligned = false;                   // packs have companions; the same on every rank
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
+  BatchTokenizer tokenizer = {};
   // The pack in which a reference computes a row, of at most `tokens` tokens or one row
   // (DataSet::canonical_pack); empty: the row is computed alone.
   std::function<PackedBatch(int64_t row, int64_t tokens)> canonical_pack = {};

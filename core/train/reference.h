@@ -3,34 +3,24 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <compare>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "core/data/cache/sidecar.h"
-#include "core/model/ops/device.h"
+#include "core/train/frozen_logprobs.h"
 #include "core/train/logprob_source.h"
 
 namespace xrun {
 
-class MicroBatch;
 class Model;
-struct PackedBatch;
 class Policy;
 
 // Until the policy's next update a reference shares the policy's storage and forward (detached), so
 // that step 0 is exact: rewards are 0, the DPO loss is ln 2. Afterwards logprob() reads a sidecar
-// that holds the sums of each row the run visits, computed by the frozen weights in canonical
-// packs: runs of consecutive rows of the cache, whose borders depend only on the cache
-// (DataSet::canonical_pack). So a value does not depend on the batch that asked or on earlier
-// rows. Rows of no data set are computed alone. The frozen weights load at the first missing
-// value; they are never trained, saved or exported. Made by Policy::reference(). Not thread-safe.
+// of values that the frozen weights compute in canonical packs (frozen_logprobs.h). The frozen
+// weights load at the first missing value; they are never trained, saved or exported. Made by
+// Policy::reference(). Not thread-safe.
 class Reference : public LogprobSource {
  public:
   // Counts since creation, for tests and summaries.
@@ -44,19 +34,19 @@ class Reference : public LogprobSource {
   // update), `updates` the policy's update count at which both are the same.
   Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights, std::string digest,
             int64_t updates);
-  ~Reference() override;  // syncs the sidecars; never throws
+  ~Reference() override;
 
   // True while the policy's own forward answers, as in step 0.
   bool shares() const;
-  // Returns the sidecar of a data set under a batch.max_tokens if this run or an earlier one has
-  // put values into it, else nullptr. Valid as long as this object. Throws Error if it is damaged.
-  const Sidecar* known_sidecar(const std::string& data_key, int64_t max_tokens);
-
-  // Writes computed values to disk and syncs them; waits for those that a device has.
-  void flush();
-  // The same without waiting, between steps: values on a device are copied to the host meanwhile
-  // and written by a later call.
-  void flush_arrived();
+  // As FrozenLogprobs has them.
+  const Sidecar* known_sidecar(const std::string& data_key, int64_t max_tokens) {
+    return logprobs_.known_sidecar(data_key, max_tokens);
+  }
+  SidecarKey sidecar_key(const std::string& data_key, int64_t max_tokens = 0) const {
+    return logprobs_.key(data_key, max_tokens);
+  }
+  void flush() { logprobs_.flush(); }
+  void flush_arrived() { logprobs_.flush_arrived(); }
 
   // Hashes the frozen weights again. Throws Error if they differ from those at the start.
   void check_digest();
@@ -65,12 +55,9 @@ class Reference : public LogprobSource {
   bool loaded() const { return model_ != nullptr; }  // the frozen weights take separate memory
   const std::string& digest();                       // of the frozen weights; may load the policy's
   const std::filesystem::path& dir() const { return weights_; }
-  const Counts& counts() const { return counts_; }
-  // Tokens of a canonical pack for batches of at most max_tokens; 0: unknown.
-  static int64_t canonical_tokens(int64_t max_tokens);
-  // The sidecar's key: weights, data, tokens of a canonical pack (at most max_tokens), types,
-  // threads, device, settings, versions.
-  SidecarKey sidecar_key(const std::string& data_key, int64_t max_tokens = 0);
+  Counts counts() const {
+    return {shared_, logprobs_.counts().cached, logprobs_.counts().computed};
+  }
 
  protected:
   // No answer has a gradient. Each throws Error if the folder's weights are no longer those that
@@ -89,43 +76,15 @@ class Reference : public LogprobSource {
   at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
 
  private:
-  struct SidecarName {
-    std::string data_key;
-    int64_t pack_tokens;
-    auto operator<=>(const SidecarName&) const = default;
-  };
-  struct NamedEntry {
-    SidecarName sidecar;
-    SidecarEntry entry;
-    auto operator<=>(const NamedEntry&) const = default;
-  };
   Model& frozen();
-  Sidecar& sidecar(const SidecarName& name);
-  std::optional<at::Tensor> find(const NamedEntry& entry);  // 0-dim
-  void store(const NamedEntry& entry, const at::Tensor& value);
-  static std::vector<NamedEntry> entries_of(const SidecarName& sidecar, const PackedBatch& pack);
-  std::map<NamedEntry, at::Tensor> compute(const MicroBatch& micro, const NamedEntry& wanted,
-                                           size_t segment, bool storable);
-  void copy_waiting();
-  void store_copied();
-  void flush_sidecars();
-  at::Tensor sidecar_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
   std::filesystem::path weights_;
   std::string digest_;
   int64_t updates_;
   std::shared_ptr<Model> model_;
-  std::map<SidecarName, std::unique_ptr<Sidecar>> sidecars_;
-  // Values still on the device. They are copied to the host in the background, one batch of values
-  // at a time, so that no step waits.
-  struct Copied {
-    std::vector<NamedEntry> entries;
-    HostCopy values;  // [n]
-  };
-  std::map<NamedEntry, at::Tensor> waiting_;
-  std::optional<Copied> copied_;
-  Counts counts_;
+  int64_t shared_ = 0;
+  FrozenLogprobs logprobs_;  // last: it asks this reference for the weights
 };
 
 }  // namespace xrun

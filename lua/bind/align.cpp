@@ -15,6 +15,7 @@
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/model/weights/hf_config.h"
+#include "core/train/frozen_model.h"
 #include "core/train/policy.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
@@ -49,7 +50,8 @@ TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
     return {arg<LuaTokenizer&>(L, i).tokenizer, "the teacher", 0};
   }
   if (info == &class_info<Policy>) return model_owner<Policy>(L, i);
-  throw_argument(L, i, what, "a policy or a tokenizer");
+  if (info == &class_info<FrozenModel>) return model_owner<FrozenModel>(L, i);
+  throw_argument(L, i, what, "a model of xrun.frozen, a policy or a tokenizer");
 }
 
 // ---- class Alignment
@@ -150,7 +152,7 @@ void open_align(LuaState& state) {
               push_pairs);
   state.function(
       "align",
-      {{"student", "Policy|Tokenizer"}, {"teacher", "Policy|Tokenizer"}},
+      {{"student", "Policy|FrozenModel|Tokenizer"}, {"teacher", "Policy|FrozenModel|Tokenizer"}},
       {"Alignment"}, "Compares two tokenizers by the bytes of their tokens.", make_aligner);
 }
 

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "core/data/packs/data_set.h"
+#include "core/train/micro_batch.h"
+#include "core/train/policy.h"
 #include "lua/bind/data_functions.h"
 
 namespace xrun {
 
 class ExtraColumns;
-class Policy;
 
 struct DataHandle {
   DataSet set;
@@ -24,6 +25,8 @@ struct DataHandle {
   int64_t max_length = 0;  // tokens of one sequence: asked for, or the model's limit
   uint64_t seed = 0;
   RowOrder order = {};
+
+  BatchTokenizer tokenizer() const { return {policy->tokenizer(), policy->dir().string()}; }
 };
 
 }  // namespace xrun

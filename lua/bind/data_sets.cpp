@@ -305,7 +305,7 @@ void add_class(LuaState& state) {
           "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files by the same "
           "options, every row once.",
           split_set)
-      .method("align", {{"teacher", "Policy|Tokenizer"}}, {"DataSet"},
+      .method("align", {{"teacher", "Policy|FrozenModel|Tokenizer"}}, {"DataSet"},
               "The same rows of text or tokens, whose batches also have the teacher's tokens and "
               "the chunks in which both spell the same bytes. Cached.",
               push_aligned)

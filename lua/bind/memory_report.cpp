@@ -12,6 +12,7 @@
 #include "core/model/ops/device_memory.h"
 #include "core/rollout/sampling_memory.h"
 #include "core/train/adamw.h"
+#include "core/train/frozen_model.h"
 #include "core/train/held_prefix.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
@@ -149,8 +150,28 @@ using CountsTwin = std::function<bool(Reference&)>;
 
 bool is_loaded(Reference& reference) { return reference.loaded(); }
 
+// True if a frozen model counts.
+using CountsFrozen = std::function<bool(const FrozenModel&)>;
+
+bool counts_in_plan(const FrozenModel&) { return true; }
+// A cached teacher does not load if all rows are stored.
+bool counts_in_check(const FrozenModel& frozen) {
+  return frozen.loaded() || frozen.options().cache == FrozenCache::kNone;
+}
+
+PlannedModel planned_frozen(const FrozenModel& frozen, const StepSizes& sizes) {
+  MemoryShape shape;
+  shape.dtype = frozen.options().settings.dtype;
+  shape.gemm = frozen.options().settings.gemm;
+  shape.tokens = std::max(sizes.tokens, sizes.reference_tokens);
+  shape.trains = false;
+  shape.frozen = true;
+  return {read_model_config(frozen.base_dir()), shape, 0};
+}
+
 std::vector<PlannedModel> planned_models(const RunModels& models, const StepSizes& sizes,
-                                         const CountsTwin& counts) {
+                                         const CountsTwin& counts,
+                                         const CountsFrozen& counts_frozen) {
   std::vector<PlannedModel> planned;
   for (const auto& [policy, training] : trainings_of(models)) {
     const ModelConfig config =
@@ -160,6 +181,9 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
       if (reference->policy() == policy && counts(*reference)) ++shape.references;
     }
     planned.push_back({config, shape, training.first_optimizer});
+  }
+  for (const auto& frozen : models.frozen) {
+    if (counts_frozen(*frozen)) planned.push_back(planned_frozen(*frozen, sizes));
   }
   return planned;
 }
@@ -172,7 +196,8 @@ c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies) {
 
 void check_before_load(const RunModels& models) {
   const DeviceMemory memory = device_memory(device_of(models.policies));
-  check_memory(planned_models(models, {}, is_loaded), /*longest=*/0, memory.held, memory.available);
+  check_memory(planned_models(models, {}, is_loaded, counts_in_check), /*longest=*/0, memory.held,
+               memory.available);
 }
 
 MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
@@ -180,10 +205,11 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   MemoryReport report;
   report.device_ = device_of(models.policies);
   const DeviceMemory memory = device_memory(report.device_);
-  check_memory(planned_models(models, sizes, is_loaded), sizes.longest, memory.held,
-               memory.available);
+  check_memory(planned_models(models, sizes, is_loaded, counts_in_check), sizes.longest,
+               memory.held, memory.available);
   report.planned_ = memory_plan(planned_models(
-      models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); }));
+      models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); },
+      counts_in_plan));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run
     for (const Parameter& parameter : policy->model().parameters()) {

@@ -14,6 +14,7 @@
 namespace xrun {
 
 class AdamW;
+class FrozenModel;
 class Policy;
 class Reference;
 struct StepLoop;
@@ -23,6 +24,7 @@ struct RunModels {
   std::vector<std::shared_ptr<Policy>> policies;  // those it saves, each once
   std::vector<std::shared_ptr<AdamW>> optimizers;
   std::vector<std::shared_ptr<Reference>> references = {};
+  std::vector<std::shared_ptr<FrozenModel>> frozen = {};
 };
 
 // The device of the first; the CPU without one. All models of a run are on one device.
@@ -36,7 +38,8 @@ void check_before_load(const RunModels& models);
 // rows: of every step, or of a sample if there are too many. Of the optimizers of one policy each
 // that has made an update counts, and one of those that have not: their loops follow each other. A
 // reference's twin counts in the reported plan if it is loaded or its sidecar lacks a value that
-// the steps will need, and in the check only if it is loaded.
+// the steps will need, and in the check only if it is loaded. A frozen model counts in the plan,
+// and in the check unless stored rows may take its place.
 class MemoryReport {
  public:
   // Makes a plan and resets the measurement. Throws Error as check_memory does.

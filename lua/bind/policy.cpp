@@ -1,7 +1,7 @@
 // xrun.policy, its frozen twin and xrun.scorer: log-probs, heads and scores of views and of whole
 // batches.
 
-#include "core/train/policy.h"
+#include "lua/bind/policy.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -13,6 +13,7 @@
 #include "core/model/weights/weight_check.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
+#include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
 #include "lua/bind/data_config.h"
@@ -40,28 +41,6 @@ HeadOptions read_head_options(const Options& given, double temperature) {
 void set_defined(lua_State* L, const char* name, const at::Tensor& value) {
   if (!value.defined()) return;  // not asked for
   set_field(L, name, value);
-}
-
-int push_head(LogprobSource& source, lua_State* L) {
-  const Options given(L, 3);
-  const auto targets = given.find<at::Tensor>("targets");
-  HeadResult result;
-  if (class_of(L, 2) == &class_info<Batch>) {
-    XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
-    Batch& batch = arg<Batch&>(L, 2, "batch");
-    result = source.head(batch, read_head_options(given, batch.info().temperature));
-  } else {
-    const View view = read_view(L, 2);
-    result = source.head(view, read_head_options(given, view.micro().info().temperature),
-                         targets.value_or(at::Tensor()));
-  }
-  lua_createtable(L, 0, 5);
-  set_defined(L, "logprob", result.logprob);
-  set_defined(L, "entropy", result.entropy);
-  set_defined(L, "lse", result.lse);
-  set_defined(L, "top_logprob", result.top_logprob);
-  set_defined(L, "top_id", result.top_id);
-  return 1;
 }
 
 // Outputs of the head at the temperature of the rows.
@@ -149,20 +128,6 @@ int open_policy(lua_State* L) {
   return 1;
 }
 
-// A batch is scored whole and without gradient; a view in the step's forward.
-int score(LogprobSource& source, lua_State* L, bool by_token) {
-  at::Tensor result;
-  if (class_of(L, 2) == &class_info<Batch>) {
-    Batch& batch = arg<Batch&>(L, 2, "batch");
-    result = by_token ? source.token_logprob(batch) : source.logprob(batch);
-  } else {
-    const View view = read_view(L, 2);
-    result = by_token ? source.token_logprob(view) : source.logprob(view);
-  }
-  push(L, result);
-  return 1;
-}
-
 // For prototyping: every logit of the view's loss rows. The memory is reported whenever it grows.
 int push_logits(Policy& policy, lua_State* L) {
   const at::Tensor logits = policy.logits(read_view(L, 2));
@@ -198,10 +163,48 @@ std::string describe_policy(const Policy& policy) {
 
 }  // namespace
 
+int push_logprobs(LogprobSource& source, lua_State* L, bool by_token) {
+  at::Tensor result;
+  if (class_of(L, 2) == &class_info<Batch>) {
+    Batch& batch = arg<Batch&>(L, 2, "batch");
+    result = by_token ? source.token_logprob(batch) : source.logprob(batch);
+  } else {
+    const View view = read_view(L, 2);
+    result = by_token ? source.token_logprob(view) : source.logprob(view);
+  }
+  push(L, result);
+  return 1;
+}
+
+int push_head(LogprobSource& source, lua_State* L) {
+  const Options given(L, 3);
+  const auto targets = given.find<at::Tensor>("targets");
+  HeadResult result;
+  if (class_of(L, 2) == &class_info<Batch>) {
+    XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
+    Batch& batch = arg<Batch&>(L, 2, "batch");
+    result = source.head(batch, read_head_options(given, batch.info().temperature));
+  } else {
+    const View view = read_view(L, 2);
+    result = source.head(view, read_head_options(given, view.micro().info().temperature),
+                         targets.value_or(at::Tensor()));
+  }
+  lua_createtable(L, 0, 5);
+  set_defined(L, "logprob", result.logprob);
+  set_defined(L, "entropy", result.entropy);
+  set_defined(L, "lse", result.lse);
+  set_defined(L, "top_logprob", result.top_logprob);
+  set_defined(L, "top_id", result.top_id);
+  return 1;
+}
+
+LuaParameter head_options_parameter() {
+  return {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}};
+}
+
 void open_policy(LuaState& state) {
   lua_State* L = state;
-  const LuaParameter head_options{
-      "options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}};
+  const LuaParameter head_options = head_options_parameter();
   Class<Policy>(L, "Policy",
                 "A model that can be trained, with its tokenizer. Weights load at the first "
                 "forward.")
@@ -209,10 +212,10 @@ void open_policy(LuaState& state) {
               "The sum of log-probs over the trained tokens of each sequence. Of a view: in the "
               "micro-batch's one forward; of a batch: all micro-batches, without gradient, in "
               "batch order.",
-              [](Policy& self, lua_State* L) { return score(self, L, false); })
+              [](Policy& self, lua_State* L) { return push_logprobs(self, L, false); })
       .method("token_logprob", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
               "The log-prob of each trained token.",
-              [](Policy& self, lua_State* L) { return score(self, L, true); })
+              [](Policy& self, lua_State* L) { return push_logprobs(self, L, true); })
       .method(
           "head", {{"view", "View|Batch"}, head_options}, {"table"},
           "The vocabulary's distribution at each trained token, from one product: logprob [R], "
@@ -263,10 +266,10 @@ void open_policy(LuaState& state) {
   Class<Reference>(L, "Reference", "The frozen twin of a policy; never trained, saved or exported.")
       .method("logprob", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
               "As Policy:logprob, of the frozen weights; never has a gradient.",
-              [](Reference& self, lua_State* L) { return score(self, L, false); })
+              [](Reference& self, lua_State* L) { return push_logprobs(self, L, false); })
       .method("token_logprob", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
               "As Policy:token_logprob, of the frozen weights; runs the frozen model.",
-              [](Reference& self, lua_State* L) { return score(self, L, true); })
+              [](Reference& self, lua_State* L) { return push_logprobs(self, L, true); })
       .method(
           "head", {{"view", "View|Batch"}, head_options}, {"table"},
           "As Policy:head, of the frozen weights; never with gradients. The sidecar holds sums of "

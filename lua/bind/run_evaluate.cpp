@@ -243,6 +243,7 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   const BatchSizes sizes = run.sizes().value_or(config_sizes(L));
   const DataSet set = cuts_windows(data.set.kind(), sizes) ? windows_of(data, sizes) : data.set;
   options.fold = sizes.fold;
+  options.tokenizer = data.tokenizer();
   set.check_fits(pack_limits(sizes.max_tokens, sizes.fold));
   try {
     return evaluate(set, sizes.max_tokens, objective, options);

@@ -12,6 +12,7 @@
 #include "core/run/machine.h"
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
+#include "core/train/frozen_model.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "lua/bind/rollout_draws.h"
@@ -74,6 +75,7 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
 RunModels RunLoop::models() const {
   RunModels models = models_;
   models.references = session_.models.references();
+  models.frozen = session_.models.frozen_models();
   return models;
 }
 
@@ -201,6 +203,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   }
   if (!run_->in_body()) return false;
   for (const auto& reference : session_.models.references()) reference->flush_arrived();
+  for (const auto& frozen : session_.models.frozen_models()) frozen->flush_arrived();
   log_rollouts();
   run_->end_body(state);
   report_.end_body(loop);
@@ -280,6 +283,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
 void RunLoop::leave_loop(const Json& state) {
   log_rollouts();
   for (const auto& reference : session_.models.references()) reference->flush();
+  for (const auto& frozen : session_.models.frozen_models()) frozen->flush();
   run_->leave_loop(state);
   report_.end_progress();
 }
@@ -319,6 +323,10 @@ void RunLoop::finish(const Json& state) {
   for (const auto& reference : session_.models.references()) {
     reference->flush();
     reference->check_digest();
+  }
+  for (const auto& frozen : session_.models.frozen_models()) {
+    frozen->flush();
+    frozen->check_digest();
   }
   memory_.end_loop();
   run_->finish(state);

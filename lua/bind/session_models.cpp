@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/train/adamw.h"
+#include "core/train/frozen_model.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
@@ -29,6 +30,11 @@ void SessionModels::add(const std::shared_ptr<Policy>& policy) {
 void SessionModels::add(std::shared_ptr<Reference> reference) {
   references_.push_back(std::move(reference));
   if (stand_in_ != nullptr) attach_stand_in(*references_.back());
+}
+
+void SessionModels::add(std::shared_ptr<FrozenModel> frozen) {
+  frozen_.push_back(std::move(frozen));
+  if (stand_in_ != nullptr) attach_stand_in(*frozen_.back());
 }
 
 void SessionModels::add(const std::shared_ptr<AdamW>& adamw) { optimizers_.push_back(adamw); }
@@ -81,12 +87,22 @@ void SessionModels::attach_stand_in(Reference& reference) {
       stand_in_, name_of(reference), [] { return false; }, reference.policy()->vocab()));
 }
 
+void SessionModels::attach_stand_in(FrozenModel& frozen) {
+  if (stand_in_ == nullptr) return frozen.set_replacement(nullptr);
+  const auto found = std::find_if(frozen_.begin(), frozen_.end(),
+                                  [&](const auto& known) { return known.get() == &frozen; });
+  frozen.set_replacement(std::make_shared<ModelStandIn>(
+      stand_in_, fmt::format("frozen model {}", found - frozen_.begin() + 1), [] { return false; },
+      frozen.vocab(), [of = &frozen](const MicroBatch& micro) { of->check_tokens(micro); }));
+}
+
 std::shared_ptr<LogprobStandIn> SessionModels::stand_in(std::shared_ptr<LogprobStandIn> values) {
   std::swap(stand_in_, values);
   for (const Entry& known : policies_) {
     if (const auto policy = known.policy.lock()) attach_stand_in(*policy);
   }
   for (const auto& reference : references_) attach_stand_in(*reference);
+  for (const auto& frozen : frozen_) attach_stand_in(*frozen);
   return values;
 }
 

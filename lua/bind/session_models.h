@@ -11,17 +11,21 @@
 namespace xrun {
 
 class AdamW;
+class FrozenModel;
 class Policy;
 class Reference;
 
 class SessionModels {
  public:
-  // Each gets a unique name: "policy tiny" by its folder, "policy tiny 2", "reference 1".
+  // Each gets a unique name: "policy tiny" by its folder, "policy tiny 2", "reference 1", "frozen
+  // model 1".
   void add(const std::shared_ptr<Policy>& policy);
   void add(std::shared_ptr<Reference> reference);
+  void add(std::shared_ptr<FrozenModel> frozen);
   void add(const std::shared_ptr<AdamW>& adamw);
 
   const std::vector<std::shared_ptr<Reference>>& references() const { return references_; }
+  const std::vector<std::shared_ptr<FrozenModel>>& frozen_models() const { return frozen_; }
   // All optimizers still alive, given to xrun.run or not.
   std::vector<std::shared_ptr<AdamW>> optimizers() const;
 
@@ -43,9 +47,11 @@ class SessionModels {
   bool is_trained(const Policy& policy) const;
   void attach_stand_in(Policy& policy);
   void attach_stand_in(Reference& reference);
+  void attach_stand_in(FrozenModel& frozen);
 
   std::vector<Entry> policies_;
   std::vector<std::shared_ptr<Reference>> references_;
+  std::vector<std::shared_ptr<FrozenModel>> frozen_;
   std::vector<std::weak_ptr<AdamW>> optimizers_;
   std::shared_ptr<LogprobStandIn> stand_in_;
 };

@@ -82,6 +82,7 @@ BatchInfo StepLoop::batch_info(int64_t step, c10::Device device, const StepSourc
   info.total_steps = steps;
   info.seed = source.plan.seed;
   info.max_length = source.data->max_length;
+  info.tokenizer = source.data->tokenizer();
   info.device = device;
   return info;
 }

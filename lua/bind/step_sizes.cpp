@@ -10,8 +10,8 @@
 #include "core/data/packs/pack.h"
 #include "core/prefix/shared_prefix.h"
 #include "core/rollout/rollouts.h"
+#include "core/train/frozen_logprobs.h"
 #include "core/train/policy.h"
-#include "core/train/reference.h"
 #include "lua/bind/step_loop.h"
 
 namespace xrun {
@@ -167,7 +167,7 @@ StepSizes sizes_of(const StepLoop& loop) {
     sizes.longest = std::max(sizes.longest, set.longest() + answer);
     if (set.window_length() != 0 || set.size() == 0) continue;
     const PackedBatch pack =
-        set.canonical_pack(set.unit(0), Reference::canonical_tokens(loop.max_tokens));
+        set.canonical_pack(set.unit(0), canonical_tokens(loop.max_tokens));
     sizes.reference_tokens = std::max(sizes.reference_tokens, pack.token_count());
     sizes.reference_rows = std::max(sizes.reference_rows, pack.rows.size());
   }

@@ -73,6 +73,10 @@ class StepMemory {
 
   ResidentBytes held() const {
     ResidentBytes held;
+    if (s_.frozen) {
+      held.reference = base_ * element_;
+      return held;
+    }
     // Frozen weights in the storage type; masters, and an adapter's factors, in fp32.
     held.weights = (trains_base_ ? 0 : base_ * element_) + 4 * trained_;
     if (s_.dtype != c10::ScalarType::Float) held.copies = trained_ * element_;
@@ -83,6 +87,10 @@ class StepMemory {
   }
 
   PeakBytes fullest() const {
+    // Its forward keeps hidden states alone.
+    if (s_.frozen) {
+      return {.working = tokens_ * (largest_.forward + 2 * element_ * hidden_) + upcasts_};
+    }
     if (!s_.trains) return {};
     PeakBytes most = head_backward();
     for (const PeakBytes& other :

@@ -32,6 +32,7 @@ struct MemoryShape {
   int64_t sampling_rows = 0;     // of logits in one product
   bool sampling_packs = false;   // a packed copy of the weights
   bool trains = true;            // false: no optimizer updates the masters
+  bool frozen = false;           // a teacher or foreign reference: only read, in the storage type
   int64_t optimizers = 1;        // each with moments of the trained weights
   bool scores = false;           // trained through a value head, without the vocabulary projection
 };
@@ -53,7 +54,7 @@ struct MemoryKind {
 //   copies       of the masters in bf16
 //   gradients    that exist at the peak
 //   optimizer    AdamW's moments
-//   reference    the weights of frozen copies
+//   reference    the weights of frozen copies and of frozen models
 //   activations  saved by the forward of one micro-batch for its backward (block_memory)
 //   head         loss rows and their softmax
 //   sampling     keys and values of answers, and the packed weights that decode them

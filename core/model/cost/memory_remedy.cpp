@@ -75,6 +75,8 @@ class ChangeSearch {
     std::vector<PlannedModel> changed = models_;
     for (PlannedModel& model : changed) {
       MemoryShape& shape = model.shape;
+      // A frozen model has settings of its own, which the change leaves as they are.
+      if (shape.frozen) continue;
       if (change.little_head) shape.head_mb = std::min(shape.head_mb, kSmallHeadMb);
       if (change.recompute) shape.recompute = true;
       if (change.adapter && !shape.adapter) shape.adapter = AdapterOptions{};
@@ -90,8 +92,10 @@ class ChangeSearch {
   std::string text_of(const CandidateChange& change) const {
     std::string text;
     const auto say = [&](bool wanted, const std::string& setting, const auto& differs) {
-      const bool any = std::any_of(models_.begin(), models_.end(),
-                                   [&](const PlannedModel& model) { return differs(model.shape); });
+      const bool any =
+          std::any_of(models_.begin(), models_.end(), [&](const PlannedModel& model) {
+            return !model.shape.frozen && differs(model.shape);
+          });
       if (wanted && any) add_item(text, setting);
     };
     say(change.adapter, "lora = { rank = 16 }",

@@ -113,7 +113,7 @@ TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
 
 TEST_F(AlignBinding, NamesWhatCannotBeAligned) {
   has(run(recipe("{}"), "r1"),
-      "argument 1 (teacher): got table, wanted a policy or a tokenizer");
+      "argument 1 (teacher): got table, wanted a model of xrun.frozen, a policy or a tokenizer");
   write_file_atomic("text.jsonl", "{\"prompt\":\"say a\",\"completion\":\"it is\"}\n");
   has(run(recipe("pieces", "sequences = 1", "chat"), "r2"),
       "chat rows cannot be aligned: the student's template has made their tokens, and the teacher "
