@@ -121,6 +121,14 @@ int64_t Batch::token_count() const {
   return tokens;
 }
 
+AlignmentCounts Batch::alignment() const {
+  AlignmentCounts counts;
+  for (const auto& micro : micros_) {
+    if (micro->pack().companion) counts.add(micro->pack().companion->counts);
+  }
+  return counts;
+}
+
 int64_t Batch::pair_count() const {
   int64_t pairs = 0;
   for (const auto& micro : micros_) pairs += micro->pair_count();

@@ -146,6 +146,10 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   info.unit = unit_of_rows(set.kind());
   info.max_tokens = max_tokens;
   info.data_key = set.fingerprint();
+  info.aligned = set.companion() != nullptr;
+  XRUN_CHECK(!set.has_chunks() || info.fold.rows == SharedRows::kPerSample,
+             "batch.fold_weight changes the weights of shared rows, but a chunk of an aligned set "
+             "counts once in each row; leave fold_weight = \"per_sample\"");
   // A single source would repeat each metric under a second name.
   if (set.source_names().size() > 1) info.sources = set.source_names();
   if (set.window_length() == 0) {  // a window's segments are parts of rows

@@ -181,7 +181,14 @@ at::Tensor MicroBatch::unit_weight(Unit unit) const {
                    by_segment = float_tensor(pack_.weight);
   if (unit == Unit::kToken) return by_row;
   if (unit == Unit::kSequence) return by_segment;
-  if (unit == Unit::kChunk) return group_by(pack_.chunk).sum(by_row);
+  if (unit == Unit::kChunk) {
+    // Once, however many tokens it has: a tokenizer with shorter pieces would else weigh more.
+    std::vector<float> weights;
+    for (const int64_t segment : unit_segments(unit)) {
+      weights.push_back(pack_.weight[static_cast<size_t>(segment)]);
+    }
+    return float_tensor(weights);
+  }
   if (unit == Unit::kGroup) {
     // The mean: a group counts as one prompt however many rollouts it has.
     const Grouping groups = group_by(pack_.group_id);

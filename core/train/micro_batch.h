@@ -48,6 +48,7 @@ struct BatchInfo {
   int64_t max_length = 0;   // of one sequence; 0: unknown
   double temperature = 1;   // logits are divided by it: that at which rollouts were sampled
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
+  bool aligned = false;                   // packs have companions; the same on every rank
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
   BatchTokenizer tokenizer = {};
   // The pack in which a reference computes a row, of at most `tokens` tokens or one row
@@ -124,8 +125,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // one that is whole in this micro-batch, chunks if the rows name them.
   bool has_unit(Unit unit) const;
   // Returns the weights of a unit's losses, float32 on the CPU: pair [P], sequence [n], token [R],
-  // group (the mean over its segments) and chunk (the sum over its rows) in the order in which they
-  // first appear. Throws Error for a unit that the data do not have.
+  // group (the mean over its segments) and chunk (its segment's, whatever its length) in the order
+  // in which they first appear. Throws Error for a unit that the data do not have.
   at::Tensor unit_weight(Unit unit) const;
   int64_t unit_count(Unit unit) const;
   // Returns the segment of every unit, the first of several.

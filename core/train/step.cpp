@@ -110,6 +110,29 @@ void run_backward(const at::Tensor& loss) {
   }
 }
 
+// Adds the counts of the step's alignments over all ranks, and the seconds of this one.
+void add_alignment(const std::vector<StepTerm>& terms, Ranks* ranks, Metrics& metrics) {
+  AlignmentCounts sum;
+  bool aligned = false;
+  for (const StepTerm& term : terms) {
+    sum.add(term.batch->alignment());
+    aligned |= term.batch->info().aligned;
+  }
+  if (!aligned) return;
+  std::vector<double> counts;
+  for (const int64_t n : {sum.chunks, sum.wrong, sum.one_sided, sum.tokens, sum.covered}) {
+    counts.push_back(static_cast<double>(n));
+  }
+  if (ranks != nullptr) ranks->sum(counts);
+  const double tokens = counts[3], covered = counts[4];
+  metrics.emplace_back("align/chunks", counts[0]);
+  metrics.emplace_back("align/wrong", counts[1]);
+  metrics.emplace_back("align/one_sided", counts[2]);
+  metrics.emplace_back("align/coverage", tokens > 0 ? covered / tokens : 1);
+  metrics.emplace_back("align/tokens_lost", tokens - covered);
+  metrics.emplace_back("perf/align_s", sum.seconds);
+}
+
 // Forward, objective and backward of every micro-batch.
 class StepGradient {
  public:
@@ -278,6 +301,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   metrics.emplace_back("perf/step_s", seconds);
   metrics.emplace_back("perf/tokens_per_s", static_cast<double>(gradient.tokens()) / seconds);
   metrics.emplace_back("perf/flops_per_s", (counted_flops() - flops) / seconds);
+  add_alignment(terms, options.ranks, metrics);
   if (const int64_t more = head_counts().recomputed - recomputed; more > 0) {
     metrics.emplace_back("perf/head_recomputed", static_cast<double>(more));
   }

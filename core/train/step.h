@@ -62,6 +62,8 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 // same bits each time. For a mixture of experts also train/moe/aux_loss (balance in
 // ops/moe_routing.h), train/moe/load_max, load_min and idle, over all tokens of this process; with
 // moe_aux > 0 in the policy the gradient is that of loss + moe_aux * aux_loss.
+// For aligned data also align/chunks, wrong, one_sided, coverage and tokens_lost (AlignmentCounts,
+// over all ranks) and perf/align_s, the time of making the step's companions.
 //   adamw  null: a dry step. The gradients go to whatever leaves the objectives read, no weights
 //          are loaded or updated, and the metrics are loss and the objectives' own.
 // With read_gradients nothing is updated either, and lr and perf/* are left out.

@@ -15,6 +15,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/data_batch.h"
 #include "core/train/policy.h"
+#include "lua/bind/align.h"
 #include "lua/bind/choices.h"
 #include "lua/bind/data_config.h"
 #include "lua/bind/data_handle.h"
@@ -188,7 +189,9 @@ int split_set(DataHandle& self, lua_State* L) {
     XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
                "valid has both fraction and data; give one of them");
     push(L, with_rows(self, self.set));
-    push(L, open_valid(self, L, *data));
+    auto other = open_valid(self, L, *data);
+    if (self.set.has_chunks()) other->set = other->set.with_companion(self.set.companion());
+    push(L, std::move(other));
     return 2;
   }
   const auto fraction = options.get<double>("fraction", 0.0);
@@ -208,6 +211,11 @@ int split_set(DataHandle& self, lua_State* L) {
 
 std::string describe_set(const DataHandle& data) {
   return fmt::format("DataSet {} ({} {}s)", data.name, data.set.size(), data.set.unit_name());
+}
+
+int push_aligned(DataHandle& self, lua_State* L) {
+  push(L, align_set(L, self, 2));
+  return 1;
 }
 
 int push_size(DataHandle& self, lua_State* L) {
@@ -297,6 +305,10 @@ void add_class(LuaState& state) {
           "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files by the same "
           "options, every row once.",
           split_set)
+      .method("align", {{"teacher", "Policy|FrozenModel|Tokenizer"}}, {"DataSet"},
+              "The same rows of text or tokens, whose batches also have the teacher's tokens and "
+              "the chunks in which both spell the same bytes. Cached.",
+              push_aligned)
       .method("location", {{"i", "integer"}}, {"string"},
               "File and line of the i-th row of this split, counted from 0.", row_location)
       .method(

@@ -16,6 +16,7 @@ void open_scorer(LuaState& state);          // policy.cpp
 void open_distill(LuaState& state);         // distill.cpp; after policy and view
 void open_data_sets(LuaState& state);       // data_sets.cpp
 void open_tokenizer(LuaState& state);       // tokenizer.cpp
+void open_align(LuaState& state);           // align.cpp; after tokenizer and policy
 void open_template(LuaState& state);        // template.cpp
 void open_shuffle(LuaState& state);         // stream_functions.cpp
 void open_mixture(LuaState& state);         // stream_functions.cpp

@@ -160,6 +160,13 @@ DataSet DataSet::in_windows(int64_t length) const {
   return set;
 }
 
+DataSet DataSet::with_companion(std::shared_ptr<const CompanionSource> source) const {
+  DataSet set = *this;
+  set.companion_ = std::move(source);
+  set.has_chunks_ = true;
+  return set;
+}
+
 int64_t DataSet::window_length() const { return windows_ ? windows_->length : 0; }
 
 int64_t DataSet::source_size(size_t source) const {

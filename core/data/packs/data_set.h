@@ -20,6 +20,7 @@
 
 namespace xrun {
 
+class CompanionSource;
 class RowStream;
 struct Conversation;
 struct RowSelection;
@@ -74,6 +75,13 @@ class DataSet {
   // are text or token rows that were not split by prompt.
   DataSet in_windows(int64_t length) const;
   int64_t window_length() const;  // 0: the units are rows
+
+  // Returns the same rows with packs that have companions from `source` (packed_batch.h); null: the
+  // teacher has the vocabulary of this set, and each loss row is a chunk. Splits and windows of the
+  // result have them too.
+  DataSet with_companion(std::shared_ptr<const CompanionSource> source) const;
+  bool has_chunks() const { return has_chunks_; }  // with_companion was called
+  const std::shared_ptr<const CompanionSource>& companion() const { return companion_; }
 
   // Steps of a plan; the last one may be smaller. Throws Error if plan.epochs is 0.
   int64_t steps_total(const StepPlan& plan) const;
@@ -159,6 +167,8 @@ class DataSet {
   void append_unit(PackedBatch& batch, int64_t unit, int64_t index,
                    const std::vector<TokenStream>& streams) const;
   void append_window(PackedBatch& batch, int64_t unit, int64_t index) const;
+  // The last step of every pack: companions or chunks, then the checks of PackedBatch::validate.
+  void finish(std::vector<PackedBatch>& batches) const;
   [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const;
   // Tokens that the longest row of the selection takes in a pack.
   int64_t longest_in_pack(const PackLimits& limits) const;
@@ -169,6 +179,8 @@ class DataSet {
   std::shared_ptr<const RowSelection> selection_;
   std::shared_ptr<const Windows> windows_;  // null: the units are rows
   std::shared_ptr<Streams> streams_;        // of the selection and the windows
+  std::shared_ptr<const CompanionSource> companion_;
+  bool has_chunks_ = false;
 };
 
 }  // namespace xrun

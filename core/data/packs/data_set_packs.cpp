@@ -1,9 +1,11 @@
-// Packs of a set's units. Every pack is validated before it is returned.
+// Packs of a set's units. Every pack is aligned, if the set is, and validated before it is
+// returned.
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/data/packs/companion_source.h"
 #include "core/data/packs/data_set_state.h"
 #include "core/data/packs/pack.h"
 #include "core/data/packs/split.h"
@@ -56,10 +58,9 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
     settings.push_back(
         {fmt::format("max_length={} --set over_length=cut", length), "cut longer rows"});
   }
-  throw data_error(
-      fmt::format("{}: the {} has {} tokens{}, batch.max_tokens is {}", location(row), unit_name(),
-                  count_text(tokens), sides, count_text(max_tokens)),
-      line_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
+  throw data_error(fmt::format("{}: the {} has {} tokens{}, batch.max_tokens is {}", location(row),
+                               unit_name(), count_text(tokens), sides, count_text(max_tokens)),
+                   line_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
 }
 
 int64_t DataSet::longest_in_pack(const PackLimits& limits) const {
@@ -194,10 +195,19 @@ std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
                : append_unit(batch, unit, index, read_streams(unit));
     }
     if (batch.segment_count() == 0) continue;  // windows without a target
-    batch.validate(state_->vocab_limit);
     batches.push_back(std::move(batch));
   }
+  finish(batches);
   return batches;
+}
+
+void DataSet::finish(std::vector<PackedBatch>& batches) const {
+  // All packs of a step in one call: its documents are aligned on several threads.
+  if (companion_) add_companions(batches, *companion_);
+  for (PackedBatch& batch : batches) {
+    if (has_chunks_ && !companion_) number_row_chunks(batch);
+    batch.validate(state_->vocab_limit);
+  }
 }
 
 std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
@@ -219,8 +229,8 @@ std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
       const size_t i = static_cast<size_t>(index);
       append_unit(batch, units[i], index, streams[i]);
     }
-    batch.validate(state_->vocab_limit);
   }
+  finish(batches);
   return batches;
 }
 
@@ -244,13 +254,13 @@ PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
     }
     held += tokens;
   }
-  PackedBatch batch;
+  std::vector<PackedBatch> batches(1);
   for (int64_t r = begin; r < next; ++r) {
     const int64_t row_id = at.source.first_row + r;
-    append_unit(batch, row_id, r - begin, read_streams(row_id));
+    append_unit(batches[0], row_id, r - begin, read_streams(row_id));
   }
-  batch.validate(state_->vocab_limit);
-  return batch;
+  finish(batches);
+  return std::move(batches[0]);
 }
 
 }  // namespace xrun

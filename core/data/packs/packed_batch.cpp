@@ -28,23 +28,24 @@ void check_weights(const std::vector<float>& weights, const char* name) {
   }
 }
 
-void check_segments(const PackedBatch& batch) {
-  const std::vector<int32_t>& cu = batch.cu_seqlens;
-  const int64_t tokens = batch.token_count();
-  XRUN_CHECK(!cu.empty() && cu[0] == 0, "batch: cu_seqlens must begin with 0");
+// `whose` is "" or "companion.", the prefix of the fields' names.
+void check_segments(const std::vector<int32_t>& cu, const std::vector<int32_t>& position_ids,
+                    int64_t tokens, const char* whose = "") {
+  XRUN_CHECK(!cu.empty() && cu[0] == 0, "batch: {}cu_seqlens must begin with 0", whose);
   for (size_t s = 1; s < cu.size(); ++s) {
     XRUN_CHECK(cu[s] > cu[s - 1] && cu[s] <= tokens,
-               "batch: cu_seqlens[{}] is {}, wanted more than {} and at most T = {}", s, cu[s],
-               cu[s - 1], tokens);
+               "batch: {}cu_seqlens[{}] is {}, wanted more than {} and at most T = {}", whose, s,
+               cu[s], cu[s - 1], tokens);
   }
-  XRUN_CHECK(cu.back() == tokens, "batch: cu_seqlens ends with {}, T is {}", cu.back(), tokens);
+  XRUN_CHECK(cu.back() == tokens, "batch: {}cu_seqlens ends with {}, T is {}", whose, cu.back(),
+             tokens);
   // Positions restart at each segment, as RoPE needs them.
-  check_length(batch.position_ids, "position_ids", tokens, "T");
+  check_length(position_ids, std::string(whose) + "position_ids", tokens, "T");
   for (size_t s = 0; s + 1 < cu.size(); ++s) {
     for (int32_t t = cu[s]; t < cu[s + 1]; ++t) {
-      XRUN_CHECK(batch.position_ids[static_cast<size_t>(t)] == t - cu[s],
-                 "batch: position_ids[{}] is {}, wanted {} (segment {} begins at {})", t,
-                 batch.position_ids[static_cast<size_t>(t)], t - cu[s], s, cu[s]);
+      XRUN_CHECK(position_ids[static_cast<size_t>(t)] == t - cu[s],
+                 "batch: {}position_ids[{}] is {}, wanted {} (segment {} begins at {})", whose, t,
+                 position_ids[static_cast<size_t>(t)], t - cu[s], s, cu[s]);
     }
   }
 }
@@ -111,7 +112,72 @@ void check_chunks(const PackedBatch& batch) {
   }
 }
 
+// The segment of each chunk of a batch with a companion, by its number. Throws unless chunks are
+// numbered from 0 in the order of their rows.
+std::vector<int32_t> chunk_segments(const PackedBatch& batch) {
+  std::vector<int32_t> segments;
+  for (size_t r = 0; r < batch.chunk.size(); ++r) {
+    const int32_t chunk = batch.chunk[r];
+    const auto next = static_cast<int32_t>(segments.size());
+    if (chunk < 0 || chunk + 1 == next) continue;
+    XRUN_CHECK(chunk == next,
+               "batch: chunk[{}] is {}, wanted {} or {}: beside a companion the "
+               "chunks are numbered in the order of their rows",
+               r, chunk, next - 1, next);
+    segments.push_back(batch.rows.segment[r]);
+  }
+  return segments;
+}
+
+void check_companion(const PackedBatch& batch) {
+  if (!batch.companion) return;
+  const CompanionPack& companion = *batch.companion;
+  check_length(companion.cu_seqlens, "companion.cu_seqlens", batch.segment_count() + 1, "S + 1");
+  check_segments(companion.cu_seqlens, companion.position_ids, companion.token_count(),
+                 "companion.");
+  check_length(batch.chunk, "chunk", batch.rows.size(), "R");
+  check_length(companion.target, "companion.target", companion.row_count(), "Rt");
+  check_length(companion.chunk, "companion.chunk", companion.row_count(), "Rt");
+  const std::vector<int32_t> segments = chunk_segments(batch);
+  const auto chunks = static_cast<int32_t>(segments.size());
+  for (size_t t = 0; t < companion.tokens.size(); ++t) {
+    XRUN_CHECK(companion.tokens[t] >= 0, "batch: companion.tokens[{}] is {}, wanted an id >= 0", t,
+               companion.tokens[t]);
+  }
+  int32_t last = -1;  // chunk of the row before
+  for (size_t r = 0; r < companion.hidden.size(); ++r) {
+    const int32_t chunk = companion.chunk[r];
+    // Each chunk of the pack has a row here, so numbers rise without a gap.
+    XRUN_CHECK(chunk < chunks && (chunk == last || chunk == last + 1),
+               "batch: companion.chunk[{}] is {}, wanted {} or {} of {} chunks", r, chunk, last,
+               last + 1, chunks);
+    last = chunk;
+    const auto s = static_cast<size_t>(segments[static_cast<size_t>(chunk)]);
+    const int32_t t = companion.hidden[r];
+    XRUN_CHECK(t >= companion.cu_seqlens[s] && t + 1 < companion.cu_seqlens[s + 1],
+               "batch: companion.hidden[{}] is {}, wanted a slot before the last of segment {}", r,
+               t, s);
+    XRUN_CHECK(companion.target[r] == companion.tokens[static_cast<size_t>(t) + 1],
+               "batch: companion.target[{}] is {}, token {} is {}", r, companion.target[r], t + 1,
+               companion.tokens[static_cast<size_t>(t) + 1]);
+    XRUN_CHECK(r == 0 || t > companion.hidden[r - 1],
+               "batch: companion.hidden[{}] is {}, wanted more than the one before, {}", r, t,
+               companion.hidden[r - 1]);
+  }
+  XRUN_CHECK(last + 1 == chunks, "batch: the companion has rows of {} chunks, the batch has {}",
+             last + 1, chunks);
+}
+
 }  // namespace
+
+void AlignmentCounts::add(const AlignmentCounts& other) {
+  chunks += other.chunks;
+  wrong += other.wrong;
+  one_sided += other.one_sided;
+  tokens += other.tokens;
+  covered += other.covered;
+  seconds += other.seconds;
+}
 
 int64_t PackedBatch::pair_count() const { return std::count(side.begin(), side.end(), 1); }
 
@@ -167,7 +233,7 @@ SegmentTokens PackedBatch::segment_tokens(int64_t s) const {
 }
 
 void PackedBatch::validate(int64_t vocab_size) const {
-  check_segments(*this);
+  check_segments(cu_seqlens, position_ids, token_count());
   for (size_t t = 0; t < tokens.size(); ++t) {
     XRUN_CHECK(tokens[t] >= 0 && tokens[t] < vocab_size,
                "batch: tokens[{}] is {}, the vocabulary has {} ids; the tokenizer belongs to "
@@ -186,6 +252,7 @@ void PackedBatch::validate(int64_t vocab_size) const {
   check_rows(*this);
   check_pairs(*this);
   check_chunks(*this);
+  check_companion(*this);
   for (const auto& [name, stream] : row_streams) {
     check_length(stream, "row_streams." + name, rows.size(), "R");
   }

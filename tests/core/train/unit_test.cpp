@@ -6,6 +6,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/tensor.h>
 
+#include "core/data/packs/companion_source.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/error_of.h"
 
@@ -139,12 +140,12 @@ class ChunkStep : public StepTest {
   }
 };
 
-TEST_F(ChunkStep, AChunkWeighsItsTokens) {
+TEST_F(ChunkStep, AChunkWeighsItsSegmentOnce) {
   std::vector<PackedBatch> packs = {pack()};
   packs[0].validate(250);
   Batch batch({.total_steps = 10, .unit = Unit::kToken}, std::move(packs));
   MicroBatch& micro = *batch.micros()[0];
-  EXPECT_TRUE(at::equal(micro.unit_weight(Unit::kChunk), at::tensor({1.f, 2.f, 1.5f})));
+  EXPECT_TRUE(at::equal(micro.unit_weight(Unit::kChunk), at::tensor({1.f, 1.f, .5f})));
   EXPECT_EQ(micro.unit_row(Unit::kChunk, 1), 0);
   EXPECT_EQ(micro.unit_row(Unit::kChunk, 2), 1);
   const at::Tensor l = policy_->token_logprob(batch);
@@ -158,7 +159,81 @@ TEST_F(ChunkStep, AChunkWeighsItsTokens) {
   const double one = l[0].item().toDouble();
   const double two = l.slice(0, 1, 3).sum().item().toDouble();
   const double three = l.slice(0, 4, 7).sum().item().toDouble();
-  EXPECT_NEAR(loss, -(one + 2 * two + 1.5 * three) / 4.5, 1e-4);
+  EXPECT_NEAR(loss, -(one + two + 0.5 * three) / 2.5, 1e-4);
+}
+
+// Packs of the sequences in chunks of two tokens, with a companion of one token for each chunk.
+std::shared_ptr<Batch> aligned_batch(const std::vector<std::vector<size_t>>& packs) {
+  std::vector<TinySequence> sequences = kSequences;
+  sequences[2].weight = 3;
+  std::vector<PackedBatch> packed;
+  for (const std::vector<size_t>& indices : packs) {
+    PackedBatch& pack = packed.emplace_back();
+    std::vector<CompanionTokens> documents;
+    for (const size_t i : indices) {
+      PackedBatch::Segment segment;
+      segment.row_id = segment.segment_id = static_cast<int64_t>(i);
+      segment.weight = sequences[i].weight;
+      pack.append(segment, sequences[i].ids, std::vector<uint8_t>(sequences[i].ids.size(), 1));
+      CompanionTokens& document = documents.emplace_back();
+      document.ids = {1};
+      document.one_sided = 1;
+      const auto tokens = static_cast<int32_t>(sequences[i].ids.size());
+      for (int32_t begin = 1; begin + 2 <= tokens; begin += 2) {
+        const auto t = static_cast<int32_t>(document.ids.size());
+        document.ids.push_back(7);
+        document.chunks.push_back({begin, begin + 2, t, t + 1});
+      }
+    }
+    add_companion(pack, documents, "teacher", 0.5);
+    pack.validate(250);
+  }
+  return std::make_shared<Batch>(
+      BatchInfo{.total_steps = 10, .unit = Unit::kToken, .aligned = true}, std::move(packed));
+}
+
+TEST_F(ChunkStep, MicroBatchesChangeNeitherLossNorGradientNorCounts) {
+  const auto chunks = [policy = policy_](MicroBatch& given) {
+    const View all = given.all();
+    ObjectiveResult result;
+    const at::Tensor loss = all.chunk_sum(policy->token_logprob(all)).square();
+    result.losses.emplace_back(Unit::kChunk, loss);
+    result.metrics.emplace_back("squared", loss);
+    return result;
+  };
+  const auto whole = aligned_batch({{0, 1, 2, 3, 4, 5}});
+  const auto pieces = aligned_batch({{5, 2}, {4}, {3, 1, 0}});
+  EXPECT_LT(distance(gradients(*whole, chunks), gradients(*pieces, chunks)), 1e-6);
+  StepOptions still;
+  still.lr = 0;
+  const Metrics a = train_step({{whole.get(), chunks}}, adamw_.get(), still);
+  const Metrics b = train_step({{pieces.get(), chunks}}, adamw_.get(), still);
+  EXPECT_NEAR(value(a, "loss"), value(b, "loss"), 1e-6 * value(a, "loss"));
+  EXPECT_NEAR(value(a, "squared"), value(b, "squared"), 1e-6 * value(a, "squared"));
+  for (const Metrics& metrics : {a, b}) {
+    EXPECT_EQ(value(metrics, "align/chunks"), 1 + 1 + 2 + 1 + 1 + 1);
+    EXPECT_EQ(value(metrics, "align/one_sided"), 6);
+    EXPECT_EQ(value(metrics, "align/wrong"), 0);
+    EXPECT_EQ(value(metrics, "align/tokens_lost"), 16 - 14);
+    EXPECT_EQ(value(metrics, "align/coverage"), 14. / 16);
+  }
+  EXPECT_EQ(value(a, "perf/align_s"), 0.5);
+}
+
+TEST_F(ChunkStep, AMicroBatchWithoutAValidChunkAddsNothing) {
+  std::vector<PackedBatch> packs = {pack(), pack()};
+  packs[1].chunk.assign(packs[1].chunk.size(), -1);
+  for (size_t s = 0; s < 2; ++s) packs[1].segment_id[s] += 2;
+  Batch batch({.total_steps = 10, .unit = Unit::kToken}, std::move(packs));
+  EXPECT_EQ(batch.micros()[1]->unit_count(Unit::kChunk), 0);
+  const auto chunks = [policy = policy_](MicroBatch& given) {
+    const View all = given.all();
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kChunk, all.chunk_sum(policy->token_logprob(all)).neg());
+    return result;
+  };
+  const double loss = value(train_step({{&batch, chunks}}, adamw_.get()), "loss");
+  EXPECT_TRUE(std::isfinite(loss) && loss > 0) << loss;
 }
 
 TEST_F(ChunkStep, AChunkIsWithinOneSegment) {

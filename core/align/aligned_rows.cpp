@@ -1,0 +1,274 @@
+// The entry of a document is a list of int32:
+//   number of teacher ids | the ids | wrong pairs | one-sided tokens | chunks
+// A chunk is the gap to the chunk before and its length, on both sides: four numbers below 128 in
+// one int32, low byte first (s gap, s length, t gap, t length), else -1 and the four. A stamp of
+// the student's ids makes an entry of other tokens another entry.
+
+#include "core/align/aligned_rows.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/data/packs/data_set.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int32_t kSmall = 128;        // four numbers below fit one int32 >= 0
+constexpr size_t kFlushEntries = 256;  // a flush syncs the disk, so not at every step
+constexpr size_t kWorstRows = 3;
+
+SidecarKey key_of(const TextAligner& aligner) {
+  SidecarKey key;
+  key.name = "companions";
+  key.type = ColumnType::kI32;
+  key.width = 0;
+  key.made_by = aligner.made_by();
+  return key;
+}
+
+void put_chunk(std::vector<int32_t>& out, const int32_t (&numbers)[4]) {
+  const bool small =
+      std::all_of(std::begin(numbers), std::end(numbers), [](int32_t n) { return n < kSmall; });
+  if (small) {
+    out.push_back(numbers[0] | numbers[1] << 8 | numbers[2] << 16 | numbers[3] << 24);
+  } else {
+    out.push_back(-1);
+    out.insert(out.end(), std::begin(numbers), std::end(numbers));
+  }
+}
+
+std::vector<int32_t> stored_form(const CompanionTokens& document) {
+  std::vector<int32_t> out = {static_cast<int32_t>(document.ids.size())};
+  out.insert(out.end(), document.ids.begin(), document.ids.end());
+  out.push_back(static_cast<int32_t>(document.wrong));
+  out.push_back(static_cast<int32_t>(document.one_sided));
+  int32_t s = 0, t = 0;
+  for (const CompanionTokens::Chunk& chunk : document.chunks) {
+    put_chunk(out, {chunk.s_begin - s, chunk.s_end - chunk.s_begin, chunk.t_begin - t,
+                    chunk.t_end - chunk.t_begin});
+    s = chunk.s_end;
+    t = chunk.t_end;
+  }
+  return out;
+}
+
+// Reads the numbers of an entry one by one; next() of an entry that is too short throws.
+class EntryReader {
+ public:
+  EntryReader(std::span<const int32_t> values, const std::filesystem::path& dir)
+      : values_(values), dir_(dir) {}
+
+  bool at_end() const { return at_ == values_.size(); }
+  int32_t next(int64_t least = 0, int64_t most = std::numeric_limits<int32_t>::max()) {
+    check(at_ < values_.size());
+    const int32_t value = values_[at_++];
+    check(value >= least && value <= most);
+    return value;
+  }
+  size_t left() const { return values_.size() - at_; }
+  void check(bool good) const {
+    XRUN_CHECK(good, "{}: holds an entry that no alignment makes; remove {}",
+               (dir_ / "values.bin").string(), dir_.string());
+  }
+
+ private:
+  std::span<const int32_t> values_;
+  const std::filesystem::path& dir_;
+  size_t at_ = 0;
+};
+
+// The inverse of stored_form, for a document of `tokens` tokens and a teacher of `vocab` ids.
+CompanionTokens read_entry(EntryReader in, int64_t tokens, int64_t vocab) {
+  CompanionTokens out;
+  const auto ids = static_cast<size_t>(in.next(1, static_cast<int64_t>(in.left()) - 1));
+  for (size_t i = 0; i < ids; ++i) out.ids.push_back(in.next(0, vocab - 1));
+  out.wrong = in.next();
+  out.one_sided = in.next();
+  int64_t s = 0, t = 0;
+  while (!in.at_end()) {
+    int64_t numbers[4];
+    if (const int32_t packed = in.next(-1); packed >= 0) {
+      for (int i = 0; i < 4; ++i) numbers[i] = packed >> (8 * i) & 0xFF;
+    } else {
+      for (int64_t& number : numbers) number = in.next();
+    }
+    s += numbers[0] + numbers[1];
+    t += numbers[2] + numbers[3];
+    in.check(numbers[1] > 0 && numbers[3] > 0 && s <= tokens && t <= std::ssize(out.ids));
+    out.chunks.push_back({static_cast<int32_t>(s - numbers[1]), static_cast<int32_t>(s),
+                          static_cast<int32_t>(t - numbers[3]), static_cast<int32_t>(t)});
+  }
+  return out;
+}
+
+CompanionTokens companion_of(const TextAligner& aligner, std::span<const int32_t> ids) {
+  AlignedDocument text = aligner.align(ids);
+  CompanionTokens out;
+  for (const AlignedPair& pair : text.pairs) {
+    if (pair.s_begin < 0 || pair.t_begin < 0) {
+      ++out.one_sided;
+    } else if (pair.correct) {
+      out.chunks.push_back({pair.s_begin, pair.s_end, pair.t_begin, pair.t_end});
+    } else {
+      ++out.wrong;
+    }
+  }
+  out.ids = std::move(text.teacher_ids);
+  // A document of specials that the teacher lacks: a model reads at least one token.
+  if (out.ids.empty()) out.ids.push_back(aligner.teacher().eos_id().value_or(0));
+  return out;
+}
+
+// Calls work(i) for i in [0, count) on up to `workers` threads. Throws the error of the lowest i
+// that failed.
+template <typename Work>
+void for_each_on_threads(size_t count, size_t workers, const Work& work) {
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  size_t failed = count;
+  std::exception_ptr failure;
+  const auto run = [&] {
+    for (size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (i < failed) {
+          failed = i;
+          failure = std::current_exception();
+        }
+        next = count;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t more = std::min(workers, count) - std::min<size_t>(1, count);
+  try {
+    while (threads.size() < more) threads.emplace_back(run);
+  } catch (const std::system_error&) {  // the system gives no more threads: fewer do it
+  }
+  run();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+AlignedRows::AlignedRows(std::shared_ptr<const TextAligner> aligner,
+                         const std::filesystem::path& root, int workers)
+    : aligner_(std::move(aligner)),
+      workers_(workers > 0 ? static_cast<size_t>(workers)
+                           : std::max<size_t>(1, std::thread::hardware_concurrency())),
+      sidecar_(std::make_unique<Sidecar>(root, key_of(*aligner_))) {}
+
+AlignedRows::~AlignedRows() {
+  try {
+    flush();
+  } catch (...) {  // a later run aligns these documents again
+  }
+}
+
+void AlignedRows::flush() const {
+  const std::lock_guard lock(mutex_);
+  sidecar_->flush();
+}
+
+AlignedRows::Counts AlignedRows::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::vector<size_t> AlignedRows::read_cached(const std::vector<Document>& documents,
+                                             const std::vector<uint64_t>& stamps,
+                                             std::vector<CompanionTokens>& out) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const Document& document = documents[i];
+    const auto values = sidecar_->find<int32_t>({document.row, document.side, stamps[i]});
+    if (values) {
+      out[i] = read_entry({*values, sidecar_->dir()}, std::ssize(document.ids),
+                          aligner_->teacher().vocab_size());
+    } else {
+      missing.push_back(i);
+    }
+  }
+  counts_.cached += std::ssize(documents) - std::ssize(missing);
+  counts_.computed += std::ssize(missing);
+  return missing;
+}
+
+std::vector<CompanionTokens> AlignedRows::align(const std::vector<Document>& documents) const {
+  std::vector<CompanionTokens> out(documents.size());
+  std::vector<uint64_t> stamps;
+  for (const Document& document : documents) {
+    stamps.push_back(
+        hash_u64({reinterpret_cast<const char*>(document.ids.data()), document.ids.size_bytes()}));
+  }
+  const std::vector<size_t> missing = read_cached(documents, stamps, out);
+  // Outside the lock: other threads may read meanwhile.
+  for_each_on_threads(missing.size(), workers_, [&](size_t m) {
+    out[missing[m]] = companion_of(*aligner_, documents[missing[m]].ids);
+  });
+  if (missing.empty()) return out;
+  const std::lock_guard lock(mutex_);
+  for (const size_t i : missing) {
+    const std::vector<int32_t> values = stored_form(out[i]);
+    sidecar_->add<int32_t>({documents[i].row, documents[i].side, stamps[i]}, values);
+  }
+  if (sidecar_->unsaved() >= kFlushEntries) sidecar_->flush();
+  return out;
+}
+
+double AlignmentSample::coverage() const {
+  return tokens > 0 ? 1 - static_cast<double>(lost) / static_cast<double>(tokens) : 1;
+}
+
+AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& source, int64_t rows) {
+  AlignmentSample sample;
+  std::vector<TokenStream> streams;
+  std::vector<int64_t> ids;
+  const int64_t count = std::min(rows, set.size());
+  for (int64_t i = 0; i < count; ++i) {
+    ids.push_back(set.unit(i * set.size() / count));
+    streams.push_back(set.stream(ids.back(), 0));
+  }
+  std::vector<CompanionSource::Document> documents;
+  for (size_t i = 0; i < streams.size(); ++i) documents.push_back({ids[i], 0, streams[i].ids});
+  const std::vector<CompanionTokens> companions = source.align(documents);
+  for (size_t i = 0; i < companions.size(); ++i) {
+    const std::vector<uint8_t>& trained = streams[i].trained;
+    AlignmentSample::Row row{ids[i], 0, 0};
+    row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
+    row.lost = row.tokens;
+    for (const CompanionTokens::Chunk& chunk : companions[i].chunks) {
+      const auto first = trained.begin() + std::max(chunk.s_begin, 1);
+      // As in the packs: the teacher's first token has no row either.
+      if (chunk.t_end > 1 && chunk.s_end > 1) {
+        row.lost -= std::count(first, trained.begin() + chunk.s_end, 1);
+      }
+    }
+    sample.chunks += std::ssize(companions[i].chunks);
+    sample.tokens += row.tokens;
+    sample.lost += row.lost;
+    if (row.lost > 0) sample.worst.push_back(row);
+  }
+  sample.rows = count;
+  std::stable_sort(sample.worst.begin(), sample.worst.end(), [](const auto& a, const auto& b) {
+    return a.lost * b.tokens > b.lost * a.tokens;
+  });
+  if (sample.worst.size() > kWorstRows) sample.worst.resize(kWorstRows);
+  return sample;
+}
+
+}  // namespace xrun

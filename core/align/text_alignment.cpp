@@ -1,0 +1,257 @@
+// A student's tokens are runs of content between special tokens. Specials map by role; a run's
+// bytes are encoded by the teacher and both token lists walked over these bytes:
+//
+//   student   <s>      Hel lo Ġ world   </s>
+//   teacher   <bos>    Hello Ġworld     <eos>
+//
+// A run is cut where its bytes are no UTF-8: the teacher would read U+FFFD there, other bytes than
+// the student's, and nothing after it could be aligned.
+
+#include "core/align/text_alignment.h"
+
+#include <utility>
+
+#include "core/align/walker.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kAlignerVersion = 1;  // of cached results
+constexpr int32_t kContent = -1;        // TokenTable::role
+
+bool has_prefix(const TokenTable& table) { return table.spelling().prefix != PrefixSpace::kNone; }
+
+const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Tokenizer>& tokenizer) {
+  XRUN_CHECK(tokenizer != nullptr, "an alignment needs the tokenizers of student and teacher");
+  tokenizer->finish_loading();
+  return tokenizer;
+}
+
+// The first byte of text[begin, end) that is no UTF-8, or `end`.
+size_t first_invalid(std::string_view text, size_t begin, size_t end) {
+  const std::string_view part = text.substr(0, end);
+  for (size_t at = begin; at < end;) {
+    const CodePoint point = read_utf8(part, at);
+    if (!point.valid) return at;
+    at += point.size;
+  }
+  return end;
+}
+
+}  // namespace
+
+TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
+                         std::shared_ptr<const Tokenizer> teacher, int64_t limit)
+    : student_(loaded(student)),
+      teacher_(loaded(teacher)),
+      table_s_(*student_),
+      table_t_(*teacher_),
+      fingerprint_s_(vocabulary_fingerprint(*student_)),
+      fingerprint_t_(vocabulary_fingerprint(*teacher_)),
+      limit_(limit),
+      leading_(teacher_->leading_bos()) {
+  for (int64_t id = 0; id < teacher_->vocab_size(); ++id) {
+    const auto token = static_cast<int32_t>(id);
+    const SpecialRoles* roles = table_t_.roles(token);
+    if (roles == nullptr) continue;
+    for (const int32_t role : *roles) teacher_special_.emplace(role, token);
+  }
+}
+
+void TextAligner::check_ids(const char* side, const Tokenizer& tokenizer,
+                            std::span<const int32_t> ids) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    XRUN_CHECK(ids[i] >= 0 && ids[i] < tokenizer.vocab_size(),
+               "align: token {} of the {} is {}, its tokenizer has {} ids", i, side, ids[i],
+               tokenizer.vocab_size());
+  }
+}
+
+Alignment TextAligner::pairs(std::span<const int32_t> ids_s, std::span<const int32_t> ids_t) const {
+  check_ids("student", *student_, ids_s);
+  check_ids("teacher", *teacher_, ids_t);
+  return walk_tokens(table_s_, ids_s, table_t_, ids_t);
+}
+
+// Appends runs and specials of one document.
+class TextAligner::Builder {
+ public:
+  Builder(const TextAligner& aligner, std::span<const int32_t> ids) : a_(aligner), ids_(ids) {}
+
+  AlignedDocument build() {
+    begin();
+    while (at_ < size()) {
+      if (!is_content(at_)) {
+        special();
+        continue;
+      }
+      size_t end = at_ + 1;
+      while (end < size() && is_content(end)) ++end;
+      run(end);
+    }
+    cut();
+    return std::move(out_);
+  }
+
+ private:
+  size_t size() const { return ids_.size(); }
+  bool is_content(size_t i) const { return a_.table_s_.role(ids_[i]) == kContent; }
+  int32_t teacher_end() const { return static_cast<int32_t>(out_.teacher_ids.size()); }
+
+  // The teacher's BOS: paired with the student's, if it has one.
+  void begin() {
+    fresh_ = has_prefix(a_.table_s_);
+    const SpecialRoles* first = ids_.empty() ? nullptr : a_.table_s_.roles(ids_[0]);
+    if (first != nullptr && a_.leading_.size() == 1) {
+      const SpecialRoles* bos = a_.table_t_.roles(a_.leading_[0]);
+      if (bos != nullptr && share_role(*first, *bos)) return pair_one(a_.leading_[0]);
+    }
+    for (const int32_t id : a_.leading_) {
+      out_.pairs.push_back({-1, -1, teacher_end(), teacher_end() + 1, false});
+      out_.teacher_ids.push_back(id);
+    }
+  }
+
+  // The student's next token, a special one, with a token of the teacher.
+  void pair_one(int32_t teacher_id) {
+    pass_special();
+    const auto s = static_cast<int32_t>(at_++);
+    out_.pairs.push_back({s, s + 1, teacher_end(), teacher_end() + 1, true});
+    out_.teacher_ids.push_back(teacher_id);
+  }
+
+  void orphans(size_t end) {
+    for (; at_ < end; ++at_) {
+      const auto s = static_cast<int32_t>(at_);
+      out_.pairs.push_back({s, s + 1, -1, -1, false});
+    }
+  }
+
+  void special() {
+    if (const SpecialRoles* roles = a_.table_s_.roles(ids_[at_])) {
+      for (const int32_t role : *roles) {
+        const auto known = a_.teacher_special_.find(role);
+        if (known != a_.teacher_special_.end()) return pair_one(known->second);
+      }
+    }
+    pass_special();
+    orphans(at_ + 1);
+  }
+
+  // A tokenizer may add the space before a text again after a special token.
+  void pass_special() {
+    const int32_t id = ids_[at_];
+    fresh_ = a_.table_s_.restarts(id) || (fresh_ && a_.table_s_.is_leading(id));
+  }
+
+  // Content tokens [at_, end).
+  void run(size_t end) {
+    const size_t first = at_;
+    std::string text;
+    std::vector<size_t> offset = {0};  // of each token in the text
+    const bool begins = fresh_;
+    for (size_t i = first; i < end; ++i) {
+      std::string_view bytes = a_.table_s_.bytes(ids_[i]);
+      if (fresh_ && bytes.starts_with(' ')) bytes.remove_prefix(1);
+      fresh_ = a_.table_s_.restarts(ids_[i]);
+      text += bytes;
+      offset.push_back(text.size());
+    }
+    const auto byte_of = [&](size_t token) { return offset[token - first]; };
+    while (at_ < end) {
+      const size_t bad = first_invalid(text, byte_of(at_), byte_of(end));
+      size_t stop = at_;  // the token with the first invalid byte, or `end`
+      while (stop < end && byte_of(stop + 1) <= bad) ++stop;
+      // A character that reaches into that token makes the tokens before it invalid too.
+      size_t good = stop;
+      while (good > at_ && first_invalid(text, byte_of(at_), byte_of(good)) < byte_of(good)) --good;
+      const std::string_view piece =
+          std::string_view(text).substr(byte_of(at_), byte_of(good) - byte_of(at_));
+      walk(good, piece, begins && at_ == first);
+      orphans(std::min(stop + 1, end));
+    }
+  }
+
+  // Content tokens [at_, end) that spell `text`, which is UTF-8. `fresh`: without the space that
+  // the student puts before a text.
+  void walk(size_t end, std::string_view text, bool fresh) {
+    if (text.empty()) return orphans(end);
+    WalkOptions options;
+    // A space that belongs to the text: the walk must not take it for the one before a text.
+    options.begins_text = fresh || !has_prefix(a_.table_s_) || !text.starts_with(' ');
+    if (!options.begins_text && has_prefix(a_.table_t_)) {
+      text.remove_prefix(1);  // the teacher adds it again
+      if (text.empty()) return orphans(end);
+    }
+    const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
+    const auto s = static_cast<int32_t>(at_);
+    const int32_t t = teacher_end();
+    Encoding teacher;
+    Alignment pairs;
+    if (a_.table_s_.exact() && a_.table_t_.exact()) {
+      teacher = a_.teacher_->encode(text);
+      pairs = walk_tokens(a_.table_s_, ids, a_.table_t_, teacher.ids, options);
+    } else {
+      // A normaliser changes the bytes, so both sides are compared by their ranges of the text.
+      const std::string plain = a_.student_->decode(ids);
+      const Encoding student = a_.student_->encode(plain);
+      // Tokens that the student would not choose for this text have no known ranges.
+      if (!std::equal(ids.begin(), ids.end(), student.ids.begin(), student.ids.end())) {
+        return orphans(end);
+      }
+      teacher = a_.teacher_->encode(plain);
+      pairs = walk_tokens(a_.table_s_, student, a_.table_t_, teacher);
+    }
+    for (AlignedPair& pair : pairs) {
+      if (pair.s_begin >= 0) pair.s_begin += s, pair.s_end += s;
+      if (pair.t_begin >= 0) pair.t_begin += t, pair.t_end += t;
+      out_.pairs.push_back(pair);
+    }
+    out_.teacher_ids.insert(out_.teacher_ids.end(), teacher.ids.begin(), teacher.ids.end());
+    at_ = end;
+  }
+
+  // Cuts the teacher's tokens at the last pair within its limit: the common covered prefix.
+  void cut() {
+    if (a_.limit_ <= 0 || std::ssize(out_.teacher_ids) <= a_.limit_) return;
+    size_t pairs = 0;
+    int32_t tokens = 0;
+    for (; pairs < out_.pairs.size(); ++pairs) {
+      const AlignedPair& pair = out_.pairs[pairs];
+      if (pair.t_end > a_.limit_) break;
+      if (pair.t_begin >= 0) tokens = pair.t_end;
+    }
+    out_.pairs.resize(pairs);
+    out_.teacher_ids.resize(static_cast<size_t>(tokens));
+  }
+
+  const TextAligner& a_;
+  std::span<const int32_t> ids_;
+  size_t at_ = 0;       // the student's next token
+  bool fresh_ = false;  // it begins a text, before which its tokenizer has put a space
+  AlignedDocument out_;
+};
+
+AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
+  check_ids("student", *student_, ids);
+  return Builder(*this, ids).build();
+}
+
+Json TextAligner::made_by() const {
+  Json made_by = Json::object();
+  made_by.set("aligner", "bytes");
+  made_by.set("version", kAlignerVersion);
+  made_by.set("student", fingerprint_s_);
+  made_by.set("teacher", fingerprint_t_);
+  // The fingerprint has the vocabulary; normaliser and splitter decide the teacher's ids, too.
+  made_by.set("student_tokenizer", student_->digest());
+  made_by.set("teacher_tokenizer", teacher_->digest());
+  made_by.set("limit", limit_);
+  return made_by;
+}
+
+}  // namespace xrun

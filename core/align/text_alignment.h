@@ -1,0 +1,66 @@
+#pragma once
+// Alignment of a student's tokens with a teacher's encoding of the text that they spell.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/align/alignment.h"
+#include "core/align/token_table.h"
+#include "core/base/json.h"
+#include "core/text/tokenizer/tokenizer.h"
+
+namespace xrun {
+
+struct AlignedDocument {
+  std::vector<int32_t> teacher_ids;
+  // Cover teacher_ids, and the student's tokens up to the teacher's limit.
+  Alignment pairs;
+};
+
+// Two tokenizers and their byte tables. Immutable and thread-safe.
+//
+// The student's tokens are never tokenised again: their exact bytes are the text. A special token
+// becomes the teacher's special of the same role, where it has one. The teacher's text begins with
+// the BOS that its own encoding adds. Tokens whose bytes are no UTF-8, as at the border of a window
+// or in a sampled answer, have no partner.
+class TextAligner {
+ public:
+  // `limit`: tokens of a document that the teacher can read; 0: any number. Throws Error if a
+  // tokenizer is null or damaged.
+  TextAligner(std::shared_ptr<const Tokenizer> student, std::shared_ptr<const Tokenizer> teacher,
+              int64_t limit = 0);
+
+  // True if both give the same ids to the same pieces: no alignment is needed.
+  bool same_vocabulary() const { return fingerprint_s_ == fingerprint_t_; }
+  const std::string& student_fingerprint() const { return fingerprint_s_; }
+  const std::string& teacher_fingerprint() const { return fingerprint_t_; }
+  const Tokenizer& student() const { return *student_; }
+  const Tokenizer& teacher() const { return *teacher_; }
+
+  // Returns the pairs of two token lists of one text. Throws Error for an id out of range.
+  Alignment pairs(std::span<const int32_t> ids_s, std::span<const int32_t> ids_t) const;
+  // Returns the teacher's tokens of the student's text, cut at the last pair within the limit, and
+  // the pairs of both. Throws Error for an id out of range.
+  AlignedDocument align(std::span<const int32_t> ids) const;
+
+  // All that decides what align() returns: the key of a cache.
+  Json made_by() const;
+
+ private:
+  class Builder;
+  void check_ids(const char* side, const Tokenizer& tokenizer, std::span<const int32_t> ids) const;
+
+  std::shared_ptr<const Tokenizer> student_, teacher_;
+  TokenTable table_s_, table_t_;
+  std::string fingerprint_s_, fingerprint_t_;
+  int64_t limit_;
+  std::unordered_map<int32_t, int32_t> teacher_special_;  // by role, the lowest id
+  std::vector<int32_t> leading_;                          // before every text of the teacher
+};
+
+}  // namespace xrun

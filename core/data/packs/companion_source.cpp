@@ -1,0 +1,141 @@
+// A loss row predicts the token after its slot, on both sides, so token i of a document is in a
+// chunk through the row of slot i - 1; token 0 has no row. A chunk is valid if that leaves it a row
+// on each side.
+
+#include "core/data/packs/companion_source.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+void check_range(size_t segment, const char* side, int32_t begin, int32_t end, int32_t least,
+                 size_t tokens) {
+  XRUN_CHECK(begin >= least && end > begin && end <= static_cast<int64_t>(tokens),
+             "companion: a chunk of segment {} has the {} tokens [{}, {}), wanted a range in [{}, "
+             "{})",
+             segment, side, begin, end, least, tokens);
+}
+
+// Appends the documents of a pack one by one.
+class CompanionBuilder {
+ public:
+  CompanionBuilder(PackedBatch& batch, const std::string& fingerprint, double seconds)
+      : batch_(batch), companion_(std::make_shared<CompanionPack>()) {
+    companion_->fingerprint = fingerprint;
+    companion_->counts.seconds = seconds;
+    batch_.chunk.assign(static_cast<size_t>(batch_.rows.size()), -1);
+  }
+
+  void add(size_t segment, const CompanionTokens& document) {
+    CompanionPack& out = *companion_;
+    XRUN_CHECK(!document.ids.empty(), "companion: segment {} has no tokens", segment);
+    const auto begin = static_cast<int32_t>(out.tokens.size());
+    out.tokens.insert(out.tokens.end(), document.ids.begin(), document.ids.end());
+    for (size_t i = 0; i < document.ids.size(); ++i) {
+      out.position_ids.push_back(static_cast<int32_t>(i));
+    }
+    out.cu_seqlens.push_back(static_cast<int32_t>(out.tokens.size()));
+    out.counts.wrong += document.wrong;
+    out.counts.one_sided += document.one_sided;
+    add_chunks(segment, document, begin);
+  }
+
+  void finish() { batch_.companion = std::move(companion_); }
+
+ private:
+  // `begin` is the document's first slot in the companion.
+  void add_chunks(size_t segment, const CompanionTokens& document, int32_t begin) {
+    const LossRows& rows = batch_.rows;
+    const int32_t slot = batch_.cu_seqlens[segment];
+    const auto length = static_cast<size_t>(batch_.cu_seqlens[segment + 1] - slot);
+    const auto end_row = rows.segment.size();
+    int32_t s_last = 0, t_last = 0;
+    for (const CompanionTokens::Chunk& chunk : document.chunks) {
+      check_range(segment, "student", chunk.s_begin, chunk.s_end, s_last, length);
+      check_range(segment, "teacher", chunk.t_begin, chunk.t_end, t_last, document.ids.size());
+      s_last = chunk.s_end;
+      t_last = chunk.t_end;
+      // Rows and chunks both rise, so one pass over the rows serves all chunks of the pack.
+      const auto token = [&] { return rows.hidden[row_] + 1 - slot; };
+      const auto in_segment = [&] {
+        return row_ < end_row && std::cmp_equal(rows.segment[row_], segment);
+      };
+      while (in_segment() && token() < chunk.s_begin) count_row();
+      const int32_t first_teacher = std::max(chunk.t_begin, 1);
+      const bool has_teacher = first_teacher < chunk.t_end;
+      bool valid = false;
+      for (; in_segment() && token() < chunk.s_end; count_row()) {
+        if (!has_teacher || rows.weight[row_] <= 0) continue;
+        batch_.chunk[row_] = next_;
+        ++companion_->counts.covered;
+        valid = true;
+      }
+      if (!valid) continue;
+      for (int32_t i = first_teacher; i < chunk.t_end; ++i) {
+        companion_->hidden.push_back(begin + i - 1);
+        companion_->target.push_back(document.ids[static_cast<size_t>(i)]);
+        companion_->chunk.push_back(next_);
+      }
+      ++next_;
+      ++companion_->counts.chunks;
+    }
+    while (row_ < end_row && std::cmp_equal(rows.segment[row_], segment)) count_row();
+  }
+
+  void count_row() {
+    if (batch_.rows.weight[row_] > 0) ++companion_->counts.tokens;
+    ++row_;
+  }
+
+  PackedBatch& batch_;
+  std::shared_ptr<CompanionPack> companion_;
+  size_t row_ = 0;    // the first loss row behind those that were counted
+  int32_t next_ = 0;  // number of the next valid chunk
+};
+
+}  // namespace
+
+void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& documents,
+                   const std::string& fingerprint, double seconds) {
+  XRUN_CHECK(std::ssize(documents) == batch.segment_count(),
+             "companion: {} documents for {} segments", documents.size(), batch.segment_count());
+  CompanionBuilder builder(batch, fingerprint, seconds);
+  for (size_t s = 0; s < documents.size(); ++s) builder.add(s, documents[s]);
+  builder.finish();
+}
+
+void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& source) {
+  std::vector<CompanionSource::Document> documents;
+  for (const PackedBatch& pack : packs) {
+    for (size_t s = 0; s + 1 < pack.cu_seqlens.size(); ++s) {
+      const auto first = static_cast<size_t>(pack.cu_seqlens[s]);
+      const auto end = static_cast<size_t>(pack.cu_seqlens[s + 1]);
+      documents.push_back(
+          {pack.row_id[s], pack.side[s], std::span(pack.tokens).subspan(first, end - first)});
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<CompanionTokens> companions = source.align(documents);
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  auto next = std::make_move_iterator(companions.begin());
+  for (PackedBatch& pack : packs) {
+    const auto end = next + pack.segment_count();
+    add_companion(pack, {next, end}, source.fingerprint(), seconds.count());
+    seconds = {};  // the sum over the packs is the time of the step
+    next = end;
+  }
+}
+
+void number_row_chunks(PackedBatch& batch) {
+  int32_t next = 0;
+  batch.chunk.clear();
+  for (const float weight : batch.rows.weight) batch.chunk.push_back(weight > 0 ? next++ : -1);
+}
+
+}  // namespace xrun

@@ -1,0 +1,61 @@
+#pragma once
+// The seam between packs and alignments: where a set gets the teacher's tokens of its documents.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/data/packs/packed_batch.h"
+
+namespace xrun {
+
+// One document of a pack in a teacher's tokens.
+struct CompanionTokens {
+  // Two token ranges that spell the same bytes, half-open.
+  struct Chunk {
+    int32_t s_begin, s_end;  // of the document's own tokens
+    int32_t t_begin, t_end;  // of `ids`
+    bool operator==(const Chunk&) const = default;
+  };
+  std::vector<int32_t> ids;   // at least one
+  std::vector<Chunk> chunks;  // rising on both sides
+  int64_t wrong = 0;          // pairs that spell different bytes
+  int64_t one_sided = 0;      // tokens of either side without a partner
+  bool operator==(const CompanionTokens&) const = default;
+};
+
+// Aligns documents with a teacher's tokenisation. Thread-safe.
+class CompanionSource {
+ public:
+  // The tokens of a row, or of a window's part of it; `ids` must outlive the call.
+  struct Document {
+    int64_t row;
+    int32_t side;  // as PackedBatch::side
+    std::span<const int32_t> ids;
+  };
+  virtual ~CompanionSource() = default;
+
+  // Returns the companion of each document, in order; a pure function of its ids. Throws Error if
+  // a document cannot be aligned.
+  virtual std::vector<CompanionTokens> align(const std::vector<Document>& documents) const = 0;
+  // Of the teacher's vocabulary.
+  virtual const std::string& fingerprint() const = 0;
+};
+
+// Gives a batch without chunks its companion: one CompanionTokens for each segment, in order. Fills
+// PackedBatch::companion and ::chunk, and leaves out every chunk that is not valid
+// (packed_batch.h). `seconds` goes into its counts. Throws Error if a chunk is out of its
+// document's range.
+void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& documents,
+                   const std::string& fingerprint, double seconds = 0);
+
+// Aligns the segments of all packs at once and gives each pack its companion. The time it took is
+// in the counts of the first pack.
+void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& source);
+
+// The chunks of a teacher with the student's own vocabulary: one for each loss row of positive
+// weight. Such a pack has no companion, since the teacher reads the pack itself.
+void number_row_chunks(PackedBatch& batch);
+
+}  // namespace xrun

@@ -1,0 +1,94 @@
+// Teacher's encodings of a student's tokens: both sides of every chunk spell the same bytes.
+
+#include "core/align/text_alignment.h"
+
+#include <gtest/gtest.h>
+
+#include "core/align/token_table.h"
+#include "tests/core/align/two_tokenizers.h"
+#include "tests/error_of.h"
+
+namespace xrun::text_alignment_test {
+namespace {
+
+using TextAlignments = TwoTokenizers;
+
+TEST_F(TextAlignments, BothSidesOfAChunkSpellTheSameBytes) {
+  const TextAligner aligner(pieces(), bytes());
+  EXPECT_FALSE(aligner.same_vocabulary());
+  for (const std::string text :
+       {"Albury is a town on the Cold Water with 9281 people.",
+        "naïve café, 中文 and 🙂🙂!", "\n\n  tabs\tand\r\nlines  ", "a"}) {
+    const std::vector<int32_t> ids = pieces()->encode(text).ids;
+    const AlignedDocument aligned = aligner.align(ids);
+    check_alignment(aligned.pairs, std::ssize(ids), std::ssize(aligned.teacher_ids));
+    EXPECT_EQ(bytes()->decode(aligned.teacher_ids), text);
+    for (const AlignedPair& pair : aligned.pairs) {
+      EXPECT_TRUE(pair.correct) << text;
+      EXPECT_EQ(spelled(*pieces(), ids, pair.s_begin, pair.s_end),
+                spelled(*bytes(), aligned.teacher_ids, pair.t_begin, pair.t_end));
+    }
+    EXPECT_EQ(aligner.pairs(ids, aligned.teacher_ids), aligned.pairs);
+  }
+}
+
+TEST_F(TextAlignments, AnEndOfTextBecomesTheTeachersOwn) {
+  const TextAligner aligner(pieces(), bytes());
+  std::vector<int32_t> ids = pieces()->encode("a town").ids;
+  ids.push_back(*pieces()->eos_id());
+  const AlignedDocument aligned = aligner.align(ids);
+  EXPECT_EQ(aligned.teacher_ids.back(), *bytes()->eos_id());
+  EXPECT_EQ(aligned.pairs.back(), (AlignedPair{.s_begin = static_cast<int32_t>(ids.size()) - 1,
+                                               .s_end = static_cast<int32_t>(ids.size()),
+                                               .t_begin = 6,
+                                               .t_end = 7,
+                                               .correct = true}));
+}
+
+// A window or a sampled answer may end inside a character.
+TEST_F(TextAlignments, BytesThatAreNoCharacterHaveNoPartner) {
+  const TextAligner aligner(bytes(), pieces());
+  const std::string smile = "🙂";
+  const std::string text =
+      smile.substr(2) + "town" + smile.substr(0, 3) + "hill" + smile + smile.substr(0, 1);
+  std::vector<int32_t> ids;
+  for (const char byte : text) ids.push_back(static_cast<uint8_t>(byte));
+  const AlignedDocument aligned = aligner.align(ids);
+  check_alignment(aligned.pairs, std::ssize(ids), std::ssize(aligned.teacher_ids));
+  EXPECT_EQ(pieces()->decode(aligned.teacher_ids), "townhill" + smile);
+  int64_t covered = 0, orphans = 0;
+  for (const AlignedPair& pair : aligned.pairs) {
+    if (pair.correct) covered += pair.s_end - pair.s_begin;
+    if (pair.t_begin < 0) ++orphans;
+  }
+  EXPECT_EQ(covered, 4 + 4 + 4);
+  EXPECT_EQ(orphans, 2 + 3 + 1);
+}
+
+TEST_F(TextAlignments, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
+  const std::vector<int32_t> ids = pieces()->encode("a town on the Cold Water").ids;
+  const AlignedDocument whole = TextAligner(pieces(), bytes()).align(ids);
+  const AlignedDocument cut = TextAligner(pieces(), bytes(), 10).align(ids);
+  ASSERT_FALSE(cut.pairs.empty());
+  EXPECT_LT(cut.pairs.size(), whole.pairs.size());
+  EXPECT_LE(cut.teacher_ids.size(), 10u);
+  EXPECT_EQ(cut.pairs.back().t_end, std::ssize(cut.teacher_ids));
+  EXPECT_GT(whole.pairs[cut.pairs.size()].t_end, 10) << "the next pair does not fit";
+  EXPECT_TRUE(std::equal(cut.pairs.begin(), cut.pairs.end(), whole.pairs.begin()));
+}
+
+TEST_F(TextAlignments, NameAnIdOutOfRangeAndAMissingTokenizer) {
+  const TextAligner aligner(pieces(), bytes());
+  EXPECT_EQ(error_of([&] {
+              aligner.align(std::vector<int32_t>{1, 5000});
+            }),
+            "align: token 1 of the student is 5000, its tokenizer has 2048 ids");
+  EXPECT_EQ(error_of([&] { aligner.pairs(std::vector<int32_t>{1}, std::vector<int32_t>{-1}); }),
+            "align: token 0 of the teacher is -1, its tokenizer has 259 ids");
+  EXPECT_EQ(error_of([&] { TextAligner(pieces(), nullptr); }),
+            "an alignment needs the tokenizers of student and teacher");
+  EXPECT_TRUE(TextAligner(pieces(), pieces()).same_vocabulary());
+}
+
+}  // namespace
+}  // namespace xrun::text_alignment_test

@@ -1,0 +1,123 @@
+// Alignments from Lua: pairs of token lists, and data sets with the tokens of a teacher.
+
+#include <algorithm>
+
+#include "tests/lua/bind/session_fixture.h"
+
+namespace xrun::align_test {
+
+class AlignBinding : public SessionTest {
+ protected:
+  AlignBinding() {
+    std::string text;
+    for (int i = 0; i < 12; ++i) {
+      text += "{\"text\":\"the town " + std::to_string(i) + " has 水 and a hill\"}\n";
+    }
+    write_file_atomic("text.jsonl", text);
+  }
+  // A recipe that trains -log p of each chunk; `teacher` is an expression.
+  static std::string recipe(const std::string& teacher, const std::string& batch = "sequences = 4",
+                            const std::string& open = "text") {
+    return R"(local xrun = require "xrun"
+local cfg = xrun.config {
+  model = "tiny", data = { { path = "text.jsonl" } }, optim = { lr = 1e-3 }, steps = 3,
+  valid = { fraction = 0.25 }, batch = { )" +
+           batch + R"( }, max_length = 64,
+}
+local policy = xrun.policy(cfg.model)
+local adamw = xrun.adamw(policy, cfg.optim)
+local pieces = xrun.tokenizer(")" +
+           source_path("recipes/data/tokenizer") + R"(")
+local texts = xrun.)" +
+           open + "(cfg.data, policy):align(" + teacher + R"()
+local train, valid = texts:split(cfg.valid)
+local function nll(t) return { chunk = -t:chunk_sum(policy:token_logprob(t)) } end
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, nll)) end
+run:log(run:evaluate(valid, nll))
+run:export(policy)
+)";
+  }
+};
+
+TEST_F(AlignBinding, PairsOfTwoTokenListsAreHalfOpenRangesFromZero) {
+  const std::string script = R"(
+local xrun = require "xrun"
+local bytes = xrun.tokenizer("tiny")
+local pieces = xrun.tokenizer(")" +
+                             source_path("recipes/data/tokenizer") + R"(")
+local student, teacher = pieces:encode("a town"), bytes:encode("a town")
+local got = {}
+for _, pair in ipairs(xrun.align(pieces, bytes):pairs(student, teacher)) do
+  local words = {}
+  for i, value in ipairs(pair) do words[i] = tostring(value) end
+  got[#got + 1] = table.concat(words, " ")
+end
+print(table.concat(got, "; "))
+local ids = xrun.align(bytes, pieces):pairs({ 1 }, { 2, 3 })
+print(#ids)
+)";
+  ASSERT_EQ(run(script, "r"), "");
+  has(output_, "0 1 0 1 true; ");
+  has(output_, " 6 true\n");
+}
+
+TEST_F(AlignBinding, AnAlignedSetTrainsEvaluatesAndCountsItsChunks) {
+  ASSERT_EQ(run(recipe("pieces"), "r"), "");
+  has(output_, "text.jsonl: 100.0 % of the trained tokens of 12 rows are aligned with ");
+  EXPECT_EQ(values("r", "align/coverage"), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(values("r", "align/wrong"), (std::vector<double>{0, 0, 0}));
+  for (const double chunks : values("r", "align/chunks")) EXPECT_GT(chunks, 20);
+  EXPECT_EQ(values("r", "valid/loss").size(), 1u);
+  // Again from the cache, and in other micro-batches.
+  ASSERT_EQ(run(recipe("pieces"), "again"), "");
+  EXPECT_EQ(metrics("again"), metrics("r"));
+  ASSERT_EQ(run(recipe("pieces", "sequences = 4, max_tokens = 40"), "small"), "");
+  EXPECT_EQ(values("small", "align/chunks"), values("r", "align/chunks"));
+  const std::vector<double> whole = values("r", "train/loss"), small = values("small", "train/loss");
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(small.at(i), whole[i], 1e-5 * whole[i]);
+}
+
+TEST_F(AlignBinding, WindowsOfAnAlignedSetAreAligned) {
+  ASSERT_EQ(run(recipe("pieces", "tokens = 128, max_tokens = 128"), "r"), "");
+  for (const double coverage : values("r", "align/coverage")) EXPECT_GT(coverage, 0.9);
+}
+
+TEST_F(AlignBinding, WithItsOwnVocabularyEveryTokenIsAChunk) {
+  ASSERT_EQ(run(recipe("policy"), "r"), "");
+  EXPECT_TRUE(values("r", "align/chunks").empty());
+  std::string plain = recipe("policy");
+  const std::string chunks = "{ chunk = -t:chunk_sum(policy:token_logprob(t)) }";
+  plain.replace(plain.find(chunks), chunks.size(), "-policy:token_logprob(t)");
+  ASSERT_EQ(run(plain, "plain"), "");
+  EXPECT_EQ(values("r", "train/loss"), values("plain", "train/loss"));
+}
+
+TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += " hill" + std::to_string(i);
+  write_file_atomic("text.jsonl", "{\"text\":\"" + words.substr(1) + "\"}\n{\"text\":\"short\"}\n");
+  std::string text = recipe("xrun.policy('short')");
+  text.replace(text.find("max_length = 64"), 15, "over_length = 'cut'");
+  text.replace(text.find("fraction = 0.25"), 15, "fraction = 0");
+  InitOptions options = init_preset("tiny");
+  options.tokenizer = source_path("recipes/data/tokenizer");
+  options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+  options.max_length = 40;
+  init_model("short", options);
+  ASSERT_EQ(run(text, "r"), "");
+  has(output_, "% of the trained tokens of 2 rows are aligned with short, ");
+  has(output_, "; the others do not learn from it:\n");
+  has(output_, "text.jsonl:1 loses ");
+}
+
+TEST_F(AlignBinding, NamesWhatCannotBeAligned) {
+  has(run(recipe("{}"), "r1"),
+      "argument 1 (teacher): got table, wanted a model of xrun.frozen, a policy or a tokenizer");
+  write_file_atomic("text.jsonl", "{\"prompt\":\"say a\",\"completion\":\"it is\"}\n");
+  has(run(recipe("pieces", "sequences = 1", "chat"), "r2"),
+      "chat rows cannot be aligned: the student's template has made their tokens, and the teacher "
+      "has another one; align text or token rows (xrun.text, xrun.tokens)");
+}
+
+}  // namespace xrun::align_test
