@@ -128,6 +128,24 @@ size_t value_end(std::string_view text, size_t at) {
   return text.find_first_of(",]} \t\r\n", at);
 }
 
+// Returns the first key of the object at text[at] whose value is a list, as far as `text` goes and
+// if it is a plain word; else "rows".
+std::string list_member(std::string_view text, size_t at) {
+  for (size_t key = text.find_first_not_of(kSpace, at + 1); key != kUnknown && text[key] == '"';
+       key = text.find_first_not_of(kSpace, at + 1)) {
+    const size_t end = string_end(text, key);
+    const size_t colon = end == kUnknown ? end : text.find_first_not_of(kSpace, end);
+    const size_t value = colon == kUnknown ? colon : text.find_first_not_of(kSpace, colon + 1);
+    if (value == kUnknown) break;
+    const std::string_view name = text.substr(key + 1, end - key - 2);
+    const bool plain = name.find_first_of("\"'\\$`") == kUnknown;
+    if (text[value] == '[' && plain) return std::string(name);
+    at = text.find_first_not_of(kSpace, std::min(value_end(text, value), text.size()));
+    if (at == kUnknown || text[at] != ',') break;
+  }
+  return "rows";
+}
+
 class ArraySplitter : public RowSplitter {
  protected:
   void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
@@ -196,9 +214,9 @@ class ArraySplitter : public RowSplitter {
       throw Error(fmt::format(
           "{}: is one object, wanted an array of rows; if the rows are a member of it, take them "
           "out, say with\n  python3 -c \"import json, sys; "
-          "json.dump(json.load(open(sys.argv[1]))['rows'], open(sys.argv[2], 'x'))\" IN.json "
+          "json.dump(json.load(open(sys.argv[1]))['{}'], open(sys.argv[2], 'x'))\" IN.json "
           "OUT.json",
-          name()));
+          name(), list_member(content, at)));
     }
     refuse(content, 0, at, "wanted [, an array of rows");
   }

@@ -138,6 +138,9 @@ TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtTheFault) 
       {"[1,", "the file ends inside the array"},
       {"7", "rows:1:1: is not valid JSON: wanted [, an array of rows"},
       {"{\"rows\": []}", "rows: is one object, wanted an array of rows"},
+      {"{\"version\": \"[1]\", \"meta\": {\"x\": [1]}, \"data\": [{}]}",
+       "(sys.argv[1]))['data'], "},
+      {"{\"it's\": [1], \"n\": 1}", "(sys.argv[1]))['rows'], "},
       {"{\"a\": 1}\n{\"a\": 2}\n", "these are JSON Lines"},
   };
   for (const auto& [bytes, want] : cases) {
