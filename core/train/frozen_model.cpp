@@ -203,8 +203,8 @@ FrozenRows& FrozenModel::rows(double temperature) {
     FrozenRows::Form form{.cache = options_.cache,
                           .top_k = std::min(options_.top_k, columns()),
                           .temperature = temperature,
-                          .columns = columns()};
-    form.vocabulary = tokenizer_ ? fingerprint() : "";
+                          .columns = columns(),
+                          .vocabulary = tokenizer_ ? fingerprint() : ""};
     form.width = read_model_config(base_).hidden;
     known = std::make_unique<FrozenRows>(source(), std::move(form));
   }
