@@ -5,164 +5,24 @@
 
 #include "core/distill/kd.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "core/base/error.h"
-#include "core/distill/chunk_loss.h"
+#include "core/distill/kd_blocks.h"
 #include "core/distill/kd_check.h"
+#include "core/distill/support_set.h"
 #include "core/model/ops/head_chunk.h"
-#include "core/model/ops/matrix_product.h"
 #include "core/model/ops/op.h"
-#include "core/model/ops/scratch.h"
 
 namespace xrun {
 
 namespace {
-
-// Half-open ranges of chunks and of both sides' rows.
-struct KdBlock {
-  int64_t chunk, chunk_end, student, student_end, teacher, teacher_end;
-};
-
-// One chunk, or as many as fit kHeadChunkRows rows on both sides: a product reaches its full rate.
-std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
-                                 const std::vector<int64_t>& teacher) {
-  const int64_t chunks = std::ssize(student) - 1;
-  std::vector<KdBlock> blocks;
-  for (int64_t begin = 0; begin < chunks;) {
-    int64_t end = begin + 1;
-    while (end < chunks && student[end + 1] - student[begin] <= kHeadChunkRows &&
-           teacher[end + 1] - teacher[begin] <= kHeadChunkRows) {
-      ++end;
-    }
-    blocks.push_back({begin, end, student[begin], student[end], teacher[begin], teacher[end]});
-    begin = end;
-  }
-  return blocks;
-}
-
-// Everything of a call but the student's hidden states and weight.
-struct KdCall : torch::CustomClassHolder {
-  KdOptions options;
-  std::shared_ptr<const VocabularyMap> map;
-  std::vector<int64_t> student_first, teacher_first;  // [C + 1]
-  std::vector<KdBlock> blocks;
-  at::Tensor student_index, student_chunk, student_target;
-  int64_t student_columns = 0;
-  // One of the two.
-  std::optional<KdSide> teacher;
-  std::optional<TeacherColumns> cached;
-  int64_t teacher_columns = 0;
-};
-
-at::Tensor gathered(const at::Tensor& hidden, const at::Tensor& index, at::ScalarType type) {
-  return hidden.index_select(0, index.to(hidden.device())).to(type).contiguous();
-}
-
-at::Tensor block_matrix(int64_t rows, int64_t columns, at::ScalarType type) {
-  if (type == at::kFloat) return scratch_matrix(rows, columns);
-  return at::empty({rows, columns}, at::TensorOptions(type));
-}
-
-// z [n, V] on the CPU = x [n, D] w^T, multiplied on the device of x.
-void logits_into(const at::Tensor& z, const at::Tensor& x, const at::Tensor& w) {
-  if (x.is_cpu() && x.scalar_type() == at::kFloat) return multiply_rows_into(z, x, w);
-  z.copy_(at::mm(x, w.t()));
-}
-
-const int64_t* row_data(const at::Tensor& ids, int64_t row) {
-  return ids.defined() ? ids.const_data_ptr<int64_t>() + row : nullptr;
-}
-
-// Computes blocks in T, which is the type of the student's x and w and of the teacher's.
-template <class T>
-class KdBlocks {
- public:
-  KdBlocks(const KdCall& call, const at::Tensor& hidden, const at::Tensor& weight)
-      : call_(call), type_(c10::CppTypeToScalarType<T>::value) {
-    x_ = gathered(hidden, call.student_index, type_);
-    w_ = weight.to(type_).contiguous();
-    if (call.teacher) {
-      teacher_x_ = gathered(call.teacher->hidden, call.teacher->index, type_);
-      teacher_w_ = call.teacher->weight.to(type_).contiguous();
-    }
-    workers_.resize(static_cast<size_t>(at::get_num_threads()));
-  }
-
-  const at::Tensor& x() const { return x_; }
-  const at::Tensor& w() const { return w_; }
-
-  // Returns how many blocks, from the first, have gradients of logits within head_mb MiB.
-  int64_t saved_blocks() const {
-    const int64_t row_bytes = w_.size(0) * static_cast<int64_t>(sizeof(T));
-    const int64_t bytes = std::min<int64_t>(call_.options.head_mb, int64_t{1} << 40) << 20;
-    int64_t count = 0;
-    while (count < std::ssize(call_.blocks) &&
-           call_.blocks[count].student_end <= bytes / row_bytes) {
-      ++count;
-    }
-    return count;
-  }
-
-  // Fills z [n, V] with the student's logits, and losses [C] of the block's chunks; with `gradient`
-  // z becomes dz.
-  void compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
-    logits_into(z, x_.narrow(0, block.student, z.size(0)), w_);
-    at::Tensor teacher_z;
-    if (call_.teacher) {
-      const int64_t n = block.teacher_end - block.teacher;
-      teacher_z = block_matrix(n, teacher_w_.size(0), type_);
-      logits_into(teacher_z, teacher_x_.narrow(0, block.teacher, n), teacher_w_);
-    }
-    const int64_t count = block.chunk_end - block.chunk;
-    // A chunk is at least one row of a vocabulary on each side: work enough for a thread.
-    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-      std::unique_ptr<ChunkLoss<T>>& worker = workers_[static_cast<size_t>(at::get_thread_num())];
-      if (!worker) worker = std::make_unique<ChunkLoss<T>>(call_.options, call_.map.get());
-      for (int64_t c = block.chunk + begin; c < block.chunk + end; ++c) {
-        losses[c] = static_cast<T>(chunk_loss(*worker, c, block, z, teacher_z, gradient));
-      }
-    });
-  }
-
- private:
-  double chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& block, const at::Tensor& z,
-                    const at::Tensor& teacher_z, bool gradient) const {
-    const int64_t s = call_.student_first[c], t = call_.teacher_first[c];
-    const int64_t teacher_rows = call_.teacher_first[c + 1] - t;
-    const ChunkLogits<T> student = {z.mutable_data_ptr<T>() + (s - block.student) * z.size(1),
-                                    call_.student_first[c + 1] - s, z.size(1),
-                                    call_.student_columns, row_data(call_.student_target, s)};
-    if (call_.cached) {
-      const TeacherColumns& cached = *call_.cached;
-      const int64_t k = cached.id.size(1);
-      const CachedRows rows = {cached.id.const_data_ptr<int64_t>() + t * k,
-                               cached.logprob.const_data_ptr<float>() + t * k,
-                               cached.rest.const_data_ptr<float>() + t,
-                               teacher_rows,
-                               k,
-                               call_.teacher_columns};
-      return loss(student, rows, gradient);
-    }
-    const ChunkLogits<T> teacher = {
-        teacher_z.mutable_data_ptr<T>() + (t - block.teacher) * teacher_z.size(1), teacher_rows,
-        teacher_z.size(1), call_.teacher_columns, row_data(call_.teacher->target, t)};
-    return loss(student, teacher, gradient);
-  }
-
-  const KdCall& call_;
-  at::ScalarType type_;
-  at::Tensor x_, w_, teacher_x_, teacher_w_;
-  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one a thread, made on first use
-};
 
 struct KdForward {
   at::Tensor losses;      // [C], on the CPU

@@ -6,6 +6,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "core/model/ops/head_chunk.h"
 #include "tests/core/distill/kd_fixture.h"
 #include "tests/core/distill/kd_oracle.h"
@@ -19,6 +21,8 @@ struct Case {
   std::string name;
   KdOptions options;
 };
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 std::vector<Case> cases() {
   std::vector<Case> all;

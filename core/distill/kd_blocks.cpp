@@ -1,0 +1,128 @@
+// A block's two products run over all of its rows; then its chunks are computed one a thread, each
+// by itself, so that a loss has the same bits whatever chunks are beside it.
+
+#include "core/distill/kd_blocks.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+
+#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/matrix_product.h"
+
+namespace xrun {
+
+namespace {
+
+at::Tensor gathered(const at::Tensor& hidden, const at::Tensor& index, at::ScalarType type) {
+  return hidden.index_select(0, index.to(hidden.device())).to(type).contiguous();
+}
+
+// z [n, V] on the CPU = x [n, D] w^T, multiplied on the device of x.
+void logits_into(const at::Tensor& z, const at::Tensor& x, const at::Tensor& w) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat) return multiply_rows_into(z, x, w);
+  z.copy_(at::mm(x, w.t()));
+}
+
+const int64_t* row_data(const at::Tensor& ids, int64_t row) {
+  return ids.defined() ? ids.const_data_ptr<int64_t>() + row : nullptr;
+}
+
+}  // namespace
+
+std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
+                                 const std::vector<int64_t>& teacher) {
+  const int64_t chunks = std::ssize(student) - 1;
+  std::vector<KdBlock> blocks;
+  for (int64_t begin = 0; begin < chunks;) {
+    int64_t end = begin + 1;
+    while (end < chunks && student[end + 1] - student[begin] <= kHeadChunkRows &&
+           teacher[end + 1] - teacher[begin] <= kHeadChunkRows) {
+      ++end;
+    }
+    blocks.push_back({begin, end, student[begin], student[end], teacher[begin], teacher[end]});
+    begin = end;
+  }
+  return blocks;
+}
+
+at::Tensor block_matrix(int64_t rows, int64_t columns, at::ScalarType type) {
+  if (type == at::kFloat) return scratch_matrix(rows, columns);
+  return at::empty({rows, columns}, at::TensorOptions(type));
+}
+
+template <class T>
+KdBlocks<T>::KdBlocks(const KdCall& call, const at::Tensor& hidden, const at::Tensor& weight)
+    : call_(call), type_(c10::CppTypeToScalarType<T>::value) {
+  x_ = gathered(hidden, call.student_index, type_);
+  w_ = weight.to(type_).contiguous();
+  if (call.teacher) {
+    teacher_x_ = gathered(call.teacher->hidden, call.teacher->index, type_);
+    teacher_w_ = call.teacher->weight.to(type_).contiguous();
+  }
+  workers_.resize(static_cast<size_t>(at::get_num_threads()));
+}
+
+template <class T>
+int64_t KdBlocks<T>::saved_blocks() const {
+  const int64_t row_bytes = w_.size(0) * static_cast<int64_t>(sizeof(T));
+  const int64_t bytes = std::min<int64_t>(call_.options.head_mb, int64_t{1} << 40) << 20;
+  int64_t count = 0;
+  while (count < std::ssize(call_.blocks) && call_.blocks[count].student_end <= bytes / row_bytes) {
+    ++count;
+  }
+  return count;
+}
+
+template <class T>
+void KdBlocks<T>::compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
+  logits_into(z, x_.narrow(0, block.student, z.size(0)), w_);
+  at::Tensor teacher_z;
+  if (call_.teacher) {
+    const int64_t n = block.teacher_end - block.teacher;
+    teacher_z = block_matrix(n, teacher_w_.size(0), type_);
+    logits_into(teacher_z, teacher_x_.narrow(0, block.teacher, n), teacher_w_);
+  }
+  const int64_t count = block.chunk_end - block.chunk;
+  // A chunk is at least one row of a vocabulary on each side: work enough for a thread.
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    std::unique_ptr<ChunkLoss<T>>& worker = workers_[static_cast<size_t>(at::get_thread_num())];
+    if (!worker) worker = std::make_unique<ChunkLoss<T>>(call_.options, call_.map.get());
+    for (int64_t c = block.chunk + begin; c < block.chunk + end; ++c) {
+      losses[c] = static_cast<T>(chunk_loss(*worker, c, block, z, teacher_z, gradient));
+    }
+  });
+}
+
+template <class T>
+double KdBlocks<T>::chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& block,
+                               const at::Tensor& z, const at::Tensor& teacher_z,
+                               bool gradient) const {
+  const int64_t s = call_.student_first[c], t = call_.teacher_first[c];
+  const int64_t teacher_rows = call_.teacher_first[c + 1] - t;
+  const ChunkLogits<T> student = {z.mutable_data_ptr<T>() + (s - block.student) * z.size(1),
+                                  call_.student_first[c + 1] - s, z.size(1), call_.student_columns,
+                                  row_data(call_.student_target, s)};
+  if (call_.cached) {
+    const TeacherColumns& cached = *call_.cached;
+    const int64_t k = cached.id.size(1);
+    const CachedRows rows = {cached.id.const_data_ptr<int64_t>() + t * k,
+                             cached.logprob.const_data_ptr<float>() + t * k,
+                             cached.rest.const_data_ptr<float>() + t,
+                             teacher_rows,
+                             k,
+                             call_.teacher_columns};
+    return loss(student, rows, gradient);
+  }
+  const ChunkLogits<T> teacher = {
+      teacher_z.mutable_data_ptr<T>() + (t - block.teacher) * teacher_z.size(1), teacher_rows,
+      teacher_z.size(1), call_.teacher_columns, row_data(call_.teacher->target, t)};
+  return loss(student, teacher, gradient);
+}
+
+template class KdBlocks<float>;
+template class KdBlocks<double>;
+
+}  // namespace xrun
