@@ -26,6 +26,9 @@ constexpr int kMostCombined = 7;
 constexpr int32_t student_rank(int32_t k) { return 14 - k; }
 constexpr int32_t teacher_rank(int32_t k) { return 8 - k; }
 constexpr int32_t combination_gain(int32_t k) { return (2 * k + 1) * kUnit; }
+// By value, which GCC 12 compiles without branches. With std::max, whose branches no processor
+// predicts in a repetitive text, 2048 x 2048 cells took 29 ms instead of 6.
+constexpr int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 // F is at most 2 (i + j), so that keys of so many tokens fit 32 bits.
 constexpr int64_t kMostDpTokens = int64_t{1} << 25;
 
@@ -108,9 +111,9 @@ void DpSegments::fill_row(const DpSpan& stretch, int32_t row, bool combined) {
   const auto fill = [&](auto has_combinations) {
     for (int32_t j = 1; j <= columns; ++j) {
       const int32_t match = teacher[j - 1] == token ? 4 * kUnit : 0;
-      int32_t key = std::max(above[j - 1] + match + kDiagonal, above[j] + kUp);
-      if constexpr (has_combinations.value) key = std::max(key, offered[j]);
-      key = std::max(key, left + kLeft);
+      int32_t key = larger(above[j - 1] + match + kDiagonal, above[j] + kUp);
+      if constexpr (has_combinations.value) key = larger(key, offered[j]);
+      key = larger(key, left + kLeft);
       moves[j - 1] = static_cast<uint8_t>(key & (kUnit - 1));
       left = key & -kUnit;
       values[j] = left;
