@@ -15,6 +15,7 @@
 #include "core/distill/projection_nemo.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 #include "core/text/tokenizer/token_bytes.h"
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
 
 namespace xrun {
 
@@ -266,8 +267,8 @@ Projection build_projection(const Tokenizer& student, const Tokenizer& teacher,
                                        : build_by_bytes(student, teacher, options);
   projection.student_vocab = student.vocab_size();
   projection.teacher_vocab = teacher.vocab_size();
-  projection.student = projection_fingerprint(student);
-  projection.teacher = projection_fingerprint(teacher);
+  projection.student = vocabulary_fingerprint(student);
+  projection.teacher = vocabulary_fingerprint(teacher);
   projection.made_by =
       Json(Json::Object{{"command", "build"}, {"settings", projection_options_json(options)}});
   return projection;
@@ -281,13 +282,12 @@ Json projection_options_json(const ProjectionOptions& options) {
                          {"exact", options.exact},
                          {"nemo", options.nemo}});
   if (options.nemo) {
+    json.set("canonical", options.canonical);
     json.set("prep_top_k", options.prep_top_k);
     json.set("scale_trick", options.scale_trick);
   }
   return json;
 }
-
-std::string projection_fingerprint(const Tokenizer& tokenizer) { return tokenizer.digest(); }
 
 std::vector<double> spelling_weights(size_t tokens) {
   std::vector<double> weights;

@@ -17,9 +17,10 @@ struct ProjectionOptions {
   bool reverse = true;        // also write each teacher token with student tokens
   bool specials = true;       // map special tokens
   bool exact = true;          // a token that both vocabularies have maps to nothing else
-  // The numbers of NeMo-RL's tools, their defects included (projection_nemo.h), and two settings
+  // The numbers of NeMo-RL's tools, their defects included (projection_nemo.h), and three settings
   // that only they have.
   bool nemo = false;
+  bool canonical = false;  // compare texts in the form of NeMo-RL's aligner (dp_canonical.h)
   int64_t prep_top_k = 32;
   bool scale_trick = true;
 };
@@ -38,9 +39,6 @@ Projection build_projection(const Tokenizer& student, const Tokenizer& teacher,
 
 // Returns the options as a JSON object, for provenance.
 Json projection_options_json(const ProjectionOptions& options);
-
-// Returns the fingerprint under which a projection names a tokenizer.
-std::string projection_fingerprint(const Tokenizer& tokenizer);
 
 // Returns the weights of 1 to `tokens` tokens that write one token: 0.9 * 0.1^i, normalised.
 std::vector<double> spelling_weights(size_t tokens);

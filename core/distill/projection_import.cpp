@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/distill/projection_build.h"
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
 
 namespace xrun {
 
@@ -173,8 +173,8 @@ class ProjectionImporter {
 ProjectionImport import_projection(const TorchFile& file, const Tokenizer& student,
                                    const Tokenizer& teacher) {
   ProjectionImport result = ProjectionImporter(file, student, teacher).run();
-  result.projection.student = projection_fingerprint(student);
-  result.projection.teacher = projection_fingerprint(teacher);
+  result.projection.student = vocabulary_fingerprint(student);
+  result.projection.teacher = vocabulary_fingerprint(teacher);
   return result;
 }
 

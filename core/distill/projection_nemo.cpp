@@ -15,6 +15,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/align/dp_canonical.h"
 #include "core/base/error.h"
 #include "core/distill/projection_specials.h"
 
@@ -50,18 +51,22 @@ std::set<int32_t> ignored_ids(const Tokenizer& tokenizer) {
 
 // Calls add(id of `from`, id of `to`, weight).
 template <class Add>
-void nemo_pass(const Tokenizer& from, const Tokenizer& to, int64_t tokens_to_cut, const Add& add) {
+void nemo_pass(const Tokenizer& from, const Tokenizer& to, const ProjectionOptions& settings,
+               const Add& add) {
   const std::set<int32_t> ignored = ignored_ids(from), ignored_to = ignored_ids(to);
   EncodeOptions options;
   options.all_special = true;
   for (int32_t id = 0; id < from.vocab_size(); ++id) {
     if (ignored.contains(id)) continue;
-    const std::string text = from.decode(std::array{id});
+    std::string text = from.decode(std::array{id});
     if (text.starts_with("<|") && text.ends_with("|>")) continue;
+    if (settings.canonical) text = canonical_token(text);
     std::vector<int32_t> ids = to.encode(text, options).ids;
     const auto is_ignored = [&](int32_t other) { return ignored_to.contains(other); };
     if (std::any_of(ids.begin(), ids.end(), is_ignored)) continue;
-    if (std::cmp_greater(ids.size(), tokens_to_cut)) ids.resize(size_t(tokens_to_cut));
+    if (std::cmp_greater(ids.size(), settings.tokens_to_cut)) {
+      ids.resize(size_t(settings.tokens_to_cut));
+    }
     const std::vector<double> weights = spelling_weights(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) add(id, ids[i], weights[i]);
   }
@@ -70,11 +75,11 @@ void nemo_pass(const Tokenizer& from, const Tokenizer& to, int64_t tokens_to_cut
 std::vector<ProjectionCount> nemo_counts(const Tokenizer& student, const Tokenizer& teacher,
                                          const ProjectionOptions& options) {
   std::vector<ProjectionCount> counts;
-  nemo_pass(student, teacher, options.tokens_to_cut, [&](int32_t s, int32_t t, double weight) {
+  nemo_pass(student, teacher, options, [&](int32_t s, int32_t t, double weight) {
     counts.push_back({s, t, weight});
   });
   if (options.reverse) {
-    nemo_pass(teacher, student, options.tokens_to_cut, [&](int32_t t, int32_t s, double weight) {
+    nemo_pass(teacher, student, options, [&](int32_t t, int32_t s, double weight) {
       counts.push_back({s, t, weight});
     });
   }

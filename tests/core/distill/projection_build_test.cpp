@@ -189,6 +189,7 @@ ProjectionOptions options_of(const Json& golden) {
   options.top_k = golden.at("top_k").as_int();
   options.prep_top_k = golden.at("prep_top_k").as_int();
   for (const Json& name : golden.at("switches").as_array()) {
+    if (name.as_string() == "--use-canonicalization") options.canonical = true;
     if (name.as_string() == "--disable-scale-trick") options.scale_trick = false;
     if (name.as_string() == "--disable-reverse-pass") options.reverse = false;
     if (name.as_string() == "--disable-special-token-mapping") options.specials = false;

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/distill/projection_nemo.h"
 #include "core/distill/projection_report.h"
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
 #include "tests/error_of.h"
 #include "tests/tree.h"
 
@@ -33,7 +34,7 @@ TEST(ImportProjection, ADenseFileIsWhatTheToolsOfNemoMake) {
   EXPECT_EQ(imported.projection.begin, built.begin);
   EXPECT_EQ(imported.projection.id, built.id);
   EXPECT_EQ(imported.projection.weight, built.weight);
-  EXPECT_EQ(imported.projection.student, student->digest());
+  EXPECT_EQ(imported.projection.student, vocabulary_fingerprint(*student));
   EXPECT_GT(imported.empty_entries, 0);
   EXPECT_EQ(imported.padded_rows, 0);
   EXPECT_EQ(imported.projection.made_by.at("settings").at("student_model_id").as_string(),

@@ -35,6 +35,7 @@ CASES = [
     ("smol", "deepseek", 8, 3, ["--disable-scale-trick"]),
     ("llama3", "unigram", 8, 4, ["--disable-reverse-pass"]),
     ("unigram", "metaspace", 8, 6, ["--disable-special-token-mapping"]),
+    ("metaspace", "deepseek", 8, 4, ["--use-canonicalization"]),
     ("deepseek", "smol", 8, 4, []),
 ]
 

@@ -18,6 +18,7 @@
 #include "core/distill/projection_build.h"
 #include "core/distill/projection_import.h"
 #include "core/distill/projection_report.h"
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
@@ -185,8 +186,8 @@ int show(const ProjectionArguments& arguments) {
     return 0;
   }
   const TokenizerPair pair = open_pair(arguments);
-  const Projection p = load_projection(file, projection_fingerprint(*pair.student),
-                                       projection_fingerprint(*pair.teacher));
+  const Projection p = load_projection(file, vocabulary_fingerprint(*pair.student),
+                                       vocabulary_fingerprint(*pair.teacher));
   const std::vector<int32_t> rows = example_rows(p, arguments.examples);
   if (arguments.json) {
     Json json = summary_json(p, file);
@@ -262,6 +263,10 @@ void add_build_options(CLI::App& command, ProjectionArguments& arguments) {
                    "let a token that both vocabularies have map to other tokens too");
   CLI::Option* nemo = command.add_flag("--nemo", arguments.options.nemo,
                                        "the numbers of NeMo-RL's tools, their defects included");
+  command
+      .add_flag("--canonical", arguments.options.canonical,
+                "with --nemo: compare texts in the form of its aligner (--use-canonicalization)")
+      ->needs(nemo);
   command
       .add_option("--prep-top-k", arguments.options.prep_top_k,
                   "with --nemo: entries of a row before it is cut")
