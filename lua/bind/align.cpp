@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,11 +38,9 @@ struct TokenizerOwner {
   int64_t max_length = 0;  // tokens that its model reads; 0: there is no model
 };
 
-template <class T>
-TokenizerOwner model_owner(lua_State* L, int i) {
-  const auto model = arg<std::shared_ptr<T>>(L, i);
-  return {model->tokenizer(), model->dir().filename().string(),
-          read_model_config(model->dir()).max_length};
+TokenizerOwner model_owner(std::shared_ptr<const Tokenizer> tokenizer,
+                           const std::filesystem::path& dir, const std::filesystem::path& base) {
+  return {std::move(tokenizer), dir.filename().string(), read_model_config(base).max_length};
 }
 
 TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
@@ -49,8 +48,14 @@ TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
   if (info == &class_info<LuaTokenizer>) {
     return {arg<LuaTokenizer&>(L, i).tokenizer, "the teacher", 0};
   }
-  if (info == &class_info<Policy>) return model_owner<Policy>(L, i);
-  if (info == &class_info<FrozenModel>) return model_owner<FrozenModel>(L, i);
+  if (info == &class_info<Policy>) {
+    const Policy& policy = arg<Policy&>(L, i);
+    return model_owner(policy.tokenizer(), policy.dir(), policy.dir());
+  }
+  if (info == &class_info<FrozenModel>) {
+    const FrozenModel& frozen = arg<FrozenModel&>(L, i);
+    return model_owner(frozen.tokenizer(), frozen.dir(), frozen.base_dir());
+  }
   throw_argument(L, i, what, "a model of xrun.frozen, a policy or a tokenizer");
 }
 
