@@ -204,8 +204,8 @@ FrozenRows& FrozenModel::rows(double temperature) {
                           .top_k = std::min(options_.top_k, columns()),
                           .temperature = temperature,
                           .columns = columns(),
-                          .vocabulary = tokenizer_ ? fingerprint() : ""};
-    form.width = read_model_config(base_).hidden;
+                          .vocabulary = tokenizer_ ? fingerprint() : "",
+                          .width = read_model_config(base_).hidden};
     known = std::make_unique<FrozenRows>(source(), std::move(form));
   }
   return *known;
