@@ -69,6 +69,16 @@ Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler) {
   return metrics;
 }
 
+Metrics path_metrics(const UpdateRecord& record) {
+  if (record.tokens == 0) return {};
+  const auto share = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(record.tokens);
+  };
+  return {{"train/path_on_policy", share(record.tokens - record.clipped - record.corrected)},
+          {"train/path_clipped", share(record.clipped)},
+          {"train/path_corrected", share(record.corrected)}};
+}
+
 std::string UpdateRecord::path() const {
   if (tokens == 0) return "";
   if (clipped + corrected == 0) return "on-policy";
@@ -110,16 +120,17 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   const bool reinforced = micro.is_reinforced();
   const bool ratio = micro.is_corrected() || (micro.was_read("old_logprob") && !reinforced);
   const bool gradient = ratio || reinforced || micro.was_read("advantage");
-  XRUN_CHECK(!gradient || ratio || stale_tokens == 0,
-             "these answers were sampled {} ago, and {}, so nothing makes up for the change of the "
-             "policy since then: make one update of a batch of rollouts, or {}",
-             counted(oldest, "update"),
-             reinforced ? "xrun.reinforce has no ratio to old_logprob"
-                        : "the objective reads the advantage but not old_logprob",
-             reinforced
-                 ? "use a loss with the ratio (policy:token_logprob(r) - r.old_logprob):exp() in its "
-                   "place; answers of a queue are corrected by r:truncated_ratio(cap)"
-                 : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
+  XRUN_CHECK(
+      !gradient || ratio || stale_tokens == 0,
+      "these answers were sampled {} ago, and {}, so nothing makes up for the change of the "
+      "policy since then: make one update of a batch of rollouts, or {}",
+      counted(oldest, "update"),
+      reinforced ? "xrun.reinforce has no ratio to old_logprob"
+                 : "the objective reads the advantage but not old_logprob",
+      reinforced
+          ? "use a loss with the ratio (policy:token_logprob(r) - r.old_logprob):exp() in its "
+            "place; answers of a queue are corrected by r:truncated_ratio(cap)"
+          : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
   if (gradient) {
     tokens_ += micro.row_count();
     (micro.is_corrected() ? corrected_ : clipped_) += stale_tokens;
@@ -153,14 +164,8 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
 }
 
 void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record) const {
-  if (tokens_ > 0) {
-    const auto share = [&](int64_t count) {
-      return static_cast<double>(count) / static_cast<double>(tokens_);
-    };
-    metrics.emplace_back("path_on_policy", share(tokens_ - clipped_ - corrected_));
-    metrics.emplace_back("path_clipped", share(clipped_));
-    metrics.emplace_back("path_corrected", share(corrected_));
-  }
+  const UpdateRecord own{.tokens = tokens_, .clipped = clipped_, .corrected = corrected_};
+  for (auto& metric : path_metrics(own)) metrics.push_back(std::move(metric));
   for (auto& metric : ratio_metrics(old_, sampler_)) metrics.push_back(std::move(metric));
   if (record.updates++ == 0) {
     for (const auto& [unit, count] : units_) {
