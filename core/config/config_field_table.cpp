@@ -304,6 +304,9 @@ std::vector<ConfigField> of_steps() {
            "The weight of a trained token that several sequences share: each sequence's own, the "
            "share of the group's sequences that have it, or that of the first sequence only.",
            {"per_sample", "branch_mean", "own_once"}),
+      whole("batch.fold_check", 0, 0,
+            "Steps between checks of a folded micro-batch against its separate sequences while the "
+            "run trains; 0 checks before the first update only."),
       of_kind(K::kTable, "save", Json::object(), "Checkpoints."),
       foreign({"save_steps", "save_strategy"},
               whole("save.every", 0, 0,

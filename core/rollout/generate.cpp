@@ -49,14 +49,22 @@ std::vector<Generation> generate(Model& model, const std::vector<std::vector<int
   for (size_t i = 0; i < prompts.size(); ++i) {
     sampler.submit(request_of(options, prompts[i], i));
   }
+  std::vector<Generation> results;
+  const auto hand_on = [&] {
+    while (std::optional<SampledGroup> group = sampler.poll()) {
+      if (options.finished) {
+        options.finished(std::move(group->samples));
+        continue;
+      }
+      for (Generation& one : group->samples) results.push_back(std::move(one));
+    }
+  };
   while (sampler.step()) {
+    hand_on();
     if (options.progress && !options.progress(sampler.counters().tokens)) sampler.cancel_all();
   }
+  hand_on();
   if (options.counted) options.counted(sampler.counters());
-  std::vector<Generation> results;
-  while (std::optional<SampledGroup> group = sampler.poll()) {
-    for (Generation& one : group->samples) results.push_back(std::move(one));
-  }
   return results;
 }
 

@@ -31,12 +31,16 @@ struct GenerateOptions {
   std::function<bool(size_t sequence, int32_t id)> on_token = {};
   // Called at the end with the counts of all sequences.
   std::function<void(const SamplerCounters& counters)> counted = {};
+  // Takes the samples of a prompt once they and those of all prompts before it are finished, while
+  // others may still be sampled. Empty: generate() returns them.
+  std::function<void(std::vector<Generation> samples)> finished = {};
 };
 
 // Returns the sampler's part of the options.
 SamplerOptions sampler_options(const GenerateOptions& options);
 
-// Returns `samples` continuations per prompt, prompts in order and the samples of each together.
+// Returns `samples` continuations per prompt, prompts in order and the samples of each together;
+// nothing if options.finished took them.
 // Throws as Sampler::submit and step; the message for a prompt has its number.
 std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
                                  const GenerateOptions& options);

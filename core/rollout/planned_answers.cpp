@@ -41,7 +41,8 @@ std::optional<PlannedAnswers> planned_answers(const Json& sampling) {
   read("samples", answers.samples);
   read("max_tokens", answers.max_tokens);
   read("temperature", answers.temperature);
-  if (answers.samples < 1 || answers.max_tokens < 1) return std::nullopt;
+  read("max_turns", answers.turns);
+  if (answers.samples < 1 || answers.max_tokens < 1 || answers.turns < 1) return std::nullopt;
   return answers;
 }
 
@@ -76,11 +77,12 @@ void check_room(const DataSet& set, const AnswerRoom& room) {
 
 std::string describe_answers(const PlannedAnswers& answers, int64_t prompts,
                              const GroupQueueOptions* queue) {
-  std::string text =
-      fmt::format("{} x {} = {} a step, at most {} each, at temperature {:g}",
-                  counted(prompts, queue != nullptr ? "group" : "prompt"),
-                  counted(answers.samples, "sample"), counted(prompts * answers.samples, "answer"),
-                  counted(answers.max_tokens, "token"), answers.temperature);
+  std::string longest = counted(answers.max_tokens, "token");
+  if (answers.turns > 1) longest = fmt::format("{} turns of {}", answers.turns, longest);
+  std::string text = fmt::format(
+      "{} x {} = {} a step, at most {} each, at temperature {:g}",
+      counted(prompts, queue != nullptr ? "group" : "prompt"), counted(answers.samples, "sample"),
+      counted(prompts * answers.samples, "answer"), longest, answers.temperature);
   if (queue == nullptr) return text;
   text += fmt::format("; prompts are drawn until {} have rewards that deviate by more than {:g}",
                       counted(prompts, "group"), queue->eps);

@@ -17,12 +17,17 @@ struct PlannedAnswers {
   static constexpr int64_t kSamples = 8, kMaxTokens = 128;  // the defaults of policy:sample
 
   int64_t samples = kSamples;       // of a prompt
-  int64_t max_tokens = kMaxTokens;  // of an answer
+  int64_t max_tokens = kMaxTokens;  // of an answer, or of one turn of a conversation
   double temperature = 1;
+  int64_t turns = 1;  // of the policy in a conversation, at most
+
+  // The most tokens that the policy samples after a prompt. A conversation also holds the messages
+  // of its environment, which nobody knows before it.
+  int64_t tokens() const { return max_tokens * turns; }
 };
 
-// Returns the answers of a table `sampling` in the configuration; nothing for counts below 1, which
-// policy:sample refuses.
+// Returns the answers of a table `sampling` in the configuration, with max_turns those of
+// conversations; nothing for counts below 1, which policy:sample refuses.
 std::optional<PlannedAnswers> planned_answers(const Json& sampling);
 
 // Limits in tokens.
@@ -40,7 +45,8 @@ void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoo
 // The same for every prompt of a set. Reads the lengths of all rows, and the tokens of long ones.
 void check_room(const DataSet& set, const AnswerRoom& room);
 
-// "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1; ..."
+// "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1; ...", of
+// conversations "at most 3 turns of 24 tokens each".
 //   queue  of xrun.rollouts; null: a loop over prompts
 std::string describe_answers(const PlannedAnswers& answers, int64_t prompts,
                              const GroupQueueOptions* queue);

@@ -197,8 +197,12 @@ std::optional<double> pass_limit(const BodyRollouts& body) {
 }
 
 Metrics rollout_metrics(const BodyRollouts& body) {
-  // The updates logged their own; of several the body has the sums, not the mean of maxima.
-  Metrics metrics = ratio_metrics(body.updates.old, body.updates.sampler);
+  // The updates logged their own. Of several the body has the sums: neither the mean of maxima nor
+  // the mean of shares of updates of different sizes.
+  Metrics metrics = path_metrics(body.updates);
+  for (auto& metric : ratio_metrics(body.updates.old, body.updates.sampler)) {
+    metrics.push_back(std::move(metric));
+  }
   if (body.all.empty()) return metrics;
   RolloutSums sums;
   for (const auto& one : body.all) sums.add(one);
@@ -214,6 +218,10 @@ Metrics rollout_metrics(const BodyRollouts& body) {
                          static_cast<double>(body.sampled) / body.sample_s);
   }
   metrics.emplace_back("perf/reward_s", body.reward_s);
+  // Under perf/ because it depends on the threads.
+  if (body.early_rewards > 0) {
+    metrics.emplace_back("perf/early_rewards", static_cast<double>(body.early_rewards));
+  }
   // Under perf/ because a resumed run begins without drafts.
   if (body.drafted > 0) {
     metrics.emplace_back("perf/draft_accepted",

@@ -20,13 +20,14 @@ struct BodyRollouts {
   double sample_s = 0, reward_s = 0;
   int64_t sampled = 0;  // tokens drawn in this body, those of groups that wait included
   int64_t failed_rewards = 0;
-  std::optional<GroupCounts> counts = {};        // of a GroupQueue in this body
-  std::optional<GroupCounts> totals = {};        // the same since the loop began
-  int64_t batches = 0;                           // that the loop has trained, this one included
-  int64_t waiting = 0;                           // groups that its queue holds after it
-  UpdateRecord updates = {};                     // of the body so far
-  std::optional<double> pass = {};               // an answer passes if its reward is above it
-  bool pass_settled = false;                     // without `pass`: answers do not pass or fail
+  int64_t early_rewards = 0;               // calls that returned while answers were still sampled
+  std::optional<GroupCounts> counts = {};  // of a GroupQueue in this body
+  std::optional<GroupCounts> totals = {};  // the same since the loop began
+  int64_t batches = 0;                     // that the loop has trained, this one included
+  int64_t waiting = 0;                     // groups that its queue holds after it
+  UpdateRecord updates = {};               // of the body so far
+  std::optional<double> pass = {};         // an answer passes if its reward is above it
+  bool pass_settled = false;               // without `pass`: answers do not pass or fail
   int64_t drawn = 0, drafted = 0, accepted = 0;  // tokens (SamplerCounters)
 };
 
@@ -48,8 +49,9 @@ std::optional<double> pass_limit(const BodyRollouts& body);
 //   pass_at_1, pass_at_2, pass_at_4, ...   pass_rate.h, where pass_limit gives a limit and a group
 //   groups_all_passed, groups_none_passed  has several rewards; shares of groups
 //   perf/sample_s, sample_tokens_per_s, reward_s
+//   perf/early_rewards                     calls of rewards that returned during sampling, if any
 //   perf/draft_accepted                    share of all tokens that a draft predicted
-// and the ratio_metrics of its updates (update_record.h).
+// and the path_metrics and ratio_metrics of its updates (update_record.h).
 Metrics rollout_metrics(const BodyRollouts& body);
 
 // Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, of a

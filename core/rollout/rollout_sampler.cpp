@@ -106,28 +106,54 @@ TextOptions draw_options(const Model* model, const Policy& policy,
   return text;
 }
 
+// The rollout of an answer.
+std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt, int64_t p,
+                                    int64_t sample, Policy& policy) {
+  auto one = new_rollout(policy, prompt.row, prompt.ids, p, sample);
+  one->ids = std::move(answer.generation.ids);
+  one->logprobs = std::move(answer.generation.logprobs);
+  one->logprobs_kept = std::move(answer.generation.logprobs_kept);
+  one->prompt_text = policy.tokenizer()->decode(*prompt.ids, true);
+  one->routes = std::move(answer.generation.routes);
+  if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
+  one->text = std::move(answer.text);
+  one->finish = std::move(answer.reason);
+  return one;
+}
+
 // The sampler's results, samples of a prompt together.
-std::vector<TextSample> draw(Model& model, const Policy& policy,
-                             const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
-                             const BatchInfo& info) {
+//   finished  gets those of each prompt; may be empty
+RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& prompts,
+                 const RolloutOptions& options, const BatchInfo& info,
+                 const std::function<void(RolloutList)>& finished) {
   TextOptions text = draw_options(&model, policy, prompts, options, info);
   text.generate.record_routes = options.replay_routes;
   std::vector<std::vector<int32_t>> ids;
   for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
-  if (options.history == nullptr) return sample_text(model, *policy.tokenizer(), ids, text);
   const auto prompt_at = [&](size_t p) {
     return AnswerHistory::Prompt{ids[p], text.generate.prompt_names[p], model.config().vocab};
   };
-  for (size_t p = 0; p < ids.size(); ++p) {
+  for (size_t p = 0; options.history != nullptr && p < ids.size(); ++p) {
     text.generate.drafts.push_back(options.history->drafts(prompt_at(p), options.samples));
   }
-  std::vector<TextSample> samples = sample_text(model, *policy.tokenizer(), ids, text);
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const auto per_prompt = static_cast<size_t>(options.samples);
-    options.history->remember(prompt_at(i / per_prompt), static_cast<int64_t>(i % per_prompt),
-                              samples[i].generation.ids);
-  }
-  return samples;
+  RolloutList list;
+  size_t p = 0;
+  text.finished = [&](std::vector<TextSample> samples) {
+    RolloutList group;
+    for (size_t s = 0; s < samples.size(); ++s) {
+      const auto sample = static_cast<int64_t>(s);
+      if (options.history != nullptr) {
+        options.history->remember(prompt_at(p), sample, samples[s].generation.ids);
+      }
+      group.push_back(
+          rollout_of(std::move(samples[s]), prompts[p], static_cast<int64_t>(p), sample, policy));
+    }
+    ++p;
+    list.insert(list.end(), group.begin(), group.end());
+    if (finished) finished(std::move(group));
+  };
+  sample_text(model, *policy.tokenizer(), ids, text);
+  return list;
 }
 
 RolloutList converse(Model* model, Policy& policy, const std::vector<AskedPrompt>& prompts,
@@ -153,35 +179,17 @@ RolloutList converse(Model* model, Policy& policy, const std::vector<AskedPrompt
 }
 
 // Answers of a dry run. Their log-probs come later, from the stand-in itself.
-std::vector<TextSample> draw_stand_ins(const Policy& policy,
-                                       const std::vector<AskedPrompt>& prompts,
-                                       const RolloutOptions& options, const BatchInfo& info) {
-  std::vector<TextSample> samples;
-  for (size_t i = 0; i < prompts.size() * static_cast<size_t>(options.samples); ++i) {
+RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& prompts,
+                           const RolloutOptions& options, const BatchInfo& info) {
+  RolloutList list;
+  const auto per_prompt = static_cast<size_t>(options.samples);
+  for (size_t i = 0; i < prompts.size() * per_prompt; ++i) {
     const uint64_t seed =
         philox_u64(info.seed, kStreamStandIn, static_cast<uint64_t>(info.step), i);
-    samples.push_back(
-        stand_in_answer(*policy.tokenizer(), options.text.generate.max_new_tokens, seed));
-  }
-  return samples;
-}
-
-RolloutList make_list(std::vector<TextSample> samples, const std::vector<AskedPrompt>& prompts,
-                      int64_t per_prompt, Policy& policy) {
-  RolloutList list;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const size_t p = i / static_cast<size_t>(per_prompt);
-    auto one = new_rollout(policy, prompts[p].row, prompts[p].ids, static_cast<int64_t>(p),
-                           static_cast<int64_t>(i) % per_prompt);
-    one->ids = std::move(samples[i].generation.ids);
-    one->logprobs = std::move(samples[i].generation.logprobs);
-    one->logprobs_kept = std::move(samples[i].generation.logprobs_kept);
-    one->prompt_text = policy.tokenizer()->decode(*prompts[p].ids, true);
-    one->routes = std::move(samples[i].generation.routes);
-    if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
-    one->text = std::move(samples[i].text);
-    one->finish = std::move(samples[i].reason);
-    list.push_back(std::move(one));
+    const size_t p = i / per_prompt;
+    list.push_back(rollout_of(
+        stand_in_answer(*policy.tokenizer(), options.text.generate.max_new_tokens, seed),
+        prompts[p], static_cast<int64_t>(p), static_cast<int64_t>(i % per_prompt), policy));
   }
   return list;
 }
@@ -241,20 +249,27 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
     throw UsageError("replay_routes is true, but the model is not a mixture of experts");
   }
   const bool dry = policy.is_replaced();
+  const auto batch_of = [&](RolloutList list) {
+    std::vector<int64_t> of;
+    for (const auto& one : list) of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
+    take_row_weights(list, prompts, of);
+    auto made = std::make_shared<Rollouts>(
+        rollout_info(prompts.info(), policy, sampling.temperature), std::move(list));
+    made->set_columns(prompts, of);
+    return made;
+  };
+  std::function<void(RolloutList)> finished;
+  if (options.finished) {
+    finished = [&](RolloutList group) { options.finished(batch_of(std::move(group))); };
+  }
   RolloutList sampled;
   if (options.environment.reply) {
     sampled = converse(dry ? nullptr : model, policy, asked, options, prompts.info());
   } else {
-    sampled = make_list(dry ? draw_stand_ins(policy, asked, options, prompts.info())
-                            : draw(*model, policy, asked, options, prompts.info()),
-                        asked, options.samples, policy);
+    sampled = dry ? draw_stand_ins(policy, asked, options, prompts.info())
+                  : draw(*model, policy, asked, options, prompts.info(), finished);
   }
-  std::vector<int64_t> of;
-  for (const auto& one : sampled) of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
-  take_row_weights(sampled, prompts, of);
-  auto made = std::make_shared<Rollouts>(rollout_info(prompts.info(), policy, sampling.temperature),
-                                         std::move(sampled));
-  made->set_columns(prompts, of);
+  const auto made = batch_of(std::move(sampled));
   if (dry) made->set_sampler_logprob(policy.token_logprob(*made));
   return made;
 }

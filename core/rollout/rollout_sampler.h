@@ -2,6 +2,7 @@
 // Samples rollouts: answers of a policy to the prompts of a batch.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "core/rollout/conversations.h"
@@ -35,6 +36,10 @@ struct RolloutOptions {
   // Of a mixture of experts: the policy takes the sampler's experts for these tokens in training.
   bool replay_routes = false;
   EnvironmentOptions environment = {};
+  // Called with the answers to each prompt once they and those to all prompts before it are
+  // finished, while others may still be sampled. They are rollouts of the result, in a batch of
+  // their own with its fields. Not called for conversations and dry runs.
+  std::function<void(std::shared_ptr<Rollouts> group)> finished = {};
 };
 
 // Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens

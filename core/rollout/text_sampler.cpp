@@ -42,18 +42,26 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
     const bool asked = options.generate.on_token && options.generate.on_token(sequence, id);
     return asked || stream->stopped();
   };
-  std::vector<Generation> generations = generate(model, prompts, generation);
-  std::vector<TextSample> samples;
-  for (size_t s = 0; s < generations.size(); ++s) {
-    TextSample& sample = samples.emplace_back();
-    sample.reason = generations[s].finish;
-    sample.generation = std::move(generations[s]);
-    if (!streams[s]) continue;  // no token was generated
-    say(s, streams[s]->finish());
-    sample.text = streams[s]->text();
-    if (streams[s]->stopped()) sample.reason = "stop_string";
-  }
-  return samples;
+  std::vector<TextSample> all;
+  size_t next = 0;  // sequence
+  generation.finished = [&](std::vector<Generation> generations) {
+    std::vector<TextSample> samples;
+    for (Generation& one : generations) {
+      const size_t s = next++;
+      TextSample& sample = samples.emplace_back();
+      sample.reason = one.finish;
+      sample.generation = std::move(one);
+      if (!streams[s]) continue;  // no token was generated
+      say(s, streams[s]->finish());
+      sample.text = streams[s]->text();
+      if (streams[s]->stopped()) sample.reason = "stop_string";
+      streams[s].reset();
+    }
+    if (options.finished) return options.finished(std::move(samples));
+    for (TextSample& sample : samples) all.push_back(std::move(sample));
+  };
+  generate(model, prompts, generation);
+  return all;
 }
 
 std::vector<int32_t> special_stop_ids(const Tokenizer& tokenizer,

@@ -13,23 +13,26 @@ namespace xrun {
 class ChatTemplate;
 class Tokenizer;
 
-struct TextOptions {
-  GenerateOptions generate = {};
-  // The text ends before the first of these; the ids end with the token that completed it. A string
-  // that spells a special token is a stop id.
-  std::vector<std::string> stop = {};
-  // Called with text as it becomes certain: whole characters that cannot begin a stop string. The
-  // pieces of a sequence, given by its index in the results, make up its text.
-  std::function<void(size_t sequence, const std::string& piece)> on_text = {};
-};
-
 struct TextSample {
   Generation generation;
   std::string text;    // without special tokens; ends before a stop string
   std::string reason;  // "stop" with an id, "stop_string", "length", "interrupted"
 };
 
-// Runs generate() and returns the text of each sequence too. Throws what generate() throws, and
+struct TextOptions {
+  GenerateOptions generate = {};  // its `finished` is not called
+  // The text ends before the first of these; the ids end with the token that completed it. A string
+  // that spells a special token is a stop id.
+  std::vector<std::string> stop = {};
+  // Called with text as it becomes certain: whole characters that cannot begin a stop string. The
+  // pieces of a sequence, given by its index in the results, make up its text.
+  std::function<void(size_t sequence, const std::string& piece)> on_text = {};
+  // As GenerateOptions::finished.
+  std::function<void(std::vector<TextSample> samples)> finished = {};
+};
+
+// Runs generate() and returns the text of each sequence too, unless options.finished took them.
+// Throws what generate() throws, and
 // UsageError for a stop string that is empty or not UTF-8.
 std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
                                     const std::vector<std::vector<int32_t>>& prompts,

@@ -69,6 +69,16 @@ Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler) {
   return metrics;
 }
 
+Metrics path_metrics(const UpdateRecord& record) {
+  if (record.tokens == 0) return {};
+  const auto share = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(record.tokens);
+  };
+  return {{"train/path_on_policy", share(record.tokens - record.clipped - record.corrected)},
+          {"train/path_clipped", share(record.clipped)},
+          {"train/path_corrected", share(record.corrected)}};
+}
+
 std::string UpdateRecord::path() const {
   if (tokens == 0) return "";
   if (clipped + corrected == 0) return "on-policy";
@@ -154,14 +164,8 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
 }
 
 void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record) const {
-  if (tokens_ > 0) {
-    const auto share = [&](int64_t count) {
-      return static_cast<double>(count) / static_cast<double>(tokens_);
-    };
-    metrics.emplace_back("path_on_policy", share(tokens_ - clipped_ - corrected_));
-    metrics.emplace_back("path_clipped", share(clipped_));
-    metrics.emplace_back("path_corrected", share(corrected_));
-  }
+  const UpdateRecord own{.tokens = tokens_, .clipped = clipped_, .corrected = corrected_};
+  for (auto& metric : path_metrics(own)) metrics.push_back(std::move(metric));
   for (auto& metric : ratio_metrics(old_, sampler_)) metrics.push_back(std::move(metric));
   if (record.updates++ == 0) {
     for (const auto& [unit, count] : units_) {

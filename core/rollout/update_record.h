@@ -54,6 +54,10 @@ struct UpdateRecord {
 // exactly 1, 1, 0, 0, 1 and 0.
 Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler);
 
+// Returns train/path_on_policy, path_clipped and path_corrected, the shares of the trained tokens
+// of all updates so far; nothing without tokens on a path.
+Metrics path_metrics(const UpdateRecord& record);
+
 // Watches one update of a batch of rollouts.
 class WatchedUpdate {
  public:
@@ -66,8 +70,7 @@ class WatchedUpdate {
   // correction: nothing would make up for the difference between the policies.
   Objective watch(Objective objective);
 
-  // Appends path_on_policy, path_clipped and path_corrected, shares of the trained tokens, and the
-  // ratio_metrics of this update; adds to `record`.
+  // Appends the path_metrics and ratio_metrics of this update; adds to `record`.
   void report(Metrics& metrics, UpdateRecord& record) const;
 
  private:

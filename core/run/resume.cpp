@@ -1,6 +1,6 @@
-// The length of a run (steps, epochs) and its free settings (save, valid.every, export.dtype) are
-// not part of its identity: they are neither compared nor hashed. Each loop's number of steps is
-// compared when the loop begins.
+// The length of a run (steps, epochs) and its free settings (save, valid.every, export.dtype,
+// batch.fold_check) are not part of its identity: they are neither compared nor hashed. Each loop's
+// number of steps is compared when the loop begins.
 #include "core/run/resume.h"
 
 #include <fmt/core.h>
@@ -21,8 +21,8 @@ namespace {
 bool is_length(std::string_view name) { return name == "steps" || name == "epochs"; }
 
 // The free settings inside tables whose other members decide results.
-constexpr std::pair<std::string_view, std::string_view> kFreeMembers[] = {{"valid", "every"},
-                                                                          {"export", "dtype"}};
+constexpr std::pair<std::string_view, std::string_view> kFreeMembers[] = {
+    {"valid", "every"}, {"export", "dtype"}, {"batch", "fold_check"}};
 
 // The members of the configuration whose values decide results, or with `free` those that change
 // none.

@@ -4,28 +4,45 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "core/base/strings.h"
 #include "core/train/micro_batch.h"
 
 namespace xrun {
 namespace {
 
-// True for the names that a step or an evaluation writes itself.
-bool is_reserved(std::string_view name) {
-  for (const char* own : {"loss", "grad_norm", "lr", "perf"}) {
+// True for a batch of sampled answers (core/rollout), whose log-probs the sampler reported.
+bool is_sampled(const MicroBatch& micro) {
+  const std::vector<std::string> fields = micro.field_names();
+  return std::find(fields.begin(), fields.end(), "sampler_logprob") != fields.end();
+}
+
+// True for the names that a step, a body or an evaluation writes itself: one of two metrics of one
+// name would be lost.
+bool is_reserved(std::string_view name, const MicroBatch& micro) {
+  for (const char* own : {"loss", "grad_norm", "lr", "perf", "skipped", "updates"}) {
     if (name == own) return true;
+  }
+  // Of updates that train rollouts (WatchedUpdate::report).
+  for (const char* own :
+       {"ratio_mean", "ratio_max", "path_on_policy", "path_clipped", "path_corrected"}) {
+    if (name == own) return is_sampled(micro);
   }
   for (const char* view : {"chosen", "rejected", "all"}) {
     if (name == fmt::format("logprob_{}", view) || name == fmt::format("length_{}", view)) {
       return true;
     }
   }
-  return name.starts_with("train/") || name.starts_with("valid/") || name.starts_with("loss/");
+  for (const char* topic : {"train/", "valid/", "loss/", "rollout/"}) {
+    if (name.starts_with(topic)) return true;
+  }
+  return false;
 }
 
-void check_metric_names(const ObjectiveResult& result) {
+void check_metric_names(const ObjectiveResult& result, const MicroBatch& micro) {
   for (const auto& [name, value] : result.metrics) {
-    XRUN_CHECK(!is_reserved(name),
+    XRUN_CHECK(!is_reserved(name, micro),
                "the metric \"{}\" has a name that the step itself writes; choose another name",
                name);
   }
@@ -34,7 +51,7 @@ void check_metric_names(const ObjectiveResult& result) {
 }  // namespace
 
 void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
-  check_metric_names(result);
+  check_metric_names(result, micro);
   XRUN_CHECK(!result.losses.empty(),
              "the objective returned no loss; return a tensor with one loss per {}",
              unit_name(micro.unit()));

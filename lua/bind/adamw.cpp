@@ -134,7 +134,7 @@ int step(AdamW& adamw, lua_State* L) {
   options.poll = [L] { check_interrupt(L); };
   // From here on an error leaves the body half done; the run then restores its beginning.
   if (const auto& run = session_of(L).run) run->run().begin_update();
-  if (const auto& run = session_of(L).run) check_rollout_folding(*run, terms, adamw);
+  if (const auto& run = session_of(L).run) check_update_folding(*run, terms, adamw);
   const WatchedRollouts watched(terms, adamw);
   Metrics values;
   try {

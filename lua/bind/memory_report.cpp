@@ -72,6 +72,24 @@ std::optional<AdapterOptions> adapter_of(Policy& policy) {
   return AdapterOptions{.rank = 1};  // of a folder that is not read yet: at least this
 }
 
+// The answers to the prompts of a step, and to held-out prompts, whichever takes more.
+void add_sampling(const Policy& policy, const StepSizes& sizes, MemoryShape& shape) {
+  // On a GPU answers are decoded from a copy on the host.
+  if (!policy.options().device.is_cpu()) return;
+  const auto add = [&](const std::vector<int64_t>& prompts, int64_t samples) {
+    if (prompts.empty()) return;
+    const SamplingMemory sampling =
+        sampling_memory(read_model_config(policy.dir()), policy.options().dtype, prompts, samples,
+                        sizes.answers.tokens());
+    shape.sampling_cache = std::max(shape.sampling_cache, sampling.cache);
+    shape.sampling_prompts = std::max(shape.sampling_prompts, sampling.prompt_tokens);
+    shape.sampling_rows = std::max(shape.sampling_rows, sampling.rows);
+    shape.sampling_packs = shape.sampling_packs || sampling.packs;
+  };
+  add(sizes.prompts, sizes.answers.samples);
+  if (!sizes.prompts.empty()) add(sizes.held_out, /*samples=*/1);
+}
+
 MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& sizes) {
   const PolicyOptions& options = policy.options();
   MemoryShape shape;
@@ -90,16 +108,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.reference_tokens = sizes.reference_tokens;
   shape.reference_rows = sizes.reference_rows;
   shape.several = sizes.micros > 1;
-  // On a GPU answers are decoded from a copy on the host.
-  if (!sizes.prompts.empty() && policy.options().device.is_cpu()) {
-    const SamplingMemory sampling =
-        sampling_memory(read_model_config(policy.dir()), options.dtype, sizes.prompts,
-                        sizes.answers.samples, sizes.answers.max_tokens);
-    shape.sampling_cache = sampling.cache;
-    shape.sampling_prompts = sampling.prompt_tokens;
-    shape.sampling_rows = sampling.rows;
-    shape.sampling_packs = sampling.packs;
-  }
+  add_sampling(policy, sizes, shape);
   shape.trains = training.first_optimizer >= 0;
   // If several have the same weights, one is used in this loop, the others in later ones.
   shape.optimizers = training.optimizers_with_state + (training.optimizers_to_come > 0 ? 1 : 0);

@@ -2,10 +2,12 @@
 
 #include "lua/bind/reward_call.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "lua/state/args.h"
@@ -139,6 +141,102 @@ std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
   const std::string failure = call_with_deadline(L, 1, settings.deadline_s);
   if (failure.empty()) return read_group_rewards(L, group.size());
   return std::vector<Reward>(group.size(), Reward{.failure = failure});
+}
+
+bool ends_scoring(const std::vector<Reward>& rewards, const RewardSettings& settings) {
+  return settings.on_error == FailedReward::kError &&
+         std::any_of(rewards.begin(), rewards.end(),
+                     [](const Reward& reward) { return !reward.failure.empty(); });
+}
+
+// ---- rewards while others are sampled
+
+namespace {
+
+struct PresentEarlyRewards {
+  EarlyRewards* now = nullptr;
+};
+
+// The answers of a prompt as the tables of samples, which several units share.
+struct FinishedGroup {
+  explicit FinishedGroup(std::shared_ptr<Rollouts> group)
+      : rollouts(std::move(group)), samples(*rollouts) {}
+  std::shared_ptr<Rollouts> rollouts;
+  SampleTable samples;
+};
+
+}  // namespace
+
+struct EarlyRewards::Unit {
+  Unit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
+      : group(std::move(of)), members(std::move(which)) {}
+  std::shared_ptr<FinishedGroup> group;
+  std::vector<int64_t> members;  // of the group
+  std::vector<Reward> rewards = {};
+};
+
+EarlyRewards::EarlyRewards(lua_State* L, const LuaRef& reward, const RewardSettings& settings,
+                           bool by_group)
+    : state_(L), reward_(reward), settings_(settings), by_group_(by_group) {
+  LuaState::of(L).service<PresentEarlyRewards>().now = this;
+}
+
+EarlyRewards::~EarlyRewards() { LuaState::of(state_).service<PresentEarlyRewards>().now = nullptr; }
+
+EarlyRewards* EarlyRewards::of(lua_State* L) {
+  return LuaState::of(L).service<PresentEarlyRewards>().now;
+}
+
+void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
+  const int64_t threads = at::get_num_threads();
+  if (!begun_ && threads > 1) {
+    calls_ = WorkerCalls::begin(
+        state_, reward_,
+        [this](lua_State* L, const LuaRef& function, int64_t unit) {
+          return call(L, function, unit);
+        },
+        threads);
+  }
+  begun_ = true;
+  if (calls_ == nullptr) return;
+  std::vector<int64_t> all(static_cast<size_t>(group->size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto finished = std::make_shared<FinishedGroup>(std::move(group));
+  int64_t units = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const size_t before = units_.size();
+    if (by_group_) {
+      units_.push_back(std::make_unique<Unit>(finished, all));
+    } else {
+      for (const int64_t i : all)
+        units_.push_back(std::make_unique<Unit>(finished, std::vector{i}));
+    }
+    units = static_cast<int64_t>(units_.size() - before);
+  }
+  calls_->add(units);
+}
+
+bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index) {
+  Unit* unit = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    unit = units_[static_cast<size_t>(index)].get();
+  }
+  const SampleTable& samples = unit->group->samples;
+  if (by_group_) {
+    unit->rewards = call_group_reward(state, function, samples, unit->members, settings_);
+  } else {
+    unit->rewards = {call_reward(state, function, samples, unit->members.front(), settings_)};
+  }
+  return ends_scoring(unit->rewards, settings_);
+}
+
+bool EarlyRewards::take(std::vector<std::vector<Reward>>& rewards) {
+  const auto calls = std::move(calls_);
+  if (calls == nullptr || units_.size() != rewards.size() || !calls->finish()) return false;
+  for (size_t i = 0; i < rewards.size(); ++i) rewards[i] = std::move(units_[i]->rewards);
+  return true;
 }
 
 }  // namespace xrun

@@ -1,5 +1,6 @@
 // A source samples through policy:sample, rollouts:score and rollouts:filter, called as the recipe
-// would call them, so all of their options work here. The queue decides which groups make the
+// would call them, so all of their options work here; the reward runs early where it can
+// (EarlyRewards). The queue decides which groups make the
 // batch.
 
 #include "lua/bind/rollout_draws.h"
@@ -17,6 +18,7 @@
 #include "core/rollout/rollout_sampler.h"
 #include "core/train/data_batch.h"
 #include "core/train/policy.h"
+#include "lua/bind/reward_call.h"
 #include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
 #include "lua/state/args.h"
@@ -52,6 +54,20 @@ std::vector<int64_t> stream_units(const StepSource& source, int64_t first, int64
   return units;
 }
 
+// The settings of rewards that are made before rollouts:score, which checks the values.
+RewardSettings early_settings(lua_State* L, const LuaRef& scoring) {
+  const StackGuard guard(L);
+  scoring.push(L);
+  const int table = lua_gettop(L);
+  RewardSettings settings;
+  lua_getfield(L, table, "on_error");
+  const std::string on_error = lua_isstring(L, -1) != 0 ? lua_tostring(L, -1) : "error";
+  if (on_error != "error") settings.on_error = FailedReward::kMask;  // no failure ends the scoring
+  lua_getfield(L, table, "deadline_s");
+  if (lua_isnumber(L, -1) != 0) settings.deadline_s = lua_tonumber(L, -1);
+  return settings;
+}
+
 // Calls policy:sample, rollouts:score or score_groups, and filter; returns what they made of each
 // prompt.
 class PromptSampling {
@@ -84,6 +100,8 @@ class PromptSampling {
     lua_State* const L = state_;
     const StackGuard guard(L);
     const RolloutSource& source = *source_.rollouts;
+    // Answers that are finished are scored while the others are sampled.
+    const EarlyRewards early(L, source.reward, early_settings(L, source.scoring), source.by_group);
     push(L, source_.data->policy);
     lua_getfield(L, -1, "sample");
     lua_insert(L, -2);

@@ -244,13 +244,12 @@ int score_units(lua_State* L, Scoring& scoring, const std::vector<std::vector<in
     const auto at = static_cast<size_t>(unit);
     rewards[at] = scoring.is_aborted(units[at]) ? std::vector<Reward>(units[at].size())
                                                 : call(state, loaded, units[at]);
-    // The first failure of the batch ends the run, so the units after it need no reward.
-    return scoring.settings().on_error == FailedReward::kError &&
-           std::any_of(rewards[at].begin(), rewards[at].end(),
-                       [](const Reward& reward) { return !reward.failure.empty(); });
+    return ends_scoring(rewards[at], scoring.settings());
   };
   const int64_t count = std::ssize(units);
-  if (!call_on_workers(L, function, count, call_unit)) {
+  EarlyRewards* const early = EarlyRewards::of(L);
+  const bool made = early != nullptr && early->take(rewards);
+  if (!made && !call_on_workers(L, function, count, call_unit)) {
     for (int64_t unit = 0; unit < count; ++unit) {
       check_interrupt(L);
       if (call_unit(L, function, unit)) break;

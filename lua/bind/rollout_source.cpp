@@ -3,10 +3,12 @@
 
 #include "lua/bind/rollout_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/model/weights/hf_config.h"
+#include "core/rollout/conversations.h"
 #include "core/train/policy.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
@@ -27,6 +29,13 @@ void read_number_member(lua_State* L, int i, const char* key, Number& value) {
   value = arg<Number>(L, lua_gettop(L), fmt::format("sampling.{}", key).c_str());
 }
 
+bool has_member(lua_State* L, int i, const char* key) {
+  const StackGuard guard(L);
+  lua_pushstring(L, key);
+  lua_rawget(L, i);
+  return !lua_isnil(L, -1);
+}
+
 LuaRef copied_table(lua_State* L, int i) {
   const StackGuard guard(L);
   lua_newtable(L);
@@ -44,6 +53,11 @@ void read_sampling(lua_State* L, int i, RolloutSource& source) {
   read_number_member(L, i, "samples", answers.samples);
   read_number_member(L, i, "max_tokens", answers.max_tokens);
   read_number_member(L, i, "temperature", answers.temperature);
+  if (has_member(L, i, "environment")) {
+    answers.turns = EnvironmentOptions().max_turns;
+    read_number_member(L, i, "max_turns", answers.turns);
+    answers.turns = std::max<int64_t>(answers.turns, 1);  // policy:sample refuses less
+  }
   XRUN_CHECK(answers.samples >= 2,
              "sampling.samples is {}: the rewards of a group vary only between two or more answers",
              answers.samples);

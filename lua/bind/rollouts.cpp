@@ -16,6 +16,7 @@
 #include "core/train/policy.h"
 #include "lua/bind/environments.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/reward_call.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/samples.h"
 #include "lua/state/args.h"
@@ -92,8 +93,13 @@ int sample_policy(Policy& policy, lua_State* L) {
   };
   LuaEnvironment environment(L, 3, prompts);
   options.environment = environment.options();
+  EarlyRewards* const early = EarlyRewards::of(L);
+  if (early != nullptr) {
+    options.finished = [early](std::shared_ptr<Rollouts> group) { early->add(std::move(group)); };
+  }
   auto rollouts = sample_rollouts(policy, model, prompts, options);
   if (BodyRollouts* body = body_rollouts(L)) {
+    if (early != nullptr) body->early_rewards += early->called();
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());
     body->sample_s += seconds_since(began);
     for (const auto& one : rollouts->rollouts()) body->sampled += one->sampled_tokens();

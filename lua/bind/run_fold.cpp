@@ -181,31 +181,59 @@ std::string check_folding(RunLoop& run, const StepLoop& loop) {
   return step.text() + " in the first step";
 }
 
-void check_rollout_folding(RunLoop& run, const std::vector<StepTerm>& terms, const AdamW& adamw) {
-  const StepLoop* const loop = run.open_loop();
-  if (loop == nullptr || loop->rollouts_checked || run.session().previews()) return;
-  Model* model = nullptr;
-  for (const auto& trainable : adamw.trainables()) {
-    if (auto* const policy = dynamic_cast<Policy*>(trainable.get())) model = &policy->model();
-  }
-  if (model == nullptr) return;
+namespace {
+
+// What an update folds of the terms that `chosen` accepts.
+template <typename Chosen>
+StepFold update_fold(const std::vector<StepTerm>& terms, Model& model, const Chosen& chosen) {
   StepFold step;
   for (const StepTerm& term : terms) {
-    if (dynamic_cast<const Rollouts*>(term.batch) == nullptr || term.batch->size() == 0) continue;
-    loop->rollouts_checked = true;
-    if (!term.batch->info().fold.folds()) continue;
-    add_batch(*term.batch, *model, step);
+    if (!chosen(*term.batch) || term.batch->size() == 0) continue;
+    if (term.batch->info().fold.folds()) add_batch(*term.batch, model, step);
   }
+  return step;
+}
+
+void report_first_rollouts(RunLoop& run, const StepLoop& loop, const StepFold& step) {
   if (!step.notice.empty()) run.report().say(step.notice);
   if (step.computed == step.logical) return;
   RunDir& dir = run.run().dir();
   // A resume keeps what the run began with.
   if (dir.record().at(kFold).find("ratio") == nullptr) {
-    record(dir, loop->fold, step);
+    record(dir, loop.fold, step);
     dir.write_record();
   }
   run.report().say(
       fmt::format("step {}: folds {} in the first update", run.run().step(), step.text()));
+}
+
+}  // namespace
+
+void check_update_folding(RunLoop& run, const std::vector<StepTerm>& terms, const AdamW& adamw) {
+  const StepLoop* const loop = run.open_loop();
+  if (loop == nullptr || run.session().previews()) return;
+  Model* model = nullptr;
+  for (const auto& trainable : adamw.trainables()) {
+    if (auto* const policy = dynamic_cast<Policy*>(trainable.get())) model = &policy->model();
+  }
+  if (model == nullptr) return;
+  const auto is_sampled = [](const Batch& batch) {
+    return dynamic_cast<const Rollouts*>(&batch) != nullptr && batch.size() > 0;
+  };
+  if (!loop->rollouts_checked && std::any_of(terms.begin(), terms.end(), [&](const auto& term) {
+        return is_sampled(*term.batch);
+      })) {
+    loop->rollouts_checked = true;
+    report_first_rollouts(run, *loop, update_fold(terms, *model, is_sampled));
+  }
+  // The first step is compared above, or before the loop.
+  const int64_t step = loop->batch_step;
+  if (loop->fold_check == 0 || step % loop->fold_check != 0 || step <= loop->fold_checked) return;
+  loop->fold_checked = step;
+  const StepFold now = update_fold(terms, *model, [](const Batch&) { return true; });
+  if (now.computed == now.logical) return;
+  const Metrics deviation = {{"perf/fold_deviation", now.deviation}};
+  run.run().log(deviation);
 }
 
 }  // namespace xrun

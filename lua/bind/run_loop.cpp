@@ -264,6 +264,8 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
     }
   }
   if (!body) {
+    // The plan is of the loop: an export may merge an adapter into a copy of the weights.
+    memory_.end_loop();
     report_.end_progress();
     return std::nullopt;
   }

@@ -68,7 +68,7 @@ DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t step
   for (const StepSource& source : loop.sources) {
     if (!source.answers) continue;
     needs.rollouts += steps * rollout_bytes(source.plan.units * source.answers->samples,
-                                            source.answers->max_tokens);
+                                            source.answers->tokens());
   }
   return needs;
 }

@@ -276,6 +276,7 @@ int run_steps(RunLoop& run, lua_State* L) {
   run.set_sizes(sizes);
   loop->max_tokens = sizes.max_tokens;
   loop->fold = sizes.fold;
+  loop->fold_check = batch.get<int64_t>("fold_check", default_value("batch.fold_check").as_int());
   read_all_units(L, batch, sizes, *loop);
   read_length(L, batch, *loop);
   push_iterator(L);

@@ -46,7 +46,9 @@ struct StepLoop {
   bool begun = false;
   bool ended = false;                     // early: without its bodies, or without those left
   lua_State* thread = nullptr;            // in which its `for` runs
-  mutable bool rollouts_checked = false;  // check_rollout_folding has seen its first update
+  int64_t fold_check = 0;                 // batch.fold_check
+  mutable bool rollouts_checked = false;  // check_update_folding has seen its first update
+  mutable int64_t fold_checked = 0;       // the latest step that it compared
 
   double epochs() const { return sources.front().epochs(steps); }
   // Returns the plan that a resume compares: the steps, and of each set the fingerprint and how the

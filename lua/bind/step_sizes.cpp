@@ -23,8 +23,8 @@ constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are read
 // Tokens of one step's answers above which only the fullest step is packed.
 constexpr int64_t kManyAnswers = 1'000'000;
 
-// Answers of max_tokens tokens to each prompt of a step, of which no two share their first token.
-// One that would not fit a micro-batch is refused when it is sampled.
+// The longest answers to each prompt of a step, of which no two share their first token. One that
+// would not fit a micro-batch is refused when it is sampled, and a conversation ends before it.
 RolloutList planned_rollouts(const StepSource& source, const std::vector<int64_t>& units,
                              int64_t room) {
   const int64_t vocab = std::max<int64_t>(source.data->policy->vocab(), 1);
@@ -33,7 +33,7 @@ RolloutList planned_rollouts(const StepSource& source, const std::vector<int64_t
   for (const int64_t unit : units) {
     const auto ids =
         std::make_shared<const std::vector<int32_t>>(source.data->set.prompt_ids(unit));
-    const int64_t length = std::min(source.answers->max_tokens, room - std::ssize(*ids));
+    const int64_t length = std::min(source.answers->tokens(), room - std::ssize(*ids));
     for (int64_t s = 0; s < source.answers->samples; ++s) {
       auto one = std::make_shared<Rollout>();
       one->row = unit;
@@ -144,13 +144,30 @@ StepLengths lengths_of(const StepLoop& loop, int64_t step) {
   return lengths;
 }
 
+// Lengths of the rows that a split left out of a set of prompts; nothing else is done with those
+// but to answer them. The sampler decodes them in waves, so the first ones are enough.
+std::vector<int64_t> held_out_prompts(const DataSet& set) {
+  constexpr size_t kMost = 1024;
+  std::vector<int64_t> lengths;
+  if (set.kind() != RowKind::kPrompts || set.total_rows() > kCounted) return lengths;
+  int64_t next = 0;  // of the split's own rows, which ascend
+  for (int64_t row = 0; row < set.total_rows() && lengths.size() < kMost; ++row) {
+    if (next < set.size() && set.unit(next) == row) {
+      ++next;
+    } else {
+      lengths.push_back(set.tokens(row));
+    }
+  }
+  return lengths;
+}
+
 // An upper bound of the tokens of one step's answers.
 int64_t answer_tokens(const StepLoop& loop) {
   int64_t tokens = 0;
   for (const StepSource& source : loop.sources) {
     if (!source.answers) continue;
     tokens += source.plan.units * source.answers->samples *
-              (source.answers->max_tokens + source.data->set.longest());
+              (source.answers->tokens() + source.data->set.longest());
   }
   return tokens;
 }
@@ -163,8 +180,9 @@ StepSizes sizes_of(const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     units = std::max(units, source.plan.units);
     const DataSet& set = source.data->set;
-    const int64_t answer = source.answers ? source.answers->max_tokens : 0;
+    const int64_t answer = source.answers ? source.answers->tokens() : 0;
     sizes.longest = std::max(sizes.longest, set.longest() + answer);
+    if (source.answers && sizes.held_out.empty()) sizes.held_out = held_out_prompts(set);
     if (set.window_length() != 0 || set.size() == 0) continue;
     const PackedBatch pack =
         set.canonical_pack(set.unit(0), canonical_tokens(loop.max_tokens));

@@ -20,6 +20,8 @@ struct StepSizes {
   // Of the step with the most prompt tokens, if the loop samples answers to them: their lengths.
   std::vector<int64_t> prompts;
   PlannedAnswers answers;
+  // Of the held-out prompts of such a set, which run:sample answers once each: their lengths.
+  std::vector<int64_t> held_out;
 };
 
 // Returns the maximum over the loop's steps, or over an even sample of them. Answers that a step

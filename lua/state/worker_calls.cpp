@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -31,6 +34,7 @@ namespace {
 struct CallWorkers {
   std::vector<std::unique_ptr<LuaState>> states;
   std::set<std::string> refused;  // code of functions that reached for what a worker lacks
+  bool busy = false;              // WorkerCalls have the states
 };
 
 // ---- upvalues that a worker has too
@@ -190,82 +194,164 @@ LuaRef load_copy(lua_State* L, const WorkerFunction& code,
 // Hands out units to threads in ascending order, and ends them all at the first error.
 class UnitQueue {
  public:
-  UnitQueue(int64_t count, const WorkerCall& call) : end_(count), call_(call) {}
+  explicit UnitQueue(WorkerCall call) : call_(std::move(call)) {}
+
+  void add(int64_t units) {
+    change([&] { known_ += units; });
+  }
+  // No further units will come.
+  void close() {
+    change([&] { closed_ = true; });
+  }
+  void drop() { end_at(0); }
+  int64_t called() const { return called_; }
 
   // Calls units in a worker's state until none is left.
   void work(LuaState& state, const LuaRef& function, const std::function<void()>& poll) {
     try {
-      for (int64_t unit; (unit = next_++) < end_.load();) {
+      while (const std::optional<int64_t> unit = take()) {
         poll();
-        const bool last = call_(state, function, unit);
-        if (take_worker_refusal(state)) refused_ = true;
-        if (refused_) return;
-        if (last) end_at(unit + 1);
+        const bool last = call_(state, function, *unit);
+        ++called_;
+        if (take_worker_refusal(state)) {
+          refused_ = true;
+          drop();
+        }
+        if (last) end_at(*unit + 1);
       }
     } catch (const std::exception&) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      end_ = 0;
+      change([&] {
+        if (!failure_) failure_ = std::current_exception();
+        end_ = 0;
+      });
     }
   }
 
-  // Throws what a thread threw.
+  // Throws what a thread threw. After the threads have ended.
   bool refused() const {
     if (failure_) std::rethrow_exception(failure_);
     return refused_;
   }
 
  private:
-  void end_at(int64_t unit) {
-    for (int64_t end = end_; unit < end && !end_.compare_exchange_weak(end, unit);) {
+  template <typename Change>
+  void change(const Change& change) {
+    {
+      const std::lock_guard lock(mutex_);
+      change();
     }
+    changed_.notify_all();
+  }
+  void end_at(int64_t unit) {
+    change([&] { end_ = std::min(end_, unit); });
+  }
+  // Waits for a unit; nothing if there will be none.
+  std::optional<int64_t> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return closed_ || next_ < known_ || next_ >= end_; });
+    if (next_ >= std::min(known_, end_)) return std::nullopt;
+    return next_++;
   }
 
-  std::atomic<int64_t> next_{0}, end_;
-  std::atomic<bool> refused_{false};
-  const WorkerCall& call_;
+  const WorkerCall call_;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t next_ = 0, known_ = 0;
+  int64_t end_ = std::numeric_limits<int64_t>::max();  // no call for units from here on
+  bool closed_ = false;
+  std::atomic<int64_t> called_{0};
+  std::atomic<bool> refused_{false};
   std::exception_ptr failure_;
 };
 
 }  // namespace
 
-bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const WorkerCall& call) {
+class WorkerCalls::Threads {
+ public:
+  // Starts a thread for each worker but the first, whose state is the caller's.
+  Threads(lua_State* L, const WorkerFunction& code, const std::vector<std::string>& modules,
+          WorkerCall call, int64_t threads)
+      : state_(L),
+        pool_(LuaState::of(L).service<CallWorkers>()),
+        source_(code.source()),
+        queue_(std::move(call)) {
+    pool_.busy = true;
+    while (std::ssize(pool_.states) < threads) {
+      pool_.states.push_back(open_call_worker(LuaState::of(L)));
+    }
+    for (int64_t n = 0; n < threads; ++n) {
+      loaded_.push_back(load_copy(*pool_.states[static_cast<size_t>(n)], code, modules));
+    }
+    for (size_t n = 1; n < loaded_.size(); ++n) {
+      try {
+        others_.emplace_back([this, n] { queue_.work(*pool_.states[n], loaded_[n], [] {}); });
+      } catch (const std::system_error&) {
+        break;  // no more threads from the system; the others do the rest
+      }
+    }
+  }
+  ~Threads() {
+    queue_.drop();
+    join();
+    pool_.busy = false;
+  }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  UnitQueue& queue() { return queue_; }
+
+  bool finish() {
+    queue_.close();
+    // The calling thread alone may ask the recipe's state.
+    queue_.work(*pool_.states[0], loaded_[0], [this] { check_interrupt(state_); });
+    join();
+    if (!queue_.refused()) return true;
+    pool_.refused.insert(source_);
+    return false;
+  }
+
+ private:
+  void join() {
+    for (std::thread& thread : others_) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+
+  lua_State* state_;
+  CallWorkers& pool_;
+  std::string source_;
+  UnitQueue queue_;
+  std::vector<LuaRef> loaded_;
+  std::vector<std::thread> others_;
+};
+
+WorkerCalls::WorkerCalls(std::unique_ptr<Threads> threads) : threads_(std::move(threads)) {}
+WorkerCalls::~WorkerCalls() = default;
+
+std::unique_ptr<WorkerCalls> WorkerCalls::begin(lua_State* L, const LuaRef& function,
+                                                WorkerCall call, int64_t threads) {
   const StackGuard guard(L);
   function.push(L);
   const int i = lua_gettop(L);
   std::vector<std::string> modules;
-  if (lua_iscfunction(L, i) != 0 || !read_upvalues(L, i, modules)) return false;
+  if (lua_iscfunction(L, i) != 0 || !read_upvalues(L, i, modules)) return nullptr;
   const WorkerFunction code(L, i, "a worker's function", WorkerUpvalues::kSetByCaller);
-  LuaState& recipe = LuaState::of(L);
-  auto& pool = recipe.service<CallWorkers>();
-  if (pool.refused.contains(code.source())) return false;
+  const auto& pool = LuaState::of(L).service<CallWorkers>();
+  if (pool.busy || pool.refused.contains(code.source())) return nullptr;
+  return std::unique_ptr<WorkerCalls>(
+      new WorkerCalls(std::make_unique<Threads>(L, code, modules, std::move(call), threads)));
+}
+
+void WorkerCalls::add(int64_t units) { threads_->queue().add(units); }
+int64_t WorkerCalls::called() const { return threads_->queue().called(); }
+bool WorkerCalls::finish() { return threads_->finish(); }
+
+bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const WorkerCall& call) {
   const int64_t threads = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), count));
-  while (std::ssize(pool.states) < threads) pool.states.push_back(open_call_worker(recipe));
-  UnitQueue queue(count, call);
-  // A worker of index 0 is the calling thread, which alone may ask the recipe's state.
-  const auto work = [&](size_t worker, const LuaRef& loaded) {
-    queue.work(*pool.states[worker], loaded, [&, worker] {
-      if (worker == 0) check_interrupt(L);
-    });
-  };
-  std::vector<LuaRef> loaded;
-  for (int64_t n = 0; n < threads; ++n) {
-    loaded.push_back(load_copy(*pool.states[static_cast<size_t>(n)], code, modules));
-  }
-  std::vector<std::thread> others;
-  for (size_t n = 1; n < loaded.size(); ++n) {
-    try {
-      others.emplace_back([&, n] { work(n, loaded[n]); });
-    } catch (const std::system_error&) {
-      break;  // no more threads from the system; the others do the rest
-    }
-  }
-  work(0, loaded[0]);
-  for (std::thread& thread : others) thread.join();
-  if (!queue.refused()) return true;
-  pool.refused.insert(code.source());
-  return false;
+  const auto calls = WorkerCalls::begin(L, function, call, threads);
+  if (calls == nullptr) return false;
+  calls->add(count);
+  return calls->finish();
 }
 
 }  // namespace xrun

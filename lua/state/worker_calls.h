@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <lua.hpp>
+#include <memory>
 
 #include "lua/state/lua_state.h"
 
@@ -24,5 +25,29 @@ using WorkerCall = std::function<bool(lua_State* state, const LuaRef& function, 
 // The results depend on the unit alone, so they are the same for any number of threads. Throws
 // Interrupted after a signal, as the recipe's state would.
 bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const WorkerCall& call);
+
+// The same calls, begun on all threads but the caller's while further units become known. Used by
+// one thread.
+class WorkerCalls {
+ public:
+  // Returns null if the function has an upvalue that no worker has, and while others exist.
+  //   threads  at most, the caller's included; with 1 every call waits for finish()
+  static std::unique_ptr<WorkerCalls> begin(lua_State* L, const LuaRef& function, WorkerCall call,
+                                            int64_t threads);
+  // Waits for the calls in progress; drops the others.
+  ~WorkerCalls();
+  WorkerCalls(const WorkerCalls&) = delete;
+  WorkerCalls& operator=(const WorkerCalls&) = delete;
+
+  void add(int64_t units);  // lets so many further units be called
+  int64_t called() const;   // calls that have returned
+  // Makes the rest of the calls, on the caller's thread too. Returns and throws as call_on_workers.
+  bool finish();
+
+ private:
+  class Threads;
+  explicit WorkerCalls(std::unique_ptr<Threads> threads);
+  std::unique_ptr<Threads> threads_;
+};
 
 }  // namespace xrun

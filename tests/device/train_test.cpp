@@ -9,9 +9,10 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/rollout/generate.h"
 #include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
+#include "core/rollout/generate.h"
+#include "core/train/computed_pack.h"
 #include "core/train/evaluate.h"
 #include "core/train/scorer.h"
 #include "tests/device/device_train.h"
@@ -50,6 +51,26 @@ TEST_F(SameSteps, SlowMatchesTheCpuUnderAnAdapterWithDropout) {
   PolicyOptions options;
   options.lora = AdapterOptions{.rank = 4, .dropout = 0.2};
   expect_same_steps(options, 1e-4);
+}
+
+// Trees of pairs that share their prompt and the beginning of their answers.
+TEST_F(SameSteps, FoldedMatchTheCpu) {
+  const Trained here = open(device_), host = open(c10::kCPU);
+  const auto step = [](const Trained& t, uint64_t seed) {
+    BatchInfo info = fold_info(FoldMode::kAlways);
+    info.device = t.policy->options().device;
+    const auto batch = tiny_batch(shared_prefix_pairs(4, seed), 2, info);
+    for (const auto& micro : batch->micros()) {
+      EXPECT_NE(micro->computed(t.policy->model()).fold, nullptr);
+    }
+    return train_step({{batch.get(), t.objective()}}, t.adamw.get());
+  };
+  for (uint64_t k = 0; k < 3; ++k) {
+    const Metrics got = step(here, k), wanted = step(host, k);
+    for (const char* name : {"loss", "margin", "grad_norm"}) {
+      EXPECT_NEAR(value(got, name), value(wanted, name), 1e-4) << name << " of step " << k;
+    }
+  }
 }
 
 TEST_F(DeviceTrain, MatchesTheCpuInBf16) {

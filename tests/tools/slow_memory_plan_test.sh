@@ -20,16 +20,27 @@ if ("reference" in planned) != (sys.argv[1] == "cold"):
 PYTHON
 done
 
-"$xrun" "$root/recipes/grpo.lua" --set model=large --set template=chatml --set steps=3 \
-  --set sampling.samples=16 --set sampling.max_tokens=60 --set batch.prompts=3 \
-  --set valid.fraction=0.01 --set valid.every=100 \
-  --set data.1.path="$root/recipes/data/sums.jsonl" --run answers >out.txt 2>&1 ||
-  { cat out.txt; fail "the run over answers"; }
-python3 - <<'PYTHON' || fail "the plan of the run over answers"
+# Answers to many prompts in one micro-batch, of about one answer to each, and an adapter, whose
+# export merges a copy of the weights. run:sample answers the held-out prompts.
+answers() {
+  local name=$1
+  shift
+  "$xrun" "$root/recipes/grpo.lua" --set model=large --set template=chatml --set steps=3 \
+    --set sampling.samples=16 --set sampling.max_tokens=60 --set batch.prompts=3 \
+    --set valid.fraction=0.01 --set valid.every=100 \
+    --set data.1.path="$root/recipes/data/sums.jsonl" --run $name "$@" >out.txt 2>&1 ||
+    { cat out.txt; fail "the run $name"; }
+  python3 - $name <<'PYTHON' || fail "the plan of the run $name"
 import json, sys
-memory = json.load(open("answers/run.json"))["memory"]
+memory = json.load(open(sys.argv[1] + "/run.json"))["memory"]
 ratio = memory["planned"]["total"] / memory["measured"]["total"]
-print("answers", f"{ratio:.3f}", memory)
+print(sys.argv[1], f"{ratio:.3f}", memory)
 if not 0.9 < ratio < 1.15:
     sys.exit("planned and measured differ by more than a tenth")
 PYTHON
+}
+answers answers
+answers one --set batch.max_tokens=126 --set sampling.samples=4
+answers held_out --set batch.max_tokens=126 --set sampling.samples=4 --set valid.fraction=0.2 \
+  --set valid.every=2
+answers adapter --set batch.max_tokens=126 --set sampling.samples=4 --set lora.rank=8

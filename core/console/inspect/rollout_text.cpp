@@ -2,17 +2,23 @@
 //   prompt    ...
 //   0         reward 1 · advantage 1.62 · 9 tokens · stop
 //             the answer
+//   shared    ├─ 4 tokens x3: The sum is
+//             │  ├─ 5 tokens (sample 0): 93.
 
 #include "core/console/inspect/rollout_text.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 #include "core/base/strings.h"
+#include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
 #include "core/console/terminal/text_width.h"
+#include "core/data/packs/prefix_trie.h"
 
 namespace xrun {
 
@@ -43,7 +49,61 @@ std::string group_headline(const std::vector<RecordedRollout>& answers,
   return text;
 }
 
+// The length of the text that both begin with, in whole characters.
+size_t common_text(const std::string& a, const std::string& b) {
+  const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  auto length = static_cast<size_t>(end - a.begin());
+  // Not inside a character of UTF-8, whose later bytes are 10xxxxxx.
+  while (length > 0 && length < a.size() && (static_cast<uint8_t>(a[length]) & 0xC0) == 0x80) {
+    --length;
+  }
+  return length;
+}
+
+// The tree of the answers' tokens, with every equal beginning as one node.
+PrefixTrie answer_trie(const std::vector<RecordedRollout>& answers) {
+  std::vector<TokenList> lists;
+  std::vector<int64_t> lengths;
+  for (const RecordedRollout& one : answers) {
+    lists.emplace_back(one.ids);
+    lengths.push_back(std::ssize(one.ids));
+  }
+  return prefix_trie(lengths, sort_lists(lists), /*min_run=*/1);
+}
+
 }  // namespace
+
+std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& answers, int width) {
+  const PrefixTrie trie = answer_trie(answers);
+  if (std::none_of(trie.lists.begin(), trie.lists.end(), [](int32_t n) { return n > 1; })) {
+    return {};
+  }
+  InspectedFold fold;
+  fold.tree.parent = trie.parent;
+  fold.nodes.resize(trie.parent.size());
+  // [N] the text that all answers through a node begin with.
+  std::vector<std::optional<std::string>> begun(trie.parent.size());
+  for (size_t s = 0; s < answers.size(); ++s) {
+    const bool is_conversation = std::ssize(answers[s].ids) != answers[s].length;
+    const std::string text = is_conversation ? "" : answers[s].text;
+    if (trie.leaf[s] < 0) continue;
+    fold.nodes[static_cast<size_t>(trie.leaf[s])].ends.push_back(
+        fmt::format("sample {}", answers[s].sample));
+    for (int32_t n = trie.leaf[s]; n >= 0; n = trie.parent[static_cast<size_t>(n)]) {
+      auto& known = begun[static_cast<size_t>(n)];
+      known = known ? known->substr(0, common_text(*known, text)) : text;
+    }
+  }
+  for (size_t n = 0; n < fold.nodes.size(); ++n) {
+    InspectedFold::Node& node = fold.nodes[n];
+    node.tokens = trie.end[n] - trie.begin(n);
+    node.segments = trie.lists[n];
+    const size_t above =
+        trie.parent[n] < 0 ? 0 : begun[static_cast<size_t>(trie.parent[n])]->size();
+    node.text = one_paragraph(begun[n]->substr(above));
+  }
+  return fold_tree_lines(fold, width);
+}
 
 std::string one_paragraph(const std::string& bytes) {
   return shown_text(bytes, Blanks::kBreaksMarked);
@@ -108,6 +168,12 @@ std::string rollout_groups_text(const RecordedRollouts& rollouts, int64_t most, 
       text += labelled_text(fmt::format("{}", answers[i].sample), rollout_headline(answers[i]),
                             width, false);
       text += labelled_text("", one_paragraph(answers[i].text), width, false);
+    }
+    std::string label = "shared";
+    for (const std::string& line :
+         answer_tree_lines(answers, std::max(20, width - kLabelWidth - 4))) {
+      text += "\n  " + pad_to_width(label, kLabelWidth) + line;
+      label.clear();
     }
     text += "\n";
   }

@@ -23,8 +23,13 @@ std::string rollout_headline(const RecordedRollout& one);
 // with a newline.
 std::string rollout_text(const RecordedRollout& one, int width);
 
+// Draws the beginnings that the answers to a prompt share, one line of at most `width` columns for
+// each run of tokens (fold_tree_lines); nothing if they share none. The record has no text of
+// single tokens, so a run shows the text that its answers have in common, of conversations none.
+std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& answers, int width);
+
 // Returns the first `most` groups (-1: all) of a step, each with its prompt once and its answers,
-// the highest reward first. Ends with a newline.
+// the highest reward first, then the tree of the answers. Ends with a newline.
 std::string rollout_groups_text(const RecordedRollouts& rollouts, int64_t most, int width);
 
 }  // namespace xrun

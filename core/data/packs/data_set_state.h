@@ -14,6 +14,7 @@
 #include "core/data/packs/data_set.h"
 #include "core/data/packs/row_stream.h"
 #include "core/data/packs/text_windows.h"
+#include "core/data/rows/line_index.h"
 #include "core/data/rows/row_encoder.h"
 
 namespace xrun {
@@ -39,6 +40,8 @@ struct DataSet::State {
   MixtureOrder order = MixtureOrder::kBlocks;
   std::vector<MixtureStage> stages;
   int64_t vocab_limit = 0;  // token ids are below
+  // Of rows that are read again; the files of a set are read step after step.
+  std::shared_ptr<LineIndexes> indexes = std::make_shared<LineIndexes>();
 
   struct SourceRow {
     const Source& source;

@@ -1,5 +1,6 @@
 // Rows are found by file and line and recognised by their token ids: in an array of rows several
-// may begin on one line.
+// may begin on one line. A step of conversations reads a few rows of a file that may have
+// gigabytes, so the positions of lines are noted and reading begins near each row.
 
 #include <algorithm>
 #include <limits>
@@ -8,6 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/data/packs/data_set_state.h"
+#include "core/data/rows/byte_stream.h"
+#include "core/data/rows/line_index.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_splitter.h"
 #include "core/text/chat/turn_tail.h"
@@ -17,6 +20,8 @@ namespace xrun {
 namespace {
 
 constexpr uint64_t kMaxShownBytes = uint64_t{256} << 20;  // read of one file for display
+// Read at a time: near the spacing of the index, since most of a block is on other lines.
+constexpr size_t kBlockBytes = size_t{1} << 16;
 
 // A row of the cache to be found.
 struct Wanted {
@@ -80,24 +85,37 @@ class DataSet::RowReader {
     return std::move(trace_);
   }
 
+  // Reads from the last position of `index` before each wanted row, and notes further ones there.
   // Stops after max_bytes of the file.
-  void read_file(const std::string& name, int32_t file, uint64_t max_bytes, WantedByLine& wanted) {
-    const auto splitter = RowSplitter::open(name, name);
+  void read_file(const std::string& name, int32_t file, uint64_t max_bytes, LineIndex& index,
+                 WantedByLine& wanted) {
+    // A compressed file is read from its beginning, and once.
+    const bool seeks = content_name(name) == name;
+    std::unique_ptr<RowSplitter> splitter;
     RowBlock block;
-    while (!wanted.empty() && splitter->next(block)) {
-      // A block holds many rows; most are on other lines.
+    while (!wanted.empty()) {
+      const ContentCursor from = seeks ? index.before(wanted.begin()->first) : ContentCursor();
+      if (splitter == nullptr || from.offset > block.behind.offset) {
+        splitter = RowSplitter::open(name, name, from, RowSplitter::Prefix::kSkip);
+        block.behind = from;
+      }
+      if (block.behind.offset > max_bytes) {
+        for (auto& [line, one] : wanted) {
+          one.trace->failure =
+              "it is more than 256 MB into its file, and no more is read for display";
+        }
+        return;
+      }
+      if (!splitter->next(block, kBlockBytes)) return;
+      index.add(block.behind);
       for (size_t r = 0; r < block.rows.size() && !wanted.empty(); ++r) {
         const int64_t line = block.rows[r].line;
         if (wanted.find(line) == wanted.end()) continue;
         const RawRow row{block.text(r), splitter->form(), {file, line}, block.rows[r].column};
         take_row(read(row, fmt::format("{}:{}", name, line)), line, wanted);
       }
-      if (block.after.offset <= max_bytes) continue;
-      for (auto& [line, one] : wanted) {
-        one.trace->failure =
-            "it is more than 256 MB into its file, and no more is read for display";
-      }
-      return;
+      // No row after the block begins on an earlier line.
+      wanted.erase(wanted.begin(), wanted.lower_bound(block.after.lines + 1));
     }
   }
 
@@ -136,7 +154,8 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
     const std::vector<std::string>& names = source.cache->ledger().files;
     try {
       RowReader reader(source.encoding, tokenizer);
-      reader.read_file(names.at(static_cast<size_t>(file.second)), file.second, max_bytes, wanted);
+      const std::string& name = names.at(static_cast<size_t>(file.second));
+      reader.read_file(name, file.second, max_bytes, *state_->indexes->of(name), wanted);
     } catch (const Interrupted&) {
       throw;
     } catch (const std::exception& error) {

@@ -39,6 +39,10 @@ class PlainStream : public ByteStream {
  public:
   explicit PlainStream(std::unique_ptr<RawFile> file) : ByteStream(std::move(file)) {}
   size_t read(char* to, size_t size) override { return file_->read(to, size); }
+  bool skip(uint64_t size) override {
+    file_->skip(size);
+    return true;
+  }
 };
 
 // gzip (RFC 1952): members follow one another; only zeros may follow the last one, as tapes pad.
@@ -188,6 +192,10 @@ size_t RawFile::read(char* to, size_t size) {
   hasher_.bytes({to, total});
   bytes_ += total;
   return total;
+}
+
+void RawFile::skip(uint64_t size) {
+  if (::lseek(fd_, static_cast<off_t>(size), SEEK_CUR) < 0) fail("read");
 }
 
 std::string content_name(const std::string& path) {

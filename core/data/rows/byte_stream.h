@@ -23,6 +23,8 @@ class RawFile {
 
   // Reads `size` bytes, fewer only at the end of the file. Throws FileError.
   size_t read(char* to, size_t size);
+  // Continues behind the next `size` bytes, which are neither read nor hashed. Throws FileError.
+  void skip(uint64_t size);
   const std::string& name() const { return name_; }
   uint64_t bytes() const { return bytes_; }             // read so far
   std::string digest() const { return hasher_.hex(); }  // of these bytes
@@ -44,6 +46,12 @@ class ByteStream {
   // Reads `size` bytes of content, fewer only at its end. Throws FileError if the system cannot
   // read, Error that names the file and its byte for corrupt or truncated compressed data.
   virtual size_t read(char* to, size_t size) = 0;
+  // Continues behind the next `size` bytes of content if that needs no reading; else returns false
+  // and does nothing. Throws FileError.
+  virtual bool skip(uint64_t size) {
+    static_cast<void>(size);
+    return false;
+  }
   const RawFile& file() const { return *file_; }
 
  protected:

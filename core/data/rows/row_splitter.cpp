@@ -235,12 +235,13 @@ std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::s
 }  // namespace
 
 std::unique_ptr<RowSplitter> RowSplitter::open(const std::string& path, const std::string& name,
-                                               const ContentCursor& from) {
+                                               const ContentCursor& from, Prefix prefix) {
   return as_data_errors([&] {
     std::unique_ptr<RowSplitter> splitter = make_splitter(path, name);
     splitter->name_ = name;
     splitter->stream_ = open_byte_stream(path, name);
-    splitter->read_prefix(from.offset);
+    const bool skipped = prefix == Prefix::kSkip && splitter->stream_->skip(from.offset);
+    if (!skipped) splitter->read_prefix(from.offset);
     splitter->cursor_ = from;
     return splitter;
   });

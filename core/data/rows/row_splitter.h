@@ -50,10 +50,13 @@ class RowSplitter {
  public:
   // Chooses by the name: .jsonl (one row per line, blank lines ignored), .json (an array of rows),
   // .txt (rows separated by blank lines), each also .gz or .zst. The content before `from` is read
-  // only for take_prefix(). Throws Error that begins with `name` if the file cannot be read or ends
-  // earlier.
+  // only for take_prefix(); under kSkip it is not read at all unless it is compressed, and
+  // take_prefix() and file() mean nothing. Throws Error that begins with `name` if the file cannot
+  // be read or ends earlier.
+  enum class Prefix { kHash, kSkip };
   static std::unique_ptr<RowSplitter> open(const std::string& path, const std::string& name,
-                                           const ContentCursor& from = {});
+                                           const ContentCursor& from = {},
+                                           Prefix prefix = Prefix::kHash);
   virtual ~RowSplitter() = default;
 
   virtual RowForm form() const { return RowForm::kJson; }

@@ -1,12 +1,13 @@
-// A step peaks at one of six points. Sampling: keys, values and packed weights, before the step's
+// A step peaks at one of seven points. Sampling: keys, values and packed weights, before the step's
 // own memory exists; the first training forward releases them (Model::pack). Forward of a
 // reference: all activations of the policy and a block's temporaries. Backward of the head: all
 // activations, the softmax, and the gradient of the vocabulary projection. Backward of the last
 // block: the same activations and the temporaries of a block's backward. Backward of a prefix that
 // several micro-batches share: its keys, values, their gradients and the inputs of its blocks,
-// which are there at the other points as well, and one of its blocks. End: all gradients, no
-// activation. Sizes come from the operators that allocate them (block_memory, head_memory,
-// linear_scratch).
+// which are there at the other points as well, and one of its blocks. End of a micro-batch that
+// reads such a prefix: beside the sums its own gradients of all keys and values. End: all
+// gradients, no activation. Sizes come from the operators that allocate them (block_memory,
+// head_memory, linear_scratch).
 
 #include "core/model/cost/memory_plan.h"
 
@@ -93,8 +94,8 @@ class StepMemory {
     }
     if (!s_.trains) return {};
     PeakBytes most = head_backward();
-    for (const PeakBytes& other :
-         {reference_forward(), block_backward(), prefix_backward(), end(), sampling()}) {
+    for (const PeakBytes& other : {reference_forward(), block_backward(), prefix_backward(),
+                                   prefix_reader_end(), end(), sampling()}) {
       if (other.total() > most.total()) most = other;
     }
     return most;
@@ -121,6 +122,7 @@ class StepMemory {
     const auto keys = 2 * static_cast<double>(kind.model.kv_heads * kind.model.head_dim);
     // Keys and values with their gradients' fp32 sums, and the block's input.
     prefix_ += kind.count * prefix_tokens() * (element_ * (keys + hidden_) + 4 * keys);
+    prefix_gradients_ += kind.count * prefix_tokens() * element_ * keys;
     prefix_block_.saved = std::max(prefix_block_.saved, prefix_tokens() * block.saved);
     prefix_block_.backward = std::max(prefix_block_.backward, prefix_tokens() * block.backward);
     // The head is packed in any case, the other maps where products are fp32; experts never.
@@ -180,6 +182,14 @@ class StepMemory {
     return m;
   }
 
+  // The gradients of one micro-batch, before they are added to the sums.
+  PeakBytes prefix_reader_end() const {
+    if (s_.prefix_tokens == 0) return {};
+    PeakBytes m = end();
+    m.activations += prefix_ + prefix_gradients_;
+    return m;
+  }
+
   PeakBytes end() const {
     PeakBytes m{.gradients = gradients(), .head = head_.scratch};
     m.activations = 2 * tokens_ * element_ * hidden_;
@@ -212,10 +222,11 @@ class StepMemory {
   double packed_ = 0;                          // elements of a sampler's packed weights
   double saved_ = 0;                           // activations
   HeadMemory head_;
-  BlockMemory largest_;       // over the kinds of blocks; saved and backward for all tokens
-  double prefix_ = 0;         // what is held of a prefix over its micro-batches
-  BlockMemory prefix_block_;  // saved and backward, for the tokens of the prefix
-  double upcasts_ = 0;        // operands and results of products in fp32
+  BlockMemory largest_;          // over the kinds of blocks; saved and backward for all tokens
+  double prefix_ = 0;            // what is held of a prefix over its micro-batches
+  double prefix_gradients_ = 0;  // of its keys and values, by one micro-batch
+  BlockMemory prefix_block_;     // saved and backward, for the tokens of the prefix
+  double upcasts_ = 0;           // operands and results of products in fp32
 };
 
 // Models of one loss: saved memory adds up, working memory is freed between them.

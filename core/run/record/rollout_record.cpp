@@ -45,6 +45,11 @@ RecordedRollout rollout_of(const Json& line) {
                       .prompt = text_member(line, "prompt")};
   const Json* sampled = line.find("logprobs");
   if (sampled != nullptr) one.length = static_cast<int64_t>(sampled->size());
+  if (const Json* ids = line.find("ids"); ids != nullptr && ids->is_array()) {
+    for (const Json& id : ids->as_array()) {
+      one.ids.push_back(id.is_int() ? static_cast<int32_t>(id.as_int()) : -1);
+    }
+  }
   one.text = text_member(line, "text");
   one.finish = text_member(line, "finish");
   one.reward = number_member(line, "reward");

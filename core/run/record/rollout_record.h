@@ -14,7 +14,9 @@ namespace xrun {
 struct RecordedRollout {
   int64_t row = -1;  // of the data set
   int64_t group = 0, sample = 0;
-  int64_t length = 0;             // tokens
+  int64_t length = 0;  // sampled tokens
+  std::vector<int32_t> ids =
+      {};  // everything after the prompt, of a conversation more than `length`
   std::string prompt, text = {};  // prompt: "" in files of earlier versions
   std::string finish = {};        // "stop", "stop_string", "length", ...
   std::optional<double> reward = {}, advantage = {};

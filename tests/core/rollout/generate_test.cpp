@@ -128,6 +128,29 @@ TEST_F(GenerateTest, ASequenceDrawsTheSameTokensInAnyBatch) {
   }
 }
 
+TEST_F(GenerateTest, FinishedPromptsAreHandedOnInOrderWhileOthersAreSampled) {
+  GenerateOptions options{
+      .max_new_tokens = 8, .batch = 2, .sampling = {.temperature = 1}, .samples = 2};
+  const std::vector<Generation> want = generate(*model_, kPrompts, options);
+  int64_t drawn = 0;
+  std::vector<int64_t> drawn_before;  // each call
+  std::vector<Generation> got;
+  options.on_token = [&](size_t, int32_t) {
+    ++drawn;
+    return false;
+  };
+  options.finished = [&](std::vector<Generation> samples) {
+    EXPECT_EQ(samples.size(), 2u);
+    drawn_before.push_back(drawn);
+    for (Generation& one : samples) got.push_back(std::move(one));
+  };
+  EXPECT_TRUE(generate(*model_, kPrompts, options).empty());
+  ASSERT_EQ(drawn_before.size(), kPrompts.size());
+  for (size_t p = 0; p + 1 < kPrompts.size(); ++p) EXPECT_LT(drawn_before[p], drawn) << p;
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t s = 0; s < want.size(); ++s) EXPECT_EQ(got[s].ids, want[s].ids) << s;
+}
+
 TEST_F(GenerateTest, AnEqualPromptOfAnotherNameDrawsOtherTokens) {
   const GenerateOptions options{.max_new_tokens = 12, .sampling = {.temperature = 1}};
   const std::vector<Generation> got = generate(*model_, {kPrompts[0], kPrompts[0]}, options);

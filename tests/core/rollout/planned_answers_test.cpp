@@ -24,6 +24,11 @@ TEST(PlannedAnswers, HaveTheDefaultsOfSamplingWhereTheConfigurationIsSilent) {
   EXPECT_EQ(silent->samples, 8);
   EXPECT_EQ(silent->max_tokens, 128);
   EXPECT_EQ(silent->temperature, 1);
+  EXPECT_EQ(silent->tokens(), 128);
+  const auto turns = planned(R"({"max_tokens": 24, "max_turns": 3})");
+  ASSERT_TRUE(turns);
+  EXPECT_EQ(turns->tokens(), 72);
+  EXPECT_FALSE(planned(R"({"max_turns": 0})"));
   EXPECT_FALSE(planned(R"({"max_tokens": 0})"));
   EXPECT_FALSE(planned(R"({"samples": 0})"));
   EXPECT_FALSE(planned("[8]"));
@@ -58,6 +63,9 @@ TEST(PlannedAnswers, AreDescribedWithTheirTemperatureAndQueue) {
   EXPECT_EQ(
       describe_answers(answers, 8, nullptr),
       "8 prompts x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 0.8");
+  EXPECT_EQ(describe_answers({.samples = 2, .max_tokens = 24, .turns = 3}, 1, nullptr),
+            "1 prompt x 2 samples = 2 answers a step, at most 3 turns of 24 tokens each, at "
+            "temperature 1");
   const GroupQueueOptions queue{.depth = 2};
   EXPECT_EQ(describe_answers(answers, 8, &queue),
             "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 0.8; "

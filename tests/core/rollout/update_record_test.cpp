@@ -38,11 +38,11 @@ class UpdateRecords : public testing::Test {
     policy_ = Policy::open(folder_ / "model");
   }
 
-  // Two answers of three tokens each, whose log-probs differ from the policy's by these.
+  // Answers of three tokens each, two of them, whose log-probs differ from the policy's by these.
   std::shared_ptr<Rollouts> rollouts(const std::vector<double>& sampler,
                                      const std::vector<double>& old) {
     RolloutList list;
-    for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t i = 0; i < std::ssize(sampler) / 3; ++i) {
       auto one = std::make_shared<Rollout>();
       one->row = one->prompt = i;
       one->prompt_ids = std::make_shared<const std::vector<int32_t>>(
@@ -97,7 +97,7 @@ TEST_F(UpdateRecords, HoldTheDistancesOfLogProbs) {
   EXPECT_DOUBLE_EQ(metric(metrics, "rollout/ratio_outside"), 2.0 / 6);
   EXPECT_NEAR(metric(metrics, "train/ratio_mean"), ratio, kRounding);
   EXPECT_NEAR(metric(metrics, "train/ratio_max"), std::exp(0.3), 2 * kRounding);
-  EXPECT_EQ(metric(metrics, "path_on_policy"), 1);
+  EXPECT_EQ(metric(metrics, "train/path_on_policy"), 1);
 }
 
 TEST_F(UpdateRecords, OfEqualLogProbsAreExactlyZeroAndOne) {
@@ -133,6 +133,19 @@ TEST_F(UpdateRecords, ABodyHasTheMaximumOfItsUpdatesAndTheMeanOfItsTokens) {
   EXPECT_NEAR(metric(metrics, "train/ratio_mean"), (11 + std::exp(0.5)) / 12, 1e-6);
 }
 
+TEST_F(UpdateRecords, ABodyHasTheLossPathsOfItsTokensNotTheMeanOfItsUpdates) {
+  AdamW adamw({policy_}, {.lr = 1e-2});
+  const auto small = rollouts({0, 0, 0}, {0, 0, 0});
+  const auto large = rollouts(std::vector<double>(6, 0), std::vector<double>(6, 0));
+  BodyRollouts body;
+  EXPECT_EQ(metric(update(*large, body.updates, &adamw), "train/path_on_policy"), 1);
+  EXPECT_EQ(metric(update(*small, body.updates, &adamw), "train/path_clipped"), 1);
+  const Metrics metrics = rollout_metrics(body);
+  EXPECT_DOUBLE_EQ(metric(metrics, "train/path_on_policy"), 6.0 / 9);
+  EXPECT_DOUBLE_EQ(metric(metrics, "train/path_clipped"), 3.0 / 9);
+  EXPECT_EQ(metric(metrics, "train/path_corrected"), 0);
+}
+
 TEST_F(UpdateRecords, TokensOfEarlierWeightsAreComparedWithOldLogProbsAlone) {
   AdamW adamw({policy_}, {.lr = 1e-2});
   const std::vector<double> same(6, 0);
@@ -142,7 +155,7 @@ TEST_F(UpdateRecords, TokensOfEarlierWeightsAreComparedWithOldLogProbsAlone) {
   const Metrics second = update(*batch, record, &adamw);
   EXPECT_FALSE(find_metric(second, "rollout/logprob_diff_max").has_value());
   EXPECT_NE(metric(second, "train/ratio_mean"), 1);
-  EXPECT_EQ(metric(second, "path_clipped"), 1);
+  EXPECT_EQ(metric(second, "train/path_clipped"), 1);
 }
 
 }  // namespace

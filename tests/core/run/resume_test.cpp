@@ -41,9 +41,12 @@ TEST(RunIdentity, SettingsThatDoNotAffectTrainingAreFree) {
   now.config.set("valid", parse_json(R"({"every":4,"fraction":0.1})", "valid"));
   before.config.set("export", Json::object());
   now.config.set("export", parse_json(R"({"dtype":"bf16"})", "export"));
+  before.config.set("batch", parse_json(R"({"pairs":2})", "batch"));
+  now.config.set("batch", parse_json(R"({"pairs":2,"fold_check":5})", "batch"));
   EXPECT_EQ(short_hash(before), short_hash(now));
   EXPECT_EQ(described(before, now), "");
   EXPECT_EQ(describe_differences(free_differences(before, now)),
+            "  config.batch.fold_check: absent -> 5\n"
             "  config.save.every: 3 -> 5\n  config.save.keep: absent -> 1\n"
             "  config.valid.every: 2 -> 4\n  config.export.dtype: absent -> \"bf16\"\n");
   now.config.find("valid")->set("fraction", 0.2);

@@ -25,6 +25,7 @@
 #include "core/train/step.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/core/train/tiny_pairs.h"
+#include "tests/tree.h"
 
 namespace xrun::held_prefix_test {
 
@@ -81,9 +82,7 @@ Objective nll_of(const Trained& t) {
   };
 }
 
-Outcome outcome(const TinyFolder& folder, const PolicyOptions& options, Batch& batch,
-                const MakeObjective& make) {
-  const Trained t = open_trained(folder, options);
+Outcome outcome(const Trained& t, Batch& batch, const MakeObjective& make) {
   t.policy->model();
   const Objective objective = make(t);
   Outcome result;
@@ -102,6 +101,11 @@ Outcome outcome(const TinyFolder& folder, const PolicyOptions& options, Batch& b
   result.flops = counted_flops() - before;
   result.logprob = at::cat(logprobs);
   return result;
+}
+
+Outcome outcome(const TinyFolder& folder, const PolicyOptions& options, Batch& batch,
+                const MakeObjective& make) {
+  return outcome(open_trained(folder, options), batch, make);
 }
 
 class HeldPrefixes : public StepTest {
@@ -179,8 +183,60 @@ TEST_F(HeldPrefixes, OfGpt2HaveTheBitsOfTheUnfoldedStep) {
   EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
 }
 
-// Dynamic RoPE: beyond 64 tokens every length has other frequencies, so a prefix serves sequences of
-// one length, with the frequencies of that length.
+// Windows count positions, those of a held prefix too; some of these layers see a part of it only.
+// The prefix is grouped heads' keys, with and without norms of them.
+TEST_F(HeldPrefixes, OfModelsWithWindowsAndGroupedHeadsHaveTheBitsOfTheUnfoldedStep) {
+  for (const char* name : {"qwen2_window", "tied_gqa", "qwen3"}) {
+    SCOPED_TRACE(name);
+    std::vector<TinyPair> pairs = grouped_pairs();
+    for (TinyPair& pair : pairs) {
+      for (std::vector<int32_t>* ids : {&pair.prompt, &pair.chosen, &pair.rejected}) {
+        for (int32_t& id : *ids) id %= 131;  // the vocabulary of the golden models
+      }
+    }
+    const auto of = [&](FoldMode mode) {
+      const auto policy = Policy::open(source_path("tests/golden/models/") + name);
+      const Trained t{policy, nullptr,
+                      std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy},
+                                              AdamWOptions{.lr = 1e-3})};
+      const auto batch = tiny_batch(pairs, 1, fold_info(mode, kMinRun));
+      if (mode == FoldMode::kAlways) {
+        EXPECT_TRUE(held_prefixes(batch->micros()).at(0)->serves(policy->model()));
+      }
+      return outcome(t, *batch, nll_of);
+    };
+    const Outcome held = of(FoldMode::kAlways), whole = of(FoldMode::kNever);
+    expect_bits(held.logprob, whole.logprob);
+    EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
+    EXPECT_LT(held.flops, 0.7 * whole.flops);
+  }
+}
+
+// The first sequence of a micro-batch is the prefix itself, and the last micro-batch has one that
+// ends inside what the others share.
+TEST_F(HeldPrefixes, SequencesMayEndWithAndInsideThePrefix) {
+  const std::vector<int32_t> begun = random_ids(3, 20);
+  for (const size_t inside : {size_t{20}, size_t{12}}) {
+    SCOPED_TRACE(inside);
+    std::vector<TinyPair> pairs = grouped_pairs();
+    pairs.resize(4);
+    pairs[1].chosen = begun;
+    pairs[3].rejected.assign(begun.begin(), begun.begin() + static_cast<int64_t>(inside));
+    const auto step = [&](FoldMode mode) { return tiny_batch(pairs, 1, fold_info(mode, kMinRun)); };
+    const auto batch = step(FoldMode::kAlways);
+    ASSERT_EQ(held_prefixes(batch->micros()).size(), 1U);
+    EXPECT_EQ(held_prefixes(batch->micros())[0]->prefix().size(),
+              70 + static_cast<int64_t>(inside));
+    for (const MakeObjective& make : {MakeObjective(dpo_of), MakeObjective(nll_of)}) {
+      const Outcome held = of(batch, make), whole = of(step(FoldMode::kNever), make);
+      expect_bits(held.logprob, whole.logprob);
+      EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
+    }
+  }
+}
+
+// Dynamic RoPE: beyond 64 tokens every length has other frequencies, so a prefix serves sequences
+// of one length, with the frequencies of that length.
 TEST_F(HeldPrefixes, HaveTheFrequenciesOfTheirSequences) {
   const TinyFolder dynamic;
   const std::filesystem::path config = dynamic.model() / "config.json";
@@ -312,6 +368,35 @@ TEST_F(HeldPrefixes, HalveThePeakMemoryOfAGroupAsPlanned) {
   EXPECT_LT(std::fabs(static_cast<double>(total_bytes(plan)) / held - 1), 0.15)
       << fmt::format("measured {:.1f} of {:.1f} MB, planned ", held / 1e6, whole / 1e6)
       << describe_plan(plan);
+}
+
+// 24 blocks hold more keys, values and their gradients than one block needs to run again.
+TEST_F(HeldPrefixes, OfADeepModelHaveTheGradientsOfTheirKeysInThePlan) {
+  install_memory_count();
+  free_scratch();
+  const int64_t before = memory_count().held;
+  init_model(folder_.path() / "deep",
+             {.layers = 24, .hidden = 64, .heads = 4, .kv_heads = 4, .ffn = 64, .vocab = 500});
+  std::vector<TinyPair> pairs(4);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i] = {random_ids(1, 1024), random_ids(10 + i, 8), random_ids(30 + i, 8)};
+  }
+  const auto policy = Policy::open(folder_.path() / "deep");
+  const Trained t{policy, nullptr,
+                  std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy},
+                                          AdamWOptions{.lr = 1e-3})};
+  const auto batch = tiny_batch(pairs, 1, fold_info(FoldMode::kAlways, kMinRun));
+  train_step({{batch.get(), nll_of(t)}}, t.adamw.get());
+  reset_memory_peak();
+  train_step({{batch.get(), nll_of(t)}}, t.adamw.get());
+  const auto measured = static_cast<double>(memory_count().peak - before);
+  MemoryShape shape;
+  shape.tokens = shape.loss_rows = 16;
+  shape.several = true;
+  shape.prefix_tokens = 1024;
+  const auto plan = memory_plan(policy->model().config(), shape);
+  EXPECT_LT(std::fabs(static_cast<double>(total_bytes(plan)) / measured - 1), 0.1)
+      << fmt::format("measured {:.1f} MB, planned ", measured / 1e6) << describe_plan(plan);
 }
 
 }  // namespace xrun::held_prefix_test

@@ -233,6 +233,7 @@ end
 run:export(policy)
 )";
   expect_same_when_resumed(text, {1, 2});
+  has(output_, "at most 3 turns of 60 tokens each");
   const std::vector<double> waiting = values("whole", "rollout/waiting_groups");
   EXPECT_GT(*std::max_element(waiting.begin(), waiting.end() - 1), 0)
       << "no conversation was carried over";

@@ -62,6 +62,22 @@ TEST_F(FoldRun, LogsTheMetricsOfARunThatDoesNotFold) {
   }
 }
 
+TEST_F(FoldRun, ComparesAgainWhileItTrainsIfAsked) {
+  std::vector<std::string> sets = kFolds;
+  ASSERT_EQ(run(head() + kLoop, "once", false, {}, sets), "");
+  EXPECT_EQ(read_file("once/metrics.jsonl").find("perf/fold_deviation"), std::string::npos);
+  sets.push_back("batch.fold_check=2");
+  ASSERT_EQ(run(head() + kLoop, "often", false, {}, sets), "");
+  EXPECT_EQ(metrics("often"), metrics("once"));
+  const std::string text = read_file("often/metrics.jsonl");
+  for (size_t at = 0, step = 0; at < text.size(); at = text.find('\n', at) + 1, ++step) {
+    const Json line = parse_json(text.substr(at, text.find('\n', at) - at), "metrics");
+    const Json* const deviation = line.find("perf/fold_deviation");
+    ASSERT_EQ(deviation != nullptr, step > 0 && step % 2 == 0) << step;
+    if (deviation != nullptr) EXPECT_EQ(deviation->as_double(), 0) << "fp32 on the CPU";
+  }
+}
+
 // Targets 6 7 8, 6 7 9, 6 10 and 21: three sequences share a root, 6 is shared by three, 7 by two.
 TEST_F(FoldRun, WeightsOfSharedRowsGiveTheLossComputedByHand) {
   write_file_atomic("tokens.jsonl",

@@ -1,6 +1,8 @@
 // xrun.rollouts from Lua: batches of groups with varied rewards, a queue of older ones, the loss
 // path of their tokens, and resumes to the same bits.
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -41,8 +43,8 @@ run:export(policy)
     text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
     return text;
   }
-  void expect_same_files(const std::string& a, const std::string& b) {
-    for (int step = 0; step < 5; ++step) {
+  void expect_same_files(const std::string& a, const std::string& b, int steps = 5) {
+    for (int step = 0; step < steps; ++step) {
       const std::string file = fmt::format("/rollouts/step_{:07}.jsonl.zst", step);
       EXPECT_EQ(read_file(a + file), read_file(b + file)) << b << file;
     }
@@ -215,6 +217,14 @@ TEST_F(RolloutSources, InBf16DifferFromTheTrainingForwardByALittleAtMost) {
   EXPECT_NE(values("r", "train/logprob_all"), values("fp32", "train/logprob_all"));
 }
 
+// Upcast products see each row alone, as fp32 ones do, and attention, norms and the head do so in
+// every type: nothing of a token depends on the tokens beside it.
+TEST_F(RolloutSources, InBf16WithUpcastProductsAreThoseOfTheTrainingForward) {
+  ASSERT_EQ(run(recipe(), "r", false, {}, {"dtype=bf16", "gemm=fp32"}), "");
+  EXPECT_EQ(values("r", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
+  EXPECT_EQ(values("r", "train/ratio_max"), (Values{1, 1, 1, 1, 1}));
+}
+
 TEST_F(RolloutSources, FilesOfRepeatedStepsAreRemovedByAResume) {
   const std::string text = recipe();
   ASSERT_EQ(run(text, "r", false, 2), "");
@@ -232,6 +242,45 @@ TEST_F(RolloutSources, CountInTheDiskThatARunNeeds) {
   ASSERT_EQ(run(text, "r"), "");
   // 10^12 steps of 2 groups of 3 answers of 6 tokens at most.
   EXPECT_TRUE(has(output_, "about 636 TB of sampled answers)"));
+}
+
+// 96 answers a round, of which 64 are decoded at once.
+TEST_F(RolloutSources, AnswersAreScoredWhileOthersAreSampled) {
+  const auto with = [&](const std::string& key, const std::string& upvalue,
+                        const std::string& dir) {
+    std::string text = recipe("round = 12", kUpdate,
+                              upvalue + " return #s.ids % 5 + s.digit / 7, { first = s.ids[1] }");
+    text.replace(text.find("reward = reward"), 15, key + " = reward");
+    const int threads = at::get_num_threads();
+    const std::string error =
+        run(text, dir, false, {},
+            {"sampling.samples=8", "sampling.max_tokens=40", "steps=3", "batch.max_tokens=3000"},
+            false, /*threads=*/2);
+    at::set_num_threads(threads);
+    EXPECT_EQ(error, "");
+  };
+  with("reward", "local _ = adamw", "own");
+  EXPECT_EQ(read_file("own/metrics.jsonl").find("perf/early_rewards"), std::string::npos);
+  with("reward", "", "early");
+  has(read_file("early/metrics.jsonl"), "perf/early_rewards");
+  EXPECT_EQ(metrics("early"), metrics("own"));
+  expect_same_files("own", "early", 3);
+}
+
+TEST_F(RolloutSources, AFailedRewardOfAnEarlyAnswerEndsTheRunAsALateOneDoes) {
+  const auto with = [&](const std::string& upvalue) {
+    std::filesystem::remove_all("r");
+    const std::string text =
+        recipe("round = 12", kUpdate, upvalue + " if s.digit == 1 then error('no') end return 1");
+    const int threads = at::get_num_threads();
+    const std::string error =
+        run(text, "r", false, {}, {"sampling.samples=8"}, false, /*threads=*/2);
+    at::set_num_threads(threads);
+    return error;
+  };
+  const std::string late = with("local _ = adamw");
+  has(late, "the reward of sample 0 failed");
+  EXPECT_EQ(with(std::string("local _ = 123")), late);
 }
 
 TEST_F(RolloutSources, AFailedRewardLosesNoGroup) {
@@ -474,6 +523,26 @@ TEST_F(RolloutSources, AnswersAreInTheMemoryPlan) {
   // Some answers end before they are as long as planned; slow_memory_plan_test.sh is closer.
   EXPECT_GT(ratio, 0.95) << dump_json(memory);
   EXPECT_LT(ratio, 1.6) << dump_json(memory);
+}
+
+// run:sample answers many held-out prompts at once, beside micro-batches of one answer.
+TEST_F(RolloutSources, HeldOutPromptsAreInTheMemoryPlan) {
+  install_memory_count();
+  std::string text = recipe("", kUpdate, "return s.index");
+  const auto put = [&](const std::string& mark, const std::string& piece) {
+    ASSERT_NE(text.find(mark), std::string::npos) << mark;
+    text.replace(text.find(mark), mark.size(), piece);
+  };
+  put("local data = xrun.prompts(cfg.data, policy)",
+      "local data, valid = xrun.prompts(cfg.data, policy):split { fraction = 0.9 }");
+  put("run:export(policy)", "");
+  put("  rollouts.advantage =",
+      "  run:log(run:sample(policy, valid, 1, { max_tokens = 100 }))\n  rollouts.advantage =");
+  ASSERT_EQ(run(text, "r", false, 2, {"sampling.max_tokens=100", "batch.groups=1"}), "");
+  const Json memory = read_json("r/run.json").at("memory");
+  const double ratio =
+      memory.at("planned").at("total").as_double() / memory.at("measured").at("total").as_double();
+  EXPECT_GT(ratio, 0.95) << dump_json(memory);
 }
 
 }  // namespace xrun::rollout_source_test

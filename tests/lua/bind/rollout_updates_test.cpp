@@ -103,6 +103,17 @@ TEST_F(RolloutUpdates, StaleAnswersOfReinforceAreRefused) {
   }
 }
 
+TEST_F(RolloutUpdates, AMetricThatTheBodyWritesItselfIsRefused) {
+  for (const char* name : {"ratio_max", "path_clipped", "updates"}) {
+    const std::string update = fmt::format(
+        "run:log(adamw:step(rollouts, function(r) return plain(r), {{ {} = r.reward }} end))",
+        name);
+    std::filesystem::remove_all("r");
+    has(run(recipe(update), "r"),
+        fmt::format("the metric \"{}\" has a name that the step itself writes", name));
+  }
+}
+
 // Sharp draws share tokens. The weight w of a token: 1 (per_sample), 1 / n among n answers that
 // begin alike, here all, since the template begins every prompt (branch_mean), or 1 in the first
 // answer that has it and 0 in the others (own_once).

@@ -1,7 +1,9 @@
 // Rewards on worker states: the same numbers, files and errors as in the recipe's state.
 
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
@@ -76,6 +78,23 @@ TEST_F(RewardWorkers, GiveEachUnitItsResultOnAnyNumberOfThreads) {
     EXPECT_LE(loaded.states.size(), static_cast<size_t>(threads));
     EXPECT_EQ(loaded.call(), results) << "the states are used again";
   }
+}
+
+TEST_F(RewardWorkers, CallUnitsWhileFurtherOnesBecomeKnown) {
+  Loaded loaded("return function(i) return i end");
+  const auto nothing = [](lua_State*, const LuaRef&, int64_t) { return false; };
+  const auto calls = WorkerCalls::begin(loaded.state, loaded.function, nothing, /*threads=*/3);
+  ASSERT_NE(calls, nullptr);
+  calls->add(4);
+  for (int wait = 0; wait < 1000 && calls->called() < 4; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(calls->called(), 4) << "before finish()";
+  EXPECT_EQ(WorkerCalls::begin(loaded.state, loaded.function, nothing, 1), nullptr)
+      << "a second user of the states";
+  calls->add(3);
+  EXPECT_TRUE(calls->finish());
+  EXPECT_EQ(calls->called(), 7);
 }
 
 TEST_F(RewardWorkers, TheModulesInLuaAreThere) {

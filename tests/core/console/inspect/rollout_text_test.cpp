@@ -57,6 +57,32 @@ group 1 · row 9 · 1 answer
   EXPECT_EQ(rollout_groups_text(two_groups(), 1, 80).find("group 1"), std::string::npos);
 }
 
+// The numbers of tokens are those of the record, the texts what the answers below have in common.
+TEST(RolloutText, DrawsTheBeginningsThatAnswersShare) {
+  RecordedRollouts step = two_groups();
+  std::vector<RecordedRollout> answers;
+  const std::vector<std::pair<std::vector<int32_t>, std::string>> made = {
+      {{5, 6, 7}, "The sum is"}, {{5, 6, 7, 8}, "The sum is 4"}, {{5, 6, 9}, "The sun"},
+      {{1}, "\xC3\xA4"},         {{5, 6, 7, 8}, "The sum is 4"}, {{2, 3}, "\xC3\xB6."}};
+  for (size_t i = 0; i < made.size(); ++i) {
+    answers.push_back({.sample = static_cast<int64_t>(i),
+                       .length = std::ssize(made[i].first),
+                       .ids = made[i].first,
+                       .text = made[i].second});
+  }
+  const std::vector<std::string> want = {
+      "├─ 2 tokens x4: The su", "│  ├─ 1 token x3 (sample 0): m is",
+      "│  │  └─ 1 token x2 (sample 1, sample 4): ·4", "│  └─ 1 token (sample 2): n",
+      "└─ 2 sequences that share nothing"};
+  EXPECT_EQ(answer_tree_lines(answers, 80), want);
+  EXPECT_TRUE(answer_tree_lines({answers[2], answers[3]}, 80).empty());
+  for (RecordedRollout& one : answers) one.length = 0;  // turns of an environment among them
+  EXPECT_EQ(answer_tree_lines(answers, 80)[0], "├─ 2 tokens x4: ");
+  step.answers = answers;
+  EXPECT_NE(rollout_groups_text(step, -1, 80).find("\n  shared    ├─ 2 tokens x4"),
+            std::string::npos);
+}
+
 TEST(RolloutText, OfOneAnswerNamesItsGroupAndRow) {
   EXPECT_EQ(rollout_text(two_groups().answers[0], 80),
             "\nreward 0 · advantage -0.75 · 1 token · stop · group 0, sample 0, row 7"

@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include "core/data/packs/data_set.h"
 #include "core/text/chat/turn_tail.h"
 #include "tests/core/data/rows/compressed_bytes.h"
@@ -64,6 +66,68 @@ TEST_F(DataSetTrace, AChangedOrMissingFileIsReported) {
   std::filesystem::remove(asked.sources[0].path);
   EXPECT_NE(set.trace({0}, tokenizer())[0].failure, "");
   EXPECT_TRUE(set.trace({0}, tokenizer())[0].streams.empty());
+}
+
+// Bytes that this process has read from files so far.
+int64_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  int64_t bytes = -1;
+  while (io >> name >> bytes && name != "rchar:") {
+  }
+  return bytes;
+}
+
+// 500 prompts of 20 kB each, with blank lines between them.
+std::string long_prompts(int first = 0) {
+  std::string bytes;
+  for (int i = 0; i < first; ++i) bytes += "{\"prompt\": \"short\"}\n\n";
+  for (int i = first; i < 500; ++i) {
+    bytes += "{\"prompt\": \"" + std::to_string(i) + std::string(20'000, 'x') + "\"}\n\n";
+  }
+  return bytes;
+}
+
+TEST_F(DataSetTrace, ARowOfALargeFileIsReadWithoutTheRowsBeforeIt) {
+  DataOptions asked = options(long_prompts(), "prompts.jsonl");
+  asked.kind = RowKind::kPrompts;
+  const DataSet set = open(asked);
+  const auto read = [&](const std::vector<int64_t>& rows) {
+    const int64_t before = bytes_read();
+    const std::vector<Conversation> found = set.conversations(rows, tokenizer());
+    const int64_t bytes = bytes_read() - before;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const std::string text = dump_json(found[i].messages);
+      EXPECT_NE(text.find("\"" + std::to_string(rows[i]) + "xxx"), std::string::npos) << rows[i];
+    }
+    return bytes;
+  };
+  constexpr int64_t kRow = 400'000;  // a block, the row at its end, and the row of the cache
+  EXPECT_GT(read({499}), 9'000'000);
+  EXPECT_LT(read({498}), kRow);
+  EXPECT_LT(read({250, 3, 400}), 3 * kRow);
+  // Another file of the same name has other positions.
+  folder_.write("prompts.jsonl", long_prompts(/*first=*/300));
+  EXPECT_LT(read({400}), 3'000'000);
+  EXPECT_THROW(set.conversations({250}, tokenizer()), Error);
+}
+
+TEST_F(DataSetTrace, RowsOfALongLineAreFoundTwice) {
+  std::string rows = "[";
+  for (int i = 0; i < 12; ++i) {
+    rows += (i > 0 ? "," : "") + std::string("{\"prompt\": \"") + std::to_string(i) +
+            std::string(20'000, 'x') + "\"}" + (i == 8 ? "\n" : "");
+  }
+  DataOptions asked = options(rows + "]", "prompts.json");
+  asked.kind = RowKind::kPrompts;
+  const DataSet set = open(asked);
+  const std::vector<int64_t> all = {11, 0, 8, 9, 5};
+  const std::vector<Conversation> first = set.conversations(all, tokenizer());
+  const std::vector<Conversation> again = set.conversations(all, tokenizer());
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(again[i].messages, first[i].messages) << all[i];
+    EXPECT_EQ(set.conversations({all[i]}, tokenizer())[0].messages, first[i].messages) << all[i];
+  }
 }
 
 // Display reads the first 256 MB; a conversation must continue whatever its row.
