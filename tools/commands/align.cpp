@@ -195,9 +195,11 @@ int command_align(int argc, char** argv) {
       "xrun align");
   AlignArguments arguments;
   app.add_option("--student", arguments.student, "its folder, or a name that --model takes")
-      ->required();
+      ->required()
+      ->type_name("DIR");
   app.add_option("--teacher", arguments.teacher, "its folder, or a name that --model takes")
-      ->required();
+      ->required()
+      ->type_name("DIR");
   app.add_option("FILE", arguments.file,
                  "text, one row per line; standard input if not given or -");
   app.add_flag(

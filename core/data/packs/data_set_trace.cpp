@@ -95,11 +95,11 @@ class DataSet::RowReader {
     RowBlock block;
     while (!wanted.empty()) {
       const ContentCursor from = seeks ? index.before(wanted.begin()->first) : ContentCursor();
-      if (splitter == nullptr || from.offset > block.behind.offset) {
+      if (splitter == nullptr || from.offset > block.after.offset) {
         splitter = RowSplitter::open(name, name, from, RowSplitter::Prefix::kSkip);
-        block.behind = from;
+        block.after = from;
       }
-      if (block.behind.offset > max_bytes) {
+      if (block.after.offset > max_bytes) {
         for (auto& [line, one] : wanted) {
           one.trace->failure =
               "it is more than 256 MB into its file, and no more is read for display";
@@ -107,7 +107,7 @@ class DataSet::RowReader {
         return;
       }
       if (!splitter->next(block, kBlockBytes)) return;
-      index.add(block.behind);
+      index.add(block.after);
       for (size_t r = 0; r < block.rows.size() && !wanted.empty(); ++r) {
         const int64_t line = block.rows[r].line;
         if (wanted.find(line) == wanted.end()) continue;

@@ -243,8 +243,11 @@ void add_tokenizers(CLI::App& command, ProjectionArguments& arguments, bool requ
   command
       .add_option("--student", arguments.student,
                   "the student's tokenizer: a folder, or a name that --model takes")
-      ->required(required);
-  command.add_option("--teacher", arguments.teacher, "the teacher's tokenizer")->required(required);
+      ->required(required)
+      ->type_name("DIR");
+  command.add_option("--teacher", arguments.teacher, "the teacher's tokenizer")
+      ->required(required)
+      ->type_name("DIR");
 }
 
 void add_build_options(CLI::App& command, ProjectionArguments& arguments) {
