@@ -164,7 +164,10 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
 }
 
 void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record) const {
-  const UpdateRecord own{.tokens = tokens_, .clipped = clipped_, .corrected = corrected_};
+  UpdateRecord own;
+  own.tokens = tokens_;
+  own.clipped = clipped_;
+  own.corrected = corrected_;
   for (auto& metric : path_metrics(own)) metrics.push_back(std::move(metric));
   for (auto& metric : ratio_metrics(old_, sampler_)) metrics.push_back(std::move(metric));
   if (record.updates++ == 0) {

@@ -525,24 +525,4 @@ TEST_F(RolloutSources, AnswersAreInTheMemoryPlan) {
   EXPECT_LT(ratio, 1.6) << dump_json(memory);
 }
 
-// run:sample answers many held-out prompts at once, beside micro-batches of one answer.
-TEST_F(RolloutSources, HeldOutPromptsAreInTheMemoryPlan) {
-  install_memory_count();
-  std::string text = recipe("", kUpdate, "return s.index");
-  const auto put = [&](const std::string& mark, const std::string& piece) {
-    ASSERT_NE(text.find(mark), std::string::npos) << mark;
-    text.replace(text.find(mark), mark.size(), piece);
-  };
-  put("local data = xrun.prompts(cfg.data, policy)",
-      "local data, valid = xrun.prompts(cfg.data, policy):split { fraction = 0.9 }");
-  put("run:export(policy)", "");
-  put("  rollouts.advantage =",
-      "  run:log(run:sample(policy, valid, 1, { max_tokens = 100 }))\n  rollouts.advantage =");
-  ASSERT_EQ(run(text, "r", false, 2, {"sampling.max_tokens=100", "batch.groups=1"}), "");
-  const Json memory = read_json("r/run.json").at("memory");
-  const double ratio =
-      memory.at("planned").at("total").as_double() / memory.at("measured").at("total").as_double();
-  EXPECT_GT(ratio, 0.95) << dump_json(memory);
-}
-
 }  // namespace xrun::rollout_source_test

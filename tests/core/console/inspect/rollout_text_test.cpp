@@ -72,7 +72,7 @@ TEST(RolloutText, DrawsTheBeginningsThatAnswersShare) {
   }
   const std::vector<std::string> want = {
       "├─ 2 tokens x4: The su", "│  ├─ 1 token x3 (sample 0): m is",
-      "│  │  └─ 1 token x2 (sample 1, sample 4): ·4", "│  └─ 1 token (sample 2): n",
+      "│  │  └─ 1 token x2 (sample 1, sample 4):  4", "│  └─ 1 token (sample 2): n",
       "└─ 2 sequences that share nothing"};
   EXPECT_EQ(answer_tree_lines(answers, 80), want);
   EXPECT_TRUE(answer_tree_lines({answers[2], answers[3]}, 80).empty());
