@@ -204,7 +204,7 @@ class TextAligner::Builder {
         return orphans(end);
       }
       teacher = a_.teacher_->encode(plain);
-      pairs = walk_tokens(a_.table_s_, student, a_.table_t_, teacher);
+      pairs = walk_tokens(plain, a_.table_s_, student, a_.table_t_, teacher);
     }
     for (AlignedPair& pair : pairs) {
       if (pair.s_begin >= 0) pair.s_begin += s, pair.s_end += s;
