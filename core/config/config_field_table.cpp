@@ -327,12 +327,39 @@ std::vector<ConfigField> of_steps() {
   };
 }
 
+// xrun.kd.
+std::vector<ConfigField> of_distillation() {
+  return {
+      of_kind(K::kTable, "kd", kNone,
+              "Settings of xrun.kd, which takes the table as its last argument."),
+      text(
+          "kd.loss", kNone,
+          "The divergence of a chunk: \"p-kl\", \"gold\", \"h-kl\", \"uld\" and \"hybrid\" for two "
+          "vocabularies, \"topk\" and \"full\" for one. By default \"full\" where both have one "
+          "vocabulary, \"topk\" where the teacher stores its top columns, else \"p-kl\".",
+          {"p-kl", "gold", "h-kl", "uld", "hybrid", "topk", "full"}),
+      above_zero("kd.temperature", 1, "Divides the logits of both sides."),
+      whole("kd.topk", 8192, 1,
+            "Columns of \"p-kl\" and \"topk\"; of the sorted rest of \"gold\" and \"h-kl\"."),
+      flag("kd.reverse", false, "KL(student || teacher) instead of KL(teacher || student)."),
+      text("kd.mean", kNone,
+           "The mean of a chunk's distributions over its tokens; by default that of the published "
+           "form of the loss.",
+           {"arithmetic", "geometric", "chain"}),
+      number("kd.beta", 0.5, 0, 1,
+             "Of the JSD of \"hybrid\": 0 is KL(teacher || student), 1 the reverse."),
+      text("kd.projection", "auto",
+           "The student's vocabulary in the teacher's columns: a file of `xrun projection`, or "
+           "\"auto\": made from the two tokenizers once and cached."),
+  };
+}
+
 }  // namespace
 
 const std::vector<ConfigField>& config_fields() {
   static const std::vector<ConfigField> fields = [] {
     std::vector<ConfigField> all;
-    for (auto group : {of_rows, of_order, of_model, of_optimizer, of_steps}) {
+    for (auto group : {of_rows, of_order, of_model, of_optimizer, of_distillation, of_steps}) {
       for (ConfigField& field : group()) all.push_back(std::move(field));
     }
     return all;

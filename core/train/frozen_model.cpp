@@ -25,6 +25,7 @@
 #include "core/model/weights/safetensors.h"
 #include "core/model/weights/weight_layout.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
 #include "core/train/computed_pack.h"
 #include "core/train/micro_batch.h"
 #include "core/train/view_head.h"
@@ -90,11 +91,11 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   const auto& tokenizer = frozen->tokenizer_;
   if (tokenizer == nullptr) return frozen;
   if (own != nullptr && own != tokenizer) {
-    XRUN_CHECK(own->digest() == frozen->fingerprint(),
+    XRUN_CHECK(vocabulary_fingerprint(*own) == frozen->fingerprint(),
                "{}: this model has another vocabulary ({} ids, fingerprint {}) than the tokenizer "
                "given for it, {} ({} ids, fingerprint {}); leave tokenizer out, or name a model of "
                "that vocabulary",
-               dir.string(), own->vocab_size(), own->digest(), named.string(),
+               dir.string(), own->vocab_size(), vocabulary_fingerprint(*own), named.string(),
                tokenizer->vocab_size(), frozen->fingerprint());
   }
   XRUN_CHECK(tokenizer->vocab_size() <= frozen->vocab_,
@@ -124,7 +125,7 @@ const std::shared_ptr<const Tokenizer>& FrozenModel::tokenizer() const {
 }
 
 const std::string& FrozenModel::fingerprint() const {
-  if (fingerprint_.empty()) fingerprint_ = tokenizer()->digest();
+  if (fingerprint_.empty()) fingerprint_ = vocabulary_fingerprint(*tokenizer());
   return fingerprint_;
 }
 
@@ -166,7 +167,7 @@ void FrozenModel::check_digest() {
 const std::string& FrozenModel::fingerprint_of(const MicroBatch& micro) const {
   const auto& tokenizer = micro.info().tokenizer.tokenizer;
   std::string& known = known_tokenizers_[tokenizer];
-  if (known.empty() && tokenizer != nullptr) known = tokenizer->digest();
+  if (known.empty() && tokenizer != nullptr) known = vocabulary_fingerprint(*tokenizer);
   return known;
 }
 

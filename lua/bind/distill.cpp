@@ -1,15 +1,31 @@
-// xrun.frozen: models that are only read, as teachers and as references of other folders.
+// xrun.frozen and xrun.kd: models that are only read, and the loss of a student to its teacher.
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/folder.h"
+#include "core/base/hash.h"
+#include "core/config/config_field.h"
+#include "core/distill/kd_view.h"
+#include "core/distill/projection_build.h"
+#include "core/distill/vocabulary_map.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
 #include "core/model/weights/weight_check.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
+#include "core/train/batch.h"
 #include "core/train/frozen_model.h"
+#include "core/train/policy.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
 #include "lua/bind/policy.h"
 #include "lua/bind/session.h"
 #include "lua/bind/type_settings.h"
@@ -18,6 +34,8 @@
 namespace xrun {
 
 namespace {
+
+// ---- xrun.frozen
 
 FrozenCache read_cache(const Options& given) {
   const std::string name = given.get<std::string>("cache", "");
@@ -70,6 +88,135 @@ int open_frozen_model(lua_State* L) {
   return 1;
 }
 
+// ---- xrun.kd
+
+// Maps of two vocabularies by projection and least weight, read once.
+struct VocabularyMaps {
+  std::map<std::string, std::shared_ptr<const VocabularyMap>> known;
+};
+
+// The weight from which a token of the student's and one of the teacher's are the same one: in h-kl
+// a token that two tokens write counts too (arXiv 2605.21699).
+double least_common_weight(KdLoss loss) { return loss == KdLoss::kRelaxed ? 0.6 : 1.0; }
+
+// The projection of two tokenizers, made once and stored in the cache folder.
+Projection made_projection(const Tokenizer& student, const Tokenizer& teacher,
+                           const std::string& from, const std::string& to) {
+  const std::string made_by = dump_json(projection_options_json({}));
+  const auto path =
+      cache_root() / "projections" / (hash_hex(from + " " + to + " " + made_by) + ".safetensors");
+  if (path_exists(path)) return load_projection(path, from, to);
+  Projection made = build_projection(student, teacher);
+  make_dirs(path.parent_path());
+  save_projection(made, path);
+  return made;
+}
+
+std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& setting, KdLoss loss,
+                                              const Policy& student, const FrozenModel& teacher) {
+  const Tokenizer &from = *student.tokenizer(), &to = *teacher.tokenizer();
+  const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
+  std::shared_ptr<const VocabularyMap>& known =
+      LuaState::of(L)
+          .service<VocabularyMaps>()
+          .known[fmt::format("{} {} {} {}", setting, kd_loss_name(loss), from_name, to_name)];
+  if (known != nullptr) return known;
+  const Projection projection = setting == "auto" ? made_projection(from, to, from_name, to_name)
+                                                  : load_projection(setting, from_name, to_name);
+  // p-kl compares no pairs, and two vocabularies may have none.
+  std::vector<std::pair<int32_t, int32_t>> common;
+  if (loss != KdLoss::kProjected) common = exact_map(projection, least_common_weight(loss));
+  known = std::make_shared<const VocabularyMap>(
+      make_vocabulary_map(projection.student_vocab, projection.teacher_vocab, projection.begin,
+                          projection.id, projection.weight, std::move(common)));
+  return known;
+}
+
+struct KdSettings {
+  KdOptions options;
+  std::string projection = "auto";
+};
+
+KdLoss default_loss(const FrozenModel& teacher, bool one_vocabulary) {
+  if (!one_vocabulary) return KdLoss::kProjected;
+  return teacher.options().cache == FrozenCache::kTopColumns ? KdLoss::kTopK : KdLoss::kFull;
+}
+
+KdSettings read_kd_settings(lua_State* L, int i, const FrozenModel& teacher, bool one_vocabulary) {
+  Json given = lua_istable(L, i) ? to_json(L, i) : Json::object();
+  check_fields(given, "kd");
+  KdSettings settings;
+  KdOptions& options = settings.options;
+  const Json* loss = given.find("loss");
+  options.loss =
+      loss != nullptr ? kd_loss_of(loss->as_string()) : default_loss(teacher, one_vocabulary);
+  // The configuration has the defaults of all settings; only what differs from them was asked for.
+  std::vector<std::string> names;
+  for (const auto& [name, value] : given.as_object()) {
+    if (name != "loss" && !(value == default_value("kd." + name))) names.push_back(name);
+  }
+  check_kd_settings(options.loss, names);
+  const bool has_topk = std::find(names.begin(), names.end(), "topk") != names.end();
+  if (const Json* mean = given.find("mean")) options.mean = chunk_mean_of(mean->as_string());
+  add_defaults(given, "kd");
+  options.temperature = given.at("temperature").as_double();
+  options.top_k = given.at("topk").as_int();
+  options.reverse = given.at("reverse").as_bool();
+  options.beta = given.at("beta").as_double();
+  options.head_mb = config_whole(L, "head_mb");
+  settings.projection = given.at("projection").as_string();
+  if (teacher.options().cache == FrozenCache::kTopColumns && !has_topk) {
+    options.top_k = std::min(options.top_k, teacher.options().top_k);
+  }
+  check_kd_options(options);
+  return settings;
+}
+
+bool reads_projection(KdLoss loss) {
+  const std::vector<std::string>& settings = kd_settings(loss);
+  return std::find(settings.begin(), settings.end(), "projection") != settings.end();
+}
+
+// The micro-batch whose tokens decide which losses there are; null for a batch without any.
+const MicroBatch* some_micro(lua_State* L, int i) {
+  if (class_of(L, i) != &class_info<Batch>) return &read_view(L, i).micro();
+  const Batch& batch = arg<Batch&>(L, i, "batch");
+  return batch.micros().empty() ? nullptr : batch.micros().front().get();
+}
+
+int push_kd(lua_State* L) {
+  const auto student = arg<std::shared_ptr<Policy>>(L, 2, "student");
+  const auto teacher = arg<std::shared_ptr<FrozenModel>>(L, 3, "teacher");
+  const MicroBatch* micro = some_micro(L, 1);
+  const bool one_vocabulary = micro == nullptr || teacher->reads_tokens_of(*micro);
+  const KdSettings settings = read_kd_settings(L, 4, *teacher, one_vocabulary);
+  KdPair pair{*student, *teacher, settings.options};
+  if (reads_projection(settings.options.loss) && !student->is_replaced()) {
+    pair.map = find_map(L, settings.projection, settings.options.loss, *student, *teacher);
+  }
+  if (class_of(L, 1) == &class_info<Batch>) {
+    push(L, kd_loss_of(arg<Batch&>(L, 1, "batch"), pair));
+  } else {
+    push(L, kd_loss_of(read_view(L, 1), pair));
+  }
+  return 1;
+}
+
+int push_columns(FrozenModel& teacher, lua_State* L) {
+  const View view = read_view(L, 2);
+  const Options given(L, 3);
+  const ChunkColumns columns =
+      chunk_columns(view, teacher, given.get<int64_t>("k", teacher.options().top_k),
+                    given.get<double>("temperature", 1));
+  lua_createtable(L, 0, 5);
+  set_field(L, "logprob", columns.logprob);
+  set_field(L, "lse", columns.lse);
+  set_field(L, "top_logprob", columns.top_logprob);
+  set_field(L, "top_id", columns.top_id);
+  set_field(L, "chunk", columns.chunk);
+  return 1;
+}
+
 std::string describe_frozen(const FrozenModel& frozen) {
   return "FrozenModel " + frozen.dir().filename().string();
 }
@@ -91,6 +238,11 @@ void open_distill(LuaState& state) {
       .method("head", {{"view", "View|Batch"}, head_options_parameter()}, {"table"},
               "As Policy:head; never with gradients.",
               [](FrozenModel& self, lua_State* L) { return push_head(self, L); })
+      .method("columns", {{"view", "View"}, {"options?", "table", {"k", "temperature"}}}, {"table"},
+              "The teacher's distribution where it predicts the chunks of a view, over its own "
+              "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
+              "and top_id [Rt, k] (64), and chunk [Rt], the number of each row's chunk from 0.",
+              push_columns)
       .method("digest", {}, {"string"}, "A hash of the files of its weights and configuration.",
               [](FrozenModel& self, lua_State* L) {
                 push(L, self.digest());
@@ -113,6 +265,17 @@ void open_distill(LuaState& state) {
       "tokens, or \"hidden\", hidden states, from which its head gives every log-prob; once all "
       "rows are stored its weights (under \"hidden\", all but the head) never load.",
       open_frozen_model);
+  state.function(
+      "kd",
+      {{"view", "View|Batch"},
+       {"student", "Policy"},
+       {"teacher", "FrozenModel"},
+       {"options?", "xrun.Config.kd"}},
+      {{"Tensor", "[C]"}},
+      "The divergence of the student's distribution from the teacher's in each chunk: one loss per "
+      "trained token, [R], if both have one vocabulary, else per chunk of the alignment. Of a view "
+      "in the step's forward, with the student's gradient; of a batch without gradient.",
+      push_kd);
 }
 
 }  // namespace xrun

@@ -1,4 +1,5 @@
-// xrun.frozen in recipes: a reference of another folder, and what a run refuses.
+// xrun.frozen and xrun.kd in recipes: a reference of another folder, distillation, and what a run
+// refuses.
 
 #include <cmath>
 #include <numbers>
@@ -141,6 +142,135 @@ TEST_F(FrozenRuns, WrongOptionsAreNamed) {
   has(error_for("cache = \"topk\", k = 0"), "k is 0, wanted at least 1");
   has(error_for("tokeniser = \"tiny\""), "tokenizer");
   has(run("local xrun = require \"xrun\"\nxrun.frozen(\"no/where\")\n", ""), "no/where");
+}
+
+// ---- xrun.kd
+
+class Distillation : public FrozenRuns {
+ protected:
+  Distillation() {
+    InitOptions options;
+    options.hidden = 48;
+    options.heads = 4;
+    options.ffn = 64;
+    options.scale = 0.1;
+    options.seed = 9;
+    options.tokenizer = source_path("tests/data/tiny_tokenizer");
+    options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+    init_model("teacher", options);
+    std::string text;
+    for (int i = 0; i < 24; ++i) {
+      text += "the quick brown fox " + std::to_string(i) + " jumps over the lazy dog\n\n";
+    }
+    write_file_atomic("text.txt", text);
+  }
+  std::vector<std::string> sets(std::vector<std::string> more = {}) const {
+    more.insert(more.end(),
+                {"model=tiny", "teacher=teacher", "data.1.path=text.txt", "max_length=32",
+                 "batch.tokens=128", "batch.max_tokens=64", "steps=4", "valid.every=2"});
+    return more;
+  }
+  static std::string recipe() { return read_file(source_path("recipes/distill.lua")); }
+};
+
+TEST_F(Distillation, TheRecipeLearnsFromItsTeacherAndResumes) {
+  ASSERT_EQ(run(recipe(), "r", false, {}, sets({"steps=16", "optim.lr=0.01"})), "");
+  const std::vector<double> kd = values("r", "valid/kd"), ce = values("r", "valid/ce");
+  ASSERT_GE(kd.size(), 3u);
+  EXPECT_GT(kd.front(), 0.01);
+  EXPECT_LT(kd.back(), 0.9 * kd.front());
+  EXPECT_EQ(ce.size(), kd.size());
+  expect_same_when_resumed(recipe(), {1, 3}, sets());
+}
+
+TEST_F(Distillation, AModelBesideItselfHasNoDivergence) {
+  ASSERT_EQ(run(recipe(), "r", false, 1, sets({"teacher=tiny", "ce=0"})), "");
+  EXPECT_EQ(values("r", "train/kd").at(0), 0);
+  EXPECT_EQ(values("r", "train/loss").at(0), 0);
+  EXPECT_EQ(values("r", "train/grad_norm").at(0), 0);
+}
+
+TEST_F(Distillation, AStoredTeacherGivesTheRunOfTheModel) {
+  const auto with = [&](const std::string& options, const std::string& dir) {
+    const std::string text =
+        replaced(recipe(), "xrun.frozen(cfg.teacher)", "xrun.frozen(cfg.teacher" + options + ")");
+    EXPECT_EQ(run(text, dir, false, {}, sets()), "");
+    return metrics(dir);
+  };
+  const auto online = with("", "online");
+  EXPECT_EQ(with(", { cache = \"hidden\" }", "cold"), online);
+  EXPECT_EQ(with(", { cache = \"hidden\" }", "warm"), online);
+}
+
+TEST_F(Distillation, StoredColumnsGiveTheirLossAgain) {
+  std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
+                              "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
+  text = replaced(text, "loss = \"full\", temperature = 2", "temperature = 2");
+  ASSERT_EQ(run(text, "cold", false, {}, sets()), "");
+  ASSERT_EQ(run(text, "warm", false, {}, sets()), "");
+  EXPECT_EQ(metrics("warm"), metrics("cold"));
+  EXPECT_GT(values("warm", "train/kd").at(0), 0);
+  has(run(replaced(text, "temperature = 2", "loss = \"full\""), "", false, 1, sets()),
+      "the loss \"full\" needs the teacher's whole distribution");
+}
+
+TEST_F(Distillation, TheScaleOfAStepIsComputedOverItsWholeBatch) {
+  std::string text = recipe();
+  text = replaced(text, "  run:log(adamw:step(batch, distill))", R"(
+  local scale = ((-student:token_logprob(batch)):mean() / xrun.kd(batch, student, teacher, cfg.kd):mean()):item()
+  run:log(adamw:step(batch, function(t)
+    local kd, ce = xrun.kd(t, student, teacher, cfg.kd), -student:token_logprob(t)
+    return scale * kd + ce, { kd = kd, ce = ce, scale = scale }
+  end)))");
+  ASSERT_EQ(run(text, "r", false, 2, sets()), "");
+  const std::vector<double> kd = values("r", "train/kd"), ce = values("r", "train/ce"),
+                            scale = values("r", "train/scale"), loss = values("r", "train/loss");
+  for (size_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(scale[k] * kd[k], ce[k], 1e-4 * ce[k]);
+    EXPECT_NEAR(loss[k], 2 * ce[k], 1e-4 * ce[k]);
+  }
+}
+
+TEST_F(Distillation, ColumnsGiveALossInLua) {
+  std::string text = recipe();
+  text = replaced(text, "  local kd = xrun.kd(t, student, teacher, cfg.kd)", R"(
+  local kd = xrun.kd(t, student, teacher, { loss = "full" })
+  local q = teacher:columns(t, { k = 400 })
+  local p = student:head(t, { targets = q.top_id })
+  local own = (q.top_logprob:exp() * (q.top_logprob - p.logprob)):sum(1)
+  assert((own - kd):abs():max():item() < 1e-4 and q.chunk:size(0) == kd:size(0)))");
+  EXPECT_EQ(run(text, "r", false, 1, sets()), "");
+}
+
+TEST_F(Distillation, ADryRunNeedsNoWeights) {
+  std::filesystem::remove("teacher/model.safetensors");
+  write_file_atomic("test.lua", recipe());
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  options.sets = sets();
+  options.threads = 1;
+  const auto preview = open_preview(
+      std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
+  ASSERT_NE(preview->pause(), nullptr) << preview->no_loop_text();
+  preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
+  preview->hooks().plan.bodies = 1;
+  EXPECT_TRUE(preview->resume()) << preview->error()->text();
+}
+
+TEST_F(Distillation, SettingsThatTheLossDoesNotReadAreErrors) {
+  const auto error_with = [&](const std::string& kd) {
+    return run(replaced(recipe(), "loss = \"full\", temperature = 2", kd), "", false, 1, sets());
+  };
+  has(error_with("loss = \"full\", topk = 5"), "xrun.kd: the loss \"full\" does not read topk");
+  has(error_with("loss = \"p_kl\""), "kd.loss: got \"p_kl\", wanted");
+  has(error_with("temperatur = 2"), "temperature");
+}
+
+TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
+  make_other();
+  const std::string error = run(recipe(), "", false, 1, sets({"teacher=other"}));
+  has(error, "other cannot read this batch: its tokens are those of tiny, another vocabulary (");
+  has(error, "data:align(teacher)");
 }
 
 }  // namespace

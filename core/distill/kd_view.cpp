@@ -1,0 +1,149 @@
+// student: hidden[row_hidden of the rows of a chunk], of the forward that the objective's log-probs
+// use as well. teacher: hidden states of the same rows, or of the companion's. Both are numbered by
+// chunk, so that the operator sees one segment of rows a chunk on each side.
+
+#include "core/distill/kd_view.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/distill/kd.h"
+#include "core/model/model.h"
+#include "core/model/ops/device.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/train/batch.h"
+#include "core/train/computed_pack.h"
+#include "core/train/frozen_model.h"
+#include "core/train/policy.h"
+
+namespace xrun {
+namespace {
+
+// The loss rows of a micro-batch that are in a chunk.
+struct ChunkRows {
+  std::vector<int64_t> row, chunk;
+  int64_t chunks = 0;
+  bool by_row = false;  // every loss row is a chunk
+};
+
+ChunkRows chunk_rows(const PackedBatch& pack, bool aligned) {
+  ChunkRows rows;
+  // Chunks of another teacher's alignment say nothing about the batch's own tokens.
+  rows.by_row = !aligned && (pack.chunk.empty() || pack.companion != nullptr);
+  const Grouping chunks = group_by(pack.chunk);
+  rows.chunks = rows.by_row ? pack.rows.size() : chunks.count();
+  for (int64_t r = 0; r < pack.rows.size(); ++r) {
+    const int64_t chunk = rows.by_row ? r : chunks.unit[static_cast<size_t>(r)];
+    if (chunk < 0) continue;
+    rows.row.push_back(r);
+    rows.chunk.push_back(chunk);
+  }
+  return rows;
+}
+
+void check_whole(const View& view, bool by_row) {
+  XRUN_CHECK(view.rows().everything || by_row,
+             "xrun.kd of the view {}: chunks are those of the whole micro-batch; give it the "
+             "objective's argument",
+             view.name());
+}
+
+KdSide student_side(MicroBatch& micro, Policy& student, const ChunkRows& rows) {
+  Model& model = student.model();
+  const at::Tensor row = on_device(int64_tensor(rows.row), micro.device());
+  KdSide side;
+  side.hidden = micro.hidden(model);
+  side.weight = model.head_weight();
+  side.index = micro.computed(model).row_hidden.index_select(0, row);
+  side.chunk = on_device(int64_tensor(rows.chunk), micro.device());
+  side.target = micro.row_target().index_select(0, row);
+  const auto& tokenizer = micro.info().tokenizer.tokenizer;
+  side.columns = tokenizer != nullptr ? tokenizer->vocab_size() : student.vocab();
+  return side;
+}
+
+KdSide teacher_side(MicroBatch& micro, FrozenModel& teacher, const CompanionPack& tokens) {
+  KdSide side;
+  side.hidden = teacher.row_hidden(micro, tokens);
+  side.weight = teacher.head_weight().detach();
+  side.index = at::arange(side.hidden.size(0), at::dtype(at::kLong).device(side.hidden.device()));
+  side.chunk = on_device(int64_tensor(tokens.chunk), micro.device());
+  side.target = on_device(int64_tensor(tokens.target), micro.device());
+  side.columns = teacher.columns();
+  return side;
+}
+
+TeacherColumns teacher_columns(MicroBatch& micro, FrozenModel& teacher, const CompanionPack& tokens,
+                               const KdOptions& options) {
+  const int64_t k = std::min(options.top_k, teacher.options().top_k);
+  const HeadResult head = teacher.row_columns(micro, tokens, k, options.temperature);
+  TeacherColumns columns;
+  columns.id = head.top_id.cpu();
+  columns.logprob = head.top_logprob.cpu();
+  columns.lse = head.lse.cpu();
+  // The sum in fp64: in fp32 a rest near 0 would be rounding alone.
+  columns.rest =
+      columns.logprob.to(at::kDouble).exp().sum(1).neg().add(1).clamp_min(0).to(at::kFloat);
+  columns.chunk = int64_tensor(tokens.chunk);
+  columns.target_logprob = head.logprob.cpu();
+  return columns;
+}
+
+// A dry run has log-probs alone: the squared difference has the right shape and a gradient. Of
+// aligned tokens the teacher has none of the batch's.
+at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, bool by_row) {
+  at::Tensor gap = pair.student.token_logprob(view);
+  if (!aligned) gap = gap.sub(pair.teacher.token_logprob(view));
+  const at::Tensor loss = gap.square().mul(0.5);
+  return by_row ? loss : view.chunk_sum(loss);
+}
+
+}  // namespace
+
+at::Tensor kd_loss_of(const View& view, const KdPair& pair) {
+  MicroBatch& micro = view.micro();
+  const CompanionPack tokens = pair.teacher.tokens_of(micro);
+  const bool aligned = !tokens.fingerprint.empty();
+  const ChunkRows rows = chunk_rows(micro.pack(), aligned);
+  check_whole(view, rows.by_row);
+  if (pair.student.is_replaced()) return stand_in_loss(view, pair, aligned, rows.by_row);
+  const KdSide student = student_side(micro, pair.student, rows);
+  at::Tensor loss;
+  if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
+    loss = kd_loss(student, teacher_columns(micro, pair.teacher, tokens, pair.options), rows.chunks,
+                   pair.options, pair.map);
+  } else {
+    loss = kd_loss(student, teacher_side(micro, pair.teacher, tokens), rows.chunks, pair.options,
+                   pair.map);
+  }
+  return rows.by_row ? view.select_rows(loss) : loss;
+}
+
+at::Tensor kd_loss_of(Batch& batch, const KdPair& pair) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> parts;
+  bool by_row = true;
+  for (const auto& micro : batch.micros()) {
+    parts.push_back(kd_loss_of(micro->all(), pair));
+    by_row = by_row && parts.back().size(0) == micro->row_count();
+    micro->free_hidden();  // those of a whole batch may not fit into memory
+  }
+  if (by_row) return batch.in_batch_order(parts, /*by_row=*/true);
+  return at::cat(parts);
+}
+
+ChunkColumns chunk_columns(const View& view, FrozenModel& teacher, int64_t k, double temperature) {
+  MicroBatch& micro = view.micro();
+  const CompanionPack tokens = teacher.tokens_of(micro);
+  check_whole(view, /*by_row=*/false);
+  const HeadResult head = teacher.row_columns(micro, tokens, k, temperature);
+  return {head.logprob, head.lse, head.top_logprob, head.top_id,
+          on_device(int64_tensor(tokens.chunk), micro.device())};
+}
+
+}  // namespace xrun

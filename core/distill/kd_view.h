@@ -1,0 +1,48 @@
+#pragma once
+// xrun.kd over micro-batches: the rows of student and teacher by chunk, from a packed batch.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "core/distill/kd_options.h"
+
+namespace xrun {
+
+class Batch;
+class FrozenModel;
+class MicroBatch;
+class Policy;
+class View;
+struct VocabularyMap;
+
+// A student and its teacher, with the settings of their loss.
+struct KdPair {
+  Policy& student;
+  FrozenModel& teacher;
+  KdOptions options = {};
+  std::shared_ptr<const VocabularyMap> map = nullptr;  // null: the loss needs none
+};
+
+// Returns the loss of each chunk of a view, [C] float32 on its device, with the student's gradient
+// in gradient mode. If the teacher has the batch's vocabulary, it reads the batch's own tokens: the
+// chunks are those of the batch, and without any the view's loss rows, [R]. Otherwise it reads the
+// companion, and the chunks are the batch's, in the order of losses by chunk. The student's hidden
+// states are those of the step's one forward. While a stand-in answers for the student, the loss is
+// a function of the stand-ins for log-probs that needs no weights. Throws Error for a teacher that
+// reads neither tokens, and for a part of an aligned micro-batch.
+at::Tensor kd_loss_of(const View& view, const KdPair& pair);
+
+// The same over all micro-batches of a batch, without gradient, in batch order; chunks of a
+// companion in the order of the packs.
+at::Tensor kd_loss_of(Batch& batch, const KdPair& pair);
+
+// What the teacher gives for the rows of a view that predict its chunks, for losses in Lua: outputs
+// of the head over its own tokens [Rt], [Rt, k], and the chunk of each row, [Rt] int64.
+struct ChunkColumns {
+  at::Tensor logprob, lse, top_logprob, top_id, chunk;
+};
+ChunkColumns chunk_columns(const View& view, FrozenModel& teacher, int64_t k, double temperature);
+
+}  // namespace xrun

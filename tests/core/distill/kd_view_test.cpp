@@ -1,0 +1,238 @@
+// The two sides of a distillation loss, from packed batches: a model beside itself, stored
+// teachers, and the tokens of another vocabulary.
+
+#include "core/distill/kd_view.h"
+
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/model/model.h"
+#include "core/model/weights/init_model.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/train/frozen_model.h"
+#include "tests/core/train/trained.h"
+#include "tests/error_of.h"
+#include "tests/tree.h"
+
+namespace xrun::kd_view_test {
+namespace {
+
+const std::string kOwn = source_path("tests/golden/tiny_dpo");
+const std::string kOther = source_path("tests/data/tokenizers/smol");
+
+class KdView : public testing::Test {
+ protected:
+  KdView() : student_(Policy::open(kOwn)) {}
+
+  std::shared_ptr<Batch> batch(std::vector<PackedBatch> packs) const {
+    BatchInfo info;
+    info.data_key = "data";
+    info.tokenizer = {student_->tokenizer(), kOwn};
+    info.total_steps = 10;
+    return std::make_shared<Batch>(std::move(info), std::move(packs));
+  }
+  std::shared_ptr<Batch> batch() const { return batch(tiny_packs(tiny_pairs(5), 2)); }
+  std::shared_ptr<FrozenModel> teacher(const std::filesystem::path& dir,
+                                       FrozenCache cache = FrozenCache::kNone) const {
+    FrozenOptions options;
+    options.cache = cache;
+    options.top_k = 7;
+    return FrozenModel::open(dir, options);
+  }
+  // A random model with more embedding rows than its tokenizer has ids.
+  std::filesystem::path random_model(const std::string& tokenizer, int64_t padding = 0) const {
+    InitOptions options;
+    options.hidden = 48;
+    options.heads = 4;
+    options.ffn = 64;
+    options.scale = 0.2;
+    options.seed = 5;
+    options.tokenizer = tokenizer;
+    options.vocab = Tokenizer::load(tokenizer)->vocab_size() + padding;
+    const auto dir = folder_.path() / ("random_" + std::to_string(options.vocab));
+    if (!std::filesystem::exists(dir)) init_model(dir, options);
+    return dir;
+  }
+  // Packs whose segments have a teacher's tokens too: of a segment, one chunk for every two
+  // trained tokens, over one token of the teacher's.
+  std::vector<PackedBatch> aligned_packs(size_t per_pack, const std::string& fingerprint) const {
+    std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(4), per_pack);
+    for (PackedBatch& pack : packs) {
+      auto companion = std::make_shared<CompanionPack>();
+      companion->fingerprint = fingerprint;
+      pack.chunk.assign(pack.rows.hidden.size(), -1);
+      int32_t chunk = -1;
+      for (int32_t s = 0; s < static_cast<int32_t>(pack.segment_count()); ++s) {
+        const auto begin = static_cast<int32_t>(companion->tokens.size());
+        companion->tokens.push_back(1);
+        companion->position_ids.push_back(0);
+        int64_t own = 0;
+        for (size_t r = 0; r < pack.rows.segment.size(); ++r) {
+          if (pack.rows.segment[r] != s) continue;
+          if (own++ % 2 == 0) {
+            const int64_t segment = pack.segment_id[static_cast<size_t>(s)];
+            companion->hidden.push_back(static_cast<int32_t>(companion->tokens.size()) - 1);
+            companion->tokens.push_back(static_cast<int32_t>((7 * own + 13 * segment + 11) % 200));
+            companion->position_ids.push_back(static_cast<int32_t>(companion->tokens.size()) - 1 -
+                                              begin);
+            companion->target.push_back(companion->tokens.back());
+            companion->chunk.push_back(++chunk);
+          }
+          pack.chunk[r] = chunk;
+        }
+        companion->cu_seqlens.push_back(static_cast<int32_t>(companion->tokens.size()));
+      }
+      pack.companion = companion;
+    }
+    return packs;
+  }
+
+  TinyFolder folder_;
+  std::shared_ptr<Policy> student_;
+};
+
+TEST_F(KdView, AModelHasNoDivergenceFromItselfAndNoGradient) {
+  const auto itself = teacher(kOwn);
+  for (const KdLoss loss : {KdLoss::kFull, KdLoss::kTopK}) {
+    for (const bool reverse : {false, true}) {
+      const auto some = batch();
+      const View view = some->micros()[0]->all();
+      const KdPair pair{*student_, *itself, {.loss = loss, .top_k = 9, .reverse = reverse}};
+      const at::Tensor kd = kd_loss_of(view, pair);
+      ASSERT_EQ(kd.sizes(), at::IntArrayRef({view.row_count()}));
+      EXPECT_EQ(kd.abs().max().item<double>(), 0) << kd_loss_name(loss);
+      kd.sum().backward();
+      for (const Parameter& parameter : student_->parameters()) {
+        const at::Tensor& gradient = parameter.master.grad();
+        ASSERT_TRUE(gradient.defined()) << parameter.name;
+        EXPECT_EQ(gradient.abs().max().item<double>(), 0) << parameter.name;
+        parameter.master.mutable_grad().reset();
+      }
+      some->close();
+    }
+  }
+}
+
+TEST_F(KdView, TheFullLossIsTheKlOfTheTwoSoftmaxes) {
+  const auto other = teacher(random_model(kOwn, /*padding=*/9));
+  const auto some = batch();
+  const View view = some->micros()[0]->all();
+  const KdPair pair{*student_, *other, {.loss = KdLoss::kFull, .temperature = 2}};
+  const at::Tensor kd = kd_loss_of(view, pair).detach();
+  const int64_t columns = student_->tokenizer()->vocab_size();
+  const auto logs = [&](LogprobSource& model) {
+    return model.logits(view).detach().to(at::kDouble).slice(1, 0, columns).div(2).log_softmax(1);
+  };
+  const at::Tensor q = logs(*other), p = logs(*student_);
+  const at::Tensor expected = q.exp().mul(q.sub(p)).sum(1).mul(4);
+  EXPECT_LT(kd.to(at::kDouble).sub(expected).abs().max().item<double>(), 1e-4);
+  EXPECT_GT(expected.min().item<double>(), 0.01);
+}
+
+TEST_F(KdView, ABatchGivesTheLossesOfItsViewsInItsOrder) {
+  const auto other = teacher(random_model(kOwn));
+  const KdPair pair{*student_, *other, {.loss = KdLoss::kFull}};
+  const at::Tensor together = kd_loss_of(*batch(tiny_packs(tiny_pairs(5), 5)), pair);
+  const at::Tensor apart =
+      kd_loss_of(*batch(tiny_packs(tiny_pairs(5), 2, /*reversed=*/true)), pair);
+  EXPECT_TRUE(at::equal(together, apart));
+  EXPECT_FALSE(together.requires_grad());
+}
+
+TEST_F(KdView, AViewOfOneSideHasItsRowsOfTheLoss) {
+  const auto other = teacher(random_model(kOwn));
+  const KdPair pair{*student_, *other, {.loss = KdLoss::kFull}};
+  const auto some = batch();
+  MicroBatch& micro = *some->micros()[0];
+  const at::Tensor whole = kd_loss_of(micro.all(), pair);
+  const View chosen = micro.chosen();
+  EXPECT_TRUE(at::equal(kd_loss_of(chosen, pair), chosen.select_rows(whole)));
+}
+
+TEST_F(KdView, AStoredTeacherGivesTheBitsOfTheFirstRun) {
+  const auto dir = random_model(kOwn);
+  for (const FrozenCache cache : {FrozenCache::kHidden, FrozenCache::kTopColumns}) {
+    const bool top = cache == FrozenCache::kTopColumns;
+    const KdOptions options{.loss = top ? KdLoss::kTopK : KdLoss::kFull, .top_k = 7};
+    const auto losses = [&](FrozenModel& model) {
+      return kd_loss_of(*batch(), {*student_, model, options});
+    };
+    const auto cold = teacher(dir, cache), online = teacher(dir);
+    const at::Tensor first = losses(*cold);
+    cold->flush();
+    const auto warm = teacher(dir, cache);
+    EXPECT_TRUE(at::equal(losses(*warm), first));
+    EXPECT_FALSE(warm->loaded());
+    EXPECT_GT(first.max().item<double>(), 0);
+    if (!top) {
+      EXPECT_TRUE(at::equal(losses(*online), first));
+    }
+    if (top) {
+      EXPECT_LT(losses(*online).sub(first).abs().max().item<double>(), 1e-5);
+    }
+  }
+}
+
+TEST_F(KdView, AnAlignedTeacherReadsItsOwnTokens) {
+  const auto other = teacher(random_model(kOther));
+  const KdPair pair{*student_, *other, {.loss = KdLoss::kUld}};
+  const auto some = batch(aligned_packs(4, other->fingerprint()));
+  const View view = some->micros()[0]->all();
+  const at::Tensor kd = kd_loss_of(view, pair);
+  ASSERT_EQ(kd.size(0), some->micros()[0]->unit_count(Unit::kChunk));
+  EXPECT_GT(kd.min().item<double>(), 0);
+  EXPECT_TRUE(kd.requires_grad());
+  // Neither does packing matter.
+  const at::Tensor apart = kd_loss_of(*batch(aligned_packs(1, other->fingerprint())), pair);
+  EXPECT_LT(apart.sub(kd.detach()).abs().max().item<double>(), 1e-5);
+  const ChunkColumns columns = chunk_columns(view, *other, 3, 1);
+  EXPECT_EQ(columns.top_id.sizes(), at::IntArrayRef({kd.size(0), 3}));
+  EXPECT_EQ(columns.chunk.max().item<int64_t>(), kd.size(0) - 1);
+}
+
+TEST_F(KdView, AnAlignedTeacherIsStoredToo) {
+  const auto dir = random_model(kOther);
+  const auto online = teacher(dir), cold = teacher(dir, FrozenCache::kHidden);
+  const auto losses = [&](FrozenModel& model) {
+    return kd_loss_of(*batch(aligned_packs(2, online->fingerprint())),
+                      {*student_, model, {.loss = KdLoss::kUld}});
+  };
+  const at::Tensor first = losses(*cold);
+  cold->flush();
+  const auto warm = teacher(dir, FrozenCache::kHidden);
+  EXPECT_TRUE(at::equal(losses(*warm), first));
+  EXPECT_TRUE(at::equal(losses(*online), first));
+  EXPECT_FALSE(warm->loaded());
+}
+
+TEST_F(KdView, DataAlignedWithAnotherTeacherAreRefused) {
+  const auto other = teacher(random_model(kOther));
+  const auto some = batch(aligned_packs(4, "0123"));
+  const KdPair pair{*student_, *other, {.loss = KdLoss::kUld}};
+  EXPECT_EQ(message_of<Error>([&] { kd_loss_of(some->micros()[0]->all(), pair); }),
+            fmt::format("{}: the data are aligned with another vocabulary (fingerprint 0123) than "
+                        "this model's ({}); align them with this model, data:align(teacher)",
+                        other->dir().string(), other->fingerprint()));
+  const auto good = batch(aligned_packs(4, other->fingerprint()));
+  EXPECT_EQ(message_of<Error>([&] { kd_loss_of(good->micros()[0]->chosen(), pair); }),
+            "xrun.kd of the view chosen: chunks are those of the whole micro-batch; give it the "
+            "objective's argument");
+}
+
+TEST_F(KdView, AnUnalignedTeacherOfAnotherVocabularyIsRefused) {
+  const auto other = teacher(random_model(kOther));
+  const auto some = batch();
+  const KdPair pair{*student_, *other, {.loss = KdLoss::kUld}};
+  const std::string message =
+      message_of<Error>([&] { kd_loss_of(some->micros()[0]->all(), pair); });
+  EXPECT_EQ(
+      message.find(other->dir().string() + " cannot read this batch: its tokens are those of " +
+                   kOwn + ", another vocabulary ("),
+      0u)
+      << message;
+}
+
+}  // namespace
+}  // namespace xrun::kd_view_test
