@@ -74,7 +74,9 @@ TEST_F(FoldRun, ComparesAgainWhileItTrainsIfAsked) {
     const Json line = parse_json(text.substr(at, text.find('\n', at) - at), "metrics");
     const Json* const deviation = line.find("perf/fold_deviation");
     ASSERT_EQ(deviation != nullptr, step > 0 && step % 2 == 0) << step;
-    if (deviation != nullptr) EXPECT_EQ(deviation->as_double(), 0) << "fp32 on the CPU";
+    if (deviation != nullptr) {
+      EXPECT_EQ(deviation->as_double(), 0) << "fp32 on the CPU";
+    }
   }
 }
 

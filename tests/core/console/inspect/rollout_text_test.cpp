@@ -68,6 +68,7 @@ TEST(RolloutText, DrawsTheBeginningsThatAnswersShare) {
     answers.push_back({.sample = static_cast<int64_t>(i),
                        .length = std::ssize(made[i].first),
                        .ids = made[i].first,
+                       .prompt = "",
                        .text = made[i].second});
   }
   const std::vector<std::string> want = {
