@@ -252,11 +252,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
     row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
     row.lost = row.tokens;
     for (const CompanionTokens::Chunk& chunk : companions[i].chunks) {
-      const auto first = trained.begin() + std::max(chunk.s_begin, 1);
-      // As in the packs: the teacher's first token has no row either.
-      if (chunk.t_end > 1 && chunk.s_end > 1) {
-        row.lost -= std::count(first, trained.begin() + chunk.s_end, 1);
-      }
+      row.lost -= std::count(trained.begin() + chunk.s_begin, trained.begin() + chunk.s_end, 1);
     }
     sample.chunks += std::ssize(companions[i].chunks);
     sample.tokens += row.tokens;

@@ -65,7 +65,11 @@ print(#ids)
 TEST_F(AlignBinding, AnAlignedSetTrainsEvaluatesAndCountsItsChunks) {
   ASSERT_EQ(run(recipe("pieces"), "r"), "");
   has(output_, "text.jsonl: 100.0 % of the trained tokens of 12 rows are aligned with ");
-  EXPECT_EQ(values("r", "align/coverage"), (std::vector<double>{1, 1, 1}));
+  // The bytes of "the", which begins each row, have no row of the teacher.
+  for (const double coverage : values("r", "align/coverage")) {
+    EXPECT_GT(coverage, 0.8);
+    EXPECT_LT(coverage, 1);
+  }
   EXPECT_EQ(values("r", "align/wrong"), (std::vector<double>{0, 0, 0}));
   for (const double chunks : values("r", "align/chunks")) EXPECT_GT(chunks, 20);
   EXPECT_EQ(values("r", "valid/loss").size(), 1u);
@@ -74,13 +78,14 @@ TEST_F(AlignBinding, AnAlignedSetTrainsEvaluatesAndCountsItsChunks) {
   EXPECT_EQ(metrics("again"), metrics("r"));
   ASSERT_EQ(run(recipe("pieces", "sequences = 4, max_tokens = 40"), "small"), "");
   EXPECT_EQ(values("small", "align/chunks"), values("r", "align/chunks"));
-  const std::vector<double> whole = values("r", "train/loss"), small = values("small", "train/loss");
+  const std::vector<double> whole = values("r", "train/loss"),
+                            small = values("small", "train/loss");
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(small.at(i), whole[i], 1e-5 * whole[i]);
 }
 
 TEST_F(AlignBinding, WindowsOfAnAlignedSetAreAligned) {
   ASSERT_EQ(run(recipe("pieces", "tokens = 128, max_tokens = 128"), "r"), "");
-  for (const double coverage : values("r", "align/coverage")) EXPECT_GT(coverage, 0.9);
+  for (const double coverage : values("r", "align/coverage")) EXPECT_GT(coverage, 0.8);
 }
 
 TEST_F(AlignBinding, WithItsOwnVocabularyEveryTokenIsAChunk) {
@@ -113,7 +118,7 @@ TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
 
 TEST_F(AlignBinding, NamesWhatCannotBeAligned) {
   has(run(recipe("{}"), "r1"),
-      "argument 1 (teacher): got table, wanted a model of xrun.frozen, a policy or a tokenizer");
+      "argument 2 (teacher): got a table, wanted a model of xrun.frozen, a policy or a tokenizer");
   write_file_atomic("text.jsonl", "{\"prompt\":\"say a\",\"completion\":\"it is\"}\n");
   has(run(recipe("pieces", "sequences = 1", "chat"), "r2"),
       "chat rows cannot be aligned: the student's template has made their tokens, and the teacher "
