@@ -164,11 +164,13 @@ class Distillation : public FrozenRuns {
     }
     write_file_atomic("text.txt", text);
   }
-  std::vector<std::string> sets(std::vector<std::string> more = {}) const {
-    more.insert(more.end(),
-                {"model=tiny", "teacher=teacher", "data.1.path=text.txt", "max_length=32",
-                 "batch.tokens=128", "batch.max_tokens=64", "steps=4", "valid.every=2"});
-    return more;
+  // Settings for small models and texts, then others, which win.
+  static std::vector<std::string> sets(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"model=tiny",    "teacher=teacher",    "data.1.path=text.txt",
+                                    "max_length=32", "batch.tokens=128",   "steps=4",
+                                    "valid.every=2", "batch.max_tokens=64"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
   }
   static std::string recipe() { return read_file(source_path("recipes/distill.lua")); }
 };
