@@ -1,5 +1,5 @@
--- distill.lua: (1 - c) T^2 KL(q_T || p_T) + c (-log p(x_t | x_<t)), the mean over the tokens of plain
--- text (Hinton et al. 2015, section 2): q is the teacher's softmax and p the student's, their logits
+-- distill.lua: (1 - c) T^2 KL(q_T || p_T) - c log p(x_t | x_<t), the mean over the tokens of plain
+-- text (Hinton et al. 2015, section 2): q is the teacher's softmax, p the student's, their logits
 -- divided by the temperature T. Both have one tokenizer. kd is 0 where the models are equal.
 local xrun = require "xrun"
 

@@ -46,9 +46,9 @@ TEST(RunIdentity, SettingsThatDoNotAffectTrainingAreFree) {
   EXPECT_EQ(short_hash(before), short_hash(now));
   EXPECT_EQ(described(before, now), "");
   EXPECT_EQ(describe_differences(free_differences(before, now)),
-            "  config.batch.fold_check: absent -> 5\n"
             "  config.save.every: 3 -> 5\n  config.save.keep: absent -> 1\n"
-            "  config.valid.every: 2 -> 4\n  config.export.dtype: absent -> \"bf16\"\n");
+            "  config.valid.every: 2 -> 4\n  config.export.dtype: absent -> \"bf16\"\n"
+            "  config.batch.fold_check: absent -> 5\n");
   now.config.find("valid")->set("fraction", 0.2);
   EXPECT_NE(short_hash(before), short_hash(now));
   EXPECT_EQ(described(before, now), "  config.valid.fraction: 0.1 -> 0.2\n");

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
@@ -273,6 +274,59 @@ TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
   const std::string error = run(recipe(), "", false, 1, sets({"teacher=other"}));
   has(error, "other cannot read this batch: its tokens are those of tiny, another vocabulary (");
   has(error, "data:align(teacher)");
+}
+
+// ---- two vocabularies
+
+TEST_F(Distillation, TwoTokenizersLearnByChunkAndResume) {
+  make_other();
+  const std::string recipe = read_file(source_path("recipes/xdistill.lua"));
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"model=tiny",    "teacher=other",     "data.1.path=text.txt",
+                                    "max_length=64", "batch.sequences=6", "valid.every=8"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(run(recipe, "r", false, {}, with({"steps=24", "optim.lr=0.01", "kd.loss=hybrid"})), "");
+  const std::vector<double> kd = values("r", "valid/kd");
+  EXPECT_LT(kd.back(), 0.9 * kd.front());
+  for (const double wrong : values("r", "align/wrong")) EXPECT_EQ(wrong, 0);
+  for (const double chunks : values("r", "align/chunks")) EXPECT_GT(chunks, 30);
+  // A chunk counts once in any micro-batch.
+  ASSERT_EQ(run(recipe, "whole_step", false, 3, with({"steps=4"})), "");
+  ASSERT_EQ(run(recipe, "small", false, 3, with({"steps=4", "batch.max_tokens=64"})), "");
+  const std::vector<double> whole = values("whole_step", "train/loss"),
+                            small = values("small", "train/loss");
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(small.at(i), whole[i], 1e-5 * whole[i]);
+  // The KL term of gold and h-kl is not normalised, so it may be negative.
+  for (const char* const loss : {"p-kl", "h-kl", "uld"}) {
+    ASSERT_EQ(run(recipe, loss, false, 1, with({std::string("kd.loss=") + loss})), "") << loss;
+    EXPECT_NE(values(loss, "train/kd").at(0), 0) << loss;
+  }
+  expect_same_when_resumed(recipe, {1, 3}, with({"steps=4"}));
+}
+
+TEST_F(Distillation, OnPolicyStartsAtRatioOneAndApproachesTheTeacher) {
+  std::string prompts;
+  for (int i = 0; i < 24; ++i) prompts += "{\"prompt\":\"fox " + std::to_string(i) + "\"}\n";
+  write_file_atomic("prompts.jsonl", prompts);
+  const std::string recipe = read_file(source_path("recipes/opd.lua"));
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {
+        "model=tiny",         "teacher=teacher", "template=chatml",    "data.1.path=prompts.jsonl",
+        "valid.fraction=0.1", "batch.prompts=8", "sampling.samples=8", "sampling.max_tokens=8"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(run(recipe, "r", false, {}, with({"steps=30", "optim.lr=0.01"})), "");
+  for (const double ratio : values("r", "train/ratio")) EXPECT_EQ(ratio, 1);
+  const std::vector<double> kl = values("r", "train/kl");
+  const auto mean = [](auto begin, auto end) {
+    return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
+  };
+  EXPECT_GT(mean(kl.begin(), kl.begin() + 5), 0);
+  EXPECT_LT(mean(kl.end() - 5, kl.end()), mean(kl.begin(), kl.begin() + 5));
+  expect_same_when_resumed(recipe, {1, 3}, with({"steps=4"}));
 }
 
 }  // namespace

@@ -188,10 +188,11 @@ std::string explain_other(const std::string& name) {
   const size_t dot = name.find('.');
   const bool dotted = dot != std::string::npos && text.empty();
   text += explain_recipe_key(dotted ? name.substr(0, dot) : name);
-  // `lr` is more likely optim.lr than an option of adamw:step: the error says so.
+  // `lr` is more likely optim.lr than an option of adamw:step: the error says so. The fields of kd
+  // are options of xrun.kd themselves.
   const std::vector<ConfigField>& fields = config_fields();
   const bool ends_key = std::any_of(fields.begin(), fields.end(), [&](const ConfigField& field) {
-    return last_part(field.path) == name;
+    return last_part(field.path) == name && !field.path.starts_with("kd.");
   });
   return ends_key ? text : text + explain_function_option(dotted ? name.substr(dot + 1) : name);
 }
