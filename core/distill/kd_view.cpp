@@ -80,7 +80,8 @@ KdSide teacher_side(MicroBatch& micro, FrozenModel& teacher, const CompanionPack
 
 TeacherColumns teacher_columns(MicroBatch& micro, FrozenModel& teacher, const CompanionPack& tokens,
                                const KdOptions& options) {
-  const int64_t k = std::min(options.top_k, teacher.options().top_k);
+  // All that are stored: one outside the first topk of its row may be in the support of its chunk.
+  const int64_t k = teacher.options().top_k;
   const HeadResult head = teacher.row_columns(micro, tokens, k, options.temperature);
   TeacherColumns columns;
   columns.id = head.top_id.cpu();

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -69,7 +70,8 @@ void check_rows(const Projection& p, const std::string& where) {
 
 void save_projection(const Projection& projection, const std::filesystem::path& path) {
   check_rows(projection, path.string());
-  const std::filesystem::path unfinished = path.string() + ".unfinished";
+  // By process: two runs may make the same projection at once.
+  const std::filesystem::path unfinished = fmt::format("{}.unfinished{}", path.string(), getpid());
   try {
     write_safetensors(unfinished,
                       {{"begin", as_list(projection.begin, at::kLong)},

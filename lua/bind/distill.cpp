@@ -99,12 +99,15 @@ struct VocabularyMaps {
 // a token that two tokens write counts too (arXiv 2605.21699).
 double least_common_weight(KdLoss loss) { return loss == KdLoss::kRelaxed ? 0.6 : 1.0; }
 
-// The projection of two tokenizers, made once and stored in the cache folder.
+// The projection of two tokenizers, made once and stored in the cache folder. Its key has the
+// tokenizers' files, since the roles of special tokens and the normalisers decide it too, and a
+// version of the builder.
 Projection made_projection(const Tokenizer& student, const Tokenizer& teacher,
                            const std::string& from, const std::string& to) {
-  const std::string made_by = dump_json(projection_options_json({}));
-  const auto path =
-      cache_root() / "projections" / (hash_hex(from + " " + to + " " + made_by) + ".safetensors");
+  constexpr const char* kBuilderVersion = "1";
+  const std::string key = fmt::format("{} {} {} {}", student.digest(), teacher.digest(),
+                                      dump_json(projection_options_json({})), kBuilderVersion);
+  const auto path = cache_root() / "projections" / (hash_hex(key) + ".safetensors");
   if (path_exists(path)) return load_projection(path, from, to);
   Projection made = build_projection(student, teacher);
   make_dirs(path.parent_path());
@@ -115,12 +118,11 @@ Projection made_projection(const Tokenizer& student, const Tokenizer& teacher,
 std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& setting, KdLoss loss,
                                               const Policy& student, const FrozenModel& teacher) {
   const Tokenizer &from = *student.tokenizer(), &to = *teacher.tokenizer();
-  const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
   std::shared_ptr<const VocabularyMap>& known =
-      LuaState::of(L)
-          .service<VocabularyMaps>()
-          .known[fmt::format("{} {} {} {}", setting, kd_loss_name(loss), from_name, to_name)];
+      LuaState::of(L).service<VocabularyMaps>().known[fmt::format(
+          "{} {} {} {}", setting, kd_loss_name(loss), from.digest(), to.digest())];
   if (known != nullptr) return known;
+  const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
   const Projection projection = setting == "auto" ? made_projection(from, to, from_name, to_name)
                                                   : load_projection(setting, from_name, to_name);
   // p-kl compares no pairs, and two vocabularies may have none.

@@ -157,6 +157,8 @@ struct PresentEarlyRewards {
   EarlyRewards* now = nullptr;
 };
 
+}  // namespace
+
 // The answers of a prompt as the tables of samples, which several units share.
 struct FinishedGroup {
   explicit FinishedGroup(std::shared_ptr<Rollouts> group)
@@ -164,8 +166,6 @@ struct FinishedGroup {
   std::shared_ptr<Rollouts> rollouts;
   SampleTable samples;
 };
-
-}  // namespace
 
 struct EarlyRewards::Unit {
   Unit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)

@@ -28,14 +28,14 @@
 
 namespace xrun {
 
-namespace {
-
 // Of one recipe's state; kept for later batches.
 struct CallWorkers {
   std::vector<std::unique_ptr<LuaState>> states;
   std::set<std::string> refused;  // code of functions that reached for what a worker lacks
   bool busy = false;              // WorkerCalls have the states
 };
+
+namespace {
 
 // ---- upvalues that a worker has too
 
@@ -189,6 +189,8 @@ LuaRef load_copy(lua_State* L, const WorkerFunction& code,
   return LuaRef(L, function);
 }
 
+}  // namespace
+
 // ---- the calls of one batch
 
 // Hands out units to threads in ascending order, and ends them all at the first error.
@@ -263,8 +265,6 @@ class UnitQueue {
   std::atomic<bool> refused_{false};
   std::exception_ptr failure_;
 };
-
-}  // namespace
 
 class WorkerCalls::Threads {
  public:

@@ -67,17 +67,16 @@ class CompanionBuilder {
         return row_ < end_row && std::cmp_equal(rows.segment[row_], segment);
       };
       while (in_segment() && token() < chunk.s_begin) count_row();
-      const int32_t first_teacher = std::max(chunk.t_begin, 1);
-      const bool has_teacher = first_teacher < chunk.t_end;
-      bool valid = false;
+      // All tokens of a chunk are predicted and trained, or it compares parts of different texts.
+      const size_t first_row = row_;
+      int64_t trained = 0;
       for (; in_segment() && token() < chunk.s_end; count_row()) {
-        if (!has_teacher || rows.weight[row_] <= 0) continue;
-        batch_.chunk[row_] = next_;
-        ++companion_->counts.covered;
-        valid = true;
+        trained += rows.weight[row_] > 0;
       }
-      if (!valid) continue;
-      for (int32_t i = first_teacher; i < chunk.t_end; ++i) {
+      if (chunk.t_begin < 1 || trained != chunk.s_end - chunk.s_begin) continue;
+      for (size_t r = first_row; r < row_; ++r) batch_.chunk[r] = next_;
+      companion_->counts.covered += trained;
+      for (int32_t i = chunk.t_begin; i < chunk.t_end; ++i) {
         companion_->hidden.push_back(begin + i - 1);
         companion_->target.push_back(document.ids[static_cast<size_t>(i)]);
         companion_->chunk.push_back(next_);

@@ -42,8 +42,8 @@ struct AlignmentCounts {
 
 // The documents of a pack in a teacher's tokens: segment s has the text of the pack's segment s.
 // A chunk is a span of student tokens and a span of teacher tokens that spell the same bytes. It is
-// valid if it has a loss row of positive weight on the student's side and a row on the teacher's;
-// only valid chunks are in the tables.
+// valid if each student token has a loss row of positive weight and each teacher token is predicted
+// (token 0 is not); only valid chunks are in the tables.
 struct CompanionPack {
   std::vector<int32_t> tokens, position_ids;  // [Tt]
   std::vector<int32_t> cu_seqlens = {0};      // [S + 1], strictly increasing

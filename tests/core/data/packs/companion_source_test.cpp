@@ -62,6 +62,21 @@ TEST(Companions, OnlyValidChunksAreNumberedAndHaveRows) {
   EXPECT_EQ(companion.counts.seconds, 0.25);
 }
 
+// The first chunk holds token 0, the second an untrained one, the third begins with the teacher's
+// token 0, the last ends with a token of weight 0.
+TEST(Companions, AChunkWithATokenThatNothingTrainsIsInvalid) {
+  PackedBatch batch = two_segments();
+  add_companion(batch,
+                {document({50, 51, 52}, {{0, 2, 1, 2}, {2, 5, 2, 3}}),
+                 document({60, 61, 62}, {{1, 2, 0, 2}, {2, 4, 2, 3}})},
+                "teacher", 0);
+  batch.validate(100);
+  EXPECT_EQ(batch.chunk, (std::vector<int32_t>{-1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(batch.companion->counts.chunks, 0);
+  EXPECT_EQ(batch.companion->counts.covered, 0);
+  EXPECT_TRUE(batch.companion->hidden.empty());
+}
+
 TEST(Companions, AChunkOutOfItsDocumentIsRefused) {
   PackedBatch batch = two_segments();
   const CompanionTokens good = document({60}, {});
