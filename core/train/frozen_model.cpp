@@ -15,6 +15,7 @@
 #include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "core/base/strings.h"
 #include "core/data/cache/cache_folder.h"
 #include "core/data/cache/file_digests.h"
 #include "core/model/model.h"
@@ -84,7 +85,9 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
                                                const FrozenOptions& options) {
   std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
   frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
-  frozen->vocab_ = read_model_config(frozen->base_).vocab;
+  const ModelConfig config = read_model_config(frozen->base_);
+  frozen->vocab_ = config.vocab;
+  frozen->max_length_ = config.max_length;
   const std::filesystem::path& named = options.tokenizer;
   const auto own = tokenizer_in(frozen->base_);
   frozen->tokenizer_ = named.empty() ? own : Tokenizer::load(named);
@@ -176,8 +179,20 @@ bool FrozenModel::reads_tokens_of(const MicroBatch& micro) const {
   return fingerprint_of(micro) == fingerprint();
 }
 
+// Rotary positions have no end, so a longer sequence would get log-probs, but no sensible ones.
+void FrozenModel::check_length(const PackedBatch& pack) const {
+  if (max_length_ == 0) return;
+  for (size_t s = 1; s < pack.cu_seqlens.size(); ++s) {
+    const int32_t length = pack.cu_seqlens[s] - pack.cu_seqlens[s - 1];
+    XRUN_CHECK(length <= max_length_,
+               "{} reads at most {} tokens (max_position_embeddings in its config.json), but this "
+               "batch has a sequence of {}; set max_length = {}",
+               dir_.string(), count_text(max_length_), count_text(length), max_length_);
+  }
+}
+
 void FrozenModel::check_tokens(const MicroBatch& micro) const {
-  if (reads_tokens_of(micro)) return;
+  if (reads_tokens_of(micro)) return check_length(micro.pack());
   XRUN_CHECK(false,
              "{} cannot read this batch: its tokens are those of {}, another vocabulary ({} ids, "
              "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
@@ -188,7 +203,10 @@ void FrozenModel::check_tokens(const MicroBatch& micro) const {
 }
 
 CompanionPack FrozenModel::tokens_of(const MicroBatch& micro) const {
-  if (reads_tokens_of(micro)) return own_tokens(micro.pack());
+  if (reads_tokens_of(micro)) {
+    check_length(micro.pack());
+    return own_tokens(micro.pack());
+  }
   const std::shared_ptr<const CompanionPack>& companion = micro.pack().companion;
   if (companion == nullptr) check_tokens(micro);
   XRUN_CHECK(companion->fingerprint == fingerprint(),

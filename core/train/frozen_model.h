@@ -38,7 +38,7 @@ struct FrozenOptions {
 class FrozenModel : public LogprobSource {
  public:
   // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
-  // base model under the adapter. Throws Error that names the folder if it is no model, if its
+  // base model under the adapter. Throws Error that names the folder if it is not a model, if its
   // tokenizer is not the one of options.tokenizer, or if that has more ids than the embedding.
   static std::shared_ptr<FrozenModel> open(const std::filesystem::path& dir,
                                            const FrozenOptions& options = {});
@@ -65,7 +65,8 @@ class FrozenModel : public LogprobSource {
   // True if the tokens of a batch are of this model's vocabulary, or the batch does not say. Throws
   // Error if the model has no tokenizer to compare.
   bool reads_tokens_of(const MicroBatch& micro) const;
-  // Throws Error that names both unless it reads the batch's own tokens.
+  // Throws Error that names both unless it reads the batch's own tokens, and if one of the batch's
+  // sequences is longer than the model reads.
   void check_tokens(const MicroBatch& micro) const;
   // The tokens that this model reads for a micro-batch, with the rows that predict its chunks: the
   // batch's own, or those of its companion. Throws Error if it has neither.
@@ -98,6 +99,7 @@ class FrozenModel : public LogprobSource {
   at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
 
  private:
+  void check_length(const PackedBatch& pack) const;
   FrozenModel(std::filesystem::path dir, FrozenOptions options);
   FrozenSource source();
   FrozenRows& rows(double temperature);
@@ -106,6 +108,7 @@ class FrozenModel : public LogprobSource {
   std::filesystem::path dir_, base_;  // equal without an adapter
   FrozenOptions options_;
   int64_t vocab_ = 0;
+  int64_t max_length_ = 0;                      // max_position_embeddings; 0: unknown
   std::shared_ptr<const Tokenizer> tokenizer_;  // null: there is none
   mutable std::string fingerprint_;
   // Fingerprints of the tokenizers of batches seen so far.

@@ -276,6 +276,19 @@ TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
   has(error, "data:align(teacher)");
 }
 
+TEST_F(Distillation, ATeacherIsNotReadBeyondItsContext) {
+  InitOptions options;
+  options.hidden = 32;
+  options.ffn = 64;
+  options.max_length = 16;
+  options.tokenizer = source_path("tests/data/tiny_tokenizer");
+  options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+  init_model("short", options);
+  has(run(recipe(), "", false, 1, sets({"teacher=short"})),
+      "short reads at most 16 tokens (max_position_embeddings in its config.json), but this batch "
+      "has a sequence of 32; set max_length = 16");
+}
+
 // ---- two vocabularies
 
 TEST_F(Distillation, TwoTokenizersLearnByChunkAndResume) {
