@@ -52,7 +52,7 @@ class AlignedRows : public CompanionSource {
   mutable Counts counts_;
 };
 
-// How well a teacher's tokens cover a set, on evenly spaced rows. Counts the first chunk of a row
+// Coverage of a set by a teacher's tokens, from evenly spaced rows. Counts the first chunk of a row
 // too, which nothing of the teacher predicts: short rows are no worse aligned than long ones.
 struct AlignmentSample {
   struct Row {

@@ -4,7 +4,7 @@
 //   student   <s>      Hel lo Ġ world   </s>
 //   teacher   <bos>    Hello Ġworld     <eos>
 //
-// A run is cut where its bytes are no UTF-8: the teacher would read U+FFFD there, other bytes than
+// A run is cut where its bytes are not UTF-8: the teacher would read U+FFFD there, other bytes than
 // the student's, and nothing after it could be aligned.
 
 #include "core/align/text_alignment.h"
@@ -31,7 +31,7 @@ const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Token
   return tokenizer;
 }
 
-// The first byte of text[begin, end) that is no UTF-8, or `end`.
+// Returns the first byte of text[begin, end) that is not UTF-8, or `end`.
 size_t first_invalid(std::string_view text, size_t begin, size_t end) {
   const std::string_view part = text.substr(0, end);
   for (size_t at = begin; at < end;) {

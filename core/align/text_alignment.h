@@ -26,8 +26,8 @@ struct AlignedDocument {
 //
 // The student's tokens are never tokenised again: their exact bytes are the text. A special token
 // becomes the teacher's special of the same role, where it has one. The teacher's text begins with
-// the BOS that its own encoding adds. Tokens whose bytes are no UTF-8, as at the border of a window
-// or in a sampled answer, have no partner.
+// the BOS that its own encoding adds. Tokens whose bytes are not UTF-8, as at the border of a
+// window or in a sampled answer, have no partner.
 class TextAligner {
  public:
   // `limit`: tokens of a document that the teacher can read; 0: any number. Throws Error if a

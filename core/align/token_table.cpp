@@ -35,7 +35,7 @@ std::unordered_map<int32_t, SpecialRoles> named_roles(const Tokenizer& tokenizer
     if (!id && text != nullptr) id = tokenizer.id_of(*text);
     if (!id) continue;
     SpecialRoles& known = roles[*id];
-    // A token that has another role is no unknown token of another tokenizer.
+    // A token with another role does not stand for unknown text.
     if (role != "unk" || known.empty()) known.push_back(special_role(role));
   }
   return roles;

@@ -221,7 +221,7 @@ void Walker::walk_content(Position& at, int32_t s_end, int32_t t_end) {
   while (i < s_end && j < t_end) {
     const uint32_t a = s_ends[i], b = t_ends[j];
     const bool s_reads = a <= b, t_reads = b <= a;
-    // Not at `mark`: two tokens without bytes are no pair.
+    // Not at `mark`: two tokens without bytes are not a pair.
     const bool ends_pair = (a == b) & (a > mark);
     *out = {s0, i + 1, t0, j + 1, true};
     out += ends_pair;

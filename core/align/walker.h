@@ -29,7 +29,7 @@ struct WalkOptions {
   bool begins_text = true;
 };
 
-// What a walk could not align; the pairs show it too.
+// The tokens that a walk left unaligned; the pairs show them too.
 struct WalkFindings {
   // The first byte at which the two sides spell different texts; -1 if there is none. The pair
   // that holds it, if it ends on both sides, is not correct; all tokens after it are orphans.

@@ -95,8 +95,8 @@ TeacherColumns teacher_columns(MicroBatch& micro, FrozenModel& teacher, const Co
   return columns;
 }
 
-// A dry run has log-probs alone: the squared difference has the right shape and a gradient. Of
-// aligned tokens the teacher has none of the batch's.
+// A dry run has log-probs alone: the squared difference has the right shape and a gradient. With
+// aligned data the teacher has no log-probs of the batch's own tokens.
 at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, bool by_row) {
   at::Tensor gap = pair.student.token_logprob(view);
   if (!aligned) gap = gap.sub(pair.teacher.token_logprob(view));

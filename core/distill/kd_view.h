@@ -38,7 +38,7 @@ at::Tensor kd_loss_of(const View& view, const KdPair& pair);
 // companion in the order of the packs.
 at::Tensor kd_loss_of(Batch& batch, const KdPair& pair);
 
-// What the teacher gives for the rows of a view that predict its chunks, for losses in Lua: outputs
+// The teacher's outputs for the rows that predict a view's chunks, for losses written in Lua: those
 // of the head over its own tokens [Rt], [Rt, k], and the chunk of each row, [Rt] int64.
 struct ChunkColumns {
   at::Tensor logprob, lse, top_logprob, top_id, chunk;

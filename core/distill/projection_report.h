@@ -1,5 +1,5 @@
 #pragma once
-// What a projection holds, in numbers and examples, and the rows in which two of them differ.
+// Numbers and examples of a projection, and the rows in which two of them differ.
 
 #include <array>
 #include <cstdint>

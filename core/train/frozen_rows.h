@@ -1,5 +1,5 @@
 #pragma once
-// What a teacher gives for distillation, stored by row of a data set: top columns or hidden states.
+// A teacher's outputs for distillation, stored by row of a data set: top columns or hidden states.
 
 #include <ATen/core/Tensor.h>
 
@@ -37,7 +37,7 @@ class FrozenRows {
   struct Counts {
     int64_t cached = 0, computed = 0;  // segments
   };
-  // What is stored, beside FrozenSource.
+  // The stored values; FrozenSource has the model.
   struct Form {
     FrozenCache cache = FrozenCache::kHidden;
     int64_t top_k = 0;       // of kTopColumns

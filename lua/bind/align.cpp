@@ -119,7 +119,7 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
                   data.name, 100 * sample.coverage(), counted(sample.rows, "row"), teacher,
                   per_chunk(sample.tokens - sample.lost));
   if (sample.coverage() < kWarnCoverage) {
-    line += "; the others do not learn from it:" + worst_text(data, sample);
+    line += "; the rest gets no supervision from it:" + worst_text(data, sample);
   }
   session_of(L).notices.add(line);
 }

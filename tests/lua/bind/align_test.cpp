@@ -112,7 +112,7 @@ TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
   init_model("short", options);
   ASSERT_EQ(run(text, "r"), "");
   has(output_, "% of the trained tokens of 2 rows are aligned with short, ");
-  has(output_, "; the others do not learn from it:\n");
+  has(output_, "; the rest gets no supervision from it:\n");
   has(output_, "text.jsonl:1 loses ");
 }
 
