@@ -92,24 +92,24 @@ std::vector<ProjectionCount> nemo_counts(const Tokenizer& student, const Tokeniz
   return summed_counts(std::move(counts));
 }
 
-struct RankedColumn {
+struct SortedEntry {
   float weight;
   int64_t id;
 };
 
 // The k largest columns of a dense row of `width` columns that is 0 but for `row`, which rises by
 // id. Which columns of weight 0 fill up is left to the algorithm of torch.topk on a CPU.
-std::vector<RankedColumn> largest_columns(const std::vector<RankedColumn>& row, int64_t width,
-                                          int64_t k) {
-  const auto larger = [](const RankedColumn& a, const RankedColumn& b) {
+std::vector<SortedEntry> largest_columns(const std::vector<SortedEntry>& row, int64_t width,
+                                         int64_t k) {
+  const auto larger = [](const SortedEntry& a, const SortedEntry& b) {
     return a.weight > b.weight;
   };
   // A partial sort keeps its first k elements in a heap, and a later column of weight 0 never
   // enters it: those need not be there.
   const bool partial = k * 64 <= width;
-  std::vector<RankedColumn> columns;
+  std::vector<SortedEntry> columns;
   for (int64_t id = 0; id < (partial ? k : width); ++id) columns.push_back({0, id});
-  for (const RankedColumn& entry : row) {
+  for (const SortedEntry& entry : row) {
     if (entry.id < std::ssize(columns)) {
       columns[size_t(entry.id)] = entry;
     } else {
@@ -135,7 +135,7 @@ DenseProjection multitoken_projection(const Tokenizer& student, const Tokenizer&
   dense.id.assign(size_t(dense.rows * dense.columns), -1);
   dense.weight.assign(size_t(dense.rows * dense.columns), 0);
   size_t at = 0;
-  std::vector<RankedColumn> row;
+  std::vector<SortedEntry> row;
   std::vector<float> weights;
   for (int64_t s = 0; s < dense.rows; ++s) {
     row.clear();
@@ -146,7 +146,7 @@ DenseProjection multitoken_projection(const Tokenizer& student, const Tokenizer&
     }
     normalise_bf16(weights);
     for (size_t i = 0; i < row.size(); ++i) row[i].weight = weights[i];
-    const std::vector<RankedColumn> columns = largest_columns(row, width, k);
+    const std::vector<SortedEntry> columns = largest_columns(row, width, k);
     const std::span<float> out =
         std::span(dense.weight).subspan(size_t(s * dense.columns), size_t(dense.columns));
     for (size_t i = 0; i < columns.size(); ++i) {
@@ -186,7 +186,7 @@ void apply_exact_map(const Tokenizer& student, const Tokenizer& teacher, DensePr
 // Step 3 for one row.
 void sort_and_cut(std::span<const int64_t> ids, std::span<const float> weights, bool keep_last,
                   std::span<int64_t> new_ids, std::span<float> new_weights) {
-  std::vector<RankedColumn> valid;
+  std::vector<SortedEntry> valid;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] != -1 && weights[i] > 0) valid.push_back({weights[i], ids[i]});
   }
@@ -195,7 +195,7 @@ void sort_and_cut(std::span<const int64_t> ids, std::span<const float> weights, 
   if (keep_last) valid.resize(std::min(valid.size(), ids.size() - 1));
   // Not stable, as torch.sort is not; the order of ties is that of libstdc++ in both.
   std::sort(valid.begin(), valid.end(),
-            [](const RankedColumn& a, const RankedColumn& b) { return a.weight > b.weight; });
+            [](const SortedEntry& a, const SortedEntry& b) { return a.weight > b.weight; });
   const size_t room = new_ids.size() - (keep_last ? 1 : 0);
   for (size_t i = 0; i < std::min(valid.size(), room); ++i) {
     new_ids[i] = valid[i].id;
