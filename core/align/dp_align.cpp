@@ -34,7 +34,7 @@ std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalToke
   StringIds trigrams(static_cast<size_t>(s_last) + 1);
   std::vector<int32_t> number;  // [s_last + 1] of the trigram that begins here
   for (int32_t n = 0; n <= s_last; ++n) number.push_back(trigrams.add(trigram(s, n)));
-  // How often each occurs, and where it does on the teacher's side.
+  // Counts of each on both sides, and its position on the teacher's.
   const auto count = static_cast<size_t>(trigrams.size());
   std::vector<int32_t> in_s(count, 0), in_t(count, 0), t_at(count, -1);
   for (const int32_t id : number) ++in_s[static_cast<size_t>(id)];

@@ -2,7 +2,7 @@
 // Chat across two templates: the texts of one conversation's messages, found in both renderings.
 //
 // Two templates put other words around the same messages, so the renderings are different texts.
-// What a message itself says (its reasoning, its answer, the arguments of its calls) is in both. A
+// A message's own text (its reasoning, its answer, the arguments of its calls) is in both. A
 // region is such a text; only regions are aligned, and the end of each assistant's turn.
 
 #include <cstdint>

@@ -29,7 +29,7 @@ class TokenAligner {
 
   const TokenTable& student() const { return student_table_; }
   const TokenTable& teacher() const { return teacher_table_; }
-  // Where it is not kDifferent, equal ids are aligned one by one, whatever they spell.
+  // Unless it is kDifferent, equal ids are aligned one by one, whatever they spell.
   VocabularyMatch vocabularies() const { return vocabularies_; }
 
   // Encodes a text as data (special tokens stay plain) on both sides and aligns the tokens, exactly

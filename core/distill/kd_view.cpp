@@ -104,15 +104,20 @@ at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, boo
   return by_row ? loss : view.chunk_sum(loss);
 }
 
-}  // namespace
+struct ViewLoss {
+  at::Tensor loss;
+  bool by_row;  // [R] of the view, else [C]
+};
 
-at::Tensor kd_loss_of(const View& view, const KdPair& pair) {
+ViewLoss view_loss(const View& view, const KdPair& pair) {
   MicroBatch& micro = view.micro();
   const CompanionPack tokens = pair.teacher.tokens_of(micro);
   const bool aligned = !tokens.fingerprint.empty();
   const ChunkRows rows = chunk_rows(micro.pack(), aligned);
   check_whole(view, rows.by_row);
-  if (pair.student.is_replaced()) return stand_in_loss(view, pair, aligned, rows.by_row);
+  if (pair.student.is_replaced()) {
+    return {stand_in_loss(view, pair, aligned, rows.by_row), rows.by_row};
+  }
   const KdSide student = student_side(micro, pair.student, rows);
   at::Tensor loss;
   if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
@@ -122,16 +127,21 @@ at::Tensor kd_loss_of(const View& view, const KdPair& pair) {
     loss = kd_loss(student, teacher_side(micro, pair.teacher, tokens), rows.chunks, pair.options,
                    pair.map);
   }
-  return rows.by_row ? view.select_rows(loss) : loss;
+  return {rows.by_row ? view.select_rows(loss) : loss, rows.by_row};
 }
+
+}  // namespace
+
+at::Tensor kd_loss_of(const View& view, const KdPair& pair) { return view_loss(view, pair).loss; }
 
 at::Tensor kd_loss_of(Batch& batch, const KdPair& pair) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parts;
   bool by_row = true;
   for (const auto& micro : batch.micros()) {
-    parts.push_back(kd_loss_of(micro->all(), pair));
-    by_row = by_row && parts.back().size(0) == micro->row_count();
+    const ViewLoss part = view_loss(micro->all(), pair);
+    parts.push_back(part.loss);
+    by_row = by_row && part.by_row;
     micro->free_hidden();  // those of a whole batch may not fit into memory
   }
   if (by_row) return batch.in_batch_order(parts, /*by_row=*/true);

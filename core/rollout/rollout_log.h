@@ -64,7 +64,7 @@ Metrics rollout_metrics(const BodyRollouts& body);
 // "turns", a list of
 //   {"begin","end","text","finish","tool_calls","reply"}: its sampled tokens are ids[begin:end],
 //   and logprobs has those of all turns, one after the other.
-// Where draws were truncated there is "logprobs_kept", over the tokens that were left; where
+// If draws were truncated there is "logprobs_kept", over the tokens that were left; where
 // experts are replayed, "routes", {"layers","top_k","experts"} of prompt and answer without the
 // last token. Replaces a file of the same step, so that a repeated step leaves one. After a kill
 // the file is absent or whole. Throws Error if it cannot be written.

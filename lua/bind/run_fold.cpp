@@ -183,7 +183,7 @@ std::string check_folding(RunLoop& run, const StepLoop& loop) {
 
 namespace {
 
-// What an update folds of the terms that `chosen` accepts.
+// The folding of an update's terms, of those that `chosen` accepts.
 template <typename Chosen>
 StepFold update_fold(const std::vector<StepTerm>& terms, Model& model, const Chosen& chosen) {
   StepFold step;

@@ -172,7 +172,7 @@ class DataSet {
   [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const;
   // Tokens that the longest row of the selection takes in a pack.
   int64_t longest_in_pack(const PackLimits& limits) const;
-  // Whether each stream of some row of the selection has at most `length` tokens.
+  // True if the selection has a row of which each stream has at most `length` tokens.
   bool has_row_within(int64_t length) const;
 
   std::shared_ptr<const State> state_;

@@ -28,7 +28,7 @@ struct SegmentTokens {
   std::vector<uint8_t> trained;
 };
 
-// What an alignment gave for the documents of a pack, in numbers that add up over packs.
+// Counts of the alignment of a pack's documents; they add up over packs.
 struct AlignmentCounts {
   int64_t chunks = 0;     // valid ones
   int64_t wrong = 0;      // pairs whose sides spell different bytes

@@ -17,7 +17,7 @@ namespace xrun::kd_columns_test {
 
 namespace {
 
-// What a cache holds: the head's top k of the same rows.
+// The columns that a cache holds: the head's top k of the same rows.
 TeacherColumns cached(const KdSide& teacher, int64_t k, double temperature = 1) {
   const at::NoGradGuard no_grad;
   const HeadResult head = linear_head(
