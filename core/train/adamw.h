@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/train/gradient_exchange.h"
 #include "core/train/saveable.h"
 
 namespace xrun {
@@ -40,45 +41,60 @@ struct AdamWOptions {
 // Two fp32 moments and a count for each trained weight. The arithmetic is torch.optim.AdamW's, the
 // clipping torch.nn.utils.clip_grad_norm_'s. As there, a weight without a gradient is skipped: no
 // decay, no moment, no count. Not thread-safe.
+//
+// With ranks, all of them make the same calls in the same order; those marked "collective" wait for
+// the others. A step is begin_round, backward, end_round for each round, then grad_norm and update.
+// A rank holds moments for its own ranges of the weights (core/dist/flat_index.h).
 class AdamW : public Saveable {
  public:
   // Loads nothing. Throws Error that names an option out of range.
-  AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions options);
+  AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions options,
+        DistOptions dist = {});
+  ~AdamW() override;
 
   const AdamWOptions& options() const { return options_; }
+  const DistOptions& dist() const { return dist_; }
   const std::vector<std::shared_ptr<Trainable>>& trainables() const { return trainables_; }
   int64_t update_count() const { return update_count_; }
 
   // Returns the learning rate of update `step` of `total_steps`.
   double lr(int64_t step, int64_t total_steps) const;
 
-  // Returns the global 2-norm of the gradients, a 0-dim float64 tensor, without a host sync.
-  at::Tensor grad_norm() const;
+  // Around the items that the ranks compute at a time. In one process they are optional, and make
+  // the gradient of an item of several backwards be summed by itself before it is added to that of
+  // earlier items. end_round is collective.
+  void begin_round(const GradientRound& round);
+  void end_round();
+
+  // Returns the global 2-norm of the gradients, a 0-dim float64 tensor, without a host sync in one
+  // process. The same bits on any number of ranks and threads. Collective.
+  at::Tensor grad_norm();
 
   // Clips by `norm` (the value of grad_norm), updates every weight, counts, frees the gradients.
+  // With ranks grad_norm must have been called since the last round. Collective.
   void update(double lr, double norm);
 
   // Frees every gradient.
   void clear_gradients();
-  // Returns every defined gradient, in a fixed order.
-  std::vector<at::Tensor> gradients() const;
+  // Returns every gradient by weight, whole and in a fixed order; those of several ranks are copies
+  // of the sum. Collective.
+  std::vector<NamedTensor> gradients();
 
-  // exp_avg.<name> and exp_avg_sq.<name>; empty before the first update.
+  // exp_avg.<name> and exp_avg_sq.<name>; empty before the first update. Whole in one process.
   std::vector<NamedTensor> tensors() const override;
+  std::vector<TensorRange> ranges() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
 
  private:
-  struct Moments {
-    std::string name;
-    at::Tensor exp_avg, exp_avg_sq;  // fp32, shape of the weight
-    int64_t count = 0;               // updates of this weight
-  };
-  void make_moments();
+  struct Store;
+  Store& store();  // makes it, which loads the weights
+  void gather_gradients();
 
   std::vector<std::shared_ptr<Trainable>> trainables_;
   AdamWOptions options_;
-  std::vector<Moments> moments_;  // in the order of the trainables' parameters
+  DistOptions dist_;
+  std::unique_ptr<Store> store_;     // null before the first update
   int64_t update_count_ = 0;
 };
 

@@ -13,6 +13,14 @@
 
 namespace xrun {
 
+// Elements of a saved tensor that this rank holds. Over all ranks the ranges cover the tensor once.
+struct TensorRange {
+  std::string name;
+  std::vector<int64_t> shape;  // of the whole tensor
+  int64_t begin = 0;           // of the first element held here
+  at::Tensor held;             // flat and contiguous; may be empty
+};
+
 // An object whose state a checkpoint holds. Restored from its saved tensors() and state(), it
 // computes the same bits as the object that was saved.
 class Saveable {
@@ -25,6 +33,10 @@ class Saveable {
   // The tensors to save, in a fixed order, names unique within this object. They share storage
   // with the object: write them out before the next update.
   virtual std::vector<NamedTensor> tensors() const = 0;
+
+  // The same for an object whose tensors are spread over the ranks of a run, with the same names,
+  // order and shapes on every rank. Empty: every rank has the same whole tensors().
+  virtual std::vector<TensorRange> ranges() const { return {}; }
 
   // Counts and settings, small enough for a manifest.
   virtual Json state() const = 0;

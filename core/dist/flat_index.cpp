@@ -1,0 +1,137 @@
+// A group's buffer holds its tensors in order, each at a multiple of kAlign elements; chunks never
+// straddle a tensor. Shards cut a group only between chunks.
+
+#include "core/dist/flat_index.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace xrun {
+
+namespace {
+
+int64_t aligned(int64_t elements) {
+  return (elements + FlatIndex::kAlign - 1) / FlatIndex::kAlign * FlatIndex::kAlign;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// "model.layers.0." of "model.layers.0.mlp.up_proj.weight"; "" without a number.
+std::string block_of(const std::string& name) {
+  for (size_t at = 0; at < name.size();) {
+    const size_t end = name.find('.', at);
+    if (end == std::string::npos) return "";
+    if (is_number(name.substr(at, end - at))) return name.substr(0, end + 1);
+    at = end + 1;
+  }
+  return "";
+}
+
+}  // namespace
+
+FlatIndex::FlatIndex(const std::vector<TensorShape>& tensors, int64_t group_elements) {
+  bool full = true;
+  for (const TensorShape& tensor : tensors) {
+    std::string block = block_of(tensor.name);
+    if (full || groups_.back().block != block) {
+      groups_.push_back({.block = std::move(block),
+                         .first_tensor = static_cast<int64_t>(tensors_.size()),
+                         .first_chunk = static_cast<int64_t>(chunks_.size())});
+    }
+    add(tensor);
+    full = groups_.back().size >= group_elements;
+  }
+  for (const FlatGroup& group : groups_) size_ += group.size;
+}
+
+void FlatIndex::add(const TensorShape& tensor) {
+  FlatGroup& group = groups_.back();
+  FlatTensor flat{.name = tensor.name,
+                  .shape = tensor.shape,
+                  .elements = 1,
+                  .group = static_cast<int64_t>(groups_.size()) - 1,
+                  .offset = group.size,
+                  .first_chunk = static_cast<int64_t>(chunks_.size())};
+  for (const int64_t size : tensor.shape) flat.elements *= size;
+  const auto number = static_cast<int64_t>(tensors_.size());
+  for (int64_t begin = 0; begin < flat.elements; begin += kChunkElements) {
+    chunks_.push_back({number, begin, std::min(begin + kChunkElements, flat.elements)});
+  }
+  flat.chunk_count = static_cast<int64_t>(chunks_.size()) - flat.first_chunk;
+  group.size += aligned(flat.elements);
+  group.chunk_count += flat.chunk_count;
+  ++group.tensor_count;
+  tensors_.push_back(std::move(flat));
+}
+
+int64_t FlatIndex::chunk_offset(int64_t chunk) const {
+  const FlatChunk& of = chunks_[static_cast<size_t>(chunk)];
+  return tensors_[static_cast<size_t>(of.tensor)].offset + of.begin;
+}
+
+// Each group is cut so that all ranks own equally much of the groups so far: a group of few chunks
+// leaves a rank behind, which the next groups make up for.
+FlatShards::FlatShards(const FlatIndex& index, int64_t ranks)
+    : ranks_(ranks), groups_(static_cast<int64_t>(index.groups().size())) {
+  const auto n = static_cast<size_t>(ranks);
+  std::vector<double> loads(n);
+  double done = 0;
+  for (const FlatGroup& group : index.groups()) {
+    done += static_cast<double>(group.size);
+    std::vector<double> wanted(n);
+    double sum = 0;
+    for (size_t r = 0; r < n; ++r) {
+      wanted[r] = std::max(0.0, done / static_cast<double>(n) - loads[r]);
+      sum += wanted[r];
+    }
+    const int64_t last = group.first_chunk + group.chunk_count;
+    int64_t chunk = group.first_chunk, cut = 0;
+    double target = 0;
+    for (size_t r = 0; r < n; ++r) {
+      cuts_.push_back(cut);
+      chunk_cuts_.push_back(chunk);
+      target += sum > 0 ? wanted[r] / sum * static_cast<double>(group.size) : 0;
+      const int64_t before = cut;
+      while (chunk < last) {
+        const int64_t next = chunk + 1 < last ? index.chunk_offset(chunk + 1) : group.size;
+        // The boundary nearest to the target.
+        if (r + 1 < n && std::fabs(static_cast<double>(next) - target) >
+                             std::fabs(static_cast<double>(cut) - target)) {
+          break;
+        }
+        cut = next;
+        ++chunk;
+      }
+      if (r + 1 == n) cut = group.size;  // also where the group has no chunk
+      loads[r] += static_cast<double>(cut - before);
+    }
+    cuts_.push_back(cut);
+    chunk_cuts_.push_back(chunk);
+  }
+}
+
+int64_t FlatShards::first_chunk(int64_t group, int64_t rank) const {
+  return chunk_cuts_[static_cast<size_t>(group * (ranks_ + 1) + rank)];
+}
+
+int64_t FlatShards::owner(int64_t group, int64_t chunk) const {
+  int64_t rank = 0;
+  while (chunk >= end_chunk(group, rank)) ++rank;
+  return rank;
+}
+
+std::vector<int64_t> FlatShards::sizes(int64_t group) const {
+  std::vector<int64_t> sizes;
+  for (int64_t rank = 0; rank < ranks_; ++rank) sizes.push_back(size(group, rank));
+  return sizes;
+}
+
+int64_t FlatShards::total(int64_t rank) const {
+  int64_t sum = 0;
+  for (int64_t group = 0; group < groups_; ++group) sum += size(group, rank);
+  return sum;
+}
+
+}  // namespace xrun

@@ -1,0 +1,104 @@
+#pragma once
+// The layout of a list of tensors in flat buffers, and the ranges of it that each rank owns.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+// Elements of a chunk, at most. The sum of squares of a gradient is made of sums over chunks, which
+// therefore fix its bits.
+inline constexpr int64_t kChunkElements = 1 << 16;
+
+struct TensorShape {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// One tensor. Offsets count elements from the start of its group's buffer.
+struct FlatTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  int64_t elements = 0;
+  int64_t group = 0;
+  int64_t offset = 0;                        // a multiple of FlatIndex::kAlign
+  int64_t first_chunk = 0, chunk_count = 0;  // none for an empty tensor
+};
+
+// A run of elements of one tensor; the next chunk of the tensor begins at `end`.
+struct FlatChunk {
+  int64_t tensor = 0;
+  int64_t begin = 0, end = 0;
+};
+
+// Consecutive tensors that share a buffer. A group is exchanged at once: it is the bucket of
+// gradients, and the tensors of a block of the model are whole groups.
+struct FlatGroup {
+  std::string block;  // "model.layers.0.", "" for tensors outside the blocks
+  int64_t first_tensor = 0, tensor_count = 0;
+  int64_t first_chunk = 0, chunk_count = 0;
+  int64_t size = 0;  // elements of its buffer, padding included
+};
+
+// A pure function of its arguments, so that every rank has the same one.
+class FlatIndex {
+ public:
+  // Elements to which tensors are aligned: 64 bytes in every type of two bytes and more.
+  static constexpr int64_t kAlign = 32;
+
+  // A group ends where the block changes, or at the first tensor with which it has
+  // `group_elements`. The block of a tensor is its name up to the first part that is a number.
+  explicit FlatIndex(const std::vector<TensorShape>& tensors,
+                     int64_t group_elements = int64_t{4} << 20);
+
+  const std::vector<FlatTensor>& tensors() const { return tensors_; }
+  const std::vector<FlatGroup>& groups() const { return groups_; }
+  const std::vector<FlatChunk>& chunks() const { return chunks_; }
+  int64_t size() const { return size_; }  // elements of all buffers, padding included
+
+  // The offset of a chunk in its group's buffer.
+  int64_t chunk_offset(int64_t chunk) const;
+
+ private:
+  void add(const TensorShape& tensor);
+
+  std::vector<FlatTensor> tensors_;
+  std::vector<FlatGroup> groups_;
+  std::vector<FlatChunk> chunks_;
+  int64_t size_ = 0;
+};
+
+// The ranges of `ranks` ranks. In each group they follow one another in rank order, are made of
+// whole chunks, and cover the buffer; a range may be empty. Over all groups each rank owns
+// 1/ranks of the elements, give or take one chunk.
+class FlatShards {
+ public:
+  FlatShards(const FlatIndex& index, int64_t ranks);
+
+  int64_t ranks() const { return ranks_; }
+  // Elements [begin, end) of a group's buffer.
+  int64_t begin(int64_t group, int64_t rank) const { return cut(group, rank); }
+  int64_t end(int64_t group, int64_t rank) const { return cut(group, rank + 1); }
+  int64_t size(int64_t group, int64_t rank) const {
+    return end(group, rank) - begin(group, rank);
+  }
+  // Chunks [first_chunk, end_chunk) of the index.
+  int64_t first_chunk(int64_t group, int64_t rank) const;
+  int64_t end_chunk(int64_t group, int64_t rank) const { return first_chunk(group, rank + 1); }
+  int64_t owner(int64_t group, int64_t chunk) const;  // the rank that owns a chunk of the group
+  // Elements of the ranges of all ranks in a group, in rank order.
+  std::vector<int64_t> sizes(int64_t group) const;
+  int64_t total(int64_t rank) const;  // elements of a rank in all groups
+
+ private:
+  int64_t cut(int64_t group, int64_t rank) const {
+    return cuts_[static_cast<size_t>(group * (ranks_ + 1) + rank)];
+  }
+
+  int64_t ranks_, groups_;
+  std::vector<int64_t> cuts_;         // [groups, ranks + 1] elements
+  std::vector<int64_t> chunk_cuts_;   // [groups, ranks + 1] chunks
+};
+
+}  // namespace xrun

@@ -1,0 +1,113 @@
+#pragma once
+// The gradients of a step, summed over ranks while the backward runs.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "core/dist/flat_index.h"
+
+namespace xrun {
+
+class PendingCollective;
+class Ranks;
+
+// How the ranks of a run share the state of an optimizer. Levels give the same bits.
+struct DistOptions {
+  Ranks* ranks = nullptr;  // null: one process
+  // 0: every rank holds all moments and the summed gradient. 1: moments are sharded, and each rank
+  // updates its own range. 2: gradients too.
+  int64_t level = 1;
+  // True: gradients are exchanged after every round and added in the batch's order, which gives the
+  // bits of one process. False: each rank adds up its own items, and the sums are exchanged in the
+  // last round, which sends less.
+  bool exact = true;
+};
+
+// A round of a step: each rank computes at most one item, a micro-batch or several that share a
+// held prefix. Item r of the round belongs to rank r.
+struct GradientRound {
+  int64_t items = 1;         // ranks 0 .. items - 1 have an item; the same on every rank
+  bool one_backward = true;  // this rank's item gives each weight its gradient at once
+  bool last = true;          // of the step
+};
+
+// Every rank makes the same calls with the same rounds. A bucket is a group of the index: when all
+// its weights have their gradient it goes to the ranks that own its ranges, last group first, while
+// the backward goes on. The owner adds the pieces in rank order, so a sum has the bits of one
+// process that computes the items in order. A weight to which no item gave a gradient has none.
+// Between begin_round and end_round the gradients of the weights belong to this object. Not
+// thread-safe.
+class GradientExchange {
+ public:
+  //   weights  fp32 leaves, one for each tensor of the index
+  // `index`, `shards` and the ranks must outlive the object.
+  GradientExchange(const FlatIndex& index, const FlatShards& shards,
+                   std::vector<at::Tensor> weights, const DistOptions& options);
+  ~GradientExchange();
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+
+  void begin_round(const GradientRound& round);
+  // Exchanges what the backward has not, and adds everything. Throws Error if a weight got a second
+  // gradient from one backward after its bucket had been sent.
+  void end_round();
+
+  // The sum over this rank's range of a group, [shards.size(group, rank)] fp32; values of weights
+  // without a gradient are unspecified.
+  const at::Tensor& sum(int64_t group) const { return sums_[static_cast<size_t>(group)]; }
+  // True if a weight with a chunk in this rank's range has a gradient.
+  bool has_gradient(int64_t tensor) const { return seen_[static_cast<size_t>(tensor)]; }
+
+  // Frees the sums, waits for collectives that an exception left behind, and drops gradients of the
+  // weights.
+  void clear();
+
+  // Bytes that this rank has sent to others since the object was made.
+  int64_t sent_bytes() const { return sent_bytes_; }
+
+ private:
+  friend class GradientReady;
+  // The tensors of a group in one rank's range: its piece is their flags, then the range.
+  struct Piece {
+    std::vector<int64_t> tensors;
+    int64_t size = 0;  // elements, flags included
+  };
+  struct Bucket {
+    int64_t group = 0;
+    at::Tensor in, out;
+    std::unique_ptr<PendingCollective> pending;
+  };
+  const Piece& piece(int64_t group, int64_t rank) const;
+  bool sends() const;                 // this rank has gradients in this round
+  bool sends(int64_t rank) const;
+  void on_gradient(int64_t tensor);   // called by the backward
+  void pack(int64_t tensor);          // moves a gradient into the bucket's pieces
+  void launch_ready();
+  void launch(int64_t group);
+  void finish_oldest();
+  void add(int64_t group, int64_t rank, const at::Tensor& piece);
+
+  const FlatIndex& index_;
+  const FlatShards& shards_;
+  std::vector<at::Tensor> weights_;
+  DistOptions options_;
+  int64_t rank_, size_;
+  std::vector<Piece> pieces_;       // [groups, ranks]
+  std::vector<at::Tensor> staging_;  // [groups], what this rank sends; undefined: not in use
+  std::vector<at::Tensor> sums_;    // [groups]
+  std::vector<bool> seen_;          // [tensors]
+  std::vector<bool> packed_;        // [tensors], in this round
+  std::vector<int64_t> missing_;    // [groups], gradients that are not there yet in this round
+  GradientRound round_;
+  bool open_ = false, exchanges_ = false;
+  int64_t senders_ = 0;  // ranks that have had an item since the last exchange
+  int64_t next_ = -1;    // the group to launch next, counting down
+  std::deque<Bucket> pending_;
+  int64_t sent_bytes_ = 0;
+};
+
+}  // namespace xrun

@@ -1,0 +1,123 @@
+// The flat layout and its shards.
+
+#include "core/dist/flat_index.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace xrun::flat_index_test {
+namespace {
+
+// The shapes of a Llama of this size.
+std::vector<TensorShape> decoder(int64_t layers, int64_t hidden, int64_t ffn, int64_t vocab) {
+  std::vector<TensorShape> out = {{"model.embed_tokens.weight", {vocab, hidden}}};
+  for (int64_t i = 0; i < layers; ++i) {
+    const std::string at = fmt::format("model.layers.{}.", i);
+    out.push_back({at + "input_layernorm.weight", {hidden}});
+    for (const char* name : {"q", "k", "v", "o"}) {
+      out.push_back({at + name + "_proj.weight", {hidden, hidden}});
+    }
+    out.push_back({at + "post_attention_layernorm.weight", {hidden}});
+    out.push_back({at + "mlp.gate_proj.weight", {ffn, hidden}});
+    out.push_back({at + "mlp.up_proj.weight", {ffn, hidden}});
+    out.push_back({at + "mlp.down_proj.weight", {hidden, ffn}});
+  }
+  out.push_back({"model.norm.weight", {hidden}});
+  return out;
+}
+
+TEST(FlatIndex, TensorsAreAlignedAndDoNotOverlap) {
+  const FlatIndex index({{"a", {3, 5}}, {"b", {}}, {"c", {0, 4}}, {"d", {70000}}});
+  ASSERT_EQ(index.groups().size(), 1u);
+  int64_t end = 0;
+  for (const FlatTensor& tensor : index.tensors()) {
+    EXPECT_EQ(tensor.offset % FlatIndex::kAlign, 0) << tensor.name;
+    EXPECT_GE(tensor.offset, end) << tensor.name;
+    end = tensor.offset + tensor.elements;
+  }
+  EXPECT_GE(index.size(), end);
+  EXPECT_EQ(index.size() % FlatIndex::kAlign, 0);
+  EXPECT_EQ(index.tensors()[1].elements, 1);
+  EXPECT_EQ(index.tensors()[2].chunk_count, 0);
+}
+
+TEST(FlatIndex, ChunksTileEachTensor) {
+  const FlatIndex index(decoder(2, 300, 800, 1000));
+  for (size_t t = 0; t < index.tensors().size(); ++t) {
+    const FlatTensor& tensor = index.tensors()[t];
+    int64_t end = 0;
+    for (int64_t c = tensor.first_chunk; c < tensor.first_chunk + tensor.chunk_count; ++c) {
+      const FlatChunk& chunk = index.chunks()[static_cast<size_t>(c)];
+      EXPECT_EQ(chunk.tensor, static_cast<int64_t>(t));
+      EXPECT_EQ(chunk.begin, end);
+      EXPECT_LE(chunk.end - chunk.begin, kChunkElements);
+      end = chunk.end;
+    }
+    EXPECT_EQ(end, tensor.elements) << tensor.name;
+  }
+}
+
+TEST(FlatIndex, AGroupHoldsTensorsOfOneBlock) {
+  const FlatIndex index(decoder(3, 64, 128, 100), 20000);
+  for (const FlatGroup& group : index.groups()) {
+    for (int64_t t = group.first_tensor; t < group.first_tensor + group.tensor_count; ++t) {
+      const std::string& name = index.tensors()[static_cast<size_t>(t)].name;
+      EXPECT_TRUE(name.starts_with(group.block)) << name << " in " << group.block;
+    }
+  }
+  EXPECT_EQ(index.groups().front().block, "");
+  EXPECT_EQ(index.groups()[1].block, "model.layers.0.");
+}
+
+TEST(FlatShards, RangesCoverEveryGroupInRankOrder) {
+  const FlatIndex index(decoder(3, 100, 260, 500), 50000);
+  for (int64_t n = 1; n <= 9; ++n) {
+    const FlatShards shards(index, n);
+    for (int64_t g = 0; g < static_cast<int64_t>(index.groups().size()); ++g) {
+      const FlatGroup& group = index.groups()[static_cast<size_t>(g)];
+      EXPECT_EQ(shards.begin(g, 0), 0);
+      EXPECT_EQ(shards.end(g, n - 1), group.size);
+      EXPECT_EQ(shards.first_chunk(g, 0), group.first_chunk);
+      EXPECT_EQ(shards.end_chunk(g, n - 1), group.first_chunk + group.chunk_count);
+      for (int64_t r = 0; r < n; ++r) {
+        EXPECT_LE(shards.begin(g, r), shards.end(g, r));
+        for (int64_t c = shards.first_chunk(g, r); c < shards.end_chunk(g, r); ++c) {
+          EXPECT_GE(index.chunk_offset(c), shards.begin(g, r));
+          EXPECT_LT(index.chunk_offset(c), shards.end(g, r));
+          EXPECT_EQ(shards.owner(g, c), r);
+        }
+      }
+    }
+  }
+}
+
+TEST(FlatShards, NoRankOwnsMoreThanItsShareAndFivePercent) {
+  // 0.5B and 1.5B of Qwen2.5, and 8B of Llama 3 without its head.
+  for (const auto& shapes : {decoder(24, 896, 4864, 151936), decoder(28, 1536, 8960, 151936),
+                             decoder(32, 4096, 14336, 128256)}) {
+    const FlatIndex index(shapes);
+    for (const int64_t n : {2, 3, 4, 7, 8, 16, 64}) {
+      const FlatShards shards(index, n);
+      const double share = static_cast<double>(index.size()) / static_cast<double>(n);
+      for (int64_t r = 0; r < n; ++r) {
+        EXPECT_LE(static_cast<double>(shards.total(r)), 1.05 * share) << r << " of " << n;
+      }
+    }
+  }
+}
+
+TEST(FlatShards, AModelOfFewChunksIsWithinOneChunkOfItsShare) {
+  const FlatIndex index(decoder(2, 300, 800, 1000));
+  for (int64_t n = 2; n <= 8; ++n) {
+    const FlatShards shards(index, n);
+    const double share = static_cast<double>(index.size()) / static_cast<double>(n);
+    for (int64_t r = 0; r < n; ++r) {
+      EXPECT_LE(static_cast<double>(shards.total(r)), share + kChunkElements) << r << " of " << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xrun::flat_index_test
