@@ -49,7 +49,7 @@ struct UnitLosses {
   double total() const {
     double loss = 0;
     for (const auto& [unit, sums] : by_unit) {
-      loss += find_metric(sums.read(nullptr).metrics, "loss").value_or(0);
+      loss += find_metric(sums.read().metrics, "loss").value_or(0);
     }
     return loss;
   }
@@ -120,7 +120,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
   // Weight 0 is not an error: a recipe may switch a validation source off.
   if (weights[Unit::kToken] == 0) return metrics;  // a mean needs weight
   metrics.emplace_back("loss", losses.total());
-  const MetricSums::Read read = sums.read(nullptr);
+  const MetricSums::Read read = sums.read();
   metrics.insert(metrics.end(), read.metrics.begin(), read.metrics.end());
   return metrics;
 }

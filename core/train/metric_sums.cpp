@@ -200,7 +200,7 @@ void MetricSums::add_scored(const MicroBatch& micro,
 
 void MetricSums::add_loss(const at::Tensor& loss) { losses_.push_back(loss); }
 
-MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
+MetricSums::Read MetricSums::read(const at::Tensor& extra) const {
   std::vector<at::Tensor> all = losses_;
   const auto give = [&](const WeightedSum& sum) {
     all.insert(all.end(), sum.sums.begin(), sum.sums.end());
@@ -241,8 +241,6 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     }
   }
   if (extra.defined()) out.extra = *value;
-  // Every rank has the same list: its length depends on metrics and sources, not on the data drawn.
-  if (ranks != nullptr) ranks->sum(sums);
   read_means(sums, out.metrics);
   return out;
 }

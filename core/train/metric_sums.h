@@ -61,7 +61,7 @@ class MetricSums {
     std::vector<double> losses;  // one per add_loss
     double extra = 0;
   };
-  Read read(Ranks* ranks, const at::Tensor& extra = {}) const;
+  Read read(const at::Tensor& extra = {}) const;
 
  private:
   struct WeightedSum {

@@ -69,26 +69,19 @@ struct MicroLosses {
   size_t micro_count;
 };
 
-UnitTotals unit_totals(const Batch& batch, Ranks* ranks) {
+UnitTotals unit_totals(const Batch& batch) {
   UnitTotals totals;
   for (const auto& micro : batch.micros()) add_unit_weights(totals, *micro);
-  if (ranks == nullptr) return totals;
-  // Every rank sends every unit: one may hold no micro-batch at all.
-  std::vector<double> sums;
-  for (const Unit unit : kUnits) sums.push_back(totals[unit]);
-  ranks->sum(sums);
-  size_t next = 0;
-  for (const Unit unit : kUnits) totals[unit] = sums[next++];
   return totals;
 }
 
-std::vector<UnitTotals> term_totals(const std::vector<StepTerm>& terms, Ranks* ranks) {
+std::vector<UnitTotals> term_totals(const std::vector<StepTerm>& terms) {
   std::vector<UnitTotals> totals;
-  for (const StepTerm& term : terms) totals.push_back(unit_totals(*term.batch, ranks));
+  for (const StepTerm& term : terms) totals.push_back(unit_totals(*term.batch));
   return totals;
 }
 
-// The weight of all tokens that a step trains, over all ranks.
+// The weight of all tokens that a step trains.
 double token_weight(const std::vector<StepTerm>& terms, std::vector<UnitTotals>& totals) {
   double weight = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
@@ -110,8 +103,8 @@ void run_backward(const at::Tensor& loss) {
   }
 }
 
-// Adds the counts of the step's alignments over all ranks, and the seconds of this one.
-void add_alignment(const std::vector<StepTerm>& terms, Ranks* ranks, Metrics& metrics) {
+// Adds the counts of the step's alignments and the seconds that they took.
+void add_alignment(const std::vector<StepTerm>& terms, Metrics& metrics) {
   AlignmentCounts sum;
   bool aligned = false;
   for (const StepTerm& term : terms) {
@@ -123,7 +116,6 @@ void add_alignment(const std::vector<StepTerm>& terms, Ranks* ranks, Metrics& me
   for (const int64_t n : {sum.chunks, sum.wrong, sum.one_sided, sum.tokens, sum.covered}) {
     counts.push_back(static_cast<double>(n));
   }
-  if (ranks != nullptr) ranks->sum(counts);
   const double tokens = counts[3], covered = counts[4];
   metrics.emplace_back("align/chunks", counts[0]);
   metrics.emplace_back("align/wrong", counts[1]);
@@ -154,7 +146,7 @@ class StepGradient {
 
   // The one read of the step. Throws NonFiniteLoss.
   MetricSums::Read read(const at::Tensor& grad_norm) const {
-    MetricSums::Read read = sums_.read(options_.ranks, grad_norm);
+    MetricSums::Read read = sums_.read(grad_norm);
     for (size_t i = 0; i < read.losses.size(); ++i) {
       // Checked after the backward on purpose: a test per micro-batch would sync with the device
       // each time.
@@ -270,7 +262,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   const StepScope scope(terms, adamw);
 
   // Denominators first: the packs have them, so no forward has to wait for another.
-  std::vector<UnitTotals> totals = term_totals(terms, options.ranks);
+  std::vector<UnitTotals> totals = term_totals(terms);
   // Nothing to learn from: an update would only decay the weights and move the moments.
   if (token_weight(terms, totals) == 0) {
     Metrics skipped = {{"skipped", 1.0}};
@@ -280,11 +272,6 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   StepGradient gradient(adamw, options);
   gradient.accumulate(terms, totals);
   if (adamw == nullptr) return gradient.read({}).metrics;
-  if (options.ranks != nullptr) {
-    std::vector<at::Tensor> gradients = adamw->gradients();
-    // Before the norm: clipping uses the norm of the summed gradient, the same on every rank.
-    options.ranks->sum(gradients);
-  }
   auto [metrics, losses, grad_norm] = gradient.read(adamw->grad_norm());
   metrics.emplace_back("grad_norm", grad_norm);
   if (options.read_gradients) {
@@ -301,7 +288,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   metrics.emplace_back("perf/step_s", seconds);
   metrics.emplace_back("perf/tokens_per_s", static_cast<double>(gradient.tokens()) / seconds);
   metrics.emplace_back("perf/flops_per_s", (counted_flops() - flops) / seconds);
-  add_alignment(terms, options.ranks, metrics);
+  add_alignment(terms, metrics);
   if (const int64_t more = head_counts().recomputed - recomputed; more > 0) {
     metrics.emplace_back("perf/head_recomputed", static_cast<double>(more));
   }

@@ -17,6 +17,7 @@ namespace xrun {
 class AdamW;
 class Batch;
 class LogprobSource;
+class Ranks;
 
 // Values to log, in a fixed order. A name without '/' belongs to the step or the evaluation and
 // gets a prefix ("train/", "valid/<name>/"), and so does the value of one source of a mixture
@@ -25,17 +26,6 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 
 // Returns the value of a full name, nullopt if it is absent.
 std::optional<double> find_metric(const Metrics& metrics, std::string_view name);
-
-// The data-parallel processes of a step.
-class Ranks {
- public:
-  virtual ~Ranks() = default;
-  virtual int64_t rank() const = 0;
-  virtual int64_t size() const = 0;
-  // Replaces each value by its sum over ranks; every rank gets the same bits.
-  virtual void sum(std::vector<double>& values) = 0;
-  virtual void sum(std::vector<at::Tensor>& tensors) = 0;
-};
 
 // One term of a step's loss: weight * the weighted mean of the objective over the batch.
 struct StepTerm {
