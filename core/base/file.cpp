@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/file_update.h"
 
 namespace xrun {
 
@@ -249,6 +250,36 @@ void FileWriter::close() {
   // The descriptor is gone even if close fails; the destructor must not close it again.
   const int fd = std::exchange(fd_, -1);
   // Network file systems may report a failed write only here.
+  if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
+}
+
+FileUpdate::FileUpdate(const std::filesystem::path& path)
+    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CLOEXEC)) {
+  if (fd_ < 0) fail(path, "be opened for writing");
+}
+
+FileUpdate::~FileUpdate() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void FileUpdate::write(uint64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (fails_here("write")) fail(path_, "be written");
+    const ssize_t n = ::pwrite(fd_, bytes.data(), std::min<uint64_t>(bytes.size(), kWriteBytes),
+                               static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "be written");
+    bytes.remove_prefix(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+void FileUpdate::sync() {
+  if (fails_here("fsync") || ::fsync(fd_) != 0) fail(path_, "be synced");
+}
+
+void FileUpdate::close() {
+  const int fd = std::exchange(fd_, -1);
   if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/strings.h"
+#include "core/dist/agreement.h"
 #include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 
@@ -108,12 +109,22 @@ void Checkpoint::restore(const SavedObjects& objects) const {
   for (const auto& [name, object] : objects) {
     const SafetensorsFile file(path_ / (name + ".safetensors"));
     const Json state = read_json((path_ / (name + ".json")).string());
-    object->restore([&](const std::string& tensor) { return file.read(tensor); }, state);
+    const auto whole = [&](const std::string& tensor) { return file.read(tensor); };
+    const auto range = [&](const std::string& tensor, at::IntArrayRef shape, int64_t begin,
+                           int64_t size) {
+      check_saved_shape(tensor, file.entry(tensor).shape, shape);
+      return file.read_range(tensor, begin, size);
+    };
+    object->restore({whole, range}, state);
   }
 }
 
-CheckpointStore::CheckpointStore(std::filesystem::path dir, int64_t keep)
-    : dir_(std::move(dir)), keep_(std::max<int64_t>(keep, 1)) {
+CheckpointStore::CheckpointStore(std::filesystem::path dir, int64_t keep, Ranks* ranks)
+    : dir_(std::move(dir)), keep_(std::max<int64_t>(keep, 1)), ranks_(ranks) {
+  on_first_rank(ranks_, "folder of checkpoints", [&] { clean(); });
+}
+
+void CheckpointStore::clean() {
   make_dirs(dir_);
   for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
     const std::string name = entry.path().filename().string();
@@ -133,25 +144,31 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
   if (step == last_step_) return target;
   check_saved_names(objects);
   const auto temporary = dir_ / (std::string(kTemporary) + name);
-  remove_folder(temporary);
-  try {
+  on_first_rank(ranks_, "new checkpoint", [&] {
+    remove_folder(temporary);
     make_dirs(temporary);
-    CheckpointWriter writing(temporary);
+  });
+  try {
+    CheckpointWriter writing(temporary, ranks_);
     for (const auto& [object_name, object] : objects) writing.add(object_name, *object);
     writing.add_json(kCheckpointRun, run);
     writing.finish(step);
-    // The run went back before this step; `latest` no longer names it.
-    if (std::filesystem::exists(target)) set_aside(name);
-    rename_durable(temporary, target);
+    on_first_rank(ranks_, "checkpoint in place", [&] {
+      // The run went back before this step; `latest` no longer names it.
+      if (std::filesystem::exists(target)) set_aside(name);
+      rename_durable(temporary, target);
+    });
   } catch (...) {
-    remove_folder(temporary);
+    if (is_first_rank(ranks_)) remove_folder(temporary);
     throw;
   }
-  // Flipped only now: until the rename above is durable, `latest` must name the previous one.
-  write_file_atomic(dir_ / "latest", name + "\n");
+  on_first_rank(ranks_, "latest checkpoint", [&] {
+    // Flipped only now: until the rename above is durable, `latest` must name the previous one.
+    write_file_atomic(dir_ / "latest", name + "\n");
+  });
   last_step_ = step;
   // Last: a failure before this line leaves one checkpoint too many, never one too few.
-  remove_old(step);
+  if (is_first_rank(ranks_)) remove_old(step);
   return target;
 }
 
@@ -183,7 +200,7 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
   const int64_t step = *newest;
   Checkpoint checkpoint;
   checkpoint.path_ = dir_ / checkpoint_name(step);
-  const CheckpointManifest manifest = read_checkpoint_manifest(checkpoint.path_, step);
+  const CheckpointManifest manifest = read_checkpoint_manifest(checkpoint.path_, step, ranks_);
   if (!manifest.damage.empty()) {
     // Only named in the message: falling back silently would lose steps without a word.
     const std::vector<int64_t> whole = steps();

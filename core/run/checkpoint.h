@@ -17,6 +17,7 @@
 
 namespace xrun {
 
+class Ranks;
 class Saveable;
 
 // The objects of a run by name. Names are letters, digits and underscores, not "run" or
@@ -43,7 +44,9 @@ class Checkpoint {
   std::vector<std::string> names_;
 };
 
-// The checkpoints of one run folder. Not thread-safe; one process at a time (RunDir's lock).
+// The checkpoints of one run folder. Not thread-safe; one run at a time (RunDir's lock). With ranks
+// all of them make the same calls, each reads and writes its ranges, rank 0 does the rest, and an
+// error on one is thrown on all. A checkpoint of n ranks is read by any number of ranks.
 //
 // A save writes a temporary folder, syncs every file and the folder, renames it into place, flips
 // `latest`, and only then removes all but the newest `keep`. Killed or failing at any moment, the
@@ -52,7 +55,7 @@ class CheckpointStore {
  public:
   // Makes the folder if it is missing and removes the half-written and half-removed folders of a
   // killed process. Throws Error if it cannot be written.
-  CheckpointStore(std::filesystem::path dir, int64_t keep);
+  CheckpointStore(std::filesystem::path dir, int64_t keep, Ranks* ranks = nullptr);
 
   // Returns the folder of the new checkpoint. Tensors are written from their own storage. A
   // checkpoint of this step that was saved or loaded through this object is not written again.
@@ -73,11 +76,13 @@ class CheckpointStore {
   std::vector<int64_t> steps() const;
 
  private:
+  void clean();
   void remove_old(int64_t newest);
   void set_aside(const std::string& name);
 
   std::filesystem::path dir_;
   int64_t keep_;
+  Ranks* ranks_;  // null: one process
   int64_t last_step_ = -1;  // saved or loaded here last; -1 if none
 };
 

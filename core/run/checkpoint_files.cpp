@@ -1,13 +1,19 @@
 // manifest.json: {"format":1,"step":3,"objects":["policy"],"files":{"policy.safetensors":
 // {"bytes":...,"xxh3":...},"policy.json":...,"run.json":...}}
+// A file that several ranks wrote has, in place of "xxh3", "parts": one {"xxh3":...,"spans":[[begin,
+// end],...]} for each rank, the digest of its bytes in the order of the file. Spans tile the file.
 #include "core/run/checkpoint_files.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_update.h"
 #include "core/base/hash.h"
+#include "core/dist/agreement.h"
+#include "core/dist/ranks.h"
 #include "core/train/saveable.h"
 
 namespace xrun {
@@ -23,8 +29,65 @@ void write_synced(const std::filesystem::path& path, std::string_view bytes) {
   writer.close();
 }
 
-// Returns what is wrong with a file of the manifest, or "".
-std::string damage_of(const std::filesystem::path& path, const Json& entry) {
+using ByteSpan = std::pair<uint64_t, uint64_t>;
+
+// Returns the spans of a rank's part. Throws Error if they are not ascending within the file.
+std::vector<ByteSpan> spans_of(const Json& part, uint64_t bytes) {
+  std::vector<ByteSpan> spans;
+  uint64_t last = 0;
+  for (const Json& span : part.at("spans").as_array()) {
+    XRUN_CHECK(span.size() == 2, "a span has {} numbers, wanted 2", span.size());
+    const auto begin = static_cast<uint64_t>(span.as_array()[0].as_int());
+    const auto end = static_cast<uint64_t>(span.as_array()[1].as_int());
+    XRUN_CHECK(last <= begin && begin <= end && end <= bytes,
+               "the span [{}, {}] is not within the {} bytes of its file, after {}", begin, end,
+               bytes, last);
+    spans.emplace_back(begin, end);
+    last = end;
+  }
+  return spans;
+}
+
+// Throws Error unless the spans of all parts cover each byte of a file once.
+void check_tiling(const Json& parts, uint64_t bytes) {
+  std::vector<ByteSpan> all;
+  for (const Json& part : parts.as_array()) {
+    const std::vector<ByteSpan> spans = spans_of(part, bytes);
+    all.insert(all.end(), spans.begin(), spans.end());
+  }
+  std::sort(all.begin(), all.end());
+  uint64_t at = 0;
+  for (const auto& [begin, end] : all) {
+    XRUN_CHECK(begin == at, "a span begins at byte {}, the one before it ends at {}", begin, at);
+    at = end;
+  }
+  XRUN_CHECK(at == bytes, "the spans of the ranks cover {} bytes of {}", at, bytes);
+}
+
+// The digests of the parts k, k + step, ...
+std::string damaged_part(const std::filesystem::path& path, const Json& parts, size_t k,
+                         size_t step) {
+  const MappedFile file(path);
+  const std::string_view bytes = file.bytes();
+  for (size_t i = k; i < parts.size(); i += step) {
+    const Json& part = parts.as_array()[i];
+    Hasher hasher;
+    for (const auto& [begin, end] : spans_of(part, bytes.size())) {
+      hasher.bytes(bytes.substr(begin, end - begin));
+    }
+    const std::string hash = hasher.hex();
+    const std::string& wanted = part.at("xxh3").as_string();
+    if (hash == wanted) continue;
+    return fmt::format("{}: the bytes that rank {} of {} wrote have checksum {}, wanted {}",
+                       path.string(), i, parts.size(), hash, wanted);
+  }
+  return "";
+}
+
+// Returns what is wrong with a file of the manifest, or "". Of several readers, each has a share of
+// the checksums.
+std::string damage_of(const std::filesystem::path& path, const Json& entry, size_t number,
+                      size_t reader, size_t readers) {
   std::error_code code;
   const auto bytes = std::filesystem::file_size(path, code);
   if (code) return fmt::format("{}: is missing", path.string());
@@ -33,6 +96,11 @@ std::string damage_of(const std::filesystem::path& path, const Json& entry) {
   if (static_cast<int64_t>(bytes) != wanted) {
     return fmt::format("{}: has {} bytes, wanted {}", path.string(), bytes, wanted);
   }
+  if (const Json* parts = entry.find("parts")) {
+    check_tiling(*parts, bytes);
+    return damaged_part(path, *parts, reader, readers);
+  }
+  if (number % readers != reader) return "";
   const std::string hash = hash_file(path);
   const std::string& wanted_hash = entry.at("xxh3").as_string();
   if (hash == wanted_hash) return "";
@@ -95,6 +163,11 @@ Json rebuild(const Json& value, const Leaf& leaf) {
 
 void CheckpointWriter::add(const std::string& name, const Saveable& object) {
   const std::string file = name + ".safetensors";
+  names_.push_back(name);
+  if (ranks_ != nullptr) {
+    add_ranges(file, object);
+    return add_json(name + ".json", object.state());
+  }
   // Synced by the writer.
   write_safetensors(dir_ / file, object.tensors());
   // This file is hashed while the next object is written.
@@ -103,19 +176,98 @@ void CheckpointWriter::add(const std::string& name, const Saveable& object) {
   // memory.
   hashes_.emplace_back(file, std::async(std::launch::async, hash));
   add_json(name + ".json", object.state());
-  names_.push_back(name);
+}
+
+namespace {
+
+// The ranges of an object; for one whose tensors every rank has whole, an equal share of each.
+std::vector<TensorRange> ranges_to_write(const Saveable& object, const Ranks& ranks) {
+  std::vector<TensorRange> ranges = object.ranges();
+  if (!ranges.empty()) return ranges;
+  for (const NamedTensor& whole : object.tensors()) {
+    const int64_t elements = whole.tensor.numel();
+    const int64_t begin = elements * ranks.rank() / ranks.size();
+    const int64_t end = elements * (ranks.rank() + 1) / ranks.size();
+    // A view unless the tensor has strides.
+    ranges.push_back({whole.name, whole.tensor.sizes().vec(), begin,
+                      whole.tensor.detach().reshape({-1}).narrow(0, begin, end - begin)});
+  }
+  return ranges;
+}
+
+Json part_json(const std::vector<ByteSpan>& spans, const std::string& hash) {
+  Json list = Json::array();
+  for (const auto& [begin, end] : spans) {
+    list.push_back(Json(Json::Array{static_cast<int64_t>(begin), static_cast<int64_t>(end)}));
+  }
+  return Json(Json::Object{{"xxh3", hash}, {"spans", std::move(list)}});
+}
+
+}  // namespace
+
+void CheckpointWriter::add_ranges(const std::string& file, const Saveable& object) {
+  const std::filesystem::path path = dir_ / file;
+  std::vector<TensorRange> ranges;
+  SafetensorsLayout layout;
+  // The file first: a rank that opens it must not truncate what another has written.
+  agree(ranks_, "layout of a checkpoint's file", [&] {
+    ranges = ranges_to_write(object, *ranks_);
+    std::vector<SafetensorsEntry> entries;
+    for (const TensorRange& range : ranges) {
+      entries.push_back({range.name, range.held.scalar_type(), range.shape});
+    }
+    layout = safetensors_layout(path, entries);
+    if (!is_first_rank(ranks_)) return;
+    write_synced(path, "");
+    std::filesystem::resize_file(path, layout.bytes);
+  });
+  const std::vector<std::string> parts = gather_results(ranks_, "ranges of a checkpoint", [&] {
+    std::vector<ByteSpan> spans;
+    Hasher hasher;
+    FileUpdate writer(path);
+    const auto write = [&](uint64_t begin, std::string_view bytes) {
+      if (bytes.empty()) return;
+      writer.write(begin, bytes);
+      hasher.bytes(bytes);
+      spans.emplace_back(begin, begin + bytes.size());
+    };
+    if (is_first_rank(ranks_)) write(0, layout.head);
+    for (const size_t i : layout.order) {
+      // On the CPU, one range at a time.
+      const at::Tensor data = ranges[i].held.cpu().contiguous();
+      const uint64_t begin = layout.begin[i] + static_cast<uint64_t>(ranges[i].begin) *
+                                                   static_cast<uint64_t>(data.element_size());
+      write(begin, {static_cast<const char*>(data.const_data_ptr()), data.nbytes()});
+    }
+    writer.sync();
+    writer.close();
+    return dump_json(part_json(spans, hasher.hex()));
+  });
+  Json list = Json::array();
+  for (const std::string& part : parts) list.push_back(parse_json(part, "a rank's part"));
+  parts_.emplace_back(file, std::move(list));
 }
 
 void CheckpointWriter::add_json(const std::string& file, const Json& value) {
   const std::string bytes = dump_json(value) + "\n";
-  write_synced(dir_ / file, bytes);
+  on_first_rank(ranks_, "file of a checkpoint", [&] { write_synced(dir_ / file, bytes); });
   std::promise<std::string> known;
   known.set_value(hash_hex(bytes));
   hashes_.emplace_back(file, known.get_future());
 }
 
 void CheckpointWriter::finish(int64_t step) {
+  on_first_rank(ranks_, "manifest of a checkpoint", [&] { write_manifest(step); });
+}
+
+void CheckpointWriter::write_manifest(int64_t step) {
   Json files = Json::object();
+  for (auto& [name, parts] : parts_) {
+    Json file = Json::object();
+    file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
+    file.set("parts", std::move(parts));
+    files.set(name, std::move(file));
+  }
   for (auto& [name, hash] : hashes_) {
     Json file = Json::object();
     file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
@@ -135,22 +287,46 @@ void CheckpointWriter::finish(int64_t step) {
   sync_dir(dir_);
 }
 
-CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, int64_t step) {
+namespace {
+
+CheckpointManifest check_checkpoint(const std::filesystem::path& dir, int64_t step, size_t reader,
+                                    size_t readers) {
   const std::string path = (dir / kCheckpointManifest).string();
   CheckpointManifest manifest;
   try {
     manifest.value = read_json(path);
     check_manifest(manifest.value, step);
+    size_t number = 0;
     for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
       // A damaged manifest must not name a file outside its folder.
       XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}", path, name);
-      manifest.damage = damage_of(dir / name, entry);
+      manifest.damage = damage_of(dir / name, entry, number++, reader, readers);
       if (!manifest.damage.empty()) break;
     }
   } catch (const Error& error) {
     manifest.damage = error.what();
     if (manifest.damage.find(kCheckpointManifest) == std::string::npos) {
       manifest.damage = fmt::format("{}: {}", path, error.what());
+    }
+  }
+  return manifest;
+}
+
+}  // namespace
+
+CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, int64_t step,
+                                            Ranks* ranks) {
+  if (ranks == nullptr) return check_checkpoint(dir, step, 0, 1);
+  CheckpointManifest manifest;
+  const std::vector<std::string> damages = gather_results(ranks, "checksums of a checkpoint", [&] {
+    manifest = check_checkpoint(dir, step, static_cast<size_t>(ranks->rank()),
+                                static_cast<size_t>(ranks->size()));
+    return manifest.damage;
+  });
+  for (const std::string& damage : damages) {
+    if (!damage.empty()) {
+      manifest.damage = damage;  // the same on every rank
+      break;
     }
   }
   return manifest;

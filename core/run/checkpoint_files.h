@@ -13,6 +13,7 @@
 
 namespace xrun {
 
+class Ranks;
 class Saveable;
 
 constexpr const char* kCheckpointManifest = "manifest.json";
@@ -21,9 +22,14 @@ constexpr const char* kCheckpointRun = "run.json";
 // Writes a checkpoint into a folder that exists. A second thread hashes each tensor file from the
 // page cache while the next one is written. Every function throws Error; the folder is then not
 // whole.
+//
+// With ranks all of them make the same calls, and an error on one is thrown on all. Each writes its
+// ranges of the tensors into the same file and hashes them; rank 0 writes the rest. The files have
+// the bytes that one process would write.
 class CheckpointWriter {
  public:
-  explicit CheckpointWriter(std::filesystem::path dir) : dir_(std::move(dir)) {}
+  explicit CheckpointWriter(std::filesystem::path dir, Ranks* ranks = nullptr)
+      : dir_(std::move(dir)), ranks_(ranks) {}
 
   void add(const std::string& name, const Saveable& object);
   void add_json(const std::string& file, const Json& value);
@@ -31,7 +37,12 @@ class CheckpointWriter {
   void finish(int64_t step);
 
  private:
+  void add_ranges(const std::string& file, const Saveable& object);
+  void write_manifest(int64_t step);
+
   std::filesystem::path dir_;
+  Ranks* ranks_;  // null: one process
+  std::vector<std::pair<std::string, Json>> parts_;  // of files that ranks wrote
   std::vector<std::string> names_;
   std::vector<std::pair<std::string, std::future<std::string>>> hashes_;
 };
@@ -41,8 +52,10 @@ struct CheckpointManifest {
   std::string damage;  // "" if the manifest and every file are valid
 };
 
-// Reads a manifest and checks format, step, the list of files, their sizes and checksums.
-CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, int64_t step);
+// Reads a manifest and checks format, step, the list of files, their sizes and checksums. Ranks
+// share the reading, and all get the same result.
+CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, int64_t step,
+                                            Ranks* ranks = nullptr);
 
 // Returns run.state with every NaN and infinity, which JSON lacks, as
 // {"$number": "nan" | "inf" | "-inf"}.

@@ -1,4 +1,5 @@
-// A copy is the tensors() and state() of each object, by name; restore() gives them back to it.
+// A copy is the tensors or ranges and the state() of each object, by name; restore() gives them back
+// to it.
 
 #include "core/run/state_copy.h"
 
@@ -22,13 +23,23 @@ at::Tensor copy_into(const at::Tensor& source, at::Tensor old) {
   return old.copy_(source);
 }
 
+// The ranges that this rank holds, or the whole tensors of an object that is not spread over ranks.
+std::vector<TensorRange> held_by(const Saveable& object) {
+  std::vector<TensorRange> ranges = object.ranges();
+  if (!ranges.empty()) return ranges;
+  for (const NamedTensor& whole : object.tensors()) {
+    ranges.push_back({whole.name, whole.tensor.sizes().vec(), 0, whole.tensor});
+  }
+  return ranges;
+}
+
 }  // namespace
 
 int64_t StateCopy::bytes_of(const SavedObjects& objects) {
   int64_t bytes = 0;
   for (const auto& [name, object] : objects) {
-    for (const NamedTensor& tensor : object->tensors()) {
-      bytes += static_cast<int64_t>(tensor.tensor.nbytes());
+    for (const TensorRange& range : held_by(*object)) {
+      bytes += static_cast<int64_t>(range.held.nbytes());
     }
   }
   return bytes;
@@ -52,8 +63,8 @@ void StateCopy::keep(const SavedObjects& objects) {
   for (const auto& [name, object] : objects) {
     ObjectCopy& one = now[name];
     std::map<std::string, at::Tensor>& old = before[name].tensors;
-    for (const NamedTensor& tensor : object->tensors()) {
-      one.tensors[tensor.name] = copy_into(tensor.tensor, std::move(old[tensor.name]));
+    for (const TensorRange& range : held_by(*object)) {
+      one.tensors[range.name] = copy_into(range.held, std::move(old[range.name]));
     }
     one.state = object->state();
   }
@@ -72,7 +83,11 @@ void StateCopy::restore(const SavedObjects& objects) const {
       XRUN_CHECK(copied != found->second.tensors.end(), "{} of {} is not in the copy", which, name);
       return copied->second;
     };
-    object->restore(tensor, found->second.state);
+    // The copy of a rank holds exactly the ranges that it asks for.
+    const auto range = [&](const std::string& which, at::IntArrayRef, int64_t, int64_t) {
+      return tensor(which).reshape({-1});
+    };
+    object->restore({tensor, range}, found->second.state);
   }
 }
 

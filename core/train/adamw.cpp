@@ -5,12 +5,10 @@
 
 #include "core/train/adamw.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,13 +16,10 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "kernels/cpu/adamw.h"
+#include "core/train/adamw_state.h"
 
 namespace xrun {
 namespace {
-
-// Elements per task: a fixed split, so that the number of threads does not change the norm.
-constexpr int64_t kChunk = 1 << 16;
 
 void check_options(const AdamWOptions& o) {
   // UsageError: a wrong optimizer setting is a wrong configuration, exit status 2.
@@ -58,47 +53,35 @@ kernels::AdamWFactors factors_of(const AdamWOptions& o, double lr, double clip, 
   return f;
 }
 
-// The same update through ATen, for weights on another device.
-void update_by_ops(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tensor v,
-                   const kernels::AdamWFactors& f) {
-  // lerp_ and addcdiv_ in the order of the kernel: m before v before p, because p reads both.
-  const at::Tensor g = grad.mul(f.clip);
-  m.lerp_(g, f.beta1_rest);
-  v.mul_(f.beta2).addcmul_(g, g, f.beta2_rest);
-  p.mul_(f.decay).addcdiv_(m, v.sqrt().div_(f.root).add_(f.eps), -f.step);
-}
-
-void update_weight(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tensor v,
-                   const kernels::AdamWFactors& f) {
-  if (!p.device().is_cpu()) return update_by_ops(p, grad, m, v, f);
-  // Autograd may leave a transposed gradient; the kernel walks flat memory.
-  const at::Tensor dense = grad.contiguous();
-  float* weight = p.mutable_data_ptr<float>();
-  const float* gradient = dense.const_data_ptr<float>();
-  float* mean = m.mutable_data_ptr<float>();
-  float* square = v.mutable_data_ptr<float>();
-  at::parallel_for(0, p.numel(), kChunk, [&](int64_t begin, int64_t end) {
-    kernels::adamw_update(weight + begin, gradient + begin, mean + begin, square + begin,
-                          end - begin, f);
-  });
-}
-
-double cpu_sum_of_squares(const at::Tensor& gradient) {
-  const at::Tensor dense = gradient.to(at::kFloat).contiguous();  // fp64 only in tests
-  const float* x = dense.const_data_ptr<float>();
-  const int64_t n = dense.numel();
-  const int64_t chunks = (n + kChunk - 1) / kChunk;
-  std::vector<double> sums(static_cast<size_t>(chunks));
-  at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      sums[static_cast<size_t>(c)] =
-          kernels::sum_of_squares(x + c * kChunk, std::min(kChunk, n - c * kChunk));
+// The sum of squares of each gradient on the CPU: its chunks are added in their order, so it has the
+// same bits on any number of threads.
+double cpu_sum_of_squares(const std::vector<at::Tensor>& gradients) {
+  std::vector<double> sums(gradients.size());
+  std::vector<GradientChunk> chunks;
+  std::vector<size_t> gradient_of;
+  const auto add = [&](size_t i, const at::Tensor& dense) {
+    const float* values = dense.const_data_ptr<float>();
+    for (int64_t c = 0; c < dense.numel(); c += kChunkElements) {
+      chunks.push_back({values + c, std::min(kChunkElements, dense.numel() - c)});
+      gradient_of.push_back(i);
     }
-  });
-  double sum = 0;
-  // The chunks are added in index order, so the norm has the same bits on any number of threads.
-  for (double partial : sums) sum += partial;
-  return sum;
+  };
+  const auto sum = [&] {
+    const std::vector<double> found = sums_of_squares(chunks);
+    for (size_t c = 0; c < found.size(); ++c) sums[gradient_of[c]] += found[c];
+    chunks.clear();
+    gradient_of.clear();
+  };
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor dense = gradients[i].to(at::kFloat).contiguous();  // fp64 only in tests
+    add(i, dense);
+    // A copy lives only here: autograd may leave transposed gradients.
+    if (!dense.is_same(gradients[i])) sum();
+  }
+  sum();
+  double total = 0;
+  for (const double one : sums) total += one;
+  return total;
 }
 
 }  // namespace
@@ -136,11 +119,14 @@ double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t tot
   return 1.0;
 }
 
-AdamW::AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions options)
-    : trainables_(std::move(trainables)), options_(options) {
+AdamW::AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions options,
+             DistOptions dist)
+    : trainables_(std::move(trainables)), options_(options), dist_(dist) {
   check_options(options_);
   XRUN_CHECK(!trainables_.empty(), "an optimizer needs something to train");
 }
+
+AdamW::~AdamW() = default;
 
 double AdamW::lr(int64_t step, int64_t total_steps) const {
   // A constant schedule reads no length, so a loop without one may still train.
@@ -151,128 +137,127 @@ double AdamW::lr(int64_t step, int64_t total_steps) const {
                                        warmup_steps(options_.warmup, total_steps), total_steps);
 }
 
-void AdamW::make_moments() {
-  // Late, because weights load at the first forward; a dry run never makes them.
-  if (!moments_.empty()) return;
-  for (size_t i = 0; i < trainables_.size(); ++i) {
-    // Several trained objects may use one name; the first has the names of the checkpoint.
-    const std::string prefix = i == 0 ? std::string() : fmt::format("{}/", i);
-    for (const Parameter& parameter : trainables_[i]->parameters()) {
-      const at::Tensor& master = parameter.master;
-      XRUN_CHECK(master.defined() && master.scalar_type() == at::kFloat && master.requires_grad(),
-                 "{} cannot be trained: wanted an fp32 weight that requires a gradient",
-                 parameter.name);
-      const at::Tensor like = master.detach();
-      moments_.push_back({prefix + parameter.name, at::zeros_like(like), at::zeros_like(like), 0});
+// Late, because weights load at the first forward; a dry run never makes it.
+AdamWState& AdamW::state_of_weights() {
+  if (!weights_) weights_ = std::make_unique<AdamWState>(trainables_, dist_);
+  return *weights_;
+}
+
+void AdamW::begin_round(const GradientRound& round) {
+  if (dist_.ranks != nullptr) return state_of_weights().exchange()->begin_round(round);
+  if (round.one_backward) return;
+  for (const auto& trainable : trainables_) {
+    if (!trainable->loaded()) continue;
+    for (Parameter& parameter : trainable->parameters()) {
+      at::Tensor& gradient = parameter.master.mutable_grad();
+      if (gradient.defined()) earlier_.emplace_back(parameter.master, std::move(gradient));
     }
   }
 }
 
-std::vector<at::Tensor> AdamW::gradients() const {
-  std::vector<at::Tensor> out;
-  for (const auto& trainable : trainables_) {
+void AdamW::end_round() {
+  if (dist_.ranks != nullptr) return state_of_weights().exchange()->end_round();
+  const at::NoGradGuard no_grad;
+  for (auto& [weight, sum] : earlier_) {
+    at::Tensor& gradient = weight.mutable_grad();
+    if (gradient.defined()) sum.add_(gradient);
+    gradient = std::move(sum);
+  }
+  earlier_.clear();
+}
+
+std::vector<NamedTensor> AdamW::gradients() {
+  if (dist_.ranks != nullptr) return state_of_weights().gradients();
+  std::vector<NamedTensor> out;
+  for (size_t i = 0; i < trainables_.size(); ++i) {
     // Asking an unloaded policy for its parameters would load its weights.
-    if (!trainable->loaded()) continue;
-    for (const Parameter& parameter : trainable->parameters()) {
-      if (parameter.master.grad().defined()) out.push_back(parameter.master.grad());
+    if (!trainables_[i]->loaded()) continue;
+    const std::string prefix = i == 0 ? std::string() : fmt::format("{}/", i);
+    for (const Parameter& parameter : trainables_[i]->parameters()) {
+      if (!parameter.master.grad().defined()) continue;
+      out.push_back({prefix + parameter.name, parameter.master.grad()});
     }
   }
   return out;
 }
 
 void AdamW::clear_gradients() {
+  earlier_.clear();
+  if (weights_) weights_->clear_gradients();
   for (const auto& trainable : trainables_) {
     if (!trainable->loaded()) continue;
     for (Parameter& parameter : trainable->parameters()) parameter.master.mutable_grad().reset();
   }
 }
 
-at::Tensor AdamW::grad_norm() const {
-  double on_cpu = 0;
-  std::vector<at::Tensor> elsewhere;
-  for (const at::Tensor& gradient : gradients()) {
-    if (gradient.device().is_cpu()) {
-      on_cpu += cpu_sum_of_squares(gradient);
+at::Tensor AdamW::grad_norm() {
+  const auto fp64 = at::TensorOptions().dtype(at::kDouble);
+  if (dist_.ranks != nullptr) return at::scalar_tensor(state_of_weights().norm(), fp64);
+  std::vector<at::Tensor> on_cpu, elsewhere;
+  for (const NamedTensor& gradient : gradients()) {
+    if (gradient.tensor.device().is_cpu()) {
+      on_cpu.push_back(gradient.tensor);
     } else {
-      elsewhere.push_back(at::linalg_vector_norm(gradient, 2, {}, false, at::kDouble).square());
+      elsewhere.push_back(
+          at::linalg_vector_norm(gradient.tensor, 2, {}, false, at::kDouble).square());
     }
   }
-  const at::Tensor host = at::scalar_tensor(on_cpu, at::TensorOptions().dtype(at::kDouble));
-  if (elsewhere.empty()) return host.sqrt();
+  const double sum = cpu_sum_of_squares(on_cpu);
+  if (elsewhere.empty()) return at::scalar_tensor(sum, fp64).sqrt();
   // One tensor on the device: the caller reads it together with the losses, in a single sync.
-  return at::stack(elsewhere).sum().add(on_cpu).sqrt();
+  return at::stack(elsewhere).sum().add(sum).sqrt();
 }
 
 void AdamW::update(double lr, double norm) {
-  const at::NoGradGuard no_grad;
-  make_moments();
   // torch.nn.utils.clip_grad_norm_: 1e-6 keeps the division finite and is part of its bits.
   const double ratio = options_.clip > 0 ? options_.clip / (norm + 1e-6) : 1.0;
   const double clip = std::min(1.0, ratio);
-  size_t i = 0;
-  for (const auto& trainable : trainables_) {
-    for (Parameter& parameter : trainable->parameters()) {
-      Moments& moments = moments_[i++];
-      const at::Tensor& gradient = parameter.master.grad();
-      // A weight that this loss does not use is neither decayed nor counted.
-      if (!gradient.defined()) continue;
-      ++moments.count;
-      // Norms and biases are 1-D and are not decayed.
-      const bool decays = parameter.master.dim() > 1;
-      update_weight(parameter.master.detach(), gradient, moments.exp_avg, moments.exp_avg_sq,
-                    factors_of(options_, lr, clip, moments.count, decays));
-    }
-    // After all weights of the object: a forward in between would mix two versions.
-    trainable->count_update();
-  }
+  AdamWState& weights = state_of_weights();
+  weights.make_moments();
+  // Norms and biases are 1-D and are not decayed.
+  weights.update([&](int64_t count, int64_t dims) {
+    return factors_of(options_, lr, clip, count, dims > 1);
+  });
+  for (const auto& trainable : trainables_) trainable->count_update();
   ++update_count_;
   // Freed before the next forward, which needs the memory for activations.
   clear_gradients();
 }
 
 std::vector<NamedTensor> AdamW::tensors() const {
-  std::vector<NamedTensor> out;
-  for (const Moments& moments : moments_) {
-    out.push_back({"exp_avg." + moments.name, moments.exp_avg});
-    out.push_back({"exp_avg_sq." + moments.name, moments.exp_avg_sq});
-  }
-  return out;
+  return weights_ ? weights_->tensors() : std::vector<NamedTensor>();
+}
+
+std::vector<TensorRange> AdamW::ranges() const {
+  const bool whole = dist_.ranks == nullptr || dist_.level == 0;
+  return weights_ && !whole ? weights_->ranges() : std::vector<TensorRange>();
 }
 
 Json AdamW::state() const {
   Json counts = Json::object();
-  for (const Moments& moments : moments_) {
-    // Almost always equal, so only the exceptions are stored.
-    if (moments.count != update_count_) counts.set(moments.name, moments.count);
+  if (weights_ && weights_->has_moments()) {
+    for (size_t i = 0; i < weights_->counts().size(); ++i) {
+      const int64_t count = weights_->counts()[i];
+      // Almost always equal, so only the exceptions are stored.
+      if (count != update_count_) counts.set(weights_->weights()[i].name, count);
+    }
   }
   Json state = Json::object();
   state.set("updates", update_count_);
-  state.set("has_moments", !moments_.empty());
+  state.set("has_moments", weights_ && weights_->has_moments());
   state.set("counts", counts);  // of the weights that were skipped at times
   return state;
 }
 
 void AdamW::restore(const TensorSource& tensor, const Json& state) {
-  const at::NoGradGuard no_grad;
   update_count_ = state.at("updates").as_int();
-  moments_.clear();
+  weights_.reset();
   if (!state.at("has_moments").as_bool()) return;
-  make_moments();
+  state_of_weights().restore(tensor);
   const Json& counts = state.at("counts");
-  for (Moments& moments : moments_) {
-    for (const auto& [name, target] :
-         {std::pair<std::string, at::Tensor>{"exp_avg." + moments.name, moments.exp_avg},
-          {"exp_avg_sq." + moments.name, moments.exp_avg_sq}}) {
-      // Read one at a time: the whole optimizer state is twice the weights.
-      const at::Tensor saved = tensor(name);
-      XRUN_CHECK(saved.sizes() == target.sizes(),
-                 "the saved optimizer state {} has {} elements, wanted {}: it belongs to another "
-                 "model",
-                 name, saved.numel(), target.numel());
-      target.copy_(saved);
-    }
-    const Json* count = counts.find(moments.name);
-    moments.count = count != nullptr ? count->as_int() : update_count_;
+  for (size_t i = 0; i < weights_->counts().size(); ++i) {
+    const Json* count = counts.find(weights_->weights()[i].name);
+    weights_->counts()[i] = count != nullptr ? count->as_int() : update_count_;
   }
 }
 

@@ -7,12 +7,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/train/gradient_exchange.h"
 #include "core/train/saveable.h"
 
 namespace xrun {
+
+class AdamWState;
 
 enum class Schedule { kConstant, kLinear, kCosine };
 
@@ -87,14 +90,14 @@ class AdamW : public Saveable {
   void restore(const TensorSource& tensor, const Json& state) override;
 
  private:
-  struct Store;
-  Store& store();  // makes it, which loads the weights
-  void gather_gradients();
+  AdamWState& state_of_weights();  // makes it, which loads the weights
 
   std::vector<std::shared_ptr<Trainable>> trainables_;
   AdamWOptions options_;
   DistOptions dist_;
-  std::unique_ptr<Store> store_;     // null before the first update
+  std::unique_ptr<AdamWState> weights_;  // null before the first update or round of ranks
+  // Gradients of the items before the open one, by weight.
+  std::vector<std::pair<at::Tensor, at::Tensor>> earlier_;
   int64_t update_count_ = 0;
 };
 

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "core/dist/flat_index.h"
+#include "core/dist/ranks.h"
 
 namespace xrun {
-
-class PendingCollective;
-class Ranks;
 
 // How the ranks of a run share the state of an optimizer. Levels give the same bits.
 struct DistOptions {
@@ -39,7 +37,7 @@ struct GradientRound {
 // its weights have their gradient it goes to the ranks that own its ranges, last group first, while
 // the backward goes on. The owner adds the pieces in rank order, so a sum has the bits of one
 // process that computes the items in order. A weight to which no item gave a gradient has none.
-// Between begin_round and end_round the gradients of the weights belong to this object. Not
+// A backward that gives a weight two gradients throws Error that names it. Between begin_round and end_round the gradients of the weights belong to this object. Not
 // thread-safe.
 class GradientExchange {
  public:
@@ -52,8 +50,8 @@ class GradientExchange {
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   void begin_round(const GradientRound& round);
-  // Exchanges what the backward has not, and adds everything. Throws Error if a weight got a second
-  // gradient from one backward after its bucket had been sent.
+  // Exchanges what the backward has not, and adds everything. Must also follow an exception of the
+  // rank's own item, whose missing gradients then count as none: the other ranks wait for its part.
   void end_round();
 
   // The sum over this rank's range of a group, [shards.size(group, rank)] fp32; values of weights
@@ -78,18 +76,17 @@ class GradientExchange {
   };
   struct Bucket {
     int64_t group = 0;
-    at::Tensor in, out;
-    std::unique_ptr<PendingCollective> pending;
+    at::Tensor in = {}, out = {};
+    std::unique_ptr<PendingCollective> pending = {};
   };
   const Piece& piece(int64_t group, int64_t rank) const;
-  bool sends() const;                 // this rank has gradients in this round
-  bool sends(int64_t rank) const;
-  void on_gradient(int64_t tensor);   // called by the backward
-  void pack(int64_t tensor);          // moves a gradient into the bucket's pieces
+  bool sends(int64_t rank) const;    // it has gradients to exchange in this round
+  void on_gradient(int64_t tensor);  // called by the backward
+  void pack(int64_t tensor);         // moves a gradient into the bucket's pieces
   void launch_ready();
   void launch(int64_t group);
   void finish_oldest();
-  void add(int64_t group, int64_t rank, const at::Tensor& piece);
+  void add(int64_t group, const at::Tensor& values);
 
   const FlatIndex& index_;
   const FlatShards& shards_;

@@ -75,15 +75,11 @@ ObjectiveGradient objective_gradient(const std::vector<StepTerm>& terms, AdamW& 
   ObjectiveGradient out;
   StepOptions reading = options;
   reading.read_gradients = [&] {
-    for (size_t i = 0; i < adamw.trainables().size(); ++i) {
-      const std::string prefix = i == 0 ? "" : std::to_string(i) + "/";
-      for (const Parameter& parameter : adamw.trainables()[i]->parameters()) {
-        if (!parameter.master.grad().defined()) continue;
-        out.names.push_back(prefix + parameter.name);
-        // A copy on the host: the step clears its gradients when the callback returns.
-        out.gradients.push_back(
-            parameter.master.grad().detach().to(at::kCPU, at::kFloat, false, true));
-      }
+    for (const NamedTensor& gradient : adamw.gradients()) {
+      out.names.push_back(gradient.name);
+      // A copy on the host: the step clears its gradients when the callback returns.
+      out.gradients.push_back(
+          gradient.tensor.detach().to(at::kCPU, at::kFloat, /*non_blocking=*/false, /*copy=*/true));
     }
   };
   out.metrics = train_step(terms, &adamw, reading);

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
@@ -21,12 +23,35 @@ struct TensorRange {
   at::Tensor held;             // flat and contiguous; may be empty
 };
 
+// Saved tensors by the names that tensors() gave them. Every function throws Error if one is absent.
+class TensorSource {
+ public:
+  using Whole = std::function<at::Tensor(const std::string& name)>;
+  // Elements [begin, begin + size) of a tensor of this shape, flat; throws if it has another shape.
+  using Range = std::function<at::Tensor(const std::string& name, at::IntArrayRef shape,
+                                         int64_t begin, int64_t size)>;
+
+  template <typename F>
+    requires std::is_invocable_r_v<at::Tensor, F, const std::string&>
+  TensorSource(F whole, Range range = {}) : whole_(std::move(whole)), range_(std::move(range)) {}
+
+  at::Tensor operator()(const std::string& name) const { return whole_(name); }
+  at::Tensor range(const std::string& name, at::IntArrayRef shape, int64_t begin,
+                   int64_t size) const;
+
+ private:
+  Whole whole_;
+  Range range_;  // empty: of the whole tensor
+};
+
+// Throws Error that names a saved tensor unless it has the shape that the object wants.
+void check_saved_shape(const std::string& name, at::IntArrayRef saved, at::IntArrayRef wanted);
+
 // An object whose state a checkpoint holds. Restored from its saved tensors() and state(), it
 // computes the same bits as the object that was saved.
 class Saveable {
  public:
-  // Returns a saved tensor by the name that tensors() gave it. Throws Error if it is absent.
-  using TensorSource = std::function<at::Tensor(const std::string& name)>;
+  using TensorSource = xrun::TensorSource;
 
   virtual ~Saveable() = default;
 

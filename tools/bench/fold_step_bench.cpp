@@ -154,7 +154,7 @@ class FoldSteps {
     std::vector<at::Tensor> all;
     StepOptions options;
     options.read_gradients = [&] {
-      for (const at::Tensor& one : adamw_->gradients()) all.push_back(one.clone());
+      for (const NamedTensor& one : adamw_->gradients()) all.push_back(one.tensor.clone());
     };
     step(batch, options);
     all.push_back(logprob_);

@@ -103,7 +103,7 @@ class GroupSteps {
     std::vector<at::Tensor> all;
     StepOptions options;
     options.read_gradients = [&] {
-      for (const at::Tensor& one : adamw_->gradients()) all.push_back(one.clone());
+      for (const NamedTensor& one : adamw_->gradients()) all.push_back(one.tensor.clone());
     };
     step(arm, options);
     return all;

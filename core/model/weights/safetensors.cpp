@@ -193,6 +193,22 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
   return tensor;
 }
 
+at::Tensor SafetensorsFile::read_range(std::string_view name, int64_t begin, int64_t size) const {
+  const SafetensorsEntry& e = entry(name);
+  const auto element = static_cast<uint64_t>(c10::elementSize(e.dtype));
+  const auto elements = static_cast<int64_t>((e.end - e.begin) / element);
+  XRUN_CHECK(begin >= 0 && size >= 0 && begin <= elements - size,
+             "{}: tensor '{}' has {} elements, wanted those from {} to {}", path_.string(), name,
+             elements, begin, begin + size);
+  at::Tensor tensor = at::empty({size}, at::TensorOptions().dtype(e.dtype));
+  const char* data = file_.bytes().data() + data_begin_ + e.begin;
+  if (size > 0) {
+    std::memcpy(tensor.mutable_data_ptr(), data + static_cast<uint64_t>(begin) * element,
+                static_cast<uint64_t>(size) * element);
+  }
+  return tensor;
+}
+
 SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   const std::filesystem::path single = dir / "model.safetensors";
   const std::filesystem::path index = dir / "model.safetensors.index.json";
@@ -262,19 +278,21 @@ std::string safetensors_dtype_name(at::ScalarType dtype) {
   throw Error(fmt::format("safetensors has no name for the type {}", c10::toString(dtype)));
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  std::vector<const NamedTensor*> sorted;
-  std::set<std::string> seen;
-  for (const NamedTensor& t : tensors) {
+SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
+                                     const std::vector<SafetensorsEntry>& tensors,
+                                     const std::map<std::string, std::string>& metadata) {
+  SafetensorsLayout layout;
+  std::set<std::string_view> seen;
+  for (const SafetensorsEntry& t : tensors) {
     XRUN_CHECK(seen.insert(t.name).second && t.name != "__metadata__",
                "{}: two tensors to be written have the name '{}'", path.string(), t.name);
-    sorted.push_back(&t);
+    layout.order.push_back(layout.order.size());
   }
   // Wide elements first, so that every tensor is aligned to its elements without padding.
-  std::sort(sorted.begin(), sorted.end(), [](const NamedTensor* a, const NamedTensor* b) {
-    const auto size_a = a->tensor.element_size(), size_b = b->tensor.element_size();
-    return size_a != size_b ? size_a > size_b : a->name < b->name;
+  std::sort(layout.order.begin(), layout.order.end(), [&](size_t i, size_t j) {
+    const auto &a = tensors[i], &b = tensors[j];
+    const auto size_a = c10::elementSize(a.dtype), size_b = c10::elementSize(b.dtype);
+    return size_a != size_b ? size_a > size_b : a.name < b.name;
   });
   Json header = Json::object();
   if (!metadata.empty()) {
@@ -283,25 +301,43 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     header.set("__metadata__", std::move(items));
   }
   int64_t at = 0;
-  for (const NamedTensor* t : sorted) {
-    const int64_t bytes = t->tensor.numel() * static_cast<int64_t>(t->tensor.element_size());
+  layout.begin.resize(tensors.size());
+  for (const size_t i : layout.order) {
+    const SafetensorsEntry& t = tensors[i];
+    auto bytes = static_cast<int64_t>(c10::elementSize(t.dtype));
     Json shape = Json::array();
-    for (const int64_t size : t->tensor.sizes()) shape.push_back(size);
-    header.set(t->name,
-               Json(Json::Object{{"dtype", safetensors_dtype_name(t->tensor.scalar_type())},
-                                 {"shape", std::move(shape)},
-                                 {"data_offsets", Json(Json::Array{at, at + bytes})}}));
+    for (const int64_t size : t.shape) {
+      bytes *= size;
+      shape.push_back(size);
+    }
+    header.set(t.name, Json(Json::Object{{"dtype", safetensors_dtype_name(t.dtype)},
+                                         {"shape", std::move(shape)},
+                                         {"data_offsets", Json(Json::Array{at, at + bytes})}}));
+    layout.begin[i] = static_cast<uint64_t>(at);
     at += bytes;
   }
   std::string text = dump_json(header);
   text.append((8 - text.size() % 8) % 8, ' ');  // so that the data are aligned
   const uint64_t header_bytes = text.size();
+  layout.head.assign(reinterpret_cast<const char*>(&header_bytes), 8);
+  layout.head += text;
+  for (uint64_t& begin : layout.begin) begin += layout.head.size();
+  layout.bytes = layout.head.size() + static_cast<uint64_t>(at);
+  return layout;
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  for (const NamedTensor& t : tensors) {
+    entries.push_back({t.name, t.tensor.scalar_type(), t.tensor.sizes().vec()});
+  }
+  const SafetensorsLayout layout = safetensors_layout(path, entries, metadata);
   FileWriter writer(path);
-  writer.write(&header_bytes, 8);
-  writer.write(text);
-  for (const NamedTensor* t : sorted) {
+  writer.write(layout.head);
+  for (const size_t i : layout.order) {
     // On the CPU and without strides, one tensor at a time.
-    const at::Tensor data = t->tensor.detach().cpu().contiguous();
+    const at::Tensor data = tensors[i].tensor.detach().cpu().contiguous();
     writer.write(data.const_data_ptr(), static_cast<uint64_t>(data.nbytes()));
   }
   writer.sync();

@@ -43,6 +43,8 @@ class SafetensorsFile {
   const SafetensorsEntry& entry(std::string_view name) const;
   // Returns a copy in 64-byte aligned storage, so that later changes of the file have no effect.
   at::Tensor read(std::string_view name) const;
+  // The same for elements [begin, begin + size) of a tensor, flat. Throws Error if it has fewer.
+  at::Tensor read_range(std::string_view name, int64_t begin, int64_t size) const;
 
  private:
   std::filesystem::path path_;
@@ -75,6 +77,19 @@ class SafetensorsFolder {
 // temporary file is up to the caller. Throws Error on a repeated name or a full disk.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
+
+// The layout of a file that write_safetensors would write for tensors of these names, types and
+// shapes.
+struct SafetensorsLayout {
+  std::string head;             // all bytes before the data
+  std::vector<uint64_t> begin;  // of each given tensor's data, from the start of the file
+  std::vector<size_t> order;    // the given tensors in the order of the file
+  uint64_t bytes = 0;           // of the file
+};
+// Offsets of the entries are ignored. Throws Error that names the path on a repeated name.
+SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
+                                     const std::vector<SafetensorsEntry>& tensors,
+                                     const std::map<std::string, std::string>& metadata = {});
 
 // Returns the format's name of a type ("BF16"). Throws Error if it has none.
 std::string safetensors_dtype_name(at::ScalarType dtype);

@@ -89,7 +89,9 @@ Outcome outcome(const Trained& t, Batch& batch, const MakeObjective& make) {
   std::vector<at::Tensor> logprobs;
   StepOptions step;
   step.read_gradients = [&] {
-    for (const at::Tensor& one : t.adamw->gradients()) result.gradients.push_back(one.clone());
+    for (const NamedTensor& one : t.adamw->gradients()) {
+      result.gradients.push_back(one.tensor.clone());
+    }
   };
   const double before = counted_flops();
   train_step({{&batch,

@@ -1,0 +1,403 @@
+// A group's moments are one buffer each, laid out as the flat index says, from the first element of
+// the rank's range on. One pass over all elements updates them, whichever weights they belong to.
+
+#include "core/train/adamw_state.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "core/base/error.h"
+#include "core/model/model.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kGathersInFlight = 4;
+constexpr double kNoGradient = -1;  // in place of a chunk's sum of squares
+
+std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>& trainables) {
+  std::vector<TensorShape> shapes;
+  for (size_t i = 0; i < trainables.size(); ++i) {
+    // Several trained objects may use one name; the first has the names of the checkpoint.
+    const std::string prefix = i == 0 ? std::string() : fmt::format("{}/", i);
+    for (const Parameter& parameter : trainables[i]->parameters()) {
+      const at::Tensor& master = parameter.master;
+      XRUN_CHECK(master.defined() && master.scalar_type() == at::kFloat && master.requires_grad(),
+                 "{} cannot be trained: wanted an fp32 weight that requires a gradient",
+                 parameter.name);
+      shapes.push_back({prefix + parameter.name, master.sizes().vec()});
+    }
+  }
+  return shapes;
+}
+
+// Work on runs of elements, of the same total for each thread. A run is passed as it is or in parts.
+class ElementRuns {
+ public:
+  void add(int64_t size) { ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size); }
+
+  // Calls f(run, begin, end) for parts [begin, end) of all runs.
+  template <typename F>
+  void each_part(const F& f) const {
+    if (ends_.empty()) return;
+    at::parallel_for(0, ends_.back(), kChunkElements, [&](int64_t begin, int64_t end) {
+      for (size_t i = first_after(begin); i < ends_.size() && start(i) < end; ++i) {
+        f(i, std::max(begin - start(i), int64_t{0}), std::min(end, ends_[i]) - start(i));
+      }
+    });
+  }
+  // Calls f(run) for each run, whole.
+  template <typename F>
+  void each(const F& f) const {
+    if (ends_.empty()) return;
+    at::parallel_for(0, ends_.back(), kChunkElements, [&](int64_t begin, int64_t end) {
+      for (size_t i = first_after(begin); i < ends_.size() && start(i) < end; ++i) {
+        // A run that began before belongs to another thread.
+        if (start(i) >= begin) f(i);
+      }
+    });
+  }
+
+ private:
+  int64_t start(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
+  size_t first_after(int64_t element) const {
+    return static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), element) -
+                               ends_.begin());
+  }
+  std::vector<int64_t> ends_;
+};
+
+// The update through ATen, for weights on another device than the CPU.
+void update_by_ops(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tensor v,
+                   const kernels::AdamWFactors& f) {
+  // lerp_ and addcdiv_ in the order of the kernel: m before v before p, because p reads both.
+  const at::Tensor g = grad.mul(f.clip);
+  m.lerp_(g, f.beta1_rest);
+  v.mul_(f.beta2).addcmul_(g, g, f.beta2_rest);
+  p.mul_(f.decay).addcdiv_(m, v.sqrt().div_(f.root).add_(f.eps), -f.step);
+}
+
+// The arguments of the kernel for one weight, or a range of it.
+struct UpdateRun {
+  float* weight;
+  const float* gradient;
+  float *mean, *square;
+  kernels::AdamWFactors factors;
+};
+
+void apply(const UpdateRun& run, int64_t begin, int64_t end) {
+  kernels::adamw_update(run.weight + begin, run.gradient + begin, run.mean + begin,
+                        run.square + begin, end - begin, run.factors);
+}
+
+}  // namespace
+
+std::vector<double> sums_of_squares(const std::vector<GradientChunk>& chunks) {
+  std::vector<double> sums(chunks.size());
+  ElementRuns runs;
+  for (const GradientChunk& chunk : chunks) runs.add(chunk.size);
+  runs.each([&](size_t i) {
+    sums[i] = kernels::sum_of_squares(chunks[i].values, chunks[i].size);
+  });
+  return sums;
+}
+
+AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables,
+                       const DistOptions& dist)
+    : dist_(dist),
+      rank_(dist.ranks == nullptr ? 0 : dist.ranks->rank()),
+      size_(dist.ranks == nullptr ? 1 : dist.ranks->size()),
+      index_(shapes_of(trainables)),
+      owned_(index_, size_),
+      held_(index_, dist.level == 0 ? 1 : size_),
+      holder_(dist.level == 0 ? 0 : rank_),
+      whole_(index_.groups().size()),
+      counts_(index_.tensors().size()),
+      has_gradient_(index_.tensors().size()) {
+  for (const auto& trainable : trainables) {
+    for (const Parameter& parameter : trainable->parameters()) weights_.push_back(parameter.master);
+  }
+  for (int64_t t = 0; t < static_cast<int64_t>(index_.tensors().size()); ++t) {
+    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
+    const int64_t range = held_.begin(flat.group, holder_);
+    const int64_t begin = std::max(flat.offset, range);
+    const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.group, holder_));
+    if (begin >= end) continue;
+    pieces_.push_back({t, flat.group, begin - flat.offset, end - begin, begin - range});
+  }
+  if (dist_.ranks != nullptr) {
+    exchange_ = std::make_unique<GradientExchange>(index_, owned_, weights_, dist_);
+  }
+}
+
+void AdamWState::make_moments() {
+  if (has_moments()) return;
+  const auto groups = static_cast<int64_t>(index_.groups().size());
+  for (int64_t g = 0; g < groups; ++g) {
+    const auto first = static_cast<size_t>(index_.groups()[static_cast<size_t>(g)].first_tensor);
+    const auto options = weights_[first].options().requires_grad(false);
+    exp_avg_.push_back(at::zeros({held_.size(g, holder_)}, options));
+    exp_avg_sq_.push_back(at::zeros({held_.size(g, holder_)}, options));
+  }
+}
+
+at::Tensor AdamWState::flat_weight(int64_t tensor) const {
+  return weights_[static_cast<size_t>(tensor)].detach().view({-1});
+}
+
+bool AdamWState::has_gradient(int64_t tensor) const {
+  if (exchange_) return has_gradient_[static_cast<size_t>(tensor)];
+  return weights_[static_cast<size_t>(tensor)].grad().defined();
+}
+
+at::Tensor AdamWState::gradient_of(const Held& held) {
+  if (!exchange_) {
+    // The kernel walks flat memory.
+    return weights_[static_cast<size_t>(held.tensor)].grad().contiguous().view({-1});
+  }
+  const at::Tensor& sum = dist_.level == 0 ? whole_[static_cast<size_t>(held.group)]
+                                           : exchange_->sum(held.group);
+  return sum.narrow(0, held.at, held.size);
+}
+
+std::vector<double> AdamWState::own_sums_of_squares() const {
+  const auto groups = static_cast<int64_t>(index_.groups().size());
+  std::vector<double> sums;
+  std::vector<GradientChunk> chunks;
+  std::vector<size_t> position;  // of each chunk among `sums`
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t c = owned_.first_chunk(g, rank_); c < owned_.end_chunk(g, rank_); ++c) {
+      const FlatChunk& chunk = index_.chunks()[static_cast<size_t>(c)];
+      sums.push_back(kNoGradient);
+      if (!exchange_->has_gradient(chunk.tensor)) continue;
+      const int64_t size = chunk.end - chunk.begin;
+      const at::Tensor values =
+          exchange_->sum(g).narrow(0, index_.chunk_offset(c) - owned_.begin(g, rank_), size);
+      if (values.device().is_cpu()) {
+        chunks.push_back({values.const_data_ptr<float>(), size});
+        position.push_back(sums.size() - 1);
+      } else {
+        sums.back() =
+            at::linalg_vector_norm(values, 2, {}, false, at::kDouble).square().item<double>();
+      }
+    }
+  }
+  const std::vector<double> found = sums_of_squares(chunks);
+  for (size_t i = 0; i < found.size(); ++i) sums[position[i]] = found[i];
+  return sums;
+}
+
+// Each rank sends the sums of its chunks; all of them add up all sums in the order of the index.
+double AdamWState::norm() {
+  const std::vector<double> own = own_sums_of_squares();
+  const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
+  const std::vector<std::string> all = dist_.ranks->gather("squares of gradients", bytes);
+  std::vector<double> sums(index_.chunks().size());
+  for (int64_t r = 0; r < size_; ++r) {
+    const std::string& from = all[static_cast<size_t>(r)];
+    size_t at = 0;
+    for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
+      const int64_t first = owned_.first_chunk(g, r), end = owned_.end_chunk(g, r);
+      const size_t size = static_cast<size_t>(end - first) * sizeof(double);
+      XRUN_CHECK(at + size <= from.size(), "rank {} sent {} bytes of sums of squares, wanted {}", r,
+                 from.size(), at + size);
+      std::memcpy(sums.data() + first, from.data() + at, size);
+      at += size;
+    }
+  }
+  double total = 0;
+  for (size_t t = 0; t < index_.tensors().size(); ++t) {
+    const FlatTensor& flat = index_.tensors()[t];
+    const auto first = static_cast<size_t>(flat.first_chunk);
+    has_gradient_[t] = flat.chunk_count > 0 && sums[first] != kNoGradient;
+    if (!has_gradient_[t]) continue;
+    // By weight first, as one process does.
+    double sum = 0;
+    for (size_t c = first; c < first + static_cast<size_t>(flat.chunk_count); ++c) sum += sums[c];
+    total += sum;
+  }
+  return std::sqrt(total);
+}
+
+void AdamWState::update(const Factors& factors) {
+  const at::NoGradGuard no_grad;
+  if (dist_.level == 0 && exchange_) gather_gradients();
+  for (size_t t = 0; t < counts_.size(); ++t) {
+    // A weight that this loss does not use is neither decayed nor counted.
+    if (has_gradient(static_cast<int64_t>(t))) ++counts_[t];
+  }
+  ElementRuns runs;
+  std::vector<UpdateRun> updates;
+  for (const Held& held : pieces_) {
+    const auto t = static_cast<size_t>(held.tensor), g = static_cast<size_t>(held.group);
+    if (!has_gradient(held.tensor)) continue;
+    const at::Tensor gradient = gradient_of(held);
+    const kernels::AdamWFactors f = factors(counts_[t], weights_[t].dim());
+    at::Tensor weight = flat_weight(held.tensor).narrow(0, held.begin, held.size);
+    at::Tensor mean = exp_avg_[g].narrow(0, held.at, held.size);
+    at::Tensor square = exp_avg_sq_[g].narrow(0, held.at, held.size);
+    if (!weight.device().is_cpu()) {
+      update_by_ops(weight, gradient, mean, square, f);
+      continue;
+    }
+    const UpdateRun update{weight.mutable_data_ptr<float>(), gradient.const_data_ptr<float>(),
+                           mean.mutable_data_ptr<float>(), square.mutable_data_ptr<float>(), f};
+    if (exchange_ || weights_[t].grad().is_contiguous()) {
+      runs.add(held.size);
+      updates.push_back(update);
+    } else {
+      // At once: a copy of a transposed gradient for each weight would double their memory.
+      ElementRuns one;
+      one.add(held.size);
+      one.each_part([&](size_t, int64_t begin, int64_t end) { apply(update, begin, end); });
+    }
+  }
+  runs.each_part([&](size_t i, int64_t begin, int64_t end) { apply(updates[i], begin, end); });
+  if (exchange_ && dist_.level > 0) gather_weights();
+}
+
+// The sums of all ranks, group by group.
+void AdamWState::gather_gradients() {
+  std::deque<std::unique_ptr<PendingCollective>> pending;
+  std::deque<at::Tensor> sent;
+  for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
+    if (pending.size() == kGathersInFlight) {
+      pending.front()->wait();
+      pending.pop_front();
+      sent.pop_front();
+    }
+    const auto i = static_cast<size_t>(g);
+    const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
+    const auto options = weights_[first].options().requires_grad(false);
+    if (!whole_[i].defined()) whole_[i] = at::empty({index_.groups()[i].size}, options);
+    const at::Tensor& own = exchange_->sum(g);
+    sent.push_back(own.defined() ? own : at::zeros({owned_.size(g, rank_)}, options));
+    pending.push_back(dist_.ranks->all_gather(fmt::format("summed gradients of bucket {}", g),
+                                              whole_[i], owned_.sizes(g), sent.back()));
+  }
+  for (const auto& collective : pending) collective->wait();
+}
+
+void AdamWState::copy_weights(int64_t group, const at::Tensor& buffer, int64_t rank,
+                              bool into_buffer) {
+  const FlatGroup& of = index_.groups()[static_cast<size_t>(group)];
+  for (int64_t t = of.first_tensor; t < of.first_tensor + of.tensor_count; ++t) {
+    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
+    const int64_t begin = std::max(flat.offset, owned_.begin(group, rank));
+    const int64_t end = std::min(flat.offset + flat.elements, owned_.end(group, rank));
+    if (begin >= end) continue;
+    const at::Tensor weight = flat_weight(t).narrow(0, begin - flat.offset, end - begin);
+    const at::Tensor flat_values = buffer.narrow(0, begin, end - begin);
+    into_buffer ? flat_values.copy_(weight) : weight.copy_(flat_values);
+  }
+}
+
+void AdamWState::gather_weights() {
+  struct Gather {
+    int64_t group;
+    at::Tensor buffer;
+    std::unique_ptr<PendingCollective> pending;
+  };
+  std::deque<Gather> gathers;
+  const auto finish = [&] {
+    const Gather gather = std::move(gathers.front());
+    gathers.pop_front();
+    gather.pending->wait();
+    for (int64_t r = 0; r < size_; ++r) {
+      if (r != rank_) copy_weights(gather.group, gather.buffer, r, /*into_buffer=*/false);
+    }
+  };
+  for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
+    if (gathers.size() == kGathersInFlight) finish();
+    const auto i = static_cast<size_t>(g);
+    const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
+    const at::Tensor buffer = at::zeros({index_.groups()[i].size},
+                                        weights_[first].options().requires_grad(false));
+    copy_weights(g, buffer, rank_, /*into_buffer=*/true);
+    const at::Tensor own = buffer.narrow(0, owned_.begin(g, rank_), owned_.size(g, rank_));
+    gathers.push_back({g, buffer,
+                       dist_.ranks->all_gather(fmt::format("updated weights of bucket {}", g),
+                                               buffer, owned_.sizes(g), own)});
+  }
+  while (!gathers.empty()) finish();
+}
+
+std::vector<NamedTensor> AdamWState::gradients() {
+  const at::NoGradGuard no_grad;
+  norm();  // tells every rank which weights have a gradient
+  gather_gradients();
+  std::vector<NamedTensor> out;
+  for (size_t t = 0; t < index_.tensors().size(); ++t) {
+    const FlatTensor& flat = index_.tensors()[t];
+    if (!has_gradient_[t]) continue;
+    out.push_back({flat.name, whole_[static_cast<size_t>(flat.group)]
+                                  .narrow(0, flat.offset, flat.elements)
+                                  .view(flat.shape)
+                                  .clone()});
+  }
+  for (at::Tensor& gathered : whole_) gathered.reset();
+  return out;
+}
+
+void AdamWState::clear_gradients() {
+  if (exchange_) exchange_->clear();
+  for (at::Tensor& gathered : whole_) gathered.reset();
+}
+
+std::vector<NamedTensor> AdamWState::tensors() const {
+  std::vector<NamedTensor> out;
+  if (!has_moments()) return out;
+  for (const FlatTensor& flat : index_.tensors()) {
+    const auto g = static_cast<size_t>(flat.group);
+    const auto whole = [&](const at::Tensor& buffer) {
+      return buffer.narrow(0, flat.offset, flat.elements).view(flat.shape);
+    };
+    out.push_back({"exp_avg." + flat.name, whole(exp_avg_[g])});
+    out.push_back({"exp_avg_sq." + flat.name, whole(exp_avg_sq_[g])});
+  }
+  return out;
+}
+
+std::vector<TensorRange> AdamWState::ranges() const {
+  std::vector<TensorRange> out;
+  if (!has_moments()) return out;
+  size_t next = 0;
+  for (size_t t = 0; t < index_.tensors().size(); ++t) {
+    const FlatTensor& flat = index_.tensors()[t];
+    const auto g = static_cast<size_t>(flat.group);
+    Held held{.tensor = static_cast<int64_t>(t), .group = flat.group};
+    if (next < pieces_.size() && pieces_[next].tensor == held.tensor) held = pieces_[next++];
+    for (const auto& [name, buffer] : {std::pair{"exp_avg.", &exp_avg_[g]},
+                                       std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
+      out.push_back({name + flat.name, flat.shape, held.begin,
+                     buffer->narrow(0, held.at, held.size)});
+    }
+  }
+  return out;
+}
+
+void AdamWState::restore(const TensorSource& saved) {
+  const at::NoGradGuard no_grad;
+  make_moments();
+  for (const Held& held : pieces_) {
+    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(held.tensor)];
+    const auto g = static_cast<size_t>(held.group);
+    for (const auto& [prefix, buffer] : {std::pair{"exp_avg.", &exp_avg_[g]},
+                                         std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
+      // Read one at a time: the whole optimizer state is twice the weights.
+      buffer->narrow(0, held.at, held.size)
+          .copy_(saved.range(prefix + flat.name, flat.shape, held.begin, held.size));
+    }
+  }
+}
+
+}  // namespace xrun

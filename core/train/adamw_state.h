@@ -1,0 +1,89 @@
+#pragma once
+// The state of AdamW in flat buffers: moments and counts of the weights, or of a rank's ranges.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dist/flat_index.h"
+#include "core/train/gradient_exchange.h"
+#include "core/train/saveable.h"
+#include "kernels/cpu/adamw.h"
+
+namespace xrun {
+
+// At most kChunkElements of a gradient, in fp32.
+struct GradientChunk {
+  const float* values;
+  int64_t size;
+};
+// Returns the sum of the squares of each chunk, the same bits on any number of threads.
+std::vector<double> sums_of_squares(const std::vector<GradientChunk>& chunks);
+
+// Gradients are those of the weights in one process, and of the exchange with ranks. Not
+// thread-safe; functions marked "collective" are called by all ranks.
+class AdamWState {
+ public:
+  // Loads the weights. Throws Error that names one that is not an fp32 leaf.
+  AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables, const DistOptions& dist);
+
+  GradientExchange* exchange() { return exchange_.get(); }  // null in one process
+  bool has_moments() const { return !exp_avg_.empty(); }
+  void make_moments();  // zeros; does nothing if they are there
+
+  // Returns the norm of the summed gradients, for ranks only. Afterwards every rank knows which
+  // weights have a gradient. Collective.
+  double norm();
+
+  // The factors of a weight, given its count of updates with this one and its dimensions.
+  using Factors = std::function<kernels::AdamWFactors(int64_t count, int64_t dims)>;
+  // Updates the weights that have a gradient, on every rank. Collective.
+  void update(const Factors& factors);
+
+  // Copies of the summed gradients, in the order of the weights, for ranks only. Collective.
+  std::vector<NamedTensor> gradients();
+  void clear_gradients();
+
+  std::vector<NamedTensor> tensors() const;  // of one process or level 0
+  std::vector<TensorRange> ranges() const;   // of ranks at level 1 and above, else empty
+  void restore(const TensorSource& saved);
+  // The updates of each weight, by the name in the checkpoint.
+  const std::vector<FlatTensor>& weights() const { return index_.tensors(); }
+  std::vector<int64_t>& counts() { return counts_; }
+  const std::vector<int64_t>& counts() const { return counts_; }
+
+ private:
+  // Elements of one weight that this rank holds moments for.
+  struct Held {
+    int64_t tensor = 0, group = 0;
+    int64_t begin = 0, size = 0;  // of the weight
+    int64_t at = 0;               // of its first moment in the group's buffer
+  };
+  at::Tensor gradient_of(const Held& held);  // flat
+  std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
+  at::Tensor flat_weight(int64_t tensor) const;
+  void gather_gradients();  // level 0: the sums of all ranks
+  void gather_weights();    // after an update of a rank's own ranges
+  void copy_weights(int64_t group, const at::Tensor& buffer, int64_t rank, bool into_buffer);
+  bool has_gradient(int64_t tensor) const;
+
+  DistOptions dist_;
+  int64_t rank_ = 0, size_ = 1;
+  FlatIndex index_;
+  FlatShards owned_;  // ranges in which each rank sums gradients
+  FlatShards held_;   // ranges of the moments: all at level 0
+  int64_t holder_ = 0;  // this rank among those of held_
+  std::vector<at::Tensor> weights_;
+  std::vector<Held> pieces_;
+  std::unique_ptr<GradientExchange> exchange_;
+  std::vector<at::Tensor> whole_;              // [groups] gathered gradients of level 0
+  std::vector<at::Tensor> exp_avg_, exp_avg_sq_;  // [groups] fp32
+  std::vector<int64_t> counts_;                // [tensors]
+  std::vector<bool> has_gradient_;             // [tensors], of all ranks, as of norm()
+};
+
+}  // namespace xrun
