@@ -18,15 +18,16 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// "model.layers.0." of "model.layers.0.mlp.up_proj.weight"; "" without a number.
+// "model.layers.0." of "model.layers.0.mlp.up_proj.weight"; without a number the name's part before
+// a '/', which tells objects apart.
 std::string block_of(const std::string& name) {
   for (size_t at = 0; at < name.size();) {
     const size_t end = name.find('.', at);
-    if (end == std::string::npos) return "";
+    if (end == std::string::npos) break;
     if (is_number(name.substr(at, end - at))) return name.substr(0, end + 1);
     at = end + 1;
   }
-  return "";
+  return name.substr(0, name.find('/') + 1);
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ class FlatIndex {
   static constexpr int64_t kAlign = 32;
 
   // A group ends where the block changes, or at the first tensor with which it has
-  // `group_elements`. The block of a tensor is its name up to the first part that is a number.
+  // `group_elements`. The block of a tensor is its name up to the first part that is a number, or
+  // else up to a '/'.
   explicit FlatIndex(const std::vector<TensorShape>& tensors,
                      int64_t group_elements = int64_t{4} << 20);
 

@@ -21,8 +21,9 @@ struct ForwardState;
 // Refers to the config and the parameters of its model. Independent of the family.
 class Decoder {
  public:
+  //   shards  of the parameters without an adapter's factors, `sharded` of them; null: none
   Decoder(const ModelConfig& config, const std::vector<Parameter>& parameters,
-          const LoadOptions& options);
+          const LoadOptions& options, WeightShards* shards, size_t sharded);
 
   // Returns the hidden states after the last norm, [T, D]. With a cache, segments are appended to
   // its slots. `routes` gets the experts of each token, as ForwardOptions::replay has them.
@@ -35,6 +36,7 @@ class Decoder {
   std::vector<int64_t> packable() const;
   at::Tensor weight(int64_t parameter, int64_t update_count);
   void forget_copies() { weights_.forget(); }
+  void keep_fetched(bool keep) { weights_.keep_fetched(keep); }
 
  private:
   // Of the tokens from the first one that is computed on.

@@ -119,20 +119,41 @@ void PackedWeights::pack(const std::vector<int64_t>& parameters,
   update_count_ = update_count;
 }
 
-ComputeWeights::ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute)
-    : masters_(masters), compute_(compute), copies_(masters.size()) {}
+ComputeWeights::ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute,
+                               WeightShards* shards, size_t sharded)
+    : masters_(masters),
+      compute_(compute),
+      shards_(shards),
+      sharded_(shards == nullptr ? 0 : sharded),
+      copies_(masters.size()) {}
 
 at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
   const at::Tensor& master = masters_[index].master;
-  if (master.scalar_type() == compute_) return master;
-  WeightCopy& copy = copies_[index];
-  if (copy.update_count != update_count || !copy.tensor.defined()) {
-    // a new tensor, since a graph may still hold the old copy
-    copy.tensor = master.detach().to(compute_);
-    copy.update_count = update_count;
+  at::Tensor weight;
+  if (index < sharded_) {
+    weight = shards_->get(index);
+  } else if (master.scalar_type() == compute_) {
+    return master;
+  } else {
+    WeightCopy& copy = copies_[index];
+    if (copy.update_count != update_count || !copy.tensor.defined()) {
+      // a new tensor, since a graph may still hold the old copy
+      copy.tensor = master.detach().to(compute_);
+      copy.update_count = update_count;
+    }
+    weight = copy.tensor;
   }
-  if (!at::GradMode::is_enabled() || !master.requires_grad()) return copy.tensor;
-  return WeightCopyFunction::apply(master, copy.tensor);
+  if (!at::GradMode::is_enabled() || !master.requires_grad()) return weight;
+  return WeightCopyFunction::apply(master, weight);
+}
+
+void ComputeWeights::forget() {
+  copies_.assign(copies_.size(), {});
+  if (shards_ != nullptr) shards_->forget();
+}
+
+void ComputeWeights::keep_fetched(bool keep) {
+  if (shards_ != nullptr) shards_->keep_all(keep);
 }
 
 }  // namespace xrun

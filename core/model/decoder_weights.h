@@ -12,6 +12,7 @@ namespace xrun {
 
 struct ModelConfig;
 struct Parameter;
+class WeightShards;
 
 // The parameters of a linear map or a norm; -1 where the model has none.
 struct WeightIndex {
@@ -59,13 +60,17 @@ class PackedWeights {
 // has changed. Not thread-safe.
 class ComputeWeights {
  public:
-  ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute);
+  //   shards  of the first parameters, those of the base; null: all are whole
+  ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute,
+                 WeightShards* shards, size_t sharded);
 
   // Returns the weight of the master with this index. If it is a copy and gradients are enabled,
   // its backward passes the gradient to the master, in the master's type.
   at::Tensor get(size_t index, int64_t update_count);
   // Drops all copies, for masters that changed while the count did not.
-  void forget() { copies_.assign(copies_.size(), {}); }
+  void forget();
+  bool is_sharded() const { return shards_ != nullptr; }
+  void keep_fetched(bool keep);
 
  private:
   struct WeightCopy {
@@ -74,6 +79,8 @@ class ComputeWeights {
   };
   const std::vector<Parameter>& masters_;
   at::ScalarType compute_;
+  WeightShards* shards_;
+  size_t sharded_;  // parameters
   std::vector<WeightCopy> copies_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -79,21 +80,36 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
              where, head);
 }
 
+std::shared_ptr<WeightShards> make_shards(const ModelConfig& config, const LoadOptions& options) {
+  if (!options.shard) return nullptr;
+  std::vector<std::pair<std::string, std::vector<int64_t>>> parameters;
+  for (const WeightSpec& spec : weight_specs(config)) parameters.emplace_back(spec.name, spec.shape);
+  return options.shard(parameters, master_type(options), options.dtype, options.device);
+}
+
+// Type and shape of a weight, on one zero.
+at::Tensor valueless(const at::Tensor& weight) {
+  return at::zeros({}, weight.options()).expand(weight.sizes());
+}
+
 }  // namespace
 
-Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options)
+Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options,
+             std::shared_ptr<WeightShards> shards)
     : config_(std::move(config)),
       options_(options),
       parameters_(std::move(parameters)),
+      shards_(std::move(shards)),
       packed_(std::make_unique<PackedWeights>()) {
   // Base weights come first; the trained parameters are a suffix, or all of them.
-  const size_t base = trains_base(options_) ? 0 : parameters_.size();
+  const size_t weights = parameters_.size();
+  const size_t base = trains_base(options_) ? 0 : weights;
   add_factors(options_, parameters_);
   for (size_t i = base; i < parameters_.size(); ++i) {
     parameters_[i].master.set_requires_grad(options_.trainable);
     if (options_.trainable) trained_.push_back(parameters_[i]);
   }
-  decoder_ = std::make_unique<Decoder>(config_, parameters_, options_);
+  decoder_ = std::make_unique<Decoder>(config_, parameters_, options_, shards_.get(), weights);
 }
 
 Model::~Model() = default;
@@ -106,14 +122,18 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   ModelConfig config = read_model_config(dir);
   const std::string where = dir.string();
-  // Only from config.json, before a file of weights is opened.
-  check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
+  // Only from config.json, before a file of weights is opened. The rest of sharded weights is not
+  // here.
+  if (!options.shard) {
+    check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
+  }
   const SafetensorsFolder files(dir);
   const FileForm form = file_form(files, config, where);
   check_weight_names(files, config, form, where);
   check_tied_head(files, config, form, where);
   std::vector<Parameter> parameters;
   WeightValues values(options.dtype);
+  const std::shared_ptr<WeightShards> shards = make_shards(config, options);
   for (const WeightSpec& spec : weight_specs(config)) {
     // One weight at a time: loading peaks at one tensor more than it keeps.
     const at::Tensor read = read_weight(spec, files, form);
@@ -121,14 +141,20 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
                spec.name, c10::toString(read.scalar_type()));
     values.saw(spec.name, read);
     if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
-    parameters.push_back({spec.name, read.to(master_type(options)).to(options.device)});
+    at::Tensor master = read.to(master_type(options)).to(options.device);
+    if (shards) {
+      shards->put(parameters.size(), master);
+      master = valueless(master);
+    }
+    parameters.push_back({spec.name, std::move(master)});
   }
   values.finish(where);
-  return make(std::move(config), std::move(parameters), options);
+  return make(std::move(config), std::move(parameters), options, shards);
 }
 
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
-                                   const LoadOptions& options) {
+                                   const LoadOptions& options,
+                                   std::shared_ptr<WeightShards> shards) {
   const at::ScalarType dtype = options.dtype;
   XRUN_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
                  (dtype == at::kHalf && !options.trainable),
@@ -137,7 +163,12 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
              dtype_name(dtype));
   LoadOptions placed = options;
   placed.adapter = adapter_on(options.adapter, options.device);
-  return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), placed));
+  return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), placed, std::move(shards)));
+}
+
+at::Tensor Model::master(size_t parameter) const {
+  const bool sharded = shards_ && static_cast<int64_t>(parameter) < base_count();
+  return sharded ? shards_->master(parameter) : parameters_[parameter].master.detach();
 }
 
 std::shared_ptr<Model> Model::with_adapter(const Model& model,
@@ -149,7 +180,7 @@ std::shared_ptr<Model> Model::with_adapter(const Model& model,
   // The masters are shared, not copied.
   std::vector<Parameter> parameters(model.parameters_.begin(),
                                     model.parameters_.begin() + model.base_count());
-  return make(model.config_, std::move(parameters), options);
+  return make(model.config_, std::move(parameters), options, model.shards_);
 }
 
 int64_t Model::base_count() const {
@@ -157,21 +188,21 @@ int64_t Model::base_count() const {
   return static_cast<int64_t>(parameters_.size() - factors);
 }
 
-at::Tensor Model::merged(const Parameter& parameter) const {
+at::Tensor Model::merged(size_t parameter) const {
   if (options_.adapter) {
     for (const AdapterFactors& factors : options_.adapter->factors) {
-      if (parameter.name != factors.module + ".weight") continue;
-      return merged_weight(parameter.master, factors, options_.adapter->scale());
+      if (parameters_[parameter].name != factors.module + ".weight") continue;
+      return merged_weight(master(parameter), factors, options_.adapter->scale());
     }
   }
-  return parameter.master.detach();
+  return master(parameter);
 }
 
 ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
   ExportedModel result{config_, dtype.value_or(config_.dtype), {}};
   const std::vector<WeightSpec> specs = weight_specs(config_);
   for (size_t i = 0; i < specs.size(); ++i) {
-    const at::Tensor weight = merged(parameters_[i]);
+    const at::Tensor weight = merged(i);
     const at::Tensor rounded = weight.to(result.dtype);
     // fp16 ends at 65504; the other types hold every fp32 value's magnitude, as rounding to bf16
     // overflows only beside fp32's own largest number.
@@ -192,14 +223,15 @@ std::shared_ptr<Model> Model::clone(bool trainable) const {
   LoadOptions options = options_;
   options.trainable = trainable;
   options.adapter = nullptr;
+  options.shard = {};
   // Copied even where the type is right already: nothing else may share a master's storage.
   std::vector<Parameter> parameters;
   for (int64_t i = 0; i < base_count(); ++i) {
-    const Parameter& parameter = parameters_[static_cast<size_t>(i)];
-    parameters.push_back(
-        {parameter.name, parameter.master.detach()
-                             .to(master_type(options), /*non_blocking=*/false, /*copy=*/true)
-                             .contiguous()});
+    const auto number = static_cast<size_t>(i);
+    parameters.push_back({parameters_[number].name,
+                          master(number)
+                              .to(master_type(options), /*non_blocking=*/false, /*copy=*/true)
+                              .contiguous()});
   }
   return make(config_, std::move(parameters), options);
 }
@@ -209,14 +241,16 @@ std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
   options.gemm = gemm;
   options.trainable = false;
   options.adapter = nullptr;
+  options.shard = {};
   options.device = c10::kCPU;
   std::vector<Parameter> parameters;
   for (int64_t i = 0; i < base_count(); ++i) {
-    const Parameter& parameter = parameters_[static_cast<size_t>(i)];
-    parameters.push_back({parameter.name, merged(parameter)
-                                              .to(options.dtype)
-                                              .to(c10::kCPU, /*non_blocking=*/false, /*copy=*/true)
-                                              .contiguous()});
+    const auto number = static_cast<size_t>(i);
+    parameters.push_back({parameters_[number].name,
+                          merged(number)
+                              .to(options.dtype)
+                              .to(c10::kCPU, /*non_blocking=*/false, /*copy=*/true)
+                              .contiguous()});
   }
   return make(config_, std::move(parameters), options);
 }
@@ -239,6 +273,8 @@ at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache,
                                  std::vector<at::Tensor>* routes) {
   const at::NoGradGuard no_grad;
   check_pack_input(input, config_);
+  // A fetch for each token would cost more than the memory of the weights.
+  decoder_->keep_fetched(true);
   return decoder_->forward(input, update_count, {}, &cache, packed(), routes);
 }
 
@@ -268,6 +304,7 @@ const PackedWeights* Model::packed() const {
 void Model::release_decoding() {
   *packed_ = PackedWeights();
   decoding_head_ = at::Tensor();
+  decoder_->keep_fetched(false);
 }
 
 void Model::weights_replaced(int64_t count) {
@@ -281,6 +318,7 @@ void Model::weights_replaced(int64_t count) {
 // transposed already.
 bool Model::pack() {
   if (is_packed()) return true;
+  if (shards_) return false;  // its weights are not here
   const at::NoGradGuard no_grad;
   const std::vector<int64_t> parameters = decoder_->packable();
   if (packed_->empty()) {
@@ -319,11 +357,14 @@ at::Tensor Model::token_logprob(const PackInput& input, const at::Tensor& row_hi
   return head(forward(input, options), row_hidden, row_target, {.head_mb = head_mb}).logprob;
 }
 
-std::string Model::digest() const {
+std::string Model::digest(std::optional<at::ScalarType> type) const {
   Hasher hasher;
-  for (const Parameter& parameter : parameters_) {
-    const at::Tensor data = parameter.master.detach().cpu().contiguous();
-    hasher.field("name", parameter.name);
+  const size_t count = type ? static_cast<size_t>(base_count()) : parameters_.size();
+  for (size_t i = 0; i < count; ++i) {
+    // One weight at a time, so that no second model is made.
+    const at::Tensor whole = master(i);
+    const at::Tensor data = (type ? whole.to(*type) : whole).cpu().contiguous();
+    hasher.field("name", parameters_[i].name);
     hasher.field("type", std::string_view(c10::toString(data.scalar_type())));
     for (const int64_t size : data.sizes()) hasher.field("size", size);
     hasher.bytes({static_cast<const char*>(data.const_data_ptr()), data.nbytes()});

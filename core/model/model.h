@@ -12,6 +12,7 @@
 
 #include "core/model/ops/dropout.h"
 #include "core/model/ops/linear.h"
+#include "core/model/weight_shards.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun {
@@ -48,7 +49,8 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
 struct Parameter {
   std::string name;   // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
   at::Tensor master;  // trained: an fp32 leaf that requires grad; frozen: the only copy, in the
-                      // storage type (an adapter's factors fp32)
+                      // storage type (an adapter's factors fp32). Of a sharded weight it has type,
+                      // shape and gradient, but zeros for values (weight_shards.h)
 };
 
 struct LoadOptions {
@@ -60,6 +62,9 @@ struct LoadOptions {
   bool recompute = false;  // blocks keep only their input for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
   c10::Device device = c10::kCPU;                    // of weights, activations, gradients
+  // Shards the base weights over processes. A model with a backward then recomputes its blocks.
+  // Empty: they are whole.
+  ShardWeights shard = {};
 };
 
 struct ForwardOptions {
@@ -105,8 +110,9 @@ class Model {
   std::vector<Parameter>& trained_parameters() { return trained_; }
   const std::vector<Parameter>& trained_parameters() const { return trained_; }
   const std::shared_ptr<const Adapter>& adapter() const { return options_.adapter; }
-  // Returns the base weight with its adapter merged, fp32; without an adapter the weight itself.
-  at::Tensor merged(const Parameter& parameter) const;
+  // Returns a base weight, by its number, with its adapter merged, fp32; without an adapter the
+  // weight itself.
+  at::Tensor merged(size_t parameter) const;
   // The base weights, merged, in the form of a checkpoint: the model's own storage where its type
   // is written, else copies on the host, rounded to nearest even. Refers to the model
   // (core/model/weights/export.h). Throws Error if a value overflows the type.
@@ -142,7 +148,10 @@ class Model {
   int64_t times_replaced() const { return times_replaced_; }
 
   // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
-  std::string digest() const;
+  //   type  rounds the base weights to a type and leaves out an adapter; nullopt: neither
+  std::string digest(std::optional<at::ScalarType> type = std::nullopt) const;
+  // The shards of the base weights; null if they are whole.
+  WeightShards* shards() const { return shards_.get(); }
 
   // Returns a copy that shares no storage, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;
@@ -169,9 +178,12 @@ class Model {
   int64_t times_packed() const { return times_packed_; }
 
  private:
-  Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options);
+  Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options,
+        std::shared_ptr<WeightShards> shards);
   static std::shared_ptr<Model> make(ModelConfig config, std::vector<Parameter> parameters,
-                                     const LoadOptions& options);
+                                     const LoadOptions& options,
+                                     std::shared_ptr<WeightShards> shards = nullptr);
+  at::Tensor master(size_t parameter) const;  // whole, without its graph
 
   int64_t base_count() const;           // parameters before the adapter's factors
   const PackedWeights* packed() const;  // null unless packed at this update count
@@ -181,6 +193,7 @@ class Model {
   LoadOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<Parameter> trained_;  // those that require a gradient
+  std::shared_ptr<WeightShards> shards_;
   std::unique_ptr<Decoder> decoder_;
   int64_t times_replaced_ = 0;
   // For decoding; the head is in fp32, until it is packed.

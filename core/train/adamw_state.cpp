@@ -124,7 +124,10 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       counts_(index_.tensors().size()),
       has_gradient_(index_.tensors().size()) {
   for (const auto& trainable : trainables) {
-    for (const Parameter& parameter : trainable->parameters()) weights_.push_back(parameter.master);
+    for (size_t i = 0; i < trainable->parameters().size(); ++i) {
+      weights_.push_back(trainable->parameters()[i].master);
+      places_.push_back({trainable.get(), i});
+    }
   }
   for (int64_t t = 0; t < static_cast<int64_t>(index_.tensors().size()); ++t) {
     const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
@@ -150,8 +153,9 @@ void AdamWState::make_moments() {
   }
 }
 
-at::Tensor AdamWState::flat_weight(int64_t tensor) const {
-  return weights_[static_cast<size_t>(tensor)].detach().view({-1});
+at::Tensor AdamWState::flat_weight(int64_t tensor, int64_t begin, int64_t size) const {
+  const Place& place = places_[static_cast<size_t>(tensor)];
+  return place.trainable->held_master(place.parameter, begin, size);
 }
 
 bool AdamWState::has_gradient(int64_t tensor) const {
@@ -242,7 +246,7 @@ void AdamWState::update(const Factors& factors) {
     if (!has_gradient(held.tensor)) continue;
     const at::Tensor gradient = gradient_of(held);
     const kernels::AdamWFactors f = factors(counts_[t], weights_[t].dim());
-    at::Tensor weight = flat_weight(held.tensor).narrow(0, held.begin, held.size);
+    at::Tensor weight = flat_weight(held.tensor, held.begin, held.size);
     at::Tensor mean = exp_avg_[g].narrow(0, held.at, held.size);
     at::Tensor square = exp_avg_sq_[g].narrow(0, held.at, held.size);
     if (!weight.device().is_cpu()) {
@@ -295,7 +299,7 @@ void AdamWState::copy_weights(int64_t group, const at::Tensor& buffer, int64_t r
     const int64_t begin = std::max(flat.offset, owned_.begin(group, rank));
     const int64_t end = std::min(flat.offset + flat.elements, owned_.end(group, rank));
     if (begin >= end) continue;
-    const at::Tensor weight = flat_weight(t).narrow(0, begin - flat.offset, end - begin);
+    const at::Tensor weight = flat_weight(t, begin - flat.offset, end - begin);
     const at::Tensor flat_values = buffer.narrow(0, begin, end - begin);
     into_buffer ? flat_values.copy_(weight) : weight.copy_(flat_values);
   }
@@ -317,8 +321,11 @@ void AdamWState::gather_weights() {
     }
   };
   for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
-    if (gathers.size() == kGathersInFlight) finish();
     const auto i = static_cast<size_t>(g);
+    // A group belongs to one object.
+    const auto place = places_[static_cast<size_t>(index_.groups()[i].first_tensor)];
+    if (place.trainable->is_sharded()) continue;
+    if (gathers.size() == kGathersInFlight) finish();
     const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
     const at::Tensor buffer = at::zeros({index_.groups()[i].size},
                                         weights_[first].options().requires_grad(false));

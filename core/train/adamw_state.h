@@ -65,7 +65,7 @@ class AdamWState {
   };
   at::Tensor gradient_of(const Held& held);  // flat
   std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
-  at::Tensor flat_weight(int64_t tensor) const;
+  at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
   void gather_gradients();  // level 0: the sums of all ranks
   void gather_weights();    // after an update of a rank's own ranges
   void copy_weights(int64_t group, const at::Tensor& buffer, int64_t rank, bool into_buffer);
@@ -77,7 +77,12 @@ class AdamWState {
   FlatShards owned_;  // ranges in which each rank sums gradients
   FlatShards held_;   // ranges of the moments: all at level 0
   int64_t holder_ = 0;  // this rank among those of held_
+  struct Place {
+    Trainable* trainable;
+    size_t parameter;
+  };
   std::vector<at::Tensor> weights_;
+  std::vector<Place> places_;  // of the weights, [tensors]
   std::vector<Held> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
   std::vector<at::Tensor> whole_;              // [groups] gathered gradients of level 0

@@ -1,0 +1,203 @@
+// When ranks meet, each says what it wants now, what it will probably want next, or that it has
+// reached a collective. All know all answers, so all begin the same transfers: those wanted now,
+// then those wanted next, which run while the ranks compute.
+
+#include "core/dist/fetching_ranks.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kMeeting = "meeting before a collective or a fetch";
+
+}  // namespace
+
+FetchingRanks::~FetchingRanks() {
+  for (Transfer* transfer : {&ahead_, &served_}) {
+    try {
+      if (transfer->pending) transfer->pending->wait();
+    } catch (const std::exception&) {
+      // The ranks are ending; the failure has been reported.
+    }
+  }
+}
+
+int64_t FetchingRanks::offer(std::function<std::shared_ptr<RangeSource>()> load) {
+  offers_[next_number_].load = std::move(load);
+  return next_number_++;
+}
+
+void FetchingRanks::withdraw(int64_t source) { offers_.erase(source); }
+
+RangeSource& FetchingRanks::source(int64_t number) {
+  const auto offer = offers_.find(number);
+  XRUN_CHECK(offer != offers_.end(), "another rank fetches from source {}, which is not here",
+             number);
+  if (!offer->second.source) offer->second.source = offer->second.load();
+  return *offer->second.source;
+}
+
+std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
+  const int64_t words[] = {own.fetches, own.now.source, own.now.group, own.next.source,
+                           own.next.group};
+  const std::string text(reinterpret_cast<const char*>(words), sizeof words);
+  std::vector<Message> messages;
+  for (const std::string& said : ranks_.gather(kMeeting, text)) {
+    int64_t read[5];
+    XRUN_CHECK(said.size() == sizeof read, "a rank says {} bytes at a meeting, wanted {}",
+               said.size(), sizeof read);
+    std::memcpy(read, said.data(), sizeof read);
+    messages.push_back({read[0] != 0, {read[1], read[2]}, {read[3], read[4]}});
+  }
+  return messages;
+}
+
+void FetchingRanks::meet() {
+  if (offers_.empty()) return;
+  while (true) {
+    const std::vector<Message> all = say({});
+    if (std::none_of(all.begin(), all.end(), [](const Message& m) { return m.fetches; })) return;
+    std::vector<Wish> now, next;
+    for (const Message& message : all) {
+      now.push_back(message.now);
+      next.push_back(message.next);
+    }
+    if (const Transfer transfer = begin(now); transfer.pending) transfer.pending->wait();
+    keep(begin(next));
+  }
+}
+
+// A transfer that this rank only serves ends at the latest before it serves the next.
+void FetchingRanks::keep(Transfer transfer) {
+  if (transfer.wish.source >= 0) {
+    ahead_ = std::move(transfer);
+    return;
+  }
+  if (served_.pending) served_.pending->wait();
+  served_ = std::move(transfer);
+}
+
+void FetchingRanks::forget_ahead() {
+  if (ahead_.pending) ahead_.pending->wait();
+  ahead_ = {};
+}
+
+// Every rank sends its range of what each rank wants to that rank.
+FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
+  Transfer transfer;
+  const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());
+  const auto first = std::find_if(wishes.begin(), wishes.end(),
+                                  [](const Wish& wish) { return wish.source >= 0; });
+  if (first == wishes.end()) return transfer;
+  transfer.wish = wishes[me];
+  const bool all_want_one = std::all_of(wishes.begin(), wishes.end(),
+                                        [&](const Wish& wish) { return wish == wishes.front(); });
+  std::vector<int64_t> out_sizes(n), in_sizes(n);
+  at::TensorOptions options = source(first->source).options(first->group);
+  if (transfer.wish.source >= 0) {
+    out_sizes = source(transfer.wish.source).sizes(transfer.wish.group);
+    options = source(transfer.wish.source).options(transfer.wish.group);
+  }
+  int64_t out_size = 0;
+  for (size_t r = 0; r < n; ++r) {
+    out_size += out_sizes[r];
+    if (r != me) fetched_bytes_ += out_sizes[r] * static_cast<int64_t>(options.dtype().itemsize());
+  }
+  transfer.out = at::empty({out_size}, options);
+  if (all_want_one) {
+    transfer.in = source(first->source).range(first->group);
+    transfer.pending = ranks_.all_gather("weights of a block", transfer.out, out_sizes, transfer.in);
+    return transfer;
+  }
+  // Bytes, because ranks may want different types at a time.
+  std::vector<at::Tensor> ranges(n);
+  int64_t bytes = 0;
+  for (size_t r = 0; r < n; ++r) {
+    if (wishes[r].source < 0) continue;
+    ranges[r] = source(wishes[r].source).range(wishes[r].group);
+    in_sizes[r] = static_cast<int64_t>(ranges[r].nbytes());
+    bytes += in_sizes[r];
+  }
+  const auto item = static_cast<int64_t>(options.dtype().itemsize());
+  for (int64_t& size : out_sizes) size *= item;
+  transfer.in = at::empty({bytes}, options.dtype(at::kByte));
+  int64_t at = 0;
+  for (size_t r = 0; r < n; ++r) {
+    if (in_sizes[r] > 0) transfer.in.narrow(0, at, in_sizes[r]).copy_(ranges[r].view(at::kByte));
+    at += in_sizes[r];
+  }
+  transfer.pending = ranks_.exchange("weights of some ranks' blocks", transfer.out.view(at::kByte),
+                                     out_sizes, transfer.in, in_sizes);
+  return transfer;
+}
+
+at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
+  const Wish wanted{source, group};
+  at::Tensor found;
+  if (ahead_.wish == wanted) {
+    ahead_.pending->wait();
+    found = ahead_.out;
+  }
+  forget_ahead();
+  if (found.defined() && next < 0) return found;
+  const Message own{.fetches = true,
+                    .now = found.defined() ? Wish{} : wanted,
+                    .next = next < 0 ? Wish{} : Wish{source, next}};
+  std::vector<Wish> now, ahead;
+  for (const Message& message : say(own)) {
+    now.push_back(message.now);
+    ahead.push_back(message.next);
+  }
+  Transfer transfer = begin(now);
+  if (transfer.pending) transfer.pending->wait();
+  if (!found.defined()) found = transfer.out;
+  keep(begin(ahead));
+  return found;
+}
+
+std::vector<std::string> FetchingRanks::gather(std::string_view label, const std::string& text) {
+  meet();
+  return ranks_.gather(label, text);
+}
+
+std::string FetchingRanks::broadcast(std::string_view label, const std::string& text,
+                                     int64_t root) {
+  meet();
+  return ranks_.broadcast(label, text, root);
+}
+
+void FetchingRanks::broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) {
+  meet();
+  ranks_.broadcast(label, tensor, root);
+}
+
+std::unique_ptr<PendingCollective> FetchingRanks::exchange(std::string_view label,
+                                                           const at::Tensor& out,
+                                                           const std::vector<int64_t>& out_sizes,
+                                                           const at::Tensor& in,
+                                                           const std::vector<int64_t>& in_sizes) {
+  meet();
+  return ranks_.exchange(label, out, out_sizes, in, in_sizes);
+}
+
+std::unique_ptr<PendingCollective> FetchingRanks::all_gather(std::string_view label,
+                                                             const at::Tensor& out,
+                                                             const std::vector<int64_t>& sizes,
+                                                             const at::Tensor& in) {
+  meet();
+  return ranks_.all_gather(label, out, sizes, in);
+}
+
+void FetchingRanks::barrier(std::string_view label) {
+  meet();
+  ranks_.barrier(label);
+}
+
+}  // namespace xrun

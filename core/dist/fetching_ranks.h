@@ -1,0 +1,96 @@
+#pragma once
+// Ranks of which any may fetch, at any time, tensors that all of them hold in ranges.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dist/ranks.h"
+
+namespace xrun {
+
+// Groups of elements, each divided over the ranks. The same sizes and types on every rank.
+class RangeSource {
+ public:
+  virtual ~RangeSource() = default;
+  virtual std::vector<int64_t> sizes(int64_t group) const = 0;  // [ranks] elements
+  virtual at::TensorOptions options(int64_t group) const = 0;
+  virtual at::Tensor range(int64_t group) = 0;  // this rank's, flat and contiguous
+};
+
+// Passes every collective on. Before it the ranks meet: one that has reached its next collective
+// serves the fetches of others until all have. So a rank may fetch while others compute, have no
+// work, or have failed, and the number of fetches may differ between ranks. While no source is
+// offered, ranks do not meet. Fetches count as collectives for reports of failures.
+class FetchingRanks : public Ranks {
+ public:
+  explicit FetchingRanks(Ranks& ranks) : ranks_(ranks) {}
+  ~FetchingRanks() override;
+
+  // Offers a source, on every rank in the same order; returns its number. `load` makes the source on
+  // the first fetch by any rank, and may not fetch.
+  int64_t offer(std::function<std::shared_ptr<RangeSource>()> load);
+  // Drops a source, on every rank at the same point of its work.
+  void withdraw(int64_t source);
+
+  // Returns a group whole, [sum of sizes]. Waits until all other ranks fetch or reach a collective.
+  //   next  the group of the same source that is probably fetched next, sent meanwhile; -1: none
+  at::Tensor fetch(int64_t source, int64_t group, int64_t next = -1);
+  // Drops what was sent ahead: the values have changed.
+  void forget_ahead();
+
+  int64_t rank() const override { return ranks_.rank(); }
+  int64_t size() const override { return ranks_.size(); }
+  std::vector<std::string> gather(std::string_view label, const std::string& text) override;
+  std::string broadcast(std::string_view label, const std::string& text, int64_t root) override;
+  void broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) override;
+  std::unique_ptr<PendingCollective> exchange(std::string_view label, const at::Tensor& out,
+                                              const std::vector<int64_t>& out_sizes,
+                                              const at::Tensor& in,
+                                              const std::vector<int64_t>& in_sizes) override;
+  std::unique_ptr<PendingCollective> all_gather(std::string_view label, const at::Tensor& out,
+                                                const std::vector<int64_t>& sizes,
+                                                const at::Tensor& in) override;
+  void barrier(std::string_view label) override;
+
+  int64_t fetched_bytes() const { return fetched_bytes_; }  // by this rank, from others
+
+ private:
+  struct Wish {
+    int64_t source = -1, group = -1;  // -1: nothing
+    bool operator==(const Wish&) const = default;
+  };
+  // What one rank says when ranks meet.
+  struct Message {
+    bool fetches = false;  // false: it has reached a collective
+    Wish now, next;
+  };
+  struct Transfer {
+    Wish wish;  // of this rank; nothing: it only serves
+    at::Tensor out, in;
+    std::unique_ptr<PendingCollective> pending;
+  };
+  struct Offer {
+    std::function<std::shared_ptr<RangeSource>()> load;
+    std::shared_ptr<RangeSource> source;
+  };
+  void meet();  // before a collective
+  std::vector<Message> say(const Message& own);
+  Transfer begin(const std::vector<Wish>& wishes);
+  void keep(Transfer transfer);
+  RangeSource& source(int64_t number);
+
+  Ranks& ranks_;
+  std::map<int64_t, Offer> offers_;
+  int64_t next_number_ = 0;
+  Transfer ahead_;   // of the group that is probably fetched next
+  Transfer served_;  // to other ranks, perhaps under way
+  int64_t fetched_bytes_ = 0;
+};
+
+}  // namespace xrun

@@ -1,0 +1,50 @@
+#pragma once
+// The weights of a model that several processes hold in shards and fetch when a forward needs them.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace xrun {
+
+// Parameters are numbered as in Model::parameters(). Only they are sharded, not an adapter's
+// factors. Any process may fetch at any time; its peers serve it at their next collective. Not
+// thread-safe.
+class WeightShards {
+ public:
+  virtual ~WeightShards() = default;
+
+  // Keeps this process's range of a master while the model loads.
+  virtual void put(size_t parameter, const at::Tensor& master) = 0;
+
+  // Returns a weight whole, in the type that the model computes in. The weights of one block stay
+  // here until a weight of another is fetched, or as long as a caller holds them.
+  virtual at::Tensor get(size_t parameter) = 0;
+  // Returns a master whole, in its own type.
+  virtual at::Tensor master(size_t parameter) = 0;
+
+  // The elements of a master that this process holds, flat; shares storage with the shard.
+  struct Range {
+    int64_t begin = 0;
+    at::Tensor held;
+  };
+  virtual Range range(size_t parameter) = 0;
+
+  // Drops fetched weights: the masters have changed.
+  virtual void forget() = 0;
+  // While true, every fetched weight stays until forget(), as decoding needs.
+  virtual void keep_all(bool keep) = 0;
+};
+
+// Makes the shards of a model from the names and shapes of its parameters.
+//   master, compute  types of the masters and of fetched weights
+using ShardWeights = std::function<std::shared_ptr<WeightShards>(
+    const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
+    at::ScalarType master, at::ScalarType compute, c10::Device device)>;
+
+}  // namespace xrun
