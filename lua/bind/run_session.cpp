@@ -17,6 +17,7 @@
 #include "core/config/config_scan.h"
 #include "core/config/config_set.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/dist/agreement.h"
 #include "core/run/record/run_record.h"
 #include "core/run/resumed_run.h"
 #include "core/run/signals.h"
@@ -290,6 +291,17 @@ RecipeOptions resumed_options(RecipeOptions options) {
   return options;
 }
 
+namespace {
+
+// Ranks after the first say nothing unless they fail.
+void silence(lua_State* L, Session& session) {
+  session.console = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits());
+  lua_pushcfunction(L, [](lua_State*) { return 0; });
+  lua_setglobal(L, "print");
+}
+
+}  // namespace
+
 int run_session(const RecipeOptions& options, const Drive& drive) {
   set_up_torch(options.threads);
   Recipe recipe(options, engine_modules());
@@ -297,10 +309,13 @@ int run_session(const RecipeOptions& options, const Drive& drive) {
   // A script reads the folders of caches from standard output; the rest is for people.
   const bool caches = options.purpose == RecipePurpose::kCache;
   session.console = console_on(caches ? stderr : stdout);
+  if (!is_first_rank(options.ranks)) silence(recipe.state(), session);
   session.folder.opens_early = !caches;
   for (const std::string& notice : options.notices) session.console->say(notice);
   LuaState::set_interruptible(&recipe.state());
-  set_signal_hook(LuaState::interrupt_from_signal);
+  // A signal may reach ranks at different lines: all stop at the end of a step, or in work that
+  // they share.
+  if (options.ranks == nullptr) set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
   std::optional<LineProfile> profile;
