@@ -27,31 +27,33 @@ bool has_option(const std::vector<std::string>& words, const std::string& name) 
   });
 }
 
-// Returns the recipe's place among the words, which ends the options of launch itself.
-size_t recipe_index(const std::vector<std::string>& words) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].ends_with(".lua") || words[i].ends_with(".xrb")) return i;
+// Returns the place of the recipe among the arguments, argc if there is none. It ends the options of
+// launch itself.
+int recipe_index(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word.ends_with(".lua") || word.ends_with(".xrb")) return i;
   }
-  throw UsageError("launch needs a recipe: xrun launch -n 4 RECIPE.lua [options of a run]");
+  return argc;
 }
 
 }  // namespace
 
 int command_launch(int argc, char** argv) {
   int64_t ranks = 0;
-  std::vector<std::string> words;
   CLI::App app(
       "Runs a recipe on several processes of this machine, which share each step.\n"
-      "Options of a run follow the recipe; --threads counts per process.",
+      "usage: xrun launch -n N RECIPE.lua [options of a run; --threads counts per process]",
       "xrun launch");
   app.add_option("-n,--ranks", ranks, "number of processes")
       ->required()
       ->check(CLI::Range(int64_t{1}, kMostLocalRanks));
-  app.add_option("recipe", words, "RECIPE.lua and the options of a run")->required();
-  app.prefix_command();
-  if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  for (const std::string& word : app.remaining()) words.push_back(word);
-  recipe_index(words);
+  const int recipe = recipe_index(argc, argv);
+  if (const auto status = parse_command_line(app, recipe, argv)) return *status;
+  if (recipe == argc) {
+    throw UsageError("launch needs a recipe: xrun launch -n 4 RECIPE.lua [options of a run]");
+  }
+  const std::vector<std::string> words(argv + recipe, argv + argc);
 
   RankProcessOptions options;
   options.local_size = options.size = ranks;
