@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
 #include "core/dist/agreement.h"
+#include "core/dist/watch/flight_record.h"
 #include "core/rollout/rollout_log.h"
 #include "core/run/machine.h"
 #include "core/run/rank_check.h"
@@ -277,6 +278,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
     report_.end_progress();
     return std::nullopt;
   }
+  flight_record().set_step(body->step);
   open_ = &loop;
   loop.batch_step = body->phase_step;
   update_sums_.clear();

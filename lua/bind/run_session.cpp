@@ -18,6 +18,7 @@
 #include "core/config/config_set.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/dist/agreement.h"
+#include "core/dist/watch/flight_record.h"
 #include "core/run/record/run_record.h"
 #include "core/run/resumed_run.h"
 #include "core/run/signals.h"
@@ -293,6 +294,29 @@ RecipeOptions resumed_options(RecipeOptions options) {
 
 namespace {
 
+// The line of the recipe that runs: "recipes/dpo.lua:31".
+std::string running_line(Recipe& recipe) {
+  lua_Debug frame{};
+  for (int level = 0; lua_getstack(recipe.thread(), level, &frame) != 0; ++level) {
+    lua_getinfo(recipe.thread(), "Sl", &frame);
+    if (frame.source[0] == '@' && frame.currentline > 0) {
+      return fmt::format("{}:{}", frame.source + 1, frame.currentline);
+    }
+  }
+  return "";
+}
+
+// Reports of a rank's collectives name the line of this recipe.
+class CallSiteScope {
+ public:
+  explicit CallSiteScope(Recipe& recipe) {
+    flight_record().set_call_site([&recipe] { return running_line(recipe); });
+  }
+  ~CallSiteScope() { flight_record().set_call_site(nullptr); }
+  CallSiteScope(const CallSiteScope&) = delete;
+  CallSiteScope& operator=(const CallSiteScope&) = delete;
+};
+
 // Ranks after the first say nothing unless they fail.
 void silence(lua_State* L, Session& session) {
   session.console = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits());
@@ -318,6 +342,7 @@ int run_session(const RecipeOptions& options, const Drive& drive) {
   if (options.ranks == nullptr) set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
+  const CallSiteScope call_sites(recipe);
   std::optional<LineProfile> profile;
   if (options.profile) profile.emplace(recipe.state());
   try {
