@@ -147,6 +147,8 @@ int step(AdamW& adamw, lua_State* L) {
   } catch (const BackwardError& error) {
     throw_at_objective(L, error.what());
   }
+  // Draws after the step do not depend on the micro-batches that were computed here.
+  if (const auto& run = session_of(L).run) run->seed_after_update(L);
   if (was_skipped(values)) {
     say_skipped(session_of(L), *terms.front().batch);
   } else if (const auto& run = session_of(L).run) {

@@ -137,5 +137,7 @@ double config_number(lua_State* L, const char* path);
 void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
 // math.random alone.
 void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
+// The same from the seed that ATen's generator has, as in an objective.
+void seed_lua_as_aten(LuaState& state);
 
 }  // namespace xrun

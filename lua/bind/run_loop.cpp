@@ -93,6 +93,11 @@ void RunLoop::seed_lua(lua_State* L, int64_t stream) const {
   seed_lua_random(LuaState::of(L), seed_, run_->step() + 1, stream);
 }
 
+void RunLoop::seed_after_update(lua_State* L) {
+  constexpr int64_t kUpdateStream = int64_t{1} << 33;  // evaluations count up from 2
+  seed_random(L, kUpdateStream + body_updates_++);
+}
+
 int64_t RunLoop::next_evaluation() {
   if (evaluated_step_ != run_->step()) evaluations_ = 0;
   evaluated_step_ = run_->step();
@@ -282,6 +287,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   open_ = &loop;
   loop.batch_step = body->phase_step;
   update_sums_.clear();
+  body_updates_ = 0;
   rollouts.reset();
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     StepSource& source = loop.sources[i];
