@@ -35,7 +35,7 @@ struct LightCommand {
 constexpr LightCommand kLightCommands[] = {
     {"tokenize", command_tokenize}, {"render", command_render}, {"align", command_align},
     {"cache", command_cache},       {"report", command_report}, {"diff", command_diff},
-    {"bench", command_bench},       {"test", command_test},
+    {"launch", command_launch},     {"bench", command_bench},   {"test", command_test},
 };
 
 void print_help() {

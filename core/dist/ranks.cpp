@@ -1,4 +1,4 @@
-// sum[i] = ((x0 + x1) + x2) + ...: added in rank order, so every rank gets the same bits.
+// Sums of few doubles: the texts of a gather are their bytes.
 
 #include "core/dist/ranks.h"
 
@@ -9,17 +9,18 @@
 namespace xrun {
 
 void Ranks::sum(std::string_view label, std::vector<double>& values) {
-  const std::string own(reinterpret_cast<const char*>(values.data()),
-                        values.size() * sizeof(double));
-  const std::vector<std::string> all = gather(label, own);
-  std::vector<double> sums(values.size(), 0.0), one(values.size());
-  for (const std::string& bytes : all) {
-    XRUN_CHECK(bytes.size() == own.size(), "{}: one rank has {} bytes to add, another {}", label,
-               own.size(), bytes.size());
-    if (!bytes.empty()) std::memcpy(one.data(), bytes.data(), bytes.size());
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += one[i];
+  const size_t bytes = values.size() * sizeof(double);
+  const std::vector<std::string> parts =
+      gather(label, std::string(reinterpret_cast<const char*>(values.data()), bytes));
+  std::vector<double> added(values.size(), 0.0);
+  std::vector<double> part(values.size());
+  for (size_t r = 0; r < parts.size(); ++r) {
+    XRUN_CHECK(parts[r].size() == bytes, "\"{}\": rank {} has {} values, rank {} has {}", label, r,
+               parts[r].size() / sizeof(double), rank(), values.size());
+    if (bytes != 0) std::memcpy(part.data(), parts[r].data(), bytes);
+    for (size_t i = 0; i < added.size(); ++i) added[i] += part[i];
   }
-  values = std::move(sums);
+  values = std::move(added);
 }
 
 }  // namespace xrun

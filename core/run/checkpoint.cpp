@@ -137,38 +137,39 @@ void CheckpointStore::clean() {
 }
 
 std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
-                                            const SavedObjects& objects) {
+                                            const SavedObjects& objects, bool alone) {
+  Ranks* const ranks = alone ? nullptr : ranks_;
   const std::string name = checkpoint_name(step);
   const auto target = dir_ / name;
   // Nothing changed since: a loop that ends at a saved step saves once.
   if (step == last_step_) return target;
   check_saved_names(objects);
   const auto temporary = dir_ / (std::string(kTemporary) + name);
-  on_first_rank(ranks_, "new checkpoint", [&] {
+  on_first_rank(ranks, "new checkpoint", [&] {
     remove_folder(temporary);
     make_dirs(temporary);
   });
   try {
-    CheckpointWriter writing(temporary, ranks_);
+    CheckpointWriter writing(temporary, ranks);
     for (const auto& [object_name, object] : objects) writing.add(object_name, *object);
     writing.add_json(kCheckpointRun, run);
     writing.finish(step);
-    on_first_rank(ranks_, "checkpoint in place", [&] {
+    on_first_rank(ranks, "checkpoint in place", [&] {
       // The run went back before this step; `latest` no longer names it.
       if (std::filesystem::exists(target)) set_aside(name);
       rename_durable(temporary, target);
     });
   } catch (...) {
-    if (is_first_rank(ranks_)) remove_folder(temporary);
+    if (is_first_rank(ranks)) remove_folder(temporary);
     throw;
   }
-  on_first_rank(ranks_, "latest checkpoint", [&] {
+  on_first_rank(ranks, "latest checkpoint", [&] {
     // Flipped only now: until the rename above is durable, `latest` must name the previous one.
     write_file_atomic(dir_ / "latest", name + "\n");
   });
   last_step_ = step;
   // Last: a failure before this line leaves one checkpoint too many, never one too few.
-  if (is_first_rank(ranks_)) remove_old(step);
+  if (is_first_rank(ranks)) remove_old(step);
   return target;
 }
 
@@ -195,11 +196,26 @@ void CheckpointStore::remove_old(int64_t newest) {
 std::vector<int64_t> CheckpointStore::steps() const { return steps_in(dir_); }
 
 std::optional<Checkpoint> CheckpointStore::load_latest() {
-  const std::optional<int64_t> newest = newest_checkpoint(dir_);
-  if (!newest) return std::nullopt;
-  const int64_t step = *newest;
+  const std::string newest = from_first_rank(ranks_, "the newest checkpoint", [&] {
+    const std::optional<int64_t> step = newest_checkpoint(dir_);
+    return step ? std::to_string(*step) : std::string();
+  });
+  if (newest.empty()) return std::nullopt;
+  const int64_t step = std::stoll(newest);
+  const Checkpoint checkpoint = load(step);
+  last_step_ = step;
+  return checkpoint;
+}
+
+Checkpoint CheckpointStore::load(int64_t step) const {
   Checkpoint checkpoint;
   checkpoint.path_ = dir_ / checkpoint_name(step);
+  agree(ranks_, "the checkpoint's folder", [&] {
+    XRUN_CHECK(is_first_rank(ranks_) || std::filesystem::exists(checkpoint.path_),
+               "{}: this process does not see the checkpoint; the folder of a run must be on a "
+               "file system that all ranks share",
+               checkpoint.path_.string());
+  });
   const CheckpointManifest manifest = read_checkpoint_manifest(checkpoint.path_, step, ranks_);
   if (!manifest.damage.empty()) {
     // Only named in the message: falling back silently would lose steps without a word.
@@ -215,7 +231,6 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
   for (const auto& name : manifest.value.at("objects").as_array()) {
     checkpoint.names_.push_back(name.as_string());
   }
-  last_step_ = step;
   return checkpoint;
 }
 

@@ -60,7 +60,10 @@ class CheckpointStore {
   // Returns the folder of the new checkpoint. Tensors are written from their own storage. A
   // checkpoint of this step that was saved or loaded through this object is not written again.
   // Throws Error (a full disk): the previous checkpoint remains, the temporary folder is removed.
-  std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects);
+  // Ranks after the first write nothing.
+  //   alone  this process writes without the others, which needs objects that are not sharded
+  std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects,
+                             bool alone = false);
 
   // Makes the next save of this step write it again: the run went back before it.
   void forget(int64_t step) {
@@ -70,6 +73,7 @@ class CheckpointStore {
   // Returns the checkpoint that `latest` names (the newest whole one if that folder was removed),
   // with every size and checksum verified; nullopt if nothing was saved. Throws Error that names
   // the damaged file and the older checkpoint that would be used once the damaged one is removed.
+  // Ranks agree on the checkpoint, and each reads and verifies it.
   std::optional<Checkpoint> load_latest();
 
   // The steps that have a whole checkpoint, ascending.
@@ -77,6 +81,7 @@ class CheckpointStore {
 
  private:
   void clean();
+  Checkpoint load(int64_t step) const;
   void remove_old(int64_t newest);
   void set_aside(const std::string& name);
 

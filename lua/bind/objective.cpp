@@ -12,7 +12,9 @@
 
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
+#include "core/train/batch.h"
 #include "core/train/micro_batch.h"
+#include "lua/bind/recipe.h"
 #include "lua/state/args.h"
 #include "lua/tensor/tensor.h"
 
@@ -167,12 +169,23 @@ class OpenMicroScope {
 
 MicroBatch* open_micro(lua_State* L) { return LuaState::of(L).service<OpenMicro>().micro; }
 
+Batch& whole_batch(lua_State* L, int i) {
+  Batch& batch = arg<Batch&>(L, i, "batch");
+  XRUN_CHECK(batch.info().ranks == nullptr || open_micro(L) == nullptr,
+             "a whole batch is scored inside an objective: ranks share its micro-batches, and run "
+             "objectives at different times; score it in the loop, before adamw:step, and assign "
+             "the result to the batch (batch.my_score = ...)");
+  return batch;
+}
+
 Objective lua_objective(lua_State* L, int i, const char* what) {
   auto function = std::make_shared<LuaRef>(read_function(L, i, what));
   return [L, function, text = text_of(L, i)](MicroBatch& micro) {
     const StackGuard guard(L);
     const TensorScope scope(L);
     const OpenMicroScope open(L, micro);
+    // As ATen's generator is: the draws of a micro-batch are its own, whichever came before it here.
+    seed_lua_as_aten(LuaState::of(L));
     const int base = lua_gettop(L);
     function->push(L);
     push(L, micro.shared_from_this());

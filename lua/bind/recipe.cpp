@@ -5,9 +5,11 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Generator.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -213,16 +215,29 @@ void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t strea
   seed_lua_random(state, seed, position, stream);
 }
 
-void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream) {
+namespace {
+
+void seed_math_random(LuaState& state, uint64_t bits) {
   lua_State* L = state;
   const StackGuard guard(L);
   lua_getglobal(L, "math");
   lua_getfield(L, -1, "randomseed");
   // 53 bits: the precision of a Lua number.
-  const uint64_t bits =
-      philox_u64(seed, kStreamLua, static_cast<uint64_t>(position), static_cast<uint64_t>(stream));
   push(L, static_cast<double>(bits >> 11));
   protected_call(L, 1, 0);
+}
+
+}  // namespace
+
+void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream) {
+  seed_math_random(state, philox_u64(seed, kStreamLua, static_cast<uint64_t>(position),
+                                     static_cast<uint64_t>(stream)));
+}
+
+void seed_lua_as_aten(LuaState& state) {
+  at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
+  const std::lock_guard lock(generator.mutex());
+  seed_math_random(state, philox_u64(generator.current_seed(), kStreamLua, 0, 0));
 }
 
 }  // namespace xrun

@@ -81,6 +81,8 @@ class RunLoop {
   // 0 its body, 1 the code after the loop, 2 and up its evaluations.
   void seed_random(lua_State* L, int64_t stream) const;
   void seed_lua(lua_State* L, int64_t stream) const;  // math.random alone
+  // Seeds both for the code after the next update of the current step.
+  void seed_after_update(lua_State* L);
   // Counts the evaluations of the current step from 0.
   int64_t next_evaluation();
   void forget_evaluation() { --evaluations_; }  // the last one failed and will be repeated
@@ -116,6 +118,7 @@ class RunLoop {
   // Metrics of the updates that this body logged: sum and count by name.
   std::map<std::string, std::pair<double, int64_t>> update_sums_;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
+  int64_t body_updates_ = 0;
 };
 
 // Returns the settings under which a run folds: as a resumed run did, and not by "auto" where an

@@ -15,6 +15,7 @@ int command_align(int argc, char** argv);
 int command_cache(int argc, char** argv);
 int command_report(int argc, char** argv);
 int command_diff(int argc, char** argv);
+int command_launch(int argc, char** argv);
 int command_bench(int argc, char** argv);
 int command_test(int argc, char** argv);
 

@@ -1,0 +1,24 @@
+#pragma once
+// The ranks of a run over c10d: Gloo for host memory, NCCL for GPUs where the CUDA plug-in is loaded.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/dist/ranks.h"
+#include "core/dist/watch/flight_record.h"
+#include "core/dist/watch/world.h"
+
+namespace xrun {
+
+struct JoinOptions {
+  std::string program;  // tells builds apart; it must be the same on every rank
+  FlightRecord* record = &flight_record();
+  bool check = false;  // compare label, shapes and dtypes of every call over ranks before it runs
+};
+
+// Joins the other processes of `world`; returns when all have come. Each call is noted in
+// the record, which must outlive the group. Throws Error if they do not meet (rendezvous.h).
+std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options);
+
+}  // namespace xrun

@@ -1,0 +1,145 @@
+// c10d retries a refused connection once a second and prints warnings, so the port is tried with
+// our own socket first. Keys of the store: "meet/count", "meet/RANK" (that rank's program).
+
+#include "core/dist/rendezvous.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
+#include "core/dist/watch/socket.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kJoinS = 300;         // containers of one job start minutes apart
+constexpr double kOwnAddressS = 10;    // rank 0 reaches itself at once, or never
+constexpr int kFirstPauseMs = 1;
+constexpr int kLastPauseMs = 100;
+constexpr size_t kNamedRanks = 8;
+constexpr const char* kLoopback = "127.0.0.1";
+
+double join_timeout_s() {
+  const char* const text = std::getenv("XRUN_DIST_JOIN_S");
+  if (text == nullptr || *text == 0) return kJoinS;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (*end == 0 && seconds > 0) return seconds;
+  throw UsageError(
+      fmt::format("XRUN_DIST_JOIN_S: got \"{}\", wanted a positive number of seconds", text));
+}
+
+// torchrun's agent serves the store itself, and keeps it over restarts of the ranks.
+bool agent_serves() {
+  const char* const text = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  return text != nullptr && std::string_view(text) == "True";
+}
+
+std::string key_prefix() {
+  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return fmt::format("xrun/{}", restarts == nullptr ? "0" : restarts);
+}
+
+// Returns the socket on which rank 0 serves the store.
+int listening_socket(const World& world) {
+  if (const char* const text = std::getenv("XRUN_MASTER_FD")) return std::atoi(text);
+  return listen_on(world.port, world.one_machine()).release();
+}
+
+void wait_for_server(const World& world, const std::string& host) {
+  if (world.rank == 0 && !agent_serves()) {
+    try {
+      connect_to(host, world.port, kOwnAddressS);
+    } catch (const Error& error) {
+      throw Error(fmt::format("rank 0 listens on port {}, but its own MASTER_ADDR does not lead "
+                              "there: {}; set MASTER_ADDR to the host of rank 0",
+                              world.port, error.what()));
+    }
+    return;
+  }
+  try {
+    connect_to(host, world.port, join_timeout_s(), [](const std::string&) { check_interrupt(); });
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
+                            "and that rank 0 has started",
+                            world.rank, world.size, error.what()));
+  }
+}
+
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string text_of(c10d::Store& store, int64_t rank) {
+  const std::vector<uint8_t> bytes = store.get(fmt::format("meet/{}", rank));
+  return {bytes.begin(), bytes.end()};
+}
+
+[[noreturn]] void throw_missing(c10d::Store& store, const World& world, double waited_s) {
+  std::vector<std::string> missing;
+  for (int64_t r = 0; r < world.size; ++r) {
+    if (!store.check({fmt::format("meet/{}", r)})) missing.push_back(std::to_string(r));
+  }
+  throw Error(fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
+                          "output, and set XRUN_DIST_JOIN_S to wait longer",
+                          world.rank, world.size, waited_s, missing.size() == 1 ? "rank" : "ranks",
+                          listed(missing, kNamedRanks)));
+}
+
+}  // namespace
+
+std::string own_address(const World& world) {
+  if (world.one_machine()) return kLoopback;
+  const std::string own = address_towards(world.address);
+  return own.empty() ? world.address : own;
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
+  const bool serves = world.rank == 0 && !agent_serves();
+  // On one machine nothing but the loopback interface is listened on.
+  const std::string host = world.one_machine() && !agent_serves() ? kLoopback : world.address;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(world.port);
+  options.isServer = serves;
+  options.waitWorkers = false;
+  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(1e3 * join_timeout_s()));
+  if (serves) options.masterListenFd = listening_socket(world);
+  if (!serves || !world.one_machine()) wait_for_server(world, host);
+  return c10::make_intrusive<c10d::PrefixStore>(
+      key_prefix(), c10::make_intrusive<c10d::TCPStore>(host, options));
+}
+
+void meet(c10d::Store& store, const World& world, const std::string& program) {
+  const SteadyClock::time_point begin = SteadyClock::now();
+  store.set(fmt::format("meet/{}", world.rank), bytes_of(program));
+  store.add("meet/count", 1);
+  for (int pause_ms = kFirstPauseMs; store.add("meet/count", 0) < world.size;
+       pause_ms = std::min(2 * pause_ms, kLastPauseMs)) {
+    check_interrupt();
+    const double waited_s = seconds_since(begin);
+    if (waited_s > join_timeout_s()) throw_missing(store, world, waited_s);
+    ::poll(nullptr, 0, pause_ms);
+  }
+  if (world.rank == 0) return;
+  const std::string first = text_of(store, 0);
+  if (first == program) return;
+  throw Error(fmt::format("rank {} runs {}, but rank 0 runs {}; start the same build on every "
+                          "machine",
+                          world.rank, program, first));
+}
+
+}  // namespace xrun

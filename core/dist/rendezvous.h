@@ -1,0 +1,26 @@
+#pragma once
+// The meeting of the ranks of a run: a store that rank 0, or torchrun's agent, serves.
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <string>
+
+#include "core/dist/watch/world.h"
+
+namespace xrun {
+
+// Opens the store of `world`. Rank 0 listens on the loopback interface if all ranks are on this
+// machine; it takes over the socket of $XRUN_MASTER_FD if `xrun launch` has opened one. The other
+// ranks wait for it up to $XRUN_DIST_JOIN_S seconds (300). Throws Error if the address is wrong,
+// the port is in use, or nobody answers.
+c10::intrusive_ptr<c10d::Store> open_store(const World& world);
+
+// Waits until all ranks have come, and checks that their programs are alike. `program` is a text
+// that tells versions apart. Throws Error that names the ranks which have not come in time, or
+// whose program differs.
+void meet(c10d::Store& store, const World& world, const std::string& program);
+
+// Returns the address at which this machine listens for the other ranks.
+std::string own_address(const World& world);
+
+}  // namespace xrun

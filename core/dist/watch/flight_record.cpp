@@ -1,0 +1,130 @@
+// A slot is a sequence lock: a reader copies it and repeats if the version changed meanwhile.
+
+#include "core/dist/watch/flight_record.h"
+
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/base/strings.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kMostReads = 1000;  // a writer killed in the middle leaves the version odd
+
+template <size_t size>
+void set_text(char (&out)[size], std::string_view text) {
+  const size_t length = std::min(text.size(), size - 1);
+  std::memcpy(out, text.data(), length);
+  std::memset(out + length, 0, size - length);
+}
+
+}  // namespace
+
+int64_t monotonic_ms() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
+}
+
+std::string status_text(const RankStatus& status, int64_t now_ms) {
+  std::string out = status.step < 0 ? "before step 0" : fmt::format("step {}", status.step);
+  const double seconds = static_cast<double>(std::max<int64_t>(now_ms - status.since_ms, 0)) / 1e3;
+  const std::string call =
+      status.sequence < 0 ? ""
+                          : fmt::format("\"{}\" (collective {}, {})", status.label, status.sequence,
+                                        format_bytes(static_cast<double>(status.bytes)));
+  switch (status.state) {
+    case RankState::kInCollective:
+      out += fmt::format(", in {} for {:.1f} s", call, seconds);
+      break;
+    case RankState::kComputing:
+      out += fmt::format(", computing for {:.1f} s", seconds);
+      if (!call.empty()) out += " after " + call;
+      break;
+    case RankState::kEnded:
+      out += ", left the run";
+      if (!call.empty()) out += " after " + call;
+      break;
+  }
+  if (status.line[0] != 0) out += fmt::format(", {}", status.line);
+  return out;
+}
+
+FlightRecord::FlightRecord() : slot_(new Slot) { slot_->status.since_ms = monotonic_ms(); }
+
+void FlightRecord::share(int fd, int64_t index) {
+  const size_t bytes = sizeof(Slot) * static_cast<size_t>(index + 1);
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  XRUN_CHECK(memory != MAP_FAILED, "the memory shared with `xrun launch` cannot be mapped: {}",
+             std::strerror(errno));
+  Slot* const shared = static_cast<Slot*>(memory) + index;
+  shared->status = slot_->status;
+  slot_ = shared;
+}
+
+template <class Change>
+void FlightRecord::write(Change change) {
+  const uint32_t version = slot_->version.load(std::memory_order_relaxed);
+  slot_->version.store(version + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  change(slot_->status);
+  slot_->version.store(version + 2, std::memory_order_release);
+}
+
+void FlightRecord::set_step(int64_t step) {
+  write([&](RankStatus& status) { status.step = step; });
+}
+
+void FlightRecord::begin(std::string_view label, int64_t bytes) {
+  const std::string line = call_site_ ? call_site_() : "";
+  write([&](RankStatus& status) {
+    ++status.sequence;
+    status.bytes = bytes;
+    status.since_ms = monotonic_ms();
+    status.state = RankState::kInCollective;
+    set_text(status.label, label);
+    set_text(status.line, line);
+  });
+}
+
+void FlightRecord::end() {
+  write([&](RankStatus& status) {
+    status.since_ms = monotonic_ms();
+    status.state = RankState::kComputing;
+  });
+}
+
+void FlightRecord::leave() {
+  write([&](RankStatus& status) {
+    status.since_ms = monotonic_ms();
+    status.state = RankState::kEnded;
+  });
+}
+
+RankStatus FlightRecord::read() const { return read_slot(*slot_); }
+
+RankStatus read_slot(const FlightRecord::Slot& slot) {
+  RankStatus out;
+  for (int i = 0; i < kMostReads; ++i) {
+    const uint32_t before = slot.version.load(std::memory_order_acquire);
+    std::memcpy(static_cast<void*>(&out), &slot.status, sizeof out);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (before % 2 == 0 && slot.version.load(std::memory_order_relaxed) == before) break;
+  }
+  return out;
+}
+
+FlightRecord& flight_record() {
+  static FlightRecord* const record = new FlightRecord;  // outlives every thread that reads it
+  return *record;
+}
+
+}  // namespace xrun

@@ -1,0 +1,194 @@
+// torchrun's variables are the native ones; those of srun and mpirun are translated to them.
+
+#include "core/dist/watch/world.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kMostRanks = 65536;
+// Ports derived from a job's id lie below those that systems hand out by themselves (32768).
+constexpr int kFirstJobPort = 12000;
+constexpr int kJobPorts = 16000;
+
+class Variables {
+ public:
+  explicit Variables(const ReadVariable& read) : read_(read) {}
+
+  // An empty variable counts as unset, as in shells' ${NAME:-}.
+  std::string text(const char* name) const {
+    const char* const value = read_(name);
+    return value == nullptr ? "" : value;
+  }
+  bool set(const char* name) const { return !text(name).empty(); }
+
+  int64_t number(const char* name, int64_t low, int64_t high) const {
+    const std::string value = text(name);
+    int64_t number = 0;
+    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (code == std::errc() && end == value.data() + value.size() && number >= low &&
+        number <= high) {
+      return number;
+    }
+    throw UsageError(fmt::format("{}: got \"{}\", wanted a whole number from {} to {}", name, value,
+                                 low, high));
+  }
+  int64_t number_or(const char* name, int64_t low, int64_t high, int64_t otherwise) const {
+    return set(name) ? number(name, low, high) : otherwise;
+  }
+
+ private:
+  const ReadVariable& read_;
+};
+
+bool is_loopback(std::string_view address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
+int port_of_job(std::string_view id) {
+  uint64_t hash = 1469598103934665603u;  // FNV-1a: every rank derives the same port
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return kFirstJobPort + static_cast<int>(hash % kJobPorts);
+}
+
+void read_rank_and_size(const Variables& variables, const char* rank, const char* size,
+                        World& out) {
+  for (const char* name : {rank, size}) {
+    if (variables.set(name)) continue;
+    throw UsageError(fmt::format(
+        "{} is set but {} is not; set both, with MASTER_ADDR and MASTER_PORT, or unset {} for a "
+        "single process",
+        name == rank ? size : rank, name, name == rank ? size : rank));
+  }
+  out.size = variables.number(size, 1, kMostRanks);
+  out.rank = variables.number(rank, 0, out.size - 1);
+}
+
+void read_local(const Variables& variables, const char* rank, const char* size, World& out) {
+  out.local_size = variables.number_or(size, 1, out.size, out.local_size);
+  const int64_t highest = variables.set(size) ? out.local_size - 1 : out.size - 1;
+  out.local_rank = variables.number_or(rank, 0, highest, out.local_rank);
+}
+
+void read_torchrun(const Variables& variables, World& out) {
+  out.launcher = "torchrun";
+  read_rank_and_size(variables, "RANK", "WORLD_SIZE", out);
+  if (out.size == 1) return;
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+    if (variables.set(name)) continue;
+    throw UsageError(fmt::format(
+        "RANK and WORLD_SIZE are set but {} is not; set MASTER_ADDR to the host of rank 0 and "
+        "MASTER_PORT to a free port there",
+        name));
+  }
+  // Kubernetes' operators give no local rank: one process per machine, unless all meet on the
+  // loopback interface.
+  if (is_loopback(variables.text("MASTER_ADDR"))) {
+    out.local_rank = out.rank;
+    out.local_size = out.size;
+  }
+  read_local(variables, "LOCAL_RANK", "LOCAL_WORLD_SIZE", out);
+}
+
+void read_slurm(const Variables& variables, World& out) {
+  out.launcher = "srun";
+  read_rank_and_size(variables, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", out);
+  if (out.size == 1) return;
+  const int64_t node = variables.number_or("SLURM_NODEID", 0, kMostRanks, 0);
+  const std::string per_node = variables.text("SLURM_STEP_TASKS_PER_NODE");
+  if (!per_node.empty()) out.local_size = slurm_tasks_of(per_node, node);
+  out.local_rank = variables.number_or("SLURM_LOCALID", 0, out.local_size - 1, 0);
+  out.address = first_slurm_host(variables.text("SLURM_STEP_NODELIST"));
+  out.port = port_of_job(variables.text("SLURM_JOB_ID") + "." + variables.text("SLURM_STEP_ID"));
+}
+
+// `job` is a variable that has the same value on every rank of a job and differs between jobs.
+void read_mpi(const Variables& variables, const char* rank, const char* size, const char* job,
+              World& out) {
+  out.launcher = "mpirun";
+  read_rank_and_size(variables, rank, size, out);
+  if (out.size == 1) return;
+  read_local(variables, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", out);
+  read_local(variables, "MPI_LOCALRANKID", "MPI_LOCALNRANKS", out);
+  if (out.one_machine()) out.address = "127.0.0.1";
+  if (variables.set(job)) out.port = port_of_job(variables.text(job));
+}
+
+// MASTER_ADDR and MASTER_PORT win over what was derived.
+void read_master(const Variables& variables, World& out) {
+  if (variables.set("MASTER_ADDR")) out.address = variables.text("MASTER_ADDR");
+  out.port = static_cast<int>(variables.number_or("MASTER_PORT", 1, 65535, out.port));
+  const char* const missing =
+      out.address.empty() ? "MASTER_ADDR" : (out.port == 0 ? "MASTER_PORT" : nullptr);
+  if (missing != nullptr) {
+    throw UsageError(fmt::format(
+        "{} started {} processes, but {} is not set; pass the host of rank 0 as MASTER_ADDR and a "
+        "free port there as MASTER_PORT (Open MPI: -x MASTER_ADDR=HOST -x MASTER_PORT=29500)",
+        out.launcher, out.size, missing));
+  }
+  if (is_loopback(out.address) && !out.one_machine()) {
+    throw UsageError(fmt::format(
+        "MASTER_ADDR is {}, but {} of the {} processes run on other machines, which cannot reach "
+        "it; set it to the host name of rank 0",
+        out.address, out.size - out.local_size, out.size));
+  }
+}
+
+}  // namespace
+
+std::string first_slurm_host(const std::string& list) {
+  const size_t bracket = list.find('[');
+  const size_t comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
+  const size_t end = list.find_first_of("-,]", bracket);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+int64_t slurm_tasks_of(const std::string& text, int64_t node) {
+  int64_t nodes = 0;
+  for (const char* at = text.data(); at != nullptr && *at != 0;) {
+    char* end = nullptr;
+    const int64_t tasks = std::strtoll(at, &end, 10);
+    int64_t times = 1;
+    if (std::string_view(end).starts_with("(x")) {
+      times = std::strtoll(end + 2, &end, 10);
+      if (*end == ')') ++end;
+    }
+    if (end == at) break;
+    nodes += times;
+    if (node < nodes && tasks > 0) return tasks;
+    at = *end == ',' ? end + 1 : nullptr;
+  }
+  throw UsageError(fmt::format(
+      "SLURM_STEP_TASKS_PER_NODE: got \"{}\", wanted the tasks of each node, node {} included",
+      text, node));
+}
+
+std::optional<World> world_from_environment(const ReadVariable& variable) {
+  const Variables variables(variable);
+  World out;
+  if (variables.set("RANK") || variables.set("WORLD_SIZE")) {
+    read_torchrun(variables, out);
+  } else if (variables.set("SLURM_STEP_NUM_TASKS")) {
+    read_slurm(variables, out);
+  } else if (variables.set("OMPI_COMM_WORLD_SIZE")) {
+    read_mpi(variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", out);
+  } else if (variables.set("PMI_SIZE")) {
+    read_mpi(variables, "PMI_RANK", "PMI_SIZE", "PMI_JOBID", out);
+  }
+  if (out.size == 1) return std::nullopt;
+  read_master(variables, out);
+  return out;
+}
+
+std::optional<World> world_from_environment() {
+  return world_from_environment([](const char* name) { return std::getenv(name); });
+}
+
+}  // namespace xrun

@@ -1,0 +1,44 @@
+#pragma once
+// The place of this process among the processes of a run, as the environment describes it.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace xrun {
+
+struct World {
+  int64_t rank = 0;        // of this process among all, from 0
+  int64_t size = 1;        // processes of the run
+  int64_t local_rank = 0;  // among those of this machine; picks the GPU
+  int64_t local_size = 1;  // processes of this machine
+  std::string address;     // host where rank 0 listens
+  int port = 0;
+  std::string launcher;  // "torchrun", "srun" or "mpirun": whose variables were read
+
+  bool one_machine() const { return local_size == size; }
+};
+
+// Returns the value of an environment variable, or nullptr.
+using ReadVariable = std::function<const char*(const char* name)>;
+
+// Returns the World of the first of these that is set, or nothing for a single process:
+//   RANK or WORLD_SIZE       torchrun, `xrun launch`, Kubernetes' operators
+//   SLURM_STEP_NUM_TASKS     srun; sbatch alone does not set it
+//   OMPI_COMM_WORLD_SIZE     mpirun of Open MPI
+//   PMI_SIZE                 mpirun of MPICH and Intel MPI
+// A missing MASTER_ADDR or MASTER_PORT is derived where the launcher allows it. Throws UsageError
+// that names the variable if one is missing, no number or out of range. A World of size 1 counts
+// as a single process.
+std::optional<World> world_from_environment(const ReadVariable& variable);
+std::optional<World> world_from_environment();
+
+// Returns the first host of a Slurm list: "node001" of "node[001-003,7],gpu1".
+std::string first_slurm_host(const std::string& list);
+
+// Returns the number of tasks on node `node` of SLURM_STEP_TASKS_PER_NODE: 3 for node 2 of
+// "4(x2),3". Throws UsageError if the text has no such entry.
+int64_t slurm_tasks_of(const std::string& text, int64_t node);
+
+}  // namespace xrun

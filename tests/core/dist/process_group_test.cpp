@@ -1,0 +1,173 @@
+// Worlds of threads: each joins as a rank of its own, over the loopback interface.
+
+#include "core/dist/process_group.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/dist/watch/socket.h"
+
+namespace xrun {
+namespace process_group_test {
+
+World world_of(int64_t rank, int64_t size, int port) {
+  World world;
+  world.rank = world.local_rank = rank;
+  world.size = world.local_size = size;
+  world.address = "127.0.0.1";
+  world.port = port;
+  return world;
+}
+
+int free_port() { return port_of(listen_on(0, /*loopback=*/true)); }
+
+// Runs the body once for each rank; returns the message that each threw, or "".
+std::vector<std::string> run_ranks(int64_t size, const std::function<void(Ranks&)>& body,
+                                   bool check = false) {
+  const int port = free_port();
+  std::vector<std::string> errors(size);
+  std::vector<std::thread> threads;
+  for (int64_t r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        FlightRecord record;
+        JoinOptions options;
+        options.program = "test";
+        options.record = &record;
+        options.check = check;
+        const std::unique_ptr<Ranks> ranks = join_ranks(world_of(r, size, port), options);
+        body(*ranks);
+        ranks->barrier("end");
+      } catch (const std::exception& error) {
+        errors[r] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+void expect_ok(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+TEST(ProcessGroup, GathersTextsOfAnyLength) {
+  expect_ok(run_ranks(3, [](Ranks& ranks) {
+    for (const size_t length : {0, 1, 503, 504, 505, 10000}) {
+      const std::string own(length * ranks.rank(), static_cast<char>('a' + ranks.rank()));
+      const std::vector<std::string> all = ranks.gather("texts", own);
+      ASSERT_EQ(all.size(), 3u);
+      for (int64_t r = 0; r < 3; ++r) {
+        EXPECT_EQ(all[r], std::string(length * r, static_cast<char>('a' + r)));
+      }
+    }
+  }));
+}
+
+TEST(ProcessGroup, BroadcastsTheTextOfTheRoot) {
+  expect_ok(run_ranks(2, [](Ranks& ranks) {
+    const std::string own = std::string(ranks.rank() == 1 ? 2000 : 3, 'x');
+    EXPECT_EQ(ranks.broadcast("text", own, 1), std::string(2000, 'x'));
+    EXPECT_EQ(ranks.broadcast("text", own, 0), "xxx");
+  }));
+}
+
+TEST(ProcessGroup, BroadcastsTensorsOfEveryDtype) {
+  expect_ok(run_ranks(2, [](Ranks& ranks) {
+    for (const at::ScalarType dtype :
+         {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte,
+          at::kBool}) {
+      const at::Tensor wanted = at::arange(7).remainder(2).to(dtype);
+      const at::Tensor got = ranks.rank() == 1 ? wanted.clone() : at::zeros({7}, dtype);
+      ranks.broadcast("tensor", got, 1);
+      EXPECT_TRUE(at::equal(got, wanted)) << c10::toString(dtype);
+    }
+    ranks.broadcast("empty", at::empty({0}), 0);
+  }));
+}
+
+// Piece k of rank r has r + 2 k elements of value 10 r + k; some are empty.
+TEST(ProcessGroup, ExchangesPiecesOfDifferentSizes) {
+  expect_ok(run_ranks(4, [](Ranks& ranks) {
+    const int64_t n = ranks.size(), me = ranks.rank();
+    std::vector<int64_t> in_sizes, out_sizes;
+    std::vector<float> in_values, wanted;
+    for (int64_t k = 0; k < n; ++k) {
+      in_sizes.push_back(me + 2 * k);
+      in_values.insert(in_values.end(), me + 2 * k, static_cast<float>(10 * me + k));
+      out_sizes.push_back(k + 2 * me);
+      wanted.insert(wanted.end(), k + 2 * me, static_cast<float>(10 * k + me));
+    }
+    const auto count = static_cast<int64_t>(wanted.size());
+    const at::Tensor in = at::empty({static_cast<int64_t>(in_values.size())});
+    std::copy(in_values.begin(), in_values.end(), in.mutable_data_ptr<float>());
+    const at::Tensor out = at::zeros({count});
+    ranks.exchange("pieces", out, out_sizes, in, in_sizes)->wait();
+    EXPECT_EQ(std::vector<float>(out.const_data_ptr<float>(), out.const_data_ptr<float>() + count),
+              wanted);
+  }));
+}
+
+TEST(ProcessGroup, ExchangesNothingAtAll) {
+  expect_ok(run_ranks(2, [](Ranks& ranks) {
+    ranks.exchange("nothing", at::empty({0}), {0, 0}, at::empty({0}), {0, 0})->wait();
+  }));
+}
+
+TEST(ProcessGroup, GathersPiecesInPlaceAndFromElsewhere) {
+  expect_ok(run_ranks(3, [](Ranks& ranks) {
+    const std::vector<int64_t> sizes = {2, 0, 3};
+    const at::Tensor wanted = at::arange(5, at::kFloat);
+    const int64_t begin = ranks.rank() == 0 ? 0 : 2;
+    const at::Tensor out = at::zeros({5});
+    const at::Tensor in = wanted.narrow(0, begin, sizes[ranks.rank()]).clone();
+    ranks.all_gather("elsewhere", out, sizes, in)->wait();
+    EXPECT_TRUE(at::equal(out, wanted));
+    const at::Tensor again = at::zeros({5});
+    at::Tensor own = again.narrow(0, begin, sizes[ranks.rank()]);
+    own.copy_(in);
+    ranks.all_gather("in place", again, sizes, own)->wait();
+    EXPECT_TRUE(at::equal(again, wanted));
+  }));
+}
+
+TEST(ProcessGroup, SeveralCollectivesMayBePending) {
+  expect_ok(run_ranks(2, [](Ranks& ranks) {
+    std::vector<at::Tensor> outs;
+    std::vector<std::unique_ptr<PendingCollective>> pending;
+    for (int i = 0; i < 8; ++i) {
+      outs.push_back(at::zeros({2000}));
+      const at::Tensor in = at::full({1000}, static_cast<float>(i));
+      pending.push_back(ranks.all_gather("bucket", outs.back(), {1000, 1000}, in));
+    }
+    for (int i = 7; i >= 0; --i) pending[i]->wait();
+    for (int i = 0; i < 8; ++i) EXPECT_TRUE(at::equal(outs[i], at::full({2000}, float(i))));
+  }));
+}
+
+TEST(ProcessGroup, SumsInRankOrder) {
+  expect_ok(run_ranks(3, [](Ranks& ranks) {
+    std::vector<double> values = {ranks.rank() == 0 ? 1e16 : 1.0, double(ranks.rank())};
+    ranks.sum("sums", values);
+    EXPECT_EQ(values, (std::vector<double>{1e16 + 1.0 + 1.0, 3.0}));
+  }));
+}
+
+TEST(ProcessGroup, RefusesSizesThatDoNotAddUp) {
+  for (const std::string& error : run_ranks(2, [](Ranks& ranks) {
+         ranks.all_gather("bucket 3", at::empty({5}), {2, 2}, at::empty({2}));
+       })) {
+    EXPECT_EQ(error, "\"bucket 3\": the pieces have 4 elements, the tensor 5");
+  }
+}
+
+}  // namespace process_group_test
+}  // namespace xrun

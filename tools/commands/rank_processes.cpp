@@ -1,0 +1,334 @@
+// Each rank leads a process group, so that its own children end with it; PR_SET_PDEATHSIG ends the
+// ranks if this process is killed, and as their subreaper it finds what outlives them. This process
+// has one thread, therefore it may fork.
+
+#include "tools/commands/rank_processes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/dist/watch/flight_record.h"
+#include "core/dist/watch/socket.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kEndOfOthersS = 20;  // for their watchdogs (watchdog.h) to report and end them
+constexpr int kPollMs = 200;
+constexpr size_t kLongestLine = 64 << 10;  // a longer one is printed in pieces
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCONT};
+
+struct RankProcess {
+  int64_t rank = 0;
+  pid_t pid = -1;
+  Socket output;     // the end of its pipe that is read here; closed for rank 0 and at its end
+  std::string line;  // read, but not ended yet
+  std::optional<int> status;  // of waitpid, once it has ended
+};
+
+class RankProcesses {
+ public:
+  explicit RankProcesses(const RankProcessOptions& options);
+  ~RankProcesses();
+  int run();
+
+ private:
+  void start(int64_t local_rank);
+  [[noreturn]] void execute(const RankProcess& process, int64_t local_rank, int output);
+  void read_output(RankProcess& process);
+  void print_line(int64_t rank, const std::string& line);
+  void on_signal();
+  void forward(int signal_number);
+  void reap();
+  void note_end(RankProcess& process, int status);
+  void kill_all();
+  bool all_ended() const;
+  RankStatus status_of(const RankProcess& process) const;
+  std::string end_text(const RankProcess& process) const;
+  int finish();
+
+  const RankProcessOptions options_;
+  std::vector<RankProcess> ranks_;
+  FlightRecord::Slot* slots_ = nullptr;
+  int slots_fd_ = -1;
+  Socket signals_;
+  sigset_t old_mask_{};
+  int64_t oom_kills_ = 0;  // of the control group, before the start
+  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  bool reads_stdin_ = false;
+  const RankProcess* first_failed_ = nullptr;
+  SteadyClock::time_point failed_at_;
+};
+
+// Processes of this control group that the system killed for memory.
+int64_t oom_kills() {
+  std::ifstream file("/sys/fs/cgroup/memory.events");
+  std::string name;
+  for (int64_t count = 0; file >> name >> count;) {
+    if (name == "oom_kill") return count;
+  }
+  return 0;
+}
+
+bool succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+RankProcesses::RankProcesses(const RankProcessOptions& options)
+    : options_(options), ranks_(options.local_size), oom_kills_(oom_kills()) {
+  const size_t bytes = sizeof(FlightRecord::Slot) * ranks_.size();
+  slots_fd_ = ::memfd_create("xrun-ranks", 0);  // inherited by the ranks
+  XRUN_CHECK(slots_fd_ >= 0 && ::ftruncate(slots_fd_, static_cast<off_t>(bytes)) == 0,
+             "no memory can be shared with the ranks: {}", std::strerror(errno));
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, slots_fd_, 0);
+  XRUN_CHECK(memory != MAP_FAILED, "no memory can be shared with the ranks: {}",
+             std::strerror(errno));
+  slots_ = static_cast<FlightRecord::Slot*>(memory);
+  for (size_t i = 0; i < ranks_.size(); ++i) new (&slots_[i]) FlightRecord::Slot;
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (const int signal_number : kForwarded) sigaddset(&mask, signal_number);
+  sigaddset(&mask, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &mask, &old_mask_);
+  signals_ = Socket(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  XRUN_CHECK(signals_.open(), "signals cannot be read: {}", std::strerror(errno));
+  for (int64_t i = 0; i < options_.local_size; ++i) start(i);
+  ::close(slots_fd_);
+  if (options_.master_fd >= 0) ::close(options_.master_fd);
+  reads_stdin_ = options_.ends_with_stdin;
+}
+
+RankProcesses::~RankProcesses() { kill_all(); }
+
+void RankProcesses::start(int64_t local_rank) {
+  RankProcess& process = ranks_[local_rank];
+  process.rank = options_.first_rank + local_rank;
+  int ends[2] = {-1, -1};
+  if (process.rank != 0) {
+    XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for rank {}: {}", process.rank,
+               std::strerror(errno));
+    process.output = Socket(ends[0]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  }
+  process.pid = ::fork();
+  XRUN_CHECK(process.pid >= 0, "rank {} cannot be started: {}", process.rank,
+             std::strerror(errno));
+  if (process.pid == 0) execute(process, local_rank, ends[1]);
+  ::setpgid(process.pid, process.pid);  // here too, or a signal could come before the child's call
+  if (ends[1] >= 0) ::close(ends[1]);
+}
+
+// In the child.
+void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int output) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (output >= 0) {
+    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(output, STDERR_FILENO);
+  }
+  const auto set = [](const char* name, const std::string& value) {
+    ::setenv(name, value.c_str(), /*overwrite=*/1);
+  };
+  set("RANK", std::to_string(process.rank));
+  set("WORLD_SIZE", std::to_string(options_.size));
+  set("LOCAL_RANK", std::to_string(local_rank));
+  set("LOCAL_WORLD_SIZE", std::to_string(options_.local_size));
+  set("MASTER_ADDR", options_.address);
+  set("MASTER_PORT", std::to_string(options_.port));
+  set("XRUN_RANK_RECORDS", std::to_string(slots_fd_));
+  if (process.rank == 0 && options_.master_fd >= 0) {
+    ::fcntl(options_.master_fd, F_SETFD, 0);  // survives the exec
+    set("XRUN_MASTER_FD", std::to_string(options_.master_fd));
+  } else if (options_.master_fd >= 0) {
+    ::close(options_.master_fd);
+  }
+  std::vector<char*> argv;
+  for (const std::string& word : options_.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+  ::execvp(argv[0], argv.data());
+  std::fprintf(stderr, "xrun: error: %s: %s\n", argv[0], std::strerror(errno));
+  ::_exit(127);
+}
+
+// On a terminal rank 0 may have drawn a progress line, which the line replaces; rank 0 draws it again.
+void RankProcesses::print_line(int64_t rank, const std::string& line) {
+  const std::string text = fmt::format("{}[{}] {}\n", terminal_ ? "\r\x1b[K" : "", rank,
+                                       terminal_ ? shown_text(line) : line);
+  std::fputs(text.c_str(), stderr);
+}
+
+void RankProcesses::read_output(RankProcess& process) {
+  char bytes[16384];
+  while (process.output.open()) {
+    const ssize_t count = ::read(process.output.fd(), bytes, sizeof bytes);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) {
+      if (!process.line.empty()) print_line(process.rank, process.line);
+      process.line.clear();
+      process.output = Socket();
+      return;
+    }
+    process.line.append(bytes, static_cast<size_t>(count));
+    size_t begin = 0;
+    for (size_t end; (end = process.line.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      print_line(process.rank, process.line.substr(begin, end - begin));
+    }
+    process.line.erase(0, begin);
+    if (process.line.size() > kLongestLine) {
+      print_line(process.rank, process.line);
+      process.line.clear();
+    }
+  }
+}
+
+// To the groups: a program that a rank runs gets it as from a terminal.
+void RankProcesses::forward(int signal_number) {
+  for (const RankProcess& process : ranks_) {
+    if (process.status) continue;
+    ::kill(signal_number == SIGTSTP || signal_number == SIGCONT ? -process.pid : process.pid,
+           signal_number == SIGTSTP ? SIGSTOP : signal_number);
+  }
+}
+
+void RankProcesses::on_signal() {
+  signalfd_siginfo info{};
+  while (::read(signals_.fd(), &info, sizeof info) == sizeof info) {
+    const int signal_number = static_cast<int>(info.ssi_signo);
+    if (signal_number == SIGCHLD) continue;  // reap() runs after every poll
+    forward(signal_number);
+    if (signal_number == SIGTSTP) ::raise(SIGSTOP);
+  }
+}
+
+void RankProcesses::note_end(RankProcess& process, int status) {
+  process.status = status;
+  ::kill(-process.pid, SIGKILL);  // what it started
+  if (succeeded(status)) return;
+  // A rank that was killed is the cause; the others then fail because of it.
+  const bool by_signal = WIFSIGNALED(status);
+  if (first_failed_ == nullptr || (by_signal && WIFEXITED(*first_failed_->status))) {
+    if (first_failed_ == nullptr) failed_at_ = SteadyClock::now();
+    first_failed_ = &process;
+  }
+}
+
+void RankProcesses::reap() {
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (RankProcess& process : ranks_) {
+      if (process.pid == pid) note_end(process, status);
+    }
+  }
+}
+
+bool RankProcesses::all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const RankProcess& process) { return process.status.has_value(); });
+}
+
+// Ends the ranks and everything that they started and left.
+void RankProcesses::kill_all() {
+  for (const RankProcess& process : ranks_) {
+    if (process.pid > 0 && !process.status) ::kill(-process.pid, SIGKILL);
+  }
+  while (true) {
+    std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
+    pid_t child = 0;
+    bool any = false;
+    while (children >> child) {
+      ::kill(child, SIGKILL);
+      any = true;
+    }
+    if (!any) break;
+    int status = 0;
+    for (pid_t pid; (pid = ::waitpid(-1, &status, 0)) > 0;) {
+      for (RankProcess& process : ranks_) {
+        if (process.pid == pid && !process.status) process.status = status;
+      }
+    }
+  }
+}
+
+int RankProcesses::run() {
+  while (true) {
+    std::vector<pollfd> waits = {{signals_.fd(), POLLIN, 0}};
+    if (reads_stdin_) waits.push_back({STDIN_FILENO, POLLIN, 0});
+    for (const RankProcess& process : ranks_) {
+      if (process.output.open()) waits.push_back({process.output.fd(), POLLIN, 0});
+    }
+    ::poll(waits.data(), waits.size(), kPollMs);
+    if (reads_stdin_ && waits[1].revents != 0) {
+      char byte;
+      if (::read(STDIN_FILENO, &byte, 1) <= 0) {
+        reads_stdin_ = false;
+        forward(SIGTERM);
+      }
+    }
+    on_signal();
+    for (RankProcess& process : ranks_) read_output(process);
+    reap();
+    if (all_ended()) break;
+    if (first_failed_ != nullptr && seconds_since(failed_at_) > kEndOfOthersS) kill_all();
+  }
+  for (RankProcess& process : ranks_) read_output(process);
+  return finish();
+}
+
+RankStatus RankProcesses::status_of(const RankProcess& process) const {
+  return read_slot(slots_[process.rank - options_.first_rank]);
+}
+
+std::string RankProcesses::end_text(const RankProcess& process) const {
+  const int status = *process.status;
+  const RankStatus last = status_of(process);
+  const std::string step =
+      last.step < 0 ? "before step 0" : fmt::format("step {}", last.step);
+  std::string what = WIFEXITED(status) ? fmt::format("ended with status {}", WEXITSTATUS(status))
+                                       : fmt::format("killed by signal {} ({})", WTERMSIG(status),
+                                                     ::strsignal(WTERMSIG(status)));
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills() > oom_kills_) {
+    what += "; the system ran out of memory";
+  }
+  return fmt::format("rank {} of {}: {}: {}", process.rank, options_.size, step, what);
+}
+
+int RankProcesses::finish() {
+  if (first_failed_ == nullptr) return 0;
+  const int status = *first_failed_->status;
+  const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
+  if (!stopped) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s\n", shown_text(end_text(*first_failed_)).c_str());
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace
+
+int run_ranks(const RankProcessOptions& options) {
+  RankProcesses ranks(options);
+  return ranks.run();
+}
+
+}  // namespace xrun

@@ -1,0 +1,28 @@
+#pragma once
+// The processes of `xrun launch` on this machine: started, watched, ended together.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+struct RankProcessOptions {
+  std::vector<std::string> command;  // of each rank
+  int64_t first_rank = 0;            // of this machine
+  int64_t local_size = 1;            // ranks of this machine
+  int64_t size = 1;                  // ranks of all machines
+  std::string address;               // MASTER_ADDR
+  int port = 0;                      // MASTER_PORT
+  int master_fd = -1;                // the socket that listens there, for rank 0; -1: it opens one
+  bool ends_with_stdin = false;      // the end of standard input ends the ranks
+};
+
+// Runs the ranks to their end and returns the exit status of the run. SIGINT, SIGTERM, SIGHUP,
+// SIGUSR1, SIGTSTP and SIGCONT are forwarded. Lines of every rank but 0 are printed with "[RANK] "
+// before them; rank 0 has the standard streams of this process. When a rank fails the others get a
+// few seconds to end, then they are killed, with all that they started; standard error gets "rank R
+// of N: step S: what happened". Throws Error if a rank cannot be started.
+int run_ranks(const RankProcessOptions& options);
+
+}  // namespace xrun
