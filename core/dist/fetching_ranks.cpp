@@ -60,7 +60,7 @@ std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
 }
 
 void FetchingRanks::meet() {
-  if (offers_.empty()) return;
+  if (!meets_) return;
   while (true) {
     const std::vector<Message> all = say({});
     if (std::none_of(all.begin(), all.end(), [](const Message& m) { return m.fetches; })) return;
@@ -139,6 +139,7 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
 }
 
 at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
+  XRUN_CHECK(meets_, "a rank fetches before the ranks meet; call begin_meetings first");
   const Wish wanted{source, group};
   at::Tensor found;
   if (ahead_.wish == wanted) {

@@ -25,13 +25,16 @@ class RangeSource {
 
 // Passes every collective on. Before it the ranks meet: one that has reached its next collective
 // serves the fetches of others until all have. So a rank may fetch while others compute, have no
-// work, or have failed, and the number of fetches may differ between ranks. While no source is
-// offered, ranks do not meet. Fetches count as collectives for reports of failures.
+// work, or have failed, and the number of fetches may differ between ranks. Fetches count as
+// collectives for reports of failures.
 class FetchingRanks : public Ranks {
  public:
   explicit FetchingRanks(Ranks& ranks) : ranks_(ranks) {}
   ~FetchingRanks() override;
 
+  // Makes ranks meet from the next collective on; until then nothing can be fetched. Called on every
+  // rank between the same collectives.
+  void begin_meetings() { meets_ = true; }
   // Offers a source, on every rank in the same order; returns its number. `load` makes the source on
   // the first fetch by any rank, and may not fetch.
   int64_t offer(std::function<std::shared_ptr<RangeSource>()> load);
@@ -88,6 +91,7 @@ class FetchingRanks : public Ranks {
   Ranks& ranks_;
   std::map<int64_t, Offer> offers_;
   int64_t next_number_ = 0;
+  bool meets_ = false;
   Transfer ahead_;   // of the group that is probably fetched next
   Transfer served_;  // to other ranks, perhaps under way
   int64_t fetched_bytes_ = 0;

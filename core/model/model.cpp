@@ -87,6 +87,14 @@ std::shared_ptr<WeightShards> make_shards(const ModelConfig& config, const LoadO
   return options.shard(parameters, master_type(options), options.dtype, options.device);
 }
 
+void add_to_digest(Hasher& hasher, const std::string& name, const at::Tensor& weight) {
+  const at::Tensor data = weight.cpu().contiguous();
+  hasher.field("name", name);
+  hasher.field("type", std::string_view(c10::toString(data.scalar_type())));
+  for (const int64_t size : data.sizes()) hasher.field("size", size);
+  hasher.bytes({static_cast<const char*>(data.const_data_ptr()), data.nbytes()});
+}
+
 // Type and shape of a weight, on one zero.
 at::Tensor valueless(const at::Tensor& weight) {
   return at::zeros({}, weight.options()).expand(weight.sizes());
@@ -134,6 +142,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
   std::vector<Parameter> parameters;
   WeightValues values(options.dtype);
   const std::shared_ptr<WeightShards> shards = make_shards(config, options);
+  Hasher masters, rounded;
   for (const WeightSpec& spec : weight_specs(config)) {
     // One weight at a time: loading peaks at one tensor more than it keeps.
     const at::Tensor read = read_weight(spec, files, form);
@@ -143,13 +152,22 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
     if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
     at::Tensor master = read.to(master_type(options)).to(options.device);
     if (shards) {
+      add_to_digest(masters, spec.name, master);
+      add_to_digest(rounded, spec.name, master.to(options.dtype));
       shards->put(parameters.size(), master);
       master = valueless(master);
     }
     parameters.push_back({spec.name, std::move(master)});
   }
   values.finish(where);
-  return make(std::move(config), std::move(parameters), options, shards);
+  std::shared_ptr<Model> model = make(std::move(config), std::move(parameters), options, shards);
+  if (!shards) return model;
+  model->loaded_.rounded = rounded.hex();
+  for (size_t i = static_cast<size_t>(model->base_count()); i < model->parameters_.size(); ++i) {
+    add_to_digest(masters, model->parameters_[i].name, model->parameters_[i].master.detach());
+  }
+  model->loaded_.masters = masters.hex();
+  return model;
 }
 
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
@@ -180,7 +198,10 @@ std::shared_ptr<Model> Model::with_adapter(const Model& model,
   // The masters are shared, not copied.
   std::vector<Parameter> parameters(model.parameters_.begin(),
                                     model.parameters_.begin() + model.base_count());
-  return make(model.config_, std::move(parameters), options, model.shards_);
+  std::shared_ptr<Model> made =
+      make(model.config_, std::move(parameters), options, model.shards_);
+  if (!options.adapter) made->loaded_ = {model.loaded_.rounded, model.loaded_.rounded};
+  return made;
 }
 
 int64_t Model::base_count() const {
@@ -358,16 +379,15 @@ at::Tensor Model::token_logprob(const PackInput& input, const at::Tensor& row_hi
 }
 
 std::string Model::digest(std::optional<at::ScalarType> type) const {
+  const bool as_loaded = update_count == 0 && times_replaced_ == 0;
+  if (as_loaded && !type && !loaded_.masters.empty()) return loaded_.masters;
+  if (as_loaded && type == options_.dtype && !loaded_.rounded.empty()) return loaded_.rounded;
   Hasher hasher;
   const size_t count = type ? static_cast<size_t>(base_count()) : parameters_.size();
   for (size_t i = 0; i < count; ++i) {
     // One weight at a time, so that no second model is made.
     const at::Tensor whole = master(i);
-    const at::Tensor data = (type ? whole.to(*type) : whole).cpu().contiguous();
-    hasher.field("name", parameters_[i].name);
-    hasher.field("type", std::string_view(c10::toString(data.scalar_type())));
-    for (const int64_t size : data.sizes()) hasher.field("size", size);
-    hasher.bytes({static_cast<const char*>(data.const_data_ptr()), data.nbytes()});
+    add_to_digest(hasher, parameters_[i].name, type ? whole.to(*type) : whole);
   }
   return hasher.hex();
 }

@@ -194,6 +194,11 @@ class Model {
   std::vector<Parameter> parameters_;
   std::vector<Parameter> trained_;  // those that require a gradient
   std::shared_ptr<WeightShards> shards_;
+  // Of sharded weights as they were loaded, so that no fetch is needed; empty if unknown.
+  struct LoadedDigests {
+    std::string masters, rounded;
+  };
+  LoadedDigests loaded_;
   std::unique_ptr<Decoder> decoder_;
   int64_t times_replaced_ = 0;
   // For decoding; the head is in fp32, until it is packed.

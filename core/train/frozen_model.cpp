@@ -29,6 +29,7 @@
 #include "core/text/tokenizer/vocabulary_fingerprint.h"
 #include "core/train/computed_pack.h"
 #include "core/train/micro_batch.h"
+#include "core/train/sharded_weights.h"
 #include "core/train/view_head.h"
 
 namespace xrun {
@@ -88,6 +89,10 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   const ModelConfig config = read_model_config(frozen->base_);
   frozen->vocab_ = config.vocab;
   frozen->max_length_ = config.max_length;
+  if (FetchingRanks* const ranks = sharding_ranks(options.dist, 1)) {
+    frozen->sharded_ =
+        std::make_unique<ShardedModel>(*ranks, [owner = frozen.get()] { owner->own_model(); });
+  }
   const std::filesystem::path& named = options.tokenizer;
   const auto own = tokenizer_in(frozen->base_);
   frozen->tokenizer_ = named.empty() ? own : Tokenizer::load(named);
@@ -145,6 +150,7 @@ Model& FrozenModel::own_model() {
     const FrozenSettings& settings = options_.settings;
     LoadOptions load{.dtype = settings.dtype, .gemm = settings.gemm, .device = settings.device};
     if (base_ != dir_) load.adapter = read_adapter(dir_, read_model_config(base_));
+    if (sharded_) load.shard = sharded_->shard();
     std::shared_ptr<Model> model = Model::load(base_, load);
     const std::string got = digest_of_files({base_, dir_});
     XRUN_CHECK(got == wanted,

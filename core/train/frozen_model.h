@@ -13,12 +13,14 @@
 
 #include "core/train/frozen_logprobs.h"
 #include "core/train/frozen_rows.h"
+#include "core/train/gradient_exchange.h"
 #include "core/train/logprob_source.h"
 
 namespace xrun {
 
 class MicroBatch;
 class Model;
+class ShardedModel;
 class Tokenizer;
 struct CompanionPack;
 
@@ -29,6 +31,8 @@ struct FrozenOptions {
   // Values for distillation that are stored by row.
   FrozenCache cache = FrozenCache::kNone;
   int64_t top_k = 64;  // columns of a row under kTopColumns
+  // From level 1 on the ranks hold ranges of the weights.
+  DistOptions dist = {};
 };
 
 // A model that is never trained, recorded, exported or saved. Its weights load at the first answer
@@ -114,6 +118,7 @@ class FrozenModel : public LogprobSource {
   // Fingerprints of the tokenizers of batches seen so far.
   mutable std::map<std::shared_ptr<const Tokenizer>, std::string> known_tokenizers_;
   std::string digest_, loaded_digest_;
+  std::unique_ptr<ShardedModel> sharded_;  // null: the weights are whole
   std::shared_ptr<Model> model_;
   at::Tensor head_;  // loaded alone; undefined before
   FrozenLogprobs logprobs_;

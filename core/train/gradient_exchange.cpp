@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/dist/fetching_ranks.h"
 
 namespace xrun {
 
@@ -34,6 +35,11 @@ class GradientReady : public torch::autograd::PostAccumulateGradHook {
   GradientExchange& exchange_;
   int64_t tensor_;
 };
+
+FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level) {
+  if (dist.ranks == nullptr || dist.ranks->size() == 1 || dist.level < from_level) return nullptr;
+  return dynamic_cast<FetchingRanks*>(dist.ranks);
+}
 
 GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& shards,
                                    std::vector<at::Tensor> weights, const DistOptions& options)

@@ -13,6 +13,8 @@
 
 namespace xrun {
 
+class FetchingRanks;
+
 // How the ranks of a run share the state of an optimizer. Levels give the same bits.
 struct DistOptions {
   Ranks* ranks = nullptr;  // null: one process
@@ -32,6 +34,10 @@ struct GradientRound {
   bool one_backward = true;  // this rank's item gives each weight its gradient at once
   bool last = true;          // of the step
 };
+
+// The ranks between which models are sharded from a level on; null if they are whole: a lower level,
+// one rank, or ranks that cannot fetch.
+FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level);
 
 // Every rank makes the same calls with the same rounds. A bucket is a group of the index: when all
 // its weights have their gradient it goes to the ranks that own its ranges, last group first, while

@@ -17,6 +17,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/micro_batch.h"
 #include "core/train/reference.h"
+#include "core/train/sharded_weights.h"
 #include "core/train/view_head.h"
 
 namespace xrun {
@@ -25,7 +26,7 @@ namespace {
 // A frozen model keeps its weights only in the compute type, so digests compare that type.
 std::string frozen_digest(const Model& model) {
   if (model.compute_type() == at::kFloat || model.adapter()) return model.digest();
-  return model.clone(/*trainable=*/false)->digest();
+  return model.digest(model.compute_type());
 }
 
 constexpr const char* kAdapterFolder = "adapter";  // of an export
@@ -70,6 +71,10 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
              "{}: a mixture of experts trains on the CPU only so far; use --device cpu",
              base.string());
   if (options.lora) check_adapter_options(*options.lora, config);
+  if (FetchingRanks* const ranks = sharding_ranks(options.dist, 3)) {
+    policy->sharded_ =
+        std::make_unique<ShardedModel>(*ranks, [owner = policy.get()] { owner->model(); });
+  }
   if (!tokenizer_files(base).empty()) {
     policy->tokenizer_ = Tokenizer::load(base);
     XRUN_CHECK(policy->tokenizer_->vocab_size() <= config.vocab,
@@ -141,6 +146,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
   if (options_.lora) {
     options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
   }
+  if (sharded_) options.shard = sharded_->shard();
   return Model::load(dir_, options);
 }
 
@@ -158,10 +164,13 @@ Model& Policy::own_model() {
   return *model_;
 }
 
-std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights) {
+std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights,
+                                           const ShardWeights& shard) {
   if (!model().adapter()) {
-    return Model::load(weights,
-                       {.dtype = options_.dtype, .gemm = options_.gemm, .device = options_.device});
+    return Model::load(weights, {.dtype = options_.dtype,
+                                 .gemm = options_.gemm,
+                                 .device = options_.device,
+                                 .shard = shard});
   }
   return Model::with_adapter(
       model(), is_adapter(weights) ? read_adapter(weights, model().config()) : nullptr);
@@ -246,14 +255,41 @@ at::Tensor Policy::own_score(const View& view, const ScoreWeight& weight) {
 
 std::vector<Parameter>& Policy::parameters() { return model().trained_parameters(); }
 
-void Policy::count_update() { ++model().update_count; }
+void Policy::count_update() {
+  ++model().update_count;
+  if (model().shards() != nullptr) model().shards()->forget();
+}
+
+// An adapter's factors are whole on every rank.
+bool Policy::is_sharded() { return model().shards() != nullptr && !model().adapter(); }
+
+at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
+  if (!is_sharded()) return Trainable::held_master(parameter, begin, size);
+  const WeightShards::Range own = model().shards()->range(parameter);
+  XRUN_CHECK(own.begin == begin && own.held.numel() == size,
+             "dist.level = 3 trains one policy by an optimizer, and no value head; set "
+             "dist.level = 2");
+  return own.held;
+}
 
 std::vector<NamedTensor> Policy::tensors() const {
   std::vector<NamedTensor> out;
-  if (!model_) return out;
+  // Those of a sharded policy are ranges().
+  if (!model_ || !ranges().empty()) return out;
   const Model& model = *model_;
   for (const Parameter& parameter : model.trained_parameters()) {
     out.push_back({parameter.name, parameter.master.detach()});
+  }
+  return out;
+}
+
+std::vector<TensorRange> Policy::ranges() const {
+  std::vector<TensorRange> out;
+  if (!model_ || model_->shards() == nullptr || model_->adapter()) return out;
+  for (size_t i = 0; i < model_->trained_parameters().size(); ++i) {
+    const Parameter& parameter = model_->trained_parameters()[i];
+    const WeightShards::Range own = model_->shards()->range(i);
+    out.push_back({parameter.name, parameter.master.sizes().vec(), own.begin, own.held});
   }
   return out;
 }
@@ -302,7 +338,14 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
              dir_.string(), folder_digest_, saved_digest,
              is_base ? "its adapter was trained on them" : "its reference is made of them");
   const at::NoGradGuard no_grad;
-  for (Parameter& parameter : model().trained_parameters()) {
+  for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
+    Parameter& parameter = model().trained_parameters()[i];
+    if (is_sharded()) {
+      const WeightShards::Range own = model().shards()->range(i);
+      own.held.copy_(tensor.range(parameter.name, parameter.master.sizes(), own.begin,
+                                  own.held.numel()));
+      continue;
+    }
     const at::Tensor saved = tensor(parameter.name);
     XRUN_CHECK(saved.sizes() == parameter.master.sizes(),
                "the saved weight {} has {} elements, wanted {}: it belongs to another model",

@@ -12,6 +12,7 @@
 
 #include "core/model/ops/linear.h"
 #include "core/model/weights/adapter.h"
+#include "core/train/gradient_exchange.h"
 #include "core/train/logprob_source.h"
 #include "core/train/saveable.h"
 
@@ -19,6 +20,7 @@ namespace xrun {
 
 class ChatTemplate;
 class Reference;
+class ShardedModel;
 class Tokenizer;
 
 struct PolicyOptions {
@@ -32,6 +34,8 @@ struct PolicyOptions {
   uint64_t seed = 0;                                 // of the adapter's initial values
   c10::Device device = c10::kCPU;                    // on which it trains
   std::optional<c10::ScalarType> export_dtype = {};  // nullopt: that of the model it came from
+  // At level 3 the ranks hold ranges of the weights, of references from level 1 on.
+  DistOptions dist = {};
 };
 
 // A policy. Made by open(); held through shared_ptr. Not thread-safe.
@@ -87,18 +91,23 @@ class Policy : public LogprobSource,
   std::shared_ptr<Reference> reference();
   // Loads the frozen model of a reference. With an adapter it shares this policy's base weights;
   // `weights` is then the folder of an adapter, or of the base model for none.
-  std::shared_ptr<Model> load_frozen(const std::filesystem::path& weights);
+  //   shard  LoadOptions::shard, for weights that the policy does not share
+  std::shared_ptr<Model> load_frozen(const std::filesystem::path& weights,
+                                     const ShardWeights& shard = {});
   // True if a training forward has dropout.
   bool has_noise() const;
   // Sets the folder for the weights of references taken after training began.
   void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }
 
   std::vector<Parameter>& parameters() override;
+  at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
+  bool is_sharded() override;
   void count_update() override;
 
   // Masters by name; update count, digest of the folder's weights, compute type, references taken.
   // A run restored in another compute type computes the digests of its references again.
   std::vector<NamedTensor> tensors() const override;
+  std::vector<TensorRange> ranges() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
 
@@ -132,6 +141,7 @@ class Policy : public LogprobSource,
   int64_t vocab_ = 0;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used
+  std::unique_ptr<ShardedModel> sharded_;  // null: the weights are whole
   std::shared_ptr<Model> model_;
   std::string initial_digest_;
   std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type

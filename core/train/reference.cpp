@@ -9,6 +9,7 @@
 #include "core/model/model.h"
 #include "core/train/micro_batch.h"
 #include "core/train/policy.h"
+#include "core/train/sharded_weights.h"
 #include "core/train/view_head.h"
 
 namespace xrun {
@@ -26,7 +27,11 @@ Reference::Reference(std::shared_ptr<Policy> policy, std::filesystem::path weigh
                        const PolicyOptions& options = policy_->options();
                        return FrozenSettings{options.dtype, options.gemm, options.device,
                                              options.head_mb};
-                     }}) {}
+                     }}) {
+  FetchingRanks* const ranks = sharding_ranks(policy_->options().dist, 1);
+  if (ranks == nullptr || policy_->trains_adapter()) return;
+  sharded_ = std::make_unique<ShardedModel>(*ranks, [this] { frozen(); });
+}
 
 Reference::~Reference() = default;
 
@@ -45,7 +50,7 @@ Model& Reference::frozen() {
   if (!model_) {
     // The folder may have changed since the run began.
     const std::string& wanted = digest();
-    std::shared_ptr<Model> model = policy_->load_frozen(weights_);
+    std::shared_ptr<Model> model = policy_->load_frozen(weights_, sharded_ ? sharded_->shard() : ShardWeights());
     const std::string got = model->digest();
     XRUN_CHECK(got == wanted,
                "{}: the weights in this folder changed since the reference was taken (digest {}, "

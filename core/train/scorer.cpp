@@ -54,6 +54,14 @@ std::vector<Parameter>& Scorer::parameters() {
 
 bool Scorer::loaded() const { return policy_->loaded(); }
 
+bool Scorer::is_sharded() { return policy_->is_sharded(); }
+
+at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {
+  const bool own = parameter + 1 == parameters().size();
+  if (!own) return policy_->held_master(parameter, begin, size);
+  return weight().detach().view({-1}).narrow(0, begin, size);
+}
+
 void Scorer::count_update() { policy_->count_update(); }
 
 std::vector<NamedTensor> Scorer::tensors() const {

@@ -32,6 +32,8 @@ class Scorer : public Trainable, public Saveable {
   // The policy's, then "score.weight".
   std::vector<Parameter>& parameters() override;
   bool loaded() const override;
+  at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
+  bool is_sharded() override;
   void count_update() override;
 
   // The policy's tensors and state with those of the head.

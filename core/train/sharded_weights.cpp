@@ -94,8 +94,8 @@ void ShardedWeights::forget() {
 }
 
 void ShardedWeights::keep_all(bool keep) {
+  if (keeps_all_ && !keep) fetched_.clear();
   keeps_all_ = keep;
-  if (!keep) fetched_.clear();
 }
 
 std::vector<int64_t> ShardedWeights::sizes(int64_t group) const {

@@ -8,11 +8,13 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include "core/base/interrupt.h"
 #include "core/base/philox.h"
+#include "core/dist/agreement.h"
 #include "core/dist/rank_message.h"
 #include "core/dist/ranks.h"
 #include "core/model/flops.h"
@@ -25,7 +27,6 @@
 #include "core/train/logprob_source.h"
 #include "core/train/metric_sums.h"
 #include "core/train/policy.h"
-#include "core/train/round_gradients.h"
 #include "core/train/scorer.h"
 #include "core/train/weighted_loss.h"
 
@@ -176,28 +177,26 @@ class StepGradient {
     // Before any backward: f must be constant over the whole step.
     experts_.count(terms, options_.poll, ranks_);
     const std::vector<WorkItem> items = work_items(terms, adamw_ != nullptr);
-    std::optional<RoundGradients> gradients;
-    if (adamw_ != nullptr) {
-      const bool several_passes =
-          items.size() > 1 && std::any_of(items.begin(), items.end(), [](const WorkItem& item) {
-            return item.prefix != nullptr;
-          });
-      gradients.emplace(*adamw_, ranks_, several_passes);
-    }
     const size_t size = ranks_ == nullptr ? 1 : static_cast<size_t>(ranks_->size());
     const size_t rank = ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->rank());
-    for (size_t round = 0; round * size < items.size(); ++round) {
-      std::exception_ptr failure;
-      try {
-        const size_t own = round * size + rank;
-        if (own < items.size()) accumulate_item(items[own], terms, totals);
-      } catch (...) {
-        if (!gradients) throw;
-        failure = std::current_exception();
+    for (size_t first = 0; first < items.size(); first += size) {
+      const size_t own = first + rank;
+      const bool works = own < items.size();
+      const auto compute = [&] {
+        if (works) accumulate_item(items[own], terms, totals);
+      };
+      if (adamw_ == nullptr) {
+        compute();
+        continue;
       }
-      if (gradients) gradients->end_round(failure);
+      const GradientRound round{
+          .items = static_cast<int64_t>(std::min(size, items.size() - first)),
+          // Alone in its step an item needs no sum of its own.
+          .one_backward = !works || items[own].prefix == nullptr || items.size() == 1,
+          .last = first + size >= items.size()};
+      agree(ranks_, fmt::format("round {} of the step", first / size),
+            [&] { add_round(round, compute); });
     }
-    if (gradients) gradients->finish();
   }
 
   // The one read of the step, of all ranks. Throws NonFiniteLoss; Interrupted if a rank is to stop.
@@ -266,6 +265,19 @@ class StepGradient {
     for (const MicroLosses& own : losses_) {
       if (own.number == number) check_finite(own.losses, *own.micro, own.term, own.micro_count);
     }
+  }
+
+  // An item that fails still ends its round: other ranks wait for its part of the collectives.
+  void add_round(const GradientRound& round, const std::function<void()>& compute) {
+    adamw_->begin_round(round);
+    std::exception_ptr failure;
+    try {
+      compute();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (ranks_ != nullptr || !failure) adamw_->end_round();
+    if (failure) std::rethrow_exception(failure);
   }
 
   // Computes a shared prefix with the first of its micro-batches, and its gradient after the last.

@@ -13,6 +13,7 @@
 #include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/config/config_field.h"
+#include "core/dist/fetching_ranks.h"
 #include "core/distill/kd_view.h"
 #include "core/distill/projection_build.h"
 #include "core/distill/vocabulary_map.h"
@@ -76,7 +77,10 @@ int open_frozen_model(lua_State* L) {
   Session& session = session_of(L);
   const auto dir =
       resolve_model(name, [&](const std::string& text) { session.console->say(text); });
-  const auto frozen = FrozenModel::open(dir, read_frozen_options(L, given));
+  FrozenOptions options = read_frozen_options(L, given);
+  options.dist = recipe_dist(L);
+  if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
+  const auto frozen = FrozenModel::open(dir, options);
   const ModelConfig config = read_model_config(frozen->base_dir());
   const FrozenSettings& settings = frozen->options().settings;
   frozen->use_gemm(read_gemm(L, config, settings.dtype, settings.device));

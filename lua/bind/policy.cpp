@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/dist/agreement.h"
+#include "core/dist/fetching_ranks.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
 #include "core/model/weights/weight_check.h"
@@ -105,12 +106,14 @@ int open_policy(lua_State* L) {
   options.head_mb = config_whole(L, "head_mb");
   options.moe_aux = balance_weight(L);
   options.seed = static_cast<uint64_t>(config_whole(L, "seed"));
+  options.dist = recipe_dist(L);
   options.lora = read_lora(option_or_config(table, L, "lora"));
   const Json recompute = option_or_config(table, L, "recompute");
   if (!recompute.is_null()) {
     check_fields(recompute, "recompute");
     options.recompute = recompute.as_bool();
   }
+  if (sharding_ranks(options.dist, 3) != nullptr) recipe_context(L).fetching->begin_meetings();
   const auto policy = Policy::open(dir, options);
   push(L, policy);
   session_of(L).models.add(policy);
@@ -243,6 +246,9 @@ void open_policy(LuaState& state) {
               "a sidecar of log-probs.",
               [](Policy& self, lua_State* L) {
                 std::shared_ptr<Reference> reference;
+                if (sharding_ranks(self.options().dist, 1) != nullptr) {
+                  recipe_context(L).fetching->begin_meetings();
+                }
                 // The first rank writes the weights of one that is taken after training began.
                 on_first_rank(session_ranks(L), "a reference",
                               [&] { reference = self.reference(); });

@@ -16,6 +16,8 @@
 #include "core/base/philox.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/dist/fetching_ranks.h"
+#include "core/train/gradient_exchange.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 
@@ -79,6 +81,11 @@ RecipeContext& recipe_context(lua_State* L) {
   return *slot.context;
 }
 
+DistOptions recipe_dist(lua_State* L) {
+  const RecipeContext& context = recipe_context(L);
+  return {.ranks = context.options.ranks, .level = config_whole(L, "dist.level"), .exact = true};
+}
+
 int end_recipe(lua_State* L) {
   RecipeContext& context = recipe_context(L);
   XRUN_CHECK(
@@ -103,6 +110,10 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   lua_State* L = *state_;
   load_text(L, options, context->text.text);
   context->config = Config::resolve(context->text, options.sets);
+  if (options.ranks != nullptr) {
+    ranks_ = std::make_unique<FetchingRanks>(*options.ranks);
+    context->options.ranks = context->fetching = ranks_.get();
+  }
   state_->service<ContextSlot>().context = std::move(context);
   for (OpenModule open : modules) open(*state_);
   open_require(*state_);

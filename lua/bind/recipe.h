@@ -16,7 +16,9 @@
 
 namespace xrun {
 
+class FetchingRanks;
 class Ranks;
+struct DistOptions;
 
 // kTrain: the recipe runs to its end. kCache: it runs to xrun.run, which caches its data. kPreview:
 // a prompt or command controls it, and its run is in a temporary folder (lua/prompt/preview.h).
@@ -62,12 +64,17 @@ struct LoadedModule {
 // The recipe that runs in a state, for bindings.
 struct RecipeContext {
   RecipeOptions options;
+  FetchingRanks* fetching = nullptr;  // those of the options; null: one process
   ScannedRecipe text;
   Config config;
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
   bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
 };
+
+// Returns how the ranks share models and optimizers: dist.level, and the ranks of the options, which
+// can fetch. In one process it has no ranks.
+DistOptions recipe_dist(lua_State* L);
 
 // The context of a state. Throws Error if no recipe runs in it.
 RecipeContext& recipe_context(lua_State* L);
@@ -112,6 +119,7 @@ class Recipe {
   // Takes the loaded text from the stack.
   void start_thread();
 
+  std::unique_ptr<FetchingRanks> ranks_;  // before the state, whose objects use it to their end
   std::unique_ptr<LuaState> state_;
   LuaRef thread_ref_;
   lua_State* thread_ = nullptr;
