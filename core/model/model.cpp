@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -219,22 +220,33 @@ at::Tensor Model::merged(size_t parameter) const {
   return master(parameter);
 }
 
+std::vector<NamedTensor> Model::stored(const WeightSpec& spec, size_t parameter,
+                                       at::ScalarType dtype) const {
+  const at::Tensor rounded = merged(parameter).to(dtype);
+  // fp16 ends at 65504; the other types hold every fp32 value's magnitude, as rounding to bf16
+  // overflows only beside fp32's own largest number.
+  XRUN_CHECK(dtype != at::kHalf || rounded.isfinite().all().item<bool>(),
+             "{}: a trained value overflows float16; set export = {{ dtype = \"fp32\" }}", spec.name);
+  return stored_form(spec, rounded);
+}
+
 ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
   ExportedModel result{config_, dtype.value_or(config_.dtype), {}};
   const std::vector<WeightSpec> specs = weight_specs(config_);
+  // The weights that are read last: the experts of a layer, stored one by one, take turns in a file.
+  using Recent = std::map<size_t, std::vector<NamedTensor>>;
+  const auto recent = std::make_shared<Recent>();
   for (size_t i = 0; i < specs.size(); ++i) {
-    const at::Tensor weight = merged(i);
-    const at::Tensor rounded = weight.to(result.dtype);
-    // fp16 ends at 65504; the other types hold every fp32 value's magnitude, as rounding to bf16
-    // overflows only beside fp32's own largest number.
-    XRUN_CHECK(result.dtype != at::kHalf || rounded.isfinite().all().item<bool>(),
-               "{}: a trained value overflows float16; set export = {{ dtype = \"fp32\" }}",
-               specs[i].name);
-    for (NamedTensor& tensor : stored_form(specs[i], rounded)) {
-      // A copy moves to the host at once, so that the device holds one such weight at a time.
-      const bool copied = !tensor.tensor.is_alias_of(parameters_[i].master);
-      if (copied) tensor.tensor = on_device(tensor.tensor, c10::kCPU);
-      result.tensors.push_back(std::move(tensor));
+    const std::vector<StoredTensor> tensors = stored_tensors(specs[i], {});
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      const auto read = [this, recent, spec = specs[i], i, k, type = result.dtype] {
+        if (!recent->contains(i)) {
+          if (recent->size() == 2) recent->clear();
+          (*recent)[i] = stored(spec, i, type);
+        }
+        return recent->at(i)[k].tensor;
+      };
+      result.tensors.push_back({tensors[k].name, result.dtype, tensors[k].shape, read});
     }
   }
   return result;

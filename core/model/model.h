@@ -25,7 +25,9 @@ struct ExportedModel;
 struct HeadOptions;
 struct HeadResult;
 struct HeldKeys;
+struct NamedTensor;
 struct RouterRecord;
+struct WeightSpec;
 
 // A pack without padding: N segments, or the nodes of trees whose branches share their prefixes
 // (ops/attention_layout.h). Node n is tokens [cu_seqlens[n], cu_seqlens[n+1]). Tensors are on the
@@ -113,9 +115,9 @@ class Model {
   // Returns a base weight, by its number, with its adapter merged, fp32; without an adapter the
   // weight itself.
   at::Tensor merged(size_t parameter) const;
-  // The base weights, merged, in the form of a checkpoint: the model's own storage where its type
-  // is written, else copies on the host, rounded to nearest even. Refers to the model
-  // (core/model/weights/export.h). Throws Error if a value overflows the type.
+  // The base weights, merged, in the form of a checkpoint, each made when it is written and rounded
+  // to nearest even. Refers to the model (core/model/weights/export.h). Reading one throws Error if
+  // a value overflows the type.
   //   dtype  nullopt: that of the folder the model came from
   ExportedModel exported(std::optional<at::ScalarType> dtype = std::nullopt) const;
 
@@ -184,6 +186,9 @@ class Model {
                                      const LoadOptions& options,
                                      std::shared_ptr<WeightShards> shards = nullptr);
   at::Tensor master(size_t parameter) const;  // whole, without its graph
+  // The tensors of a file for one weight, merged and rounded.
+  std::vector<NamedTensor> stored(const WeightSpec& spec, size_t parameter,
+                                  at::ScalarType dtype) const;
 
   int64_t base_count() const;           // parameters before the adapter's factors
   const PackedWeights* packed() const;  // null unless packed at this update count

@@ -366,6 +366,8 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
 
 Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepOptions& options) {
   XRUN_CHECK(!terms.empty(), "a step needs at least one batch");
+  XRUN_CHECK(adamw == nullptr || adamw->dist().ranks == options.ranks,
+             "the optimizer was made for other ranks than those that share this step");
   const auto begin = Clock::now();
   const int64_t recomputed = head_counts().recomputed;
   const double flops = counted_flops();

@@ -90,6 +90,12 @@ void add_sampling(const Policy& policy, const StepSizes& sizes, MemoryShape& sha
   if (!sizes.prompts.empty()) add(sizes.held_out, /*samples=*/1);
 }
 
+void share(const DistOptions& dist, MemoryShape& shape) {
+  if (dist.ranks == nullptr || dist.ranks->size() == 1) return;
+  shape.ranks = dist.ranks->size();
+  shape.level = dist.level;
+}
+
 MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& sizes) {
   const PolicyOptions& options = policy.options();
   MemoryShape shape;
@@ -97,6 +103,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.gemm = options.gemm;
   shape.head_mb = options.head_mb;
   shape.recompute = options.recompute;
+  share(options.dist, shape);
   shape.adapter = adapter_of(policy);
   const bool holds =
       HeldPrefix::obstacle(read_model_config(policy.dir()),
@@ -172,6 +179,7 @@ PlannedModel planned_frozen(const FrozenModel& frozen, const StepSizes& sizes) {
   MemoryShape shape;
   shape.dtype = frozen.options().settings.dtype;
   shape.gemm = frozen.options().settings.gemm;
+  share(frozen.options().dist, shape);
   shape.tokens = std::max(sizes.tokens, sizes.reference_tokens);
   shape.trains = false;
   shape.frozen = true;

@@ -25,6 +25,10 @@ namespace xrun {
 
 namespace {
 
+// As in core/dist/flat_index.h and core/train/gradient_exchange.cpp.
+constexpr double kBucketElements = 4 << 20;
+constexpr double kBucketsInFlight = 4;
+
 constexpr double kMaxBytes = double(int64_t{1} << 56);  // of a kind, so that a sum fits 64 bits
 
 int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMaxBytes)); }
@@ -49,7 +53,13 @@ class StepMemory {
         tokens_(static_cast<double>(shape.tokens)),
         hidden_(static_cast<double>(config.hidden)),
         trains_base_(!shape.adapter),
-        tied_(config.tied) {
+        tied_(config.tied),
+        share_(1 / static_cast<double>(shape.level > 0 ? shape.ranks : 1)),
+        shards_weights_(shape.ranks > 1 && shape.level >= 3) {
+    // The sums of other ranks' micro-batches exist beside the gradients of one.
+    s_.several = s_.several || shape.ranks > 1;
+    // A graph would hold every block's fetched weights.
+    s_.recompute = s_.recompute || shards_weights_;
     const LayerKinds layers(config);
     base_ = layers.sum(weight_elements);
     trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
@@ -70,27 +80,37 @@ class StepMemory {
     const bool has_experts = config.moe.experts > 0;
     const auto inner = static_cast<double>(has_experts ? config.moe.ffn : config.ffn);
     upcasts_ = linear_scratch(tokens_, hidden_, inner, shape.dtype, shape.gemm);
+    // The block that computes and the next one.
+    const double outside = vocab_elements_ * (tied_ ? 1 : 2);
+    fetched_ = 2 * element_ * std::max(0.0, base_ - outside) / static_cast<double>(config.layers);
+    bucket_ = 4 * std::min(moved_, std::max({kBucketElements, largest_.gradient / 4,
+                                             trains_base_ ? vocab_elements_ : 0.0}));
   }
 
   ResidentBytes held() const {
     ResidentBytes held;
     if (s_.frozen) {
-      held.reference = base_ * element_;
+      held.reference = base_ * element_ * share_;
       return held;
     }
+    const double weights = shards_weights_ ? share_ : 1;
     // Frozen weights in the storage type; masters, and an adapter's factors, in fp32.
-    held.weights = (trains_base_ ? 0 : base_ * element_) + 4 * trained_;
-    if (s_.dtype != c10::ScalarType::Float) held.copies = trained_ * element_;
+    held.weights = trains_base_ ? 4 * trained_ * weights : base_ * element_ * weights + 4 * trained_;
+    const bool copies = s_.dtype != c10::ScalarType::Float;
+    if (copies && !(shards_weights_ && trains_base_)) held.copies = trained_ * element_;
     // Two moments in fp32.
-    if (s_.trains) held.optimizer = 2 * 4 * moved_ * static_cast<double>(s_.optimizers);
-    if (trains_base_) held.reference = base_ * element_ * static_cast<double>(s_.references);
+    if (s_.trains) held.optimizer = 2 * 4 * moved_ * share_ * static_cast<double>(s_.optimizers);
+    if (trains_base_) {
+      held.reference = base_ * element_ * share_ * static_cast<double>(s_.references);
+    }
     return held;
   }
 
   PeakBytes fullest() const {
     // Its forward keeps hidden states alone.
     if (s_.frozen) {
-      return {.working = tokens_ * (largest_.forward + 2 * element_ * hidden_) + upcasts_};
+      return {.working = tokens_ * (largest_.forward + 2 * element_ * hidden_) + upcasts_ +
+                         fetched_frozen()};
     }
     if (!s_.trains) return {};
     PeakBytes most = head_backward();
@@ -136,7 +156,18 @@ class StepMemory {
     largest_.gradient = std::max(largest_.gradient, block.gradient);
   }
 
-  double gradients() const { return 4 * moved_; }
+  // Of ranks: what this rank sends, the sums of its range, and buckets under way (gradient_exchange.h
+  // and its constants); at level 0 the sums of all ranges too.
+  double gradients() const {
+    if (s_.ranks == 1) return 4 * moved_;
+    const double sums = 4 * moved_ / static_cast<double>(s_.ranks);
+    const double sent = s_.level >= 2 ? kBucketsInFlight * bucket_ : 4 * moved_;
+    return sums + sent + kBucketsInFlight * bucket_ + (s_.level == 0 ? 4 * moved_ : 0);
+  }
+  double fetched_frozen() const {
+    return share_ < 1 ? fetched_ + element_ * vocab_elements_ : 0;
+  }
+  double fetched() const { return shards_weights_ ? fetched_ : 0; }
   double prefix_tokens() const { return static_cast<double>(s_.prefix_tokens); }
 
   // Any point of a micro-batch between its forward and the end of its backward.
@@ -149,14 +180,17 @@ class StepMemory {
   // A block of the reference, whose forward keeps nothing, while the policy's activations wait.
   PeakBytes reference_forward() const {
     PeakBytes m = with_activations();
-    if (s_.references > 0) m.working = static_cast<double>(s_.reference_tokens) * largest_.forward;
+    if (s_.references > 0) {
+      m.working = static_cast<double>(s_.reference_tokens) * largest_.forward + fetched_frozen();
+    }
     return m;
   }
 
   PeakBytes head_backward() const {
     PeakBytes m = with_activations();
     m.head += head_.saved;
-    m.working = head_.backward + upcasts_;
+    m.working = head_.backward + upcasts_ + fetched();
+    if (shards_weights_) m.working += element_ * vocab_elements_;
     if (trains_base_) m.working += head_.weight;
     return m;
   }
@@ -165,7 +199,7 @@ class StepMemory {
     PeakBytes m = with_activations();
     // One block is recomputed, with its output and the gradient of that.
     if (s_.recompute) m.activations += largest_.saved + 2 * tokens_ * element_ * hidden_;
-    m.working = largest_.backward + upcasts_;
+    m.working = largest_.backward + upcasts_ + fetched();
     if (!trains_base_) return m;
     // A first gradient becomes the parameter's; later ones are added to it and freed.
     if (!s_.several) m.gradients += head_.weight + largest_.gradient;
@@ -177,7 +211,7 @@ class StepMemory {
     if (s_.prefix_tokens == 0) return {};
     PeakBytes m{.gradients = gradients(), .head = head_.scratch};
     m.activations = prefix_ + prefix_block_.saved + 2 * prefix_tokens() * element_ * hidden_;
-    m.working = prefix_block_.backward + upcasts_;
+    m.working = prefix_block_.backward + upcasts_ + fetched();
     if (trains_base_) m.working += largest_.gradient;
     return m;
   }
@@ -214,9 +248,13 @@ class StepMemory {
     return m;
   }
 
-  const MemoryShape& s_;
+  MemoryShape s_;
   double element_, tokens_, hidden_;  // element: bytes of an activation
   bool trains_base_, tied_;
+  double share_;          // of what ranks shard at this level
+  bool shards_weights_;   // the policy's, at level 3
+  double fetched_ = 0;    // bytes of the blocks of a sharded model that are here whole
+  double bucket_ = 0;     // bytes of the largest bucket of gradients
   double vocab_elements_ = 0;
   double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
   double packed_ = 0;                          // elements of a sampler's packed weights

@@ -35,6 +35,8 @@ struct MemoryShape {
   bool frozen = false;           // a teacher or foreign reference: only read, in the storage type
   int64_t optimizers = 1;        // each with moments of the trained weights
   bool scores = false;           // trained through a value head, without the vocabulary projection
+  int64_t ranks = 1;             // that share the model; the plan is that of one of them
+  int64_t level = 0;             // what they share (dist.level); 0 with one rank
 };
 
 struct PlannedModel {
@@ -49,7 +51,8 @@ struct MemoryKind {
 };
 
 // Returns the bytes by kind at the peak of a step after the first, as memory_count sees them,
-// without kinds of 0 bytes:
+// without kinds of 0 bytes. Of several ranks they are those of one: its ranges, the buckets of
+// gradients, and the blocks of sharded models that are here whole.
 //   weights      masters, or the frozen weights and an adapter's masters
 //   copies       of the masters in bf16
 //   gradients    that exist at the peak

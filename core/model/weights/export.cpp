@@ -72,7 +72,7 @@ void replace_config_template(const std::filesystem::path& path, const std::strin
   write_file_atomic(path, dump_json(config, {.indent = 2}) + "\n");
 }
 
-void write_export(const std::vector<NamedTensor>& tensors, const Json& config,
+void write_export(const std::vector<TensorReader>& tensors, const Json& config,
                   const std::filesystem::path& source, const std::filesystem::path& out,
                   const std::string& chat_template) {
   // Only an earlier export is replaced; NewFolder refuses any other folder that holds something.
@@ -130,8 +130,10 @@ void export_classifier(ExportedModel model, const at::Tensor& score,
                        const std::string& chat_template) {
   const std::string head = model.config.names.head + ".weight";
   // A classifier has no language head; `score` [labels, hidden] takes its place.
-  std::erase_if(model.tensors, [&](const NamedTensor& tensor) { return tensor.name == head; });
-  model.tensors.push_back({"score.weight", score.detach().to(model.dtype)});
+  std::erase_if(model.tensors, [&](const TensorReader& tensor) { return tensor.name == head; });
+  const at::Tensor rounded = score.detach().to(model.dtype);
+  model.tensors.push_back(
+      {"score.weight", model.dtype, rounded.sizes().vec(), [rounded] { return rounded; }});
   write_export(model.tensors, classifier_config_of(model.config, model.dtype), source, out,
                chat_template);
 }

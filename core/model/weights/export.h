@@ -16,8 +16,8 @@ namespace xrun {
 // A model in the form of its checkpoint (Model::exported).
 struct ExportedModel {
   const ModelConfig& config;
-  c10::ScalarType dtype;             // of the tensors
-  std::vector<NamedTensor> tensors;  // names and layouts of the family (weight_layout.h)
+  c10::ScalarType dtype;              // of the tensors
+  std::vector<TensorReader> tensors;  // names and layouts of the family (weight_layout.h)
 };
 
 // Writes config.json (as loaded, with the dtype it is saved in) and model.safetensors, and copies

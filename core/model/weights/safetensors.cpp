@@ -328,16 +328,28 @@ SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::vector<SafetensorsEntry> entries;
+  std::vector<TensorReader> readers;
   for (const NamedTensor& t : tensors) {
-    entries.push_back({t.name, t.tensor.scalar_type(), t.tensor.sizes().vec()});
+    readers.push_back({t.name, t.tensor.scalar_type(), t.tensor.sizes().vec(),
+                       [&t] { return t.tensor; }});
   }
+  write_safetensors(path, readers, metadata);
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorReader>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  for (const TensorReader& t : tensors) entries.push_back({t.name, t.dtype, t.shape});
   const SafetensorsLayout layout = safetensors_layout(path, entries, metadata);
   FileWriter writer(path);
   writer.write(layout.head);
   for (const size_t i : layout.order) {
     // On the CPU and without strides, one tensor at a time.
-    const at::Tensor data = tensors[i].tensor.detach().cpu().contiguous();
+    const at::Tensor data = tensors[i].read().detach().cpu().contiguous();
+    XRUN_CHECK(data.scalar_type() == tensors[i].dtype &&
+                   data.sizes() == at::IntArrayRef(tensors[i].shape),
+               "{}: the tensor '{}' has changed since the file was laid out", path.string(),
+               tensors[i].name);
     writer.write(data.const_data_ptr(), static_cast<uint64_t>(data.nbytes()));
   }
   writer.sync();

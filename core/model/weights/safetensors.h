@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -90,6 +91,17 @@ struct SafetensorsLayout {
 SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
                                      const std::vector<SafetensorsEntry>& tensors,
                                      const std::map<std::string, std::string>& metadata = {});
+
+// A tensor that exists when it is written.
+struct TensorReader {
+  std::string name;
+  at::ScalarType dtype;
+  std::vector<int64_t> shape;
+  std::function<at::Tensor()> read;
+};
+// The same for tensors that are read one at a time, in the order of the file.
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorReader>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
 
 // Returns the format's name of a type ("BF16"). Throws Error if it has none.
 std::string safetensors_dtype_name(at::ScalarType dtype);

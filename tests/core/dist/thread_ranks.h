@@ -140,7 +140,7 @@ class ThreadRanks : public Ranks {
 };
 
 // Runs f(ranks) on `size` threads and rethrows the error of the lowest rank that has one.
-inline void on_ranks(int64_t size, const std::function<void(Ranks&)>& f) {
+inline void on_threads(int64_t size, const std::function<void(Ranks&)>& f) {
   ThreadWorld world(size);
   std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
   std::vector<std::thread> threads;

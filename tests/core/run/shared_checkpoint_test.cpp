@@ -67,7 +67,7 @@ TEST(SharedCheckpoint, FilesHaveTheBytesOfOneProcess) {
   save(folder / "1", nullptr, 1);
   for (const int64_t n : {2, 3, 5}) {
     const auto dir = folder / std::to_string(n);
-    on_ranks(n, [&](Ranks& ranks) { save(dir, &ranks, n % 3); });
+    on_threads(n, [&](Ranks& ranks) { save(dir, &ranks, n % 3); });
     for (const char* name : {"toy.safetensors", "toy.json", "adamw.safetensors", "adamw.json"}) {
       EXPECT_TRUE(read_file(dir / "step_0000002" / name) ==
                   read_file(folder / "1/step_0000002" / name))
@@ -78,7 +78,7 @@ TEST(SharedCheckpoint, FilesHaveTheBytesOfOneProcess) {
 
 TEST(SharedCheckpoint, AnyNumberOfRanksReadsIt) {
   const ScratchFolder folder;
-  on_ranks(3, [&](Ranks& ranks) { save(folder.path(), &ranks, 1); });
+  on_threads(3, [&](Ranks& ranks) { save(folder.path(), &ranks, 1); });
   const auto moments = [](const Objects& objects) {
     std::vector<at::Tensor> out;
     for (const NamedTensor& one : objects.adamw->tensors()) out.push_back(one.tensor.clone());
@@ -90,7 +90,7 @@ TEST(SharedCheckpoint, AnyNumberOfRanksReadsIt) {
   ASSERT_EQ(wanted.size(), 6u);
   EXPECT_EQ(alone.toy->updates(), 2);
   for (const int64_t m : {2, 4}) {
-    on_ranks(m, [&](Ranks& ranks) {
+    on_threads(m, [&](Ranks& ranks) {
       Objects objects(&ranks);
       CheckpointStore(folder.path(), 2, &ranks).load_latest()->restore(objects.saved);
       const std::vector<TensorRange> ranges = objects.adamw->ranges();
@@ -106,7 +106,7 @@ TEST(SharedCheckpoint, AnyNumberOfRanksReadsIt) {
 
 TEST(SharedCheckpoint, ADamagedRangeIsFoundOnEveryRankAndNamesItsWriter) {
   const ScratchFolder folder;
-  on_ranks(3, [&](Ranks& ranks) { save(folder.path(), &ranks, 1); });
+  on_threads(3, [&](Ranks& ranks) { save(folder.path(), &ranks, 1); });
   const auto file = folder / "step_0000002/adamw.safetensors";
   std::string bytes = read_file(file);
   bytes[bytes.size() / 2] ^= 1;
@@ -122,12 +122,12 @@ TEST(SharedCheckpoint, ADamagedRangeIsFoundOnEveryRankAndNamesItsWriter) {
   const std::string alone = damage(nullptr);
   EXPECT_NE(alone.find("adamw.safetensors: the bytes that rank "), std::string::npos) << alone;
   EXPECT_NE(alone.find(" of 3 wrote have checksum "), std::string::npos) << alone;
-  on_ranks(2, [&](Ranks& ranks) { EXPECT_EQ(damage(&ranks), alone); });
+  on_threads(2, [&](Ranks& ranks) { EXPECT_EQ(damage(&ranks), alone); });
 }
 
 TEST(SharedCheckpoint, AManifestWhoseSpansLeaveAGapIsDamaged) {
   const ScratchFolder folder;
-  on_ranks(2, [&](Ranks& ranks) { save(folder.path(), &ranks, 1); });
+  on_threads(2, [&](Ranks& ranks) { save(folder.path(), &ranks, 1); });
   const auto path = folder / "step_0000002/manifest.json";
   Json manifest = read_json(path.string());
   const std::string text = read_file(path);
@@ -160,7 +160,7 @@ class FailingWeights : public ToyWeights {
 
 TEST(SharedCheckpoint, AnErrorOnOneRankIsThrownOnAllAndThePreviousOneRemains) {
   const ScratchFolder folder;
-  on_ranks(3, [&](Ranks& ranks) {
+  on_threads(3, [&](Ranks& ranks) {
     Objects objects(&ranks);
     CheckpointStore store(folder.path(), 2, &ranks);
     objects.update();

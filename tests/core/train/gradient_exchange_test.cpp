@@ -127,7 +127,7 @@ TEST(GradientExchange, AnyNumberOfRanksAndEveryLevelGiveTheBitsOfOneProcess) {
   for (const int64_t n : {1, 2, 3, 4, 7}) {
     for (const int64_t level : {0, 1, 2}) {
       std::mutex mutex;
-      on_ranks(n, [&](Ranks& ranks) {
+      on_threads(n, [&](Ranks& ranks) {
         const Outcome outcome = train({&ranks, level, true}, 3, 5);
         const std::lock_guard lock(mutex);
         expect_equal(outcome, alone, fmt::format(" n {} level {} rank {}", n, level, ranks.rank()));
@@ -140,7 +140,7 @@ TEST(GradientExchange, AnItemOfSeveralBackwardsIsSummedByItself) {
   const Outcome alone = train({}, 2, 3, /*one_backward=*/false);
   for (const int64_t n : {2, 3}) {
     std::mutex mutex;
-    on_ranks(n, [&](Ranks& ranks) {
+    on_threads(n, [&](Ranks& ranks) {
       const Outcome outcome = train({&ranks, 1, true}, 2, 3, /*one_backward=*/false);
       const std::lock_guard lock(mutex);
       expect_equal(outcome, alone, fmt::format(" n {}", n));
@@ -153,7 +153,7 @@ TEST(GradientExchange, InexactSumsAreCloseAndEqualOnAllRanks) {
   for (const int64_t n : {2, 3}) {
     std::mutex mutex;
     std::vector<Outcome> outcomes;
-    on_ranks(n, [&](Ranks& ranks) {
+    on_threads(n, [&](Ranks& ranks) {
       Outcome outcome = train({&ranks, 2, false}, 1, 5);
       const std::lock_guard lock(mutex);
       outcomes.push_back(std::move(outcome));
@@ -166,7 +166,7 @@ TEST(GradientExchange, InexactSumsAreCloseAndEqualOnAllRanks) {
 }
 
 TEST(GradientExchange, ARankWhoseItemFailsStillEndsTheRound) {
-  on_ranks(3, [&](Ranks& ranks) {
+  on_threads(3, [&](Ranks& ranks) {
     const auto trainable = weights();
     AdamW adamw({trainable}, options(), {&ranks, 1, true});
     adamw.begin_round({3, true, true});
@@ -179,7 +179,7 @@ TEST(GradientExchange, ARankWhoseItemFailsStillEndsTheRound) {
 }
 
 TEST(GradientExchange, ASecondGradientOfOneBackwardIsRefused) {
-  on_ranks(2, [&](Ranks& ranks) {
+  on_threads(2, [&](Ranks& ranks) {
     const auto trainable = weights();
     AdamW adamw({trainable}, options(), {&ranks, 1, true});
     adamw.begin_round({2, true, true});
@@ -197,7 +197,7 @@ TEST(GradientExchange, ASecondGradientOfOneBackwardIsRefused) {
 }
 
 TEST(GradientExchange, ARankSendsTheGradientsThatOthersOwn) {
-  on_ranks(4, [&](Ranks& ranks) {
+  on_threads(4, [&](Ranks& ranks) {
     const auto trainable = weights();
     std::vector<at::Tensor> leaves;
     for (const Parameter& one : trainable->parameters()) leaves.push_back(one.master);
@@ -227,7 +227,7 @@ TEST(AdamWRanks, SavedRangesCoverEveryMomentOnceAndRestoreOnAnyNumberOfRanks) {
     Json state;
     std::vector<at::Tensor> halfway, wanted;
     std::mutex mutex;
-    on_ranks(n, [&](Ranks& ranks) {
+    on_threads(n, [&](Ranks& ranks) {
       const auto trainable = weights();
       AdamW adamw({trainable}, options(), {&ranks, 1, true});
       step(adamw, *trainable, ranks.rank(), 1);
@@ -256,7 +256,7 @@ TEST(AdamWRanks, SavedRangesCoverEveryMomentOnceAndRestoreOnAnyNumberOfRanks) {
     const auto alone = weights();
     AdamW one({alone}, options());
     go_on(one, *alone, 0);
-    on_ranks(m, [&](Ranks& ranks) {
+    on_threads(m, [&](Ranks& ranks) {
       const auto trainable = weights();
       AdamW adamw({trainable}, options(), {&ranks, 2, true});
       go_on(adamw, *trainable, ranks.rank());

@@ -58,12 +58,12 @@ std::string train(const Trained& t, Ranks* ranks, size_t pairs, size_t per_pack,
 
 TEST(SharedStep, HasTheBitsOfOneProcessOnAnyNumberOfRanks) {
   const TinyFolder folder;
-  expect_one_process(4, [&](Ranks* ranks) { return train(open_trained(folder), ranks, 9, 2, 3); });
+  expect_one_process(4, [&](Ranks* ranks) { return train(open_trained(folder, {.dist = {ranks, 0}}), ranks, 9, 2, 3); });
 }
 
 TEST(SharedStep, RanksWithoutAPackTakePart) {
   const TinyFolder folder;
-  expect_one_process(3, [&](Ranks* ranks) { return train(open_trained(folder), ranks, 2, 2, 2); });
+  expect_one_process(3, [&](Ranks* ranks) { return train(open_trained(folder, {.dist = {ranks, 0}}), ranks, 2, 2, 2); });
 }
 
 TEST(SharedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
@@ -79,7 +79,7 @@ TEST(SharedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
     t.policy = Policy::open(folder.path() / "mixture", {.moe_aux = 10.0});
     t.reference = t.policy->reference();
     t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy},
-                                      AdamWOptions{.lr = 1e-2});
+                                      AdamWOptions{.lr = 1e-2}, DistOptions{ranks, 0});
     return train(t, ranks, 7, 2, 2);
   });
 }
@@ -94,7 +94,7 @@ TEST(SharedStep, PrefixesThatMicroBatchesShareStayOnOneRank) {
     std::rotate(pairs[i].prompt.begin(), pairs[i].prompt.end() - 60, pairs[i].prompt.end());
   }
   expect_one_process(3, [&](Ranks* ranks) {
-    const Trained t = open_trained(folder);
+    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
     BatchInfo info = info_of(0);
     info.fold = fold_info(FoldMode::kAlways, 16).fold;
     const auto batch = tiny_batch(pairs, 1, info);
@@ -111,7 +111,7 @@ TEST(SharedStep, PrefixesThatMicroBatchesShareStayOnOneRank) {
 TEST(SharedStep, TermsAndWeightsOfUnitsAreThoseOfOneProcess) {
   const TinyFolder folder;
   expect_one_process(3, [&](Ranks* ranks) {
-    const Trained t = open_trained(folder);
+    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
     std::vector<TinyPair> pairs = tiny_pairs(5, 3);
     pairs[1].weight = 0.3f;
     pairs[4].weight = 1.7f;
@@ -139,7 +139,7 @@ TEST(SharedStep, TermsAndWeightsOfUnitsAreThoseOfOneProcess) {
 TEST(SharedStep, AnObjectiveThatFailsOnOneRankEndsAll) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
-    const Trained t = open_trained(folder);
+    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
     const auto batch = tiny_batch(tiny_pairs(5), 1, info_of(0));
     StepOptions options;
     options.ranks = ranks;
@@ -165,7 +165,7 @@ TEST(SharedStep, AnObjectiveThatFailsOnOneRankEndsAll) {
 TEST(SharedStep, ANonFiniteLossNamesRankAndRowOnEveryRank) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
-    const Trained t = open_trained(folder);
+    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
     BatchInfo info = info_of(40);
     info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
     const auto batch = tiny_batch(tiny_pairs(5), 2, info);
@@ -198,7 +198,7 @@ TEST(SharedStep, ANonFiniteLossNamesRankAndRowOnEveryRank) {
 TEST(SharedStep, ASignalAtOneRankStopsAllBeforeTheUpdate) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
-    const Trained t = open_trained(folder);
+    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
     const auto batch = tiny_batch(tiny_pairs(4), 1, info_of(0));
     StepOptions options;
     options.ranks = ranks;
@@ -223,7 +223,7 @@ TEST(SharedStep, ASignalAtOneRankStopsAllBeforeTheUpdate) {
 TEST(SharedEvaluation, HasTheMetricsOfOneProcess) {
   const TinyFolder folder;
   expect_one_process(3, [&](Ranks* ranks) {
-    const Trained t = open_trained(folder);
+    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
     t.step();
     int batches = 0;
     EvaluateOptions options;

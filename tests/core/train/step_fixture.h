@@ -26,7 +26,7 @@ class StepTest : public testing::Test {
     std::vector<at::Tensor> out;
     StepOptions options;
     options.read_gradients = [&] {
-      for (const at::Tensor& one : adamw_->gradients()) out.push_back(one.clone());
+      for (const NamedTensor& one : adamw_->gradients()) out.push_back(one.tensor.clone());
     };
     train_step({{&batch, objective}}, adamw_.get(), options);
     return out;

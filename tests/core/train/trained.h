@@ -52,7 +52,8 @@ inline Trained open_trained(const TinyFolder& folder, const PolicyOptions& optio
   Trained t;
   t.policy = Policy::open(folder.model(), options);
   t.reference = t.policy->reference();
-  t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
+  t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim,
+                                    options.dist);
   return t;
 }
 

@@ -172,6 +172,30 @@ std::vector<MemoryCase> cases_named(const std::vector<std::string>& names, bool 
 
 const auto name_of = [](const auto& info) { return info.param.name; };
 
+TEST(MemoryPlanOfRanks, EachLevelDividesWhatItShares) {
+  const TinyFolder folder;
+  const ModelConfig config = read_model_config(folder.model());
+  const auto plan = [&](int64_t ranks, int64_t level) {
+    MemoryShape shape;
+    shape.tokens = shape.loss_rows = shape.reference_tokens = shape.reference_rows = 64;
+    shape.references = 1;
+    shape.ranks = ranks;
+    shape.level = level;
+    return memory_plan(config, shape);
+  };
+  const auto alone = plan(1, 0);
+  for (const char* kind : {"weights", "optimizer", "reference"}) {
+    const std::string name = kind;
+    const int64_t whole = bytes_of(alone, name);
+    const int64_t from = name == "weights" ? 3 : 1;  // the level that divides it
+    for (int64_t level = 0; level <= 3; ++level) {
+      const int64_t wanted = level >= from ? whole / 4 : whole;
+      EXPECT_EQ(bytes_of(plan(4, level), name), wanted) << name << " at level " << level;
+    }
+  }
+  EXPECT_LT(bytes_of(plan(4, 2), "gradients"), bytes_of(plan(4, 0), "gradients"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Small, MemoryPlan, testing::ValuesIn(cases_named({"llama_small"})),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(SlowModels, MemoryPlan,

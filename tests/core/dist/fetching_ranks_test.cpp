@@ -1,0 +1,120 @@
+// Fetches of some ranks while others compute, fetch something else or wait at a collective.
+
+#include "core/dist/fetching_ranks.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/dist/thread_ranks.h"
+
+namespace xrun::fetching_ranks_test {
+namespace {
+
+// Group g holds g * 1000 + 0, 1, ..., divided into ranges of 2 + rank elements; group 7 in fp64.
+class Numbers : public RangeSource {
+ public:
+  Numbers(int64_t rank, int64_t size, double sign = 1) : rank_(rank), size_(size), sign_(sign) {}
+  std::vector<int64_t> sizes(int64_t /*group*/) const override {
+    std::vector<int64_t> sizes;
+    for (int64_t r = 0; r < size_; ++r) sizes.push_back(2 + r);
+    return sizes;
+  }
+  at::TensorOptions options(int64_t group) const override {
+    return at::TensorOptions().dtype(group == 7 ? at::kDouble : at::kFloat);
+  }
+  at::Tensor range(int64_t group) override {
+    int64_t begin = 0;
+    for (int64_t r = 0; r < rank_; ++r) begin += 2 + r;
+    return whole(group).narrow(0, begin, 2 + rank_).contiguous();
+  }
+  at::Tensor whole(int64_t group) const {
+    const int64_t elements = 2 * size_ + size_ * (size_ - 1) / 2;
+    return at::arange(elements).add(group * 1000).mul(sign_).to(options(group).dtype());
+  }
+
+ private:
+  int64_t rank_, size_;
+  double sign_;
+};
+
+struct World {
+  explicit World(Ranks& ranks) : fetching(ranks) {
+    fetching.begin_meetings();
+    for (int64_t i = 0; i < 2; ++i) {
+      sources.push_back(
+          std::make_shared<Numbers>(ranks.rank(), ranks.size(), i == 0 ? 1 : -1));
+      fetching.offer([this, i] {
+        ++loads;
+        return sources[static_cast<size_t>(i)];
+      });
+    }
+  }
+  void expect(int64_t source, int64_t group, int64_t next = -1) {
+    EXPECT_TRUE(at::equal(fetching.fetch(source, group, next),
+                          sources[static_cast<size_t>(source)]->whole(group)))
+        << source << " " << group;
+  }
+  FetchingRanks fetching;
+  std::vector<std::shared_ptr<Numbers>> sources;
+  int loads = 0;
+};
+
+TEST(FetchingRanks, AllRanksFetchOneGroup) {
+  on_threads(3, [](Ranks& ranks) {
+    World world(ranks);
+    for (int64_t group = 0; group < 5; ++group) world.expect(0, group, group + 1);
+    world.fetching.barrier("end");
+    EXPECT_EQ(world.loads, 1) << "a source that nobody wants is not loaded";
+  });
+}
+
+TEST(FetchingRanks, RanksFetchDifferentGroupsTypesAndSourcesAtATime) {
+  on_threads(4, [](Ranks& ranks) {
+    World world(ranks);
+    for (int64_t step = 0; step < 6; ++step) {
+      world.expect((step + ranks.rank()) % 2, 3 + (step * ranks.rank()) % 5,
+                   step % 2 == 0 ? -1 : 3 + ((step + 1) * ranks.rank()) % 5);
+    }
+    world.fetching.barrier("end");
+  });
+}
+
+TEST(FetchingRanks, ARankAtACollectiveServesHoweverOftenOthersFetch) {
+  on_threads(3, [](Ranks& ranks) {
+    World world(ranks);
+    for (int round = 0; round < 3; ++round) {
+      for (int64_t k = 0; k < ranks.rank() * 4; ++k) world.expect(1, k, k % 3 == 0 ? k + 1 : 99);
+      const auto all = world.fetching.gather("texts", fmt::format("{}", ranks.rank()));
+      EXPECT_EQ(all, (std::vector<std::string>{"0", "1", "2"}));
+    }
+    EXPECT_GE(world.loads, 1) << "rank 0 fetches nothing itself";
+  });
+}
+
+TEST(FetchingRanks, AGroupThatWasSentAheadIsSentOnce) {
+  on_threads(2, [](Ranks& ranks) {
+    World world(ranks);
+    world.expect(0, 1, 2);
+    const int64_t before = world.fetching.fetched_bytes();
+    world.expect(0, 2);
+    EXPECT_EQ(world.fetching.fetched_bytes(), before);
+    world.expect(0, 3, 4);
+    world.fetching.forget_ahead();  // the values have changed
+    world.expect(0, 4);
+    EXPECT_GT(world.fetching.fetched_bytes(), before);
+    world.fetching.barrier("end");
+  });
+}
+
+TEST(FetchingRanks, NothingIsFetchedBeforeTheRanksMeet) {
+  on_threads(1, [](Ranks& ranks) {
+    FetchingRanks fetching(ranks);
+    EXPECT_THROW(fetching.fetch(0, 0), Error);
+  });
+}
+
+}  // namespace
+}  // namespace xrun::fetching_ranks_test
