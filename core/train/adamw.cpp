@@ -192,7 +192,8 @@ void AdamW::clear_gradients() {
 
 at::Tensor AdamW::grad_norm() {
   const auto fp64 = at::TensorOptions().dtype(at::kDouble);
-  if (dist_.ranks != nullptr) return at::scalar_tensor(state_of_weights().norm(), fp64);
+  // ATen's root in both cases: that of the C library may differ in the last bit.
+  if (dist_.ranks != nullptr) return at::scalar_tensor(state_of_weights().squares(), fp64).sqrt();
   std::vector<at::Tensor> on_cpu, elsewhere;
   for (const NamedTensor& gradient : gradients()) {
     if (gradient.tensor.device().is_cpu()) {

@@ -201,7 +201,7 @@ std::vector<double> AdamWState::own_sums_of_squares() const {
 }
 
 // Each rank sends the sums of its chunks; all of them add up all sums in the order of the index.
-double AdamWState::norm() {
+double AdamWState::squares() {
   const std::vector<double> own = own_sums_of_squares();
   const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
   const std::vector<std::string> all = dist_.ranks->gather("squares of gradients", bytes);
@@ -229,7 +229,7 @@ double AdamWState::norm() {
     for (size_t c = first; c < first + static_cast<size_t>(flat.chunk_count); ++c) sum += sums[c];
     total += sum;
   }
-  return std::sqrt(total);
+  return total;
 }
 
 void AdamWState::update(const Factors& factors) {
@@ -340,7 +340,7 @@ void AdamWState::gather_weights() {
 
 std::vector<NamedTensor> AdamWState::gradients() {
   const at::NoGradGuard no_grad;
-  norm();  // tells every rank which weights have a gradient
+  squares();  // tells every rank which weights have a gradient
   gather_gradients();
   std::vector<NamedTensor> out;
   for (size_t t = 0; t < index_.tensors().size(); ++t) {

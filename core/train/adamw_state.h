@@ -35,9 +35,9 @@ class AdamWState {
   bool has_moments() const { return !exp_avg_.empty(); }
   void make_moments();  // zeros; does nothing if they are there
 
-  // Returns the norm of the summed gradients, for ranks only. Afterwards every rank knows which
-  // weights have a gradient. Collective.
-  double norm();
+  // Returns the sum of the squares of the summed gradients, for ranks only. Afterwards every rank
+  // knows which weights have a gradient. Collective.
+  double squares();
 
   // The factors of a weight, given its count of updates with this one and its dimensions.
   using Factors = std::function<kernels::AdamWFactors(int64_t count, int64_t dims)>;
@@ -88,7 +88,7 @@ class AdamWState {
   std::vector<at::Tensor> whole_;              // [groups] gathered gradients of level 0
   std::vector<at::Tensor> exp_avg_, exp_avg_sq_;  // [groups] fp32
   std::vector<int64_t> counts_;                // [tensors]
-  std::vector<bool> has_gradient_;             // [tensors], of all ranks, as of norm()
+  std::vector<bool> has_gradient_;             // [tensors], of all ranks, as of squares()
 };
 
 }  // namespace xrun

@@ -223,7 +223,7 @@ TEST(SharedStep, ASignalAtOneRankStopsAllBeforeTheUpdate) {
 TEST(SharedEvaluation, HasTheMetricsOfOneProcess) {
   const TinyFolder folder;
   expect_one_process(3, [&](Ranks* ranks) {
-    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
+    const Trained t = open_trained(folder);
     t.step();
     int batches = 0;
     EvaluateOptions options;
