@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
 #include "lua/state/class.h"
 #include "lua/state/lua_state.h"
@@ -45,6 +46,8 @@ struct DeadlineState {
 void push_interruption(lua_State* L) {
   auto report = std::make_shared<ErrorReport>();
   report->signal_number = pending_signal.load();
+  // Ranks stop by the flag alone, which they agree on.
+  if (report->signal_number == 0) report->signal_number = interrupt_signal();
   report->message = "interrupted";
   locate(L, 0, 0, *report);
   auto& line = LuaState::of(L).service<InterruptedLine>();

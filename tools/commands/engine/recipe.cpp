@@ -68,9 +68,10 @@ void open_prompt(PauseHooks& hooks) {
 }
 
 // The ranks of the run that this process is one of; null for one process. They end after the run.
-std::unique_ptr<Ranks> join_run() {
+std::unique_ptr<Ranks> join_run(RecipeOptions& options) {
   const std::optional<World> world = world_from_environment();
   if (!world) return nullptr;
+  options.local_rank = world->local_rank;
   const char* const check = std::getenv("XRUN_DIST_CHECK");
   return join_ranks(*world, {.program = dump_json(binary_identity()),
                              .check = check != nullptr && *check == '1'});
@@ -86,7 +87,7 @@ int command_recipe(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
   options.device_given = app.count("--device") > 0;
-  const std::unique_ptr<Ranks> ranks = join_run();
+  const std::unique_ptr<Ranks> ranks = join_run(options);
   options.ranks = ranks.get();
   options = resumed_options(std::move(options));
   if (options.device == "cuda") load_cuda_plugin(!options.device_given);
