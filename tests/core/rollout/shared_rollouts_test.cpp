@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/folder.h"
+#include "core/model/ops/moe_routing.h"
 #include "core/model/weights/init_model.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/rollout/watched_rollouts.h"
@@ -115,7 +116,7 @@ TEST_F(SharedRollouts, TurnsArriveOnEveryRank) {
             auto one = std::make_shared<Rollout>();
             one->prompt = prompt;
             one->ids = {static_cast<int32_t>(prompt)};
-            one->turns.push_back({.begin = 0, .end = 1, .text = "turn"});
+            one->turns.push_back({.begin = 0, .end = 1, .text = "turn", .finish = "stop"});
             own.push_back(one);
           }
           return own;
