@@ -42,6 +42,11 @@ ConfigField at_least(double least, ConfigField field) {
   return field;
 }
 
+ConfigField at_most(double most, ConfigField field) {
+  field.most = most;
+  return field;
+}
+
 ConfigField whole(std::string path, Json default_value, double least, std::string doc) {
   return at_least(least,
                   of_kind(K::kWhole, std::move(path), std::move(default_value), std::move(doc)));
@@ -307,6 +312,15 @@ std::vector<ConfigField> of_steps() {
       whole("batch.fold_check", 0, 0,
             "Steps between checks of a folded micro-batch against its separate sequences while the "
             "run trains; 0 checks before the first update only."),
+      of_kind(K::kTable, "dist", Json::object(),
+              "Training on several processes (docs/distributed.md); of one it is ignored."),
+      at_most(3, whole("dist.level", 1, 0,
+                       "What processes share out instead of holding it whole: 0 nothing, 1 the "
+                       "optimizer's state, 2 gradients too, 3 weights too. Results are the same.")),
+      flag("dist.exact", false,
+           "Sums gradients in the batch's order, which gives the bits of one process for any "
+           "number of processes, where a faster order exists; on the CPU the order is always the "
+           "batch's."),
       of_kind(K::kTable, "save", Json::object(), "Checkpoints."),
       foreign({"save_steps", "save_strategy"},
               whole("save.every", 0, 0,

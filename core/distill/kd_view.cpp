@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "core/train/computed_pack.h"
 #include "core/train/frozen_model.h"
 #include "core/train/policy.h"
+#include "core/train/whole_batch.h"
 
 namespace xrun {
 namespace {
@@ -136,13 +138,16 @@ at::Tensor kd_loss_of(const View& view, const KdPair& pair) { return view_loss(v
 
 at::Tensor kd_loss_of(Batch& batch, const KdPair& pair) {
   const at::NoGradGuard no_grad;
+  const auto results = score_micros(batch, "losses of distillation", [&](MicroBatch& micro) {
+    const ViewLoss part = view_loss(micro.all(), pair);
+    micro.free_hidden();  // those of a whole batch may not fit into memory
+    return std::vector<at::Tensor>{part.loss, at::scalar_tensor(part.by_row, at::kBool)};
+  });
   std::vector<at::Tensor> parts;
   bool by_row = true;
-  for (const auto& micro : batch.micros()) {
-    const ViewLoss part = view_loss(micro->all(), pair);
-    parts.push_back(part.loss);
-    by_row = by_row && part.by_row;
-    micro->free_hidden();  // those of a whole batch may not fit into memory
+  for (const std::vector<at::Tensor>& result : results) {
+    parts.push_back(result[0]);
+    by_row = by_row && result[1].item().toBool();
   }
   if (by_row) return batch.in_batch_order(parts, /*by_row=*/true);
   return at::cat(parts);

@@ -14,6 +14,7 @@
 #include "core/rollout/answer_history.h"
 #include "core/rollout/answer_text.h"
 #include "core/rollout/planned_answers.h"
+#include "core/rollout/shared_rollouts.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
@@ -25,7 +26,19 @@ namespace {
 struct AskedPrompt {
   int64_t row, segment;  // of the data set, and of the batch
   std::shared_ptr<const std::vector<int32_t>> ids;
+  int64_t index = 0;  // among the prompts of the batch
+  uint64_t name = 0;  // in draw keys
 };
+
+// Names the prompts in draw keys: the row, and the number of times that it occurred before. Rows are
+// below 2^34, a name is below 2^44.
+void name_draws(std::vector<AskedPrompt>& prompts) {
+  std::map<int64_t, uint64_t> seen;
+  for (AskedPrompt& prompt : prompts) {
+    const auto row = static_cast<uint64_t>(std::max<int64_t>(prompt.row, 0));
+    prompt.name = row + (seen[prompt.row]++ << 34);
+  }
+}
 
 std::vector<AskedPrompt> prompts_of(const Batch& batch) {
   std::vector<AskedPrompt> packed;
@@ -48,8 +61,10 @@ std::vector<AskedPrompt> prompts_of(const Batch& batch) {
     if (sides[at] < 0) continue;  // it has the prompt of the chosen side
     AskedPrompt prompt = packed[at];
     prompt.segment = static_cast<int64_t>(i);
+    prompt.index = std::ssize(ordered);
     ordered.push_back(std::move(prompt));
   }
+  name_draws(ordered);
   return ordered;
 }
 
@@ -74,18 +89,6 @@ void check_prompts(const std::vector<AskedPrompt>& prompts, const BatchInfo& inf
   }
 }
 
-// Names of the prompts in draw keys: the row, and the number of times that it occurred before.
-// Rows are below 2^34, a name is below 2^44.
-std::vector<uint64_t> draw_names(const std::vector<AskedPrompt>& prompts) {
-  std::map<int64_t, uint64_t> seen;
-  std::vector<uint64_t> names;
-  for (const AskedPrompt& prompt : prompts) {
-    const auto row = static_cast<uint64_t>(std::max<int64_t>(prompt.row, 0));
-    names.push_back(row + (seen[prompt.row]++ << 34));
-  }
-  return names;
-}
-
 // The seed of the batch's draws.
 uint64_t draw_seed(const RolloutOptions& options, const BatchInfo& info) {
   const uint64_t seed = options.text.generate.sampling.seed;
@@ -100,16 +103,16 @@ TextOptions draw_options(const Model* model, const Policy& policy,
                          const BatchInfo& info) {
   TextOptions text = options.text;
   text.generate.samples = options.samples;
-  text.generate.prompt_names = draw_names(prompts);
+  for (const AskedPrompt& prompt : prompts) text.generate.prompt_names.push_back(prompt.name);
   if (model != nullptr) text.generate.stop_ids = stop_ids_of(*model, *policy.tokenizer());
   text.generate.sampling.seed = draw_seed(options, info);
   return text;
 }
 
 // The rollout of an answer.
-std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt, int64_t p,
-                                    int64_t sample, Policy& policy) {
-  auto one = new_rollout(policy, prompt.row, prompt.ids, p, sample);
+std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt, int64_t sample,
+                                    Policy& policy) {
+  auto one = new_rollout(policy, prompt.row, prompt.ids, prompt.index, sample);
   one->ids = std::move(answer.generation.ids);
   one->logprobs = std::move(answer.generation.logprobs);
   one->logprobs_kept = std::move(answer.generation.logprobs_kept);
@@ -145,8 +148,7 @@ RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& p
       if (options.history != nullptr) {
         options.history->remember(prompt_at(p), sample, samples[s].generation.ids);
       }
-      group.push_back(
-          rollout_of(std::move(samples[s]), prompts[p], static_cast<int64_t>(p), sample, policy));
+      group.push_back(rollout_of(std::move(samples[s]), prompts[p], sample, policy));
     }
     ++p;
     list.insert(list.end(), group.begin(), group.end());
@@ -171,11 +173,34 @@ RolloutList converse(Model* model, Policy& policy, const std::vector<AskedPrompt
                             .environment = options.environment,
                             .history = options.history};
   asked.text.generate.record_routes = options.replay_routes;
+  if (asked.environment.reply) {
+    // An environment knows prompts by their index in the batch.
+    asked.environment.reply = [&](size_t conversation, const Rollout& so_far) {
+      const auto samples = static_cast<size_t>(options.samples);
+      Rollout of_batch = so_far;
+      of_batch.prompt = prompts[static_cast<size_t>(so_far.prompt)].index;
+      return options.environment.reply(
+          static_cast<size_t>(of_batch.prompt) * samples + conversation % samples, of_batch);
+    };
+  }
   RolloutList list = sample_conversations(policy, model, starts, asked, info);
   for (const auto& one : list) {
+    one->prompt = prompts[static_cast<size_t>(one->prompt)].index;
     if (one->routes) one->routed_by = &policy.model();
   }
   return list;
+}
+
+// Gives the answers of other ranks to the history, so that a draft does not depend on who samples.
+void remember_others(const RolloutList& sampled, const std::vector<AskedPrompt>& asked,
+                     const Model& model, const RolloutOptions& options, const Ranks* ranks) {
+  if (options.history == nullptr || options.environment.reply) return;
+  for (const auto& one : sampled) {
+    if (owns_prompt(ranks, one->prompt)) continue;
+    const AskedPrompt& prompt = asked[static_cast<size_t>(one->prompt)];
+    options.history->remember({*prompt.ids, prompt.name, model.config().vocab}, one->sample,
+                              one->ids);
+  }
 }
 
 // Answers of a dry run. Their log-probs come later, from the stand-in itself.
@@ -189,7 +214,7 @@ RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& promp
     const size_t p = i / per_prompt;
     list.push_back(rollout_of(
         stand_in_answer(*policy.tokenizer(), options.text.generate.max_new_tokens, seed),
-        prompts[p], static_cast<int64_t>(p), static_cast<int64_t>(i % per_prompt), policy));
+        prompts[p], static_cast<int64_t>(i % per_prompt), policy));
   }
   return list;
 }
@@ -262,12 +287,25 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   if (options.finished) {
     finished = [&](RolloutList group) { options.finished(batch_of(std::move(group))); };
   }
-  RolloutList sampled;
-  if (options.environment.reply) {
-    sampled = converse(dry ? nullptr : model, policy, asked, options, prompts.info());
-  } else {
-    sampled = dry ? draw_stand_ins(policy, asked, options, prompts.info())
-                  : draw(*model, policy, asked, options, prompts.info(), finished);
+  Ranks* const ranks = dry ? nullptr : prompts.info().ranks;
+  std::vector<AskedPrompt> own;
+  for (const AskedPrompt& prompt : asked) {
+    if (owns_prompt(ranks, prompt.index)) own.push_back(prompt);
+  }
+  const auto sample = [&] {
+    if (options.environment.reply) {
+      return converse(dry ? nullptr : model, policy, own, options, prompts.info());
+    }
+    return dry ? draw_stand_ins(policy, own, options, prompts.info())
+               : draw(*model, policy, own, options, prompts.info(), finished);
+  };
+  RolloutList sampled = share_rollouts(ranks, sample, [&](int64_t prompt, int64_t number) {
+    const AskedPrompt& of = asked[static_cast<size_t>(prompt)];
+    return new_rollout(policy, of.row, of.ids, prompt, number);
+  });
+  if (ranks != nullptr) {
+    for (const auto& one : sampled) one->routed_by = one->routes ? &policy.model() : nullptr;
+    remember_others(sampled, asked, *model, options, ranks);
   }
   const auto made = batch_of(std::move(sampled));
   if (dry) made->set_sampler_logprob(policy.token_logprob(*made));

@@ -11,6 +11,8 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/dist/rank_message.h"
+#include "core/dist/ranks.h"
 #include "core/train/policy.h"
 
 namespace xrun {
@@ -97,15 +99,8 @@ Objective WatchedUpdate::watch(Objective objective) {
 }
 
 void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
-  for (const auto& [unit, loss] : result.losses) {
-    const auto known = std::find_if(units_.begin(), units_.end(),
-                                    [unit = unit](const auto& one) { return one.first == unit; });
-    if (known == units_.end()) {
-      units_.emplace_back(unit, loss.numel());
-    } else {
-      known->second += loss.numel();
-    }
-  }
+  for (const auto& [unit, loss] : result.losses) add_units(units_, unit, loss.numel());
+  Measured measured{.micro = micro.index()};
   const PackedBatch& pack = micro.pack();
   std::vector<uint8_t> fresh(static_cast<size_t>(pack.segment_count()), 0);
   int64_t oldest = 0, stale_tokens = 0;
@@ -132,14 +127,26 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
             "place; answers of a queue are corrected by r:truncated_ratio(cap)"
           : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
   if (gradient) {
-    tokens_ += micro.row_count();
-    (micro.is_corrected() ? corrected_ : clipped_) += stale_tokens;
-    oldest_ = std::max(oldest_, oldest);
+    measured.tokens = micro.row_count();
+    (micro.is_corrected() ? measured.corrected : measured.clipped) = stale_tokens;
+    measured.oldest = oldest;
   }
-  compare(micro, fresh, gradient);
+  compare(micro, fresh, gradient, measured);
+  measured_.push_back(measured);
 }
 
-void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path) {
+void WatchedUpdate::add_units(UnitCounts& to, Unit unit, int64_t count) {
+  const auto known =
+      std::find_if(to.begin(), to.end(), [&](const auto& one) { return one.first == unit; });
+  if (known == to.end()) {
+    to.emplace_back(unit, count);
+  } else {
+    known->second += count;
+  }
+}
+
+void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path,
+                            Measured& to) {
   const at::Tensor* trained = nullptr;
   for (const MicroBatch::Scored& one : micro.scored()) {
     if (one.source == &policy_ && one.rows->everything) trained = &one.token_logprob;
@@ -157,30 +164,58 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
       if (counts(static_cast<size_t>(segment[r]))) sums.add(static_cast<double>(a[r]) - b[r]);
     }
   };
-  if (on_path) add("old_logprob", old_, [](size_t) { return true; });
+  if (on_path) add("old_logprob", to.old, [](size_t) { return true; });
   if (std::any_of(fresh.begin(), fresh.end(), [](uint8_t one) { return one != 0; })) {
-    add("sampler_logprob", sampler_, [&](size_t s) { return fresh[s] != 0; });
+    add("sampler_logprob", to.sampler, [&](size_t s) { return fresh[s] != 0; });
   }
 }
 
-void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record) const {
+void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCounts& units) {
+  MessageWriter own;
+  own.list(measured).whole(std::ssize(units));
+  for (const auto& [unit, count] : units) own.whole(static_cast<int64_t>(unit)).whole(count);
+  const std::vector<std::string> messages = ranks.gather("paths of rollouts", own.take());
+  measured.clear();
+  units.clear();
+  for (const std::string& message : messages) {
+    MessageReader in(message);
+    const auto others = in.list<Measured>();
+    measured.insert(measured.end(), others.begin(), others.end());
+    for (int64_t count = in.whole(); count > 0; --count) {
+      const auto unit = static_cast<Unit>(in.whole());
+      add_units(units, unit, in.whole());
+    }
+  }
+  std::stable_sort(measured.begin(), measured.end(),
+                   [](const Measured& a, const Measured& b) { return a.micro < b.micro; });
+}
+
+void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record, Ranks* ranks) const {
+  std::vector<Measured> measured = measured_;
+  UnitCounts units = units_;
+  if (ranks != nullptr) gather(*ranks, measured, units);
   UpdateRecord own;
-  own.tokens = tokens_;
-  own.clipped = clipped_;
-  own.corrected = corrected_;
+  for (const Measured& one : measured) {
+    own.tokens += one.tokens;
+    own.clipped += one.clipped;
+    own.corrected += one.corrected;
+    own.oldest = std::max(own.oldest, one.oldest);
+    own.old.add(one.old);
+    own.sampler.add(one.sampler);
+  }
   for (auto& metric : path_metrics(own)) metrics.push_back(std::move(metric));
-  for (auto& metric : ratio_metrics(old_, sampler_)) metrics.push_back(std::move(metric));
+  for (auto& metric : ratio_metrics(own.old, own.sampler)) metrics.push_back(std::move(metric));
   if (record.updates++ == 0) {
-    for (const auto& [unit, count] : units_) {
+    for (const auto& [unit, count] : units) {
       add_item(record.loss, unit_text(unit, count), " + ");
     }
   }
-  record.tokens += tokens_;
-  record.clipped += clipped_;
-  record.corrected += corrected_;
-  record.oldest = std::max(record.oldest, oldest_);
-  record.old.add(old_);
-  record.sampler.add(sampler_);
+  record.tokens += own.tokens;
+  record.clipped += own.clipped;
+  record.corrected += own.corrected;
+  record.oldest = std::max(record.oldest, own.oldest);
+  record.old.add(own.old);
+  record.sampler.add(own.sampler);
 }
 
 }  // namespace xrun

@@ -18,6 +18,7 @@
 namespace xrun {
 
 class Policy;
+class Ranks;
 
 // Sums over ratios exp(difference) of tokens, where the difference is that of two log-probs,
 // clamped to 20 in size so that every sum stays finite.
@@ -58,7 +59,7 @@ Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler);
 // of all updates so far; nothing without tokens on a path.
 Metrics path_metrics(const UpdateRecord& record);
 
-// Watches one update of a batch of rollouts.
+// Watches one update of a batch of rollouts. Each rank measures its own micro-batches.
 class WatchedUpdate {
  public:
   // Both outlive it.
@@ -70,20 +71,31 @@ class WatchedUpdate {
   // correction: nothing would make up for the difference between the policies.
   Objective watch(Objective objective);
 
-  // Appends the path_metrics and ratio_metrics of this update; adds to `record`.
-  void report(Metrics& metrics, UpdateRecord& record) const;
+  // Appends the path_metrics and ratio_metrics of this update; adds to `record`. Ranks (null: one
+  // process) add what all have measured, in the order of the micro-batches.
+  void report(Metrics& metrics, UpdateRecord& record, Ranks* ranks) const;
 
  private:
+  // Of one micro-batch.
+  struct Measured {
+    int64_t micro = 0;  // its index
+    int64_t tokens = 0, clipped = 0, corrected = 0, oldest = 0;
+    RatioSums old = {}, sampler = {};
+  };
+  using UnitCounts = std::vector<std::pair<Unit, int64_t>>;  // of the losses, in their order
+
   void measure(MicroBatch& micro, const ObjectiveResult& result);
   // Adds the tokens' ratios to old_logprob, if `on_path`, and those of `fresh` segments to the
   // sampler's.
-  void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path);
+  void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path, Measured& to);
+  static void add_units(UnitCounts& to, Unit unit, int64_t count);
+  // Replaces what this rank measured by what all did.
+  static void gather(Ranks& ranks, std::vector<Measured>& measured, UnitCounts& units);
 
   const Rollouts& batch_;
   const Policy& policy_;
-  int64_t tokens_ = 0, clipped_ = 0, corrected_ = 0, oldest_ = 0;
-  RatioSums old_, sampler_;
-  std::vector<std::pair<Unit, int64_t>> units_;  // of the losses, in their order
+  std::vector<Measured> measured_;
+  UnitCounts units_;
 };
 
 }  // namespace xrun

@@ -30,8 +30,8 @@ WatchedRollouts::WatchedRollouts(std::vector<StepTerm>& terms, const AdamW& adam
   }
 }
 
-void WatchedRollouts::report(UpdateRecord& record, Metrics& metrics) const {
-  if (!empty()) updates_.front()->report(metrics, record);
+void WatchedRollouts::report(UpdateRecord& record, Metrics& metrics, Ranks* ranks) const {
+  if (!empty()) updates_.front()->report(metrics, record, ranks);
 }
 
 }  // namespace xrun

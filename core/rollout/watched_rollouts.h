@@ -10,6 +10,7 @@
 namespace xrun {
 
 class AdamW;
+class Ranks;
 
 // The rollouts among the terms of one step. Wraps the objectives of those that a policy of the
 // optimizer trains, also the policy under a value head; both outlive this object.
@@ -17,8 +18,9 @@ class WatchedRollouts {
  public:
   WatchedRollouts(std::vector<StepTerm>& terms, const AdamW& adamw);
   bool empty() const { return updates_.empty(); }
-  // Appends the metrics of the update, and adds it to the record.
-  void report(UpdateRecord& record, Metrics& metrics) const;
+  // Appends the metrics of the update, and adds it to the record; `ranks` shared the step, null:
+  // one process.
+  void report(UpdateRecord& record, Metrics& metrics, Ranks* ranks = nullptr) const;
 
  private:
   std::vector<std::unique_ptr<WatchedUpdate>> updates_;

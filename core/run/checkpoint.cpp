@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/strings.h"
+#include "core/dist/agreement.h"
 #include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 
@@ -112,8 +113,9 @@ void Checkpoint::restore(const SavedObjects& objects) const {
   }
 }
 
-CheckpointStore::CheckpointStore(std::filesystem::path dir, int64_t keep)
-    : dir_(std::move(dir)), keep_(std::max<int64_t>(keep, 1)) {
+CheckpointStore::CheckpointStore(std::filesystem::path dir, int64_t keep, Ranks* ranks)
+    : dir_(std::move(dir)), keep_(std::max<int64_t>(keep, 1)), ranks_(ranks) {
+  if (!is_first_rank(ranks_)) return;
   make_dirs(dir_);
   for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
     const std::string name = entry.path().filename().string();
@@ -132,6 +134,10 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
   // Nothing changed since: a loop that ends at a saved step saves once.
   if (step == last_step_) return target;
   check_saved_names(objects);
+  if (!is_first_rank(ranks_)) {
+    last_step_ = step;
+    return target;
+  }
   const auto temporary = dir_ / (std::string(kTemporary) + name);
   remove_folder(temporary);
   try {
@@ -178,11 +184,25 @@ void CheckpointStore::remove_old(int64_t newest) {
 std::vector<int64_t> CheckpointStore::steps() const { return steps_in(dir_); }
 
 std::optional<Checkpoint> CheckpointStore::load_latest() {
-  const std::optional<int64_t> newest = newest_checkpoint(dir_);
-  if (!newest) return std::nullopt;
-  const int64_t step = *newest;
+  const std::string newest = from_first_rank(ranks_, "the newest checkpoint", [&] {
+    const std::optional<int64_t> step = newest_checkpoint(dir_);
+    return step ? std::to_string(*step) : std::string();
+  });
+  if (newest.empty()) return std::nullopt;
+  const int64_t step = std::stoll(newest);
+  std::optional<Checkpoint> checkpoint;
+  agree(ranks_, "reading the checkpoint", [&] { checkpoint = load(step); });
+  last_step_ = step;
+  return checkpoint;
+}
+
+Checkpoint CheckpointStore::load(int64_t step) const {
   Checkpoint checkpoint;
   checkpoint.path_ = dir_ / checkpoint_name(step);
+  XRUN_CHECK(is_first_rank(ranks_) || std::filesystem::exists(checkpoint.path_),
+             "{}: this process does not see the checkpoint; the folder of a run must be on a file "
+             "system that all ranks share",
+             checkpoint.path_.string());
   const CheckpointManifest manifest = read_checkpoint_manifest(checkpoint.path_, step);
   if (!manifest.damage.empty()) {
     // Only named in the message: falling back silently would lose steps without a word.
@@ -198,7 +218,6 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
   for (const auto& name : manifest.value.at("objects").as_array()) {
     checkpoint.names_.push_back(name.as_string());
   }
-  last_step_ = step;
   return checkpoint;
 }
 

@@ -17,6 +17,7 @@
 
 namespace xrun {
 
+class Ranks;
 class Saveable;
 
 // The objects of a run by name. Names are letters, digits and underscores, not "run" or
@@ -52,11 +53,13 @@ class CheckpointStore {
  public:
   // Makes the folder if it is missing and removes the half-written and half-removed folders of a
   // killed process. Throws Error if it cannot be written.
-  CheckpointStore(std::filesystem::path dir, int64_t keep);
+  //   ranks  the first of them writes; null: this process does
+  CheckpointStore(std::filesystem::path dir, int64_t keep, Ranks* ranks = nullptr);
 
   // Returns the folder of the new checkpoint. Tensors are written from their own storage. A
   // checkpoint of this step that was saved or loaded through this object is not written again.
   // Throws Error (a full disk): the previous checkpoint remains, the temporary folder is removed.
+  // Ranks after the first write nothing.
   std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects);
 
   // Makes the next save of this step write it again: the run went back before it.
@@ -67,17 +70,20 @@ class CheckpointStore {
   // Returns the checkpoint that `latest` names (the newest whole one if that folder was removed),
   // with every size and checksum verified; nullopt if nothing was saved. Throws Error that names
   // the damaged file and the older checkpoint that would be used once the damaged one is removed.
+  // Ranks agree on the checkpoint, and each reads and verifies it.
   std::optional<Checkpoint> load_latest();
 
   // The steps that have a whole checkpoint, ascending.
   std::vector<int64_t> steps() const;
 
  private:
+  Checkpoint load(int64_t step) const;
   void remove_old(int64_t newest);
   void set_aside(const std::string& name);
 
   std::filesystem::path dir_;
   int64_t keep_;
+  Ranks* ranks_;
   int64_t last_step_ = -1;  // saved or loaded here last; -1 if none
 };
 

@@ -84,8 +84,10 @@ int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
   return lines;
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& dir, int64_t first_step)
-    : path_(dir / "metrics.jsonl"), tensorboard_(dir / "tb", first_step) {
+MetricsLog::MetricsLog(const std::filesystem::path& dir, int64_t first_step, bool writes)
+    : path_(dir / "metrics.jsonl") {
+  if (!writes) return;
+  tensorboard_.emplace(dir / "tb", first_step);
   cut_metrics(path_, first_step);
   file_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
 }
@@ -127,15 +129,17 @@ Json MetricsLog::write(int64_t step) {
   // Before the counters and TensorBoard: if the disk is full, the body can be closed again.
   write_line(step, dump_json(object) + "\n");
   for (const std::string& name : last_nulls_) ++nonfinite_[name];
-  tensorboard_.write(step, pending_);
+  if (tensorboard_) tensorboard_->write(step, pending_);
   pending_.clear();
   return object;
 }
 
 void MetricsLog::take_back(int64_t step, MetricList pending) {
-  file_.reset();  // write_line cuts the line off and opens the file again
-  cut_metrics(path_, step);
-  tensorboard_.forget(step);
+  if (tensorboard_) {
+    file_.reset();  // write_line cuts the line off and opens the file again
+    cut_metrics(path_, step);
+    tensorboard_->forget(step);
+  }
   for (const std::string& name : last_nulls_) {
     if (--nonfinite_[name] == 0) nonfinite_.erase(name);
   }
@@ -144,6 +148,7 @@ void MetricsLog::take_back(int64_t step, MetricList pending) {
 }
 
 void MetricsLog::write_line(int64_t step, const std::string& line) {
+  if (!tensorboard_) return;
   try {
     if (file_ == nullptr) {  // a full disk left half a line
       cut_metrics(path_, step);
@@ -162,7 +167,7 @@ void MetricsLog::write_line(int64_t step, const std::string& line) {
 void MetricsLog::sync() {
   // A checkpoint follows: its steps are not computed again, so their lines must be on the disk.
   if (file_ != nullptr) file_->sync();
-  tensorboard_.sync();
+  if (tensorboard_) tensorboard_->sync();
 }
 
 }  // namespace xrun

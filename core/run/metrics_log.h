@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ class MetricsLog {
  public:
   // Opens `dir`/metrics.jsonl and `dir`/tb, keeping the objects of steps below first_step and
   // dropping the rest, a torn last line included. Throws Error if they cannot be written.
-  MetricsLog(const std::filesystem::path& dir, int64_t first_step);
+  //   writes  false: nothing is written or read; the first rank does so
+  MetricsLog(const std::filesystem::path& dir, int64_t first_step, bool writes = true);
 
   void log(MetricSpan metrics);
   bool empty() const;  // true if nothing was logged since the last write
@@ -55,7 +57,7 @@ class MetricsLog {
   MetricList pending_;
   std::filesystem::path path_;
   std::unique_ptr<FileWriter> file_;  // null after a failed write
-  TensorBoardWriter tensorboard_;
+  std::optional<TensorBoardWriter> tensorboard_;  // absent where nothing is written
   std::map<std::string, int64_t> nonfinite_;
   std::vector<std::string> last_nulls_;  // of the object written last
 };

@@ -1,4 +1,4 @@
-// The length of a run (steps, epochs) and its free settings (save, valid.every, export.dtype,
+// The length of a run (steps, epochs) and its free settings (save, dist, valid.every, export.dtype,
 // batch.fold_check) are not part of its identity: they are neither compared nor hashed. Each loop's
 // number of steps is compared when the loop begins.
 #include "core/run/resume.h"
@@ -39,7 +39,7 @@ Json members(const Json& config, bool free) {
         if ((name == member->second) == free) inner.set(name, one);
       }
       out.set(key, std::move(inner));
-    } else if ((key == "save") == free) {
+    } else if ((key == "save" || key == "dist") == free) {
       out.set(key, value);
     }
   }

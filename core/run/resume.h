@@ -42,7 +42,8 @@ std::string recipe_name(const std::filesystem::path& recipe);
 std::vector<Difference> identity_differences(const RunIdentity& before, const RunIdentity& now);
 
 // Returns the differing free settings: those that decide when and in which type something is
-// written and do not affect training (save, valid.every, export.dtype, fold_check).
+// written and what processes share, and do not affect training (save, dist, valid.every,
+// export.dtype, fold_check).
 std::vector<Difference> free_differences(const RunIdentity& before, const RunIdentity& now);
 
 // True if steps, epochs, or a number that the recipe's text gives to such a name differ.

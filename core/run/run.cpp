@@ -1,7 +1,8 @@
 // Invariants: step_ counts the bodies done and is the sum of the phases' `done`; the object of
 // step k in metrics.jsonl is written when body k ends; a checkpoint of step k holds every object's
 // state and run.state after k whole bodies, and `done` of each phase.
-// run_resume.cpp restores and compares.
+// run_resume.cpp restores and compares. Ranks decide by what all of them know, never by their own
+// clock, signal or disk.
 
 #include "core/run/run.h"
 
@@ -11,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
+#include "core/dist/agreement.h"
 #include "core/model/ops/device_memory.h"
 #include "core/train/saveable.h"
 
@@ -22,9 +24,9 @@ constexpr double kInterruptPatienceS = 2;  // a body that hangs must not block C
 
 // A fresh folder is recorded before anything else appears in it; a resumed one only once every
 // saved loop has passed its checks (Run::begin_phase), so that a refused resume writes nothing.
-RunDir recorded(RunDir dir, const SavedObjects& saved) {
+RunDir recorded(RunDir dir, const SavedObjects& saved, Ranks* ranks) {
   check_saved_names(saved);
-  if (!dir.resuming()) dir.begin();
+  if (!dir.resuming()) agree(ranks, "the run's folder", [&] { dir.begin(); });
   return dir;
 }
 
@@ -36,17 +38,21 @@ bool has_group(const Json& object, std::string_view group) {
 }  // namespace
 
 Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
-    : dir_(recorded(std::move(dir), saved)),
+    : dir_(recorded(std::move(dir), saved, settings.ranks)),
       settings_(settings),
       saved_(std::move(saved)),
-      checkpoints_(dir_.checkpoints(), settings.save_keep),
+      checkpoints_(dir_.checkpoints(), settings.save_keep, settings.ranks),
       saved_at_(settings_.now()) {
   if (dir_.resuming()) restore();
   // Without a checkpoint nothing is compared from here on.
-  if (!resumed()) dir_.begin();
+  if (!resumed()) together("the run's folder", [&] { dir_.begin(); });
 }
 
 Run::~Run() = default;
+
+void Run::together(std::string_view what, const std::function<void()>& work) {
+  alone_ ? work() : agree(settings_.ranks, what, work);
+}
 
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   if (settings_.steps_limit >= 0 && resume_step_ > settings_.steps_limit) {
@@ -85,7 +91,7 @@ void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   for (const RunPhase& known : at_.phases) data.push_back(known.data);
   dir_.record().set("data", std::move(data));
   // The last saved loop has passed: no check can refuse this resume any more.
-  if (!past) dir_.begin();
+  if (!past) together("the run's folder", [&] { dir_.begin(); });
 }
 
 bool Run::limit_reached() const {
@@ -110,8 +116,8 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
   if (in_body_) end_body(state);
   const std::optional<LoopBody> body = upcoming();
   if (!body) return std::nullopt;
-  // Between bodies: everything is saved or savable here.
-  check_interrupt();
+  // Between bodies: everything is saved or savable here. Ranks have just agreed that none stops.
+  if (settings_.ranks == nullptr) check_interrupt();
   // run.state as it was: an error in the body must not save half of its changes.
   body_state_ = state;
   body_sources_ = sources_;
@@ -178,7 +184,7 @@ void Run::begin_update() {
 void Run::mark_updated() { ++updates_; }
 
 MetricsLog& Run::metrics() {
-  if (metrics_ == nullptr) metrics_ = std::make_unique<MetricsLog>(dir_.path(), step_);
+  if (metrics_ == nullptr) metrics_ = std::make_unique<MetricsLog>(dir_.path(), step_, dir_.writes());
   return *metrics_;
 }
 
@@ -197,7 +203,7 @@ void Run::write_metrics() {
 
 // The metrics come first: if they cannot be written the body stays open, for save_after_error.
 void Run::close_body() {
-  write_metrics();
+  together("the metrics of a step", [&] { write_metrics(); });
   // After the write: logging is part of the time that the user waits.
   seconds_ += seconds_since(body_began_);
   in_body_ = false;
@@ -211,7 +217,7 @@ void Run::close_body() {
 void Run::end_body(const Json& state) {
   XRUN_CHECK(in_body_, "a body ends that did not begin; call begin_body first");
   close_body();
-  const bool interrupted = interrupt_requested();
+  const bool interrupted = agree_on_interrupt(settings_.ranks, "the end of a step");
   if (save_is_due() || interrupted || phase_is_over() || limit_reached()) save(state);
   // Thrown after the save, so that a Ctrl-C costs no finished body.
   if (interrupted) check_interrupt();
@@ -220,8 +226,11 @@ void Run::end_body(const Json& state) {
 // Saving does not affect results, so a clock may trigger it.
 bool Run::save_is_due() const {
   if (settings_.save_every > 0 && step_ % settings_.save_every == 0) return true;
+  if (settings_.save_minutes <= 0) return false;
   const std::chrono::duration<double, std::ratio<60>> minutes = settings_.now() - saved_at_;
-  return settings_.save_minutes > 0 && minutes.count() >= settings_.save_minutes;
+  return from_first_rank(settings_.ranks, "the clock", [&] {
+           return std::string(minutes.count() >= settings_.save_minutes ? "due" : "");
+         }) == "due";
 }
 
 void Run::leave_loop(const Json& state) {
@@ -231,10 +240,12 @@ void Run::leave_loop(const Json& state) {
 
 void Run::save(const Json& state) {
   if (!settings_.saves) return;
-  // First the metrics: a resume from this checkpoint does not write their steps again.
-  if (metrics_ != nullptr) metrics_->sync();
-  if (phases_begun_ > 0) at_.phases[phases_begun_ - 1].sources = sources();
-  last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_);
+  together("a checkpoint", [&] {
+    // First the metrics: a resume from this checkpoint does not write their steps again.
+    if (metrics_ != nullptr) metrics_->sync();
+    if (phases_begun_ > 0) at_.phases[phases_begun_ - 1].sources = sources();
+    last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_);
+  });
   saved_at_ = settings_.now();
 }
 
@@ -244,13 +255,15 @@ void Run::stop(std::string reason) {
 
 bool Run::may_interrupt_now() {
   if (!in_body_ || updates_ == 0) return true;
+  if (settings_.ranks != nullptr) return false;
   // From the first request: a body with an update is given a moment to end.
   if (!waiting_since_) waiting_since_ = SteadyClock::now();
   return seconds_since(*waiting_since_) >= kInterruptPatienceS;
 }
 
 std::filesystem::path Run::save_after_error(const Json& state) {
-  if (replaying()) return last_checkpoint_;
+  if (replaying() || !dir_.writes()) return last_checkpoint_;
+  alone_ = true;  // the run ends here
   // In a loop's first body it is unknown whether another update would follow.
   const bool several = several_updates_ || !updates_known_;
   const bool half_done = in_body_ && updates_ > 0 && several;
@@ -277,17 +290,20 @@ std::filesystem::path Run::save_after_error(const Json& state) {
 }
 
 void Run::finish(const Json& state) {
-  dir_.begin();  // of a resumed recipe that has fewer loops than before
+  // Of a resumed recipe that has fewer loops than before.
+  together("the run's folder", [&] { dir_.begin(); });
   if (in_body_) leave_loop(state);
-  if (metrics_ != nullptr && !metrics_->empty()) write_metrics();
+  if (metrics_ != nullptr && !metrics_->empty()) {
+    together("the last metrics", [&] { write_metrics(); });
+  }
   if (step_ > 0 && !replaying()) save(state);
-  if (metrics_ != nullptr) metrics_->sync();
+  if (metrics_ != nullptr) together("the last metrics", [&] { metrics_->sync(); });
   // A run that --steps cut has steps left, so a resume must not call it finished.
   dir_.record().set("finished", !cut_by_limit());
   if (cut_by_limit()) dir_.record().set("steps_limit", settings_.steps_limit);
   dir_.record().set("stopped", at_.stopped);
   dir_.record().set("steps", step_);
-  dir_.write_record();
+  together("the end of the run", [&] { dir_.write_record(); });
 }
 
 void Run::add_exported(const std::filesystem::path& path, const std::string& dtype) {

@@ -32,6 +32,8 @@
 
 namespace xrun {
 
+class Ranks;
+
 struct RunSettings {
   int64_t save_every = 0;    // bodies between checkpoints; 0: off
   double save_minutes = 0;   // minutes between checkpoints, taken when a body ends; 0: off
@@ -39,6 +41,8 @@ struct RunSettings {
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
   bool saves = true;         // false: a preview, which writes no checkpoints
   std::chrono::steady_clock::time_point (*now)() = std::chrono::steady_clock::now;  // save_minutes
+  // The processes of the run, which drive it alike; the first one writes. null: this one alone.
+  Ranks* ranks = nullptr;
 };
 
 // One loop, known before it starts.
@@ -149,7 +153,8 @@ class Run {
   // Ends this loop after this body, and starts no later one. A stopped run is finished.
   void stop(std::string reason);
   // True if raising an interrupt right now loses nothing that end_body would have kept: no body is
-  // open or its update is not done. After 2 s of waiting it is true anyway.
+  // open or its update is not done. After 2 s of waiting it is true anyway, except with ranks,
+  // whose clocks differ.
   bool may_interrupt_now();
 
   // After an error or an interrupt inside a body: saves the state before the body with run.state as
@@ -185,6 +190,8 @@ class Run {
   void close_body();
   bool save_is_due() const;
   void save(const Json& state);
+  // Runs `work`; with ranks all fail if one does, unless only this rank is in save_after_error.
+  void together(std::string_view what, const std::function<void()>& work);
 
   RunDir dir_;
   RunSettings settings_;
@@ -199,6 +206,7 @@ class Run {
   Json state_;
   Json body_state_;                               // run.state at the body's beginning
   std::function<Json()> sources_, body_sources_;  // of the loop; the second at the body's beginning
+  bool alone_ = false;  // in save_after_error, which the other ranks may not have reached
   bool in_body_ = false;
   int64_t updates_ = 0;  // of the open body
   int64_t dropped_updates_ = 0;

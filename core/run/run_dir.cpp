@@ -1,5 +1,5 @@
 // Invariant: a folder holds a run exactly if it holds run.json, which begin() writes after
-// recipe.lua and config.json. Everything is written while the lock is held.
+// recipe.lua and config.json. Everything is written while the lock is held, by the first rank.
 #include "core/run/run_dir.h"
 
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/dist/agreement.h"
 #include "core/run/checkpoint.h"
 #include "core/run/machine.h"
 #include "core/run/metrics_log.h"
@@ -80,8 +81,33 @@ std::filesystem::path unused_metrics_name(const std::filesystem::path& dir) {
 }  // namespace
 
 RunDir RunDir::open(RunIdentity identity, RunDirOptions options) {
-  return RunDir(std::move(identity), options);
+  std::optional<RunDir> dir;
+  const std::string opened = from_first_rank(options.ranks, "the run's folder", [&] {
+    dir.emplace(RunDir(identity, options));
+    return dump_json(dir->opened());
+  });
+  if (dir) return std::move(*dir);
+  return RunDir(std::move(identity), parse_json(opened, "the run's folder"));
 }
+
+Json RunDir::opened() const {
+  return Json(Json::Object{{"path", path_.string()},
+                           {"record", record_},
+                           {"resuming", resuming_},
+                           {"force", force_},
+                           {"longer", longer_},
+                           {"begun", begun_}});
+}
+
+RunDir::RunDir(RunIdentity identity, const Json& opened)
+    : identity_(std::move(identity)),
+      path_(opened.at("path").as_string()),
+      record_(opened.at("record")),
+      writes_(false),
+      resuming_(opened.at("resuming").as_bool()),
+      force_(opened.at("force").as_bool()),
+      longer_(opened.at("longer").as_bool()),
+      begun_(opened.at("begun").as_bool()) {}
 
 RunDir::RunDir(RunIdentity identity, const RunDirOptions& options)
     : identity_(std::move(identity)), path_(options.dir), force_(options.force) {
@@ -258,17 +284,7 @@ bool RunDir::finished() const {
 
 void RunDir::begin() {
   if (recorded_) return;
-  // First: a kill after this line leaves the steps under their new name, never overwritten.
-  if (!metrics_aside_.empty()) rename_durable(file("metrics.jsonl"), metrics_aside_);
-  // The text that was loaded, not the file: an editor may have saved since.
-  write_file_atomic(file("recipe.lua"), identity_.recipe_text);
-  Json config = Json::object();
-  config.set("config", identity_.config);
-  config.set("origins", identity_.origins);
-  Json sets = Json::array();
-  for (const std::string& set : identity_.sets) sets.push_back(set);
-  config.set("sets", std::move(sets));
-  write_file_atomic(file("config.json"), dump_json(config, indented()) + "\n");
+  if (writes_) write_identity();
   record_.set("format", kRunFormat);
   record_.set("recipe", identity_.recipe_name);
   record_.set("hash", short_hash(identity_));
@@ -288,6 +304,20 @@ void RunDir::begin() {
   if (!ledger_.is_null()) write_ledger(ledger_);
 }
 
+void RunDir::write_identity() {
+  // First: a kill after this line leaves the steps under their new name, never overwritten.
+  if (!metrics_aside_.empty()) rename_durable(file("metrics.jsonl"), metrics_aside_);
+  // The text that was loaded, not the file: an editor may have saved since.
+  write_file_atomic(file("recipe.lua"), identity_.recipe_text);
+  Json config = Json::object();
+  config.set("config", identity_.config);
+  config.set("origins", identity_.origins);
+  Json sets = Json::array();
+  for (const std::string& set : identity_.sets) sets.push_back(set);
+  config.set("sets", std::move(sets));
+  write_file_atomic(file("config.json"), dump_json(config, indented()) + "\n");
+}
+
 void RunDir::add_resume() {
   Json fields = Json::array();
   for (const auto& difference : changed_) fields.push_back(difference.path);
@@ -301,11 +331,13 @@ void RunDir::add_resume() {
 }
 
 void RunDir::write_record() {
-  if (resuming_ && !recorded_) return;  // begin() writes it, unless the resume is refused first
+  // begin() writes it, unless the resume is refused first.
+  if (!writes_ || (resuming_ && !recorded_)) return;
   write_file_atomic(file("run.json"), dump_json(record_, indented()) + "\n");
 }
 
 void RunDir::write_ledger(const Json& ledger) {
+  if (!writes_) return;
   if (resuming_ && !recorded_) {
     ledger_ = ledger;  // begin() writes it
     return;
@@ -326,6 +358,7 @@ Ledger RunDir::earlier_ledger() const {
 }
 
 void RunDir::log_line(std::string_view text) {
+  if (!writes_) return;
   if (log_ == nullptr) {
     log_ = std::make_unique<FileWriter>(file("log.txt"), FileWriter::Mode::kAppend);
   }

@@ -19,10 +19,13 @@
 
 namespace xrun {
 
+class Ranks;
+
 struct RunDirOptions {
   std::filesystem::path dir;  // --run; empty: runs/<recipe>-<short hash> below the current folder
   bool resume = false;        // --resume
   bool force = false;         // --force: resume in spite of differences
+  Ranks* ranks = nullptr;     // the processes of the run; null: this one alone
 };
 
 // An opened and locked run folder. Move-only; the lock lasts as long as the object.
@@ -32,6 +35,9 @@ struct RunDirOptions {
 // and without metrics (a kill before begin(), an error in the first body) is reused without
 // --resume. Metrics are never overwritten: a resume that finds no checkpoint keeps those of the
 // first start as metrics.jsonl.1 (.2, ...) and begins again.
+//
+// Of several ranks the first opens, locks and writes the folder. The others get its run.json and
+// may read the folder; what they would write is dropped.
 class RunDir {
  public:
   // Throws UsageError with the fix if the folder holds a run and resume is false, or holds other
@@ -49,6 +55,7 @@ class RunDir {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path tb() const { return path_ / "tb"; }
 
+  bool writes() const { return writes_; }      // false on ranks after the first
   bool resuming() const { return resuming_; }  // a begun run is being continued
   // True if the run has done all its `steps` or `epochs`.
   bool finished() const;
@@ -83,12 +90,15 @@ class RunDir {
 
  private:
   RunDir(RunIdentity identity, const RunDirOptions& options);
+  RunDir(RunIdentity identity, const Json& opened);  // opened by the first rank
+  Json opened() const;
   void enter();
   void read_run(const RunDirOptions& options);
   void note_repeated_steps();
   void compare(const RunIdentity& before);
   void forget_inputs();
   void leave() noexcept;
+  void write_identity();
   void add_resume();
 
   RunIdentity identity_;
@@ -99,6 +109,7 @@ class RunDir {
   Json ledger_;  // of a resume that has not begun; null if none was given
   std::vector<std::string> notices_;
   std::vector<Difference> changed_;  // under --force
+  bool writes_ = true;
   bool resuming_ = false;
   bool force_ = false;
   bool longer_ = false;    // steps or epochs are other numbers than before

@@ -15,7 +15,7 @@ namespace xrun {
 void Run::restore() {
   const std::optional<Checkpoint> checkpoint = checkpoints_.load_latest();
   if (!checkpoint) return;
-  checkpoint->restore(saved_);
+  together("restoring the checkpoint", [&] { checkpoint->restore(saved_); });
   try {
     at_ = RunPosition::from_json(checkpoint->run());
     state_ = decode_state(checkpoint->run().at("state"));

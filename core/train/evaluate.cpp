@@ -13,6 +13,8 @@
 
 #include "core/base/philox.h"
 #include "core/data/packs/data_set.h"
+#include "core/dist/agreement.h"
+#include "core/dist/ranks.h"
 #include "core/train/batch.h"
 #include "core/train/data_batch.h"
 #include "core/train/logprob_source.h"
@@ -25,35 +27,6 @@ namespace {
 // Rows packed at once, to bound the memory. Packs decide micro-batches and these the last bits of
 // the means, so a change of this number changes results.
 constexpr int64_t kRowsAtOnce = 1024;
-
-// Losses are divided once the weight of the last batch is known.
-struct UnitLosses {
-  std::vector<std::pair<Unit, MetricSums>> by_unit;
-
-  void add(const ObjectiveResult& result, const MicroBatch& micro) {
-    for (const auto& [unit, loss] : result.losses) {
-      // Each unit on its own: a loss of two units has two denominators.
-      ObjectiveResult one;
-      one.losses.emplace_back(unit, loss);
-      one.metrics.emplace_back("loss", loss);
-      sums_of(unit).add_metrics(one, micro);
-    }
-  }
-  MetricSums& sums_of(Unit unit) {
-    for (auto& [known, sums] : by_unit) {
-      if (known == unit) return sums;
-    }
-    return by_unit.emplace_back(unit, MetricSums()).second;
-  }
-  // The sum of each unit's weighted mean, as in a step.
-  double total() const {
-    double loss = 0;
-    for (const auto& [unit, sums] : by_unit) {
-      loss += find_metric(sums.read(nullptr).metrics, "loss").value_or(0);
-    }
-    return loss;
-  }
-};
 
 bool all_finite(const ObjectiveResult& result) {
   for (const auto& [unit, loss] : result.losses) {
@@ -93,36 +66,38 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
   const RandomScope random;
   // The upper half tells evaluations of one step apart, the lower half their micro-batches.
   const auto number = static_cast<uint64_t>(options.number) << 32;
-  uint64_t seeds = 0;
+  Ranks* const ranks = options.ranks;
+  int64_t seeds = 0;
   MetricSums sums;
-  UnitLosses losses;
   UnitTotals weights;
-  while (const std::shared_ptr<Batch> batch = next()) {
-    for (const auto& micro : batch->micros()) {
-      if (options.poll) options.poll();
-      if (micro->token_count() == 0) continue;
-      micro->clear_scored();
-      at::manual_seed(philox_u64(options.seed, kStreamEvaluate, static_cast<uint64_t>(options.step),
-                                 number | seeds++));
-      const ObjectiveResult result = objective(*micro);
-      check_result(result, *micro);
-      if (!all_finite(result)) check_finite(result, *micro, 0, batch->micros().size());
-      losses.add(result, *micro);
-      sums.add_source_losses(result, *micro);
-      sums.add_metrics(result, *micro);
-      sums.add_scored(*micro, {options.policy});
-      add_unit_weights(weights, *micro);
-      // Now, not at the end: the forwards of a whole set would not fit into memory.
-      micro->close();
+  agree(ranks, "evaluation", [&] {
+    while (const std::shared_ptr<Batch> batch = next()) {
+      for (const auto& micro : batch->micros()) {
+        if (micro->token_count() == 0) continue;
+        add_unit_weights(weights, *micro);
+        const int64_t own = seeds++;
+        if (ranks != nullptr && own % ranks->size() != ranks->rank()) continue;
+        if (options.poll) options.poll();
+        micro->clear_scored();
+        at::manual_seed(philox_u64(options.seed, kStreamEvaluate,
+                                   static_cast<uint64_t>(options.step),
+                                   number | static_cast<uint64_t>(own)));
+        const ObjectiveResult result = objective(*micro);
+        check_result(result, *micro);
+        if (!all_finite(result)) check_finite(result, *micro, 0, batch->micros().size());
+        sums.begin(own);
+        sums.add_unit_losses(result, *micro);
+        sums.add_source_losses(result, *micro);
+        sums.add_metrics(result, *micro);
+        sums.add_scored(*micro, {options.policy});
+        // Now, not at the end: the forwards of a whole set would not fit into memory.
+        micro->close();
+      }
     }
-  }
-  Metrics metrics;
+  });
   // Weight 0 is not an error: a recipe may switch a validation source off.
-  if (weights[Unit::kToken] == 0) return metrics;  // a mean needs weight
-  metrics.emplace_back("loss", losses.total());
-  const MetricSums::Read read = sums.read(nullptr);
-  metrics.insert(metrics.end(), read.metrics.begin(), read.metrics.end());
-  return metrics;
+  if (weights[Unit::kToken] == 0) return {};  // a mean needs weight
+  return sums.read({}, ranks).metrics;
 }
 
 Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& objective,

@@ -19,6 +19,7 @@ class Batch;
 class ExtraColumns;
 class LogprobSource;
 class DataSet;
+class Ranks;
 
 struct EvaluateOptions {
   std::function<void()> poll;             // called between micro-batches; may throw
@@ -30,6 +31,7 @@ struct EvaluateOptions {
   const ExtraColumns* extra = nullptr;    // of the set, if they are at hand; null: made here
   FoldSettings fold = {};                 // of the batches that it makes
   BatchTokenizer tokenizer = {};          // of the set
+  Ranks* ranks = nullptr;                 // share the micro-batches; null: this process alone
 };
 
 // Returns the next batch, null at the end.
@@ -38,7 +40,8 @@ using BatchStream = std::function<std::shared_ptr<Batch>()>;
 // Returns loss, the objective's metrics, logprob_<view> and length_<view> over every unit of the
 // stream: sums and weights in double, divided once at the end. Without a trained token of weight
 // above 0 there are no metrics.
-// Throws NonFiniteLoss as a step does.
+// Throws NonFiniteLoss as a step does. Ranks are dealt the micro-batches one by one, and each gets
+// the metrics of all, with the same bits.
 //
 // ATen's generator is seeded for each micro-batch from Philox(seed, stream, step, number and
 // micro-batch) and restored at the end: an objective draws the same numbers in every run, and the

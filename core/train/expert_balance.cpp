@@ -5,6 +5,11 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
+#include "core/dist/agreement.h"
+#include "core/dist/rank_message.h"
+#include "core/dist/ranks.h"
 #include "core/model/model.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
@@ -35,41 +40,96 @@ ExpertBalance::ExpertBalance(const AdamW& adamw) {
   }
 }
 
-void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::function<void()>& poll) {
-  size_t micros = 0;
-  for (const StepTerm& term : terms) micros += term.batch->micros().size();
+std::string ExpertBalance::write(const Records& records) {
+  MessageWriter out;
+  for (const auto& [number, record] : records) {
+    out.whole(number).whole(record.tokens).whole(record.top_k).whole(std::ssize(record.layers));
+    for (const RouterRecord::Layer& layer : record.layers) {
+      out.tensor(layer.count).tensor(layer.prob_sum);
+    }
+  }
+  return out.take();
+}
+
+// Sorted by number: the order in which one process adds them.
+ExpertBalance::Records ExpertBalance::read(const std::vector<std::string>& messages) {
+  Records records;
+  for (const std::string& message : messages) {
+    MessageReader in(message);
+    while (!in.done()) {
+      auto& [number, record] = records.emplace_back();
+      number = in.whole();
+      record.tokens = in.whole();
+      record.top_k = in.whole();
+      for (int64_t layers = in.whole(); layers > 0; --layers) {
+        const at::Tensor count = in.tensor();
+        record.layers.push_back({count, in.tensor()});
+      }
+    }
+  }
+  std::stable_sort(records.begin(), records.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return records;
+}
+
+RouterTotals ExpertBalance::totals_of(const Records& records) {
+  RouterTotals totals;
+  for (const auto& [number, record] : records) totals.add(record);
+  return totals;
+}
+
+void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::function<void()>& poll,
+                          Ranks* ranks) {
+  int64_t micros = 0;
+  for (const StepTerm& term : terms) micros += std::ssize(term.batch->micros());
   // One micro-batch is the whole step: its own forward has the counts.
   if (model_ == nullptr || weight_ == 0 || micros < 2) return;
   const at::NoGradGuard no_grad;
-  for (const StepTerm& term : terms) {
-    for (const auto& micro : term.batch->micros()) {
-      if (poll) poll();
-      RouterRecord record;
-      // A whole forward only for counts: f must cover the step before the first backward.
-      // perf/moe_counted shows the cost.
-      const ComputedPack& pack = micro->computed(*model_);
-      model_->forward(pack.input, {.router = &record,
-                                   .multiplicity = pack.multiplicity,
-                                   .replay = micro->replayed(*model_)});
-      step_.add(record);
-      ++counted_;
+  Records records;
+  const auto count_own = [&] {
+    int64_t number = 0;
+    for (const StepTerm& term : terms) {
+      for (const auto& micro : term.batch->micros()) {
+        const int64_t own = number++;
+        if (ranks != nullptr && own % ranks->size() != ranks->rank()) continue;
+        if (poll) poll();
+        auto& [at, record] = records.emplace_back();
+        at = own;
+        // A whole forward only for counts: f must cover the step before the first backward.
+        // perf/moe_counted shows the cost.
+        const ComputedPack& pack = micro->computed(*model_);
+        model_->forward(pack.input, {.router = &record,
+                                     .multiplicity = pack.multiplicity,
+                                     .replay = micro->replayed(*model_)});
+      }
     }
-  }
+    return ranks == nullptr ? std::string() : write(records);
+  };
+  const std::vector<std::string> messages = gather_results(ranks, "expert counts", count_own);
+  if (ranks != nullptr) records = read(messages);
+  step_ = totals_of(records);
+  counted_ = micros;
 }
 
-at::Tensor ExpertBalance::share(const MicroBatch& micro) {
+at::Tensor ExpertBalance::share(const MicroBatch& micro, int64_t number) {
   const RouterRecord* const record = model_ == nullptr ? nullptr : micro.router(*model_);
   if (record == nullptr) return {};
-  seen_.add(*record);
+  auto& [at, seen] = seen_.emplace_back(number, *record);
+  for (RouterRecord::Layer& layer : seen.layers) layer.prob_sum = layer.prob_sum.detach();
   if (weight_ == 0) return {};
-  // seen_ equals the step if there is one micro-batch, whose own counts are already in it.
-  return balance_share(*record, counted_ > 0 ? step_ : seen_).mul(weight_);
+  // What was seen equals the step if there is one micro-batch.
+  return balance_share(*record, counted_ > 0 ? step_ : totals_of(seen_)).mul(weight_);
 }
 
+std::string ExpertBalance::message() const { return write(seen_); }
+
+void ExpertBalance::take(const std::vector<std::string>& messages) { seen_ = read(messages); }
+
 void ExpertBalance::report(Metrics& metrics) const {
-  if (seen_.tokens == 0) return;
-  const ExpertLoad load = expert_load(seen_);
-  metrics.emplace_back("train/moe/aux_loss", balance(seen_));
+  const RouterTotals seen = totals_of(seen_);
+  if (seen.tokens == 0) return;
+  const ExpertLoad load = expert_load(seen);
+  metrics.emplace_back("train/moe/aux_loss", balance(seen));
   metrics.emplace_back("train/moe/load_max", load.largest);
   metrics.emplace_back("train/moe/load_min", load.smallest);
   metrics.emplace_back("train/moe/idle", load.idle);

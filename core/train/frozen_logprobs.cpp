@@ -143,11 +143,17 @@ const Sidecar* FrozenLogprobs::known_sidecar(const std::string& data_key, int64_
 }
 
 std::optional<at::Tensor> FrozenLogprobs::find(const NamedEntry& entry) {
-  if (const auto values = sidecar(entry.sidecar).find<float>(entry.entry)) {
-    return at::scalar_tensor(values->front(), at::TensorOptions().dtype(at::kFloat));
-  }
   const auto waiting = waiting_.find(entry);
-  return waiting == waiting_.end() ? std::nullopt : std::optional(waiting->second);
+  if (waiting != waiting_.end()) return waiting->second;
+  Sidecar& stored = sidecar(entry.sidecar);
+  auto values = stored.find<float>(entry.entry);
+  if (!values) {
+    // Another rank may have computed it since, which costs less than a forward here.
+    stored.refresh();
+    values = stored.find<float>(entry.entry);
+  }
+  if (!values) return std::nullopt;
+  return at::scalar_tensor(values->front(), at::TensorOptions().dtype(at::kFloat));
 }
 
 void FrozenLogprobs::store(const NamedEntry& entry, const at::Tensor& value) {

@@ -161,10 +161,14 @@ Sidecar& FrozenRows::sidecar(const SidecarKey& key) {
   return *sidecars_.emplace(name, std::move(opened)).first->second;
 }
 
-std::optional<std::string> FrozenRows::find(const Sidecar& stored,
-                                            const SidecarEntry& entry) const {
-  return value_type() == ColumnType::kU32 ? find_typed<uint32_t>(stored, entry)
-                                          : find_typed<uint16_t>(stored, entry);
+std::optional<std::string> FrozenRows::find(Sidecar& stored, const SidecarEntry& entry) const {
+  const auto look = [&] {
+    return value_type() == ColumnType::kU32 ? find_typed<uint32_t>(stored, entry)
+                                            : find_typed<uint16_t>(stored, entry);
+  };
+  if (auto known = look()) return known;
+  stored.refresh();  // another rank may have computed it since
+  return look();
 }
 
 void FrozenRows::add(Sidecar& stored, const SidecarEntry& entry, const std::string& bytes) const {

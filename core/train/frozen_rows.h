@@ -71,7 +71,7 @@ class FrozenRows {
                                               bool storable);
   std::vector<std::string> compute_pack(const CompanionPack& tokens);
   Sidecar& sidecar(const SidecarKey& key);
-  std::optional<std::string> find(const Sidecar& stored, const SidecarEntry& entry) const;
+  std::optional<std::string> find(Sidecar& stored, const SidecarEntry& entry) const;
   void add(Sidecar& stored, const SidecarEntry& entry, const std::string& bytes) const;
   ColumnType value_type() const;
   int64_t value_bytes() const;  // of one row

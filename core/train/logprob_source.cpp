@@ -1,4 +1,5 @@
-// A batch is scored micro-batch by micro-batch, without gradient, and brought into batch order.
+// A batch is scored micro-batch by micro-batch, without gradient, by the ranks that share it, and
+// brought into batch order.
 
 #include "core/train/logprob_source.h"
 
@@ -6,11 +7,13 @@
 #include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
+#include <iterator>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/train/batch.h"
+#include "core/train/whole_batch.h"
 
 namespace xrun {
 
@@ -44,34 +47,35 @@ HeadResult LogprobSource::head(const View& view, const HeadOptions& options,
 
 at::Tensor LogprobSource::token_logprob(Batch& batch) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> parts;
-  for (const auto& micro : batch.micros()) parts.push_back(token_logprob(micro->all()));
-  return batch.in_batch_order(parts, /*by_row=*/true);
+  const auto score = [this](MicroBatch& micro) { return token_logprob(micro.all()); };
+  return batch.in_batch_order(score_micros_once(batch, "log-probs of tokens", score),
+                              /*by_row=*/true);
 }
 
 at::Tensor LogprobSource::logprob(Batch& batch) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> parts;
-  for (const auto& micro : batch.micros()) parts.push_back(logprob(micro->all()));
-  return batch.in_batch_order(parts, /*by_row=*/false);
+  const auto score = [this](MicroBatch& micro) { return logprob(micro.all()); };
+  return batch.in_batch_order(score_micros_once(batch, "log-probs", score), /*by_row=*/false);
 }
 
 HeadResult LogprobSource::head(Batch& batch, const HeadOptions& options) {
   const at::NoGradGuard no_grad;
   if (batch.micros().empty()) return no_rows(model().head_weight(), options);
-  std::vector<HeadResult> results;
-  for (const auto& micro : batch.micros()) {
-    results.push_back(head(micro->all(), options));
+  const auto results = score_micros(batch, "outputs of the head", [&](MicroBatch& micro) {
+    const HeadResult result = head(micro.all(), options);
     // Only the outputs are needed again; the hidden states of a large batch are not.
-    micro->free_hidden();
-  }
+    micro.free_hidden();
+    std::vector<at::Tensor> outputs;
+    for (const auto output : kOutputs) outputs.push_back(result.*output);
+    return outputs;
+  });
   HeadResult whole;
-  for (const auto output : kOutputs) {
+  for (size_t k = 0; k < std::size(kOutputs); ++k) {
     std::vector<at::Tensor> parts;
-    for (const HeadResult& result : results) {
-      if ((result.*output).defined()) parts.push_back(result.*output);
+    for (const std::vector<at::Tensor>& result : results) {
+      if (result[k].defined()) parts.push_back(result[k]);
     }
-    if (!parts.empty()) whole.*output = batch.in_batch_order(parts, /*by_row=*/true);
+    if (!parts.empty()) whole.*kOutputs[k] = batch.in_batch_order(parts, /*by_row=*/true);
   }
   return whole;
 }

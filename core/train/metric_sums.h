@@ -16,6 +16,7 @@ namespace xrun {
 
 class LogprobSource;
 class MicroBatch;
+class Ranks;
 
 // The unit of a metric, decided over all its micro-batches: in one of them, two units may have
 // equally many members.
@@ -32,9 +33,13 @@ class MetricUnit {
   std::vector<Unit> candidates_;  // empty before the first micro-batch
 };
 
-// Sums of one step or evaluation. Not thread-safe.
+// Sums of one step or evaluation. Every micro-batch is added by one rank; read() adds those of all
+// ranks in the order of their numbers. Not thread-safe.
 class MetricSums {
  public:
+  // What follows is of the micro-batch of this number, counted over the step or evaluation.
+  void begin(int64_t micro) { micro_ = micro; }
+
   // Adds what an objective returned: each metric as (sum of value x weight, sum of weight), in
   // double. Two terms of a step may use one name in different units. Throws Error as
   // MetricUnit::narrow does.
@@ -51,57 +56,68 @@ class MetricSums {
 
   // Adds the weighted loss of a micro-batch, already divided: a 0-dim float64 tensor.
   void add_loss(const at::Tensor& loss);
+  // Adds the losses of a micro-batch whose units' whole weight is not known yet: the loss is then
+  // the sum over units of their weighted means.
+  void add_unit_losses(const ObjectiveResult& result, const MicroBatch& micro);
 
   // Reads everything once. `loss` comes first, then metrics in the order first seen, each followed
   // by <name>/<source> for the sources of a mixture that have a value for each unit; a metric whose
   // weights sum to 0 is left out. `extra` is one more 0-dim tensor to read along (may be
   // undefined).
+  struct MicroLoss {
+    double value;
+    int64_t micro, rank;
+  };
   struct Read {
     Metrics metrics;
-    std::vector<double> losses;  // one per add_loss
-    double extra = 0;
+    std::vector<MicroLoss> losses;  // one per add_loss of any rank, by micro-batch
+    double extra = 0;               // of this rank
+    std::vector<std::string> notes;  // the `note` of every rank
   };
-  Read read(Ranks* ranks, const at::Tensor& extra = {}) const;
+  // `note` goes to every rank beside the sums. With ranks every rank calls it, also without a
+  // micro-batch.
+  Read read(const at::Tensor& extra = {}, Ranks* ranks = nullptr,
+            const std::string& note = {}) const;
 
  private:
-  struct WeightedSum {
-    std::vector<at::Tensor> sums;  // 0-dim float64
-    double weight = 0;
-    std::vector<at::Tensor> weights;  // 0-dim float64, beside `weight`: of metrics with own weights
-    std::vector<at::Tensor> source_sums;  // [sources] float64; empty: not summed by source
-    std::vector<double> source_weights;   // [sources]
-    void add(const at::Tensor& value, const at::Tensor& unit_weights, const at::Tensor& own = {});
-    // Adds the values of units by the source of each, out of `sources`.
-    void add_by_source(const at::Tensor& value, const at::Tensor& weights,
-                       const std::vector<int64_t>& source, size_t sources);
+  enum class Kind : int64_t { kLoss, kUnitLoss, kSourceLoss, kPlain, kByUnit };
+  // The contribution of one micro-batch to one sum, on the host.
+  struct Addition {
+    Kind kind = Kind::kPlain;
+    int64_t micro = 0, rank = 0, term = 0;
+    std::string name = {};  // of a metric
+    Unit unit = Unit::kPair;
+    bool preferred = false;  // of the units that its value may have, the first
+    double term_weight = 1;  // of a source loss
+    double sum = 0, weight = 0;
+    double own_weight = 0;                 // of a metric with own weights, in place of `weight`
+    std::vector<double> source_sums = {};  // by source of a mixture; empty: not by source
+    std::vector<double> source_weights = {};
   };
-  struct Metric {
-    std::string name;
-    WeightedSum plain = {};  // of numbers, and of values whose weights are known
-    struct OfTerm {
-      MetricUnit unit = {};
-      std::map<Unit, WeightedSum> by_unit = {};  // as if the unit were this one
-    };
-    std::map<int64_t, OfTerm> by_term = {};
-    // The sums of the units that the values turned out to have, with their terms.
-    std::vector<std::pair<int64_t, const WeightedSum*>> chosen() const;
+  // The same with values that are still on the device.
+  struct PendingAddition {
+    Addition host;
+    at::Tensor sum;               // 0-dim float64
+    at::Tensor own_weight = {};   // 0-dim float64, or undefined
+    at::Tensor source_sums = {};  // [sources] float64, or undefined
   };
-  struct SourceLoss {
-    int64_t term;
-    Unit unit;
-    double term_weight;
-    WeightedSum sum = {};
-  };
-  Metric& metric(const std::string& name);
-  void read_means(const std::vector<double>& sums, Metrics& metrics) const;
-  SourceLoss& source_loss(int64_t term, Unit unit, double term_weight);
-  void add_by_source(WeightedSum& sum, const at::Tensor& value, Unit unit, const MicroBatch& micro,
-                     int64_t term);
+  using SourceNames = std::map<int64_t, std::vector<std::string>>;  // by term
+  class Means;
 
-  std::vector<at::Tensor> losses_;
-  std::vector<SourceLoss> source_losses_;
-  std::map<int64_t, std::vector<std::string>> sources_;  // names, by term
-  std::vector<Metric> metrics_;
+  PendingAddition& add(Kind kind, int64_t term, const at::Tensor& value,
+                       const at::Tensor& unit_weights, const at::Tensor& own = {});
+  void add_sources(PendingAddition& to, const at::Tensor& value, Unit unit,
+                   const MicroBatch& micro);
+  std::vector<Addition> on_host(const at::Tensor& extra, double& extra_value) const;
+  std::string message(const std::vector<Addition>& additions, const std::string& note) const;
+  static void read_message(const std::string& message, int64_t rank,
+                           std::vector<Addition>& additions, SourceNames& sources,
+                           std::vector<std::string>& notes);
+
+  int64_t micro_ = 0;
+  std::vector<PendingAddition> additions_;
+  SourceNames sources_;
+  std::map<std::pair<std::string, int64_t>, MetricUnit> units_;  // of a metric in a term
 };
 
 }  // namespace xrun

@@ -23,6 +23,7 @@ class HeldPrefix;
 class LogprobSource;
 class MicroForwards;
 class Model;
+class Ranks;
 class Tokenizer;
 struct ComputedPack;
 struct Conversation;
@@ -61,6 +62,9 @@ struct BatchInfo {
                                           const Tokenizer& tokenizer)>
       conversations = {};
   c10::Device device = c10::kCPU;  // of fields, rows and forwards
+  // The processes that share the forwards over the whole batch, each of which holds all of it;
+  // null: this one alone.
+  Ranks* ranks = nullptr;
 };
 
 // A PackedBatch with its tensors. Made through std::make_shared; views hold it. Not thread-safe.

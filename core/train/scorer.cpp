@@ -9,6 +9,7 @@
 #include "core/model/model.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
+#include "core/train/whole_batch.h"
 
 namespace xrun {
 namespace {
@@ -34,11 +35,11 @@ at::Tensor Scorer::score(const View& view) {
 
 at::Tensor Scorer::score(Batch& batch) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> parts;
-  for (const auto& micro : batch.micros()) {
-    parts.push_back(score(micro->all()));
-    micro->free_hidden();  // those of a whole batch may not fit into memory
-  }
+  const auto parts = score_micros_once(batch, "scores", [this](MicroBatch& micro) {
+    const at::Tensor scores = score(micro.all());
+    micro.free_hidden();  // those of a whole batch may not fit into memory
+    return scores;
+  });
   return batch.in_batch_order(parts, /*by_row=*/false);
 }
 

@@ -1,5 +1,6 @@
 // loss = sum over terms and units of  weight_term * sum_i w_i loss_i / sum_i w_i,
-// the inner sums over the whole step; gradients accumulate micro-batch by micro-batch.
+// the inner sums over the whole step; gradients accumulate micro-batch by micro-batch. A work item
+// is a micro-batch, or several that share a held prefix; ranks are dealt items.
 
 #include "core/train/step.h"
 
@@ -10,7 +11,10 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/base/interrupt.h"
 #include "core/base/philox.h"
+#include "core/dist/rank_message.h"
+#include "core/dist/ranks.h"
 #include "core/model/flops.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/train/adamw.h"
@@ -21,6 +25,7 @@
 #include "core/train/logprob_source.h"
 #include "core/train/metric_sums.h"
 #include "core/train/policy.h"
+#include "core/train/round_gradients.h"
 #include "core/train/scorer.h"
 #include "core/train/weighted_loss.h"
 
@@ -65,30 +70,54 @@ class StepScope {
 struct MicroLosses {
   ObjectiveResult losses;  // detached
   const MicroBatch* micro;
+  int64_t number;  // among the micro-batches of the step
   int64_t term;
   size_t micro_count;
 };
 
-UnitTotals unit_totals(const Batch& batch, Ranks* ranks) {
+// Micro-batches that one rank computes.
+struct WorkItem {
+  size_t term, begin, end;
+  int64_t number;                      // of the first micro-batch, among all of the step
+  std::shared_ptr<HeldPrefix> prefix;  // that they share; null: there is none
+};
+
+std::vector<WorkItem> work_items(const std::vector<StepTerm>& terms, bool holds_prefixes) {
+  std::vector<WorkItem> items;
+  int64_t first = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const auto& micros = terms[i].batch->micros();
+    std::vector<std::shared_ptr<HeldPrefix>> prefixes;
+    if (holds_prefixes) prefixes = held_prefixes(micros);
+    auto prefix = prefixes.begin();
+    for (size_t m = 0; m < micros.size(); m = items.back().end) {
+      const bool held = prefix != prefixes.end() && m == (*prefix)->begin();
+      const size_t end = held ? (*prefix)->end() : m + 1;
+      items.push_back({i, m, end, first + static_cast<int64_t>(m), held ? *prefix++ : nullptr});
+    }
+    first += std::ssize(micros);
+  }
+  return items;
+}
+
+// Values of a step that are summed over ranks.
+struct RankCounts {
+  double flops = 0, recomputed = 0;
+};
+
+UnitTotals unit_totals(const Batch& batch) {
   UnitTotals totals;
   for (const auto& micro : batch.micros()) add_unit_weights(totals, *micro);
-  if (ranks == nullptr) return totals;
-  // Every rank sends every unit: one may hold no micro-batch at all.
-  std::vector<double> sums;
-  for (const Unit unit : kUnits) sums.push_back(totals[unit]);
-  ranks->sum(sums);
-  size_t next = 0;
-  for (const Unit unit : kUnits) totals[unit] = sums[next++];
   return totals;
 }
 
-std::vector<UnitTotals> term_totals(const std::vector<StepTerm>& terms, Ranks* ranks) {
+std::vector<UnitTotals> term_totals(const std::vector<StepTerm>& terms) {
   std::vector<UnitTotals> totals;
-  for (const StepTerm& term : terms) totals.push_back(unit_totals(*term.batch, ranks));
+  for (const StepTerm& term : terms) totals.push_back(unit_totals(*term.batch));
   return totals;
 }
 
-// The weight of all tokens that a step trains, over all ranks.
+// The weight of all tokens that a step trains.
 double token_weight(const std::vector<StepTerm>& terms, std::vector<UnitTotals>& totals) {
   double weight = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
@@ -110,8 +139,8 @@ void run_backward(const at::Tensor& loss) {
   }
 }
 
-// Adds the counts of the step's alignments over all ranks, and the seconds of this one.
-void add_alignment(const std::vector<StepTerm>& terms, Ranks* ranks, Metrics& metrics) {
+// Adds the counts of the step's alignments and the seconds that they took.
+void add_alignment(const std::vector<StepTerm>& terms, Metrics& metrics) {
   AlignmentCounts sum;
   bool aligned = false;
   for (const StepTerm& term : terms) {
@@ -123,7 +152,6 @@ void add_alignment(const std::vector<StepTerm>& terms, Ranks* ranks, Metrics& me
   for (const int64_t n : {sum.chunks, sum.wrong, sum.one_sided, sum.tokens, sum.covered}) {
     counts.push_back(static_cast<double>(n));
   }
-  if (ranks != nullptr) ranks->sum(counts);
   const double tokens = counts[3], covered = counts[4];
   metrics.emplace_back("align/chunks", counts[0]);
   metrics.emplace_back("align/wrong", counts[1]);
@@ -137,8 +165,8 @@ void add_alignment(const std::vector<StepTerm>& terms, Ranks* ranks, Metrics& me
 class StepGradient {
  public:
   // Without an optimizer no model is read: a dry step loads no weights.
-  StepGradient(const AdamW* adamw, const StepOptions& options)
-      : options_(options), trains_(adamw != nullptr) {
+  StepGradient(AdamW* adamw, const StepOptions& options)
+      : options_(options), adamw_(adamw), ranks_(adamw == nullptr ? nullptr : options.ranks) {
     if (adamw == nullptr) return;
     sources_ = trained_sources(*adamw);
     experts_ = ExpertBalance(*adamw);
@@ -146,52 +174,120 @@ class StepGradient {
 
   void accumulate(const std::vector<StepTerm>& terms, const std::vector<UnitTotals>& totals) {
     // Before any backward: f must be constant over the whole step.
-    experts_.count(terms, options_.poll);
-    for (size_t i = 0; i < terms.size(); ++i) {
-      accumulate_term(terms, i, totals[i]);
+    experts_.count(terms, options_.poll, ranks_);
+    const std::vector<WorkItem> items = work_items(terms, adamw_ != nullptr);
+    std::optional<RoundGradients> gradients;
+    if (adamw_ != nullptr) {
+      const bool several_passes =
+          items.size() > 1 && std::any_of(items.begin(), items.end(), [](const WorkItem& item) {
+            return item.prefix != nullptr;
+          });
+      gradients.emplace(*adamw_, ranks_, several_passes);
     }
+    const size_t size = ranks_ == nullptr ? 1 : static_cast<size_t>(ranks_->size());
+    const size_t rank = ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->rank());
+    for (size_t round = 0; round * size < items.size(); ++round) {
+      std::exception_ptr failure;
+      try {
+        const size_t own = round * size + rank;
+        if (own < items.size()) accumulate_item(items[own], terms, totals);
+      } catch (...) {
+        if (!gradients) throw;
+        failure = std::current_exception();
+      }
+      if (gradients) gradients->end_round(failure);
+    }
+    if (gradients) gradients->finish();
   }
 
-  // The one read of the step. Throws NonFiniteLoss.
-  MetricSums::Read read(const at::Tensor& grad_norm) const {
-    MetricSums::Read read = sums_.read(options_.ranks, grad_norm);
-    for (size_t i = 0; i < read.losses.size(); ++i) {
-      // Checked after the backward on purpose: a test per micro-batch would sync with the device
-      // each time.
-      if (std::isfinite(read.losses[i])) continue;
-      check_finite(losses_[i].losses, *losses_[i].micro, losses_[i].term, losses_[i].micro_count);
+  // The one read of the step, of all ranks. Throws NonFiniteLoss; Interrupted if a rank is to stop.
+  MetricSums::Read read(const std::vector<StepTerm>& terms, const at::Tensor& grad_norm,
+                        RankCounts& counts) {
+    if (ranks_ == nullptr) return checked(sums_.read(grad_norm), terms);
+    MessageWriter own;
+    own.real(counts.flops).real(counts.recomputed).whole(interrupt_signal());
+    own.text(experts_.message());
+    MetricSums::Read read = sums_.read(grad_norm, ranks_, own.take());
+    counts = {};
+    std::vector<std::string> routing;
+    int64_t signal_number = 0;
+    for (const std::string& note : read.notes) {
+      MessageReader in(note);
+      counts.flops += in.real();
+      counts.recomputed += in.real();
+      if (const int64_t raised = in.whole(); raised != 0) signal_number = raised;
+      routing.emplace_back(in.text());
     }
-    if (!std::isfinite(read.extra)) throw bad_gradient(read.extra);
+    experts_.take(routing);
+    read = checked(std::move(read), terms);
+    // Only what all ranks know may stop them here: a signal may have reached one a moment ago.
+    if (signal_number != 0) {
+      request_interrupt(static_cast<int>(signal_number));
+      if (options_.poll) options_.poll();
+    }
     return read;
   }
 
-  int64_t tokens() const { return tokens_; }
   const ExpertBalance& experts() const { return experts_; }
 
  private:
-  // Computes a prefix that several micro-batches share with the first of them, and its gradient
-  // after the last.
-  void accumulate_term(const std::vector<StepTerm>& terms, size_t i, const UnitTotals& totals) {
-    const auto& micros = terms[i].batch->micros();
-    std::vector<std::shared_ptr<HeldPrefix>> prefixes;
-    if (trains_) prefixes = held_prefixes(micros);
-    auto prefix = prefixes.begin();
-    for (size_t m = 0; m < micros.size(); ++m) {
-      const bool held = prefix != prefixes.end() && m >= (*prefix)->begin();
-      if (held) micros[m]->begin_with(*prefix);
-      add(*micros[m], terms, i, totals);
-      if (!held) continue;
-      (*prefix)->collect();
-      if (m + 1 == (*prefix)->end()) (*prefix++)->backward();
+  MetricSums::Read checked(MetricSums::Read read, const std::vector<StepTerm>& terms) const {
+    for (const MetricSums::MicroLoss& loss : read.losses) {
+      // Checked after the backward on purpose: a test per micro-batch would sync with the device
+      // each time.
+      if (!std::isfinite(loss.value)) check_loss(loss);
+    }
+    if (!std::isfinite(read.extra)) throw bad_gradient(read.extra, terms);
+    return read;
+  }
+
+  // Throws NonFiniteLoss on every rank, if a value of this micro-batch's losses is not finite.
+  void check_loss(const MetricSums::MicroLoss& loss) const {
+    if (ranks_ == nullptr) return check_own_loss(loss.micro);
+    MessageWriter found;
+    if (loss.rank == ranks_->rank()) {
+      try {
+        check_own_loss(loss.micro);
+      } catch (const NonFiniteLoss& error) {
+        found.text(error.what()).whole(error.term()).whole(error.micro()).list(error.rows());
+      }
+    }
+    const std::string message =
+        ranks_->broadcast("a loss that is not finite", found.take(), loss.rank);
+    if (message.empty()) return;
+    MessageReader in(message);
+    const std::string text =
+        fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.text());
+    const int64_t term = in.whole(), micro = in.whole();
+    throw NonFiniteLoss(text, term, micro, in.list<int64_t>());
+  }
+
+  void check_own_loss(int64_t number) const {
+    for (const MicroLosses& own : losses_) {
+      if (own.number == number) check_finite(own.losses, *own.micro, own.term, own.micro_count);
     }
   }
 
-  void add(MicroBatch& micro, const std::vector<StepTerm>& terms, size_t i,
+  // Computes a shared prefix with the first of its micro-batches, and its gradient after the last.
+  void accumulate_item(const WorkItem& item, const std::vector<StepTerm>& terms,
+                       const std::vector<UnitTotals>& totals) {
+    const auto& micros = terms[item.term].batch->micros();
+    int64_t number = item.number;
+    for (size_t m = item.begin; m < item.end; ++m) {
+      if (item.prefix) micros[m]->begin_with(item.prefix);
+      add(*micros[m], number++, terms, item.term, totals[item.term]);
+      if (item.prefix) item.prefix->collect();
+    }
+    if (item.prefix) item.prefix->backward();
+  }
+
+  void add(MicroBatch& micro, int64_t number, const std::vector<StepTerm>& terms, size_t i,
            const UnitTotals& totals) {
     if (options_.poll) options_.poll();
     // Every micro-batch has its own seed, so that a resumed run draws the same numbers.
     at::manual_seed(philox_u64(micro.info().seed, kStreamMicro,
-                               static_cast<uint64_t>(micro.info().step), seeds_++));
+                               static_cast<uint64_t>(micro.info().step),
+                               static_cast<uint64_t>(number)));
     ObjectiveResult result = terms[i].objective(micro);
     check_result(result, micro);
     const WeightedLoss loss = weighted_loss(result, micro, totals, terms[i].weight);
@@ -201,45 +297,45 @@ class StepGradient {
           "the loss does not depend on the trained weights: it has no gradient; compute it from "
           "policy:logprob or policy:token_logprob, and detach only what is constant");
     }
-    const at::Tensor balance = experts_.share(micro);
+    const at::Tensor balance = experts_.share(micro, number);
     const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
     if (total.requires_grad()) run_backward(total);
+    sums_.begin(number);
     sums_.add_loss(loss.value);
     sums_.add_source_losses(result, micro, static_cast<int64_t>(i), terms[i].weight);
     sums_.add_metrics(result, micro, static_cast<int64_t>(i));
     sums_.add_scored(micro, sources_);
-    tokens_ += micro.token_count();
     // Values are held for the message of a non-finite loss; graphs and metrics are freed now.
     result.metrics.clear();
     for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
-    losses_.push_back(
-        {std::move(result), &micro, static_cast<int64_t>(i), terms[i].batch->micros().size()});
+    losses_.push_back({std::move(result), &micro, number, static_cast<int64_t>(i),
+                       terms[i].batch->micros().size()});
     // One graph at a time: this bounds the memory of a step by that of a micro-batch.
     micro.close();
   }
 
-  NonFiniteLoss bad_gradient(double norm) const {
+  static NonFiniteLoss bad_gradient(double norm, const std::vector<StepTerm>& terms) {
     std::vector<int64_t> rows;
-    for (const MicroLosses& micro : losses_) {
-      const std::vector<int64_t>& own = micro.micro->pack().row_id;
-      rows.insert(rows.end(), own.begin(), own.end());
+    for (const StepTerm& term : terms) {
+      for (const auto& micro : term.batch->micros()) {
+        const std::vector<int64_t>& own = micro->pack().row_id;
+        rows.insert(rows.end(), own.begin(), own.end());
+      }
     }
-    const int64_t step = losses_.empty() ? 0 : losses_.front().micro->info().step;
     return NonFiniteLoss(
         fmt::format("the gradient norm is {} at step {} although every loss is finite; look for a "
                     "0/0 in the objective's gradient, or lower optim.lr",
-                    norm, step),
+                    norm, terms.front().batch->step()),
         0, -1, std::move(rows));
   }
 
   const StepOptions& options_;
-  bool trains_;
+  AdamW* adamw_;  // null: a dry step
+  Ranks* ranks_;  // null: one process
   std::vector<const LogprobSource*> sources_;
   ExpertBalance experts_;
   MetricSums sums_;
-  std::vector<MicroLosses> losses_;
-  int64_t tokens_ = 0;
-  uint64_t seeds_ = 0;
+  std::vector<MicroLosses> losses_;  // of this rank's micro-batches
 };
 
 }  // namespace
@@ -270,7 +366,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   const StepScope scope(terms, adamw);
 
   // Denominators first: the packs have them, so no forward has to wait for another.
-  std::vector<UnitTotals> totals = term_totals(terms, options.ranks);
+  std::vector<UnitTotals> totals = term_totals(terms);
   // Nothing to learn from: an update would only decay the weights and move the moments.
   if (token_weight(terms, totals) == 0) {
     Metrics skipped = {{"skipped", 1.0}};
@@ -279,32 +375,32 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   }
   StepGradient gradient(adamw, options);
   gradient.accumulate(terms, totals);
-  if (adamw == nullptr) return gradient.read({}).metrics;
-  if (options.ranks != nullptr) {
-    std::vector<at::Tensor> gradients = adamw->gradients();
-    // Before the norm: clipping uses the norm of the summed gradient, the same on every rank.
-    options.ranks->sum(gradients);
-  }
-  auto [metrics, losses, grad_norm] = gradient.read(adamw->grad_norm());
+  RankCounts counts;
+  if (adamw == nullptr) return gradient.read(terms, {}, counts).metrics;
+  // Now, because an update has no FLOPs of this kind, and the read adds those of other ranks.
+  counts = {counted_flops() - flops, static_cast<double>(head_counts().recomputed - recomputed)};
+  MetricSums::Read read = gradient.read(terms, adamw->grad_norm(), counts);
+  Metrics& metrics = read.metrics;
+  const double grad_norm = read.extra;
   metrics.emplace_back("grad_norm", grad_norm);
   if (options.read_gradients) {
     options.read_gradients();
     return metrics;
   }
   // The last point at which an interrupted step leaves the weights untouched.
-  if (options.poll) options.poll();
+  if (options.poll && options.ranks == nullptr) options.poll();
   adamw->update(lr, grad_norm);
 
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  double tokens = 0;
+  for (const StepTerm& term : terms) tokens += static_cast<double>(term.batch->token_count());
   metrics.emplace_back("lr", lr);
   gradient.experts().report(metrics);
   metrics.emplace_back("perf/step_s", seconds);
-  metrics.emplace_back("perf/tokens_per_s", static_cast<double>(gradient.tokens()) / seconds);
-  metrics.emplace_back("perf/flops_per_s", (counted_flops() - flops) / seconds);
-  add_alignment(terms, options.ranks, metrics);
-  if (const int64_t more = head_counts().recomputed - recomputed; more > 0) {
-    metrics.emplace_back("perf/head_recomputed", static_cast<double>(more));
-  }
+  metrics.emplace_back("perf/tokens_per_s", tokens / seconds);
+  metrics.emplace_back("perf/flops_per_s", counts.flops / seconds);
+  add_alignment(terms, metrics);
+  if (counts.recomputed > 0) metrics.emplace_back("perf/head_recomputed", counts.recomputed);
   return metrics;
 }
 

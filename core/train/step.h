@@ -17,6 +17,7 @@ namespace xrun {
 class AdamW;
 class Batch;
 class LogprobSource;
+class Ranks;
 
 // Values to log, in a fixed order. A name without '/' belongs to the step or the evaluation and
 // gets a prefix ("train/", "valid/<name>/"), and so does the value of one source of a mixture
@@ -25,17 +26,6 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 
 // Returns the value of a full name, nullopt if it is absent.
 std::optional<double> find_metric(const Metrics& metrics, std::string_view name);
-
-// The data-parallel processes of a step.
-class Ranks {
- public:
-  virtual ~Ranks() = default;
-  virtual int64_t rank() const = 0;
-  virtual int64_t size() const = 0;
-  // Replaces each value by its sum over ranks; every rank gets the same bits.
-  virtual void sum(std::vector<double>& values) = 0;
-  virtual void sum(std::vector<at::Tensor>& tensors) = 0;
-};
 
 // One term of a step's loss: weight * the weighted mean of the objective over the batch.
 struct StepTerm {
@@ -47,7 +37,8 @@ struct StepTerm {
 struct StepOptions {
   std::optional<double> lr = {};    // in place of the schedule's
   std::function<void()> poll = {};  // called between micro-batches and before the update; may throw
-  Ranks* ranks = nullptr;           // null: a single process
+  // The processes that share the step; null: this one alone. All hold the same terms.
+  Ranks* ranks = nullptr;
   // If set, called in place of the update, while the optimizer holds the gradients.
   std::function<void()> read_gradients = {};
 };
@@ -60,16 +51,16 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 // clipping), lr, perf/step_s, perf/tokens_per_s and perf/flops_per_s (model FLOPs of every forward
 // and backward of the step, a reference's included; core/model/flops.h). All but perf/* have the
 // same bits each time. For a mixture of experts also train/moe/aux_loss (balance in
-// ops/moe_routing.h), train/moe/load_max, load_min and idle, over all tokens of this process; with
+// ops/moe_routing.h), train/moe/load_max, load_min and idle, over all tokens; with
 // moe_aux > 0 in the policy the gradient is that of loss + moe_aux * aux_loss.
-// For aligned data also align/chunks, wrong, one_sided, coverage and tokens_lost (AlignmentCounts,
-// over all ranks) and perf/align_s, the time of making the step's companions.
+// For aligned data also align/chunks, wrong, one_sided, coverage and tokens_lost (AlignmentCounts)
+// and perf/align_s, the time of making the step's companions.
 //   adamw  null: a dry step. The gradients go to whatever leaves the objectives read, no weights
 //          are loaded or updated, and the metrics are loss and the objectives' own.
 // With read_gradients nothing is updated either, and lr and perf/* are left out.
 //
 // Each unit's loss is multiplied by its weight and divided by the sum of that unit's weights over
-// the whole step and all ranks, so packing and micro-batching do not change the result. Metrics are
+// the whole step, so packing and micro-batching do not change the result. Metrics are
 // means weighted the same way, in double; a scalar counts with its micro-batch's weight.
 //
 // If the weights of all trained tokens sum to 0, nothing is computed or updated and the metrics
@@ -77,6 +68,11 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 //
 // Consecutive micro-batches that begin with one prefix read it from a forward of it alone, which
 // gets its backward after the last of them (held_prefix.h).
+//
+// Ranks are dealt the micro-batches in rounds, in the batch's order; those that share a prefix stay
+// together. Gradients, metrics and numbers of seeds are those of one process, with the same bits in
+// fp32 on the CPU; perf/* are those of all ranks together. If one of them fails, or is asked to
+// stop before the update, all throw (core/dist/agreement.h).
 //
 // ATen's generator is seeded for micro-batch m from Philox(seed, stream, step, m). Views are closed
 // and gradients freed at the end, after an exception too; weights and optimizer state are then

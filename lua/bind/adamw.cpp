@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
+#include "core/dist/agreement.h"
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/watched_rollouts.h"
 #include "core/train/backward_error.h"
@@ -95,7 +96,8 @@ std::vector<StepTerm> read_terms(lua_State* L, int* next) {
 [[noreturn]] void save_and_rethrow(lua_State* L, const NonFiniteLoss& error,
                                    const std::vector<StepTerm>& terms) {
   const auto& run = session_of(L).run;
-  if (run == nullptr) throw Error(error.what());
+  // All ranks have this error and the batch; one of them writes it.
+  if (run == nullptr || !is_first_rank(session_ranks(L))) throw Error(error.what());
   const Batch& batch = *terms.at(static_cast<size_t>(error.term())).batch;
   std::vector<const PackedBatch*> packs;
   for (const auto& micro : batch.micros()) packs.push_back(&micro->pack());
@@ -131,7 +133,8 @@ int step(AdamW& adamw, lua_State* L) {
   }
   StepOptions options;
   options.lr = table.find<double>("lr");
-  options.poll = [L] { check_interrupt(L); };
+  options.poll = [L] { check_stop(L); };
+  options.ranks = session_ranks(L);
   // From here on an error leaves the body half done; the run then restores its beginning.
   if (const auto& run = session_of(L).run) run->run().begin_update();
   if (const auto& run = session_of(L).run) check_update_folding(*run, terms, adamw);
@@ -157,7 +160,7 @@ int step(AdamW& adamw, lua_State* L) {
   if (!was_skipped(values) && !watched.empty()) {
     UpdateRecord outside;  // of a script
     BodyRollouts* const body = body_rollouts(L);
-    watched.report(body == nullptr ? outside : body->updates, values);
+    watched.report(body == nullptr ? outside : body->updates, values, session_ranks(L));
   }
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));
   return 1;

@@ -14,6 +14,9 @@
 #include "core/base/utf8.h"
 #include "core/console/terminal/progress.h"
 #include "core/data/rows/choice_rows.h"
+#include "core/dist/agreement.h"
+#include "core/dist/rank_message.h"
+#include "core/dist/ranks.h"
 #include "core/model/model.h"
 #include "core/model/weights/hf_config.h"
 #include "core/rollout/choices.h"
@@ -64,6 +67,41 @@ ChoiceQuestion question_of(const DataSet& set, int64_t row, const Tokenizer& tok
                                              limit - tokens));
   }
   return question;
+}
+
+// The scores of questions, which ranks (null: one process) share.
+std::vector<std::vector<ChoiceScore>> score_shared(Model& model,
+                                                   const std::vector<ChoiceQuestion>& questions,
+                                                   const ChoiceOptions& options, Ranks* ranks) {
+  if (ranks == nullptr) return score_choices(model, questions, options);
+  const auto size = static_cast<size_t>(ranks->size());
+  const auto messages = gather_results(ranks, "scores of choices", [&] {
+    std::vector<ChoiceQuestion> own;
+    for (auto q = static_cast<size_t>(ranks->rank()); q < questions.size(); q += size) {
+      own.push_back(questions[q]);
+    }
+    MessageWriter out;
+    for (const auto& scores : score_choices(model, own, options)) {
+      for (const ChoiceScore& score : scores) {
+        out.real(score.sum).real(score.mean).real(score.per_byte).list(score.logprobs);
+      }
+    }
+    return out.take();
+  });
+  std::vector<std::vector<ChoiceScore>> all(questions.size());
+  for (size_t rank = 0; rank < size; ++rank) {
+    MessageReader in(messages[rank]);
+    for (size_t q = rank; q < questions.size(); q += size) {
+      for (size_t c = 0; c < questions[q].choices.size(); ++c) {
+        ChoiceScore& score = all[q].emplace_back();
+        score.sum = in.real();
+        score.mean = in.real();
+        score.per_byte = in.real();
+        score.logprobs = in.list<float>();
+      }
+    }
+  }
+  return all;
 }
 
 // The ways to compare choices, by the names of metrics and records.
@@ -141,7 +179,8 @@ Metrics measure_choices(lua_State* L, Policy& policy, const DataHandle& data,
   const std::shared_ptr<Model> copy = host_model(L, policy);
   Model& model = copy ? *copy : policy.model();
   TaskProgress progress(*session_of(L).console, "choosing " + data.name, "questions");
-  const ChoiceOptions options{.poll = [L] { check_interrupt(L); }};
+  const ChoiceOptions options{.poll = [L] { check_stop(L); }};
+  Ranks* const ranks = session_ranks(L);
   std::array<int64_t, std::size(kChoiceOrders)> right{};
   std::string lines;
   for (int64_t begin = 0; begin < set.size(); begin += kQuestions) {
@@ -152,7 +191,7 @@ Metrics measure_choices(lua_State* L, Policy& policy, const DataHandle& data,
       questions.push_back(
           question_of(set, set.unit(i), *policy.tokenizer(), model.config().max_length));
     }
-    const auto scores = score_choices(model, questions, options);
+    const auto scores = score_shared(model, questions, options, ranks);
     for (int64_t i = begin; i < end; ++i) {
       const std::vector<ChoiceScore>& one = scores[static_cast<size_t>(i - begin)];
       const auto answer = static_cast<int64_t>(set.extra_number(set.unit(i), "answer"));
@@ -162,9 +201,11 @@ Metrics measure_choices(lua_State* L, Policy& policy, const DataHandle& data,
       lines += dump_json(question_json(set, set.unit(i), *policy.tokenizer(), one)) + "\n";
     }
   }
-  outside_recipe([&] {
-    make_dirs(file.parent_path());
-    write_file_atomic(file, lines);
+  on_first_rank(ranks, "the record of choices", [&] {
+    outside_recipe([&] {
+      make_dirs(file.parent_path());
+      write_file_atomic(file, lines);
+    });
   });
   Metrics metrics;
   for (size_t o = 0; o < right.size(); ++o) {

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/console/terminal/progress.h"
 #include "core/data/cache/row_columns.h"
 #include "core/data/rows/row_encoder.h"
+#include "core/dist/agreement.h"
 #include "core/model/weights/hf_config.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -71,7 +73,7 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
     } else {
       lines.caching.update(now.rows, static_cast<int64_t>(total));
     }
-    check_interrupt(L);
+    check_stop(L);
   };
   return result;
 }
@@ -113,10 +115,17 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
   session.notices.add(policy->tokenizer()->notice());
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
-  auto result = std::make_shared<DataHandle>(
-      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, functions, lines),
-                               *policy->tokenizer(), chat_template),
-                 policy, name});
+  std::optional<DataSet> set;
+  const auto open = [&] {
+    set.emplace(DataSet::open(options_for(L, kind, *policy, data, options, functions, lines),
+                              *policy->tokenizer(), chat_template));
+  };
+  // The first rank builds the caches, and the others then find them.
+  on_first_rank(session_ranks(L), "caching " + name, open);
+  agree(session_ranks(L), "opening " + name, [&] {
+    if (!set) open();
+  });
+  auto result = std::make_shared<DataHandle>(DataHandle{std::move(*set), policy, name});
   result->options = options;
   result->functions = functions;
   result->extra = std::make_shared<const ExtraColumns>(result->set);

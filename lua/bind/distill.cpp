@@ -197,7 +197,7 @@ int push_kd(lua_State* L) {
     pair.map = find_map(L, settings.projection, settings.options.loss, *student, *teacher);
   }
   if (class_of(L, 1) == &class_info<Batch>) {
-    push(L, kd_loss_of(arg<Batch&>(L, 1, "batch"), pair));
+    push(L, kd_loss_of(whole_batch(L, 1), pair));
   } else {
     push(L, kd_loss_of(read_view(L, 1), pair));
   }

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/dist/agreement.h"
 #include "core/text/chat/message_ranges.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
@@ -171,7 +172,7 @@ std::string LuaEnvironment::failure_text(const Rollout& so_far, const std::strin
 
 TurnReply LuaEnvironment::reply(size_t conversation, const Rollout& so_far) {
   lua_State* L = state_;
-  check_interrupt(L);
+  check_stop(L);
   const StackGuard guard(L);
   LuaRef& answer = answers_[conversation];
   if (!answer) {
@@ -204,16 +205,22 @@ TurnReply LuaEnvironment::reply(size_t conversation, const Rollout& so_far) {
 
 std::shared_ptr<Rollouts> LuaEnvironment::without_aborted(
     const std::shared_ptr<Rollouts>& rollouts) const {
-  if (first_failure_.empty()) return rollouts;
   std::vector<int64_t> whole;
   for (int64_t i = 0; i < rollouts->size(); ++i) {
     if (!rollouts->rollouts()[static_cast<size_t>(i)]->aborted()) whole.push_back(i);
+  }
+  if (std::ssize(whole) == rollouts->size()) return rollouts;
+  std::string first;  // of this rank, or of the first that had one
+  for (const std::string& failure :
+       gather_results(prompts_.info().ranks, "failures of environments",
+                      [&] { return first_failure_; })) {
+    if (first.empty()) first = failure;
   }
   const bool masks = settings_.on_error == FailedReward::kMask;
   session_of(state_).console->say(
       fmt::format("{} of {} were aborted and {}; the first:\n{}",
                   rollouts->size() - std::ssize(whole), counted(rollouts->size(), "conversation"),
-                  masks ? "are left out" : "have the reward 0", first_failure_));
+                  masks ? "are left out" : "have the reward 0", first));
   return masks ? rollouts->subset(whole) : rollouts;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
+#include "core/train/batch.h"
 #include "core/train/micro_batch.h"
 #include "lua/state/args.h"
 #include "lua/tensor/tensor.h"
@@ -166,6 +167,15 @@ class OpenMicroScope {
 }  // namespace
 
 MicroBatch* open_micro(lua_State* L) { return LuaState::of(L).service<OpenMicro>().micro; }
+
+Batch& whole_batch(lua_State* L, int i) {
+  Batch& batch = arg<Batch&>(L, i, "batch");
+  XRUN_CHECK(batch.info().ranks == nullptr || open_micro(L) == nullptr,
+             "a whole batch is scored inside an objective: ranks share its micro-batches, and run "
+             "objectives at different times; score it in the loop, before adamw:step, and assign "
+             "the result to the batch (batch.my_score = ...)");
+  return batch;
+}
 
 Objective lua_objective(lua_State* L, int i, const char* what) {
   auto function = std::make_shared<LuaRef>(read_function(L, i, what));

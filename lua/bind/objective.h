@@ -9,12 +9,18 @@
 
 namespace xrun {
 
+class Batch;
+
 // Returns the view at index i; of a micro-batch, the view of all its sequences. Throws Error if the
 // argument is neither.
 View read_view(lua_State* L, int i);
 
 // The micro-batch whose objective is running; null outside objectives.
 MicroBatch* open_micro(lua_State* L);
+
+// The batch at argument i, to be scored whole. Throws Error in an objective if ranks share it: they
+// run objectives for different micro-batches, and would wait for each other.
+Batch& whole_batch(lua_State* L, int i);
 
 // Wraps the Lua function at index i; error messages call it `what`. The function is called with the
 // micro-batch and returns unreduced losses (a tensor in the batch's unit, or a table keyed by unit)

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/dist/agreement.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
 #include "core/model/weights/weight_check.h"
@@ -46,7 +47,7 @@ void set_defined(lua_State* L, const char* name, const at::Tensor& value) {
 // Outputs of the head at the temperature of the rows.
 HeadResult term_head(LogprobSource& source, lua_State* L, HeadOptions options) {
   if (class_of(L, 2) == &class_info<Batch>) {
-    Batch& batch = arg<Batch&>(L, 2, "batch");
+    Batch& batch = whole_batch(L, 2);
     options.temperature = batch.info().temperature;
     return source.head(batch, options);
   }
@@ -146,7 +147,7 @@ int push_logits(Policy& policy, lua_State* L) {
 // A batch is scored whole and without gradient; a view in the step's forward.
 int push_score(Scorer& scorer, lua_State* L) {
   if (class_of(L, 2) == &class_info<Batch>) {
-    push(L, scorer.score(arg<Batch&>(L, 2, "batch")));
+    push(L, scorer.score(whole_batch(L, 2)));
   } else {
     push(L, scorer.score(read_view(L, 2)));
   }
@@ -166,7 +167,7 @@ std::string describe_policy(const Policy& policy) {
 int push_logprobs(LogprobSource& source, lua_State* L, bool by_token) {
   at::Tensor result;
   if (class_of(L, 2) == &class_info<Batch>) {
-    Batch& batch = arg<Batch&>(L, 2, "batch");
+    Batch& batch = whole_batch(L, 2);
     result = by_token ? source.token_logprob(batch) : source.logprob(batch);
   } else {
     const View view = read_view(L, 2);
@@ -182,7 +183,7 @@ int push_head(LogprobSource& source, lua_State* L) {
   HeadResult result;
   if (class_of(L, 2) == &class_info<Batch>) {
     XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
-    Batch& batch = arg<Batch&>(L, 2, "batch");
+    Batch& batch = whole_batch(L, 2);
     result = source.head(batch, read_head_options(given, batch.info().temperature));
   } else {
     const View view = read_view(L, 2);
@@ -241,7 +242,11 @@ void open_policy(LuaState& state) {
               "A frozen twin of the weights as they are now: shared until the first update, then "
               "a sidecar of log-probs.",
               [](Policy& self, lua_State* L) {
-                auto reference = self.reference();
+                std::shared_ptr<Reference> reference;
+                // The first rank writes the weights of one that is taken after training began.
+                on_first_rank(session_ranks(L), "a reference",
+                              [&] { reference = self.reference(); });
+                if (!reference) reference = self.reference();
                 session_of(L).models.add(reference);
                 push(L, std::move(reference));
                 return 1;

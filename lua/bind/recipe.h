@@ -16,6 +16,8 @@
 
 namespace xrun {
 
+class Ranks;
+
 // kTrain: the recipe runs to its end. kCache: it runs to xrun.run, which caches its data. kPreview:
 // a prompt or command controls it, and its run is in a temporary folder (lua/prompt/preview.h).
 enum class RecipePurpose { kTrain, kCache, kPreview };
@@ -38,6 +40,7 @@ struct RecipeOptions {
   std::optional<int64_t> steps;  // --steps: stop early
   std::string device = "cpu";
   bool device_given = false;  // by --device; else a resume takes the run's
+  Ranks* ranks = nullptr;     // the processes of the run; null: this one alone
   int threads = 0;            // 0: LibTorch's choice, or the run's of a resume
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;

@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/dist/agreement.h"
+#include "core/dist/rank_message.h"
+#include "core/dist/ranks.h"
 #include "core/rollout/rollout_log.h"
 #include "lua/bind/reward_call.h"
 #include "lua/bind/rollouts.h"
@@ -233,27 +237,109 @@ class Scoring {
   std::string first_failure_;
 };
 
-// Scores `units`, single rollouts or groups, with the function at index 2.
-//   call  returns the rewards of one unit, from any state: (state, function, unit)
-template <typename Call>
-int score_units(lua_State* L, Scoring& scoring, const std::vector<std::vector<int64_t>>& units,
-                const Call& call) {
-  const LuaRef function = arg<LuaRef>(L, 2, "reward");
-  std::vector<std::vector<Reward>> rewards(units.size());
-  const WorkerCall call_unit = [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
-    const auto at = static_cast<size_t>(unit);
-    rewards[at] = scoring.is_aborted(units[at]) ? std::vector<Reward>(units[at].size())
-                                                : call(state, loaded, units[at]);
-    return ends_scoring(rewards[at], scoring.settings());
-  };
-  const int64_t count = std::ssize(units);
+using Units = std::vector<std::vector<int64_t>>;          // rollouts that are scored together
+using UnitRewards = std::vector<std::vector<Reward>>;      // of each
+using RewardCall = std::function<std::vector<Reward>(lua_State* state, const LuaRef& function,
+                                                     const std::vector<int64_t>& unit)>;
+
+// Fills `rewards` on worker threads; false if the function cannot run there.
+bool score_on_workers(lua_State* L, const Scoring& scoring, const Units& units,
+                      const LuaRef& function, const RewardCall& call, UnitRewards& rewards) {
   EarlyRewards* const early = EarlyRewards::of(L);
-  const bool made = early != nullptr && early->take(rewards);
-  if (!made && !call_on_workers(L, function, count, call_unit)) {
-    for (int64_t unit = 0; unit < count; ++unit) {
-      check_interrupt(L);
-      if (call_unit(L, function, unit)) break;
+  if (early != nullptr && early->take(rewards)) return true;
+  return call_on_workers(
+      L, function, std::ssize(units), [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
+        const auto at = static_cast<size_t>(unit);
+        rewards[at] = scoring.is_aborted(units[at]) ? std::vector<Reward>(units[at].size())
+                                                    : call(state, loaded, units[at]);
+        return ends_scoring(rewards[at], scoring.settings());
+      });
+}
+
+// Fills `rewards` in the recipe's own state, one unit after another.
+void score_in_recipe(lua_State* L, const Scoring& scoring, const Units& units,
+                     const LuaRef& function, const RewardCall& call, UnitRewards& rewards) {
+  for (size_t at = 0; at < units.size(); ++at) {
+    check_stop(L);
+    rewards[at] = scoring.is_aborted(units[at]) ? std::vector<Reward>(units[at].size())
+                                                : call(L, function, units[at]);
+    if (ends_scoring(rewards[at], scoring.settings())) break;
+  }
+}
+
+void write_rewards(const UnitRewards& rewards, MessageWriter& out) {
+  for (const std::vector<Reward>& unit : rewards) {
+    out.whole(std::ssize(unit));
+    for (const Reward& one : unit) {
+      out.real(one.value).text(one.failure).whole(std::ssize(one.parts));
+      for (const auto& [name, value] : one.parts) out.text(name).real(value);
     }
+  }
+}
+
+void read_rewards(MessageReader& in, std::vector<Reward>& unit) {
+  for (int64_t count = in.whole(); count > 0; --count) {
+    Reward& one = unit.emplace_back();
+    one.value = in.real();
+    one.failure = in.text();
+    for (int64_t parts = in.whole(); parts > 0; --parts) {
+      std::string name(in.text());
+      one.parts.emplace_back(std::move(name), in.real());
+    }
+  }
+}
+
+// Each rank scores the answers that it sampled, on its workers. A function that cannot run there may
+// read and change what else the recipe has, so the first rank alone calls it, for all units.
+UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& units,
+                           const LuaRef& function, const RewardCall& call, Ranks& ranks) {
+  const auto owner = [&](const std::vector<int64_t>& unit) {
+    const auto first = static_cast<size_t>(unit.front());
+    return scoring.rollouts().rollouts()[first]->prompt % ranks.size();
+  };
+  Units own;
+  for (const std::vector<int64_t>& unit : units) {
+    if (owner(unit) == ranks.rank()) own.push_back(unit);
+  }
+  std::vector<std::string> messages = gather_results(&ranks, "rewards", [&] {
+    UnitRewards made(own.size());
+    MessageWriter out;
+    const bool done = own.empty() || score_on_workers(L, scoring, own, function, call, made);
+    out.whole(done ? 1 : 0);
+    if (done) write_rewards(made, out);
+    return out.take();
+  });
+  std::vector<MessageReader> readers(messages.begin(), messages.end());
+  bool done = true;
+  for (MessageReader& in : readers) done = in.whole() != 0 && done;
+  UnitRewards rewards(units.size());
+  if (done) {
+    for (size_t u = 0; u < units.size(); ++u) {
+      read_rewards(readers[static_cast<size_t>(owner(units[u]))], rewards[u]);
+    }
+    return rewards;
+  }
+  const std::string all = from_first_rank(&ranks, "rewards of the first rank", [&] {
+    UnitRewards made(units.size());
+    MessageWriter out;
+    score_in_recipe(L, scoring, units, function, call, made);
+    write_rewards(made, out);
+    return out.take();
+  });
+  MessageReader in(all);
+  for (std::vector<Reward>& unit : rewards) read_rewards(in, unit);
+  return rewards;
+}
+
+// Scores `units`, single rollouts or groups, with the function at index 2.
+//   call  returns the rewards of one unit, from any state
+int score_units(lua_State* L, Scoring& scoring, const Units& units, const RewardCall& call) {
+  const LuaRef function = arg<LuaRef>(L, 2, "reward");
+  UnitRewards rewards(units.size());
+  if (Ranks* const ranks = scoring.rollouts().info().ranks) {
+    rewards = score_on_ranks(L, scoring, units, function, call, *ranks);
+  } else if (!score_on_workers(L, scoring, units, function, call, rewards)) {
+    score_in_recipe(L, scoring, units, function, call, rewards);
   }
   for (size_t unit = 0; unit < units.size(); ++unit) {
     XRUN_CHECK(rewards[unit].size() == units[unit].size(), "answer {} got no reward",

@@ -3,16 +3,20 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/dist/agreement.h"
 #include "core/model/weights/hf_config.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
+#include "core/train/whole_batch.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
+#include "lua/tensor/tensor.h"
 
 namespace xrun {
 
@@ -109,6 +113,7 @@ RunSettings read_settings(lua_State* L) {
   settings.save_keep = config_whole(L, "save.keep");
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
   settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
+  settings.ranks = session_ranks(L);
   return settings;
 }
 
@@ -196,11 +201,26 @@ int push_export(RunLoop& loop, lua_State* L) {
   // While a resume replays saved steps the weights are those of a later step, so the earlier export
   // is kept. A preview writes nothing.
   const bool writes = !run.replaying() && !loop.session().previews();
-  if (writes) is_scorer ? scorer->export_to(out) : policy->export_to(out);
+  if (writes) {
+    on_first_rank(run.settings().ranks, "an export",
+                  [&] { is_scorer ? scorer->export_to(out) : policy->export_to(out); });
+  }
   if (writes || run.replaying()) {
     run.add_exported(out, dtype_name((is_scorer ? *scorer->policy() : *policy).export_dtype()));
   }
   push(L, out.string());
+  return 1;
+}
+
+// Every rank runs the recipe on the whole batch, so most values are the same everywhere; times and
+// what a function drew from outside are not.
+int push_mean(RunLoop& loop, lua_State* L) {
+  const at::Tensor x = arg<at::Tensor>(L, 2, "x");
+  Ranks* const ranks = loop.run().settings().ranks;
+  XRUN_CHECK(ranks == nullptr || open_micro(L) == nullptr,
+             "run:mean inside an objective: micro-batches are shared out over ranks, so not all of "
+             "them come here; take the mean in the loop");
+  push(L, ranks == nullptr ? x : mean_over_ranks(*ranks, x));
   return 1;
 }
 
@@ -277,11 +297,9 @@ void open_run(LuaState& state) {
                 return 0;
               })
       .method("mean", {{"x", "Tensor"}}, {"Tensor"},
-              "The mean over ranks; with one process, x itself.",
-              [](RunLoop&, lua_State* L) {
-                lua_settop(L, 2);
-                return 1;
-              })
+              "The mean of a tensor over ranks, in the loop and outside objectives; x itself where "
+              "all have the same, as with one process.",
+              push_mean)
       .property("state", "table", "A plain table saved with the run: best loss, patience.",
                 [](RunLoop& self, lua_State* L) {
                   self.state_ref->push(L);

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
+#include "core/dist/agreement.h"
 #include "core/model/model.h"
 #include "core/rollout/answer_text.h"
 #include "core/train/evaluate.h"
@@ -168,7 +169,9 @@ std::vector<Sample> sample_answers(RunLoop& run, lua_State* L, Policy& policy, M
     return converse_with_environment(L, kSampleOptions, policy, model, data,
                                      model == nullptr ? kRandomAnswers : data.set.size(), text);
   }
-  if (model != nullptr) return answer_prompts(*model, *policy.tokenizer(), data, text);
+  if (model != nullptr) {
+    return answer_prompts(*model, *policy.tokenizer(), data, text, session_ranks(L));
+  }
   return random_samples(*policy.tokenizer(), data, kRandomAnswers, text.generate.max_new_tokens,
                         run.seed());
 }
@@ -217,8 +220,10 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
   Metrics metrics = {{"sample/length", length / count}};
   if (settings.scores()) metrics.emplace_back("sample/score", score / count);
   if (settings.converses) metrics.emplace_back("sample/turns", turns / count);
-  std::string shown = save_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
-                                    static_cast<size_t>(settings.shown));
+  std::string shown = from_first_rank(session_ranks(L), "the record of samples", [&] {
+    return save_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
+                         static_cast<size_t>(settings.shown));
+  });
   shown += fmt::format(
       "  {} at step {}: {:.1f} tokens on average",
       counted(std::ssize(samples),
@@ -233,7 +238,8 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
 Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Objective& objective,
                 int64_t number) {
   EvaluateOptions options;
-  options.poll = [L] { check_interrupt(L); };
+  options.poll = [L] { check_stop(L); };
+  options.ranks = session_ranks(L);
   if (!run.policies().empty()) options.policy = run.policies()[0].get();
   options.seed = run.seed();
   options.step = run.run().step();

@@ -8,8 +8,11 @@
 
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
+#include "core/dist/agreement.h"
+#include "core/dist/watch/flight_record.h"
 #include "core/rollout/rollout_log.h"
 #include "core/run/machine.h"
+#include "core/run/rank_check.h"
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
 #include "core/train/frozen_model.h"
@@ -131,8 +134,10 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   }
   const PhasePlan plan = loop.phase_plan();
   // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
-  plan_memory(loop);
-  outside_recipe([&] { check_disk(loop); });
+  Ranks* const ranks = run_->settings().ranks;
+  agree(ranks, "the memory plan", [&] { plan_memory(loop); });
+  on_first_rank(ranks, "the disk", [&] { outside_recipe([&] { check_disk(loop); }); });
+  outside_recipe([&] { compare_plans(ranks, "data", plan.data); });
   const std::string folds = check_folding(*this, loop);
   loop.phase = phases_++;
   loop.begun = true;
@@ -142,7 +147,9 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   restore_queues(loop, run_->sources());
   if (run_->dir().resuming()) {
     // This loop may follow one that has logged steps since the resume.
-    cut_rollouts(run_->dir().path() / "rollouts", std::max(run_->resume_step(), run_->step()));
+    on_first_rank(ranks, "the record of rollouts", [&] {
+      cut_rollouts(run_->dir().path() / "rollouts", std::max(run_->resume_step(), run_->step()));
+    });
   }
   write_ledger();
   report_.begin_loop(loop);
@@ -224,8 +231,10 @@ void RunLoop::log_rollouts() {
   // The body trained answers of an earlier one, which are in its file.
   if (rollouts->all.empty()) return rollouts.reset();
   if (!session_.previews()) {
-    outside_recipe(
-        [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });
+    on_first_rank(run_->settings().ranks, "the record of rollouts", [&] {
+      outside_recipe(
+          [&] { write_rollouts(run_->dir().path() / "rollouts", run_->step(), *rollouts); });
+    });
   }
   last_rollouts = std::move(rollouts);
 }
@@ -269,6 +278,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
     report_.end_progress();
     return std::nullopt;
   }
+  flight_record().set_step(body->step);
   open_ = &loop;
   loop.batch_step = body->phase_step;
   update_sums_.clear();

@@ -17,6 +17,8 @@
 #include "core/config/config_scan.h"
 #include "core/config/config_set.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/dist/agreement.h"
+#include "core/dist/watch/flight_record.h"
 #include "core/run/record/run_record.h"
 #include "core/run/resumed_run.h"
 #include "core/run/signals.h"
@@ -290,6 +292,40 @@ RecipeOptions resumed_options(RecipeOptions options) {
   return options;
 }
 
+namespace {
+
+// The line of the recipe that runs: "recipes/dpo.lua:31".
+std::string running_line(Recipe& recipe) {
+  lua_Debug frame{};
+  for (int level = 0; lua_getstack(recipe.thread(), level, &frame) != 0; ++level) {
+    lua_getinfo(recipe.thread(), "Sl", &frame);
+    if (frame.source[0] == '@' && frame.currentline > 0) {
+      return fmt::format("{}:{}", frame.source + 1, frame.currentline);
+    }
+  }
+  return "";
+}
+
+// Reports of a rank's collectives name the line of this recipe.
+class CallSiteScope {
+ public:
+  explicit CallSiteScope(Recipe& recipe) {
+    flight_record().set_call_site([&recipe] { return running_line(recipe); });
+  }
+  ~CallSiteScope() { flight_record().set_call_site(nullptr); }
+  CallSiteScope(const CallSiteScope&) = delete;
+  CallSiteScope& operator=(const CallSiteScope&) = delete;
+};
+
+// Ranks after the first say nothing unless they fail.
+void silence(lua_State* L, Session& session) {
+  session.console = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits());
+  lua_pushcfunction(L, [](lua_State*) { return 0; });
+  lua_setglobal(L, "print");
+}
+
+}  // namespace
+
 int run_session(const RecipeOptions& options, const Drive& drive) {
   set_up_torch(options.threads);
   Recipe recipe(options, engine_modules());
@@ -297,12 +333,16 @@ int run_session(const RecipeOptions& options, const Drive& drive) {
   // A script reads the folders of caches from standard output; the rest is for people.
   const bool caches = options.purpose == RecipePurpose::kCache;
   session.console = console_on(caches ? stderr : stdout);
+  if (!is_first_rank(options.ranks)) silence(recipe.state(), session);
   session.folder.opens_early = !caches;
   for (const std::string& notice : options.notices) session.console->say(notice);
   LuaState::set_interruptible(&recipe.state());
-  set_signal_hook(LuaState::interrupt_from_signal);
+  // A signal may reach ranks at different lines: all stop at the end of a step, or in work that
+  // they share.
+  if (options.ranks == nullptr) set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
+  const CallSiteScope call_sites(recipe);
   std::optional<LineProfile> profile;
   if (options.profile) profile.emplace(recipe.state());
   try {

@@ -265,6 +265,7 @@ void leave_broken_loop(RunLoop& run, lua_State* L) {
 
 int run_steps(RunLoop& run, lua_State* L) {
   auto loop = std::make_shared<StepLoop>();
+  loop->ranks = run.run().settings().ranks;
   read_sources(L, *loop);
   const Options batch(L, 3);
   if (lua_istable(L, 3)) check_batch_fields(to_json(L, 3));

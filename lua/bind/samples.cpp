@@ -13,6 +13,9 @@
 #include "core/base/philox.h"
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
+#include "core/dist/agreement.h"
+#include "core/dist/rank_message.h"
+#include "core/dist/ranks.h"
 #include "core/model/model.h"
 #include "core/model/ops/device_memory.h"
 #include "core/model/weights/weight_check.h"
@@ -122,7 +125,7 @@ TextOptions read_sampling_options(lua_State* L, const Options& given, double tem
   if (const auto own = given.find<int64_t>("seed")) {
     generate.sampling.seed = static_cast<uint64_t>(*own);
   }
-  generate.poll = [L] { check_interrupt(L); };
+  generate.poll = [L] { check_stop(L); };
   if (given.is_string("stop")) {
     text.stop = {given.get<std::string>("stop")};
   } else {
@@ -132,18 +135,34 @@ TextOptions read_sampling_options(lua_State* L, const Options& given, double tem
 }
 
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
-                                   TextOptions options) {
+                                   TextOptions options, Ranks* ranks) {
+  const int64_t size = ranks == nullptr ? 1 : ranks->size();
+  const int64_t rank = ranks == nullptr ? 0 : ranks->rank();
   std::vector<std::vector<int32_t>> prompts;
-  for (int64_t i = 0; i < data.set.size(); ++i) {
+  for (int64_t i = rank; i < data.set.size(); i += size) {
     prompts.push_back(data.set.prompt_ids(data.set.unit(i)));
     options.generate.prompt_names.push_back(static_cast<uint64_t>(data.set.unit(i)));
   }
   options.generate.stop_ids = stop_ids_of(model, tokenizer);
-  const std::vector<TextSample> answers = sample_text(model, tokenizer, prompts, options);
-  std::vector<Sample> samples;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const int64_t row = data.set.unit(static_cast<int64_t>(i));
-    samples.push_back(make_sample(row, prompts[i], answers[i], tokenizer, data));
+  const std::vector<std::string> all = gather_results(ranks, "answers", [&] {
+    MessageWriter own;
+    for (const TextSample& answer : sample_text(model, tokenizer, prompts, options)) {
+      own.list(answer.generation.ids).text(answer.text).text(answer.reason);
+    }
+    return own.take();
+  });
+  std::vector<Sample> samples(static_cast<size_t>(data.set.size()));
+  for (int64_t from = 0; from < size; ++from) {
+    MessageReader in(all[static_cast<size_t>(from)]);
+    for (int64_t i = from; i < data.set.size(); i += size) {
+      TextSample answer;
+      answer.generation.ids = in.list<int32_t>();
+      answer.text = in.text();
+      answer.reason = in.text();
+      const int64_t row = data.set.unit(i);
+      samples[static_cast<size_t>(i)] =
+          make_sample(row, data.set.prompt_ids(row), answer, tokenizer, data);
+    }
   }
   return samples;
 }
@@ -158,6 +177,7 @@ std::vector<Sample> converse_with_environment(lua_State* L, int i, Policy& polic
   BatchInfo info;
   info.seed = options.generate.sampling.seed;
   info.fold.mode = FoldMode::kNever;
+  info.ranks = session_ranks(L);
   constexpr int64_t kNoLimit = std::numeric_limits<int32_t>::max();  // the model's own remains
   const std::shared_ptr<Batch> prompts =
       data_batch(data.set, *data.extra, units, kNoLimit, std::move(info));

@@ -17,6 +17,7 @@ namespace xrun {
 class Model;
 class Options;
 class Policy;
+class Ranks;
 class Tokenizer;
 
 // One answer.
@@ -41,9 +42,10 @@ TextOptions read_sampling_options(lua_State* L, const Options& given, double tem
                                   uint64_t seed);
 
 // Answers every prompt of the set, in its order, one sample each. The row keys the random numbers,
-// so an answer depends on its row and the seed only. Stop ids are the model's.
+// so an answer depends on its row and the seed only. Stop ids are the model's. Ranks (null: one
+// process) share the prompts, and each gets all answers.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
-                                   TextOptions options);
+                                   TextOptions options, Ranks* ranks);
 
 // As answer_prompts for the first `count` prompts, in conversations with the environment in the
 // options at argument i. Those that it aborts are left out under on_error = "mask".

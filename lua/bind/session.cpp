@@ -11,6 +11,9 @@
 #include <ctime>
 
 #include "core/base/hash.h"
+#include "core/base/interrupt.h"
+#include "core/dist/ranks.h"
+#include "core/run/rank_check.h"
 #include "lua/bind/run_loop.h"
 #include "lua/state/error_report.h"
 
@@ -31,6 +34,14 @@ std::string today() {
 std::shared_ptr<Console> console_on(std::FILE* file) {
   return std::make_shared<Console>([file](std::string_view text) { write_through(file, text); },
                                    console_traits(fileno(file)));
+}
+
+Ranks* session_ranks(lua_State* L) { return recipe_context(L).options.ranks; }
+
+void check_stop(lua_State* L) {
+  if (session_ranks(L) == nullptr) return check_interrupt(L);
+  const auto& run = session_of(L).run;
+  if (run == nullptr || run->run().may_interrupt_now()) check_interrupt();
 }
 
 Session& session_of(lua_State* L) { return LuaState::of(L).service<Session>(); }
@@ -92,6 +103,7 @@ RunDir open_run_dir(lua_State* L) {
   identity.sets = options.sets;
   identity.machine = Json(Json::Object{{"device", options.device},
                                        {"threads", static_cast<int64_t>(at::get_num_threads())}});
+  if (options.ranks != nullptr) identity.machine.set("ranks", options.ranks->size());
   if (options.purpose == RecipePurpose::kPreview) {
     RunFolder& folder = session_of(L).folder;
     folder.scratch = std::make_unique<TemporaryDir>("preview");
@@ -99,7 +111,9 @@ RunDir open_run_dir(lua_State* L) {
   }
   identity.binary = binary_identity();
   return outside_recipe([&] {
-    return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
+    compare_identities(options.ranks, identity);
+    return RunDir::open(std::move(identity),
+                        {options.run_dir, options.resume, options.force, options.ranks});
   });
 }
 

@@ -19,6 +19,7 @@
 
 namespace xrun {
 
+class Ranks;
 class RunLoop;
 
 // Lines for the report before step 0, and the state of notices that are printed later.
@@ -72,6 +73,14 @@ Session& session_of(lua_State* L);
 
 // Clears everything but the console, before a recipe begins again in its state.
 void clear_session(Session& session);
+
+// The processes of the run, null for one alone. All run the recipe, with the same values in every
+// variable; what they share is in core/dist/agreement.h.
+Ranks* session_ranks(lua_State* L);
+
+// Throws Interrupted if a signal asks to stop here. With ranks it is called only in work whose
+// failure they agree on; elsewhere a signal waits for the end of the step.
+void check_stop(lua_State* L);
 
 // The folder of the session's run; null before it is opened.
 RunDir* run_dir_of(Session& session);

@@ -87,6 +87,7 @@ BatchInfo StepLoop::batch_info(int64_t step, c10::Device device, const StepSourc
   info.max_length = source.data->max_length;
   info.tokenizer = source.data->tokenizer();
   info.device = device;
+  info.ranks = ranks;
   return info;
 }
 

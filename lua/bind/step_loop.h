@@ -18,6 +18,8 @@
 
 namespace xrun {
 
+class Ranks;
+
 // One set that a loop draws from: the plan of its steps, and its batch in the recipe's hands.
 struct StepSource {
   std::shared_ptr<DataHandle> data;
@@ -37,6 +39,7 @@ struct StepSource {
 // others repeat.
 struct StepLoop {
   std::vector<StepSource> sources;
+  Ranks* ranks = nullptr;  // that share its batches; null: this process alone
   int64_t steps = 0;
   int64_t max_tokens = 0;
   FoldSettings fold = {};

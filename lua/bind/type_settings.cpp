@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/dist/agreement.h"
 #include "core/base/strings.h"
 #include "core/model/cost/gemm_choice.h"
 #include "core/model/cost/row_probe.h"
@@ -111,7 +112,14 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
   if (const Json* known = find_choice(measured_of(L), shape)) return gemm_from_json(*known).gemm;
   std::optional<GemmChoice> choice = choice_of_run(session, shape);
   const bool resumed = choice.has_value();
-  if (!choice) choice = choose_gemm(config, dtype);
+  if (!choice) {
+    // Measured, so each rank might come to another choice.
+    const std::string measured = from_first_rank(session_ranks(L), "measuring products", [&] {
+      choice = choose_gemm(config, dtype);
+      return dump_json(to_json(*choice));
+    });
+    if (!choice) choice = gemm_from_json(parse_json(measured, "rank 0"));
+  }
   session.notices.add(choice->notice);
   session.notices.add(
       fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));

@@ -80,6 +80,9 @@ class Sidecar {
               sizeof(T));
   }
 
+  // Reads what other processes have appended since. Cheap where nothing was.
+  void refresh() { read_records(); }
+
   // Appends the added entries, under the folder's lock, and syncs. Without any it does nothing.
   void flush();
 

@@ -72,7 +72,7 @@ class UpdateRecords : public testing::Test {
     train_step({{&batch, objective}}, adamw == nullptr ? &own : adamw,
                {.read_gradients = adamw == nullptr ? std::function<void()>([] {}) : nullptr});
     Metrics metrics;
-    watched.report(metrics, record);
+    watched.report(metrics, record, nullptr);
     return metrics;
   }
 

@@ -113,6 +113,7 @@ inline ToyResult toy_run(const std::filesystem::path& dir, const ToyLoop& loop,
   RunDirOptions options;
   options.dir = dir;
   options.resume = loop.resume;
+  options.ranks = loop.settings.ranks;
   toy.run = std::make_unique<Run>(RunDir::open(identity, options), loop.settings,
                                   SavedObjects{{"weights", toy.weights}});
   toy.state = toy.run->state().is_null() ? Json::object() : toy.run->state();

@@ -65,7 +65,7 @@ TEST(MetricSums, AMetricHasOneUnitInEveryMicroBatch) {
     sums.add_metrics(result, *micro);
   }
   // By tokens of weight 3, 3, 1, 1, 1. By sequences in the first micro-batch: 4 / (4 + 3).
-  EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 6.0 / 9.0);
+  EXPECT_DOUBLE_EQ(*find_metric(sums.read().metrics, "share"), 6.0 / 9.0);
 }
 
 TEST(MetricSums, TheUnitOfTheLossIsPreferredIfSeveralFit) {
@@ -74,7 +74,7 @@ TEST(MetricSums, TheUnitOfTheLossIsPreferredIfSeveralFit) {
     MicroBatch& micro = *batch.micros()[0];
     MetricSums sums;
     sums.add_metrics(with_metric(micro, unit, at::tensor({1.f, 0.f})), micro);
-    EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"),
+    EXPECT_DOUBLE_EQ(*find_metric(sums.read().metrics, "share"),
                      unit == Unit::kToken ? 0.5 : 0.75);
   }
 }
@@ -89,7 +89,7 @@ TEST(MetricSums, AMetricWithWeightsIsTheMeanOverItsOwnRows) {
     result.metric_weights["share"] = first ? at::tensor({1.f, 0.f}) : at::tensor({1.f});
     sums.add_metrics(result, *micro);
   }
-  EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 3.0);
+  EXPECT_DOUBLE_EQ(*find_metric(sums.read().metrics, "share"), 3.0);
 }
 
 TEST(MetricSums, AMetricWhoseWeightsAreAllZeroIsOmitted) {
@@ -98,7 +98,7 @@ TEST(MetricSums, AMetricWhoseWeightsAreAllZeroIsOmitted) {
   ObjectiveResult result = with_metric(*batch.micros()[0], Unit::kSequence, at::ones({1}));
   result.metric_weights["share"] = at::zeros({1});
   sums.add_metrics(result, *batch.micros()[0]);
-  EXPECT_FALSE(find_metric(sums.read(nullptr).metrics, "share"));
+  EXPECT_FALSE(find_metric(sums.read().metrics, "share"));
 }
 
 TEST(MetricSums, RefusesAMetricThatChangesItsUnit) {
@@ -122,7 +122,7 @@ TEST(MetricSums, TermsMayUseOneNameInDifferentUnits) {
   MicroBatch &one = *batch.micros()[0], &two = *batch.micros()[1];
   sums.add_metrics(with_metric(one, Unit::kToken, at::ones({2})), one, 0);
   sums.add_metrics(with_metric(two, Unit::kSequence, at::zeros({2})), two, 1);
-  EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 0.5);
+  EXPECT_DOUBLE_EQ(*find_metric(sums.read().metrics, "share"), 0.5);
 }
 
 Metrics source_metrics(std::vector<std::string> sources) {
@@ -139,7 +139,7 @@ Metrics source_metrics(std::vector<std::string> sources) {
     sums.add_source_losses(result, *micro, 0, 0.5);
     sums.add_metrics(result, *micro);
   }
-  return sums.read(nullptr).metrics;
+  return sums.read().metrics;
 }
 
 TEST(MetricSums, AMixtureReportsTheWeightedMeanOfEachSource) {
@@ -159,7 +159,7 @@ TEST(MetricSums, ANonFiniteValueStaysInItsSource) {
   MicroBatch& micro = *batch.micros()[0];
   MetricSums sums;
   sums.add_metrics(with_metric(micro, Unit::kSequence, at::tensor({NAN, 2.f})), micro);
-  EXPECT_EQ(find_metric(sums.read(nullptr).metrics, "share/b"), 2.0);
+  EXPECT_EQ(find_metric(sums.read().metrics, "share/b"), 2.0);
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+// whole i64 | real f64 | text: size i64, bytes | tensor: text of its sizes, dtype i64, text of its
+// elements; little-endian, as every machine of a run is.
+
+#include "core/dist/rank_message.h"
+
+#include <ATen/ops/empty.h>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+MessageWriter& MessageWriter::whole(int64_t value) {
+  bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  return *this;
+}
+
+MessageWriter& MessageWriter::real(double value) {
+  bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  return *this;
+}
+
+MessageWriter& MessageWriter::text(std::string_view value) {
+  whole(static_cast<int64_t>(value.size()));
+  bytes_.append(value);
+  return *this;
+}
+
+MessageWriter& MessageWriter::tensor(const at::Tensor& value) {
+  if (!value.defined()) return whole(-1);
+  const at::Tensor host = value.detach().cpu().contiguous();
+  whole(static_cast<int64_t>(host.scalar_type()));
+  list(host.sizes().vec());
+  return text({static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
+}
+
+std::string_view MessageReader::take(size_t size) {
+  XRUN_CHECK(size <= rest_.size(), "the message of another rank is cut short");
+  const std::string_view bytes = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  return bytes;
+}
+
+int64_t MessageReader::whole() {
+  int64_t value = 0;
+  std::memcpy(&value, take(sizeof value).data(), sizeof value);
+  return value;
+}
+
+double MessageReader::real() {
+  double value = 0;
+  std::memcpy(&value, take(sizeof value).data(), sizeof value);
+  return value;
+}
+
+std::string_view MessageReader::text() { return take(static_cast<size_t>(whole())); }
+
+at::Tensor MessageReader::tensor() {
+  const int64_t type = whole();
+  if (type < 0) return {};
+  const std::vector<int64_t> sizes = list<int64_t>();
+  const std::string_view bytes = text();
+  at::Tensor value = at::empty(sizes, static_cast<at::ScalarType>(type));
+  XRUN_CHECK(value.nbytes() == bytes.size(), "the message of another rank is cut short");
+  if (!bytes.empty()) std::memcpy(value.mutable_data_ptr(), bytes.data(), bytes.size());
+  return value;
+}
+
+}  // namespace xrun

@@ -1,0 +1,58 @@
+#pragma once
+// Values that one rank sends to the others, written and read in the same order.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace xrun {
+
+// Appends values to a message: doubles keep their bits, NaN included.
+class MessageWriter {
+ public:
+  MessageWriter& whole(int64_t value);
+  MessageWriter& real(double value);
+  MessageWriter& text(std::string_view value);
+  MessageWriter& tensor(const at::Tensor& value);  // copied to the host; undefined is legal
+  template <typename T>
+  MessageWriter& list(const std::vector<T>& values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return text({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+  }
+
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads a message, which must outlive it. Every call throws Error at its end.
+class MessageReader {
+ public:
+  explicit MessageReader(std::string_view bytes) : rest_(bytes) {}
+
+  int64_t whole();
+  double real();
+  std::string_view text();
+  at::Tensor tensor();  // on the host
+  template <typename T>
+  std::vector<T> list() {
+    const std::string_view bytes = text();
+    std::vector<T> values(bytes.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+    return values;
+  }
+  bool done() const { return rest_.empty(); }
+
+ private:
+  std::string_view take(size_t size);
+
+  std::string_view rest_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,23 @@
+#pragma once
+// Rollouts that ranks sample separately: each rank those of its own prompts.
+
+#include <cstdint>
+#include <functional>
+
+#include "core/rollout/rollouts.h"
+
+namespace xrun {
+
+class Ranks;
+
+// True if this rank samples and scores the answers to a prompt of a batch; null: one process.
+bool owns_prompt(const Ranks* ranks, int64_t prompt);
+
+// Runs `sample`, which returns the answers to this rank's prompts in the order (prompt, sample),
+// and returns those of all ranks in that order. `made` gives a rollout without its answer. If
+// sampling throws on one rank, all throw (core/dist/agreement.h). Without ranks: `sample()`.
+RolloutList share_rollouts(
+    Ranks* ranks, const std::function<RolloutList()>& sample,
+    const std::function<std::shared_ptr<Rollout>(int64_t prompt, int64_t sample)>& made);
+
+}  // namespace xrun

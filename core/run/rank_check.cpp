@@ -1,0 +1,84 @@
+// Every rank gathers the objects of all and compares them with that of rank 0, so that all come to
+// the same verdict without another call.
+
+#include "core/run/rank_check.h"
+
+#include <fmt/core.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+#include "core/dist/ranks.h"
+
+namespace xrun {
+
+namespace {
+
+using FindDifferences = std::function<std::vector<Difference>(const Json& first, const Json& other)>;
+
+void compare(Ranks* ranks, std::string_view what, const Json& own, const FindDifferences& find) {
+  if (ranks == nullptr) return;
+  const std::vector<std::string> all = ranks->gather(what, dump_json(own));
+  const Json first = parse_json(all.front(), "rank 0");
+  std::string others;
+  std::vector<Difference> found;
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const auto differences = find(first, parse_json(all[rank], fmt::format("rank {}", rank)));
+    if (differences.empty()) continue;
+    if (found.empty()) found = differences;
+    add_item(others, std::to_string(rank));
+  }
+  if (found.empty()) return;
+  throw UsageError(fmt::format(
+      "the ranks of a run must have the same {}, but rank {} differs from rank 0: {} is {} on rank "
+      "0 and {} there{}; start every rank with the same files and the same command",
+      what, others, found.front().path, found.front().before, found.front().now,
+      found.size() > 1 ? fmt::format(" ({} fields differ)", found.size()) : ""));
+}
+
+Json json_of(const RunIdentity& identity) {
+  return Json(Json::Object{{"name", identity.recipe_name},
+                           {"text", identity.recipe_text},
+                           {"config", identity.config},
+                           {"binary", identity.binary},
+                           {"machine", identity.machine}});
+}
+
+RunIdentity identity_from(const Json& json) {
+  RunIdentity identity;
+  identity.recipe_name = json.at("name").as_string();
+  identity.recipe_text = json.at("text").as_string();
+  identity.config = json.at("config");
+  identity.binary = json.at("binary");
+  identity.machine = json.at("machine");
+  return identity;
+}
+
+}  // namespace
+
+void compare_identities(Ranks* ranks, const RunIdentity& own) {
+  compare(ranks, "recipe, settings and program", json_of(own),
+          [](const Json& first, const Json& other) {
+            const RunIdentity a = identity_from(first), b = identity_from(other);
+            auto found = identity_differences(a, b);
+            // The lengths and free settings, which a resume may change.
+            for (auto& one : find_differences(a.config, b.config, "config")) {
+              if (found.empty()) found.push_back(std::move(one));
+            }
+            for (auto& one : find_differences(a.machine, b.machine, "machine")) {
+              found.push_back(std::move(one));
+            }
+            return found;
+          });
+}
+
+void compare_plans(Ranks* ranks, std::string_view what, const Json& own) {
+  compare(ranks, what, own, [](const Json& first, const Json& other) {
+    return find_differences(first, other, "plan");
+  });
+}
+
+}  // namespace xrun

@@ -1,0 +1,20 @@
+#pragma once
+// Ranks of one run must train the same: what they would train is compared before step 0.
+
+#include <string_view>
+
+#include "core/base/json.h"
+#include "core/run/resume.h"
+
+namespace xrun {
+
+class Ranks;
+
+// Throws UsageError on every rank, naming the first differing field and the ranks, unless all have
+// the same recipe, configuration, binary and machine settings. Null: one process.
+void compare_identities(Ranks* ranks, const RunIdentity& own);
+
+// The same for any object, such as the data and the memory plan of a loop.
+void compare_plans(Ranks* ranks, std::string_view what, const Json& own);
+
+}  // namespace xrun

@@ -1,0 +1,140 @@
+// Ranks drive one run: the first writes its folder, all stop and fail together, and the folder of n
+// ranks resumes on m.
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/dist/agreement.h"
+#include "core/run/rank_check.h"
+#include "tests/core/run/toy_run.h"
+#include "tests/forked_ranks.h"
+#include "tests/scratch_folder.h"
+
+namespace xrun::shared_run_test {
+namespace {
+
+ToyLoop shared(Ranks* ranks, std::vector<int64_t> phases = {6}) {
+  ToyLoop loop;
+  loop.settings.save_every = 2;
+  loop.settings.save_minutes = 0;
+  loop.settings.ranks = ranks;
+  loop.phases = std::move(phases);
+  return loop;
+}
+
+// A run in `dir` as text: what it threw, or its end.
+std::string go(const std::filesystem::path& dir, const ToyLoop& loop) {
+  try {
+    const ToyResult toy = toy_run(dir, loop);
+    return fmt::format("{} steps, {:a}, {}", toy.run->step(), toy.weights->first(),
+                       dump_json(toy.state));
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(SharedRun, HasTheFilesAndTheEndOfOneProcess) {
+  const ScratchFolder folder;
+  const std::string wanted = on_ranks(
+      0, [&](Ranks* ranks) { return go(folder / "one", shared(ranks, {3, 2})); })[0];
+  EXPECT_TRUE(wanted.starts_with("5 steps")) << wanted;
+  for (const std::string& text : on_ranks(
+           3, [&](Ranks* ranks) { return go(folder / "three", shared(ranks, {3, 2})); })) {
+    EXPECT_EQ(text, wanted);
+  }
+  EXPECT_EQ(text_of(folder / "three/metrics.jsonl"), text_of(folder / "one/metrics.jsonl"));
+  EXPECT_EQ(text_of(folder / "three/checkpoints/latest"), text_of(folder / "one/checkpoints/latest"));
+}
+
+TEST(SharedRun, ASignalAtOneRankSavesAndStopsAllAndAnyNumberResumes) {
+  const ScratchFolder folder;
+  const std::string wanted =
+      on_ranks(0, [&](Ranks* ranks) { return go(folder / "one", shared(ranks)); })[0];
+  int64_t until = 1;
+  for (const int64_t size : {4, 2, 3}) {
+    for (const std::string& text : on_ranks(size, [&](Ranks* ranks) {
+           ToyLoop loop = shared(ranks);
+           loop.resume = until > 1;
+           loop.at = [&](const char* event, int64_t step, Run&) {
+             if (step == until && ranks->rank() == ranks->size() - 1 &&
+                 std::string(event) == "logged") {
+               request_interrupt(SIGTERM);
+             }
+           };
+           return go(folder / "run", loop);
+         })) {
+      EXPECT_EQ(text, "interrupted");
+    }
+    ++until;
+    EXPECT_EQ(text_of(folder / "run/checkpoints/latest"), fmt::format("step_000000{}\n", until));
+  }
+  const std::string end = on_ranks(0, [&](Ranks* ranks) {
+    ToyLoop loop = shared(ranks);
+    loop.resume = true;
+    return go(folder / "run", loop);
+  })[0];
+  EXPECT_EQ(end, wanted);
+  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), text_of(folder / "one/metrics.jsonl"));
+}
+
+TEST(SharedRun, AFolderThatTheFirstRankCannotOpenEndsAll) {
+  const ScratchFolder folder;
+  on_ranks(0, [&](Ranks* ranks) { return go(folder / "run", shared(ranks)); });
+  const auto texts =
+      on_ranks(2, [&](Ranks* ranks) { return go(folder / "run", shared(ranks)); });
+  EXPECT_NE(texts[0].find("this folder holds a finished run"), std::string::npos) << texts[0];
+  EXPECT_EQ(texts[1], "rank 0 of 2: " + texts[0]);
+}
+
+TEST(SharedRun, AnErrorOnOneRankLeavesTheLastUpdateSaved) {
+  const ScratchFolder folder;
+  const auto texts = on_ranks(2, [&](Ranks* ranks) {
+    ToyLoop loop = shared(ranks);
+    loop.settings.save_every = 0;
+    loop.at = [&](const char* event, int64_t step, Run&) {
+      if (step != 4 || std::string(event) != "begin") return;
+      agree(ranks, "work", [&] {
+        if (ranks->rank() == 1) throw Error("dpo.lua:24: oops");
+      });
+    };
+    return go(folder / "run", loop);
+  });
+  EXPECT_EQ(texts[0], "rank 1 of 2: dpo.lua:24: oops");
+  EXPECT_EQ(texts[1], "dpo.lua:24: oops");
+  EXPECT_EQ(text_of(folder / "run/checkpoints/latest"), "step_0000004\n");
+}
+
+TEST(RankCheck, ADifferingFieldIsNamedWithTheRanks) {
+  for (const std::string& text : on_ranks(4, [](Ranks* ranks) -> std::string {
+         RunIdentity identity = toy_identity();
+         if (ranks->rank() % 2 == 1) identity.config.set("beta", 0.2);
+         try {
+           compare_identities(ranks, identity);
+         } catch (const UsageError& error) {
+           return error.what();
+         }
+         return "no error";
+       })) {
+    EXPECT_EQ(text,
+              "the ranks of a run must have the same recipe, settings and program, but rank 1, 3 "
+              "differs from rank 0: config.beta is 0.1 on rank 0 and 0.2 there; start every rank "
+              "with the same files and the same command");
+  }
+}
+
+TEST(RankCheck, EqualRanksPass) {
+  for (const std::string& text : on_ranks(2, [](Ranks* ranks) {
+         compare_identities(ranks, toy_identity());
+         compare_plans(ranks, "data", Json(Json::Object{{"rows", int64_t{5}}}));
+         return std::string("equal");
+       })) {
+    EXPECT_EQ(text, "equal");
+  }
+  compare_identities(nullptr, toy_identity());
+}
+
+}  // namespace
+}  // namespace xrun::shared_run_test
