@@ -66,7 +66,7 @@ int command_launch(int argc, char** argv) {
     options.command.push_back(std::to_string(std::max<int64_t>(1, cores / ranks)));
   }
   Socket master = listen_on(0, /*loopback=*/true);
-  options.address = "127.0.0.1";
+  options.address = kLoopback;
   options.port = port_of(master);
   options.master_fd = master.release();
   return run_ranks(options);

@@ -32,7 +32,10 @@ namespace xrun {
 
 namespace {
 
-constexpr double kEndOfOthersS = 20;  // for their watchdogs (watchdog.h) to report and end them
+// For the other ranks after one failed: their watchdogs (watchdog.h) report and end them, after an
+// error that a rank reported itself only once they have saved.
+constexpr double kAfterKillS = 20;
+constexpr double kAfterErrorS = 75;
 constexpr int kPollMs = 200;
 constexpr size_t kLongestLine = 64 << 10;  // a longer one is printed in pieces
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCONT};
@@ -60,10 +63,12 @@ class RankProcesses {
   void forward(int signal_number);
   void reap();
   void note_end(RankProcess& process, int status);
+  void end_others();
   void kill_all();
   bool all_ended() const;
   RankStatus status_of(const RankProcess& process) const;
   std::string end_text(const RankProcess& process) const;
+  std::string failure_text() const;
   int finish();
 
   const RankProcessOptions options_;
@@ -247,6 +252,24 @@ bool RankProcesses::all_ended() const {
                      [](const RankProcess& process) { return process.status.has_value(); });
 }
 
+// True if a signal has stopped the process.
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');  // "PID (NAME) STATE ..."
+  return name_end != std::string::npos && text.substr(name_end).starts_with(") T");
+}
+
+// After a failure. A stopped rank cannot end by itself.
+void RankProcesses::end_others() {
+  const bool killed = WIFSIGNALED(*first_failed_->status);
+  if (seconds_since(failed_at_) > (killed ? kAfterKillS : kAfterErrorS)) return kill_all();
+  for (const RankProcess& process : ranks_) {
+    if (!process.status && is_stopped(process.pid)) ::kill(-process.pid, SIGKILL);
+  }
+}
+
 // Ends the ranks and everything that they started and left.
 void RankProcesses::kill_all() {
   for (const RankProcess& process : ranks_) {
@@ -289,7 +312,7 @@ int RankProcesses::run() {
     for (RankProcess& process : ranks_) read_output(process);
     reap();
     if (all_ended()) break;
-    if (first_failed_ != nullptr && seconds_since(failed_at_) > kEndOfOthersS) kill_all();
+    if (first_failed_ != nullptr) end_others();
   }
   for (RankProcess& process : ranks_) read_output(process);
   return finish();
@@ -302,15 +325,29 @@ RankStatus RankProcesses::status_of(const RankProcess& process) const {
 std::string RankProcesses::end_text(const RankProcess& process) const {
   const int status = *process.status;
   const RankStatus last = status_of(process);
-  const std::string step =
-      last.step < 0 ? "before step 0" : fmt::format("step {}", last.step);
   std::string what = WIFEXITED(status) ? fmt::format("ended with status {}", WEXITSTATUS(status))
                                        : fmt::format("killed by signal {} ({})", WTERMSIG(status),
                                                      ::strsignal(WTERMSIG(status)));
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills() > oom_kills_) {
-    what += "; the system ran out of memory";
+    what += ", since the system ran out of memory";
   }
-  return fmt::format("rank {} of {}: {}: {}", process.rank, options_.size, step, what);
+  return fmt::format("rank {} of {}: {}: {}; last: {}", process.rank, options_.size,
+                     step_text(last), what, status_text(last, monotonic_ms()));
+}
+
+// Returns "rank R of N: step S: what happened".
+std::string RankProcesses::failure_text() const {
+  if (WIFSIGNALED(*first_failed_->status)) return end_text(*first_failed_);
+  // What a rank reported itself, or its watchdog found out, if it had joined the others.
+  const auto text_of = [&](const RankProcess& process) {
+    const char* const text = slots_[process.rank - options_.first_rank].failure;
+    return std::string(text, ::strcspn(text, "\n"));
+  };
+  std::string text = text_of(*first_failed_);
+  for (const RankProcess& process : ranks_) {
+    if (text.empty()) text = text_of(process);
+  }
+  return text.empty() ? end_text(*first_failed_) : text;
 }
 
 int RankProcesses::finish() {
@@ -319,7 +356,7 @@ int RankProcesses::finish() {
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
   if (!stopped) {
     std::fflush(stdout);
-    std::fprintf(stderr, "%s\n", shown_text(end_text(*first_failed_)).c_str());
+    std::fprintf(stderr, "%s\n", shown_text(failure_text()).c_str());
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

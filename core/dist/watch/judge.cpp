@@ -47,9 +47,8 @@ int64_t limit_of(const RankView& rank, const WatchLimits& limits, int64_t now_ms
   return rank.status.in_lua != 0 && busy(rank, now_ms) ? limits.lua_ms : limits.stuck_ms;
 }
 
-// Returns what happened to a rank by itself, "" if it is well.
+// Returns what happened to a rank on its own, "" if it is well.
 std::string own_fault(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
-  if (!rank.failure.empty()) return rank.failure;
   if (rank.left) return "";
   if (rank.closed) return "its process ended without a word: killed, crashed or out of memory";
   if (now_ms - rank.heard_ms < limits.silent_ms) return "";
@@ -119,20 +118,23 @@ WatchLimits watch_limits() {
 
 std::optional<Verdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
                              int64_t now_ms) {
-  // A rank that reported its own error, or is gone, is the cause of what the others show.
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].failure.empty()) continue;
-    return failed_rank(ranks, static_cast<int64_t>(r), ranks[r].failure, now_ms);
-  }
-  for (const auto& fault_of : {0, 1, 2}) {
+  // In this order: a rank that reports its own error, or is gone, is the cause of what others show.
+  const auto find = [&](auto fault_of) -> std::optional<Verdict> {
     for (size_t r = 0; r < ranks.size(); ++r) {
-      const std::string fault =
-          fault_of == 0   ? own_fault(ranks[r], limits, now_ms)
-          : fault_of == 1 ? awaited_fault(ranks, ranks[r], limits, now_ms)
-                          : mismatch(ranks[0], ranks[r], limits, now_ms);
+      const std::string fault = fault_of(ranks[r]);
       if (!fault.empty()) return failed_rank(ranks, static_cast<int64_t>(r), fault, now_ms);
     }
+    return std::nullopt;
+  };
+  auto found = find([](const RankView& rank) { return rank.failure; });
+  if (!found) found = find([&](const RankView& rank) { return own_fault(rank, limits, now_ms); });
+  if (!found) {
+    found = find([&](const RankView& rank) { return awaited_fault(ranks, rank, limits, now_ms); });
   }
+  if (!found) {
+    found = find([&](const RankView& rank) { return mismatch(ranks[0], rank, limits, now_ms); });
+  }
+  if (found) return found;
   if (!stalled(ranks, now_ms)) return std::nullopt;
   return failed_rank(ranks, 0, "every rank waits and no data moves; check the network", now_ms);
 }
@@ -159,6 +161,7 @@ Verdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std:
   Verdict out;
   const RankView& failed = ranks[rank];
   out.rank = rank;
+  out.reported = !failed.failure.empty();
   out.status = failed.failure.empty() ? 1 : failed.failure_status;
   out.text = fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(failed.status), what);
   const auto add = [&](size_t r) {

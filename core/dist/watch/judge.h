@@ -37,9 +37,10 @@ struct WatchLimits {
 WatchLimits watch_limits();
 
 struct Verdict {
-  int64_t rank = 0;   // at fault
-  int status = 1;     // exit status of all ranks
-  std::string text;   // "rank 2 of 4: step 17: what happened", then a line for each other rank
+  int64_t rank = 0;       // at fault
+  int status = 1;         // exit status of all ranks
+  bool reported = false;  // by that rank itself; the others may still save
+  std::string text;       // "rank 2 of 4: step 17: what happened", then a line for each rank
 };
 
 // Returns the verdict at `now_ms`, or nothing while all is well.

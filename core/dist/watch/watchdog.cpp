@@ -27,7 +27,8 @@ namespace {
 constexpr int kBeatMs = 250;
 constexpr int64_t kOwnPauseMs = 2000;  // this process was stopped itself, and goes on
 constexpr double kReplyS = 3;
-constexpr double kUnwindS = 5;
+constexpr int64_t kUnwindMs = 5000;
+constexpr int64_t kSaveMs = 60000;
 constexpr int64_t kAskLineMs = 3000;
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
@@ -37,6 +38,12 @@ struct Hello {
   int64_t rank;
   int64_t status_bytes;
   int64_t unix_ms;
+};
+
+struct VerdictHead {
+  int64_t rank;
+  int32_t status;
+  int32_t reported;
 };
 
 struct TableRow {
@@ -130,15 +137,19 @@ std::optional<Verdict> Watchdog::await_verdict(double seconds) const {
 void Watchdog::fail(int status, const std::string& message) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (verdict_) return;
+    failed_ = true;
     own_failure_ = message;
     own_failure_status_ = status;
   }
-  record_.set_failure(
-      fmt::format("rank {} of {}: {}: {}", world_.rank, world_.size, step_text(record_.read()),
-                  message));
-  wake(wake_);
-  await_verdict(kReplyS);
+  changed_.notify_all();
+  if (!verdict()) {
+    record_.set_failure(fmt::format("rank {} of {}: {}: {}", world_.rank, world_.size,
+                                    step_text(record_.read()), message));
+    wake(wake_);
+    await_verdict(kReplyS);
+  }
+  // The rank that reports prints the error; the watchdog's thread ends the others.
+  if (verdict() && !reports_) ::pause();
 }
 
 void Watchdog::run() {
@@ -245,10 +256,11 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       return;
     case FrameKind::kVerdict: {
       Verdict verdict;
-      int64_t head[2] = {0, 1};
+      VerdictHead head{};
       if (!read_bytes(frame.body, 0, head)) return;
-      verdict.rank = head[0];
-      verdict.status = static_cast<int>(head[1]);
+      verdict.rank = head.rank;
+      verdict.status = head.status;
+      verdict.reported = head.reported != 0;
       verdict.text = frame.body.substr(sizeof head);
       settle(verdict, /*reports=*/false);
       return;
@@ -318,11 +330,8 @@ void Watchdog::decide() {
     ranks_[0].failure_status = own_failure_status_;
   }
   if (const auto found = judge(ranks_, limits_, last_ms_)) {
-    const int64_t head[2] = {found->rank, found->status};
-    for (Peer& peer : peers_) {
-      peer.stream.send(FrameKind::kVerdict,
-                       std::string(reinterpret_cast<const char*>(head), sizeof head) + found->text);
-    }
+    const VerdictHead head = {found->rank, found->status, found->reported};
+    for (Peer& peer : peers_) peer.stream.send(FrameKind::kVerdict, bytes_of(head) + found->text);
     settle(*found, /*reports=*/true);
     return;
   }
@@ -348,22 +357,32 @@ void Watchdog::decide_about_rank_0() {
 }
 
 void Watchdog::settle(const Verdict& verdict, bool reports) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (verdict_) return;
-  const bool own = verdict.rank == world_.rank && !own_failure_.empty();
-  verdict_ = verdict;
-  if (reports && !own) record_.set_failure(verdict.text);
-  changed_.notify_all();
-  // Rank 0's own error is on its way up the caller's stack, which reports it.
-  if (reports && own) return;
-  const bool throws = reports && record_.read().state == RankState::kWaiting;
-  if (throws && changed_.wait_for(lock, std::chrono::duration<double>(kUnwindS),
-                                  [&] { return stopping_; })) {
-    return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (verdict_) return;
+    verdict_ = verdict;
+    reports_ = reports;
+    if (reports && !failed_) record_.set_failure(verdict.text);
   }
-  lock.unlock();
+  changed_.notify_all();
   for (Peer& peer : peers_) peer.stream.flush();
-  if (hooks_.end) hooks_.end(verdict, reports);
+  if (!ends_by_itself(verdict, reports) && hooks_.end) hooks_.end(verdict, reports);
+}
+
+// Waits as long as the main thread may still end the process.
+bool Watchdog::ends_by_itself(const Verdict& verdict, bool reports) {
+  constexpr std::chrono::milliseconds kLook{50};
+  const auto waits = [&] { return record_.read().state == RankState::kWaiting; };
+  const int64_t limit_ms = verdict.reported ? kSaveMs : (reports && waits() ? kUnwindMs : 0);
+  const int64_t begin_ms = monotonic_ms();
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    // The error is on its way up the main thread's stack, and the caller of fail() prints it.
+    if (failed_) return reports;
+    if (monotonic_ms() - begin_ms >= limit_ms || (!reports && waits())) return false;
+    changed_.wait_for(lock, kLook);
+  }
+  return true;
 }
 
 void Watchdog::leave() {

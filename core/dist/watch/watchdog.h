@@ -29,8 +29,9 @@ struct WatchdogHooks {
   std::function<void()> ask_line;
 };
 
-// After a verdict the hook `end` is called on the watchdog's thread, except on the rank that
-// reports if that waits in a collective: it gets 5 s to throw the verdict and end by itself.
+// After a verdict the hook `end` is called on the watchdog's thread. Two ranks get time to end by
+// themselves before: the one that reports, if it waits in a collective and so can throw (5 s); and
+// any that computes when another reports its own error, since it may be saving (60 s).
 class Watchdog {
  public:
   // `socket` listens on rank 0, on the others it is connected to it. Starts the thread; the main
@@ -46,8 +47,8 @@ class Watchdog {
   // The same, after waiting for one at most `seconds`.
   std::optional<Verdict> await_verdict(double seconds) const;
 
-  // Reports an error of this rank, which ends all. On rank 0 returns once the others know; on others
-  // returns only if rank 0 does not answer within 3 s.
+  // Reports an error of this rank, which ends all. Returns if this rank shall print the error: on
+  // rank 0 once the others know, on others if rank 0 does not answer within 3 s.
   void fail(int status, const std::string& message);
 
  private:
@@ -68,6 +69,7 @@ class Watchdog {
   void decide();
   void decide_about_rank_0();
   void settle(const Verdict& verdict, bool reports);
+  bool ends_by_itself(const Verdict& verdict, bool reports);
   void leave();
 
   const World world_;
@@ -88,6 +90,8 @@ class Watchdog {
   std::optional<Verdict> verdict_;
   std::string own_failure_;
   int own_failure_status_ = 0;
+  bool failed_ = false;   // fail() was called
+  bool reports_ = false;  // this rank prints the verdict
   bool stopping_ = false;
 
   std::thread thread_;
