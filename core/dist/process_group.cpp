@@ -4,10 +4,12 @@
 #include "core/dist/process_group.h"
 
 #include <ATen/ops/empty.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -80,6 +82,7 @@ class ProcessGroup final : public Ranks {
     int64_t number;
     std::string label;
     int64_t bytes;
+    bool on_device = false;  // its end orders the stream, and the host does not wait
   };
   void finish(const Call& call, const std::vector<Work>& works);
 
@@ -88,7 +91,7 @@ class ProcessGroup final : public Ranks {
   Call begin(std::string_view label, int64_t bytes, std::string_view arguments);
   void check_arguments(const Call& call, std::string_view arguments);
   void check_verdict() const;
-  void wait(const Work& work);
+  void wait(const Call& call, const Work& work);
   c10d::Backend& backend_of(const at::Tensor& tensor);
   void check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
                    const std::vector<int64_t>& in_sizes);
@@ -103,6 +106,7 @@ class ProcessGroup final : public Ranks {
   c10::intrusive_ptr<c10d::Store> store_;
   Watchdog watchdog_;
   c10::intrusive_ptr<c10d::Backend> host_;
+  c10::intrusive_ptr<c10d::Backend> device_;  // made by the first collective on a GPU
 };
 
 class Pending final : public PendingCollective {
@@ -163,16 +167,24 @@ void ProcessGroup::check_arguments(const Call& call, std::string_view arguments)
   }
 }
 
+// Every rank comes here in the same collective, so that making the backend is one as well.
 c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
-  XRUN_CHECK(tensor.device().is_cpu(), "collectives of tensors on {} need the CUDA plug-in",
-             tensor.device().str());
-  return *host_;
+  if (tensor.device().is_cpu()) return *host_;
+  if (!device_) {
+    using Make = void(const c10::intrusive_ptr<c10d::Store>&, int64_t, int64_t,
+                      c10::intrusive_ptr<c10d::Backend>&);
+    auto* const make = reinterpret_cast<Make*>(::dlsym(RTLD_DEFAULT, "xrun_make_nccl_backend"));
+    XRUN_CHECK(make != nullptr, "collectives of tensors on {} need the CUDA plug-in",
+               tensor.device().str());
+    make(c10::make_intrusive<c10d::PrefixStore>("nccl", store_), rank(), size(), device_);
+  }
+  return *device_;
 }
 
-void ProcessGroup::wait(const Work& work) {
+void ProcessGroup::wait(const Call& call, const Work& work) {
   while (true) {
     try {
-      work->wait(kPoll);
+      call.on_device ? work->wait() : work->wait(kPoll);
       return;
     } catch (const std::exception& error) {
       check_verdict();
@@ -187,7 +199,7 @@ void ProcessGroup::wait(const Work& work) {
 
 void ProcessGroup::finish(const Call& call, const std::vector<Work>& works) {
   record_.wait_for(call.number, call.label, call.bytes);
-  for (const Work& work : works) wait(work);
+  for (const Work& work : works) wait(call, work);
   record_.end();
 }
 
@@ -201,12 +213,18 @@ Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root) {
 std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
                                               const std::vector<int64_t>& sizes) {
   std::vector<Work> works;
+  if (total(sizes) == 0) return works;
+  // NCCL makes one operation of the broadcasts.
+  c10d::Backend& backend = backend_of(bytes);
+  const bool together = backend.supportsCoalescing();
+  if (together) backend.startCoalescing();
   int64_t begin = 0;
   for (int64_t r = 0; r < size(); ++r) {
     const int64_t count = sizes[r];
     if (count != 0) works.push_back(send_from(bytes.narrow(0, begin, count), r));
     begin += count;
   }
+  if (together) works = {backend.endCoalescing()};
   return works;
 }
 
@@ -271,8 +289,9 @@ std::string ProcessGroup::broadcast(std::string_view label, const std::string& t
 void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) {
   XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a broadcast needs a contiguous tensor", label);
   const at::Tensor bytes = bytes_of(tensor);
-  const Call call = begin(label, bytes.numel(),
+  Call call = begin(label, bytes.numel(),
                           fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
+  call.on_device = !tensor.device().is_cpu();
   if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});
 }
 
@@ -319,6 +338,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
   // The sizes differ by rank; those of a pair must agree, which every rank checks for its column.
   Call call = begin(label, to.numel() + from.numel(),
                     fmt::format("exchange of {}", c10::toString(in.scalar_type())));
+  call.on_device = !out.device().is_cpu();
   if (check_) check_sizes(call, out_sizes, in_sizes);
   std::vector<Work> works = {backend_of(out).alltoall_base(to, from, out_bytes, in_bytes)};
   return std::make_unique<Pending>(*this, std::move(call), std::move(works));
@@ -340,6 +360,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   Call call = begin(label, all.numel(),
                     fmt::format("all_gather of {}, sizes {}", c10::toString(out.scalar_type()),
                                 fmt::join(sizes, " ")));
+  call.on_device = !out.device().is_cpu();
   std::vector<Work> works = gather_pieces(all, bytes);
   return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }

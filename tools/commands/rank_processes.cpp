@@ -60,6 +60,7 @@ class RankProcesses {
   void read_output(RankProcess& process);
   void print_line(int64_t rank, const std::string& line);
   void on_signal();
+  void read_launcher();
   void forward(int signal_number);
   void reap();
   void note_end(RankProcess& process, int status);
@@ -80,6 +81,7 @@ class RankProcesses {
   int64_t oom_kills_ = 0;  // of the control group, before the start
   bool terminal_ = ::isatty(STDERR_FILENO) != 0;
   bool reads_stdin_ = false;
+  std::optional<SteadyClock::time_point> launcher_gone_at_;
   const RankProcess* first_failed_ = nullptr;
   SteadyClock::time_point failed_at_;
 };
@@ -118,7 +120,7 @@ RankProcesses::RankProcesses(const RankProcessOptions& options)
   for (int64_t i = 0; i < options_.local_size; ++i) start(i);
   ::close(slots_fd_);
   if (options_.master_fd >= 0) ::close(options_.master_fd);
-  reads_stdin_ = options_.ends_with_stdin;
+  reads_stdin_ = options_.from_launcher;
 }
 
 RankProcesses::~RankProcesses() { kill_all(); }
@@ -145,8 +147,8 @@ void RankProcesses::start(int64_t local_rank) {
 void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int output) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (output >= 0 || options_.from_launcher) ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   if (output >= 0) {
-    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
   }
@@ -214,6 +216,14 @@ void RankProcesses::forward(int signal_number) {
     ::kill(signal_number == SIGTSTP || signal_number == SIGCONT ? -process.pid : process.pid,
            signal_number == SIGTSTP ? SIGSTOP : signal_number);
   }
+}
+
+void RankProcesses::read_launcher() {
+  char byte = 0;
+  if (::read(STDIN_FILENO, &byte, 1) == 1) return forward(byte);
+  reads_stdin_ = false;
+  launcher_gone_at_ = SteadyClock::now();
+  forward(SIGTERM);
 }
 
 void RankProcesses::on_signal() {
@@ -302,17 +312,14 @@ int RankProcesses::run() {
     }
     ::poll(waits.data(), waits.size(), kPollMs);
     if (reads_stdin_ && waits[1].revents != 0) {
-      char byte;
-      if (::read(STDIN_FILENO, &byte, 1) <= 0) {
-        reads_stdin_ = false;
-        forward(SIGTERM);
-      }
+      read_launcher();
     }
     on_signal();
     for (RankProcess& process : ranks_) read_output(process);
     reap();
     if (all_ended()) break;
     if (first_failed_ != nullptr) end_others();
+    if (launcher_gone_at_ && seconds_since(*launcher_gone_at_) > kAfterErrorS) kill_all();
   }
   for (RankProcess& process : ranks_) read_output(process);
   return finish();
@@ -354,7 +361,9 @@ int RankProcesses::finish() {
   if (first_failed_ == nullptr) return 0;
   const int status = *first_failed_->status;
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
-  if (!stopped) {
+  // Of several launchers, that of rank 0 reports what is known on every machine.
+  const bool reports = options_.first_rank == 0 || WIFSIGNALED(status);
+  if (!stopped && reports) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", shown_text(failure_text()).c_str());
   }

@@ -52,6 +52,14 @@ std::unique_ptr<Ranks> join_run() {
   return join_ranks(*world, options);
 }
 
+void choose_gpu_of_rank() {
+  const std::optional<World> world = world_from_environment();
+  if (!world) return;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string gpu = gpu_of_rank(*world, visible == nullptr ? "" : visible);
+  ::setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), /*overwrite=*/1);
+}
+
 int run_on_ranks(Ranks* ranks, const std::function<int()>& run) {
   if (ranks == nullptr) return run();
   try {

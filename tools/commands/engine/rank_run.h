@@ -13,6 +13,10 @@ namespace xrun {
 // environment, Error if the ranks do not meet.
 std::unique_ptr<Ranks> join_run();
 
+// Hides all GPUs but that of this process's local rank from it, if it is a rank. Call it before
+// anything asks for GPUs. Throws UsageError if there are fewer GPUs than ranks.
+void choose_gpu_of_rank();
+
 // Returns run()'s status. An error of it ends the other ranks too, and one rank prints it: this
 // function rethrows it there and does not return elsewhere. An interruption is the ranks' own
 // agreement and passes. `ranks` may be null.

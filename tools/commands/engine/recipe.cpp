@@ -80,7 +80,10 @@ int command_recipe(int argc, char** argv) {
   options.ranks = ranks.get();
   return run_on_ranks(ranks.get(), [&] {
     options = resumed_options(std::move(options));
-    if (options.device == "cuda") load_cuda_plugin(!options.device_given);
+    if (options.device == "cuda") {
+      choose_gpu_of_rank();
+      load_cuda_plugin(!options.device_given);
+    }
     return run_session(options,
                        [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
   });

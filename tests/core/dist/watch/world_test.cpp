@@ -145,6 +145,21 @@ TEST(World, MpiOverMachinesNeedsAnAddress) {
             "MASTER_PORT=29500)");
 }
 
+TEST(GpuOfRank, IsThatOfTheLocalRank) {
+  World world;
+  world.rank = 5;
+  world.size = 8;
+  world.local_rank = 1;
+  world.local_size = 4;
+  EXPECT_EQ(gpu_of_rank(world, ""), "1");
+  EXPECT_EQ(gpu_of_rank(world, "4,GPU-77,6"), "GPU-77");
+  EXPECT_EQ(error_of([&] { gpu_of_rank(world, "3"); }),
+            "rank 5 is number 2 of 4 on this machine, but CUDA_VISIBLE_DEVICES=3 shows fewer GPUs; "
+            "start one rank per GPU");
+  world.launcher = "srun";
+  EXPECT_EQ(gpu_of_rank(world, "3"), "3");
+}
+
 TEST(SlurmHosts, FirstOfEveryForm) {
   EXPECT_EQ(first_slurm_host("node1"), "node1");
   EXPECT_EQ(first_slurm_host("a,b"), "a");
