@@ -29,6 +29,7 @@ constexpr int64_t kOwnPauseMs = 2000;  // this process was stopped itself, and g
 constexpr double kReplyS = 3;
 constexpr int64_t kUnwindMs = 5000;
 constexpr int64_t kSaveMs = 60000;
+constexpr int64_t kGoodbyeMs = 1000;
 constexpr int64_t kAskLineMs = 3000;
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
@@ -160,7 +161,8 @@ void Watchdog::run() {
       const short events = peer.stream.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
       waits.push_back({peer.stream.fd(), events, 0});
     }
-    ::poll(waits.data(), waits.size(), kBeatMs);
+    const int64_t due_ms = beat_ms_ + kBeatMs - monotonic_ms();
+    ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<int64_t>(due_ms, 0, kBeatMs)));
     uint64_t count;
     while (::read(wake_.fd(), &count, sizeof count) > 0) {
     }
@@ -191,7 +193,8 @@ void Watchdog::beat() {
                               }),
                peers_.end());
   ranks_[world_.rank].update(own_status(), now_ms);
-  send_beat();
+  if (now_ms - beat_ms_ >= kBeatMs) send_beat();
+  send_failure();
   if (verdict()) return;
   if (world_.rank == 0) {
     decide();
@@ -305,14 +308,20 @@ std::string Watchdog::table() const {
   return out;
 }
 
+// Of this rank, once. Rank 0 takes its own in decide().
+void Watchdog::send_failure() {
+  if (world_.rank == 0 || peers_.empty()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (own_failure_status_ == 0) return;
+  peers_[0].stream.send(FrameKind::kFailure, bytes_of(own_failure_status_) + own_failure_);
+  own_failure_status_ = 0;
+}
+
 void Watchdog::send_beat() {
+  beat_ms_ = last_ms_;
   if (world_.rank != 0) {
     if (peers_.empty()) return;
     peers_[0].stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (own_failure_status_ == 0) return;
-    peers_[0].stream.send(FrameKind::kFailure, bytes_of(own_failure_status_) + own_failure_);
-    own_failure_status_ = 0;
     return;
   }
   const int64_t bytes = static_cast<int64_t>(sizeof(TableRow)) * world_.size * world_.size;
@@ -365,8 +374,10 @@ void Watchdog::settle(const Verdict& verdict, bool reports) {
     if (reports && !failed_) record_.set_failure(verdict.text);
   }
   changed_.notify_all();
-  for (Peer& peer : peers_) peer.stream.flush();
-  if (!ends_by_itself(verdict, reports) && hooks_.end) hooks_.end(verdict, reports);
+  const bool ends = !ends_by_itself(verdict, reports);
+  // Rank 0 sends the verdict to all; a rank that reports rank 0's end has nobody to tell.
+  if (ends && world_.rank == 0) say_goodbye();
+  if (ends && hooks_.end) hooks_.end(verdict, reports);
 }
 
 // Waits as long as the main thread may still end the process.
@@ -396,6 +407,23 @@ void Watchdog::leave() {
       peer.stream.send(FrameKind::kTable, table());
     }
     peer.stream.send(FrameKind::kLeave, "");
+  }
+  say_goodbye();
+}
+
+// Waits until the peers have read all and closed. A socket that is closed with unread bytes loses
+// those that it sent last.
+void Watchdog::say_goodbye() {
+  for (Peer& peer : peers_) ::shutdown(peer.stream.fd(), SHUT_WR);
+  const int64_t end_ms = monotonic_ms() + kGoodbyeMs;
+  while (!peers_.empty() && monotonic_ms() < end_ms) {
+    std::vector<pollfd> waits;
+    for (const Peer& peer : peers_) waits.push_back({peer.stream.fd(), POLLIN, 0});
+    ::poll(waits.data(), waits.size(), kBeatMs);
+    std::vector<Frame> ignored;
+    peers_.erase(std::remove_if(peers_.begin(), peers_.end(),
+                                [&](Peer& peer) { return !peer.stream.receive(ignored); }),
+                 peers_.end());
   }
 }
 

@@ -64,6 +64,7 @@ class Watchdog {
   void take(Peer& peer, const Frame& frame);
   void take_table(const std::string& body);
   void send_beat();
+  void send_failure();
   std::string table() const;
   RankStatus own_status();
   void decide();
@@ -71,6 +72,7 @@ class Watchdog {
   void settle(const Verdict& verdict, bool reports);
   bool ends_by_itself(const Verdict& verdict, bool reports);
   void leave();
+  void say_goodbye();
 
   const World world_;
   FlightRecord& record_;
@@ -81,7 +83,8 @@ class Watchdog {
   clockid_t main_cpu_{};
   std::vector<Peer> peers_;
   std::vector<RankView> ranks_;
-  int64_t last_ms_ = 0;
+  int64_t last_ms_ = 0;  // of the loop
+  int64_t beat_ms_ = 0;
   int64_t table_ms_ = 0;
   std::string last_notice_;
 

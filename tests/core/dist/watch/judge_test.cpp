@@ -52,7 +52,7 @@ TEST(Judge, FindsADeadRankAndTellsWhatEachDid) {
   EXPECT_EQ(verdict->text,
             "rank 1 of 3: step 17: its process ended without a word: killed, crashed or out of "
             "memory\n"
-            "  rank 1: step 17, computing for 0.0 s after \"\" (collective 117, 0 B)\n"
+            "  rank 1: step 17, computing for 0.0 s after \"\" (collective 117, 0 bytes)\n"
             "  rank 0: step 17, waiting in \"gradient bucket 3\" (collective 118, 4.2 MB) for 0.4 "
             "s, recipes/dpo.lua:31\n"
             "  rank 2: step 17, waiting in \"gradient bucket 3\" (collective 118, 4.2 MB) for 0.5 "
@@ -101,7 +101,7 @@ TEST(Judge, LetsLuaCodeWaitForAProgramThatItCalled) {
   EXPECT_FALSE(judge(ranks, {}, kNow));
   EXPECT_EQ(late_notice(ranks, {}, kNow),
             "others wait for rank 1 of 2, which shows no progress: step 17, in Lua code for 0.0 s "
-            "after \"\" (collective 2, 0 B); the run ends if that lasts for 600 s "
+            "after \"\" (collective 2, 0 bytes); the run ends if that lasts for 600 s "
             "(XRUN_DIST_HANG_S)");
   ranks[1].active_ms = kNow - 600000;
   EXPECT_TRUE(judge(ranks, {}, kNow));
