@@ -6,7 +6,6 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -190,22 +189,7 @@ void set_up_torch(int threads) {
 }
 
 c10::Device recipe_device(const RecipeOptions& options) {
-  return c10::Device(options.device == "cpu"
-                         ? options.device
-                         : fmt::format("{}:{}", options.device, options.local_rank));
-}
-
-void take_device(const RecipeOptions& options) {
-  const c10::Device device = recipe_device(options);
-  if (device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl devices(device.type());
-  if (device.index() >= devices.deviceCount()) {
-    throw UsageError(fmt::format(
-        "this machine has {}, and process {} of it needs one of its own; start at most so many "
-        "processes here, or train with --device cpu",
-        counted(devices.deviceCount(), "GPU"), options.local_rank));
-  }
-  devices.setDevice(device);
+  return c10::Device(options.device == "cpu" ? options.device : options.device + ":0");
 }
 
 namespace {

@@ -41,7 +41,6 @@ struct RecipeOptions {
   std::string device = "cpu";
   bool device_given = false;  // by --device; else a resume takes the run's
   Ranks* ranks = nullptr;     // the processes of the run; null: this one alone
-  int64_t local_rank = 0;     // among those of this machine: the number of the GPU
   int threads = 0;            // 0: LibTorch's choice, or the run's of a resume
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
@@ -124,10 +123,8 @@ class Recipe {
 // uninitialised memory. Every command that computes calls it.
 void set_up_torch(int threads);
 
-// The device that the command line names: of its kind the one with the number of the local rank.
+// The device that the command line names, the first of its kind.
 c10::Device recipe_device(const RecipeOptions& options);
-// Makes it the device on which kernels run. Throws UsageError if there are fewer devices.
-void take_device(const RecipeOptions& options);
 
 // A whole number of the resolved configuration ("save.every"); the field's default where there is
 // no configuration, 0 if the field has none.

@@ -328,7 +328,6 @@ void silence(lua_State* L, Session& session) {
 
 int run_session(const RecipeOptions& options, const Drive& drive) {
   set_up_torch(options.threads);
-  if (options.ranks != nullptr) take_device(options);
   Recipe recipe(options, engine_modules());
   Session& session = session_of(recipe.state());
   // A script reads the folders of caches from standard output; the rest is for people.
