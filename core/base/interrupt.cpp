@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "core/base/activity.h"
 #include "core/base/error.h"
 
 namespace xrun {
@@ -23,12 +24,16 @@ void request_interrupt(int signal_number) {
   raised_by.compare_exchange_strong(none, signal_number);
 }
 
-bool interrupt_requested() { return interrupt_signal() != 0; }
+bool interrupt_requested() {
+  note_activity();
+  return interrupt_signal() != 0;
+}
 
 // Relaxed: no other data is published with the flag.
 int interrupt_signal() { return raised_by.load(std::memory_order_relaxed); }
 
 void check_interrupt() {
+  note_activity();
   if (const int signal_number = interrupt_signal()) throw Interrupted(signal_number);
 }
 
@@ -47,7 +52,8 @@ bool take_pause_request() {
 WorkPoll set_work_poll(WorkPoll poll) { return work_poll.exchange(poll); }
 
 void check_work_interrupt() {
-  if (!interrupt_requested()) return;
+  note_activity();
+  if (interrupt_signal() == 0) return;
   if (const WorkPoll poll = work_poll) poll();
 }
 

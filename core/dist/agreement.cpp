@@ -42,7 +42,9 @@ void throw_failures(const std::vector<std::string>& messages, const Ranks& ranks
       std::rethrow_exception(failure);
     }
     const int64_t rank = first - messages.begin();
-    const std::string text = fmt::format("rank {} of {}: {}", rank, ranks.size(), first->substr(1));
+    // The first line: the rank itself prints the rest, such as the recipe's lines.
+    const std::string text = fmt::format("rank {} of {}: {}", rank, ranks.size(),
+                                         first->substr(1, first->find('\n') - 1));
     if (first->front() == '?') throw UsageError(text);
     throw RankError(rank, text);
   }

@@ -4,11 +4,15 @@
 #include "core/dist/process_group.h"
 
 #include <ATen/ops/empty.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -18,6 +22,8 @@
 #include "core/dist/gloo_backend.h"
 #include "core/dist/rendezvous.h"
 #include "core/dist/watch/flight_record.h"
+#include "core/dist/watch/socket.h"
+#include "core/dist/watch/watchdog.h"
 
 namespace xrun {
 
@@ -26,6 +32,8 @@ namespace {
 constexpr int64_t kBlockBytes = 512;
 constexpr int64_t kTextBytes = kBlockBytes - static_cast<int64_t>(sizeof(int64_t));
 constexpr std::chrono::milliseconds kPoll{200};
+constexpr double kVerdictS = 12;  // a rank that stopped is found after 8 s
+constexpr double kWatchS = 60;
 
 using Work = c10::intrusive_ptr<c10d::Work>;
 
@@ -40,13 +48,18 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 
 at::Tensor empty_bytes(int64_t size) { return at::empty({size}, at::kByte); }
 
+std::string shape_text(const at::Tensor& tensor) {
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+}
+
 char* text_data(const at::Tensor& bytes) { return static_cast<char*>(bytes.mutable_data_ptr()); }
 
 class ProcessGroup final : public Ranks {
  public:
-  ProcessGroup(const World& world, c10::intrusive_ptr<c10d::Store> store,
-               c10::intrusive_ptr<c10d::Backend> host, FlightRecord& record)
-      : world_(world), record_(record), store_(std::move(store)), host_(std::move(host)) {}
+  // Connects to the others, through the addresses that `store` exchanges.
+  ProcessGroup(const World& world, const JoinOptions& options,
+               c10::intrusive_ptr<c10d::Store> store, Socket watched);
+  ~ProcessGroup() override;
 
   int64_t rank() const override { return world_.rank; }
   int64_t size() const override { return world_.size; }
@@ -62,55 +75,131 @@ class ProcessGroup final : public Ranks {
                                                 const std::vector<int64_t>& sizes,
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
+  void fail(int status, const std::string& message) override { watchdog_.fail(status, message); }
 
-  void finish(const std::vector<Work>& works);
+  // Waits for a call that has begun.
+  struct Call {
+    int64_t number;
+    std::string label;
+    int64_t bytes;
+    bool on_device = false;  // its end orders the stream, and the host does not wait
+  };
+  void finish(const Call& call, const std::vector<Work>& works);
 
  private:
+  // Notes a call. With options.check, compares `arguments` over ranks first.
+  Call begin(std::string_view label, int64_t bytes, std::string_view arguments);
+  void check_arguments(const Call& call, std::string_view arguments);
+  void check_verdict() const;
+  void wait(const Call& call, const Work& work);
   c10d::Backend& backend_of(const at::Tensor& tensor);
+  void check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
+                   const std::vector<int64_t>& in_sizes);
   Work send_from(const at::Tensor& bytes, int64_t root);
   // `bytes` [sum of sizes]; this rank's piece is in place.
   std::vector<Work> gather_pieces(const at::Tensor& bytes, const std::vector<int64_t>& sizes);
-  std::vector<std::string> gather_texts(const std::string& text);
+  std::vector<std::string> gather_texts(const Call& call, const std::string& text);
 
-  World world_;
+  const World world_;
+  const bool check_;
   FlightRecord& record_;
   c10::intrusive_ptr<c10d::Store> store_;
+  Watchdog watchdog_;
   c10::intrusive_ptr<c10d::Backend> host_;
+  c10::intrusive_ptr<c10d::Backend> device_;  // made by the first collective on a GPU
 };
 
 class Pending final : public PendingCollective {
  public:
-  Pending(ProcessGroup& group, std::vector<Work> works, std::string label, int64_t bytes)
-      : group_(group), works_(std::move(works)), label_(std::move(label)), bytes_(bytes) {}
-  void wait() override {
-    if (works_.empty()) return;
-    group_.finish(std::exchange(works_, {}));
-  }
+  Pending(ProcessGroup& group, ProcessGroup::Call call, std::vector<Work> works)
+      : group_(group), call_(std::move(call)), works_(std::move(works)) {}
+  void wait() override { group_.finish(call_, std::exchange(works_, {})); }
 
  private:
   ProcessGroup& group_;
+  ProcessGroup::Call call_;
   std::vector<Work> works_;
-  std::string label_;
-  int64_t bytes_;
 };
 
-c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
-  XRUN_CHECK(tensor.device().is_cpu(), "collectives of tensors on {} need the CUDA plug-in",
-             tensor.device().str());
-  return *host_;
+// On rank 0 the watchdog's socket listens, on the others it is connected to it.
+Socket watch_rank_0(c10d::Store& store, const World& world) {
+  const std::vector<uint8_t> text = store.get("watch/port");
+  return connect_to(world.one_machine() ? kLoopback : world.address,
+                    std::atoi(std::string(text.begin(), text.end()).c_str()), kWatchS);
 }
 
-void ProcessGroup::finish(const std::vector<Work>& works) {
-  for (const Work& work : works) {
-    for (bool done = false; !done;) {
-      try {
-        work->wait(kPoll);
-        done = true;
-      } catch (const c10::Error& error) {
-        if (work->isCompleted()) throw Error(error.what_without_backtrace());
-      }
+ProcessGroup::ProcessGroup(const World& world, const JoinOptions& options,
+                           c10::intrusive_ptr<c10d::Store> store, Socket watched)
+    : world_(world),
+      check_(options.check),
+      record_(*options.record),
+      store_(std::move(store)),
+      watchdog_(world, record_, std::move(watched), options.hooks, options.limits),
+      host_(make_gloo_backend(store_, world.rank, world.size, own_address(world))) {}
+
+ProcessGroup::~ProcessGroup() {
+  // Gloo waits for its pending work, which a rank that is gone never ends.
+  if (watchdog_.verdict()) static_cast<void>(host_.release());
+}
+
+void ProcessGroup::check_verdict() const {
+  const std::optional<Verdict> verdict = watchdog_.verdict();
+  if (!verdict) return;
+  if (verdict->status == 2) throw UsageError(verdict->text);
+  throw Error(verdict->text);
+}
+
+ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
+                                       std::string_view arguments) {
+  check_verdict();
+  Call call = {record_.begin(label, bytes), std::string(label), bytes};
+  if (check_) check_arguments(call, arguments);
+  return call;
+}
+
+void ProcessGroup::check_arguments(const Call& call, std::string_view arguments) {
+  const std::string own = fmt::format("\"{}\" {}", call.label, arguments);
+  const std::vector<std::string> all = gather_texts(call, own);
+  for (int64_t r = 1; r < size(); ++r) {
+    XRUN_CHECK(all[r] == all[0],
+               "collective {} differs between ranks: rank 0 calls {}, rank {} calls {}",
+               call.number, all[0], r, all[r]);
+  }
+}
+
+// Every rank comes here in the same collective, so that making the backend is one as well.
+c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
+  if (tensor.device().is_cpu()) return *host_;
+  if (!device_) {
+    using Make = void(const c10::intrusive_ptr<c10d::Store>&, int64_t, int64_t,
+                      c10::intrusive_ptr<c10d::Backend>&);
+    auto* const make = reinterpret_cast<Make*>(::dlsym(RTLD_DEFAULT, "xrun_make_nccl_backend"));
+    XRUN_CHECK(make != nullptr, "collectives of tensors on {} need the CUDA plug-in",
+               tensor.device().str());
+    make(c10::make_intrusive<c10d::PrefixStore>("nccl", store_), rank(), size(), device_);
+  }
+  return *device_;
+}
+
+void ProcessGroup::wait(const Call& call, const Work& work) {
+  while (true) {
+    try {
+      call.on_device ? work->wait() : work->wait(kPoll);
+      return;
+    } catch (const std::exception& error) {
+      check_verdict();
+      if (!work->isCompleted()) continue;
+      // The connection to a rank broke; the watchdog finds out which rank is gone and why.
+      watchdog_.await_verdict(kVerdictS);
+      check_verdict();
+      throw Error(fmt::format("the connection to another rank broke: {}", error.what()));
     }
   }
+}
+
+void ProcessGroup::finish(const Call& call, const std::vector<Work>& works) {
+  record_.wait_for(call.number, call.label, call.bytes);
+  for (const Work& work : works) wait(call, work);
   record_.end();
 }
 
@@ -124,22 +213,29 @@ Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root) {
 std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
                                               const std::vector<int64_t>& sizes) {
   std::vector<Work> works;
+  if (total(sizes) == 0) return works;
+  // NCCL makes one operation of the broadcasts.
+  c10d::Backend& backend = backend_of(bytes);
+  const bool together = backend.supportsCoalescing();
+  if (together) backend.startCoalescing();
   int64_t begin = 0;
   for (int64_t r = 0; r < size(); ++r) {
     const int64_t count = sizes[r];
     if (count != 0) works.push_back(send_from(bytes.narrow(0, begin, count), r));
     begin += count;
   }
+  if (together) works = {backend.endCoalescing()};
   return works;
 }
 
-std::vector<std::string> ProcessGroup::gather_texts(const std::string& text) {
+std::vector<std::string> ProcessGroup::gather_texts(const Call& call,
+                                                    const std::string& text) {
   const auto length = static_cast<int64_t>(text.size());
   const at::Tensor blocks = empty_bytes(kBlockBytes * size());
   at::Tensor own = blocks.narrow(0, kBlockBytes * rank(), kBlockBytes);
   std::memcpy(text_data(own), &length, sizeof length);
   std::memcpy(text_data(own) + sizeof length, text.data(), std::min(length, kTextBytes));
-  finish(gather_pieces(blocks, std::vector<int64_t>(size(), kBlockBytes)));
+  finish(call, gather_pieces(blocks, std::vector<int64_t>(size(), kBlockBytes)));
 
   std::vector<int64_t> lengths(size());
   std::vector<int64_t> rests(size());
@@ -155,7 +251,7 @@ std::vector<std::string> ProcessGroup::gather_texts(const std::string& text) {
   const at::Tensor rest = empty_bytes(total(rests));
   const int64_t begin = std::accumulate(rests.begin(), rests.begin() + rank(), int64_t{0});
   std::memcpy(text_data(rest) + begin, text.data() + length - rests[rank()], rests[rank()]);
-  finish(gather_pieces(rest, rests));
+  finish(call, gather_pieces(rest, rests));
   const char* at = text_data(rest);
   for (int64_t r = 0; r < size(); ++r) {
     out[r].append(at, rests[r]);
@@ -165,27 +261,27 @@ std::vector<std::string> ProcessGroup::gather_texts(const std::string& text) {
 }
 
 std::vector<std::string> ProcessGroup::gather(std::string_view label, const std::string& text) {
-  record_.begin(label, static_cast<int64_t>(text.size()));
-  return gather_texts(text);
+  return gather_texts(begin(label, static_cast<int64_t>(text.size()), "gather of texts"), text);
 }
 
 std::string ProcessGroup::broadcast(std::string_view label, const std::string& text,
                                     int64_t root) {
-  record_.begin(label, rank() == root ? static_cast<int64_t>(text.size()) : 0);
+  const Call call = begin(label, static_cast<int64_t>(text.size()),
+                          fmt::format("broadcast of a text from rank {}", root));
   auto length = static_cast<int64_t>(text.size());
   const at::Tensor block = empty_bytes(kBlockBytes);
   if (rank() == root) {
     std::memcpy(text_data(block), &length, sizeof length);
     std::memcpy(text_data(block) + sizeof length, text.data(), std::min(length, kTextBytes));
   }
-  finish({send_from(block, root)});
+  finish(call, {send_from(block, root)});
   std::memcpy(&length, text_data(block), sizeof length);
   const int64_t inside = std::min(length, kTextBytes);
   std::string out(text_data(block) + sizeof length, inside);
   if (length == inside) return out;
   const at::Tensor rest = empty_bytes(length - inside);
   if (rank() == root) std::memcpy(text_data(rest), text.data() + inside, length - inside);
-  finish({send_from(rest, root)});
+  finish(call, {send_from(rest, root)});
   out.append(text_data(rest), length - inside);
   return out;
 }
@@ -193,8 +289,10 @@ std::string ProcessGroup::broadcast(std::string_view label, const std::string& t
 void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) {
   XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a broadcast needs a contiguous tensor", label);
   const at::Tensor bytes = bytes_of(tensor);
-  record_.begin(label, bytes.numel());
-  if (bytes.numel() != 0) finish({send_from(bytes, root)});
+  Call call = begin(label, bytes.numel(),
+                          fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
+  call.on_device = !tensor.device().is_cpu();
+  if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});
 }
 
 // Returns the sizes in bytes after checking them.
@@ -210,6 +308,23 @@ std::vector<int64_t> byte_sizes(std::string_view label, const at::Tensor& tensor
   return out;
 }
 
+void ProcessGroup::check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
+                               const std::vector<int64_t>& in_sizes) {
+  const std::string own(reinterpret_cast<const char*>(in_sizes.data()),
+                        in_sizes.size() * sizeof(int64_t));
+  const std::vector<std::string> all = gather_texts(call, own);
+  for (int64_t r = 0; r < size(); ++r) {
+    int64_t sent = -1;
+    if (all[r].size() == own.size()) {
+      std::memcpy(&sent, all[r].data() + rank() * sizeof sent, sizeof sent);
+    }
+    XRUN_CHECK(sent == out_sizes[r],
+               "collective {} \"{}\" differs between ranks: rank {} sends {} elements to rank {}, "
+               "which expects {}",
+               call.number, call.label, r, sent, rank(), out_sizes[r]);
+  }
+}
+
 std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label,
                                                           const at::Tensor& out,
                                                           const std::vector<int64_t>& out_sizes,
@@ -220,9 +335,13 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
   XRUN_CHECK(out.scalar_type() == in.scalar_type(), "\"{}\": in and out differ in dtype", label);
   at::Tensor to = bytes_of(out);
   at::Tensor from = bytes_of(in);
-  record_.begin(label, to.numel() + from.numel());
+  // The sizes differ by rank; those of a pair must agree, which every rank checks for its column.
+  Call call = begin(label, to.numel() + from.numel(),
+                    fmt::format("exchange of {}", c10::toString(in.scalar_type())));
+  call.on_device = !out.device().is_cpu();
+  if (check_) check_sizes(call, out_sizes, in_sizes);
   std::vector<Work> works = {backend_of(out).alltoall_base(to, from, out_bytes, in_bytes)};
-  return std::make_unique<Pending>(*this, std::move(works), std::string(label), to.numel());
+  return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }
 
 std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view label,
@@ -233,29 +352,42 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   XRUN_CHECK(in.numel() == sizes[rank()] && in.scalar_type() == out.scalar_type(),
              "\"{}\": rank {} gives {} elements of {}, wanted {} of {}", label, rank(), in.numel(),
              c10::toString(in.scalar_type()), sizes[rank()], c10::toString(out.scalar_type()));
-  const int64_t begin = std::accumulate(sizes.begin(), sizes.begin() + rank(), int64_t{0});
-  at::Tensor own = out.detach().reshape({-1}).narrow(0, begin, sizes[rank()]);
+  const int64_t offset = std::accumulate(sizes.begin(), sizes.begin() + rank(), int64_t{0});
+  at::Tensor own = out.detach().reshape({-1}).narrow(0, offset, sizes[rank()]);
   const at::Tensor from = in.detach().reshape({-1});
   if (own.data_ptr() != from.data_ptr()) own.copy_(from);
   const at::Tensor all = bytes_of(out);
-  record_.begin(label, all.numel());
-  return std::make_unique<Pending>(*this, gather_pieces(all, bytes), std::string(label),
-                                   all.numel());
+  Call call = begin(label, all.numel(),
+                    fmt::format("all_gather of {}, sizes {}", c10::toString(out.scalar_type()),
+                                fmt::join(sizes, " ")));
+  call.on_device = !out.device().is_cpu();
+  std::vector<Work> works = gather_pieces(all, bytes);
+  return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }
 
 void ProcessGroup::barrier(std::string_view label) {
-  record_.begin(label, 0);
-  gather_texts("");
+  gather_texts(begin(label, 0, "barrier"), "");
+}
+
+// Moves the record to the memory that `xrun launch` reads, if it started this process.
+void share_record(FlightRecord& record, const World& world) {
+  const char* const fd = std::getenv("XRUN_RANK_RECORDS");
+  if (fd != nullptr && &record == &flight_record()) record.share(std::atoi(fd), world.local_rank);
 }
 
 }  // namespace
 
 std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options) {
+  share_record(*options.record, world);
   auto store = open_store(world);
+  Socket watched;
+  if (world.rank == 0) {
+    watched = listen_on(0, world.one_machine());
+    store->set("watch/port", std::to_string(port_of(watched)));
+  }
   meet(*store, world, options.program);
-  auto host = make_gloo_backend(store, world.rank, world.size, own_address(world));
-  return std::make_unique<ProcessGroup>(world, std::move(store), std::move(host),
-                                        *options.record);
+  if (world.rank != 0) watched = watch_rank_0(*store, world);
+  return std::make_unique<ProcessGroup>(world, options, std::move(store), std::move(watched));
 }
 
 }  // namespace xrun

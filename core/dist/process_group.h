@@ -7,6 +7,8 @@
 
 #include "core/dist/ranks.h"
 #include "core/dist/watch/flight_record.h"
+#include "core/dist/watch/judge.h"
+#include "core/dist/watch/watchdog.h"
 #include "core/dist/watch/world.h"
 
 namespace xrun {
@@ -15,6 +17,8 @@ struct JoinOptions {
   std::string program;  // tells builds apart; it must be the same on every rank
   FlightRecord* record = &flight_record();
   bool check = false;  // compare label, shapes and dtypes of every call over ranks before it runs
+  WatchdogHooks hooks;
+  WatchLimits limits = watch_limits();
 };
 
 // Joins the other processes of `world`; returns when all have come. Each call is noted in

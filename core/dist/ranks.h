@@ -55,6 +55,11 @@ class Ranks {
 
   virtual void barrier(std::string_view label) = 0;
 
+  // Reports an error of this rank that the others do not know of, which ends them too with the exit
+  // status. Returns if the caller shall print the error, as on rank 0; elsewhere rank 0 prints it
+  // and the process ends here.
+  virtual void fail(int /*status*/, const std::string& /*message*/) {}
+
   // Replaces each value by its sum over ranks, added in rank order: the same bits on every rank.
   void sum(std::string_view label, std::vector<double>& values);
 };

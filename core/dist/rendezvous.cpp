@@ -31,7 +31,6 @@ constexpr double kOwnAddressS = 10;    // rank 0 reaches itself at once, or neve
 constexpr int kFirstPauseMs = 1;
 constexpr int kLastPauseMs = 100;
 constexpr size_t kNamedRanks = 8;
-constexpr const char* kLoopback = "127.0.0.1";
 
 double join_timeout_s() {
   const char* const text = std::getenv("XRUN_DIST_JOIN_S");
@@ -104,7 +103,9 @@ std::string text_of(c10d::Store& store, int64_t rank) {
 
 std::string own_address(const World& world) {
   if (world.one_machine()) return kLoopback;
-  const std::string own = address_towards(world.address);
+  // Rank 0 reaches its own name over the loopback interface, which the others cannot.
+  std::string own = address_towards(world.address);
+  if (own.empty() || own == "::1" || own.starts_with("127.")) own = outer_address();
   return own.empty() ? world.address : own;
 }
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
@@ -173,6 +174,7 @@ bool Recipe::resume() {
   XRUN_CHECK(!done_, "{} has ended and cannot be resumed", context.options.recipe);
   XRUN_CHECK(!started_ || lua_status(thread_) == LUA_YIELD,
              "{} is running; it can only be resumed while it is paused", context.options.recipe);
+  const LuaScope lua;
   const int status = lua_resume(thread_, started_ ? 0 : lua_gettop(thread_) - 1);
   started_ = true;
   if (status == LUA_YIELD) {

@@ -4,10 +4,13 @@
 #include "lua/state/interruption.h"
 
 #include <fmt/core.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <atomic>
 #include <chrono>
 
+#include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
 #include "lua/state/class.h"
 #include "lua/state/lua_state.h"
@@ -40,11 +43,46 @@ struct DeadlineState {
   bool passed = false;
 };
 
+std::atomic<TellLine> tell_line{nullptr};
+std::atomic<pthread_t> asked_thread{};
+
+void line_hook(lua_State* L, lua_Debug* frame) {
+  lua_sethook(L, nullptr, 0, 0);
+  const TellLine tell = tell_line.load();
+  if (tell == nullptr || lua_getinfo(L, "Sl", frame) == 0) return;
+  // A chunk of a file is named "@file".
+  const char* const file = frame->source[0] == '@' ? frame->source + 1 : frame->short_src;
+  tell(fmt::format("{}:{}", file, frame->currentline).c_str());
+}
+
+// Setting a hook is what lua.c does in its own signal handler.
+void on_line_question(int) {
+  lua_State* const L = interruptible.load();
+  if (L != nullptr && lua_gethook(L) == nullptr) lua_sethook(L, line_hook, LUA_MASKCOUNT, 1);
+}
+
 }  // namespace
+
+// SIGURG, since systems and libraries ignore it, and so does a process without this handler.
+void install_line_question(TellLine tell) {
+  tell_line.store(tell);
+  asked_thread.store(pthread_self());
+  struct sigaction action {};
+  action.sa_handler = on_line_question;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigaction(SIGURG, &action, nullptr);
+}
+
+void ask_running_line() {
+  if (tell_line.load() != nullptr) pthread_kill(asked_thread.load(), SIGURG);
+}
 
 void push_interruption(lua_State* L) {
   auto report = std::make_shared<ErrorReport>();
   report->signal_number = pending_signal.load();
+  // Ranks stop by the flag alone, which they agree on.
+  if (report->signal_number == 0) report->signal_number = interrupt_signal();
   report->message = "interrupted";
   locate(L, 0, 0, *report);
   auto& line = LuaState::of(L).service<InterruptedLine>();

@@ -37,6 +37,14 @@ class LuaDeadline {
   int mask_, count_;
 };
 
+// Lets ask_running_line() find the line of Lua code that runs without calling the engine. The
+// interruptible state's next instruction on the main thread calls `tell` with it: "dpo.lua:31".
+using TellLine = void (*)(const char* line);
+void install_line_question(TellLine tell);
+// Any thread may ask. Nothing happens while a deadline, a profile or an interruption uses the
+// state's hook.
+void ask_running_line();
+
 // Called by a state that closes: signals no longer reach it.
 void forget_interruptible(lua_State* main) noexcept;
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "core/base/activity.h"
 #include "core/base/file.h"
 #include "core/data/rows/data_fault.h"
 #include "lua/state/class.h"
@@ -176,6 +177,7 @@ int enter_binding(lua_State* L) {
     if (LuaState::interrupt_pending() != 0 && suspension(L) == Suspension::kNone) [[unlikely]]
       check_interrupt(L);
     const ProfiledCall call(L);
+    const EngineScope engine;
     return binding.invoke(L, binding.function);
   } catch (const LuaError& error) {
     push_error(L, error.shared_report());
@@ -251,6 +253,7 @@ class Entered {
 void protected_call(lua_State* L, int arguments, int results) {
   const int function = lua_gettop(L) - arguments;
   const Entered entered(L, function);
+  const LuaScope lua;
   lua_pushcfunction(L, message_handler);
   // Below the function: pcall takes the handler by index.
   lua_insert(L, function);

@@ -2,7 +2,7 @@
 # A recipe on two ranks has the metrics and weights of one process, and what goes wrong on one rank
 # is said once and ends both.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
-small="--set steps=4 --set batch.pairs=5 --set batch.max_tokens=120 --threads 1"
+small="--set steps=4 --set batch.pairs=5 --set batch.max_tokens=240 --threads 1"
 dpo $small --run one >one.log
 ranks=2
 on_ranks() { "$xrun" launch -n $ranks "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \

@@ -7,6 +7,7 @@ recipe() { # RANKS NAME [OPTION...]: 0 ranks are one process without a launcher
   "${command[@]}" "$root/recipes/$2.lua" --set model=tiny --threads 1 "${@:3}"
 }
 compare() { # NAME [OPTION...]
+  rm -rf "$1"-*
   recipe 0 "$@" --run "$1-one" >"$1.log" || { cat "$1.log"; fail "$1 in one process"; }
   for ranks in 2 3; do
     recipe $ranks "$@" --run "$1-$ranks" >"$1.log" 2>&1 || { cat "$1.log"; fail "$1 on $ranks"; }
@@ -15,7 +16,7 @@ compare() { # NAME [OPTION...]
 }
 pairs="--set data.1.path=$root/tests/data/pairs.jsonl --set answers=0"
 sums="--set template=chatml --set sampling.max_tokens=6 --set data.1.path=$root/recipes/data/sums.jsonl"
-compare dpo $pairs --set steps=8 --set batch.pairs=5 --set batch.max_tokens=120
+compare dpo $pairs --set steps=8 --set batch.pairs=5 --set batch.max_tokens=240
 compare grpo $sums --set batch.prompts=3 --set batch.max_tokens=80 --set steps=3
 compare dapo $sums --set batch.groups=3 --set batch.max_tokens=80 --set steps=3
 compare ppo $sums --set batch.prompts=3 --set batch.max_tokens=80 --set steps=2 \
@@ -26,12 +27,12 @@ compare sft --set data.1.path="$root/recipes/data/chats.jsonl" \
 "$xrun" init-model moe --preset moe-8 --tokenizer "$root/tests/data/tiny_tokenizer" --layers 2 \
   --hidden 32 --heads 2 --kv-heads 1 >/dev/null
 mv tiny dense && mv moe tiny
-compare dpo $pairs --set steps=4 --set batch.pairs=5 --set batch.max_tokens=120 --set moe.aux=0.01 \
+compare dpo $pairs --set steps=4 --set batch.pairs=5 --set batch.max_tokens=240 --set moe.aux=0.01 \
   --set seed=1
 rm -rf tiny && mv dense tiny
 
 # One of four ranks is killed in the middle of a step; what three ranks resume ends as one process.
-kills="$pairs --set batch.pairs=5 --set batch.max_tokens=120 --set save.every=2"
+kills="$pairs --set batch.pairs=5 --set batch.max_tokens=240 --set save.every=2"
 recipe 0 dpo $kills --set steps=30 --run whole >/dev/null
 for trial in 1 2 3; do
   recipe 4 dpo $kills --set steps=30 --run killed >killed.log 2>&1 &

@@ -36,7 +36,7 @@ inline constexpr CommandName kCommandNames[] = {
     {"types", "", "print definitions of the Lua names for editors"},
     {"doctor", "", "test whether this machine can train, and print the fix if not"},
     {"verify-resume", "RECIPE.lua", "kill a run, resume it and compare the bits"},
-    {"launch", "-n N RECIPE.lua [options of a run]",
+    {"launch", "-n N [--hosts FILE] RECIPE.lua [options of a run]",
      "run a recipe on several processes, which share each step"},
     {"repl", "[RECIPE.lua]", "open a Lua prompt, alone or in a recipe paused at its loop"},
     {"explain", "[NAME]", "print the documentation of a command, config key or Lua name"},

@@ -1,4 +1,4 @@
-// xrun launch -n N RECIPE.lua: the ranks of a run on this machine, with the environment of torchrun.
+// xrun launch -n N RECIPE.lua: the ranks of a run, with the environment of torchrun.
 
 #include <fmt/core.h>
 
@@ -13,6 +13,7 @@
 #include "core/dist/watch/socket.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/launch_hosts.h"
 #include "tools/commands/rank_processes.h"
 
 namespace xrun {
@@ -37,39 +38,72 @@ int recipe_index(int argc, char** argv) {
   return argc;
 }
 
+// The command of each rank.
+std::vector<std::string> rank_command(const std::vector<std::string>& words, int64_t local_size) {
+  std::vector<std::string> out = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  out.insert(out.end(), words.begin(), words.end());
+  // A resume takes the threads of its run.
+  if (has_option(words, "--threads") || has_option(words, "--resume")) return out;
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  out.push_back("--threads");
+  out.push_back(std::to_string(std::max<int64_t>(1, cores / local_size)));
+  return out;
+}
+
+int run_here(int64_t ranks, const std::vector<std::string>& words) {
+  RankProcessOptions options;
+  options.local_size = options.size = ranks;
+  options.command = rank_command(words, ranks);
+  Socket master = listen_on(0, /*loopback=*/true);
+  options.address = kLoopback;
+  options.port = port_of(master);
+  options.master_fd = master.release();
+  return run_ranks(options);
+}
+
+int run_part(const LaunchPart& part, const std::vector<std::string>& words) {
+  RankProcessOptions options;
+  options.first_rank = part.first_rank;
+  options.local_size = part.local_size;
+  options.size = part.size;
+  options.command = rank_command(words, part.local_size);
+  options.address = part.address;
+  options.port = part.port;
+  options.from_launcher = true;
+  return run_ranks(options);
+}
+
 }  // namespace
 
 int command_launch(int argc, char** argv) {
   int64_t ranks = 0;
+  std::string hosts, part;
   CLI::App app(
-      "Runs a recipe on several processes of this machine, which share each step.\n"
-      "usage: xrun launch -n N RECIPE.lua [options of a run; --threads counts per process]",
+      "Runs a recipe on several processes, called ranks, which share each step.\n"
+      "usage: xrun launch -n N RECIPE.lua [options of a run; --threads counts per rank]",
       "xrun launch");
-  app.add_option("-n,--ranks", ranks, "number of processes")
-      ->required()
-      ->check(CLI::Range(int64_t{1}, kMostLocalRanks));
+  app.add_option("-n,--ranks", ranks, "number of processes; with --hosts, all slots by default")
+      ->check(whole_number(1))
+      ->type_name("N");
+  app.add_option("--hosts", hosts,
+                 "run on the machines of this file, reached by ssh: lines of HOST or HOST slots=N")
+      ->type_name("FILE");
+  app.add_option("--part", part, "the ranks of one machine; for --hosts")->group("");
   const int recipe = recipe_index(argc, argv);
   if (const auto status = parse_command_line(app, recipe, argv)) return *status;
   if (recipe == argc) {
     throw UsageError("launch needs a recipe: xrun launch -n 4 RECIPE.lua [options of a run]");
   }
-  const std::vector<std::string> words(argv + recipe, argv + argc);
-
-  RankProcessOptions options;
-  options.local_size = options.size = ranks;
-  options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
-  options.command.insert(options.command.end(), words.begin(), words.end());
-  // A resume takes the threads of its run.
-  if (!has_option(words, "--threads") && !has_option(words, "--resume")) {
-    const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-    options.command.push_back("--threads");
-    options.command.push_back(std::to_string(std::max<int64_t>(1, cores / ranks)));
+  if (ranks == 0 && hosts.empty() && part.empty()) {
+    throw UsageError("launch needs a number of processes: xrun launch -n 4 RECIPE.lua");
   }
-  Socket master = listen_on(0, /*loopback=*/true);
-  options.address = "127.0.0.1";
-  options.port = port_of(master);
-  options.master_fd = master.release();
-  return run_ranks(options);
+  if (ranks > kMostLocalRanks && hosts.empty()) {
+    throw UsageError(fmt::format("-n: got {}, wanted at most {} on one machine", ranks,
+                                 kMostLocalRanks));
+  }
+  const std::vector<std::string> words(argv + recipe, argv + argc);
+  if (!hosts.empty()) return run_hosts(read_hosts(hosts, ranks), words);
+  return part.empty() ? run_here(ranks, words) : run_part(read_part(part), words);
 }
 
 }  // namespace xrun

@@ -32,7 +32,10 @@ namespace xrun {
 
 namespace {
 
-constexpr double kEndOfOthersS = 20;  // for their watchdogs (watchdog.h) to report and end them
+// For the other ranks after one failed: their watchdogs (watchdog.h) report and end them, after an
+// error that a rank reported itself only once they have saved.
+constexpr double kAfterKillS = 20;
+constexpr double kAfterErrorS = 75;
 constexpr int kPollMs = 200;
 constexpr size_t kLongestLine = 64 << 10;  // a longer one is printed in pieces
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCONT};
@@ -57,13 +60,16 @@ class RankProcesses {
   void read_output(RankProcess& process);
   void print_line(int64_t rank, const std::string& line);
   void on_signal();
+  void read_launcher();
   void forward(int signal_number);
   void reap();
   void note_end(RankProcess& process, int status);
+  void end_others();
   void kill_all();
   bool all_ended() const;
   RankStatus status_of(const RankProcess& process) const;
   std::string end_text(const RankProcess& process) const;
+  std::string failure_text() const;
   int finish();
 
   const RankProcessOptions options_;
@@ -75,6 +81,7 @@ class RankProcesses {
   int64_t oom_kills_ = 0;  // of the control group, before the start
   bool terminal_ = ::isatty(STDERR_FILENO) != 0;
   bool reads_stdin_ = false;
+  std::optional<SteadyClock::time_point> launcher_gone_at_;
   const RankProcess* first_failed_ = nullptr;
   SteadyClock::time_point failed_at_;
 };
@@ -113,7 +120,7 @@ RankProcesses::RankProcesses(const RankProcessOptions& options)
   for (int64_t i = 0; i < options_.local_size; ++i) start(i);
   ::close(slots_fd_);
   if (options_.master_fd >= 0) ::close(options_.master_fd);
-  reads_stdin_ = options_.ends_with_stdin;
+  reads_stdin_ = options_.from_launcher;
 }
 
 RankProcesses::~RankProcesses() { kill_all(); }
@@ -140,8 +147,8 @@ void RankProcesses::start(int64_t local_rank) {
 void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int output) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (output >= 0 || options_.from_launcher) ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   if (output >= 0) {
-    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
   }
@@ -211,6 +218,14 @@ void RankProcesses::forward(int signal_number) {
   }
 }
 
+void RankProcesses::read_launcher() {
+  char byte = 0;
+  if (::read(STDIN_FILENO, &byte, 1) == 1) return forward(byte);
+  reads_stdin_ = false;
+  launcher_gone_at_ = SteadyClock::now();
+  forward(SIGTERM);
+}
+
 void RankProcesses::on_signal() {
   signalfd_siginfo info{};
   while (::read(signals_.fd(), &info, sizeof info) == sizeof info) {
@@ -247,6 +262,24 @@ bool RankProcesses::all_ended() const {
                      [](const RankProcess& process) { return process.status.has_value(); });
 }
 
+// True if a signal has stopped the process.
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');  // "PID (NAME) STATE ..."
+  return name_end != std::string::npos && text.substr(name_end).starts_with(") T");
+}
+
+// After a failure. A stopped rank cannot end by itself.
+void RankProcesses::end_others() {
+  const bool killed = WIFSIGNALED(*first_failed_->status);
+  if (seconds_since(failed_at_) > (killed ? kAfterKillS : kAfterErrorS)) return kill_all();
+  for (const RankProcess& process : ranks_) {
+    if (!process.status && is_stopped(process.pid)) ::kill(-process.pid, SIGKILL);
+  }
+}
+
 // Ends the ranks and everything that they started and left.
 void RankProcesses::kill_all() {
   for (const RankProcess& process : ranks_) {
@@ -279,17 +312,14 @@ int RankProcesses::run() {
     }
     ::poll(waits.data(), waits.size(), kPollMs);
     if (reads_stdin_ && waits[1].revents != 0) {
-      char byte;
-      if (::read(STDIN_FILENO, &byte, 1) <= 0) {
-        reads_stdin_ = false;
-        forward(SIGTERM);
-      }
+      read_launcher();
     }
     on_signal();
     for (RankProcess& process : ranks_) read_output(process);
     reap();
     if (all_ended()) break;
-    if (first_failed_ != nullptr && seconds_since(failed_at_) > kEndOfOthersS) kill_all();
+    if (first_failed_ != nullptr) end_others();
+    if (launcher_gone_at_ && seconds_since(*launcher_gone_at_) > kAfterErrorS) kill_all();
   }
   for (RankProcess& process : ranks_) read_output(process);
   return finish();
@@ -302,24 +332,40 @@ RankStatus RankProcesses::status_of(const RankProcess& process) const {
 std::string RankProcesses::end_text(const RankProcess& process) const {
   const int status = *process.status;
   const RankStatus last = status_of(process);
-  const std::string step =
-      last.step < 0 ? "before step 0" : fmt::format("step {}", last.step);
   std::string what = WIFEXITED(status) ? fmt::format("ended with status {}", WEXITSTATUS(status))
                                        : fmt::format("killed by signal {} ({})", WTERMSIG(status),
                                                      ::strsignal(WTERMSIG(status)));
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills() > oom_kills_) {
-    what += "; the system ran out of memory";
+    what += ", since the system ran out of memory";
   }
-  return fmt::format("rank {} of {}: {}: {}", process.rank, options_.size, step, what);
+  return fmt::format("rank {} of {}: {}: {}; last: {}", process.rank, options_.size,
+                     step_text(last), what, status_text(last, monotonic_ms()));
+}
+
+// Returns "rank R of N: step S: what happened".
+std::string RankProcesses::failure_text() const {
+  if (WIFSIGNALED(*first_failed_->status)) return end_text(*first_failed_);
+  // What a rank reported itself, or its watchdog found out, if it had joined the others.
+  const auto text_of = [&](const RankProcess& process) {
+    const char* const text = slots_[process.rank - options_.first_rank].failure;
+    return std::string(text, ::strcspn(text, "\n"));
+  };
+  std::string text = text_of(*first_failed_);
+  for (const RankProcess& process : ranks_) {
+    if (text.empty()) text = text_of(process);
+  }
+  return text.empty() ? end_text(*first_failed_) : text;
 }
 
 int RankProcesses::finish() {
   if (first_failed_ == nullptr) return 0;
   const int status = *first_failed_->status;
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
-  if (!stopped) {
+  // Of several launchers, that of rank 0 reports what is known on every machine.
+  const bool reports = options_.first_rank == 0 || WIFSIGNALED(status);
+  if (!stopped && reports) {
     std::fflush(stdout);
-    std::fprintf(stderr, "%s\n", shown_text(end_text(*first_failed_)).c_str());
+    std::fprintf(stderr, "%s\n", shown_text(failure_text()).c_str());
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -15,7 +15,9 @@ struct RankProcessOptions {
   std::string address;               // MASTER_ADDR
   int port = 0;                      // MASTER_PORT
   int master_fd = -1;                // the socket that listens there, for rank 0; -1: it opens one
-  bool ends_with_stdin = false;      // the end of standard input ends the ranks
+  // Another launcher started this one: bytes of standard input are signals to forward, its end
+  // stops the ranks.
+  bool from_launcher = false;
 };
 
 // Runs the ranks to their end and returns the exit status of the run. SIGINT, SIGTERM, SIGHUP,

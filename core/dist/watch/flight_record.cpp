@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/interrupt.h"
 #include "core/base/strings.h"
 
 namespace xrun {
@@ -34,22 +33,27 @@ int64_t monotonic_ms() {
   return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
 }
 
+std::string step_text(const RankStatus& status) {
+  return status.step < 0 ? "before step 0" : fmt::format("step {}", status.step);
+}
+
 std::string status_text(const RankStatus& status, int64_t now_ms) {
-  std::string out = status.step < 0 ? "before step 0" : fmt::format("step {}", status.step);
+  std::string out = step_text(status);
   const double seconds = static_cast<double>(std::max<int64_t>(now_ms - status.since_ms, 0)) / 1e3;
   const std::string call =
-      status.sequence < 0 ? ""
-                          : fmt::format("\"{}\" (collective {}, {})", status.label, status.sequence,
-                                        format_bytes(static_cast<double>(status.bytes)));
+      status.call < 0 ? ""
+                      : fmt::format("\"{}\" (collective {}, {})", status.label, status.call,
+                                    format_bytes(static_cast<double>(status.bytes)));
   switch (status.state) {
-    case RankState::kInCollective:
-      out += fmt::format(", in {} for {:.1f} s", call, seconds);
+    case RankState::kWaiting:
+      out += fmt::format(", waiting in {} for {:.1f} s", call, seconds);
       break;
     case RankState::kComputing:
-      out += fmt::format(", computing for {:.1f} s", seconds);
+      out += fmt::format(", {} for {:.1f} s", status.in_lua != 0 ? "in Lua code" : "computing",
+                         seconds);
       if (!call.empty()) out += " after " + call;
       break;
-    case RankState::kEnded:
+    case RankState::kLeft:
       out += ", left the run";
       if (!call.empty()) out += " after " + call;
       break;
@@ -83,15 +87,29 @@ void FlightRecord::set_step(int64_t step) {
   write([&](RankStatus& status) { status.step = step; });
 }
 
-void FlightRecord::begin(std::string_view label, int64_t bytes) {
+void FlightRecord::set_line(std::string_view line) {
+  write([&](RankStatus& status) { set_text(status.line, line); });
+}
+
+int64_t FlightRecord::begin(std::string_view label, int64_t bytes) {
   const std::string line = call_site_ ? call_site_() : "";
+  int64_t call = 0;
   write([&](RankStatus& status) {
-    ++status.sequence;
+    call = status.call = status.begun++;
     status.bytes = bytes;
-    status.since_ms = monotonic_ms();
-    status.state = RankState::kInCollective;
     set_text(status.label, label);
     set_text(status.line, line);
+  });
+  return call;
+}
+
+void FlightRecord::wait_for(int64_t call, std::string_view label, int64_t bytes) {
+  write([&](RankStatus& status) {
+    status.call = call;
+    status.bytes = bytes;
+    status.since_ms = monotonic_ms();
+    status.state = RankState::kWaiting;
+    set_text(status.label, label);
   });
 }
 
@@ -105,9 +123,11 @@ void FlightRecord::end() {
 void FlightRecord::leave() {
   write([&](RankStatus& status) {
     status.since_ms = monotonic_ms();
-    status.state = RankState::kEnded;
+    status.state = RankState::kLeft;
   });
 }
+
+void FlightRecord::set_failure(std::string_view text) { set_text(slot_->failure, text); }
 
 RankStatus FlightRecord::read() const { return read_slot(*slot_); }
 

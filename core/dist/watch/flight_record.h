@@ -7,30 +7,37 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace xrun {
 
 enum class RankState : int32_t {
-  kComputing,     // outside of collectives
-  kInCollective,  // has begun one, or waits for its end
-  kEnded,         // left the run in an orderly way
+  kComputing,  // or in Lua code
+  kWaiting,    // for the end of a collective
+  kLeft,       // the run, in an orderly way
 };
 
-// Plain bytes: shared memory and sockets carry it as it is.
+// Plain bytes: shared memory and sockets carry it as it is. Texts are cut to fit.
 struct RankStatus {
-  int64_t step = -1;      // of the training loop; -1 before the first
-  int64_t sequence = -1;  // number of the last collective, from 0; -1 before the first
-  int64_t bytes = 0;      // of its tensors on this rank
-  int64_t since_ms = 0;   // CLOCK_MONOTONIC when the state began
-  uint64_t activity = 0;  // grows while the rank makes progress
+  int64_t step = -1;     // of the training loop; -1 before the first
+  int64_t begun = 0;     // collectives that this rank has begun
+  int64_t call = -1;     // number of the collective below, from 0; -1 before the first
+  int64_t bytes = 0;     // of its tensors on this rank
+  int64_t since_ms = 0;  // when the state began: CLOCK_MONOTONIC
+  int64_t cpu_ms = 0;    // processor time of the main thread
+  uint64_t activity = 0;  // activity_count()
   RankState state = RankState::kComputing;
-  char label[84] = "";  // of that collective; cut to fit, as all texts here
+  int32_t in_lua = 0;
+  char label[88] = "";  // of the collective that it waits for, or the last one
   char line[128] = "";  // of the recipe that made it: "recipes/dpo.lua:31"
 };
 
-// Returns "step 17, in \"gradient bucket 3\" (collective 118, 4.2 MB) for 0.4 s,
-// recipes/dpo.lua:31"; `now_ms` is the machine's CLOCK_MONOTONIC.
+// Returns "step 17, waiting in \"gradient bucket 3\" (collective 118, 4.2 MB) for 0.4 s,
+// recipes/dpo.lua:31"; `now_ms` is CLOCK_MONOTONIC.
 std::string status_text(const RankStatus& status, int64_t now_ms);
+
+// Returns "step 17", or "before step 0".
+std::string step_text(const RankStatus& status);
 
 // CLOCK_MONOTONIC in milliseconds, the same for all processes of a machine.
 int64_t monotonic_ms();
@@ -45,15 +52,23 @@ class FlightRecord {
   FlightRecord(const FlightRecord&) = delete;
   FlightRecord& operator=(const FlightRecord&) = delete;
 
-  // Moves the record to the slot `index` of the shared memory `fd` that `xrun launch` made, which
-  // stays mapped to the end of the process. Throws Error if it cannot be mapped.
+  // Moves the record to slot `index` of the shared memory `fd` that `xrun launch` made, which stays
+  // mapped to the end of the process. Throws Error if it cannot be mapped.
   void share(int fd, int64_t index);
 
   void set_call_site(CallSite call_site) { call_site_ = std::move(call_site); }
   void set_step(int64_t step);
-  void begin(std::string_view label, int64_t bytes);
-  void end();  // of the collective
+  // Sets the line that runs, for Lua code that has made no call for long.
+  void set_line(std::string_view line);
+
+  // A collective begins; returns its number.
+  int64_t begin(std::string_view label, int64_t bytes);
+  // The rank waits for the end of that collective, until end().
+  void wait_for(int64_t call, std::string_view label, int64_t bytes);
+  void end();
   void leave();  // the run, in an orderly way
+  // Keeps the report of a failure for `xrun launch`.
+  void set_failure(std::string_view text);
 
   RankStatus read() const;
 
@@ -71,6 +86,7 @@ class FlightRecord {
 struct FlightRecord::Slot {
   std::atomic<uint32_t> version = 0;
   RankStatus status;
+  char failure[1024] = "";
 };
 
 // Returns a copy of a slot's status that no write tore apart.

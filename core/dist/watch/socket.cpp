@@ -2,6 +2,8 @@
 
 #include "core/dist/watch/socket.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -72,6 +74,14 @@ bool try_listen(const sockaddr* address, socklen_t size, Socket& out) {
   return true;
 }
 
+// "10.0.0.7", or "" if the address has no such text.
+std::string numeric_text(const sockaddr* address, socklen_t size) {
+  char name[NI_MAXHOST] = "";
+  const int code =
+      ::getnameinfo(address, size, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
+  return code == 0 ? name : "";
+}
+
 }  // namespace
 
 Socket::~Socket() {
@@ -138,14 +148,25 @@ std::string address_towards(const std::string& host) {
     if (!socket.open() || ::connect(socket.fd(), at->ai_addr, at->ai_addrlen) != 0) continue;
     sockaddr_storage own{};
     socklen_t size = sizeof own;
-    char name[NI_MAXHOST] = "";
-    if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, name, sizeof name, nullptr, 0,
-                      NI_NUMERICHOST) == 0) {
-      return name;
+    if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &size) == 0) {
+      return numeric_text(reinterpret_cast<sockaddr*>(&own), size);
     }
   }
   return "";
+}
+
+std::string outer_address() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return "";
+  std::string out;
+  for (const ifaddrs* at = list; at != nullptr && out.empty(); at = at->ifa_next) {
+    const bool up = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
+    if (up && at->ifa_addr != nullptr && at->ifa_addr->sa_family == AF_INET) {
+      out = numeric_text(at->ifa_addr, sizeof(sockaddr_in));
+    }
+  }
+  ::freeifaddrs(list);
+  return out;
 }
 
 }  // namespace xrun

@@ -8,6 +8,8 @@
 
 namespace xrun {
 
+inline constexpr const char* kLoopback = "127.0.0.1";
+
 // A file descriptor that is closed with its owner.
 class Socket {
  public:
@@ -43,5 +45,8 @@ Socket connect_to(const std::string& host, int port, double timeout_s,
 
 // Returns this machine's address on the way to `host`, "" if there is none.
 std::string address_towards(const std::string& host);
+
+// Returns the address of this machine's first interface that others can reach, "" if there is none.
+std::string outer_address();
 
 }  // namespace xrun

@@ -2,9 +2,11 @@
 
 #include "core/dist/watch/world.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -141,6 +143,22 @@ void read_master(const Variables& variables, World& out) {
 }
 
 }  // namespace
+
+std::string gpu_of_rank(const World& world, const std::string& visible) {
+  if (visible.empty()) return std::to_string(world.local_rank);
+  std::vector<std::string> gpus;
+  for (size_t begin = 0; begin <= visible.size();) {
+    const size_t comma = std::min(visible.find(',', begin), visible.size());
+    gpus.push_back(visible.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  if (world.launcher == "srun" && gpus.size() == 1) return visible;
+  if (world.local_rank < static_cast<int64_t>(gpus.size())) return gpus[world.local_rank];
+  throw UsageError(fmt::format(
+      "rank {} is number {} of {} on this machine, but CUDA_VISIBLE_DEVICES={} shows fewer GPUs; start "
+      "one rank per GPU",
+      world.rank, world.local_rank + 1, world.local_size, visible));
+}
 
 std::string first_slurm_host(const std::string& list) {
   const size_t bracket = list.find('[');

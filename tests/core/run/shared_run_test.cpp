@@ -58,7 +58,7 @@ TEST(SharedRun, ASignalAtOneRankSavesAndStopsAllAndAnyNumberResumes) {
     for (const std::string& text : on_ranks(size, [&](Ranks* ranks) {
            ToyLoop loop = shared(ranks);
            loop.resume = until > 1;
-           loop.at = [&](const char* event, int64_t step, Run&) {
+           loop.at = [&](const char* event, int64_t step, xrun::Run&) {
              if (step == until && ranks->rank() == ranks->size() - 1 &&
                  std::string(event) == "logged") {
                request_interrupt(SIGTERM);
@@ -94,7 +94,7 @@ TEST(SharedRun, AnErrorOnOneRankLeavesTheLastUpdateSaved) {
   const auto texts = on_ranks(2, [&](Ranks* ranks) {
     ToyLoop loop = shared(ranks);
     loop.settings.save_every = 0;
-    loop.at = [&](const char* event, int64_t step, Run&) {
+    loop.at = [&](const char* event, int64_t step, xrun::Run&) {
       if (step != 4 || std::string(event) != "begin") return;
       agree(ranks, "work", [&] {
         if (ranks->rank() == 1) throw Error("dpo.lua:24: oops");

@@ -5,12 +5,10 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 
 #include "core/console/terminal/shown_text.h"
-#include "core/dist/process_group.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_session.h"
 #include "lua/prompt/prompt.h"
@@ -18,6 +16,7 @@
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/rank_run.h"
 #include "tools/commands/engine/recipe_arguments.h"
 
 namespace xrun {
@@ -67,15 +66,6 @@ void open_prompt(PauseHooks& hooks) {
   paused->note("left");
 }
 
-// The ranks of the run that this process is one of; null for one process. They end after the run.
-std::unique_ptr<Ranks> join_run() {
-  const std::optional<World> world = world_from_environment();
-  if (!world) return nullptr;
-  const char* const check = std::getenv("XRUN_DIST_CHECK");
-  return join_ranks(*world, {.program = dump_json(binary_identity()),
-                             .check = check != nullptr && *check == '1'});
-}
-
 }  // namespace
 
 int command_recipe(int argc, char** argv) {
@@ -88,10 +78,15 @@ int command_recipe(int argc, char** argv) {
   options.device_given = app.count("--device") > 0;
   const std::unique_ptr<Ranks> ranks = join_run();
   options.ranks = ranks.get();
-  options = resumed_options(std::move(options));
-  if (options.device == "cuda") load_cuda_plugin(!options.device_given);
-  return run_session(options,
-                     [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
+  return run_on_ranks(ranks.get(), [&] {
+    options = resumed_options(std::move(options));
+    if (options.device == "cuda") {
+      choose_gpu_of_rank();
+      load_cuda_plugin(!options.device_given);
+    }
+    return run_session(options,
+                       [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
+  });
 }
 
 // Prints one folder per source on standard output, the ledger on standard error.

@@ -1,0 +1,41 @@
+#pragma once
+// Signs of life for a watchdog: a count that grows while the process works, and whether its main
+// thread runs the engine's code or Lua code.
+
+#include <cstdint>
+
+namespace xrun {
+
+// Grows with every call between Lua and the engine and with every check inside long work. Any
+// thread may read or raise it; raises that race count as one.
+uint64_t activity_count();
+void note_activity();
+
+// True while the main thread runs Lua code, outside of the engine's functions.
+bool in_lua();
+
+// Mark the main thread's code until the end of the scope; on other threads they only raise the
+// count.
+class EngineScope {
+ public:
+  EngineScope();
+  ~EngineScope();
+  EngineScope(const EngineScope&) = delete;
+  EngineScope& operator=(const EngineScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+class LuaScope {
+ public:
+  LuaScope();
+  ~LuaScope();
+  LuaScope(const LuaScope&) = delete;
+  LuaScope& operator=(const LuaScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace xrun

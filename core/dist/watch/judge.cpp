@@ -1,0 +1,181 @@
+// A rank is behind another that waits in collective c if it has begun fewer than c + 1.
+
+#include "core/dist/watch/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kShownRanks = 16;
+// A transfer slower than 1 MB/s does not end.
+constexpr int64_t kStallMs = 60000;
+constexpr int64_t kStallBytesPerMs = 1000;
+
+bool waits(const RankView& rank) {
+  return rank.status.state == RankState::kWaiting && !rank.left && !rank.closed;
+}
+
+int64_t waited_ms(const RankView& rank, int64_t now_ms) {
+  return waits(rank) ? now_ms - rank.status.since_ms : 0;
+}
+
+// Returns the longest that another rank has waited for this one, 0 if none does.
+int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int64_t now_ms) {
+  int64_t most = 0;
+  for (const RankView& other : ranks) {
+    if (waits(other) && rank.status.begun <= other.status.call) {
+      most = std::max(most, waited_ms(other, now_ms));
+    }
+  }
+  return most;
+}
+
+bool busy(const RankView& rank, int64_t now_ms) {
+  return 2 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
+}
+
+int64_t limit_of(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
+  return rank.status.in_lua != 0 && busy(rank, now_ms) ? limits.lua_ms : limits.stuck_ms;
+}
+
+// Returns what happened to a rank on its own, "" if it is well.
+std::string own_fault(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
+  if (rank.left) return "";
+  if (rank.closed) return "its process ended without a word: killed, crashed or out of memory";
+  if (now_ms - rank.heard_ms < limits.silent_ms) return "";
+  return fmt::format(
+      "no answer for {:.0f} s: its process is stopped, or its machine is down or out of reach",
+      static_cast<double>(now_ms - rank.heard_ms) / 1e3);
+}
+
+// The same for what others wait for.
+std::string awaited_fault(const std::vector<RankView>& ranks, const RankView& rank,
+                          const WatchLimits& limits, int64_t now_ms) {
+  const int64_t awaited = awaited_ms(ranks, rank, now_ms);
+  if (awaited < limits.late_ms) return "";
+  if (rank.left) return "it has left the run, and others wait for it";
+  const int64_t idle_ms = now_ms - rank.active_ms;
+  if (waits(rank) || idle_ms < limit_of(rank, limits, now_ms)) return "";
+  return fmt::format(
+      "no progress for {:.0f} s {}, and others wait for it; XRUN_DIST_HANG_S=N allows N seconds",
+      static_cast<double>(idle_ms) / 1e3,
+      rank.status.in_lua != 0 ? "in the recipe's Lua code" : "in the engine");
+}
+
+// Returns the fault of ranks that wait in different collectives under one number.
+std::string mismatch(const RankView& first, const RankView& rank, const WatchLimits& limits,
+                     int64_t now_ms) {
+  if (waited_ms(first, now_ms) < limits.late_ms || waited_ms(rank, now_ms) < limits.late_ms ||
+      first.status.call != rank.status.call ||
+      std::strcmp(first.status.label, rank.status.label) == 0) {
+    return "";
+  }
+  return fmt::format("it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the "
+                     "same calls",
+                     rank.status.label, first.status.label);
+}
+
+bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankView& rank) {
+    return waited_ms(rank, now_ms) > kStallMs + rank.status.bytes / kStallBytesPerMs;
+  });
+}
+
+}  // namespace
+
+void RankView::update(const RankStatus& newer, int64_t now_ms) {
+  heard_ms = now_ms;
+  if (newer.activity != status.activity || newer.begun != status.begun ||
+      newer.state != status.state || newer.step != status.step) {
+    active_ms = now_ms;
+    active_cpu_ms = newer.cpu_ms;
+  }
+  status = newer;
+}
+
+WatchLimits watch_limits() {
+  WatchLimits out;
+  const char* const text = std::getenv("XRUN_DIST_HANG_S");
+  if (text == nullptr || *text == 0) return out;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (*end != 0 || !(seconds > 0)) {
+    throw UsageError(
+        fmt::format("XRUN_DIST_HANG_S: got \"{}\", wanted a positive number of seconds", text));
+  }
+  out.lua_ms = out.stuck_ms = static_cast<int64_t>(1e3 * seconds);
+  return out;
+}
+
+std::optional<Verdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
+                             int64_t now_ms) {
+  // In this order: a rank that reports its own error, or is gone, is the cause of what others show.
+  const auto find = [&](auto fault_of) -> std::optional<Verdict> {
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const std::string fault = fault_of(ranks[r]);
+      if (!fault.empty()) return failed_rank(ranks, static_cast<int64_t>(r), fault, now_ms);
+    }
+    return std::nullopt;
+  };
+  auto found = find([](const RankView& rank) { return rank.failure; });
+  if (!found) found = find([&](const RankView& rank) { return own_fault(rank, limits, now_ms); });
+  if (!found) {
+    found = find([&](const RankView& rank) { return awaited_fault(ranks, rank, limits, now_ms); });
+  }
+  if (!found) {
+    found = find([&](const RankView& rank) { return mismatch(ranks[0], rank, limits, now_ms); });
+  }
+  if (found) return found;
+  if (!stalled(ranks, now_ms)) return std::nullopt;
+  return failed_rank(ranks, 0, "every rank waits and no data moves; check the network", now_ms);
+}
+
+std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& limits,
+                        int64_t now_ms) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const int64_t idle_ms = now_ms - ranks[r].active_ms;
+    if (waits(ranks[r]) || ranks[r].left || idle_ms < limits.lua_ms ||
+        awaited_ms(ranks, ranks[r], now_ms) < limits.late_ms) {
+      continue;
+    }
+    return fmt::format(
+        "others wait for rank {} of {}, which shows no progress: {}; the run ends if that lasts "
+        "for {:.0f} s (XRUN_DIST_HANG_S)",
+        r, ranks.size(), status_text(ranks[r].status, now_ms),
+        static_cast<double>(limit_of(ranks[r], limits, now_ms)) / 1e3);
+  }
+  return "";
+}
+
+Verdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
+                    int64_t now_ms) {
+  Verdict out;
+  const RankView& failed = ranks[rank];
+  out.rank = rank;
+  out.reported = !failed.failure.empty();
+  out.status = failed.failure.empty() ? 1 : failed.failure_status;
+  out.text = fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(failed.status), what);
+  const auto add = [&](size_t r) {
+    out.text += fmt::format("\n  rank {}: {}", r, status_text(ranks[r].status, now_ms));
+  };
+  add(rank);
+  size_t shown = 1;
+  for (size_t r = 0; r < ranks.size() && shown < kShownRanks; ++r) {
+    if (static_cast<int64_t>(r) == rank) continue;
+    add(r);
+    ++shown;
+  }
+  if (shown < ranks.size()) out.text += fmt::format("\n  and {} more", ranks.size() - shown);
+  return out;
+}
+
+}  // namespace xrun

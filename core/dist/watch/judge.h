@@ -1,0 +1,59 @@
+#pragma once
+// Decides from what is known of every rank if one has failed.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/dist/watch/flight_record.h"
+
+namespace xrun {
+
+// What the judging rank knows of another; times are its own CLOCK_MONOTONIC.
+struct RankView {
+  RankStatus status;
+  int64_t heard_ms = 0;       // its last message
+  int64_t active_ms = 0;      // its last change: a call, a collective, a sign of work
+  int64_t active_cpu_ms = 0;  // status.cpu_ms then
+  bool closed = false;        // its connection ended
+  bool left = false;          // and it had said so before
+  std::string failure;        // the error that it reported
+  int failure_status = 1;     // its exit status then
+
+  // Takes a newer status, received at `now_ms`, whose times are converted already.
+  void update(const RankStatus& newer, int64_t now_ms);
+};
+
+struct WatchLimits {
+  int64_t silent_ms = 8000;   // without a message: stopped, or its machine is gone
+  int64_t lua_ms = 12000;     // busy in Lua code without a call of the engine
+  int64_t stuck_ms = 600000;  // no sign of work otherwise
+  int64_t late_ms = 2000;     // others wait for one that has left, or in another collective
+};
+
+// Returns the default limits, changed by $XRUN_DIST_HANG_S (seconds for lua_ms and stuck_ms).
+// Throws UsageError if it is no positive number.
+WatchLimits watch_limits();
+
+struct Verdict {
+  int64_t rank = 0;       // at fault
+  int status = 1;         // exit status of all ranks
+  bool reported = false;  // by that rank itself; the others may still save
+  std::string text;       // "rank 2 of 4: step 17: what happened", then a line for each rank
+};
+
+// Returns the verdict at `now_ms`, or nothing while all is well.
+std::optional<Verdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
+                             int64_t now_ms);
+
+// Returns a notice on a rank for which others have waited for `limits.lua_ms` and that may still go
+// on, or "".
+std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& limits,
+                        int64_t now_ms);
+
+// Returns the verdict that rank `rank` failed by `what`, with what every rank does.
+Verdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
+                    int64_t now_ms);
+
+}  // namespace xrun

@@ -1,0 +1,430 @@
+// The thread owns the sockets and the views; it shares the verdict, the own failure and the end
+// with the main thread, under the mutex.
+
+#include "core/dist/watch/watchdog.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/activity.h"
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kBeatMs = 250;
+constexpr int64_t kOwnPauseMs = 2000;  // this process was stopped itself, and goes on
+constexpr double kReplyS = 3;
+constexpr int64_t kUnwindMs = 5000;
+constexpr int64_t kSaveMs = 60000;
+constexpr int64_t kGoodbyeMs = 1000;
+constexpr int64_t kAskLineMs = 3000;
+constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
+// Tables grow with the square of the ranks.
+constexpr int64_t kTableBytesPerMs = 10000;
+
+struct Hello {
+  int64_t rank;
+  int64_t status_bytes;
+  int64_t unix_ms;
+};
+
+struct VerdictHead {
+  int64_t rank;
+  int32_t status;
+  int32_t reported;
+};
+
+struct TableRow {
+  RankStatus status;
+  int32_t closed;
+  int32_t left;
+};
+
+template <class Value>
+std::string bytes_of(const Value& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+template <class Value>
+bool read_bytes(const std::string& bytes, size_t index, Value& out) {
+  if (bytes.size() < (index + 1) * sizeof out) return false;
+  std::memcpy(static_cast<void*>(&out), bytes.data() + index * sizeof out, sizeof out);
+  return true;
+}
+
+int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+// Machines do not share CLOCK_MONOTONIC: a time travels as its age.
+RankStatus aged(RankStatus status, int64_t now_ms) {
+  status.since_ms = now_ms - status.since_ms;
+  return status;
+}
+
+void wake(const Socket& event) {
+  const uint64_t one = 1;
+  if (::write(event.fd(), &one, sizeof one) < 0) {
+    // Full: the thread is awake already.
+  }
+}
+
+}  // namespace
+
+Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, WatchdogHooks hooks,
+                   const WatchLimits& limits)
+    : world_(world),
+      record_(record),
+      hooks_(std::move(hooks)),
+      limits_(limits),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      ranks_(world.size),
+      last_ms_(monotonic_ms()) {
+  ::pthread_getcpuclockid(::pthread_self(), &main_cpu_);
+  for (RankView& rank : ranks_) {
+    rank.heard_ms = rank.active_ms = rank.status.since_ms = last_ms_;
+  }
+  if (world.rank == 0) {
+    listener_ = std::move(socket);
+  } else {
+    peers_.push_back({FrameStream(std::move(socket)), 0});
+    const Hello hello = {world.rank, sizeof(RankStatus), unix_ms()};
+    peers_[0].stream.send(FrameKind::kHello, bytes_of(hello));
+  }
+  // Signals are the main thread's.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  wake(wake_);
+  thread_.join();
+}
+
+std::optional<Verdict> Watchdog::verdict() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return verdict_;
+}
+
+std::optional<Verdict> Watchdog::await_verdict(double seconds) const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return verdict_.has_value(); });
+  return verdict_;
+}
+
+void Watchdog::fail(int status, const std::string& message) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    failed_ = true;
+    own_failure_ = message;
+    own_failure_status_ = status;
+  }
+  changed_.notify_all();
+  if (!verdict()) {
+    record_.set_failure(fmt::format("rank {} of {}: {}: {}", world_.rank, world_.size,
+                                    step_text(record_.read()), message));
+    wake(wake_);
+    await_verdict(kReplyS);
+  }
+  // The rank that reports prints the error; the watchdog's thread ends the others.
+  if (verdict() && !reports_) ::pause();
+}
+
+void Watchdog::run() {
+  while (true) {
+    std::vector<pollfd> waits = {{wake_.fd(), POLLIN, 0}};
+    if (listener_.open()) waits.push_back({listener_.fd(), POLLIN, 0});
+    for (const Peer& peer : peers_) {
+      const short events = peer.stream.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
+      waits.push_back({peer.stream.fd(), events, 0});
+    }
+    const int64_t due_ms = beat_ms_ + kBeatMs - monotonic_ms();
+    ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<int64_t>(due_ms, 0, kBeatMs)));
+    uint64_t count;
+    while (::read(wake_.fd(), &count, sizeof count) > 0) {
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stopping_) break;
+    }
+    beat();
+  }
+  leave();
+}
+
+void Watchdog::beat() {
+  const int64_t now_ms = monotonic_ms();
+  if (const int64_t gap_ms = now_ms - last_ms_; gap_ms > kOwnPauseMs) {
+    for (RankView& rank : ranks_) {
+      rank.heard_ms += gap_ms;
+      rank.active_ms += gap_ms;
+    }
+  }
+  last_ms_ = now_ms;
+  if (listener_.open()) listen();
+  for (Peer& peer : peers_) receive(peer);
+  peers_.erase(std::remove_if(peers_.begin(), peers_.end(),
+                              [&](const Peer& peer) {
+                                return peer.stream.fd() < 0 ||
+                                       (peer.rank >= 0 && ranks_[peer.rank].closed);
+                              }),
+               peers_.end());
+  ranks_[world_.rank].update(own_status(), now_ms);
+  if (now_ms - beat_ms_ >= kBeatMs) send_beat();
+  send_failure();
+  if (verdict()) return;
+  if (world_.rank == 0) {
+    decide();
+  } else {
+    decide_about_rank_0();
+  }
+}
+
+void Watchdog::listen() {
+  while (true) {
+    pollfd ready = {listener_.fd(), POLLIN, 0};
+    if (::poll(&ready, 1, 0) <= 0) return;
+    Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket.open()) return;
+    peers_.push_back({FrameStream(std::move(socket)), -1});
+  }
+}
+
+void Watchdog::receive(Peer& peer) {
+  std::vector<Frame> frames;
+  const bool open = peer.stream.receive(frames);
+  peer.stream.flush();
+  for (const Frame& frame : frames) take(peer, frame);
+  if (open) return;
+  if (peer.rank >= 0) ranks_[peer.rank].closed = true;
+  peer.stream = FrameStream(Socket());
+}
+
+void Watchdog::take(Peer& peer, const Frame& frame) {
+  const int64_t now_ms = monotonic_ms();
+  if (frame.kind == FrameKind::kHello && peer.rank < 0) {
+    Hello hello{};
+    if (!read_bytes(frame.body, 0, hello) || hello.rank <= 0 || hello.rank >= world_.size) return;
+    peer.rank = hello.rank;
+    const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
+    if (off_ms > kClockMs) {
+      ranks_[peer.rank].failure = fmt::format(
+          "its clock is {} s away from that of rank 0; set the clocks of the machines (NTP)",
+          off_ms / 1000);
+    }
+    return;
+  }
+  if (peer.rank < 0) return;  // not one of ours
+  RankView& sender = ranks_[peer.rank];
+  sender.heard_ms = now_ms;
+  switch (frame.kind) {
+    case FrameKind::kStatus: {
+      RankStatus status;
+      if (!read_bytes(frame.body, 0, status)) return;
+      sender.update(aged(status, now_ms), now_ms);
+      return;
+    }
+    case FrameKind::kFailure:
+      if (!read_bytes(frame.body, 0, sender.failure_status)) return;
+      sender.failure = frame.body.substr(sizeof(int));
+      return;
+    case FrameKind::kLeave:
+      sender.left = true;
+      return;
+    case FrameKind::kTable:
+      take_table(frame.body);
+      return;
+    case FrameKind::kVerdict: {
+      Verdict verdict;
+      VerdictHead head{};
+      if (!read_bytes(frame.body, 0, head)) return;
+      verdict.rank = head.rank;
+      verdict.status = head.status;
+      verdict.reported = head.reported != 0;
+      verdict.text = frame.body.substr(sizeof head);
+      settle(verdict, /*reports=*/false);
+      return;
+    }
+    case FrameKind::kHello:
+      return;
+  }
+}
+
+void Watchdog::take_table(const std::string& body) {
+  const int64_t now_ms = monotonic_ms();
+  TableRow row;
+  for (size_t r = 0; r < ranks_.size() && read_bytes(body, r, row); ++r) {
+    if (static_cast<int64_t>(r) == world_.rank) continue;
+    ranks_[r].update(aged(row.status, now_ms), now_ms);
+    ranks_[r].closed = row.closed != 0;
+    ranks_[r].left = row.left != 0;
+  }
+}
+
+RankStatus Watchdog::own_status() {
+  RankStatus out = record_.read();
+  out.activity = activity_count();
+  out.in_lua = in_lua() ? 1 : 0;
+  timespec cpu{};
+  if (::clock_gettime(main_cpu_, &cpu) == 0) {
+    out.cpu_ms = int64_t{cpu.tv_sec} * 1000 + cpu.tv_nsec / 1000000;
+  }
+  const RankView& own = ranks_[world_.rank];
+  if (hooks_.ask_line && out.in_lua != 0 && out.state == RankState::kComputing &&
+      last_ms_ - own.active_ms > kAskLineMs) {
+    hooks_.ask_line();
+  }
+  return out;
+}
+
+std::string Watchdog::table() const {
+  std::string out;
+  for (const RankView& rank : ranks_) {
+    out += bytes_of(TableRow{aged(rank.status, last_ms_), rank.closed, rank.left});
+  }
+  return out;
+}
+
+// Of this rank, once. Rank 0 takes its own in decide().
+void Watchdog::send_failure() {
+  if (world_.rank == 0 || peers_.empty()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (own_failure_status_ == 0) return;
+  peers_[0].stream.send(FrameKind::kFailure, bytes_of(own_failure_status_) + own_failure_);
+  own_failure_status_ = 0;
+}
+
+void Watchdog::send_beat() {
+  beat_ms_ = last_ms_;
+  if (world_.rank != 0) {
+    if (peers_.empty()) return;
+    peers_[0].stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
+    return;
+  }
+  const int64_t bytes = static_cast<int64_t>(sizeof(TableRow)) * world_.size * world_.size;
+  const bool due = last_ms_ - table_ms_ >= std::max<int64_t>(kBeatMs, bytes / kTableBytesPerMs);
+  const std::string body = due ? table() : "";
+  if (due) table_ms_ = last_ms_;
+  // An empty table still tells that rank 0 lives.
+  for (Peer& peer : peers_) peer.stream.send(FrameKind::kTable, body);
+}
+
+void Watchdog::decide() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ranks_[0].failure = own_failure_;
+    ranks_[0].failure_status = own_failure_status_;
+  }
+  if (const auto found = judge(ranks_, limits_, last_ms_)) {
+    const VerdictHead head = {found->rank, found->status, found->reported};
+    for (Peer& peer : peers_) peer.stream.send(FrameKind::kVerdict, bytes_of(head) + found->text);
+    settle(*found, /*reports=*/true);
+    return;
+  }
+  const std::string notice = late_notice(ranks_, limits_, last_ms_);
+  if (!notice.empty() && last_notice_.empty() && hooks_.notice) hooks_.notice(notice);
+  last_notice_ = notice;
+}
+
+void Watchdog::decide_about_rank_0() {
+  const auto found = judge({ranks_[0], ranks_[world_.rank]}, limits_, last_ms_);
+  const bool gone = ranks_[0].closed && !ranks_[0].left;
+  const bool silent = !ranks_[0].left && last_ms_ - ranks_[0].heard_ms >= limits_.silent_ms;
+  const bool needed = ranks_[0].left && found && found->rank == 0;
+  if (!gone && !silent && !needed) return;
+  std::vector<RankView> views = ranks_;
+  for (size_t r = 1; r < views.size(); ++r) views[r].heard_ms = last_ms_;  // only rank 0 hears them
+  const auto verdict = judge(views, limits_, last_ms_);
+  if (!verdict) return;
+  // The lowest of the ranks that are left reports.
+  int64_t reporter = 1;
+  while (reporter < world_.rank && (views[reporter].closed || views[reporter].left)) ++reporter;
+  settle(*verdict, reporter == world_.rank);
+}
+
+void Watchdog::settle(const Verdict& verdict, bool reports) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (verdict_) return;
+    verdict_ = verdict;
+    reports_ = reports;
+    if (reports && !failed_) record_.set_failure(verdict.text);
+  }
+  changed_.notify_all();
+  const bool ends = !ends_by_itself(verdict, reports);
+  // Rank 0 sends the verdict to all; a rank that reports rank 0's end has nobody to tell.
+  if (ends && world_.rank == 0) say_goodbye();
+  if (ends && hooks_.end) hooks_.end(verdict, reports);
+}
+
+// Waits as long as the main thread may still end the process.
+bool Watchdog::ends_by_itself(const Verdict& verdict, bool reports) {
+  constexpr std::chrono::milliseconds kLook{50};
+  const auto waits = [&] { return record_.read().state == RankState::kWaiting; };
+  const int64_t limit_ms = verdict.reported ? kSaveMs : (reports && waits() ? kUnwindMs : 0);
+  const int64_t begin_ms = monotonic_ms();
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    // The error is on its way up the main thread's stack, and the caller of fail() prints it.
+    if (failed_) return reports;
+    if (monotonic_ms() - begin_ms >= limit_ms || (!reports && waits())) return false;
+    changed_.wait_for(lock, kLook);
+  }
+  return true;
+}
+
+void Watchdog::leave() {
+  record_.leave();
+  ranks_[world_.rank].status = record_.read();
+  last_ms_ = monotonic_ms();
+  for (Peer& peer : peers_) {
+    if (world_.rank != 0) {
+      peer.stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
+    } else {
+      peer.stream.send(FrameKind::kTable, table());
+    }
+    peer.stream.send(FrameKind::kLeave, "");
+  }
+  say_goodbye();
+}
+
+// Waits until the peers have read all and closed. A socket that is closed with unread bytes loses
+// those that it sent last.
+void Watchdog::say_goodbye() {
+  for (Peer& peer : peers_) ::shutdown(peer.stream.fd(), SHUT_WR);
+  const int64_t end_ms = monotonic_ms() + kGoodbyeMs;
+  while (!peers_.empty() && monotonic_ms() < end_ms) {
+    std::vector<pollfd> waits;
+    for (const Peer& peer : peers_) waits.push_back({peer.stream.fd(), POLLIN, 0});
+    ::poll(waits.data(), waits.size(), kBeatMs);
+    std::vector<Frame> ignored;
+    peers_.erase(std::remove_if(peers_.begin(), peers_.end(),
+                                [&](Peer& peer) { return !peer.stream.receive(ignored); }),
+                 peers_.end());
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,103 @@
+#pragma once
+// Finds ranks that died, stopped, hang or left, and ends the others. Each rank has a thread that
+// reports to rank 0 four times a second; rank 0 judges, the others judge rank 0.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/dist/watch/flight_record.h"
+#include "core/dist/watch/frame_stream.h"
+#include "core/dist/watch/judge.h"
+#include "core/dist/watch/socket.h"
+#include "core/dist/watch/world.h"
+
+namespace xrun {
+
+struct WatchdogHooks {
+  // Prints a line that needs no action of the program.
+  std::function<void(const std::string& text)> notice;
+  // Ends the process with verdict.status and does not return; prints the text first if `reports`,
+  // which one rank does.
+  std::function<void(const Verdict& verdict, bool reports)> end;
+  // Asks the Lua code that runs to call record.set_line; for code that shows no progress.
+  std::function<void()> ask_line;
+};
+
+// After a verdict the hook `end` is called on the watchdog's thread. Two ranks get time to end by
+// themselves before: the one that reports, if it waits in a collective and so can throw (5 s); and
+// any that computes when another reports its own error, since it may be saving (60 s).
+class Watchdog {
+ public:
+  // `socket` listens on rank 0, on the others it is connected to it. Starts the thread; the main
+  // thread is the caller's.
+  Watchdog(const World& world, FlightRecord& record, Socket socket, WatchdogHooks hooks,
+           const WatchLimits& limits);
+  // Leaves in an orderly way.
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  std::optional<Verdict> verdict() const;
+  // The same, after waiting for one at most `seconds`.
+  std::optional<Verdict> await_verdict(double seconds) const;
+
+  // Reports an error of this rank, which ends all. Returns if this rank shall print the error: on
+  // rank 0 once the others know, on others if rank 0 does not answer within 3 s.
+  void fail(int status, const std::string& message);
+
+ private:
+  struct Peer {
+    FrameStream stream;
+    int64_t rank = -1;  // -1 before its hello
+  };
+
+  void run();
+  void beat();
+  void listen();
+  void receive(Peer& peer);
+  void take(Peer& peer, const Frame& frame);
+  void take_table(const std::string& body);
+  void send_beat();
+  void send_failure();
+  std::string table() const;
+  RankStatus own_status();
+  void decide();
+  void decide_about_rank_0();
+  void settle(const Verdict& verdict, bool reports);
+  bool ends_by_itself(const Verdict& verdict, bool reports);
+  void leave();
+  void say_goodbye();
+
+  const World world_;
+  FlightRecord& record_;
+  const WatchdogHooks hooks_;
+  const WatchLimits limits_;
+  Socket listener_;  // on rank 0
+  Socket wake_;      // ends the thread's wait
+  clockid_t main_cpu_{};
+  std::vector<Peer> peers_;
+  std::vector<RankView> ranks_;
+  int64_t last_ms_ = 0;  // of the loop
+  int64_t beat_ms_ = 0;
+  int64_t table_ms_ = 0;
+  std::string last_notice_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::optional<Verdict> verdict_;
+  std::string own_failure_;
+  int own_failure_status_ = 0;
+  bool failed_ = false;   // fail() was called
+  bool reports_ = false;  // this rank prints the verdict
+  bool stopping_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,49 @@
+# Shared by the tests of `xrun launch`: a run on two ranks that does not end by itself. Sourced.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
+
+# OPTION...: starts the shipped recipe on two ranks; returns after some steps.
+start_endless() {
+  rm -f metrics_seen
+  "$xrun" launch -n 2 "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
+    --set steps=100000 --set batch.pairs=2 --set data.1.path="$root/tests/data/pairs.jsonl" \
+    --run endless_$RANDOM$RANDOM "$@" >out.txt 2>&1 </dev/null &
+  launcher=$!
+  local tries
+  for tries in $(seq 600); do
+    ! grep -q '^ *step 1' out.txt || return 0
+    kill -0 "$launcher" 2>/dev/null || { cat out.txt; fail "the run ended by itself"; }
+    sleep 0.1
+  done
+  cat out.txt
+  fail "no step within a minute"
+}
+# RANK: its process.
+rank_pid() {
+  local pid
+  for pid in $(cat "/proc/$launcher/task/$launcher/children"); do
+    ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "RANK=$1" || { echo "$pid"; return; }
+  done
+  fail "rank $1 is not running"
+}
+# STATUS SECONDS: the launcher ends with the status within the time.
+ends_with() {
+  local status=0 begin=$SECONDS
+  wait "$launcher" || status=$?
+  [ "$status" = "$1" ] || { cat out.txt; fail "status $status, wanted $1"; }
+  [ $((SECONDS - begin)) -le "$2" ] || fail "ended after $((SECONDS - begin)) s, wanted $2"
+}
+# No process of this test's folder is left.
+no_ranks_left() {
+  local tries pid left
+  for tries in $(seq 50); do
+    left=
+    for pid in /proc/[0-9]*; do
+      if [ "$(readlink "$pid/cwd" 2>/dev/null)" = "$work" ] &&
+        [ "$(readlink "$pid/exe" 2>/dev/null)" = "$xrun" ]; then left="$left ${pid#/proc/}"; fi
+    done
+    [ -n "$left" ] || return 0
+    sleep 0.1
+  done
+  fail "processes are left:$left"
+}

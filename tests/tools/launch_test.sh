@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# xrun launch: usage, environment, output, exit statuses, a killed rank, signals, hosts.
+# slow_launch_test.sh has ranks that stop or hang.
+source "$(dirname "${BASH_SOURCE[0]}")/launch_fixture.sh"
+
+# Usage is checked before anything starts.
+wants 2 "xrun launch -n 4 RECIPE.lua" "$xrun" launch -n 2
+wants 2 "needs a number of processes" "$xrun" launch recipe.lua
+wants 2 "--ranks: got 0" "$xrun" launch -n 0 recipe.lua
+printf 'alpha slots=2\nbeta slots=x\n' >hosts
+wants 2 'hosts:2: got "beta slots=x", wanted HOST or HOST slots=N' "$xrun" launch --hosts hosts recipe.lua
+printf 'alpha slots=2 # the first\n\nbeta\n' >hosts
+wants 2 "-n 4 is more than the 3 slots in hosts" "$xrun" launch -n 4 --hosts hosts recipe.lua
+RANK=0 wants 2 "RANK is set but WORLD_SIZE is not" "$xrun" recipe.lua
+
+# Each rank has torchrun's variables; lines of all but rank 0 have their number.
+cat >environment.lua <<'LUA'
+local names = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR" }
+for i, name in ipairs(names) do names[i] = os.getenv(name) end
+io.stderr:write(table.concat(names, " "), "\n")
+LUA
+"$xrun" launch -n 3 environment.lua >out.txt 2>&1
+is "$(sort out.txt | tr '\n' ';')" \
+  "0 3 0 3 127.0.0.1;[1] 1 3 1 3 127.0.0.1;[2] 2 3 2 3 127.0.0.1;"
+
+# An error on one rank alone is printed once, and ends all.
+cat >fails.lua <<'LUA'
+if os.getenv("RANK") == "1" then error("no luck") end
+LUA
+wants 1 "rank 1 of 2: before step 0: fails.lua:1: no luck" "$xrun" launch -n 2 fails.lua
+is "$(grep -c 'xrun: error' out.txt)" 1
+no_ranks_left
+
+# A rank that is killed is named with what each rank did last; all end.
+start_endless
+kill -9 "$(rank_pid 1)"
+ends_with 1 15
+grep -q 'rank 1 of 2: step [0-9]*: killed by signal 9' out.txt || { cat out.txt; fail "no signal"; }
+grep -q '^ *rank 0: step [0-9]*, .*collective [0-9]*' out.txt || { cat out.txt; fail "no last act"; }
+no_ranks_left
+
+# SIGTERM to the launcher, or to one rank, saves once and ends all with 143.
+for who in launcher rank; do
+  start_endless --run "$who"
+  if [ $who = rank ]; then kill -TERM "$(rank_pid 1)"; else kill -TERM "$launcher"; fi
+  ends_with 143 15
+  [ -e $who/checkpoints/latest ] || { cat out.txt; fail "$who: nothing was saved"; }
+  is "$(grep -c 'saved in' out.txt)" 1
+  no_ranks_left
+done
+
+# The ranks of a launcher that is killed end with it.
+start_endless --run orphans
+kill -9 "$launcher"
+wait "$launcher" 2>/dev/null || true
+no_ranks_left
+
+# Two machines, which are this one: each has its launcher, reached by a program in place of ssh.
+address=$(hostname -I 2>/dev/null | tr ' ' '\n' | grep -m 1 '\.' || true)
+if [ -n "$address" ]; then
+  printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >over
+  chmod +x over
+  printf '%s\n%s\n' "$address" "$address" >hosts
+  XRUN_LAUNCH_SSH=$work/over "$xrun" launch --hosts hosts environment.lua >out.txt 2>&1 </dev/null
+  is "$(sort out.txt | tr '\n' ';')" "0 2 0 1 $address;[1] 1 2 0 1 $address;"
+  XRUN_LAUNCH_SSH=$work/over wants 1 "rank 1 of 2: before step 0: fails.lua:1: no luck" \
+    "$xrun" launch --hosts hosts fails.lua
+  no_ranks_left
+fi
+
+# A port that another process has, and an address that leads nowhere.
+python3 -c 'import socket, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True)
+time.sleep(60)' >port &
+sleep 0.5
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(cat port) \
+  wants 1 "port $(cat port) is in use by another process" "$xrun" environment.lua
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 XRUN_DIST_JOIN_S=1 \
+  wants 1 "rank 1 of 2 finds no rank 0: 127.0.0.1:9 cannot be reached: Connection refused" \
+  "$xrun" environment.lua

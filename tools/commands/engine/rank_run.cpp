@@ -1,0 +1,84 @@
+// The watchdog's verdict ends a process without destructors: its main thread may hang.
+
+#include "tools/commands/engine/rank_run.h"
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/folder.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/dist/process_group.h"
+#include "lua/bind/session.h"
+#include "lua/state/interruption.h"
+
+namespace xrun {
+
+namespace {
+
+void print_error(const std::string& text) {
+  std::fprintf(stderr, "\nxrun: error: %s\n", shown_text(text).c_str());
+}
+
+[[noreturn]] void end_process(const Verdict& verdict, bool reports) {
+  if (reports) print_error(verdict.text);
+  std::fflush(stderr);
+  remove_temporary_dirs();
+  ::_exit(verdict.status);
+}
+
+void print_notice(const std::string& text) {
+  std::fprintf(stderr, "\n%s\n", shown_text(text).c_str());
+}
+
+void note_line(const char* line) { flight_record().set_line(line); }
+
+}  // namespace
+
+std::unique_ptr<Ranks> join_run() {
+  const std::optional<World> world = world_from_environment();
+  if (!world) return nullptr;
+  const char* const check = std::getenv("XRUN_DIST_CHECK");
+  JoinOptions options;
+  options.program = dump_json(binary_identity());
+  options.check = check != nullptr && std::string_view(check) == "1";
+  options.hooks = {print_notice, end_process, ask_running_line};
+  install_line_question(note_line);
+  return join_ranks(*world, options);
+}
+
+void choose_gpu_of_rank() {
+  const std::optional<World> world = world_from_environment();
+  if (!world) return;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string gpu = gpu_of_rank(*world, visible == nullptr ? "" : visible);
+  ::setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), /*overwrite=*/1);
+}
+
+int run_on_ranks(Ranks* ranks, const std::function<int()>& run) {
+  if (ranks == nullptr) return run();
+  try {
+    return run();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const UsageError& error) {
+    ranks->fail(2, error.what());
+    throw;
+  } catch (const c10::Error& error) {
+    ranks->fail(1, error.what_without_backtrace());
+    throw;
+  } catch (const std::bad_alloc&) {
+    ranks->fail(1, "out of memory");
+    throw;
+  } catch (const std::exception& error) {
+    ranks->fail(1, error.what());
+    throw;
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,241 @@
+// The launcher of a host ends its ranks when the connection, its standard input, ends.
+
+#include "tools/commands/launch_hosts.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
+#include "core/dist/watch/socket.h"
+
+namespace xrun {
+
+namespace {
+
+// After a launcher failed. The others' ranks end by their watchdogs, which may first save.
+constexpr double kEndOfOthersS = 90;
+constexpr double kEndOfConnectionS = 15;
+constexpr int kPollMs = 200;
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+constexpr int kFirstPort = 12000, kPorts = 16000;  // below those that systems hand out
+
+struct HostProcess {
+  pid_t pid = -1;
+  Socket commands;
+  std::optional<int> status;
+};
+
+std::optional<int64_t> whole(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+// $MASTER_PORT, or one that this process is unlikely to share with another run on rank 0's machine.
+int port_of_run() {
+  if (const char* const text = std::getenv("MASTER_PORT")) {
+    if (const auto port = whole(text); port && *port < 65536) return static_cast<int>(*port);
+    throw UsageError(fmt::format("MASTER_PORT: got \"{}\", wanted a number from 1 to 65535", text));
+  }
+  return kFirstPort + static_cast<int>((::getpid() * 7919LL + ::time(nullptr)) % kPorts);
+}
+
+HostProcess start_host(const LaunchHost& host, const LaunchPart& part,
+                       const std::vector<std::string>& words) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::string line = fmt::format("cd {} && exec {} launch --part {}",
+                                 shell_word(std::filesystem::current_path().string()),
+                                 shell_word(self), shell_word(part_text(part)));
+  for (const std::string& word : words) line += " " + shell_word(word);
+  const char* const ssh = std::getenv("XRUN_LAUNCH_SSH");
+  std::string program = ssh == nullptr || *ssh == 0 ? "ssh" : ssh;
+  std::string name = host.name;
+  char* argv[] = {program.data(), name.data(), line.data(), nullptr};
+  int ends[2] = {-1, -1};
+  XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for {}: {}", host.name, std::strerror(errno));
+  HostProcess out;
+  out.commands = Socket(ends[1]);
+  out.pid = ::fork();
+  XRUN_CHECK(out.pid >= 0, "{} cannot be started for {}: {}", program, host.name,
+             std::strerror(errno));
+  if (out.pid == 0) {
+    ::setpgid(0, 0);  // the terminal's Ctrl-C comes as a byte
+    ::dup2(ends[0], STDIN_FILENO);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execvp(argv[0], argv);
+    fmt::print(stderr, "xrun: error: {}: {}\n", program, std::strerror(errno));
+    ::_exit(127);
+  }
+  ::close(ends[0]);
+  return out;
+}
+
+class HostProcesses {
+ public:
+  HostProcesses(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words);
+  int run();
+
+ private:
+  void forward_signals();
+  void reap();
+  bool all_ended() const;
+
+  std::vector<HostProcess> hosts_;
+  Socket signals_;
+  std::optional<int> failed_;  // status of the first that failed
+  SteadyClock::time_point failed_at_;
+};
+
+HostProcesses::HostProcesses(const std::vector<LaunchHost>& hosts,
+                             const std::vector<std::string>& words) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (const int signal_number : kForwarded) sigaddset(&mask, signal_number);
+  sigaddset(&mask, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &mask, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  signals_ = Socket(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  XRUN_CHECK(signals_.open(), "signals cannot be read: {}", std::strerror(errno));
+  LaunchPart part;
+  for (const LaunchHost& host : hosts) part.size += host.ranks;
+  part.address = hosts[0].name;
+  part.port = port_of_run();
+  for (const LaunchHost& host : hosts) {
+    part.local_size = host.ranks;
+    hosts_.push_back(start_host(host, part, words));
+    part.first_rank += host.ranks;
+  }
+}
+
+void HostProcesses::forward_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_.fd(), &info, sizeof info) == sizeof info) {
+    const char byte = static_cast<char>(info.ssi_signo);
+    if (info.ssi_signo == SIGCHLD) continue;
+    for (const HostProcess& host : hosts_) {
+      if (!host.status && host.commands.open() && ::write(host.commands.fd(), &byte, 1) < 0) {
+        // It has ended; reap() sees that.
+      }
+    }
+  }
+}
+
+void HostProcesses::reap() {
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (HostProcess& host : hosts_) {
+      if (host.pid != pid) continue;
+      host.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      if (*host.status == 0 || failed_) continue;
+      failed_ = host.status;
+      failed_at_ = SteadyClock::now();
+    }
+  }
+}
+
+bool HostProcesses::all_ended() const {
+  return std::all_of(hosts_.begin(), hosts_.end(),
+                     [](const HostProcess& host) { return host.status.has_value(); });
+}
+
+int HostProcesses::run() {
+  while (!all_ended()) {
+    pollfd wait = {signals_.fd(), POLLIN, 0};
+    ::poll(&wait, 1, kPollMs);
+    forward_signals();
+    reap();
+    if (!failed_) continue;
+    const double since_s = seconds_since(failed_at_);
+    for (HostProcess& host : hosts_) {
+      if (since_s > kEndOfOthersS) host.commands = Socket();
+      if (since_s > kEndOfOthersS + kEndOfConnectionS && !host.status) {
+        ::kill(-host.pid, SIGKILL);
+      }
+    }
+  }
+  return failed_.value_or(0);
+}
+
+}  // namespace
+
+std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks) {
+  std::ifstream file(path);
+  if (!file) throw UsageError(fmt::format("--hosts: {} cannot be read", path));
+  std::vector<LaunchHost> out;
+  std::string line;
+  int64_t number = 0, slots = 0;
+  const int64_t wanted = ranks;
+  while (std::getline(file, line)) {
+    ++number;
+    const std::string_view text = trimmed(std::string_view(line).substr(0, line.find('#')));
+    if (text.empty()) continue;
+    const size_t space = std::min(text.find_first_of(kBlanks), text.size());
+    LaunchHost host{std::string(text.substr(0, space)), 1};
+    if (const std::string_view rest = trimmed(text.substr(space)); !rest.empty()) {
+      const auto count =
+          rest.starts_with("slots=") ? whole(rest.substr(strlen("slots="))) : std::nullopt;
+      if (!count) {
+        throw UsageError(fmt::format("{}:{}: got \"{}\", wanted HOST or HOST slots=N", path, number,
+                                     std::string(text)));
+      }
+      host.ranks = *count;
+    }
+    slots += host.ranks;
+    if (wanted > 0) host.ranks = std::min(host.ranks, ranks);
+    ranks -= host.ranks;
+    if (host.ranks > 0) out.push_back(std::move(host));
+  }
+  if (out.empty()) throw UsageError(fmt::format("--hosts: {} names no host", path));
+  if (wanted > slots) {
+    throw UsageError(fmt::format("-n {} is more than the {} in {}; raise slots=N of its hosts",
+                                 wanted, counted(slots, "slot"), path));
+  }
+  return out;
+}
+
+std::string part_text(const LaunchPart& part) {
+  return fmt::format("{}:{}:{}:{}:{}", part.first_rank, part.local_size, part.size, part.port,
+                     part.address);
+}
+
+LaunchPart read_part(const std::string& text) {
+  LaunchPart out;
+  int address = 0;
+  long long first = 0, count = 0, size = 0;
+  const int read = std::sscanf(text.c_str(), "%lld:%lld:%lld:%d:%n", &first, &count, &size,
+                               &out.port, &address);
+  out.first_rank = first;
+  out.local_size = count;
+  out.size = size;
+  out.address = address > 0 ? text.substr(static_cast<size_t>(address)) : "";
+  if (read == 4 && !out.address.empty() && first >= 0 && count > 0 && first + count <= size) {
+    return out;
+  }
+  throw UsageError(
+      fmt::format("--part: got \"{}\", wanted FIRST:COUNT:SIZE:PORT:ADDRESS", text));
+}
+
+int run_hosts(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words) {
+  return HostProcesses(hosts, words).run();
+}
+
+}  // namespace xrun
