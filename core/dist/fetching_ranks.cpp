@@ -93,8 +93,8 @@ void FetchingRanks::forget_ahead() {
 FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
   Transfer transfer;
   const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());
-  const auto first = std::find_if(wishes.begin(), wishes.end(),
-                                  [](const Wish& wish) { return wish.source >= 0; });
+  const auto first =
+      std::find_if(wishes.begin(), wishes.end(), [](const Wish& wish) { return wish.source >= 0; });
   if (first == wishes.end()) return transfer;
   transfer.wish = wishes[me];
   const bool all_want_one = std::all_of(wishes.begin(), wishes.end(),
@@ -113,7 +113,8 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
   transfer.out = at::empty({out_size}, options);
   if (all_want_one) {
     transfer.in = source(first->source).range(first->group);
-    transfer.pending = ranks_.all_gather("weights of a block", transfer.out, out_sizes, transfer.in);
+    transfer.pending =
+        ranks_.all_gather("weights of a block", transfer.out, out_sizes, transfer.in);
     return transfer;
   }
   // Bytes, because ranks may want different types at a time.

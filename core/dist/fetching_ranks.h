@@ -32,11 +32,11 @@ class FetchingRanks : public Ranks {
   explicit FetchingRanks(Ranks& ranks) : ranks_(ranks) {}
   ~FetchingRanks() override;
 
-  // Makes ranks meet from the next collective on; until then nothing can be fetched. Called on every
-  // rank between the same collectives.
+  // Makes ranks meet from the next collective on; until then nothing can be fetched. Called on
+  // every rank between the same collectives.
   void begin_meetings() { meets_ = true; }
-  // Offers a source, on every rank in the same order; returns its number. `load` makes the source on
-  // the first fetch by any rank, and may not fetch.
+  // Offers a source, on every rank in the same order; returns its number. `load` makes the source
+  // on the first fetch by any rank, and may not fetch.
   int64_t offer(std::function<std::shared_ptr<RangeSource>()> load);
   // Drops a source, on every rank at the same point of its work.
   void withdraw(int64_t source);

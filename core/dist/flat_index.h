@@ -81,9 +81,7 @@ class FlatShards {
   // Elements [begin, end) of a group's buffer.
   int64_t begin(int64_t group, int64_t rank) const { return cut(group, rank); }
   int64_t end(int64_t group, int64_t rank) const { return cut(group, rank + 1); }
-  int64_t size(int64_t group, int64_t rank) const {
-    return end(group, rank) - begin(group, rank);
-  }
+  int64_t size(int64_t group, int64_t rank) const { return end(group, rank) - begin(group, rank); }
   // Chunks [first_chunk, end_chunk) of the index.
   int64_t first_chunk(int64_t group, int64_t rank) const;
   int64_t end_chunk(int64_t group, int64_t rank) const { return first_chunk(group, rank + 1); }
@@ -98,8 +96,8 @@ class FlatShards {
   }
 
   int64_t ranks_, groups_;
-  std::vector<int64_t> cuts_;         // [groups, ranks + 1] elements
-  std::vector<int64_t> chunk_cuts_;   // [groups, ranks + 1] chunks
+  std::vector<int64_t> cuts_;        // [groups, ranks + 1] elements
+  std::vector<int64_t> chunk_cuts_;  // [groups, ranks + 1] chunks
 };
 
 }  // namespace xrun

@@ -100,9 +100,8 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
   // A frozen model records no graph, so it has nothing to recompute. Keys are read over several
   // micro-batches, whose memory the activations of the tokens they belong to would take.
   // A graph would hold every block's fetched weights.
-  const bool recompute =
-      (options_.recompute || options.keys != nullptr || weights_.is_sharded()) &&
-      options_.trainable;
+  const bool recompute = (options_.recompute || options.keys != nullptr || weights_.is_sharded()) &&
+                         options_.trainable;
   for (size_t i = 0; i < index_.blocks.size(); ++i) {
     const BlockIndex& index = index_.blocks[i];
     const auto layer = static_cast<int64_t>(i);

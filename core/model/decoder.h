@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/model/ops/linear.h"
 #include "core/model/decoder_weights.h"
+#include "core/model/ops/linear.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun {

@@ -84,7 +84,8 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
 std::shared_ptr<WeightShards> make_shards(const ModelConfig& config, const LoadOptions& options) {
   if (!options.shard) return nullptr;
   std::vector<std::pair<std::string, std::vector<int64_t>>> parameters;
-  for (const WeightSpec& spec : weight_specs(config)) parameters.emplace_back(spec.name, spec.shape);
+  for (const WeightSpec& spec : weight_specs(config))
+    parameters.emplace_back(spec.name, spec.shape);
   return options.shard(parameters, master_type(options), options.dtype, options.device);
 }
 
@@ -182,7 +183,8 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
              dtype_name(dtype));
   LoadOptions placed = options;
   placed.adapter = adapter_on(options.adapter, options.device);
-  return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), placed, std::move(shards)));
+  return std::shared_ptr<Model>(
+      new Model(std::move(config), std::move(parameters), placed, std::move(shards)));
 }
 
 at::Tensor Model::master(size_t parameter) const {
@@ -199,8 +201,7 @@ std::shared_ptr<Model> Model::with_adapter(const Model& model,
   // The masters are shared, not copied.
   std::vector<Parameter> parameters(model.parameters_.begin(),
                                     model.parameters_.begin() + model.base_count());
-  std::shared_ptr<Model> made =
-      make(model.config_, std::move(parameters), options, model.shards_);
+  std::shared_ptr<Model> made = make(model.config_, std::move(parameters), options, model.shards_);
   if (!options.adapter) made->loaded_ = {model.loaded_.rounded, model.loaded_.rounded};
   return made;
 }
@@ -226,14 +227,16 @@ std::vector<NamedTensor> Model::stored(const WeightSpec& spec, size_t parameter,
   // fp16 ends at 65504; the other types hold every fp32 value's magnitude, as rounding to bf16
   // overflows only beside fp32's own largest number.
   XRUN_CHECK(dtype != at::kHalf || rounded.isfinite().all().item<bool>(),
-             "{}: a trained value overflows float16; set export = {{ dtype = \"fp32\" }}", spec.name);
+             "{}: a trained value overflows float16; set export = {{ dtype = \"fp32\" }}",
+             spec.name);
   return stored_form(spec, rounded);
 }
 
 ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
   ExportedModel result{config_, dtype.value_or(config_.dtype), {}};
   const std::vector<WeightSpec> specs = weight_specs(config_);
-  // The weights that are read last: the experts of a layer, stored one by one, take turns in a file.
+  // The weights that are read last: the experts of a layer, stored one by one, take turns in a
+  // file.
   using Recent = std::map<size_t, std::vector<NamedTensor>>;
   const auto recent = std::make_shared<Recent>();
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -279,11 +282,11 @@ std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
   std::vector<Parameter> parameters;
   for (int64_t i = 0; i < base_count(); ++i) {
     const auto number = static_cast<size_t>(i);
-    parameters.push_back({parameters_[number].name,
-                          merged(number)
-                              .to(options.dtype)
-                              .to(c10::kCPU, /*non_blocking=*/false, /*copy=*/true)
-                              .contiguous()});
+    parameters.push_back(
+        {parameters_[number].name, merged(number)
+                                       .to(options.dtype)
+                                       .to(c10::kCPU, /*non_blocking=*/false, /*copy=*/true)
+                                       .contiguous()});
   }
   return make(config_, std::move(parameters), options);
 }

@@ -87,7 +87,7 @@ class CheckpointStore {
 
   std::filesystem::path dir_;
   int64_t keep_;
-  Ranks* ranks_;  // null: one process
+  Ranks* ranks_;            // null: one process
   int64_t last_step_ = -1;  // saved or loaded here last; -1 if none
 };
 

@@ -1,7 +1,8 @@
 // manifest.json: {"format":1,"step":3,"objects":["policy"],"files":{"policy.safetensors":
 // {"bytes":...,"xxh3":...},"policy.json":...,"run.json":...}}
-// A file that several ranks wrote has, in place of "xxh3", "parts": one {"xxh3":...,"spans":[[begin,
-// end],...]} for each rank, the digest of its bytes in the order of the file. Spans tile the file.
+// A file that several ranks wrote has, in place of "xxh3", "parts": one
+// {"xxh3":...,"spans":[[begin, end],...]} for each rank, the digest of its bytes in the order of
+// the file. Spans tile the file.
 #include "core/run/checkpoint_files.h"
 
 #include <algorithm>

@@ -41,7 +41,7 @@ class CheckpointWriter {
   void write_manifest(int64_t step);
 
   std::filesystem::path dir_;
-  Ranks* ranks_;  // null: one process
+  Ranks* ranks_;                                     // null: one process
   std::vector<std::pair<std::string, Json>> parts_;  // of files that ranks wrote
   std::vector<std::string> names_;
   std::vector<std::pair<std::string, std::future<std::string>>> hashes_;

@@ -184,7 +184,8 @@ void Run::begin_update() {
 void Run::mark_updated() { ++updates_; }
 
 MetricsLog& Run::metrics() {
-  if (metrics_ == nullptr) metrics_ = std::make_unique<MetricsLog>(dir_.path(), step_, dir_.writes());
+  if (metrics_ == nullptr)
+    metrics_ = std::make_unique<MetricsLog>(dir_.path(), step_, dir_.writes());
   return *metrics_;
 }
 

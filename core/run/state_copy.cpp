@@ -1,5 +1,5 @@
-// A copy is the tensors or ranges and the state() of each object, by name; restore() gives them back
-// to it.
+// A copy is the tensors or ranges and the state() of each object, by name; restore() gives them
+// back to it.
 
 #include "core/run/state_copy.h"
 

@@ -53,8 +53,8 @@ kernels::AdamWFactors factors_of(const AdamWOptions& o, double lr, double clip, 
   return f;
 }
 
-// The sum of squares of each gradient on the CPU: its chunks are added in their order, so it has the
-// same bits on any number of threads.
+// The sum of squares of each gradient on the CPU: its chunks are added in their order, so it has
+// the same bits on any number of threads.
 double cpu_sum_of_squares(const std::vector<at::Tensor>& gradients) {
   std::vector<double> sums(gradients.size());
   std::vector<GradientChunk> chunks;
@@ -216,9 +216,8 @@ void AdamW::update(double lr, double norm) {
   AdamWState& weights = state_of_weights();
   weights.make_moments();
   // Norms and biases are 1-D and are not decayed.
-  weights.update([&](int64_t count, int64_t dims) {
-    return factors_of(options_, lr, clip, count, dims > 1);
-  });
+  weights.update(
+      [&](int64_t count, int64_t dims) { return factors_of(options_, lr, clip, count, dims > 1); });
   for (const auto& trainable : trainables_) trainable->count_update();
   ++update_count_;
   // Freed before the next forward, which needs the memory for activations.

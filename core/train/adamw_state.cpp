@@ -40,7 +40,8 @@ std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>
   return shapes;
 }
 
-// Work on runs of elements, of the same total for each thread. A run is passed as it is or in parts.
+// Work on runs of elements, of the same total for each thread. A run is passed as it is or in
+// parts.
 class ElementRuns {
  public:
   void add(int64_t size) { ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size); }
@@ -105,9 +106,7 @@ std::vector<double> sums_of_squares(const std::vector<GradientChunk>& chunks) {
   std::vector<double> sums(chunks.size());
   ElementRuns runs;
   for (const GradientChunk& chunk : chunks) runs.add(chunk.size);
-  runs.each([&](size_t i) {
-    sums[i] = kernels::sum_of_squares(chunks[i].values, chunks[i].size);
-  });
+  runs.each([&](size_t i) { sums[i] = kernels::sum_of_squares(chunks[i].values, chunks[i].size); });
   return sums;
 }
 
@@ -168,8 +167,8 @@ at::Tensor AdamWState::gradient_of(const Held& held) {
     // The kernel walks flat memory.
     return weights_[static_cast<size_t>(held.tensor)].grad().contiguous().view({-1});
   }
-  const at::Tensor& sum = dist_.level == 0 ? whole_[static_cast<size_t>(held.group)]
-                                           : exchange_->sum(held.group);
+  const at::Tensor& sum =
+      dist_.level == 0 ? whole_[static_cast<size_t>(held.group)] : exchange_->sum(held.group);
   return sum.narrow(0, held.at, held.size);
 }
 
@@ -327,8 +326,8 @@ void AdamWState::gather_weights() {
     if (place.trainable->is_sharded()) continue;
     if (gathers.size() == kGathersInFlight) finish();
     const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
-    const at::Tensor buffer = at::zeros({index_.groups()[i].size},
-                                        weights_[first].options().requires_grad(false));
+    const at::Tensor buffer =
+        at::zeros({index_.groups()[i].size}, weights_[first].options().requires_grad(false));
     copy_weights(g, buffer, rank_, /*into_buffer=*/true);
     const at::Tensor own = buffer.narrow(0, owned_.begin(g, rank_), owned_.size(g, rank_));
     gathers.push_back({g, buffer,
@@ -383,10 +382,10 @@ std::vector<TensorRange> AdamWState::ranges() const {
     const auto g = static_cast<size_t>(flat.group);
     Held held{.tensor = static_cast<int64_t>(t), .group = flat.group};
     if (next < pieces_.size() && pieces_[next].tensor == held.tensor) held = pieces_[next++];
-    for (const auto& [name, buffer] : {std::pair{"exp_avg.", &exp_avg_[g]},
-                                       std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
-      out.push_back({name + flat.name, flat.shape, held.begin,
-                     buffer->narrow(0, held.at, held.size)});
+    for (const auto& [name, buffer] :
+         {std::pair{"exp_avg.", &exp_avg_[g]}, std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
+      out.push_back(
+          {name + flat.name, flat.shape, held.begin, buffer->narrow(0, held.at, held.size)});
     }
   }
   return out;
@@ -398,8 +397,8 @@ void AdamWState::restore(const TensorSource& saved) {
   for (const Held& held : pieces_) {
     const FlatTensor& flat = index_.tensors()[static_cast<size_t>(held.tensor)];
     const auto g = static_cast<size_t>(held.group);
-    for (const auto& [prefix, buffer] : {std::pair{"exp_avg.", &exp_avg_[g]},
-                                         std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
+    for (const auto& [prefix, buffer] :
+         {std::pair{"exp_avg.", &exp_avg_[g]}, std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
       // Read one at a time: the whole optimizer state is twice the weights.
       buffer->narrow(0, held.at, held.size)
           .copy_(saved.range(prefix + flat.name, flat.shape, held.begin, held.size));

@@ -63,7 +63,7 @@ class AdamWState {
     int64_t begin = 0, size = 0;  // of the weight
     int64_t at = 0;               // of its first moment in the group's buffer
   };
-  at::Tensor gradient_of(const Held& held);  // flat
+  at::Tensor gradient_of(const Held& held);         // flat
   std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
   at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
   void gather_gradients();  // level 0: the sums of all ranks
@@ -74,8 +74,8 @@ class AdamWState {
   DistOptions dist_;
   int64_t rank_ = 0, size_ = 1;
   FlatIndex index_;
-  FlatShards owned_;  // ranges in which each rank sums gradients
-  FlatShards held_;   // ranges of the moments: all at level 0
+  FlatShards owned_;    // ranges in which each rank sums gradients
+  FlatShards held_;     // ranges of the moments: all at level 0
   int64_t holder_ = 0;  // this rank among those of held_
   struct Place {
     Trainable* trainable;
@@ -85,10 +85,10 @@ class AdamWState {
   std::vector<Place> places_;  // of the weights, [tensors]
   std::vector<Held> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
-  std::vector<at::Tensor> whole_;              // [groups] gathered gradients of level 0
+  std::vector<at::Tensor> whole_;                 // [groups] gathered gradients of level 0
   std::vector<at::Tensor> exp_avg_, exp_avg_sq_;  // [groups] fp32
-  std::vector<int64_t> counts_;                // [tensors]
-  std::vector<bool> has_gradient_;             // [tensors], of all ranks, as of squares()
+  std::vector<int64_t> counts_;                   // [tensors]
+  std::vector<bool> has_gradient_;                // [tensors], of all ranks, as of squares()
 };
 
 }  // namespace xrun

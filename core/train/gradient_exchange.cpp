@@ -1,6 +1,6 @@
-// A rank sends one piece of a bucket to each owner: a flag per tensor of the owner's range, 1 if the
-// rank has a gradient of it, then the values of the range. Buckets are launched from the last group
-// to the first, the order in which a backward ends, on every rank.
+// A rank sends one piece of a bucket to each owner: a flag per tensor of the owner's range, 1 if
+// the rank has a gradient of it, then the values of the range. Buckets are launched from the last
+// group to the first, the order in which a backward ends, on every rank.
 
 #include "core/train/gradient_exchange.h"
 
@@ -60,7 +60,8 @@ GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& sha
       Piece piece;
       for (int64_t c = shards.first_chunk(g, r); c < shards.end_chunk(g, r); ++c) {
         const int64_t tensor = index.chunks()[static_cast<size_t>(c)].tensor;
-        if (piece.tensors.empty() || piece.tensors.back() != tensor) piece.tensors.push_back(tensor);
+        if (piece.tensors.empty() || piece.tensors.back() != tensor)
+          piece.tensors.push_back(tensor);
       }
       piece.size = static_cast<int64_t>(piece.tensors.size()) + shards.size(g, r);
       pieces_.push_back(std::move(piece));

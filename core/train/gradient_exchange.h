@@ -35,16 +35,16 @@ struct GradientRound {
   bool last = true;          // of the step
 };
 
-// The ranks between which models are sharded from a level on; null if they are whole: a lower level,
-// one rank, or ranks that cannot fetch.
+// The ranks between which models are sharded from a level on; null if they are whole: a lower
+// level, one rank, or ranks that cannot fetch.
 FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level);
 
 // Every rank makes the same calls with the same rounds. A bucket is a group of the index: when all
 // its weights have their gradient it goes to the ranks that own its ranges, last group first, while
 // the backward goes on. The owner adds the pieces in rank order, so a sum has the bits of one
 // process that computes the items in order. A weight to which no item gave a gradient has none.
-// A backward that gives a weight two gradients throws Error that names it. Between begin_round and end_round the gradients of the weights belong to this object. Not
-// thread-safe.
+// A backward that gives a weight two gradients throws Error that names it. Between begin_round and
+// end_round the gradients of the weights belong to this object. Not thread-safe.
 class GradientExchange {
  public:
   //   weights  fp32 leaves, one for each tensor of the index
@@ -99,12 +99,12 @@ class GradientExchange {
   std::vector<at::Tensor> weights_;
   DistOptions options_;
   int64_t rank_, size_;
-  std::vector<Piece> pieces_;       // [groups, ranks]
+  std::vector<Piece> pieces_;        // [groups, ranks]
   std::vector<at::Tensor> staging_;  // [groups], what this rank sends; undefined: not in use
-  std::vector<at::Tensor> sums_;    // [groups]
-  std::vector<bool> seen_;          // [tensors]
-  std::vector<bool> packed_;        // [tensors], in this round
-  std::vector<int64_t> missing_;    // [groups], gradients that are not there yet in this round
+  std::vector<at::Tensor> sums_;     // [groups]
+  std::vector<bool> seen_;           // [tensors]
+  std::vector<bool> packed_;         // [tensors], in this round
+  std::vector<int64_t> missing_;     // [groups], gradients that are not there yet in this round
   GradientRound round_;
   bool open_ = false, exchanges_ = false;
   int64_t senders_ = 0;  // ranks that have had an item since the last exchange

@@ -342,8 +342,8 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
     Parameter& parameter = model().trained_parameters()[i];
     if (is_sharded()) {
       const WeightShards::Range own = model().shards()->range(i);
-      own.held.copy_(tensor.range(parameter.name, parameter.master.sizes(), own.begin,
-                                  own.held.numel()));
+      own.held.copy_(
+          tensor.range(parameter.name, parameter.master.sizes(), own.begin, own.held.numel()));
       continue;
     }
     const at::Tensor saved = tensor(parameter.name);

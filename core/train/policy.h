@@ -141,7 +141,7 @@ class Policy : public LogprobSource,
   int64_t vocab_ = 0;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used
-  std::unique_ptr<ShardedModel> sharded_;  // null: the weights are whole
+  std::unique_ptr<ShardedModel> sharded_;              // null: the weights are whole
   std::shared_ptr<Model> model_;
   std::string initial_digest_;
   std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type

@@ -50,7 +50,8 @@ Model& Reference::frozen() {
   if (!model_) {
     // The folder may have changed since the run began.
     const std::string& wanted = digest();
-    std::shared_ptr<Model> model = policy_->load_frozen(weights_, sharded_ ? sharded_->shard() : ShardWeights());
+    std::shared_ptr<Model> model =
+        policy_->load_frozen(weights_, sharded_ ? sharded_->shard() : ShardWeights());
     const std::string got = model->digest();
     XRUN_CHECK(got == wanted,
                "{}: the weights in this folder changed since the reference was taken (digest {}, "

@@ -23,7 +23,8 @@ struct TensorRange {
   at::Tensor held;             // flat and contiguous; may be empty
 };
 
-// Saved tensors by the names that tensors() gave them. Every function throws Error if one is absent.
+// Saved tensors by the names that tensors() gave them. Every function throws Error if one is
+// absent.
 class TensorSource {
  public:
   using Whole = std::function<at::Tensor(const std::string& name)>;
@@ -32,8 +33,9 @@ class TensorSource {
                                          int64_t begin, int64_t size)>;
 
   template <typename F>
-    requires std::is_invocable_r_v<at::Tensor, F, const std::string&>
-  TensorSource(F whole, Range range = {}) : whole_(std::move(whole)), range_(std::move(range)) {}
+  requires std::is_invocable_r_v<at::Tensor, F, const std::string&> TensorSource(F whole,
+                                                                                 Range range = {})
+      : whole_(std::move(whole)), range_(std::move(range)) {}
 
   at::Tensor operator()(const std::string& name) const { return whole_(name); }
   at::Tensor range(const std::string& name, at::IntArrayRef shape, int64_t begin,

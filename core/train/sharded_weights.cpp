@@ -35,8 +35,7 @@ WeightShards::Range ShardedWeights::range(size_t parameter) {
   const FlatTensor& flat = index_.tensors()[parameter];
   const int64_t first = shards_.begin(flat.group, ranks_.rank());
   const int64_t begin = std::max(flat.offset, first);
-  const int64_t end =
-      std::min(flat.offset + flat.elements, shards_.end(flat.group, ranks_.rank()));
+  const int64_t end = std::min(flat.offset + flat.elements, shards_.end(flat.group, ranks_.rank()));
   const at::Tensor& own = own_[static_cast<size_t>(flat.group)];
   if (begin >= end) return {0, own.narrow(0, 0, 0)};
   return {begin - flat.offset, own.narrow(0, begin - first, end - begin)};
@@ -54,8 +53,7 @@ const std::string& ShardedWeights::block_of(int64_t group) const {
 // A forward goes on with the next group. A backward goes on within the block, then with the first
 // group of the block before it.
 int64_t ShardedWeights::likely_after(int64_t group) const {
-  const bool last_of_block =
-      group + 1 == group_count() || block_of(group + 1) != block_of(group);
+  const bool last_of_block = group + 1 == group_count() || block_of(group + 1) != block_of(group);
   if (!backwards_ || !last_of_block) return group + 1 < group_count() ? group + 1 : -1;
   int64_t first = group;
   while (first > 0 && block_of(first - 1) == block_of(group)) --first;

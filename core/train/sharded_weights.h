@@ -53,10 +53,10 @@ class ShardedWeights : public WeightShards, public RangeSource {
   FlatIndex index_;
   FlatShards shards_;
   Types types_;
-  std::vector<at::Tensor> own_;           // [groups], this rank's range of the masters
+  std::vector<at::Tensor> own_;            // [groups], this rank's range of the masters
   std::map<int64_t, at::Tensor> fetched_;  // by group, in the compute type
-  std::string block_;                     // of fetched_
-  bool backwards_ = false;                // blocks are fetched from the last to the first
+  std::string block_;                      // of fetched_
+  bool backwards_ = false;                 // blocks are fetched from the last to the first
   bool keeps_all_ = false;
 };
 

@@ -255,8 +255,7 @@ class StepGradient {
         ranks_->broadcast("a loss that is not finite", found.take(), loss.rank);
     if (message.empty()) return;
     MessageReader in(message);
-    const std::string text =
-        fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.text());
+    const std::string text = fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.text());
     const int64_t term = in.whole(), micro = in.whole();
     throw NonFiniteLoss(text, term, micro, in.list<int64_t>());
   }

@@ -52,8 +52,8 @@ int make_adamw(lua_State* L) {
   } else {
     trainables.push_back(arg<std::shared_ptr<Policy>>(L, 1, "policy"));
   }
-  const auto adamw = std::make_shared<AdamW>(std::move(trainables), read_options(L, 2),
-                                             recipe_dist(L));
+  const auto adamw =
+      std::make_shared<AdamW>(std::move(trainables), read_options(L, 2), recipe_dist(L));
   session_of(L).models.add(adamw);
   push(L, adamw);
   return 1;

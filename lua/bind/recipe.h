@@ -49,8 +49,8 @@ struct RecipeOptions {
   bool json = false;                 // of a purpose that prints
   bool profile = false;              // --profile: the run gets a profile.json
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
-  std::string suffix = {};  // Lua appended to the text, unless that makes a syntax error
-  lua_CFunction suffix_call = nullptr;  // the suffix gets it as `...`; null: nothing
+  std::string suffix = {};           // Lua appended to the text, unless that makes a syntax error
+  lua_CFunction suffix_call = nullptr;    // the suffix gets it as `...`; null: nothing
   std::vector<std::string> notices = {};  // of resumed_options, printed first
 };
 
@@ -72,8 +72,8 @@ struct RecipeContext {
   bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
 };
 
-// Returns how the ranks share models and optimizers: dist.level, and the ranks of the options, which
-// can fetch. In one process it has no ranks.
+// Returns how the ranks share models and optimizers: dist.level, and the ranks of the options,
+// which can fetch. In one process it has no ranks.
 DistOptions recipe_dist(lua_State* L);
 
 // The context of a state. Throws Error if no recipe runs in it.

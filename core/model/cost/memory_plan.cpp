@@ -95,7 +95,8 @@ class StepMemory {
     }
     const double weights = shards_weights_ ? share_ : 1;
     // Frozen weights in the storage type; masters, and an adapter's factors, in fp32.
-    held.weights = trains_base_ ? 4 * trained_ * weights : base_ * element_ * weights + 4 * trained_;
+    held.weights =
+        trains_base_ ? 4 * trained_ * weights : base_ * element_ * weights + 4 * trained_;
     const bool copies = s_.dtype != c10::ScalarType::Float;
     if (copies && !(shards_weights_ && trains_base_)) held.copies = trained_ * element_;
     // Two moments in fp32.
@@ -156,17 +157,15 @@ class StepMemory {
     largest_.gradient = std::max(largest_.gradient, block.gradient);
   }
 
-  // Of ranks: what this rank sends, the sums of its range, and buckets under way (gradient_exchange.h
-  // and its constants); at level 0 the sums of all ranges too.
+  // Of ranks: what this rank sends, the sums of its range, and buckets under way
+  // (gradient_exchange.h and its constants); at level 0 the sums of all ranges too.
   double gradients() const {
     if (s_.ranks == 1) return 4 * moved_;
     const double sums = 4 * moved_ / static_cast<double>(s_.ranks);
     const double sent = s_.level >= 2 ? kBucketsInFlight * bucket_ : 4 * moved_;
     return sums + sent + kBucketsInFlight * bucket_ + (s_.level == 0 ? 4 * moved_ : 0);
   }
-  double fetched_frozen() const {
-    return share_ < 1 ? fetched_ + element_ * vocab_elements_ : 0;
-  }
+  double fetched_frozen() const { return share_ < 1 ? fetched_ + element_ * vocab_elements_ : 0; }
   double fetched() const { return shards_weights_ ? fetched_ : 0; }
   double prefix_tokens() const { return static_cast<double>(s_.prefix_tokens); }
 
@@ -251,10 +250,10 @@ class StepMemory {
   MemoryShape s_;
   double element_, tokens_, hidden_;  // element: bytes of an activation
   bool trains_base_, tied_;
-  double share_;          // of what ranks shard at this level
-  bool shards_weights_;   // the policy's, at level 3
-  double fetched_ = 0;    // bytes of the blocks of a sharded model that are here whole
-  double bucket_ = 0;     // bytes of the largest bucket of gradients
+  double share_;         // of what ranks shard at this level
+  bool shards_weights_;  // the policy's, at level 3
+  double fetched_ = 0;   // bytes of the blocks of a sharded model that are here whole
+  double bucket_ = 0;    // bytes of the largest bucket of gradients
   double vocab_elements_ = 0;
   double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
   double packed_ = 0;                          // elements of a sampler's packed weights

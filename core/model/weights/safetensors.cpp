@@ -330,8 +330,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
                        const std::map<std::string, std::string>& metadata) {
   std::vector<TensorReader> readers;
   for (const NamedTensor& t : tensors) {
-    readers.push_back({t.name, t.tensor.scalar_type(), t.tensor.sizes().vec(),
-                       [&t] { return t.tensor; }});
+    readers.push_back(
+        {t.name, t.tensor.scalar_type(), t.tensor.sizes().vec(), [&t] { return t.tensor; }});
   }
   write_safetensors(path, readers, metadata);
 }
@@ -346,10 +346,10 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   for (const size_t i : layout.order) {
     // On the CPU and without strides, one tensor at a time.
     const at::Tensor data = tensors[i].read().detach().cpu().contiguous();
-    XRUN_CHECK(data.scalar_type() == tensors[i].dtype &&
-                   data.sizes() == at::IntArrayRef(tensors[i].shape),
-               "{}: the tensor '{}' has changed since the file was laid out", path.string(),
-               tensors[i].name);
+    XRUN_CHECK(
+        data.scalar_type() == tensors[i].dtype && data.sizes() == at::IntArrayRef(tensors[i].shape),
+        "{}: the tensor '{}' has changed since the file was laid out", path.string(),
+        tensors[i].name);
     writer.write(data.const_data_ptr(), static_cast<uint64_t>(data.nbytes()));
   }
   writer.sync();

@@ -44,8 +44,7 @@ struct World {
   explicit World(Ranks& ranks) : fetching(ranks) {
     fetching.begin_meetings();
     for (int64_t i = 0; i < 2; ++i) {
-      sources.push_back(
-          std::make_shared<Numbers>(ranks.rank(), ranks.size(), i == 0 ? 1 : -1));
+      sources.push_back(std::make_shared<Numbers>(ranks.rank(), ranks.size(), i == 0 ? 1 : -1));
       fetching.offer([this, i] {
         ++loads;
         return sources[static_cast<size_t>(i)];

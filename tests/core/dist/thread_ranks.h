@@ -89,9 +89,8 @@ class ThreadRanks : public Ranks {
   }
   void broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) override {
     const at::Tensor sent = tensor.clone();
-    world_.meet(rank_, {std::string(label), "", sent, tensor, {}}, [&](const auto& calls) {
-      tensor.copy_(calls[static_cast<size_t>(root)].in);
-    });
+    world_.meet(rank_, {std::string(label), "", sent, tensor, {}},
+                [&](const auto& calls) { tensor.copy_(calls[static_cast<size_t>(root)].in); });
   }
   // Runs at once; `in` is copied, so that pieces may be read while others are written.
   std::unique_ptr<PendingCollective> exchange(std::string_view label, const at::Tensor& out,

@@ -22,7 +22,7 @@ namespace {
 
 // Weights of several blocks; "scale" has no gradient in any item, "b.1.x" in some.
 const std::vector<TensorShape> kShapes = {
-    {"embed", {300, 40}}, {"b.0.w", {400, 400}}, {"b.0.x", {7}}, {"b.1.w", {30, 50}},
+    {"embed", {300, 40}}, {"b.0.w", {400, 400}}, {"b.0.x", {7}},  {"b.1.w", {30, 50}},
     {"b.1.x", {70000}},   {"scale", {5}},        {"head", {2, 3}}};
 
 at::Tensor values(const TensorShape& shape, int64_t seed) {
@@ -261,8 +261,7 @@ TEST(AdamWRanks, SavedRangesCoverEveryMomentOnceAndRestoreOnAnyNumberOfRanks) {
       AdamW adamw({trainable}, options(), {&ranks, 2, true});
       go_on(adamw, *trainable, ranks.rank());
       for (size_t t = 0; t < kShapes.size(); ++t) {
-        EXPECT_TRUE(
-            at::equal(trainable->parameters()[t].master, alone->parameters()[t].master))
+        EXPECT_TRUE(at::equal(trainable->parameters()[t].master, alone->parameters()[t].master))
             << n << " to " << m << ": " << kShapes[t].name;
       }
     });

@@ -82,8 +82,7 @@ TEST(ShardedStep, AnAdapterOverAShardedBaseHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   expect_one_process(3, [&](Ranks* ranks) {
     const Fetching fetching(ranks);
-    return train(folder.model(),
-                 {.lora = AdapterOptions{.rank = 4}, .dist = fetching.dist(3)});
+    return train(folder.model(), {.lora = AdapterOptions{.rank = 4}, .dist = fetching.dist(3)});
   });
 }
 
@@ -133,8 +132,7 @@ TEST(ShardedWeights, ARankHoldsItsShareAndOneBlockMore) {
   init_model(folder.path() / "deep", {.layers = 12, .hidden = 128, .vocab = 300});
   const auto texts = on_ranks(4, [&](Ranks* ranks) -> std::string {
     const Fetching fetching(ranks);
-    const auto policy =
-        Policy::open(folder.path() / "deep", {.dist = fetching.dist(3)});
+    const auto policy = Policy::open(folder.path() / "deep", {.dist = fetching.dist(3)});
     Model& model = policy->model();
     int64_t held = 0, all = 0;
     for (size_t i = 0; i < model.parameters().size(); ++i) {

@@ -58,12 +58,16 @@ std::string train(const Trained& t, Ranks* ranks, size_t pairs, size_t per_pack,
 
 TEST(SharedStep, HasTheBitsOfOneProcessOnAnyNumberOfRanks) {
   const TinyFolder folder;
-  expect_one_process(4, [&](Ranks* ranks) { return train(open_trained(folder, {.dist = {ranks, 0}}), ranks, 9, 2, 3); });
+  expect_one_process(4, [&](Ranks* ranks) {
+    return train(open_trained(folder, {.dist = {ranks, 0}}), ranks, 9, 2, 3);
+  });
 }
 
 TEST(SharedStep, RanksWithoutAPackTakePart) {
   const TinyFolder folder;
-  expect_one_process(3, [&](Ranks* ranks) { return train(open_trained(folder, {.dist = {ranks, 0}}), ranks, 2, 2, 2); });
+  expect_one_process(3, [&](Ranks* ranks) {
+    return train(open_trained(folder, {.dist = {ranks, 0}}), ranks, 2, 2, 2);
+  });
 }
 
 TEST(SharedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
@@ -115,14 +119,14 @@ TEST(SharedStep, TermsAndWeightsOfUnitsAreThoseOfOneProcess) {
     std::vector<TinyPair> pairs = tiny_pairs(5, 3);
     pairs[1].weight = 0.3f;
     pairs[4].weight = 1.7f;
-    const auto a = tiny_batch(pairs, 2, info_of(0)), b = tiny_batch(tiny_pairs(4, 9), 1, info_of(0));
+    const auto a = tiny_batch(pairs, 2, info_of(0)),
+               b = tiny_batch(tiny_pairs(4, 9), 1, info_of(0));
     const Objective noisy = [&](MicroBatch& micro) {
       const View all = micro.all();
       ObjectiveResult result;
       const at::Tensor token = t.policy->token_logprob(all);
       result.losses.emplace_back(Unit::kToken, token.neg());
-      result.losses.emplace_back(Unit::kPair,
-                                 t.policy->logprob(micro.chosen()).mul(at::randn({})));
+      result.losses.emplace_back(Unit::kPair, t.policy->logprob(micro.chosen()).mul(at::randn({})));
       result.metrics.emplace_back("scalar", token.detach().mean());
       // Only some micro-batches have this one.
       if (micro.index() % 2 == 1) result.metrics.emplace_back("sometimes", token.detach());
@@ -130,8 +134,8 @@ TEST(SharedStep, TermsAndWeightsOfUnitsAreThoseOfOneProcess) {
     };
     StepOptions options;
     options.ranks = ranks;
-    const Metrics metrics = train_step({{a.get(), t.objective()}, {b.get(), noisy, 0.1}},
-                                       t.adamw.get(), options);
+    const Metrics metrics =
+        train_step({{a.get(), t.objective()}, {b.get(), noisy, 0.1}}, t.adamw.get(), options);
     return bits_of(metrics) + digest_of(t.policy->tensors());
   });
 }
