@@ -22,7 +22,8 @@ namespace xrun {
 namespace {
 
 constexpr size_t kGathersInFlight = 4;
-constexpr double kNoGradient = -1;  // in place of a chunk's sum of squares
+constexpr int64_t kThreadElements = 1 << 18;  // fewer are not worth a second thread
+constexpr double kNoGradient = -1;            // in place of a chunk's sum of squares
 
 std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>& trainables) {
   std::vector<TensorShape> shapes;
@@ -50,7 +51,7 @@ class ElementRuns {
   template <typename F>
   void each_part(const F& f) const {
     if (ends_.empty()) return;
-    at::parallel_for(0, ends_.back(), kChunkElements, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, ends_.back(), kThreadElements, [&](int64_t begin, int64_t end) {
       for (size_t i = first_after(begin); i < ends_.size() && start(i) < end; ++i) {
         f(i, std::max(begin - start(i), int64_t{0}), std::min(end, ends_[i]) - start(i));
       }
@@ -60,7 +61,7 @@ class ElementRuns {
   template <typename F>
   void each(const F& f) const {
     if (ends_.empty()) return;
-    at::parallel_for(0, ends_.back(), kChunkElements, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, ends_.back(), kThreadElements, [&](int64_t begin, int64_t end) {
       for (size_t i = first_after(begin); i < ends_.size() && start(i) < end; ++i) {
         // A run that began before belongs to another thread.
         if (start(i) >= begin) f(i);
@@ -123,6 +124,7 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       counts_(index_.tensors().size()),
       has_gradient_(index_.tensors().size()) {
   for (const auto& trainable : trainables) {
+    trainable->is_sharded();  // refuses what cannot be, before the first step
     for (size_t i = 0; i < trainable->parameters().size(); ++i) {
       weights_.push_back(trainable->parameters()[i].master);
       places_.push_back({trainable.get(), i});
@@ -135,6 +137,8 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
     const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.group, holder_));
     if (begin >= end) continue;
     pieces_.push_back({t, flat.group, begin - flat.offset, end - begin, begin - range});
+    // Now, not after the first step: shards of the weights must be those of the moments.
+    flat_weight(t, begin - flat.offset, end - begin);
   }
   if (dist_.ranks != nullptr) {
     exchange_ = std::make_unique<GradientExchange>(index_, owned_, weights_, dist_);

@@ -267,8 +267,7 @@ at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
   if (!is_sharded()) return Trainable::held_master(parameter, begin, size);
   const WeightShards::Range own = model().shards()->range(parameter);
   XRUN_CHECK(own.begin == begin && own.held.numel() == size,
-             "dist.level = 3 trains one policy by an optimizer, and no value head; set "
-             "dist.level = 2");
+             "dist.level = 3 trains one policy by an optimizer; set dist.level = 2");
   return own.held;
 }
 

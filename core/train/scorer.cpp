@@ -54,7 +54,10 @@ std::vector<Parameter>& Scorer::parameters() {
 
 bool Scorer::loaded() const { return policy_->loaded(); }
 
-bool Scorer::is_sharded() { return policy_->is_sharded(); }
+bool Scorer::is_sharded() {
+  XRUN_CHECK(!policy_->is_sharded(), "dist.level = 3 trains no value head; set dist.level = 2");
+  return false;
+}
 
 at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {
   const bool own = parameter + 1 == parameters().size();

@@ -33,7 +33,7 @@ class Scorer : public Trainable, public Saveable {
   std::vector<Parameter>& parameters() override;
   bool loaded() const override;
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
-  bool is_sharded() override;
+  bool is_sharded() override;  // false; throws Error if the policy is
   void count_update() override;
 
   // The policy's tensors and state with those of the head.

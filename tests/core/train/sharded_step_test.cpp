@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/hash.h"
+#include "core/dist/agreement.h"
 #include "core/dist/fetching_ranks.h"
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
+#include "core/run/checkpoint.h"
+#include "core/train/scorer.h"
 #include "core/train/sharded_weights.h"
 #include "tests/core/train/trained.h"
 #include "tests/forked_ranks.h"
@@ -27,28 +31,38 @@ struct Fetching {
   std::unique_ptr<FetchingRanks> all;
 };
 
-// Losses and norms of some steps of DPO, whose reference is frozen from the second on, then the
-// digest of the weights.
-std::string train(const std::filesystem::path& model, const PolicyOptions& options,
-                  int64_t pairs = 5) {
+Trained open(const std::filesystem::path& model, const PolicyOptions& options) {
   Trained t;
   t.policy = Policy::open(model, options);
   t.reference = t.policy->reference();
   t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy},
                                     AdamWOptions{.lr = 1e-2}, options.dist);
+  return t;
+}
+
+// Steps [first, end) of DPO, whose reference is frozen from step 1 on: losses and norms.
+std::string steps(const Trained& t, int64_t first, int64_t end, int64_t pairs = 5) {
   std::string text;
-  for (int64_t step = 0; step < 3; ++step) {
+  for (int64_t step = first; step < end; ++step) {
     BatchInfo info;
     info.step = step;
     const auto batch =
         tiny_batch(tiny_pairs(static_cast<size_t>(pairs), static_cast<uint64_t>(step)), 2, info);
     StepOptions with;
-    with.ranks = options.dist.ranks;
+    with.ranks = t.adamw->dist().ranks;
     const Metrics metrics = train_step({{batch.get(), t.objective()}}, t.adamw.get(), with);
     for (const char* name : {"loss", "grad_norm"}) {
       text += fmt::format("{} {:a}\n", name, value(metrics, name));
     }
   }
+  return text;
+}
+
+// The same from the beginning, and the digest of the weights.
+std::string train(const std::filesystem::path& model, const PolicyOptions& options,
+                  int64_t pairs = 5) {
+  const Trained t = open(model, options);
+  const std::string text = steps(t, 0, 3, pairs);
   return text + t.policy->digest();
 }
 
@@ -125,6 +139,59 @@ TEST(ShardedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
   EXPECT_EQ(texts[0], "rank 1 of 3: dpo.lua:24: oops");
   EXPECT_EQ(texts[1], "dpo.lua:24: oops");
   EXPECT_EQ(texts[2], texts[0]);
+}
+
+TEST(ShardedStep, AnExportHasTheBytesOfOneProcess) {
+  const TinyFolder folder;
+  expect_one_process(3, [&](Ranks* ranks) {
+    const Fetching fetching(ranks);
+    const Trained t = open(folder.model(), {.dist = fetching.dist(3)});
+    steps(t, 0, 1);
+    const auto out = folder.path() / fmt::format("export_{}", ranks ? ranks->size() : 0);
+    // The others serve its fetches while they wait.
+    on_first_rank(fetching.all.get(), "an export", [&] { t.policy->export_to(out); });
+    return hash_file(out / "model.safetensors");
+  });
+}
+
+// Checkpoints of n ranks at one level continue on m ranks at another.
+TEST(ShardedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
+  const TinyFolder folder;
+  const auto saved = [](const Trained& t) {
+    return SavedObjects{{"policy", t.policy}, {"adamw", t.adamw}};
+  };
+  const auto run = [&](int64_t n, int64_t level, int64_t first, int64_t end) {
+    return on_ranks(n, [&](Ranks* ranks) {
+      const Fetching fetching(ranks);
+      const Trained t = open(folder.model(), {.dist = fetching.dist(level)});
+      CheckpointStore store(folder.path() / "checkpoints", 2, fetching.all.get());
+      if (first > 0) store.load_latest()->restore(saved(t));
+      const std::string text = steps(t, first, end);
+      store.save(end, Json::object(), saved(t));
+      return text + t.policy->digest();
+    })[0];
+  };
+  run(0, 0, 0, 1);
+  run(0, 0, 1, 2);
+  const std::string wanted = run(0, 0, 2, 3);
+  std::filesystem::remove_all(folder.path() / "checkpoints");
+  run(3, 3, 0, 1);
+  run(2, 1, 1, 2);
+  EXPECT_EQ(run(4, 3, 2, 3), wanted);
+}
+
+TEST(ShardedStep, AValueHeadIsRefusedAtLevel3) {
+  const TinyFolder folder;
+  const auto texts = on_ranks(2, [&](Ranks* ranks) -> std::string {
+    const Fetching fetching(ranks);
+    const auto policy = Policy::open(folder.model(), {.dist = fetching.dist(3)});
+    AdamW adamw({std::make_shared<Scorer>(policy)}, AdamWOptions{.lr = 1e-2}, fetching.dist(3));
+    adamw.begin_round({});
+    return "no error";
+  });
+  for (const std::string& text : texts) {
+    EXPECT_EQ(text, "throws: dist.level = 3 trains no value head; set dist.level = 2");
+  }
 }
 
 TEST(ShardedWeights, ARankHoldsItsShareAndOneBlockMore) {
