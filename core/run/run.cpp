@@ -241,12 +241,10 @@ void Run::leave_loop(const Json& state) {
 
 void Run::save(const Json& state) {
   if (!settings_.saves) return;
-  together("a checkpoint", [&] {
-    // First the metrics: a resume from this checkpoint does not write their steps again.
-    if (metrics_ != nullptr) metrics_->sync();
-    if (phases_begun_ > 0) at_.phases[phases_begun_ - 1].sources = sources();
-    last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_, alone_);
-  });
+  // First the metrics: a resume from this checkpoint does not write their steps again.
+  if (metrics_ != nullptr) together("metrics of a checkpoint", [&] { metrics_->sync(); });
+  if (phases_begun_ > 0) at_.phases[phases_begun_ - 1].sources = sources();
+  last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_, alone_);
   saved_at_ = settings_.now();
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/run/checkpoint.h"
 #include "core/run/machine.h"
@@ -53,6 +54,12 @@ JsonStyle indented() {
   JsonStyle style;
   style.indent = 2;
   return style;
+}
+
+// "3 processes", by the ranks of a machine's description.
+std::string processes_text(const Json& machine) {
+  const Json* ranks = machine.find("ranks");
+  return counted(ranks != nullptr && ranks->is_int() ? ranks->as_int() : 1, "process", "es");
 }
 
 Json object_or(const Json* value) { return value == nullptr ? Json::object() : *value; }
@@ -243,7 +250,15 @@ void RunDir::compare(const RunIdentity& before) {
         "a prompt was opened in this run: what was typed there is in log.txt and not in the "
         "recipe, so from here on the recipe's own values train\n");
   }
-  const auto machine = find_differences(before.machine, identity_.machine, "machine");
+  auto machine = find_differences(before.machine, identity_.machine, "machine");
+  // Not a difference of results: ranks only share the work.
+  for (const Difference& one : machine) {
+    if (one.path != "machine.ranks") continue;
+    notices_.push_back(fmt::format("the run continues on {}; it was on {} before",
+                                   processes_text(identity_.machine),
+                                   processes_text(before.machine)));
+  }
+  std::erase_if(machine, [](const Difference& one) { return one.path == "machine.ranks"; });
   if (!machine.empty()) note_difference(ResumeItem::kMachine, "", machine);
 }
 

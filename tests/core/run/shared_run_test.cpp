@@ -80,6 +80,20 @@ TEST(SharedRun, ASignalAtOneRankSavesAndStopsAllAndAnyNumberResumes) {
   EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), text_of(folder / "one/metrics.jsonl"));
 }
 
+TEST(SharedRun, AnotherNumberOfProcessesIsANotice) {
+  const ScratchFolder folder;
+  ToyLoop loop = shared(nullptr);
+  RunIdentity identity = toy_identity();
+  identity.machine.set("ranks", int64_t{4});
+  loop.at = [&](const char* event, int64_t step, xrun::Run& run) {
+    if (step == 2 && std::string(event) == "logged") run.stop("enough");
+  };
+  toy_run(folder / "run", loop, identity);
+  identity.machine = toy_identity().machine;
+  const RunDir dir = RunDir::open(identity, {.dir = folder / "run", .resume = true});
+  EXPECT_EQ(dir.notices().back(), "the run continues on 1 process; it was on 4 processes before");
+}
+
 TEST(SharedRun, AFolderThatTheFirstRankCannotOpenEndsAll) {
   const ScratchFolder folder;
   on_ranks(0, [&](Ranks* ranks) { return go(folder / "run", shared(ranks)); });
