@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 
 #include "core/base/error.h"
 
@@ -16,6 +16,7 @@ namespace xrun {
 namespace {
 
 constexpr const char* kMeeting = "meeting before a collective or a fetch";
+constexpr int64_t kWords = 5;  // of a message
 
 }  // namespace
 
@@ -44,17 +45,19 @@ RangeSource& FetchingRanks::source(int64_t number) {
   return *offer->second.source;
 }
 
+// Words of one size, so that one collective without lengths is enough.
 std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
+  const std::vector<int64_t> sizes(static_cast<size_t>(size()), kWords);
+  const at::Tensor in = at::empty({kWords}, at::kLong),
+                   all = at::empty({size() * kWords}, at::kLong);
   const int64_t words[] = {own.fetches, own.now.source, own.now.group, own.next.source,
                            own.next.group};
-  const std::string text(reinterpret_cast<const char*>(words), sizeof words);
+  std::copy(std::begin(words), std::end(words), in.mutable_data_ptr<int64_t>());
+  ranks_.all_gather(kMeeting, all, sizes, in)->wait();
   std::vector<Message> messages;
-  for (const std::string& said : ranks_.gather(kMeeting, text)) {
-    int64_t read[5];
-    XRUN_CHECK(said.size() == sizeof read, "a rank says {} bytes at a meeting, wanted {}",
-               said.size(), sizeof read);
-    std::memcpy(read, said.data(), sizeof read);
-    messages.push_back({read[0] != 0, {read[1], read[2]}, {read[3], read[4]}});
+  const int64_t* said = all.const_data_ptr<int64_t>();
+  for (int64_t r = 0; r < size(); ++r, said += kWords) {
+    messages.push_back({said[0] != 0, {said[1], said[2]}, {said[3], said[4]}});
   }
   return messages;
 }

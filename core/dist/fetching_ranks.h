@@ -38,7 +38,7 @@ class FetchingRanks : public Ranks {
   // Offers a source, on every rank in the same order; returns its number. `load` makes the source
   // on the first fetch by any rank, and may not fetch.
   int64_t offer(std::function<std::shared_ptr<RangeSource>()> load);
-  // Drops a source, on every rank at the same point of its work.
+  // Drops a source that no rank will fetch from again.
   void withdraw(int64_t source);
 
   // Returns a group whole, [sum of sizes]. Waits until all other ranks fetch or reach a collective.
@@ -60,6 +60,7 @@ class FetchingRanks : public Ranks {
                                                 const std::vector<int64_t>& sizes,
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
+  void fail(int status, const std::string& message) override { ranks_.fail(status, message); }
 
   int64_t fetched_bytes() const { return fetched_bytes_; }  // by this rank, from others
 

@@ -15,11 +15,11 @@ namespace xrun {
 
 class FetchingRanks;
 
-// How the ranks of a run share the state of an optimizer. Levels give the same bits.
+// How the ranks of a run share the state of models and optimizers. Levels give the same bits.
 struct DistOptions {
   Ranks* ranks = nullptr;  // null: one process
-  // 0: every rank holds all moments and the summed gradient. 1: moments are sharded, and each rank
-  // updates its own range. 2: gradients too.
+  // 0: every rank holds all moments and the summed gradient. 1: moments are sharded, each rank
+  // updates its own range, and frozen models are sharded. 2: gradients too. 3: weights too.
   int64_t level = 1;
   // True: gradients are exchanged after every round and added in the batch's order, which gives the
   // bits of one process. False: each rank adds up its own items, and the sums are exchanged in the
