@@ -308,20 +308,26 @@ std::vector<int64_t> byte_sizes(std::string_view label, const at::Tensor& tensor
   return out;
 }
 
+// Each rank gives the sizes that it sends, then those that it expects.
 void ProcessGroup::check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
                                const std::vector<int64_t>& in_sizes) {
-  const std::string own(reinterpret_cast<const char*>(in_sizes.data()),
-                        in_sizes.size() * sizeof(int64_t));
-  const std::vector<std::string> all = gather_texts(call, own);
-  for (int64_t r = 0; r < size(); ++r) {
-    int64_t sent = -1;
-    if (all[r].size() == own.size()) {
-      std::memcpy(&sent, all[r].data() + rank() * sizeof sent, sizeof sent);
+  const size_t bytes = in_sizes.size() * sizeof(int64_t);
+  const std::vector<std::string> all =
+      gather_texts(call, std::string(reinterpret_cast<const char*>(in_sizes.data()), bytes) +
+                             std::string(reinterpret_cast<const char*>(out_sizes.data()), bytes));
+  const auto size_at = [&](int64_t r, int64_t i) {
+    int64_t out = 0;
+    std::memcpy(&out, all[r].data() + i * sizeof out, sizeof out);
+    return out;
+  };
+  for (int64_t from = 0; from < size(); ++from) {
+    for (int64_t to = 0; to < size(); ++to) {
+      const int64_t sent = size_at(from, to), expected = size_at(to, size() + from);
+      XRUN_CHECK(sent == expected,
+                 "collective {} \"{}\" differs between ranks: rank {} sends {} elements to rank {}, "
+                 "which expects {}",
+                 call.number, call.label, from, sent, to, expected);
     }
-    XRUN_CHECK(sent == out_sizes[r],
-               "collective {} \"{}\" differs between ranks: rank {} sends {} elements to rank {}, "
-               "which expects {}",
-               call.number, call.label, r, sent, rank(), out_sizes[r]);
   }
 }
 

@@ -14,7 +14,7 @@
 namespace xrun {
 
 struct JoinOptions {
-  std::string program;  // tells builds apart; it must be the same on every rank
+  std::string program;  // lines "name value" that tell builds apart
   FlightRecord* record = &flight_record();
   bool check = false;  // compare label, shapes and dtypes of every call over ranks before it runs
   WatchdogHooks hooks;

@@ -83,11 +83,6 @@ void wait_for_server(const World& world, const std::string& host) {
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-std::string text_of(c10d::Store& store, int64_t rank) {
-  const std::vector<uint8_t> bytes = store.get(fmt::format("meet/{}", rank));
-  return {bytes.begin(), bytes.end()};
-}
-
 [[noreturn]] void throw_missing(c10d::Store& store, const World& world, double waited_s) {
   std::vector<std::string> missing;
   for (int64_t r = 0; r < world.size; ++r) {
@@ -97,6 +92,30 @@ std::string text_of(c10d::Store& store, int64_t rank) {
                           "output, and set XRUN_DIST_JOIN_S to wait longer",
                           world.rank, world.size, waited_s, missing.size() == 1 ? "rank" : "ranks",
                           listed(missing, kNamedRanks)));
+}
+
+// Returns the first line of `text` that `other` does not have there.
+std::string first_difference(const std::string& text, const std::string& other) {
+  const size_t same = std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first -
+                      text.begin();
+  const size_t newline = text.rfind('\n', same == 0 ? 0 : same - 1);
+  const size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+// All ranks compare all, so that each throws by itself.
+void compare_programs(c10d::Store& store, const World& world) {
+  std::vector<std::string> keys;
+  for (int64_t r = 0; r < world.size; ++r) keys.push_back(fmt::format("meet/{}", r));
+  const std::vector<std::vector<uint8_t>> programs = store.multiGet(keys);
+  const std::string first(programs[0].begin(), programs[0].end());
+  for (int64_t r = 1; r < world.size; ++r) {
+    const std::string program(programs[r].begin(), programs[r].end());
+    if (program == first) continue;
+    throw Error(fmt::format("ranks 0 and {} run different builds of xrun ({} and {}); start the same "
+                            "one on every machine",
+                            r, first_difference(first, program), first_difference(program, first)));
+  }
 }
 
 }  // namespace
@@ -135,12 +154,7 @@ void meet(c10d::Store& store, const World& world, const std::string& program) {
     if (waited_s > join_timeout_s()) throw_missing(store, world, waited_s);
     ::poll(nullptr, 0, pause_ms);
   }
-  if (world.rank == 0) return;
-  const std::string first = text_of(store, 0);
-  if (first == program) return;
-  throw Error(fmt::format("rank {} runs {}, but rank 0 runs {}; start the same build on every "
-                          "machine",
-                          world.rank, program, first));
+  compare_programs(store, world);
 }
 
 }  // namespace xrun

@@ -45,7 +45,9 @@ std::unique_ptr<Ranks> join_run() {
   if (!world) return nullptr;
   const char* const check = std::getenv("XRUN_DIST_CHECK");
   JoinOptions options;
-  options.program = dump_json(binary_identity());
+  for (const auto& [name, value] : binary_identity().as_object()) {
+    options.program += fmt::format("{} {}\n", name, value.as_string());
+  }
   options.check = check != nullptr && std::string_view(check) == "1";
   options.hooks = {print_notice, end_process, ask_running_line};
   install_line_question(note_line);
