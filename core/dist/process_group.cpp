@@ -8,13 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 #include <vector>
 
@@ -49,7 +48,8 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 at::Tensor empty_bytes(int64_t size) { return at::empty({size}, at::kByte); }
 
 std::string shape_text(const at::Tensor& tensor) {
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes(), ", "));
 }
 
 char* text_data(const at::Tensor& bytes) { return static_cast<char*>(bytes.mutable_data_ptr()); }
@@ -228,8 +228,7 @@ std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
   return works;
 }
 
-std::vector<std::string> ProcessGroup::gather_texts(const Call& call,
-                                                    const std::string& text) {
+std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std::string& text) {
   const auto length = static_cast<int64_t>(text.size());
   const at::Tensor blocks = empty_bytes(kBlockBytes * size());
   at::Tensor own = blocks.narrow(0, kBlockBytes * rank(), kBlockBytes);
@@ -264,8 +263,7 @@ std::vector<std::string> ProcessGroup::gather(std::string_view label, const std:
   return gather_texts(begin(label, static_cast<int64_t>(text.size()), "gather of texts"), text);
 }
 
-std::string ProcessGroup::broadcast(std::string_view label, const std::string& text,
-                                    int64_t root) {
+std::string ProcessGroup::broadcast(std::string_view label, const std::string& text, int64_t root) {
   const Call call = begin(label, static_cast<int64_t>(text.size()),
                           fmt::format("broadcast of a text from rank {}", root));
   auto length = static_cast<int64_t>(text.size());
@@ -290,7 +288,7 @@ void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, i
   XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a broadcast needs a contiguous tensor", label);
   const at::Tensor bytes = bytes_of(tensor);
   Call call = begin(label, bytes.numel(),
-                          fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
+                    fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
   call.on_device = !tensor.device().is_cpu();
   if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});
 }
@@ -323,10 +321,11 @@ void ProcessGroup::check_sizes(const Call& call, const std::vector<int64_t>& out
   for (int64_t from = 0; from < size(); ++from) {
     for (int64_t to = 0; to < size(); ++to) {
       const int64_t sent = size_at(from, to), expected = size_at(to, size() + from);
-      XRUN_CHECK(sent == expected,
-                 "collective {} \"{}\" differs between ranks: rank {} sends {} elements to rank {}, "
-                 "which expects {}",
-                 call.number, call.label, from, sent, to, expected);
+      XRUN_CHECK(
+          sent == expected,
+          "collective {} \"{}\" differs between ranks: rank {} sends {} elements to rank {}, "
+          "which expects {}",
+          call.number, call.label, from, sent, to, expected);
     }
   }
 }
@@ -371,9 +370,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }
 
-void ProcessGroup::barrier(std::string_view label) {
-  gather_texts(begin(label, 0, "barrier"), "");
-}
+void ProcessGroup::barrier(std::string_view label) { gather_texts(begin(label, 0, "barrier"), ""); }
 
 // Moves the record to the memory that `xrun launch` reads, if it started this process.
 void share_record(FlightRecord& record, const World& world) {

@@ -1,5 +1,6 @@
 #pragma once
-// The ranks of a run over c10d: Gloo for host memory, NCCL for GPUs where the CUDA plug-in is loaded.
+// The ranks of a run over c10d: Gloo for host memory, NCCL for GPUs where the CUDA plug-in is
+// loaded.
 
 #include <cstdint>
 #include <memory>

@@ -7,13 +7,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
 #include "core/base/error.h"
@@ -26,8 +25,8 @@ namespace xrun {
 
 namespace {
 
-constexpr double kJoinS = 300;         // containers of one job start minutes apart
-constexpr double kOwnAddressS = 10;    // rank 0 reaches itself at once, or never
+constexpr double kJoinS = 300;       // containers of one job start minutes apart
+constexpr double kOwnAddressS = 10;  // rank 0 reaches itself at once, or never
 constexpr int kFirstPauseMs = 1;
 constexpr int kLastPauseMs = 100;
 constexpr size_t kNamedRanks = 8;
@@ -64,9 +63,10 @@ void wait_for_server(const World& world, const std::string& host) {
     try {
       connect_to(host, world.port, kOwnAddressS);
     } catch (const Error& error) {
-      throw Error(fmt::format("rank 0 listens on port {}, but its own MASTER_ADDR does not lead "
-                              "there: {}; set MASTER_ADDR to the host of rank 0",
-                              world.port, error.what()));
+      throw Error(
+          fmt::format("rank 0 listens on port {}, but its own MASTER_ADDR does not lead "
+                      "there: {}; set MASTER_ADDR to the host of rank 0",
+                      world.port, error.what()));
     }
     return;
   }
@@ -75,9 +75,10 @@ void wait_for_server(const World& world, const std::string& host) {
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    throw Error(fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
-                            "and that rank 0 has started",
-                            world.rank, world.size, error.what()));
+    throw Error(
+        fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
+                    "and that rank 0 has started",
+                    world.rank, world.size, error.what()));
   }
 }
 
@@ -88,16 +89,17 @@ std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), t
   for (int64_t r = 0; r < world.size; ++r) {
     if (!store.check({fmt::format("meet/{}", r)})) missing.push_back(std::to_string(r));
   }
-  throw Error(fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
-                          "output, and set XRUN_DIST_JOIN_S to wait longer",
-                          world.rank, world.size, waited_s, missing.size() == 1 ? "rank" : "ranks",
-                          listed(missing, kNamedRanks)));
+  throw Error(
+      fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
+                  "output, and set XRUN_DIST_JOIN_S to wait longer",
+                  world.rank, world.size, waited_s, missing.size() == 1 ? "rank" : "ranks",
+                  listed(missing, kNamedRanks)));
 }
 
 // Returns the first line of `text` that `other` does not have there.
 std::string first_difference(const std::string& text, const std::string& other) {
-  const size_t same = std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first -
-                      text.begin();
+  const size_t same =
+      std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first - text.begin();
   const size_t newline = text.rfind('\n', same == 0 ? 0 : same - 1);
   const size_t begin = newline == std::string::npos ? 0 : newline + 1;
   return text.substr(begin, text.find('\n', begin) - begin);
@@ -112,9 +114,10 @@ void compare_programs(c10d::Store& store, const World& world) {
   for (int64_t r = 1; r < world.size; ++r) {
     const std::string program(programs[r].begin(), programs[r].end());
     if (program == first) continue;
-    throw Error(fmt::format("ranks 0 and {} run different builds of xrun ({} and {}); start the same "
-                            "one on every machine",
-                            r, first_difference(first, program), first_difference(program, first)));
+    throw Error(
+        fmt::format("ranks 0 and {} run different builds of xrun ({} and {}); start the same "
+                    "one on every machine",
+                    r, first_difference(first, program), first_difference(program, first)));
   }
 }
 
@@ -139,8 +142,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(1e3 * join_timeout_s()));
   if (serves) options.masterListenFd = listening_socket(world);
   if (!serves || !world.one_machine()) wait_for_server(world, host);
-  return c10::make_intrusive<c10d::PrefixStore>(
-      key_prefix(), c10::make_intrusive<c10d::TCPStore>(host, options));
+  return c10::make_intrusive<c10d::PrefixStore>(key_prefix(),
+                                                c10::make_intrusive<c10d::TCPStore>(host, options));
 }
 
 void meet(c10d::Store& store, const World& world, const std::string& program) {

@@ -1,9 +1,8 @@
 #pragma once
 // The meeting of the ranks of a run: a store that rank 0, or torchrun's agent, serves.
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "core/dist/watch/world.h"
 

@@ -136,8 +136,7 @@ void RankProcesses::start(int64_t local_rank) {
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   }
   process.pid = ::fork();
-  XRUN_CHECK(process.pid >= 0, "rank {} cannot be started: {}", process.rank,
-             std::strerror(errno));
+  XRUN_CHECK(process.pid >= 0, "rank {} cannot be started: {}", process.rank, std::strerror(errno));
   if (process.pid == 0) execute(process, local_rank, ends[1]);
   ::setpgid(process.pid, process.pid);  // here too, or a signal could come before the child's call
   if (ends[1] >= 0) ::close(ends[1]);
@@ -177,7 +176,8 @@ void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int 
   ::_exit(127);
 }
 
-// On a terminal rank 0 may have drawn a progress line, which the line replaces; rank 0 draws it again.
+// On a terminal rank 0 may have drawn a progress line, which the line replaces; rank 0 draws it
+// again.
 void RankProcesses::print_line(int64_t rank, const std::string& line) {
   const std::string text = fmt::format("{}[{}] {}\n", terminal_ ? "\r\x1b[K" : "", rank,
                                        terminal_ ? shown_text(line) : line);

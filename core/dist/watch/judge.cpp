@@ -79,9 +79,10 @@ std::string mismatch(const RankView& first, const RankView& rank, const WatchLim
       std::strcmp(first.status.label, rank.status.label) == 0) {
     return "";
   }
-  return fmt::format("it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the "
-                     "same calls",
-                     rank.status.label, first.status.label);
+  return fmt::format(
+      "it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the "
+      "same calls",
+      rank.status.label, first.status.label);
 }
 
 bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
@@ -163,7 +164,8 @@ Verdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std:
   out.rank = rank;
   out.reported = !failed.failure.empty();
   out.status = failed.failure.empty() ? 1 : failed.failure_status;
-  out.text = fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(failed.status), what);
+  out.text =
+      fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(failed.status), what);
   const auto add = [&](size_t r) {
     out.text += fmt::format("\n  rank {}: {}", r, status_text(ranks[r].status, now_ms));
   };

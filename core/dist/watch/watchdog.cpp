@@ -251,12 +251,8 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       if (!read_bytes(frame.body, 0, sender.failure_status)) return;
       sender.failure = frame.body.substr(sizeof(int));
       return;
-    case FrameKind::kLeave:
-      sender.left = true;
-      return;
-    case FrameKind::kTable:
-      take_table(frame.body);
-      return;
+    case FrameKind::kLeave: sender.left = true; return;
+    case FrameKind::kTable: take_table(frame.body); return;
     case FrameKind::kVerdict: {
       Verdict verdict;
       VerdictHead head{};
@@ -268,8 +264,7 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       settle(verdict, /*reports=*/false);
       return;
     }
-    case FrameKind::kHello:
-      return;
+    case FrameKind::kHello: return;
   }
 }
 

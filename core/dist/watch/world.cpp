@@ -38,8 +38,8 @@ class Variables {
         number <= high) {
       return number;
     }
-    throw UsageError(fmt::format("{}: got \"{}\", wanted a whole number from {} to {}", name, value,
-                                 low, high));
+    throw UsageError(
+        fmt::format("{}: got \"{}\", wanted a whole number from {} to {}", name, value, low, high));
   }
   int64_t number_or(const char* name, int64_t low, int64_t high, int64_t otherwise) const {
     return set(name) ? number(name, low, high) : otherwise;
@@ -154,10 +154,11 @@ std::string gpu_of_rank(const World& world, const std::string& visible) {
   }
   if (world.launcher == "srun" && gpus.size() == 1) return visible;
   if (world.local_rank < static_cast<int64_t>(gpus.size())) return gpus[world.local_rank];
-  throw UsageError(fmt::format(
-      "rank {} is number {} of {} on this machine, but CUDA_VISIBLE_DEVICES={} shows fewer GPUs; start "
-      "one rank per GPU",
-      world.rank, world.local_rank + 1, world.local_size, visible));
+  throw UsageError(
+      fmt::format("rank {} is number {} of {} on this machine, but CUDA_VISIBLE_DEVICES={} shows "
+                  "fewer GPUs; start "
+                  "one rank per GPU",
+                  world.rank, world.local_rank + 1, world.local_size, visible));
 }
 
 std::string first_slurm_host(const std::string& list) {

@@ -85,9 +85,8 @@ TEST(ProcessGroup, BroadcastsTheTextOfTheRoot) {
 
 TEST(ProcessGroup, BroadcastsTensorsOfEveryDtype) {
   expect_ok(run_ranks(2, [](Ranks& ranks) {
-    for (const at::ScalarType dtype :
-         {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte,
-          at::kBool}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong,
+                                       at::kInt, at::kByte, at::kBool}) {
       const at::Tensor wanted = at::arange(7).remainder(2).to(dtype);
       const at::Tensor got = ranks.rank() == 1 ? wanted.clone() : at::zeros({7}, dtype);
       ranks.broadcast("tensor", got, 1);
@@ -200,7 +199,8 @@ TEST(ProcessGroup, CheckNamesPiecesThatDoNotFit) {
            2,
            [](Ranks& ranks) {
              const int64_t extra = ranks.rank();  // rank 1 expects one element more of rank 0
-             ranks.exchange("bucket", at::zeros({2 + extra}), {1 + extra, 1}, at::zeros({2}), {1, 1});
+             ranks.exchange("bucket", at::zeros({2 + extra}), {1 + extra, 1}, at::zeros({2}),
+                            {1, 1});
            },
            true)) {
     EXPECT_EQ(error,
@@ -234,10 +234,13 @@ TEST(ProcessGroup, OthersThrowWhenARankLeaves) {
 TEST(ProcessGroup, OtherBuildsAreRefusedByAll) {
   for (const std::string& error : run_ranks(
            2, [](Ranks&) {}, false,
-           [](int64_t r) { return fmt::format("torch 2.11.0\nengine {}\n", r == 0 ? "ab" : "ac"); })) {
-    EXPECT_EQ(error,
-              "ranks 0 and 1 run different builds of xrun (engine ab and engine ac); start the same "
-              "one on every machine");
+           [](int64_t r) {
+             return fmt::format("torch 2.11.0\nengine {}\n", r == 0 ? "ab" : "ac");
+           })) {
+    EXPECT_EQ(
+        error,
+        "ranks 0 and 1 run different builds of xrun (engine ab and engine ac); start the same "
+        "one on every machine");
   }
 }
 
