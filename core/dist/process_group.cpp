@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -374,8 +375,12 @@ void ProcessGroup::barrier(std::string_view label) { gather_texts(begin(label, 0
 
 // Moves the record to the memory that `xrun launch` reads, if it started this process.
 void share_record(FlightRecord& record, const World& world) {
-  const char* const fd = std::getenv("XRUN_RANK_RECORDS");
-  if (fd != nullptr && &record == &flight_record()) record.share(std::atoi(fd), world.local_rank);
+  const char* const text = std::getenv("XRUN_RANK_RECORDS");
+  if (text == nullptr || &record != &flight_record()) return;
+  const int fd = std::atoi(text);
+  record.share(fd, world.local_rank);
+  ::unsetenv("XRUN_RANK_RECORDS");  // neither is for the programs that this process starts
+  ::close(fd);
 }
 
 }  // namespace
@@ -389,6 +394,7 @@ std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options
     store->set("watch/port", std::to_string(port_of(watched)));
   }
   meet(*store, world, options.program);
+  options.record->join();
   if (world.rank != 0) watched = watch_rank_0(*store, world);
   return std::make_unique<ProcessGroup>(world, options, std::move(store), std::move(watched));
 }

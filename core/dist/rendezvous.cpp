@@ -3,6 +3,7 @@
 
 #include "core/dist/rendezvous.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -54,7 +55,12 @@ std::string key_prefix() {
 
 // Returns the socket on which rank 0 serves the store.
 int listening_socket(const World& world) {
-  if (const char* const text = std::getenv("XRUN_MASTER_FD")) return std::atoi(text);
+  if (const char* const text = std::getenv("XRUN_MASTER_FD")) {
+    const int fd = std::atoi(text);
+    ::unsetenv("XRUN_MASTER_FD");  // neither is for the programs that this process starts
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return fd;
+  }
   return listen_on(world.port, world.one_machine()).release();
 }
 

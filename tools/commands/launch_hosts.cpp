@@ -32,7 +32,7 @@ namespace {
 constexpr double kEndOfOthersS = 90;
 constexpr double kEndOfConnectionS = 15;
 constexpr int kPollMs = 200;
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kFirstPort = 12000, kPorts = 16000;  // below those that systems hand out
 
 struct HostProcess {

@@ -38,14 +38,15 @@ constexpr double kAfterKillS = 20;
 constexpr double kAfterErrorS = 75;
 constexpr int kPollMs = 200;
 constexpr size_t kLongestLine = 64 << 10;  // a longer one is printed in pieces
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCONT};
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
 
 struct RankProcess {
   int64_t rank = 0;
   pid_t pid = -1;
   Socket output;     // the end of its pipe that is read here; closed for rank 0 and at its end
   std::string line;  // read, but not ended yet
-  std::optional<int> status;  // of waitpid, once it has ended
+  std::vector<std::string> early_lines;  // from before it joined the others
+  std::optional<int> status;             // of waitpid, once it has ended
 };
 
 class RankProcesses {
@@ -58,7 +59,10 @@ class RankProcesses {
   void start(int64_t local_rank);
   [[noreturn]] void execute(const RankProcess& process, int64_t local_rank, int output);
   void read_output(RankProcess& process);
+  bool joined(const RankProcess& process) const;
+  void take_line(RankProcess& process, const std::string& line);
   void print_line(int64_t rank, const std::string& line);
+  void print_early_lines();
   void on_signal();
   void read_launcher();
   void forward(int signal_number);
@@ -184,6 +188,28 @@ void RankProcesses::print_line(int64_t rank, const std::string& line) {
   std::fputs(text.c_str(), stderr);
 }
 
+bool RankProcesses::joined(const RankProcess& process) const {
+  return slots_[process.rank - options_.first_rank].joined.load(std::memory_order_relaxed);
+}
+
+void RankProcesses::take_line(RankProcess& process, const std::string& line) {
+  process.early_lines.push_back(line);
+  if (!joined(process)) return;
+  for (const std::string& early : process.early_lines) print_line(process.rank, early);
+  process.early_lines.clear();
+}
+
+// What a rank wrote and ended before it joined. Where all end alike, as after a mistyped option,
+// the first one has said it.
+void RankProcesses::print_early_lines() {
+  const RankProcess& first = ranks_.front();
+  for (const RankProcess& process : ranks_) {
+    const bool alike = &process != &first && !joined(first) && process.status == first.status;
+    if (alike) continue;
+    for (const std::string& line : process.early_lines) print_line(process.rank, line);
+  }
+}
+
 void RankProcesses::read_output(RankProcess& process) {
   char bytes[16384];
   while (process.output.open()) {
@@ -191,7 +217,7 @@ void RankProcesses::read_output(RankProcess& process) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count <= 0) {
-      if (!process.line.empty()) print_line(process.rank, process.line);
+      if (!process.line.empty()) take_line(process, process.line);
       process.line.clear();
       process.output = Socket();
       return;
@@ -199,11 +225,11 @@ void RankProcesses::read_output(RankProcess& process) {
     process.line.append(bytes, static_cast<size_t>(count));
     size_t begin = 0;
     for (size_t end; (end = process.line.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      print_line(process.rank, process.line.substr(begin, end - begin));
+      take_line(process, process.line.substr(begin, end - begin));
     }
     process.line.erase(0, begin);
     if (process.line.size() > kLongestLine) {
-      print_line(process.rank, process.line);
+      take_line(process, process.line);
       process.line.clear();
     }
   }
@@ -322,6 +348,7 @@ int RankProcesses::run() {
     if (launcher_gone_at_ && seconds_since(*launcher_gone_at_) > kAfterErrorS) kill_all();
   }
   for (RankProcess& process : ranks_) read_output(process);
+  print_early_lines();
   return finish();
 }
 

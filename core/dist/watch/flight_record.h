@@ -55,6 +55,7 @@ class FlightRecord {
   // Moves the record to slot `index` of the shared memory `fd` that `xrun launch` made, which stays
   // mapped to the end of the process. Throws Error if it cannot be mapped.
   void share(int fd, int64_t index);
+  void join();  // this rank has met the others
 
   void set_call_site(CallSite call_site) { call_site_ = std::move(call_site); }
   void set_step(int64_t step);
@@ -86,6 +87,7 @@ class FlightRecord {
 struct FlightRecord::Slot {
   std::atomic<uint32_t> version = 0;
   RankStatus status;
+  std::atomic<bool> joined = false;
   char failure[1024] = "";
 };
 

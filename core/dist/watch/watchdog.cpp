@@ -150,7 +150,7 @@ void Watchdog::fail(int status, const std::string& message) {
     await_verdict(kReplyS);
   }
   // The rank that reports prints the error; the watchdog's thread ends the others.
-  if (verdict() && !reports_) ::pause();
+  while (verdict() && !reports_) ::pause();
 }
 
 void Watchdog::run() {
