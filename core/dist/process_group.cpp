@@ -144,7 +144,7 @@ ProcessGroup::~ProcessGroup() {
 }
 
 void ProcessGroup::check_verdict() const {
-  const std::optional<Verdict> verdict = watchdog_.verdict();
+  const std::optional<RankVerdict> verdict = watchdog_.verdict();
   if (!verdict) return;
   if (verdict->status == 2) throw UsageError(verdict->text);
   throw Error(verdict->text);

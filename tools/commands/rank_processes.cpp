@@ -46,6 +46,7 @@ struct RankProcess {
   Socket output;     // the end of its pipe that is read here; closed for rank 0 and at its end
   std::string line;  // read, but not ended yet
   std::vector<std::string> early_lines;  // from before it joined the others
+  bool ended_here = false;               // killed by this process
   std::optional<int> status;             // of waitpid, once it has ended
 };
 
@@ -204,7 +205,8 @@ void RankProcesses::take_line(RankProcess& process, const std::string& line) {
 void RankProcesses::print_early_lines() {
   const RankProcess& first = ranks_.front();
   for (const RankProcess& process : ranks_) {
-    const bool alike = &process != &first && !joined(first) && process.status == first.status;
+    const bool alike = &process != &first && !joined(first) && !succeeded(*first.status) &&
+                       process.status == first.status;
     if (alike) continue;
     for (const std::string& line : process.early_lines) print_line(process.rank, line);
   }
@@ -265,7 +267,7 @@ void RankProcesses::on_signal() {
 void RankProcesses::note_end(RankProcess& process, int status) {
   process.status = status;
   ::kill(-process.pid, SIGKILL);  // what it started
-  if (succeeded(status)) return;
+  if (succeeded(status) || process.ended_here) return;
   // A rank that was killed is the cause; the others then fail because of it.
   const bool by_signal = WIFSIGNALED(status);
   if (first_failed_ == nullptr || (by_signal && WIFEXITED(*first_failed_->status))) {
@@ -301,8 +303,10 @@ bool is_stopped(pid_t pid) {
 void RankProcesses::end_others() {
   const bool killed = WIFSIGNALED(*first_failed_->status);
   if (seconds_since(failed_at_) > (killed ? kAfterKillS : kAfterErrorS)) return kill_all();
-  for (const RankProcess& process : ranks_) {
-    if (!process.status && is_stopped(process.pid)) ::kill(-process.pid, SIGKILL);
+  for (RankProcess& process : ranks_) {
+    if (process.status || !is_stopped(process.pid)) continue;
+    process.ended_here = true;
+    ::kill(-process.pid, SIGKILL);
   }
 }
 
@@ -365,8 +369,8 @@ std::string RankProcesses::end_text(const RankProcess& process) const {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills() > oom_kills_) {
     what += ", since the system ran out of memory";
   }
-  return fmt::format("rank {} of {}: {}: {}; last: {}", process.rank, options_.size,
-                     step_text(last), what, status_text(last, monotonic_ms()));
+  if (joined(process)) what += "; last: " + status_text(last, monotonic_ms());
+  return fmt::format("rank {} of {}: {}: {}", process.rank, options_.size, step_text(last), what);
 }
 
 // Returns "rank R of N: step S: what happened".

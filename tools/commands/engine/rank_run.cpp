@@ -25,7 +25,7 @@ void print_error(const std::string& text) {
   std::fprintf(stderr, "\nxrun: error: %s\n", shown_text(text).c_str());
 }
 
-[[noreturn]] void end_process(const Verdict& verdict, bool reports) {
+[[noreturn]] void end_process(const RankVerdict& verdict, bool reports) {
   if (reports) print_error(verdict.text);
   std::fflush(stderr);
   remove_temporary_dirs();
@@ -58,7 +58,10 @@ void choose_gpu_of_rank() {
   const std::optional<World> world = world_from_environment();
   if (!world) return;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const std::string gpu = gpu_of_rank(*world, visible == nullptr ? "" : visible);
+  // The driver itself counts only what the variable shows when it starts.
+  std::error_code code;
+  const auto gpus = static_cast<int64_t>(list_folder("/proc/driver/nvidia/gpus", code).size());
+  const std::string gpu = gpu_of_rank(*world, visible == nullptr ? "" : visible, gpus);
   ::setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), /*overwrite=*/1);
 }
 

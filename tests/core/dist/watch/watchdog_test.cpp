@@ -37,7 +37,7 @@ class Ranks3 : public ::testing::Test {
       world.size = world.local_size = 3;
       Rank& rank = ranks_[r];
       WatchdogHooks hooks;
-      hooks.end = [&rank](const Verdict& verdict, bool reports) {
+      hooks.end = [&rank](const RankVerdict& verdict, bool reports) {
         rank.reported = reports;
         rank.status = verdict.status;
       };

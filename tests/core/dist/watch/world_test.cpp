@@ -155,13 +155,24 @@ TEST(GpuOfRank, IsThatOfTheLocalRank) {
   world.size = 8;
   world.local_rank = 1;
   world.local_size = 4;
-  EXPECT_EQ(gpu_of_rank(world, ""), "1");
-  EXPECT_EQ(gpu_of_rank(world, "4,GPU-77,6"), "GPU-77");
-  EXPECT_EQ(error_of([&] { gpu_of_rank(world, "3"); }),
-            "rank 5 is number 2 of 4 on this machine, but CUDA_VISIBLE_DEVICES=3 shows fewer GPUs; "
-            "start one rank per GPU");
+  EXPECT_EQ(gpu_of_rank(world, "", 0), "1");
+  EXPECT_EQ(gpu_of_rank(world, "", 4), "1");
+  EXPECT_EQ(gpu_of_rank(world, "4,GPU-77,6", 8), "GPU-77");
+}
+
+TEST(GpuOfRank, NeedsAGpuForEachRank) {
+  World world;
+  world.rank = 5;
+  world.local_rank = 1;
+  world.local_size = 4;
+  EXPECT_EQ(error_of([&] { gpu_of_rank(world, "", 1); }),
+            "rank 5 is number 2 of 4 on this machine, but it has 1 GPU; start one rank per GPU");
+  EXPECT_EQ(
+      error_of([&] { gpu_of_rank(world, "3", 8); }),
+      "rank 5 is number 2 of 4 on this machine, but CUDA_VISIBLE_DEVICES=3 shows 1 GPU; start "
+      "one rank per GPU");
   world.launcher = "srun";
-  EXPECT_EQ(gpu_of_rank(world, "3"), "3");
+  EXPECT_EQ(gpu_of_rank(world, "3", 8), "3");
 }
 
 TEST(SlurmHosts, FirstOfEveryForm) {
