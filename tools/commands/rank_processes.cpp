@@ -34,6 +34,7 @@ namespace {
 
 // For the other ranks after one failed: their watchdogs (watchdog.h) report and end them, after an
 // error that a rank reported itself only once they have saved.
+constexpr double kBeforeJoinS = 5;  // the others wait for a rank that will not come
 constexpr double kAfterKillS = 20;
 constexpr double kAfterErrorS = 75;
 constexpr int kPollMs = 200;
@@ -302,7 +303,9 @@ bool is_stopped(pid_t pid) {
 // After a failure. A stopped rank cannot end by itself.
 void RankProcesses::end_others() {
   const bool killed = WIFSIGNALED(*first_failed_->status);
-  if (seconds_since(failed_at_) > (killed ? kAfterKillS : kAfterErrorS)) return kill_all();
+  const double limit_s =
+      !joined(*first_failed_) ? kBeforeJoinS : (killed ? kAfterKillS : kAfterErrorS);
+  if (seconds_since(failed_at_) > limit_s) return kill_all();
   for (RankProcess& process : ranks_) {
     if (process.status || !is_stopped(process.pid)) continue;
     process.ended_here = true;
