@@ -1,10 +1,9 @@
 #pragma once
 // c10d's process group over Gloo, for tensors and texts in host memory.
 
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-
-#include <string>
 
 namespace xrun {
 

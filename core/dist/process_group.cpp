@@ -7,14 +7,14 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 #include <vector>
 
@@ -49,7 +49,8 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 at::Tensor empty_bytes(int64_t size) { return at::empty({size}, at::kByte); }
 
 std::string shape_text(const at::Tensor& tensor) {
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes(), ", "));
 }
 
 char* text_data(const at::Tensor& bytes) { return static_cast<char*>(bytes.mutable_data_ptr()); }
@@ -143,7 +144,7 @@ ProcessGroup::~ProcessGroup() {
 }
 
 void ProcessGroup::check_verdict() const {
-  const std::optional<Verdict> verdict = watchdog_.verdict();
+  const std::optional<RankVerdict> verdict = watchdog_.verdict();
   if (!verdict) return;
   if (verdict->status == 2) throw UsageError(verdict->text);
   throw Error(verdict->text);
@@ -228,8 +229,7 @@ std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
   return works;
 }
 
-std::vector<std::string> ProcessGroup::gather_texts(const Call& call,
-                                                    const std::string& text) {
+std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std::string& text) {
   const auto length = static_cast<int64_t>(text.size());
   const at::Tensor blocks = empty_bytes(kBlockBytes * size());
   at::Tensor own = blocks.narrow(0, kBlockBytes * rank(), kBlockBytes);
@@ -264,8 +264,7 @@ std::vector<std::string> ProcessGroup::gather(std::string_view label, const std:
   return gather_texts(begin(label, static_cast<int64_t>(text.size()), "gather of texts"), text);
 }
 
-std::string ProcessGroup::broadcast(std::string_view label, const std::string& text,
-                                    int64_t root) {
+std::string ProcessGroup::broadcast(std::string_view label, const std::string& text, int64_t root) {
   const Call call = begin(label, static_cast<int64_t>(text.size()),
                           fmt::format("broadcast of a text from rank {}", root));
   auto length = static_cast<int64_t>(text.size());
@@ -290,7 +289,7 @@ void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, i
   XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a broadcast needs a contiguous tensor", label);
   const at::Tensor bytes = bytes_of(tensor);
   Call call = begin(label, bytes.numel(),
-                          fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
+                    fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
   call.on_device = !tensor.device().is_cpu();
   if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});
 }
@@ -308,20 +307,27 @@ std::vector<int64_t> byte_sizes(std::string_view label, const at::Tensor& tensor
   return out;
 }
 
+// Each rank gives the sizes that it sends, then those that it expects.
 void ProcessGroup::check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
                                const std::vector<int64_t>& in_sizes) {
-  const std::string own(reinterpret_cast<const char*>(in_sizes.data()),
-                        in_sizes.size() * sizeof(int64_t));
-  const std::vector<std::string> all = gather_texts(call, own);
-  for (int64_t r = 0; r < size(); ++r) {
-    int64_t sent = -1;
-    if (all[r].size() == own.size()) {
-      std::memcpy(&sent, all[r].data() + rank() * sizeof sent, sizeof sent);
+  const size_t bytes = in_sizes.size() * sizeof(int64_t);
+  const std::vector<std::string> all =
+      gather_texts(call, std::string(reinterpret_cast<const char*>(in_sizes.data()), bytes) +
+                             std::string(reinterpret_cast<const char*>(out_sizes.data()), bytes));
+  const auto size_at = [&](int64_t r, int64_t i) {
+    int64_t out = 0;
+    std::memcpy(&out, all[r].data() + i * sizeof out, sizeof out);
+    return out;
+  };
+  for (int64_t from = 0; from < size(); ++from) {
+    for (int64_t to = 0; to < size(); ++to) {
+      const int64_t sent = size_at(from, to), expected = size_at(to, size() + from);
+      XRUN_CHECK(
+          sent == expected,
+          "collective {} \"{}\" differs between ranks: rank {} sends {} elements to rank {}, "
+          "which expects {}",
+          call.number, call.label, from, sent, to, expected);
     }
-    XRUN_CHECK(sent == out_sizes[r],
-               "collective {} \"{}\" differs between ranks: rank {} sends {} elements to rank {}, "
-               "which expects {}",
-               call.number, call.label, r, sent, rank(), out_sizes[r]);
   }
 }
 
@@ -365,14 +371,16 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }
 
-void ProcessGroup::barrier(std::string_view label) {
-  gather_texts(begin(label, 0, "barrier"), "");
-}
+void ProcessGroup::barrier(std::string_view label) { gather_texts(begin(label, 0, "barrier"), ""); }
 
 // Moves the record to the memory that `xrun launch` reads, if it started this process.
 void share_record(FlightRecord& record, const World& world) {
-  const char* const fd = std::getenv("XRUN_RANK_RECORDS");
-  if (fd != nullptr && &record == &flight_record()) record.share(std::atoi(fd), world.local_rank);
+  const char* const text = std::getenv("XRUN_RANK_RECORDS");
+  if (text == nullptr || &record != &flight_record()) return;
+  const int fd = std::atoi(text);
+  record.share(fd, world.local_rank);
+  ::unsetenv("XRUN_RANK_RECORDS");  // neither is for the programs that this process starts
+  ::close(fd);
 }
 
 }  // namespace
@@ -386,6 +394,7 @@ std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options
     store->set("watch/port", std::to_string(port_of(watched)));
   }
   meet(*store, world, options.program);
+  options.record->join();
   if (world.rank != 0) watched = watch_rank_0(*store, world);
   return std::make_unique<ProcessGroup>(world, options, std::move(store), std::move(watched));
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The ranks of a run over c10d: Gloo for host memory, NCCL for GPUs where the CUDA plug-in is loaded.
+// The ranks of a run over c10d: Gloo for host memory, NCCL for GPUs where the CUDA plug-in is
+// loaded.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +15,7 @@
 namespace xrun {
 
 struct JoinOptions {
-  std::string program;  // tells builds apart; it must be the same on every rank
+  std::string program;  // lines "name value" that tell builds apart
   FlightRecord* record = &flight_record();
   bool check = false;  // compare label, shapes and dtypes of every call over ranks before it runs
   WatchdogHooks hooks;

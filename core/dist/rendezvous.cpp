@@ -3,17 +3,17 @@
 
 #include "core/dist/rendezvous.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
-
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
 #include "core/base/error.h"
@@ -26,8 +26,8 @@ namespace xrun {
 
 namespace {
 
-constexpr double kJoinS = 300;         // containers of one job start minutes apart
-constexpr double kOwnAddressS = 10;    // rank 0 reaches itself at once, or never
+constexpr double kJoinS = 300;       // containers of one job start minutes apart
+constexpr double kOwnAddressS = 10;  // rank 0 reaches itself at once, or never
 constexpr int kFirstPauseMs = 1;
 constexpr int kLastPauseMs = 100;
 constexpr size_t kNamedRanks = 8;
@@ -55,7 +55,12 @@ std::string key_prefix() {
 
 // Returns the socket on which rank 0 serves the store.
 int listening_socket(const World& world) {
-  if (const char* const text = std::getenv("XRUN_MASTER_FD")) return std::atoi(text);
+  if (const char* const text = std::getenv("XRUN_MASTER_FD")) {
+    const int fd = std::atoi(text);
+    ::unsetenv("XRUN_MASTER_FD");  // neither is for the programs that this process starts
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return fd;
+  }
   return listen_on(world.port, world.one_machine()).release();
 }
 
@@ -64,9 +69,10 @@ void wait_for_server(const World& world, const std::string& host) {
     try {
       connect_to(host, world.port, kOwnAddressS);
     } catch (const Error& error) {
-      throw Error(fmt::format("rank 0 listens on port {}, but its own MASTER_ADDR does not lead "
-                              "there: {}; set MASTER_ADDR to the host of rank 0",
-                              world.port, error.what()));
+      throw Error(
+          fmt::format("rank 0 listens on port {}, but its own MASTER_ADDR does not lead "
+                      "there: {}; set MASTER_ADDR to the host of rank 0",
+                      world.port, error.what()));
     }
     return;
   }
@@ -75,28 +81,50 @@ void wait_for_server(const World& world, const std::string& host) {
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    throw Error(fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
-                            "and that rank 0 has started",
-                            world.rank, world.size, error.what()));
+    throw Error(
+        fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
+                    "and that rank 0 has started",
+                    world.rank, world.size, error.what()));
   }
 }
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
-
-std::string text_of(c10d::Store& store, int64_t rank) {
-  const std::vector<uint8_t> bytes = store.get(fmt::format("meet/{}", rank));
-  return {bytes.begin(), bytes.end()};
-}
 
 [[noreturn]] void throw_missing(c10d::Store& store, const World& world, double waited_s) {
   std::vector<std::string> missing;
   for (int64_t r = 0; r < world.size; ++r) {
     if (!store.check({fmt::format("meet/{}", r)})) missing.push_back(std::to_string(r));
   }
-  throw Error(fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
-                          "output, and set XRUN_DIST_JOIN_S to wait longer",
-                          world.rank, world.size, waited_s, missing.size() == 1 ? "rank" : "ranks",
-                          listed(missing, kNamedRanks)));
+  throw Error(
+      fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
+                  "output, and set XRUN_DIST_JOIN_S to wait longer",
+                  world.rank, world.size, waited_s, missing.size() == 1 ? "rank" : "ranks",
+                  listed(missing, kNamedRanks)));
+}
+
+// Returns the first line of `text` that `other` does not have there.
+std::string first_difference(const std::string& text, const std::string& other) {
+  const size_t same =
+      std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first - text.begin();
+  const size_t newline = text.rfind('\n', same == 0 ? 0 : same - 1);
+  const size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+// All ranks compare all, so that each throws by itself.
+void compare_programs(c10d::Store& store, const World& world) {
+  std::vector<std::string> keys;
+  for (int64_t r = 0; r < world.size; ++r) keys.push_back(fmt::format("meet/{}", r));
+  const std::vector<std::vector<uint8_t>> programs = store.multiGet(keys);
+  const std::string first(programs[0].begin(), programs[0].end());
+  for (int64_t r = 1; r < world.size; ++r) {
+    const std::string program(programs[r].begin(), programs[r].end());
+    if (program == first) continue;
+    throw Error(
+        fmt::format("ranks 0 and {} run different builds of xrun ({} and {}); start the same "
+                    "one on every machine",
+                    r, first_difference(first, program), first_difference(program, first)));
+  }
 }
 
 }  // namespace
@@ -120,8 +148,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(1e3 * join_timeout_s()));
   if (serves) options.masterListenFd = listening_socket(world);
   if (!serves || !world.one_machine()) wait_for_server(world, host);
-  return c10::make_intrusive<c10d::PrefixStore>(
-      key_prefix(), c10::make_intrusive<c10d::TCPStore>(host, options));
+  return c10::make_intrusive<c10d::PrefixStore>(key_prefix(),
+                                                c10::make_intrusive<c10d::TCPStore>(host, options));
 }
 
 void meet(c10d::Store& store, const World& world, const std::string& program) {
@@ -135,12 +163,7 @@ void meet(c10d::Store& store, const World& world, const std::string& program) {
     if (waited_s > join_timeout_s()) throw_missing(store, world, waited_s);
     ::poll(nullptr, 0, pause_ms);
   }
-  if (world.rank == 0) return;
-  const std::string first = text_of(store, 0);
-  if (first == program) return;
-  throw Error(fmt::format("rank {} runs {}, but rank 0 runs {}; start the same build on every "
-                          "machine",
-                          world.rank, program, first));
+  compare_programs(store, world);
 }
 
 }  // namespace xrun

@@ -1,9 +1,8 @@
 #pragma once
 // The meeting of the ranks of a run: a store that rank 0, or torchrun's agent, serves.
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "core/dist/watch/world.h"
 
@@ -15,9 +14,9 @@ namespace xrun {
 // the port is in use, or nobody answers.
 c10::intrusive_ptr<c10d::Store> open_store(const World& world);
 
-// Waits until all ranks have come, and checks that their programs are alike. `program` is a text
-// that tells versions apart. Throws Error that names the ranks which have not come in time, or
-// whose program differs.
+// Waits until all ranks have come, and checks that their programs are alike. `program` has a line
+// "name value" for each part. Throws Error that names the ranks which have not come in time; or, on
+// every rank, the one whose program differs and its line.
 void meet(c10d::Store& store, const World& world, const std::string& program);
 
 // Returns the address at which this machine listens for the other ranks.

@@ -34,11 +34,13 @@ kill -0 "$launcher" || { cat out.txt; fail "a run that was paused ended"; }
 kill -TERM "$launcher"
 ends_with 143 15
 
-# Any rank at any moment: 10 kills, none hangs.
-for turn in $(seq 10); do
+# Any rank at any moment, and none hangs.
+for turn in $(seq "${XRUN_KILLS:-10}"); do
   start_endless
   sleep 0.$((RANDOM % 10))
+  begin=$EPOCHREALTIME
   kill -9 "$(rank_pid $((RANDOM % 2)))"
   ends_with 1 15
+  awk -v from="$begin" -v to="$EPOCHREALTIME" 'BEGIN { print "ended after", to - from, "s" }'
   no_ranks_left
 done

@@ -28,8 +28,8 @@ bool has_option(const std::vector<std::string>& words, const std::string& name) 
   });
 }
 
-// Returns the place of the recipe among the arguments, argc if there is none. It ends the options of
-// launch itself.
+// Returns the place of the recipe among the arguments, argc if there is none. It ends the options
+// of launch itself.
 int recipe_index(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -98,8 +98,8 @@ int command_launch(int argc, char** argv) {
     throw UsageError("launch needs a number of processes: xrun launch -n 4 RECIPE.lua");
   }
   if (ranks > kMostLocalRanks && hosts.empty()) {
-    throw UsageError(fmt::format("-n: got {}, wanted at most {} on one machine", ranks,
-                                 kMostLocalRanks));
+    throw UsageError(
+        fmt::format("-n: got {}, wanted at most {} on one machine", ranks, kMostLocalRanks));
   }
   const std::vector<std::string> words(argv + recipe, argv + argc);
   if (!hosts.empty()) return run_hosts(read_hosts(hosts, ranks), words);

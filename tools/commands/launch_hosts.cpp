@@ -32,7 +32,7 @@ namespace {
 constexpr double kEndOfOthersS = 90;
 constexpr double kEndOfConnectionS = 15;
 constexpr int kPollMs = 200;
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kFirstPort = 12000, kPorts = 16000;  // below those that systems hand out
 
 struct HostProcess {
@@ -221,8 +221,8 @@ LaunchPart read_part(const std::string& text) {
   LaunchPart out;
   int address = 0;
   long long first = 0, count = 0, size = 0;
-  const int read = std::sscanf(text.c_str(), "%lld:%lld:%lld:%d:%n", &first, &count, &size,
-                               &out.port, &address);
+  const int read =
+      std::sscanf(text.c_str(), "%lld:%lld:%lld:%d:%n", &first, &count, &size, &out.port, &address);
   out.first_rank = first;
   out.local_size = count;
   out.size = size;
@@ -230,8 +230,7 @@ LaunchPart read_part(const std::string& text) {
   if (read == 4 && !out.address.empty() && first >= 0 && count > 0 && first + count <= size) {
     return out;
   }
-  throw UsageError(
-      fmt::format("--part: got \"{}\", wanted FIRST:COUNT:SIZE:PORT:ADDRESS", text));
+  throw UsageError(fmt::format("--part: got \"{}\", wanted FIRST:COUNT:SIZE:PORT:ADDRESS", text));
 }
 
 int run_hosts(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words) {

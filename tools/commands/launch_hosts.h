@@ -31,8 +31,8 @@ std::string part_text(const LaunchPart& part);
 LaunchPart read_part(const std::string& text);
 
 // Starts `xrun launch --part ... WORDS` on every host, by ssh or $XRUN_LAUNCH_SSH, in the same
-// folder, and returns the exit status of the run. Signals go there as bytes on standard input, whose
-// end stops that launcher, so that none survives this process. Throws Error if one cannot be
+// folder, and returns the exit status of the run. Signals go there as bytes on standard input,
+// whose end stops that launcher, so that none survives this process. Throws Error if one cannot be
 // started.
 int run_hosts(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words);
 

@@ -34,18 +34,21 @@ namespace {
 
 // For the other ranks after one failed: their watchdogs (watchdog.h) report and end them, after an
 // error that a rank reported itself only once they have saved.
+constexpr double kBeforeJoinS = 5;  // the others wait for a rank that will not come
 constexpr double kAfterKillS = 20;
 constexpr double kAfterErrorS = 75;
 constexpr int kPollMs = 200;
 constexpr size_t kLongestLine = 64 << 10;  // a longer one is printed in pieces
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCONT};
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
 
 struct RankProcess {
   int64_t rank = 0;
   pid_t pid = -1;
   Socket output;     // the end of its pipe that is read here; closed for rank 0 and at its end
   std::string line;  // read, but not ended yet
-  std::optional<int> status;  // of waitpid, once it has ended
+  std::vector<std::string> early_lines;  // from before it joined the others
+  bool ended_here = false;               // killed by this process
+  std::optional<int> status;             // of waitpid, once it has ended
 };
 
 class RankProcesses {
@@ -58,7 +61,10 @@ class RankProcesses {
   void start(int64_t local_rank);
   [[noreturn]] void execute(const RankProcess& process, int64_t local_rank, int output);
   void read_output(RankProcess& process);
+  bool joined(const RankProcess& process) const;
+  void take_line(RankProcess& process, const std::string& line);
   void print_line(int64_t rank, const std::string& line);
+  void print_early_lines();
   void on_signal();
   void read_launcher();
   void forward(int signal_number);
@@ -136,8 +142,7 @@ void RankProcesses::start(int64_t local_rank) {
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   }
   process.pid = ::fork();
-  XRUN_CHECK(process.pid >= 0, "rank {} cannot be started: {}", process.rank,
-             std::strerror(errno));
+  XRUN_CHECK(process.pid >= 0, "rank {} cannot be started: {}", process.rank, std::strerror(errno));
   if (process.pid == 0) execute(process, local_rank, ends[1]);
   ::setpgid(process.pid, process.pid);  // here too, or a signal could come before the child's call
   if (ends[1] >= 0) ::close(ends[1]);
@@ -177,11 +182,35 @@ void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int 
   ::_exit(127);
 }
 
-// On a terminal rank 0 may have drawn a progress line, which the line replaces; rank 0 draws it again.
+// On a terminal rank 0 may have drawn a progress line, which the line replaces; rank 0 draws it
+// again.
 void RankProcesses::print_line(int64_t rank, const std::string& line) {
   const std::string text = fmt::format("{}[{}] {}\n", terminal_ ? "\r\x1b[K" : "", rank,
                                        terminal_ ? shown_text(line) : line);
   std::fputs(text.c_str(), stderr);
+}
+
+bool RankProcesses::joined(const RankProcess& process) const {
+  return slots_[process.rank - options_.first_rank].joined.load(std::memory_order_relaxed);
+}
+
+void RankProcesses::take_line(RankProcess& process, const std::string& line) {
+  process.early_lines.push_back(line);
+  if (!joined(process)) return;
+  for (const std::string& early : process.early_lines) print_line(process.rank, early);
+  process.early_lines.clear();
+}
+
+// What a rank wrote and ended before it joined. Where all end alike, as after a mistyped option,
+// the first one has said it.
+void RankProcesses::print_early_lines() {
+  const RankProcess& first = ranks_.front();
+  for (const RankProcess& process : ranks_) {
+    const bool alike = &process != &first && !joined(first) && !succeeded(*first.status) &&
+                       process.status == first.status;
+    if (alike) continue;
+    for (const std::string& line : process.early_lines) print_line(process.rank, line);
+  }
 }
 
 void RankProcesses::read_output(RankProcess& process) {
@@ -191,7 +220,7 @@ void RankProcesses::read_output(RankProcess& process) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count <= 0) {
-      if (!process.line.empty()) print_line(process.rank, process.line);
+      if (!process.line.empty()) take_line(process, process.line);
       process.line.clear();
       process.output = Socket();
       return;
@@ -199,11 +228,11 @@ void RankProcesses::read_output(RankProcess& process) {
     process.line.append(bytes, static_cast<size_t>(count));
     size_t begin = 0;
     for (size_t end; (end = process.line.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      print_line(process.rank, process.line.substr(begin, end - begin));
+      take_line(process, process.line.substr(begin, end - begin));
     }
     process.line.erase(0, begin);
     if (process.line.size() > kLongestLine) {
-      print_line(process.rank, process.line);
+      take_line(process, process.line);
       process.line.clear();
     }
   }
@@ -239,7 +268,7 @@ void RankProcesses::on_signal() {
 void RankProcesses::note_end(RankProcess& process, int status) {
   process.status = status;
   ::kill(-process.pid, SIGKILL);  // what it started
-  if (succeeded(status)) return;
+  if (succeeded(status) || process.ended_here) return;
   // A rank that was killed is the cause; the others then fail because of it.
   const bool by_signal = WIFSIGNALED(status);
   if (first_failed_ == nullptr || (by_signal && WIFEXITED(*first_failed_->status))) {
@@ -274,9 +303,13 @@ bool is_stopped(pid_t pid) {
 // After a failure. A stopped rank cannot end by itself.
 void RankProcesses::end_others() {
   const bool killed = WIFSIGNALED(*first_failed_->status);
-  if (seconds_since(failed_at_) > (killed ? kAfterKillS : kAfterErrorS)) return kill_all();
-  for (const RankProcess& process : ranks_) {
-    if (!process.status && is_stopped(process.pid)) ::kill(-process.pid, SIGKILL);
+  const double limit_s =
+      !joined(*first_failed_) ? kBeforeJoinS : (killed ? kAfterKillS : kAfterErrorS);
+  if (seconds_since(failed_at_) > limit_s) return kill_all();
+  for (RankProcess& process : ranks_) {
+    if (process.status || !is_stopped(process.pid)) continue;
+    process.ended_here = true;
+    ::kill(-process.pid, SIGKILL);
   }
 }
 
@@ -322,6 +355,7 @@ int RankProcesses::run() {
     if (launcher_gone_at_ && seconds_since(*launcher_gone_at_) > kAfterErrorS) kill_all();
   }
   for (RankProcess& process : ranks_) read_output(process);
+  print_early_lines();
   return finish();
 }
 
@@ -338,8 +372,8 @@ std::string RankProcesses::end_text(const RankProcess& process) const {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills() > oom_kills_) {
     what += ", since the system ran out of memory";
   }
-  return fmt::format("rank {} of {}: {}: {}; last: {}", process.rank, options_.size,
-                     step_text(last), what, status_text(last, monotonic_ms()));
+  if (joined(process)) what += "; last: " + status_text(last, monotonic_ms());
+  return fmt::format("rank {} of {}: {}: {}", process.rank, options_.size, step_text(last), what);
 }
 
 // Returns "rank R of N: step S: what happened".

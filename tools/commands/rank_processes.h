@@ -21,7 +21,7 @@ struct RankProcessOptions {
 };
 
 // Runs the ranks to their end and returns the exit status of the run. SIGINT, SIGTERM, SIGHUP,
-// SIGUSR1, SIGTSTP and SIGCONT are forwarded. Lines of every rank but 0 are printed with "[RANK] "
+// SIGTSTP and SIGCONT are forwarded. Lines of every rank but 0 are printed with "[RANK] "
 // before them; rank 0 has the standard streams of this process. When a rank fails the others get a
 // few seconds to end, then they are killed, with all that they started; standard error gets "rank R
 // of N: step S: what happened". Throws Error if a rank cannot be started.

@@ -83,6 +83,8 @@ void FlightRecord::write(Change change) {
   slot_->version.store(version + 2, std::memory_order_release);
 }
 
+void FlightRecord::join() { slot_->joined.store(true, std::memory_order_relaxed); }
+
 void FlightRecord::set_step(int64_t step) {
   write([&](RankStatus& status) { status.step = step; });
 }

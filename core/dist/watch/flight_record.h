@@ -19,12 +19,12 @@ enum class RankState : int32_t {
 
 // Plain bytes: shared memory and sockets carry it as it is. Texts are cut to fit.
 struct RankStatus {
-  int64_t step = -1;     // of the training loop; -1 before the first
-  int64_t begun = 0;     // collectives that this rank has begun
-  int64_t call = -1;     // number of the collective below, from 0; -1 before the first
-  int64_t bytes = 0;     // of its tensors on this rank
-  int64_t since_ms = 0;  // when the state began: CLOCK_MONOTONIC
-  int64_t cpu_ms = 0;    // processor time of the main thread
+  int64_t step = -1;      // of the training loop; -1 before the first
+  int64_t begun = 0;      // collectives that this rank has begun
+  int64_t call = -1;      // number of the collective below, from 0; -1 before the first
+  int64_t bytes = 0;      // of its tensors on this rank
+  int64_t since_ms = 0;   // when the state began: CLOCK_MONOTONIC
+  int64_t cpu_ms = 0;     // processor time of the main thread
   uint64_t activity = 0;  // activity_count()
   RankState state = RankState::kComputing;
   int32_t in_lua = 0;
@@ -55,6 +55,7 @@ class FlightRecord {
   // Moves the record to slot `index` of the shared memory `fd` that `xrun launch` made, which stays
   // mapped to the end of the process. Throws Error if it cannot be mapped.
   void share(int fd, int64_t index);
+  void join();  // this rank has met the others
 
   void set_call_site(CallSite call_site) { call_site_ = std::move(call_site); }
   void set_step(int64_t step);
@@ -86,6 +87,7 @@ class FlightRecord {
 struct FlightRecord::Slot {
   std::atomic<uint32_t> version = 0;
   RankStatus status;
+  std::atomic<bool> joined = false;
   char failure[1024] = "";
 };
 

@@ -16,7 +16,7 @@ enum class FrameKind : uint32_t {
   kFailure,    // to rank 0: exit status and error
   kLeave,      // either way: the sender leaves in an orderly way
   kTable,      // from rank 0: every rank's RankStatus, times as ages
-  kVerdict,    // from rank 0: Verdict
+  kVerdict,    // from rank 0: RankVerdict
 };
 
 struct Frame {

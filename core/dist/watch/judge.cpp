@@ -79,9 +79,10 @@ std::string mismatch(const RankView& first, const RankView& rank, const WatchLim
       std::strcmp(first.status.label, rank.status.label) == 0) {
     return "";
   }
-  return fmt::format("it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the "
-                     "same calls",
-                     rank.status.label, first.status.label);
+  return fmt::format(
+      "it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the "
+      "same calls",
+      rank.status.label, first.status.label);
 }
 
 bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
@@ -116,10 +117,10 @@ WatchLimits watch_limits() {
   return out;
 }
 
-std::optional<Verdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
-                             int64_t now_ms) {
+std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
+                                 int64_t now_ms) {
   // In this order: a rank that reports its own error, or is gone, is the cause of what others show.
-  const auto find = [&](auto fault_of) -> std::optional<Verdict> {
+  const auto find = [&](auto fault_of) -> std::optional<RankVerdict> {
     for (size_t r = 0; r < ranks.size(); ++r) {
       const std::string fault = fault_of(ranks[r]);
       if (!fault.empty()) return failed_rank(ranks, static_cast<int64_t>(r), fault, now_ms);
@@ -156,14 +157,15 @@ std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& l
   return "";
 }
 
-Verdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
-                    int64_t now_ms) {
-  Verdict out;
+RankVerdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
+                        int64_t now_ms) {
+  RankVerdict out;
   const RankView& failed = ranks[rank];
   out.rank = rank;
   out.reported = !failed.failure.empty();
   out.status = failed.failure.empty() ? 1 : failed.failure_status;
-  out.text = fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(failed.status), what);
+  out.text =
+      fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(failed.status), what);
   const auto add = [&](size_t r) {
     out.text += fmt::format("\n  rank {}: {}", r, status_text(ranks[r].status, now_ms));
   };

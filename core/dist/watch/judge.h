@@ -36,7 +36,7 @@ struct WatchLimits {
 // Throws UsageError if it is no positive number.
 WatchLimits watch_limits();
 
-struct Verdict {
+struct RankVerdict {
   int64_t rank = 0;       // at fault
   int status = 1;         // exit status of all ranks
   bool reported = false;  // by that rank itself; the others may still save
@@ -44,8 +44,8 @@ struct Verdict {
 };
 
 // Returns the verdict at `now_ms`, or nothing while all is well.
-std::optional<Verdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
-                             int64_t now_ms);
+std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
+                                 int64_t now_ms);
 
 // Returns a notice on a rank for which others have waited for `limits.lua_ms` and that may still go
 // on, or "".
@@ -53,7 +53,7 @@ std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& l
                         int64_t now_ms);
 
 // Returns the verdict that rank `rank` failed by `what`, with what every rank does.
-Verdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
-                    int64_t now_ms);
+RankVerdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
+                        int64_t now_ms);
 
 }  // namespace xrun

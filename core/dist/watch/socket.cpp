@@ -24,9 +24,9 @@ namespace xrun {
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr int kAttemptMs = 3000;      // for one connection
-constexpr double kNoRouteS = 30;      // names and routes of a starting cluster appear late
-constexpr int kFirstPauseMs = 5;      // between attempts, doubled up to the last
+constexpr int kAttemptMs = 3000;  // for one connection
+constexpr double kNoRouteS = 30;  // names and routes of a starting cluster appear late
+constexpr int kFirstPauseMs = 5;  // between attempts, doubled up to the last
 constexpr int kLastPauseMs = 500;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -77,8 +77,7 @@ bool try_listen(const sockaddr* address, socklen_t size, Socket& out) {
 // "10.0.0.7", or "" if the address has no such text.
 std::string numeric_text(const sockaddr* address, socklen_t size) {
   char name[NI_MAXHOST] = "";
-  const int code =
-      ::getnameinfo(address, size, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
+  const int code = ::getnameinfo(address, size, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
   return code == 0 ? name : "";
 }
 

@@ -123,12 +123,12 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-std::optional<Verdict> Watchdog::verdict() const {
+std::optional<RankVerdict> Watchdog::verdict() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return verdict_;
 }
 
-std::optional<Verdict> Watchdog::await_verdict(double seconds) const {
+std::optional<RankVerdict> Watchdog::await_verdict(double seconds) const {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait_for(lock, std::chrono::duration<double>(seconds),
                     [&] { return verdict_.has_value(); });
@@ -150,7 +150,7 @@ void Watchdog::fail(int status, const std::string& message) {
     await_verdict(kReplyS);
   }
   // The rank that reports prints the error; the watchdog's thread ends the others.
-  if (verdict() && !reports_) ::pause();
+  while (verdict() && !reports_) ::pause();
 }
 
 void Watchdog::run() {
@@ -251,14 +251,10 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       if (!read_bytes(frame.body, 0, sender.failure_status)) return;
       sender.failure = frame.body.substr(sizeof(int));
       return;
-    case FrameKind::kLeave:
-      sender.left = true;
-      return;
-    case FrameKind::kTable:
-      take_table(frame.body);
-      return;
+    case FrameKind::kLeave: sender.left = true; return;
+    case FrameKind::kTable: take_table(frame.body); return;
     case FrameKind::kVerdict: {
-      Verdict verdict;
+      RankVerdict verdict;
       VerdictHead head{};
       if (!read_bytes(frame.body, 0, head)) return;
       verdict.rank = head.rank;
@@ -268,8 +264,7 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       settle(verdict, /*reports=*/false);
       return;
     }
-    case FrameKind::kHello:
-      return;
+    case FrameKind::kHello: return;
   }
 }
 
@@ -365,7 +360,7 @@ void Watchdog::decide_about_rank_0() {
   settle(*verdict, reporter == world_.rank);
 }
 
-void Watchdog::settle(const Verdict& verdict, bool reports) {
+void Watchdog::settle(const RankVerdict& verdict, bool reports) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (verdict_) return;
@@ -381,7 +376,7 @@ void Watchdog::settle(const Verdict& verdict, bool reports) {
 }
 
 // Waits as long as the main thread may still end the process.
-bool Watchdog::ends_by_itself(const Verdict& verdict, bool reports) {
+bool Watchdog::ends_by_itself(const RankVerdict& verdict, bool reports) {
   constexpr std::chrono::milliseconds kLook{50};
   const auto waits = [&] { return record_.read().state == RankState::kWaiting; };
   const int64_t limit_ms = verdict.reported ? kSaveMs : (reports && waits() ? kUnwindMs : 0);

@@ -24,7 +24,7 @@ struct WatchdogHooks {
   std::function<void(const std::string& text)> notice;
   // Ends the process with verdict.status and does not return; prints the text first if `reports`,
   // which one rank does.
-  std::function<void(const Verdict& verdict, bool reports)> end;
+  std::function<void(const RankVerdict& verdict, bool reports)> end;
   // Asks the Lua code that runs to call record.set_line; for code that shows no progress.
   std::function<void()> ask_line;
 };
@@ -43,9 +43,9 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  std::optional<Verdict> verdict() const;
+  std::optional<RankVerdict> verdict() const;
   // The same, after waiting for one at most `seconds`.
-  std::optional<Verdict> await_verdict(double seconds) const;
+  std::optional<RankVerdict> await_verdict(double seconds) const;
 
   // Reports an error of this rank, which ends all. Returns if this rank shall print the error: on
   // rank 0 once the others know, on others if rank 0 does not answer within 3 s.
@@ -69,8 +69,8 @@ class Watchdog {
   RankStatus own_status();
   void decide();
   void decide_about_rank_0();
-  void settle(const Verdict& verdict, bool reports);
-  bool ends_by_itself(const Verdict& verdict, bool reports);
+  void settle(const RankVerdict& verdict, bool reports);
+  bool ends_by_itself(const RankVerdict& verdict, bool reports);
   void leave();
   void say_goodbye();
 
@@ -90,7 +90,7 @@ class Watchdog {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::optional<Verdict> verdict_;
+  std::optional<RankVerdict> verdict_;
   std::string own_failure_;
   int own_failure_status_ = 0;
   bool failed_ = false;   // fail() was called

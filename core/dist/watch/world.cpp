@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -38,8 +39,8 @@ class Variables {
         number <= high) {
       return number;
     }
-    throw UsageError(fmt::format("{}: got \"{}\", wanted a whole number from {} to {}", name, value,
-                                 low, high));
+    throw UsageError(
+        fmt::format("{}: got \"{}\", wanted a whole number from {} to {}", name, value, low, high));
   }
   int64_t number_or(const char* name, int64_t low, int64_t high, int64_t otherwise) const {
     return set(name) ? number(name, low, high) : otherwise;
@@ -144,20 +145,25 @@ void read_master(const Variables& variables, World& out) {
 
 }  // namespace
 
-std::string gpu_of_rank(const World& world, const std::string& visible) {
-  if (visible.empty()) return std::to_string(world.local_rank);
-  std::vector<std::string> gpus;
-  for (size_t begin = 0; begin <= visible.size();) {
+std::string gpu_of_rank(const World& world, const std::string& visible, int64_t gpus) {
+  std::vector<std::string> names;
+  if (visible.empty()) {
+    if (gpus == 0) gpus = world.local_size;
+    for (int64_t i = 0; i < gpus; ++i) names.push_back(std::to_string(i));
+  }
+  for (size_t begin = 0; begin < visible.size();) {
     const size_t comma = std::min(visible.find(',', begin), visible.size());
-    gpus.push_back(visible.substr(begin, comma - begin));
+    names.push_back(visible.substr(begin, comma - begin));
     begin = comma + 1;
   }
-  if (world.launcher == "srun" && gpus.size() == 1) return visible;
-  if (world.local_rank < static_cast<int64_t>(gpus.size())) return gpus[world.local_rank];
+  if (world.launcher == "srun" && names.size() == 1) return names[0];
+  if (world.local_rank < static_cast<int64_t>(names.size())) return names[world.local_rank];
   throw UsageError(fmt::format(
-      "rank {} is number {} of {} on this machine, but CUDA_VISIBLE_DEVICES={} shows fewer GPUs; start "
-      "one rank per GPU",
-      world.rank, world.local_rank + 1, world.local_size, visible));
+      "rank {} is number {} of {} on this machine, but {}; start one rank per GPU", world.rank,
+      world.local_rank + 1, world.local_size,
+      visible.empty() ? fmt::format("it has {}", counted(gpus, "GPU"))
+                      : fmt::format("CUDA_VISIBLE_DEVICES={} shows {}", visible,
+                                    counted(static_cast<int64_t>(names.size()), "GPU"))));
 }
 
 std::string first_slurm_host(const std::string& list) {

@@ -34,10 +34,11 @@ using ReadVariable = std::function<const char*(const char* name)>;
 std::optional<World> world_from_environment(const ReadVariable& variable);
 std::optional<World> world_from_environment();
 
-// Returns the CUDA_VISIBLE_DEVICES that shows this rank one GPU, that of its local rank, out of the
-// `visible` ones ("" if the variable is not set). Under srun a single one is the rank's own already.
-// Throws UsageError if there are fewer than ranks on this machine.
-std::string gpu_of_rank(const World& world, const std::string& visible);
+// Returns the CUDA_VISIBLE_DEVICES that shows this rank one GPU, that of its local rank: of the
+// `visible` ones, or of the machine's `gpus` if the variable is not set (""; 0: not known). Under
+// srun a single one is the rank's own already. Throws UsageError if there are fewer than ranks on
+// this machine.
+std::string gpu_of_rank(const World& world, const std::string& visible, int64_t gpus);
 
 // Returns the first host of a Slurm list: "node001" of "node[001-003,7],gpu1".
 std::string first_slurm_host(const std::string& list);

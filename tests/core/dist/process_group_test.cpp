@@ -7,6 +7,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -31,7 +32,8 @@ int free_port() { return port_of(listen_on(0, /*loopback=*/true)); }
 
 // Runs the body once for each rank; returns the message that each threw, or "".
 std::vector<std::string> run_ranks(int64_t size, const std::function<void(Ranks&)>& body,
-                                   bool check = false) {
+                                   bool check = false,
+                                   const std::function<std::string(int64_t)>& program = {}) {
   const int port = free_port();
   std::vector<std::string> errors(size);
   std::vector<std::thread> threads;
@@ -40,7 +42,8 @@ std::vector<std::string> run_ranks(int64_t size, const std::function<void(Ranks&
       try {
         FlightRecord record;
         JoinOptions options;
-        options.program = "test";
+        options.program = program ? program(r) : "test";
+        options.limits.late_ms = 100;
         options.record = &record;
         options.check = check;
         const std::unique_ptr<Ranks> ranks = join_ranks(world_of(r, size, port), options);
@@ -82,9 +85,8 @@ TEST(ProcessGroup, BroadcastsTheTextOfTheRoot) {
 
 TEST(ProcessGroup, BroadcastsTensorsOfEveryDtype) {
   expect_ok(run_ranks(2, [](Ranks& ranks) {
-    for (const at::ScalarType dtype :
-         {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte,
-          at::kBool}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong,
+                                       at::kInt, at::kByte, at::kBool}) {
       const at::Tensor wanted = at::arange(7).remainder(2).to(dtype);
       const at::Tensor got = ranks.rank() == 1 ? wanted.clone() : at::zeros({7}, dtype);
       ranks.broadcast("tensor", got, 1);
@@ -166,6 +168,79 @@ TEST(ProcessGroup, RefusesSizesThatDoNotAddUp) {
          ranks.all_gather("bucket 3", at::empty({5}), {2, 2}, at::empty({2}));
        })) {
     EXPECT_EQ(error, "\"bucket 3\": the pieces have 4 elements, the tensor 5");
+  }
+}
+
+TEST(ProcessGroup, CheckNamesTheDifferingCall) {
+  for (const std::string& error : run_ranks(
+           2, [](Ranks& ranks) { ranks.barrier(ranks.rank() == 0 ? "a" : "b"); }, true)) {
+    EXPECT_EQ(error,
+              "collective 0 differs between ranks: rank 0 calls \"a\" barrier, rank 1 calls \"b\" "
+              "barrier");
+  }
+}
+
+TEST(ProcessGroup, CheckNamesShapesAndDtypes) {
+  for (const std::string& error : run_ranks(
+           2,
+           [](Ranks& ranks) {
+             ranks.broadcast("weights", at::zeros({2, 3 + ranks.rank()}, at::kBFloat16), 0);
+           },
+           true)) {
+    EXPECT_EQ(error,
+              "collective 0 differs between ranks: rank 0 calls \"weights\" broadcast of BFloat16 "
+              "[2, 3] from rank 0, rank 1 calls \"weights\" broadcast of BFloat16 [2, 4] from rank "
+              "0");
+  }
+}
+
+TEST(ProcessGroup, CheckNamesPiecesThatDoNotFit) {
+  for (const std::string& error : run_ranks(
+           2,
+           [](Ranks& ranks) {
+             const int64_t extra = ranks.rank();  // rank 1 expects one element more of rank 0
+             ranks.exchange("bucket", at::zeros({2 + extra}), {1 + extra, 1}, at::zeros({2}),
+                            {1, 1});
+           },
+           true)) {
+    EXPECT_EQ(error,
+              "collective 0 \"bucket\" differs between ranks: rank 0 sends 1 elements to rank 1, "
+              "which expects 2");
+  }
+}
+
+TEST(ProcessGroup, CheckLetsEqualCallsPass) {
+  expect_ok(run_ranks(
+      2,
+      [](Ranks& ranks) {
+        EXPECT_EQ(ranks.gather("texts", std::to_string(ranks.rank()))[1], "1");
+        ranks.exchange("none", at::empty({0}), {0, 0}, at::empty({0}), {0, 0})->wait();
+      },
+      true));
+}
+
+TEST(ProcessGroup, OthersThrowWhenARankLeaves) {
+  const std::vector<std::string> errors = run_ranks(3, [](Ranks& ranks) {
+    if (ranks.rank() == 1) throw Error("enough");
+    ranks.barrier("metrics");
+  });
+  EXPECT_EQ(errors[1], "enough");
+  for (int64_t r : {0, 2}) {
+    EXPECT_EQ(errors[r].substr(0, errors[r].find('\n')),
+              "rank 1 of 3: before step 0: it has left the run, and others wait for it");
+  }
+}
+
+TEST(ProcessGroup, OtherBuildsAreRefusedByAll) {
+  for (const std::string& error : run_ranks(
+           2, [](Ranks&) {}, false,
+           [](int64_t r) {
+             return fmt::format("torch 2.11.0\nengine {}\n", r == 0 ? "ab" : "ac");
+           })) {
+    EXPECT_EQ(
+        error,
+        "ranks 0 and 1 run different builds of xrun (engine ab and engine ac); start the same "
+        "one on every machine");
   }
 }
 

@@ -25,7 +25,7 @@ void print_error(const std::string& text) {
   std::fprintf(stderr, "\nxrun: error: %s\n", shown_text(text).c_str());
 }
 
-[[noreturn]] void end_process(const Verdict& verdict, bool reports) {
+[[noreturn]] void end_process(const RankVerdict& verdict, bool reports) {
   if (reports) print_error(verdict.text);
   std::fflush(stderr);
   remove_temporary_dirs();
@@ -45,7 +45,9 @@ std::unique_ptr<Ranks> join_run() {
   if (!world) return nullptr;
   const char* const check = std::getenv("XRUN_DIST_CHECK");
   JoinOptions options;
-  options.program = dump_json(binary_identity());
+  for (const auto& [name, value] : binary_identity().as_object()) {
+    options.program += fmt::format("{} {}\n", name, value.as_string());
+  }
   options.check = check != nullptr && std::string_view(check) == "1";
   options.hooks = {print_notice, end_process, ask_running_line};
   install_line_question(note_line);
@@ -56,7 +58,10 @@ void choose_gpu_of_rank() {
   const std::optional<World> world = world_from_environment();
   if (!world) return;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const std::string gpu = gpu_of_rank(*world, visible == nullptr ? "" : visible);
+  // The driver itself counts only what the variable shows when it starts.
+  std::error_code code;
+  const auto gpus = static_cast<int64_t>(list_folder("/proc/driver/nvidia/gpus", code).size());
+  const std::string gpu = gpu_of_rank(*world, visible == nullptr ? "" : visible, gpus);
   ::setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), /*overwrite=*/1);
 }
 

@@ -77,6 +77,9 @@ int command_recipe(int argc, char** argv) {
   warn_of_threads(options.threads);
   options.device_given = app.count("--device") > 0;
   const std::unique_ptr<Ranks> ranks = join_run();
+  if (ranks != nullptr && repl_at) {
+    throw UsageError("--repl-at opens a prompt in a single process; start the recipe without ranks");
+  }
   options.ranks = ranks.get();
   return run_on_ranks(ranks.get(), [&] {
     options = resumed_options(std::move(options));
@@ -84,6 +87,8 @@ int command_recipe(int argc, char** argv) {
       choose_gpu_of_rank();
       load_cuda_plugin(!options.device_given);
     }
+    // A prompt on one rank would leave the others waiting.
+    if (ranks != nullptr) return run_session(options);
     return run_session(options,
                        [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
   });

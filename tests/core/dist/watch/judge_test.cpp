@@ -34,7 +34,7 @@ RankView waiting(int64_t call, int64_t for_ms, const char* label = "gradient buc
   return out;
 }
 
-std::string first_line(const std::optional<Verdict>& verdict) {
+std::string first_line(const std::optional<RankVerdict>& verdict) {
   return verdict ? verdict->text.substr(0, verdict->text.find('\n')) : "";
 }
 

@@ -37,13 +37,13 @@ class Ranks3 : public ::testing::Test {
       world.size = world.local_size = 3;
       Rank& rank = ranks_[r];
       WatchdogHooks hooks;
-      hooks.end = [&rank](const Verdict& verdict, bool reports) {
+      hooks.end = [&rank](const RankVerdict& verdict, bool reports) {
         rank.reported = reports;
         rank.status = verdict.status;
       };
       Socket socket = r == 0 ? std::move(listener) : connect_to("127.0.0.1", port, 5);
-      rank.watchdog = std::make_unique<Watchdog>(world, rank.record, std::move(socket), hooks,
-                                                 short_limits());
+      rank.watchdog =
+          std::make_unique<Watchdog>(world, rank.record, std::move(socket), hooks, short_limits());
     }
     // All have said hello once every record has reached rank 0.
     std::this_thread::sleep_for(std::chrono::milliseconds(350));
@@ -80,7 +80,8 @@ TEST_F(Ranks3, RankThatLeavesOthersWaitingIsNamedByAll) {
   ranks_[2].record.begin("metrics", 8);
   ranks_[0].record.wait_for(call, "metrics", 8);
   ranks_[1].watchdog.reset();
-  EXPECT_EQ(first_line(2), "rank 1 of 3: before step 0: it has left the run, and others wait for it");
+  EXPECT_EQ(first_line(2),
+            "rank 1 of 3: before step 0: it has left the run, and others wait for it");
   EXPECT_EQ(first_line(0), first_line(2));
   EXPECT_TRUE(ended(2));
   EXPECT_FALSE(ranks_[2].reported);
@@ -116,7 +117,8 @@ TEST_F(Ranks3, NewsOfRank0sOrderlyEndReachesTheOthers) {
   EXPECT_FALSE(ranks_[1].watchdog->await_verdict(0.5));
   const int64_t call = ranks_[1].record.begin("metrics", 8);
   ranks_[1].record.wait_for(call, "metrics", 8);
-  EXPECT_EQ(first_line(1), "rank 0 of 3: before step 0: it has left the run, and others wait for it");
+  EXPECT_EQ(first_line(1),
+            "rank 0 of 3: before step 0: it has left the run, and others wait for it");
 }
 
 }  // namespace watchdog_test

@@ -37,15 +37,11 @@ TEST(World, ReadsTorchrun) {
   EXPECT_FALSE(world->one_machine());
 }
 
-TEST(World, OfOneProcessIsNothing) {
-  EXPECT_FALSE(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
-}
+TEST(World, OfOneProcessIsNothing) { EXPECT_FALSE(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}})); }
 
 TEST(World, OnLoopbackIsOneMachine) {
-  const auto world = world_of({{"RANK", "1"},
-                               {"WORLD_SIZE", "3"},
-                               {"MASTER_ADDR", "localhost"},
-                               {"MASTER_PORT", "29500"}});
+  const auto world = world_of(
+      {{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}});
   ASSERT_TRUE(world);
   EXPECT_TRUE(world->one_machine());
   EXPECT_EQ(world->local_rank, 1);
@@ -108,18 +104,26 @@ TEST(World, MasterVariablesWinOverDerivedOnes) {
 }
 
 TEST(World, NamesTheMissingHalf) {
-  EXPECT_EQ(error_of([] { world_of({{"RANK", "0"}}); }),
+  EXPECT_EQ(error_of([] {
+              world_of({{"RANK", "0"}});
+            }),
             "RANK is set but WORLD_SIZE is not; set both, with MASTER_ADDR and MASTER_PORT, or "
             "unset RANK for a single process");
-  EXPECT_EQ(error_of([] { world_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}); }),
+  EXPECT_EQ(error_of([] {
+              world_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}});
+            }),
             "RANK and WORLD_SIZE are set but MASTER_ADDR is not; set MASTER_ADDR to the host of "
             "rank 0 and MASTER_PORT to a free port there");
 }
 
 TEST(World, RejectsARankOutsideTheWorld) {
-  EXPECT_EQ(error_of([] { world_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}}); }),
+  EXPECT_EQ(error_of([] {
+              world_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}});
+            }),
             "RANK: got \"4\", wanted a whole number from 0 to 3");
-  EXPECT_EQ(error_of([] { world_of({{"RANK", "x"}, {"WORLD_SIZE", "4"}}); }),
+  EXPECT_EQ(error_of([] {
+              world_of({{"RANK", "x"}, {"WORLD_SIZE", "4"}});
+            }),
             "RANK: got \"x\", wanted a whole number from 0 to 3");
 }
 
@@ -151,13 +155,24 @@ TEST(GpuOfRank, IsThatOfTheLocalRank) {
   world.size = 8;
   world.local_rank = 1;
   world.local_size = 4;
-  EXPECT_EQ(gpu_of_rank(world, ""), "1");
-  EXPECT_EQ(gpu_of_rank(world, "4,GPU-77,6"), "GPU-77");
-  EXPECT_EQ(error_of([&] { gpu_of_rank(world, "3"); }),
-            "rank 5 is number 2 of 4 on this machine, but CUDA_VISIBLE_DEVICES=3 shows fewer GPUs; "
-            "start one rank per GPU");
+  EXPECT_EQ(gpu_of_rank(world, "", 0), "1");
+  EXPECT_EQ(gpu_of_rank(world, "", 4), "1");
+  EXPECT_EQ(gpu_of_rank(world, "4,GPU-77,6", 8), "GPU-77");
+}
+
+TEST(GpuOfRank, NeedsAGpuForEachRank) {
+  World world;
+  world.rank = 5;
+  world.local_rank = 1;
+  world.local_size = 4;
+  EXPECT_EQ(error_of([&] { gpu_of_rank(world, "", 1); }),
+            "rank 5 is number 2 of 4 on this machine, but it has 1 GPU; start one rank per GPU");
+  EXPECT_EQ(
+      error_of([&] { gpu_of_rank(world, "3", 8); }),
+      "rank 5 is number 2 of 4 on this machine, but CUDA_VISIBLE_DEVICES=3 shows 1 GPU; start "
+      "one rank per GPU");
   world.launcher = "srun";
-  EXPECT_EQ(gpu_of_rank(world, "3"), "3");
+  EXPECT_EQ(gpu_of_rank(world, "3", 8), "3");
 }
 
 TEST(SlurmHosts, FirstOfEveryForm) {
