@@ -386,7 +386,8 @@ std::vector<ConfigField> of_distillation() {
 const std::vector<ConfigField>& config_fields() {
   static const std::vector<ConfigField> fields = [] {
     std::vector<ConfigField> all;
-    for (auto group : {of_rows, of_new_model, of_order, of_model, of_optimizer, of_distillation, of_steps}) {
+    for (auto group :
+         {of_rows, of_new_model, of_order, of_model, of_optimizer, of_distillation, of_steps}) {
       for (ConfigField& field : group()) all.push_back(std::move(field));
     }
     return all;

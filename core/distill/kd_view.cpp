@@ -143,8 +143,8 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
     loss = kd_loss(student, teacher_columns(micro, pair.teacher, tokens, options), rows.chunks,
                    options, pair.map);
   } else {
-    loss = kd_loss(student, teacher_side(micro, pair.teacher, tokens), rows.chunks, options,
-                   pair.map);
+    loss =
+        kd_loss(student, teacher_side(micro, pair.teacher, tokens), rows.chunks, options, pair.map);
   }
   return {rows.by_row ? view.select_rows(loss) : loss, rows.by_row};
 }

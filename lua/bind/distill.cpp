@@ -289,7 +289,8 @@ void open_distill(LuaState& state) {
        {"options?", "xrun.Config.kd"}},
       {{"Tensor", "[C]"}},
       "The divergence of the student's distribution from the teacher's in each chunk: one loss per "
-      "trained token, [R], if both have one vocabulary, else per chunk of the alignment. For a view "
+      "trained token, [R], if both have one vocabulary, else per chunk of the alignment. For a "
+      "view "
       "it reads the step's forward and carries the student's gradient; for a batch it has no "
       "gradient.",
       push_kd);

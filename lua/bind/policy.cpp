@@ -97,8 +97,8 @@ std::filesystem::path read_policy_folder(lua_State* L, int i) {
   Json sizes = to_json(L, i);
   check_fields(sizes, "model");
   add_defaults(sizes, "model");
-  return cached_new_model(
-      new_model_of(sizes, static_cast<uint64_t>(config_whole(L, "seed"))), notice);
+  return cached_new_model(new_model_of(sizes, static_cast<uint64_t>(config_whole(L, "seed"))),
+                          notice);
 }
 
 int open_policy(lua_State* L) {

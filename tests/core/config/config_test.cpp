@@ -159,11 +159,12 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
 }
 
 TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
-  EXPECT_EQ(error(config("", "print(cfg.model)")),
-            "dpo.lua:4: `model` has no value: A folder in Hugging Face form, a name from `xrun "
-            "models`, or the sizes of a new model with random weights: { layers = 4, hidden = 256, "
-            "tokenizer = \"DIR\" }. Its weights depend on them, the tokenizer and `seed` alone. Add "
-            "it to the config, or --set model=...");
+  EXPECT_EQ(
+      error(config("", "print(cfg.model)")),
+      "dpo.lua:4: `model` has no value: A folder in Hugging Face form, a name from `xrun "
+      "models`, or the sizes of a new model with random weights: { layers = 4, hidden = 256, "
+      "tokenizer = \"DIR\" }. Its weights depend on them, the tokenizer and `seed` alone. Add "
+      "it to the config, or --set model=...");
   EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35),
             "dpo.lua:2: `optim.lr` has no value:");
   EXPECT_EQ(error(config("batch = { max_tokens = 5 }")),
@@ -246,9 +247,10 @@ TEST(RecipeConfig, AModelIsANameOrTheSizesOfANewOne) {
             "dpo.lua:2: there is no key `model.layer`; did you mean `model.layers`?");
   EXPECT_EQ(error(config("model = { layers = 0 }")),
             "dpo.lua:2: model.layers: got 0, wanted a whole number of at least 1");
-  EXPECT_EQ(error(config("model = { preset = 'huge' }")),
-            "dpo.lua:2: model.preset: got \"huge\", wanted \"tiny\", \"mid\", \"moe-1\", \"moe-8\", "
-            "\"moe-64\" or \"gpt2-tiny\"");
+  EXPECT_EQ(
+      error(config("model = { preset = 'huge' }")),
+      "dpo.lua:2: model.preset: got \"huge\", wanted \"tiny\", \"mid\", \"moe-1\", \"moe-8\", "
+      "\"moe-64\" or \"gpt2-tiny\"");
 }
 
 TEST(RecipeConfig, NumbersOfLuaJITAreRejectedOnlyInsideTheConfig) {

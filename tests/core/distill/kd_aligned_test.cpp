@@ -26,7 +26,7 @@ constexpr double kCe = 0.3;  // weight of the cross entropy beside the chunks
 
 // The tokens of one chunk on both sides, and the rows of the dense logits that predict them.
 struct Chunk {
-  std::vector<int32_t> student, teacher;       // tokens
+  std::vector<int32_t> student, teacher;  // tokens
   std::vector<int64_t> student_row, teacher_row;
 };
 
@@ -72,7 +72,8 @@ class KdAligned : public TwoTokenizers {
     write_file_atomic(folder_.path() / "text.jsonl", lines);
     DataOptions options;
     options.kind = RowKind::kText;
-    options.sources = {{.path = (folder_.path() / "text.jsonl").string()}};
+    options.sources.resize(1);
+    options.sources[0].path = (folder_.path() / "text.jsonl").string();
     options.settings.end_of_text = false;
     options.cache_root = folder_.path() / "cache";
     const auto aligner =
@@ -81,8 +82,12 @@ class KdAligned : public TwoTokenizers {
         .with_companion(std::make_shared<AlignedRows>(aligner, folder_.path() / "sidecars", 1));
   }
   static std::vector<std::string> texts() {
-    return {"the town has a hill", "Albury lies on a river, 水", "a", "naïve ideas cost 201 crowns",
-            "the old bridge of the town was built in 1823", "the"};
+    return {"the town has a hill",
+            "Albury lies on a river, 水",
+            "a",
+            "naïve ideas cost 201 crowns",
+            "the old bridge of the town was built in 1823",
+            "the"};
   }
   std::shared_ptr<Batch> batch(const DataSet& set, std::vector<int64_t> units,
                                int64_t max_tokens) const {
@@ -104,9 +109,8 @@ class KdAligned : public TwoTokenizers {
       return made;
     }
     const Projection p = build_projection(*student_tokenizer_, *teacher_tokenizer_);
-    auto common = loss == KdLoss::kProjected
-                      ? std::vector<std::pair<int32_t, int32_t>>()
-                      : exact_map(p, loss == KdLoss::kRelaxed ? 0.6 : 1.0);
+    auto common = loss == KdLoss::kProjected ? std::vector<std::pair<int32_t, int32_t>>()
+                                             : exact_map(p, loss == KdLoss::kRelaxed ? 0.6 : 1.0);
     made.map = std::make_shared<const VocabularyMap>(make_vocabulary_map(
         p.student_vocab, p.teacher_vocab, p.begin, p.id, p.weight, std::move(common)));
     return made;
@@ -152,7 +156,8 @@ class KdAligned : public TwoTokenizers {
       std::map<size_t, size_t> token_of_end;  // bytes read so far, number of tokens
       const TokenBytes token(tokenizer);
       size_t bytes = 0;
-      for (size_t i = 0; i < ids.size(); ++i) token_of_end[bytes += token.of(ids[i]).size()] = i + 1;
+      for (size_t i = 0; i < ids.size(); ++i)
+        token_of_end[bytes += token.of(ids[i]).size()] = i + 1;
       return token_of_end;
     };
     const auto s = ends(*student_tokenizer_, student), t = ends(*teacher_tokenizer_, teacher);
@@ -196,14 +201,15 @@ class KdAligned : public TwoTokenizers {
       if (s.size() < 2) continue;
       const at::Tensor student = dense(*student_, s, pair.options.temperature);
       const at::Tensor own = dense(*student_, s, 1);
-      for (int64_t r = 0; r < own.size(0); ++r) nll.push_back(-own[r][s[static_cast<size_t>(r) + 1]]);
+      for (int64_t r = 0; r < own.size(0); ++r)
+        nll.push_back(-own[r][s[static_cast<size_t>(r) + 1]]);
       if (t.size() < 2) continue;
       const at::Tensor teacher = dense(*teacher_as_policy_, t, pair.options.temperature).detach();
       for (const Chunk& chunk : chunks_of(s, t)) {
-        losses.push_back(oracle_chunk(
-            student.index_select(0, at::tensor(chunk.student_row)), oracle_ids(chunk.student),
-            teacher.index_select(0, at::tensor(chunk.teacher_row)), oracle_ids(chunk.teacher),
-            pair.options, pair.map.get()));
+        losses.push_back(oracle_chunk(student.index_select(0, at::tensor(chunk.student_row)),
+                                      oracle_ids(chunk.student),
+                                      teacher.index_select(0, at::tensor(chunk.teacher_row)),
+                                      oracle_ids(chunk.teacher), pair.options, pair.map.get()));
       }
     }
     chunks_ = std::ssize(losses);

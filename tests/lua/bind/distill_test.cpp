@@ -1,5 +1,5 @@
-// xrun.frozen and xrun.kd in recipes of one vocabulary: a reference of another folder, distillation,
-// and what a run refuses.
+// xrun.frozen and xrun.kd in recipes of one vocabulary: a reference of another folder,
+// distillation, and what a run refuses.
 
 #include <cmath>
 #include <numbers>

@@ -1,5 +1,5 @@
-// Distillation between two vocabularies: a student of random weights, chunks of an alignment, and the
-// projection as an input of the run.
+// Distillation between two vocabularies: a student of random weights, chunks of an alignment, and
+// the projection as an input of the run.
 
 #include "core/distill/projection.h"
 #include "core/distill/projection_build.h"
@@ -18,8 +18,8 @@ class TwoTokenizerRecipe : public Distillation {
                     source_path("recipes/data/tokenizer"));
   }
   static std::vector<std::string> sets(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> all = {"teacher=other", "data.1.path=text.txt", "max_length=64",
-                                    "batch.sequences=6", "valid.every=8", "steps=4"};
+    std::vector<std::string> all = {"teacher=other",     "data.1.path=text.txt", "max_length=64",
+                                    "batch.sequences=6", "valid.every=8",        "steps=4"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -99,10 +99,10 @@ TEST_F(TwoTokenizerRecipe, AResumeRefusesAnotherProjection) {
   ASSERT_EQ(run(recipe(), "r", false, 2, sets), "");
   ProjectionOptions options;
   options.reverse = false;
-  save_projection(build_projection(*Tokenizer::load(source_path("recipes/data/tokenizer")),
-                                   *Tokenizer::load(source_path("tests/data/tokenizers/smol")),
-                                   options),
-                  "pair.safetensors");
+  save_projection(
+      build_projection(*Tokenizer::load(source_path("recipes/data/tokenizer")),
+                       *Tokenizer::load(source_path("tests/data/tokenizers/smol")), options),
+      "pair.safetensors");
   has(run(recipe(), "r", true, {}, sets),
       "the projection pair.safetensors has changed since the run began");
   make_projection("pair.safetensors", "recipes/data/tokenizer");

@@ -56,7 +56,8 @@ int command_init_model(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   a.model.tied = !a.untied;
   a.model.dtype = *option_type(a.dtype);
-  write_new_model(a.model, a.out, [](const std::string& line) { error_console().say("xrun: " + line); });
+  write_new_model(a.model, a.out,
+                  [](const std::string& line) { error_console().say("xrun: " + line); });
   fmt::print("{}\n", a.out);
   return 0;
 }
