@@ -8,10 +8,10 @@ local cfg = xrun.config {
   data       = { { path = "recipes/data/text.txt" } },       -- blank lines end a document
   max_length = 256,                                          -- tokens of a window
   shuffle    = true,                                         -- windows, not documents
-  valid      = { fraction = 0.1, every = 25 },
+  valid      = { fraction = 0.1, every = 10 },
   optim      = { lr = 2e-3, warmup = 0.1, schedule = "cosine", weight_decay = 0.1 },
   batch      = { tokens = 2048, max_tokens = 2048 },         -- per step, per micro-batch
-  steps      = 100,
+  steps      = 50,
 }
 
 local policy = xrun.policy(cfg.model)
