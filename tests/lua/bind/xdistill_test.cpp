@@ -1,6 +1,8 @@
 // Distillation between two vocabularies: a student of random weights, chunks of an alignment, and
 // the projection as an input of the run.
 
+#include <cmath>
+
 #include "core/distill/projection.h"
 #include "core/distill/projection_build.h"
 #include "tests/lua/bind/distill_fixture.h"
@@ -81,6 +83,29 @@ TEST_F(TwoTokenizerRecipe, AResumeWithOtherSizesIsRefused) {
   ASSERT_EQ(run(recipe(), "r", false, 2, small()), "");
   has(run(recipe(), "r", true, {}, small({"model.layers=2"})), "model.layers");
   EXPECT_EQ(read_json("r/config.json").at("config").at("model").at("layers").as_int(), 1);
+}
+
+// The recipe of docs/distillation.md.
+TEST_F(TwoTokenizerRecipe, TheScaleOfAStepDoesNotDependOnMicroBatches) {
+  const std::string text = replaced(recipe(), "  run:log(adamw:step(batch, distill))", R"(
+  local ce = -student:token_logprob(batch)
+  local kd = xrun.kd(batch, student, teacher, cfg.kd)
+  local scale = (ce:mean() / kd:mean()):abs():item()
+  run:log(adamw:step(batch, function(t)
+    local kd, ce = xrun.kd(t, student, teacher, cfg.kd), -student:token_logprob(t)
+    return { chunk = scale * kd, token = ce }, { kd = kd, ce = ce, scale = scale }
+  end)))");
+  ASSERT_EQ(run(text, "whole", false, 2, small()), "");
+  ASSERT_EQ(run(text, "small", false, 2, small({"batch.max_tokens=64"})), "");
+  const auto close = [](double a, double b) { EXPECT_NEAR(a, b, 1e-5 * std::abs(b)); };
+  for (size_t k = 0; k < 2; ++k) {
+    const auto of = [&](const std::string& dir, const char* name) {
+      return values(dir, std::string("train/") + name).at(k);
+    };
+    close(of("small", "scale"), of("whole", "scale"));
+    close(of("small", "loss"), of("whole", "loss"));
+    close(of("whole", "scale") * std::abs(of("whole", "kd")), of("whole", "ce"));
+  }
 }
 
 TEST_F(TwoTokenizerRecipe, ADryRunOpensTheProjection) {
