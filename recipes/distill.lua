@@ -4,7 +4,8 @@
 local xrun = require "xrun"
 
 local cfg = xrun.config {
-  model      = "runs/student",                               -- xrun init-model; recipes/README.md
+  model      = { layers = 4, hidden = 256,                   -- random weights, or a folder
+                 tokenizer = "smollm2-135m-instruct" },      -- the teacher's
   teacher    = "smollm2-135m-instruct",                      -- a folder, or one of `xrun models`
   data       = { { path = "recipes/data/text.txt" } },       -- blank lines end a document
   max_length = 256,                                          -- tokens of a window

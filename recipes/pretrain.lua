@@ -3,14 +3,15 @@
 local xrun = require "xrun"
 
 local cfg = xrun.config {
-  model      = "smollm2-135m-instruct",                      -- or a folder of `xrun init-model`
+  model      = { layers = 4, hidden = 256,                   -- random weights, or a folder
+                 tokenizer = "recipes/data/tokenizer" },     -- 2,048 pieces
   data       = { { path = "recipes/data/text.txt" } },       -- blank lines end a document
   max_length = 256,                                          -- tokens of a window
   shuffle    = true,                                         -- windows, not documents
-  valid      = { fraction = 0.1, every = 8 },
-  optim      = { lr = 3e-5, warmup = 0.1, schedule = "cosine", weight_decay = 0.1 },
+  valid      = { fraction = 0.1, every = 10 },
+  optim      = { lr = 2e-3, warmup = 0.1, schedule = "cosine", weight_decay = 0.1 },
   batch      = { tokens = 2048, max_tokens = 2048 },         -- per step, per micro-batch
-  steps      = 24,
+  steps      = 50,
 }
 
 local policy = xrun.policy(cfg.model)

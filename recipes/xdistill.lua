@@ -4,7 +4,8 @@
 local xrun = require "xrun"
 
 local cfg = xrun.config {
-  model   = "runs/student",                                  -- xrun init-model; recipes/README.md
+  model   = { layers = 4, hidden = 256,                      -- random weights, or a folder
+              tokenizer = "recipes/data/tokenizer" },        -- 2,048 pieces
   teacher = "smollm2-135m-instruct",                         -- another tokenizer than the student's
   data    = { { path = "recipes/data/text.txt" } },          -- blank lines end a document
   valid   = { fraction = 0.1, every = 25 },

@@ -7,12 +7,14 @@
 #include "core/align/dp_align.h"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 #include <vector>
 
 #include "core/align/dp_canonical.h"
 #include "core/align/dp_repair.h"
 #include "core/align/dp_segment.h"
+#include "core/text/tokenizer/piece_hash.h"
 
 namespace xrun {
 namespace {
@@ -23,41 +25,80 @@ struct DpAnchor {
   int32_t s, t;  // its first tokens
 };
 
-// Returns the bytes of the three ids from token n on, a key of the trigram.
-std::string_view trigram(const CanonicalTokens& tokens, int32_t n) {
-  return {reinterpret_cast<const char*>(tokens.id.data() + n), kAnchor * sizeof(int32_t)};
-}
+// The trigrams of the student's tokens, each with its first token and its count on both sides.
+class Trigrams {
+ public:
+  explicit Trigrams(const CanonicalTokens& s)
+      : s_(s), slots_(std::bit_ceil(2 * static_cast<size_t>(s.size()))) {
+    slot_at_.reserve(static_cast<size_t>(s.size()));
+    for (int32_t n = 0; n + kAnchor <= s.size(); ++n) {
+      TrigramSlot& slot = slot_of(s, n);
+      if (slot.s < 0) slot.s = n;
+      ++slot.in_s;
+      slot_at_.push_back(&slot);
+    }
+  }
+  void count(const CanonicalTokens& t) {
+    for (int32_t n = 0; n + kAnchor <= t.size(); ++n) {
+      TrigramSlot& slot = slot_of(t, n);
+      if (slot.s < 0) continue;
+      ++slot.in_t;
+      slot.t = n;
+    }
+  }
+  // Returns the teacher's token at which the trigram of student token n begins, -1 unless it occurs
+  // once on each side.
+  int32_t unique(int32_t n) const {
+    const TrigramSlot& slot = *slot_at_[static_cast<size_t>(n)];
+    return slot.in_s == 1 && slot.in_t == 1 ? slot.t : -1;
+  }
+
+ private:
+  struct TrigramSlot {
+    int32_t s = -1, t = -1, in_s = 0, in_t = 0;
+  };
+
+  TrigramSlot& slot_of(const CanonicalTokens& tokens, int32_t n) {
+    const int32_t* const id = tokens.id.data() + n;
+    const auto wide = [](int32_t value) { return static_cast<uint64_t>(value); };
+    const size_t mask = slots_.size() - 1;
+    // Odd constants: an id of 0 must not hide the others.
+    size_t slot = fold_product((wide(id[0]) << 32 | wide(id[1])) ^ 0x9E3779B97F4A7C15,
+                               wide(id[2]) ^ 0xE7037ED1A0B428DB) &
+                  mask;
+    const auto differs = [&](int32_t s) {
+      const int32_t* const known = s_.id.data() + s;
+      return known[0] != id[0] || known[1] != id[1] || known[2] != id[2];
+    };
+    while (slots_[slot].s >= 0 && differs(slots_[slot].s)) slot = (slot + 1) & mask;
+    return slots_[slot];
+  }
+
+  const CanonicalTokens& s_;
+  std::vector<TrigramSlot> slots_;           // open addressing, at most half full
+  std::vector<const TrigramSlot*> slot_at_;  // of each student token
+};
 
 std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalTokens& t) {
   const int32_t s_last = s.size() - kAnchor, t_last = t.size() - kAnchor;
   if (s_last < 0 || t_last < 0) return {};
-  StringIds trigrams(static_cast<size_t>(s_last) + 1);
-  std::vector<int32_t> number;  // [s_last + 1] of the trigram that begins here
-  for (int32_t n = 0; n <= s_last; ++n) number.push_back(trigrams.add(trigram(s, n)));
-  // Counts of each on both sides, and its position on the teacher's.
-  const auto count = static_cast<size_t>(trigrams.size());
-  std::vector<int32_t> in_s(count, 0), in_t(count, 0), t_at(count, -1);
-  for (const int32_t id : number) ++in_s[static_cast<size_t>(id)];
-  for (int32_t n = 0; n <= t_last; ++n) {
-    const int32_t id = trigrams.find(trigram(t, n));
-    if (id < 0) continue;
-    ++in_t[static_cast<size_t>(id)];
-    t_at[static_cast<size_t>(id)] = n;
-  }
+  Trigrams trigrams(s);
+  trigrams.count(t);
 
-  std::vector<bool> taken(static_cast<size_t>(t.size()), false);
+  std::vector<uint8_t> taken(static_cast<size_t>(t.size()), 0);
   std::vector<DpAnchor> anchors;
   int32_t s_free = 0, t_free = 0;  // behind the anchors taken, and behind those kept
   for (int32_t n = 0; n <= s_last; ++n) {
-    const auto id = static_cast<size_t>(number[static_cast<size_t>(n)]);
-    if (n < s_free || in_s[id] != 1 || in_t[id] != 1) continue;
-    const auto begin = taken.begin() + t_at[id];
-    if (std::find(begin, begin + kAnchor, true) != begin + kAnchor) continue;
-    std::fill(begin, begin + kAnchor, true);
+    if (n < s_free) continue;
+    const int32_t t_at = trigrams.unique(n);
+    if (t_at < 0) continue;
+    const auto begin = taken.begin() + t_at;
+    if (std::find(begin, begin + kAnchor, 1) != begin + kAnchor) continue;
+    std::fill(begin, begin + kAnchor, uint8_t{1});
     s_free = n + kAnchor;
-    if (t_at[id] < t_free) continue;
-    t_free = t_at[id] + kAnchor;
-    anchors.push_back({n, t_at[id]});
+    if (t_at < t_free) continue;
+    t_free = t_at + kAnchor;
+    anchors.push_back({n, t_at});
   }
   return anchors;
 }
@@ -80,11 +121,15 @@ std::vector<DpSpan> align_between_anchors(const CanonicalTokens& s, const Canoni
 
 }  // namespace
 
-Alignment dp_align(std::span<const std::string_view> pieces_s,
-                   std::span<const std::string_view> pieces_t, const DpOptions& options) {
-  CanonicalStrings strings;
-  const CanonicalTokens s = strings.tokens(pieces_s), t = strings.tokens(pieces_t);
-  DpSegments segments(s, t, strings.ids(), options);
+DpAligner::DpAligner(const DpOptions& options)
+    : options_(options), strings_(std::make_unique<CanonicalStrings>()) {}
+
+DpAligner::~DpAligner() = default;
+
+Alignment DpAligner::align(std::span<const std::string_view> pieces_s,
+                           std::span<const std::string_view> pieces_t) {
+  const CanonicalTokens s = strings_->tokens(pieces_s), t = strings_->tokens(pieces_t);
+  DpSegments segments(s, t, strings_->ids(), options_);
   const std::vector<DpSpan> pairs = repaired(align_between_anchors(s, t, segments), s, t, segments);
 
   Alignment out;
@@ -105,6 +150,11 @@ Alignment dp_align(std::span<const std::string_view> pieces_s,
     aligned.correct = same_text(pair, s, t);
   }
   return out;
+}
+
+Alignment dp_align(std::span<const std::string_view> pieces_s,
+                   std::span<const std::string_view> pieces_t, const DpOptions& options) {
+  return DpAligner(options).align(pieces_s, pieces_t);
 }
 
 }  // namespace xrun

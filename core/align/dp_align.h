@@ -3,6 +3,7 @@
 // byte walker (walker.h) is exact and faster; this one reproduces runs of NeMo-RL.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -10,9 +11,28 @@
 
 namespace xrun {
 
+class CanonicalStrings;
+
 struct DpOptions {
   int max_combination = 4;  // most tokens that equal one token of the other side together, 1 to 7
   int64_t trace_mb = 1024;  // largest table of moves, a byte for each pair of tokens
+};
+
+// Aligns one sequence after the other and keeps what it learns about pieces. Not thread-safe.
+class DpAligner {
+ public:
+  explicit DpAligner(const DpOptions& options = {});
+  ~DpAligner();
+  DpAligner(const DpAligner&) = delete;
+  DpAligner& operator=(const DpAligner&) = delete;
+
+  // As dp_align. Pieces of all calls must stay where they are, as those of a tokenizer do.
+  Alignment align(std::span<const std::string_view> pieces_s,
+                  std::span<const std::string_view> pieces_t);
+
+ private:
+  DpOptions options_;
+  std::unique_ptr<CanonicalStrings> strings_;
 };
 
 // Returns the pairs, and for each whether its canonical texts are equal, that NeMo-RL's

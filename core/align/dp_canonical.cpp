@@ -9,6 +9,7 @@
 
 #include "core/align/dp_canonical.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -44,11 +45,14 @@ const std::vector<SplitCharacter>& split_characters() {
   return table;
 }
 
+// All heads have two characters of two bytes, of which the first is not ASCII; most pieces fail.
+bool may_begin_artifact(std::string_view piece) {
+  return (piece.size() == 4 || piece.size() == 6) && static_cast<unsigned char>(piece[0]) >= 0x80;
+}
+
 // Returns the character that two adjacent pieces spell, after "Ġ" if the first begins with it, or
 // "" if they spell none of the table.
 std::string joined_artifact(std::string_view first, std::string_view second) {
-  // All heads have two characters of two bytes; most pieces fail here.
-  if (first.size() != 4 && first.size() != 6) return {};
   const bool spaced = first.size() == 6;
   if (spaced && !first.starts_with(kSpaceMark)) return {};
   const std::string_view head = first.substr(spaced ? kSpaceMark.size() : 0);
@@ -184,7 +188,35 @@ std::string canonical_token(std::string_view piece) {
 
 // ---- CanonicalStrings
 
-CanonicalStrings::CanonicalStrings() : canonical_(2048), pieces_(4096) { forms_.reserve(2048); }
+namespace {
+
+constexpr size_t kMostBytes = 4;  // of a character
+
+}  // namespace
+
+std::string_view CanonicalTokens::text(int32_t first, int32_t last) const {
+  if (last - first == 1) return strings->ids().text(id[static_cast<size_t>(first)]);
+  joined_.clear();
+  for (int32_t n = first; n < last; ++n) {
+    joined_ += strings->ids().text(id[static_cast<size_t>(n)]);
+  }
+  return joined_;
+}
+
+std::string_view CanonicalTokens::text_again(int32_t first, int32_t last) const {
+  if (last - first == 1) return strings->again(id[static_cast<size_t>(first)]);
+  joined_.clear();
+  for (int32_t n = first; n < last; ++n) joined_ += strings->again(id[static_cast<size_t>(n)]);
+  return joined_;
+}
+
+size_t CanonicalTokens::size_again(int32_t first, int32_t last) const {
+  size_t size = 0;
+  for (int32_t n = first; n < last; ++n) size += strings->again(id[static_cast<size_t>(n)]).size();
+  return size;
+}
+
+CanonicalStrings::CanonicalStrings() : canonical_(2048), pieces_(4096) {}
 
 CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
   const size_t mask = pieces_.size() - 1;
@@ -206,8 +238,10 @@ void CanonicalStrings::grow() {
 
 int32_t CanonicalStrings::intern(std::string_view canonical) {
   const int32_t id = canonical_.add(canonical);
-  if (static_cast<size_t>(id) == forms_.size()) {
-    forms_.push_back({canonical_token(canonical), bytes_of(canonical)});
+  if (static_cast<size_t>(id) == again_.size()) {
+    again_.push_back(canonical_token(canonical));
+    bytes_.push_back(bytes_of(canonical));
+    byte_count_.push_back(static_cast<uint8_t>(std::min<size_t>(bytes_.back().size(), 255)));
   }
   return id;
 }
@@ -222,31 +256,26 @@ int32_t CanonicalStrings::canonical_id(std::string_view piece) {
   return id;
 }
 
-void CanonicalStrings::push_token(CanonicalTokens& out, int32_t id, int32_t end) {
-  out.id.push_back(id);
-  out.begin.push_back(end);
-  out.text_ += canonical_.text(id);
-  out.again_ += forms_[static_cast<size_t>(id)].again;
-  out.text_begin_.push_back(static_cast<uint32_t>(out.text_.size()));
-  out.again_begin_.push_back(static_cast<uint32_t>(out.again_.size()));
-}
-
 // Pushes a maximal run of tokens of bytes, which end at the pieces `ends`.
 void CanonicalStrings::push_run(CanonicalTokens& out, std::span<const int32_t> ids,
                                 std::span<const int32_t> ends) {
-  std::string bytes;
-  for (const int32_t id : ids) {
-    bytes += forms_[static_cast<size_t>(id)].bytes;
-    if (bytes.size() > 4) break;  // longer than any character
+  size_t count = 0;
+  for (size_t i = 0; i < ids.size() && count <= kMostBytes; ++i) {
+    count += byte_count_[static_cast<size_t>(ids[i])];
   }
-  if (bytes.size() >= 2) {
+  if (count >= 2 && count <= kMostBytes) {
+    std::string bytes;
+    for (const int32_t id : ids) bytes += bytes_[static_cast<size_t>(id)];
     const CodePoint point = read_utf8(bytes, 0);
     if (point.valid && point.size == bytes.size()) {
       const bool spaced = canonical_.text(ids[0]).starts_with(kSpaceMark);
-      return push_token(out, intern(std::string(spaced ? kSpaceMark : "") + bytes), ends.back());
+      out.id.push_back(intern(std::string(spaced ? kSpaceMark : "") + bytes));
+      out.begin.push_back(ends.back());
+      return;
     }
   }
-  for (size_t i = 0; i < ids.size(); ++i) push_token(out, ids[i], ends[i]);
+  out.id.insert(out.id.end(), ids.begin(), ids.end());
+  out.begin.insert(out.begin.end(), ends.begin(), ends.end());
 }
 
 CanonicalTokens CanonicalStrings::tokens(std::span<const std::string_view> pieces) {
@@ -254,27 +283,26 @@ CanonicalTokens CanonicalStrings::tokens(std::span<const std::string_view> piece
   ids.reserve(pieces.size());
   ends.reserve(pieces.size());
   for (size_t i = 0; i < pieces.size();) {
-    const std::string joined =
-        i + 1 < pieces.size() ? joined_artifact(pieces[i], pieces[i + 1]) : std::string();
+    const std::string joined = i + 1 < pieces.size() && may_begin_artifact(pieces[i])
+                                   ? joined_artifact(pieces[i], pieces[i + 1])
+                                   : std::string();
     i += joined.empty() ? 1 : 2;
     ids.push_back(joined.empty() ? canonical_id(pieces[i - 1]) : intern(canonical_token(joined)));
     ends.push_back(static_cast<int32_t>(i));
   }
 
   CanonicalTokens out;
-  out.text_.reserve(8 * ids.size());
-  out.again_.reserve(8 * ids.size());
+  out.strings = this;
   out.id.reserve(ids.size());
   out.begin.reserve(ids.size() + 1);
   out.begin.push_back(0);
-  const auto is_bytes = [&](size_t n) {
-    return !forms_[static_cast<size_t>(ids[n])].bytes.empty();
-  };
+  const auto is_bytes = [&](size_t n) { return byte_count_[static_cast<size_t>(ids[n])] > 0; };
   for (size_t n = 0; n < ids.size();) {
     size_t end = n;
     while (end < ids.size() && is_bytes(end)) ++end;
     if (end == n) {
-      push_token(out, ids[n], ends[n]);
+      out.id.push_back(ids[n]);
+      out.begin.push_back(ends[n]);
       ++n;
       continue;
     }

@@ -15,41 +15,38 @@ namespace xrun {
 // idempotent: "<0x20>" gives " ", which gives "Ġ".
 std::string canonical_token(std::string_view piece);
 
+class CanonicalStrings;
+
 // The canonical tokens of one sequence of N tokens, made of one or several pieces each.
 struct CanonicalTokens {
-  std::vector<int32_t> id;     // [N] equal strings have equal ids, on both sides
+  const CanonicalStrings* strings = nullptr;  // those that made it
+  std::vector<int32_t> id;                    // [N] equal strings have equal ids, on both sides
   std::vector<int32_t> begin;  // [N + 1] token n stands for the pieces [begin[n], begin[n + 1])
 
   int32_t size() const { return static_cast<int32_t>(id.size()); }
-  // Returns tokens [first, last) concatenated.
-  std::string_view text(int32_t first, int32_t last) const {
-    return {text_.data() + text_begin_[first], text_begin_[last] - text_begin_[first]};
-  }
+  // Returns tokens [first, last) concatenated; valid until the next call of this sequence. Few are
+  // ever asked for: those between anchors.
+  std::string_view text(int32_t first, int32_t last) const;
   // The same with canonical_token() applied to each token once more.
-  std::string_view text_again(int32_t first, int32_t last) const {
-    return {again_.data() + again_begin_[first], again_begin_[last] - again_begin_[first]};
-  }
+  std::string_view text_again(int32_t first, int32_t last) const;
+  size_t size_again(int32_t first, int32_t last) const;  // of text_again
 
  private:
-  friend class CanonicalStrings;
-  std::string text_, again_;
-  std::vector<uint32_t> text_begin_ = {0}, again_begin_ = {0};  // [N + 1]
+  mutable std::string joined_;
 };
 
-// The strings of an alignment, interned; each distinct piece is made canonical once. Pieces must
-// stay where they are between calls: equal addresses count as equal pieces.
+// The strings of two vocabularies, interned; each distinct piece is made canonical once. Pieces
+// must stay where they are between calls: equal addresses count as equal pieces.
 class CanonicalStrings {
  public:
   CanonicalStrings();
   // Returns the canonical tokens of a sequence of pieces.
   CanonicalTokens tokens(std::span<const std::string_view> pieces);
   const StringIds& ids() const { return canonical_; }
+  // canonical_token() of the canonical string of an id.
+  const std::string& again(int32_t id) const { return again_[static_cast<size_t>(id)]; }
 
  private:
-  struct CanonicalForm {
-    std::string again;  // canonical_token() of the form
-    std::string bytes;  // bytes of the form without its leading "Ġ"s; empty: not all are bytes
-  };
   struct PieceSlot {
     const char* data = nullptr;  // nullptr: empty
     size_t size = 0;
@@ -59,11 +56,13 @@ class CanonicalStrings {
   PieceSlot& slot_of(std::string_view piece);
   void grow();
   int32_t intern(std::string_view canonical);
-  void push_token(CanonicalTokens& out, int32_t id, int32_t end);
   void push_run(CanonicalTokens& out, std::span<const int32_t> ids, std::span<const int32_t> ends);
 
   StringIds canonical_;
-  std::vector<CanonicalForm> forms_;  // by canonical id
+  // By canonical id; bytes are those of the string without its leading "Ġ"s, if all of its
+  // characters are one.
+  std::vector<std::string> again_, bytes_;
+  std::vector<uint8_t> byte_count_;  // of bytes_, at most 255; 0: not all are bytes
   // By the address of a piece, at most half full: a tokenizer has one address for each id, and
   // addresses compare faster than strings.
   std::vector<PieceSlot> pieces_;

@@ -47,6 +47,10 @@ bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalToke
       s.id[static_cast<size_t>(span.s_begin)] == t.id[static_cast<size_t>(span.t_begin)]) {
     return true;
   }
+  // Windows that agree are rare, and sizes cost less than texts.
+  if (s.size_again(span.s_begin, span.s_end) != t.size_again(span.t_begin, span.t_end)) {
+    return false;
+  }
   return s.text_again(span.s_begin, span.s_end) == t.text_again(span.t_begin, span.t_end);
 }
 

@@ -91,8 +91,9 @@ class ConfigCheck {
     // Lists of tables have fields of elements, "data[].path", found as "data.1.path".
     const bool elements = field != nullptr && field->kind == FieldKind::kList &&
                           !config_field_names(path + ".1").empty();
-    const bool table = field != nullptr &&
-                       (field->kind == FieldKind::kTable || field->kind == FieldKind::kFlagOrTable);
+    const bool table = field != nullptr && (field->kind == FieldKind::kTable ||
+                                            field->kind == FieldKind::kFlagOrTable ||
+                                            field->kind == FieldKind::kTextOrTable);
     const bool named = table && !config_field_names(path).empty();
     for (const Literal::Entry& entry : value.entries) {
       const std::string inner = path + "." + entry.key;

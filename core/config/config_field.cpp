@@ -43,6 +43,16 @@ bool number_fits(const ConfigField& field, const Json& value) {
   return field.above_least ? got > field.least : got >= field.least;
 }
 
+// True if a value of the field must be a table with named keys.
+bool is_table_of(const ConfigField& field, const Json& value) {
+  switch (field.kind) {
+    case K::kTable: return true;
+    case K::kFlagOrTable: return !value.is_bool();
+    case K::kTextOrTable: return !value.is_string();
+    default: return false;
+  }
+}
+
 bool is_list(const Json& value, const auto& element_fits) {
   return value.is_array() &&
          std::all_of(value.as_array().begin(), value.as_array().end(), element_fits);
@@ -110,9 +120,7 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
       if (field.kind != FieldKind::kTable) added.push_back(inner);
     }
     Json& value = *table.find(name);
-    const bool is_table = field.kind == FieldKind::kTable ||
-                          (field.kind == FieldKind::kFlagOrTable && !value.is_bool());
-    if (is_table && !config_field_names(inner).empty()) {
+    if (is_table_of(field, value) && !config_field_names(inner).empty()) {
       add_inside(value, inner);
     } else if (takes_free_names(field) && value.is_array()) {
       value = Json::object();
@@ -169,6 +177,7 @@ std::string wanted_text(const ConfigField& field) {
     case K::kTable: return "a table with named keys";
     case K::kFlagOrText: return "true, false or " + choices;
     case K::kFlagOrTable: return "true, false or a table with named keys";
+    case K::kTextOrTable: return "text or a table with named keys";
     case K::kList: return "a list of tables, { " + element_example(field.path + "[]") + " }";
     case K::kNumbers:
       return fmt::format("a list of {}numbers{}",
@@ -196,7 +205,8 @@ bool fits(const ConfigField& field, const Json& value) {
     case K::kNumber: return number_fits(field, value);
     case K::kFlag: return value.is_bool();
     case K::kFlagOrTable:
-      if (value.is_bool()) return true;
+    case K::kTextOrTable:
+      if (!is_table_of(field, value)) return true;
       [[fallthrough]];
     case K::kTable: return is_named(value, [](const Json&) { return true; });
     // A run needs a source of data; other lists may be empty.

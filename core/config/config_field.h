@@ -25,6 +25,7 @@ enum class FieldKind {
   kTable,
   kFlagOrText,  // true, false or one of `choices`
   kFlagOrTable,
+  kTextOrTable,
   kList,
   kNumbers,  // a list of numbers
   kTexts,    // a list of text

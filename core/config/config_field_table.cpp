@@ -109,8 +109,11 @@ const Json kNone;
 std::vector<ConfigField> of_rows() {
   return {
       foreign({"model_name_or_path", "base_model"},
-              required(text("model", kNone,
-                            "A folder in Hugging Face form, or a name from `xrun models`."))),
+              required(of_kind(
+                  K::kTextOrTable, "model", kNone,
+                  "A folder in Hugging Face form, a name from `xrun models`, or the sizes of a new "
+                  "model with random weights: { layers = 4, hidden = 256, tokenizer = \"DIR\" }. "
+                  "Its weights depend on them, the tokenizer and `seed` alone."))),
       foreign({"chat_template", "chat_template_path"},
               of_data_set(text(
                   "template", "auto",
@@ -155,6 +158,29 @@ std::vector<ConfigField> of_rows() {
                   {"assistant", "last", "all"}))),
       of_data_set(
           flag("end_of_text", true, "Adds the tokenizer's end-of-text token to each text row.")),
+  };
+}
+
+// A model with random weights.
+std::vector<ConfigField> of_new_model() {
+  return {
+      text("model.preset", "tiny",
+           "The sizes that are left out: tiny is 4 layers, 256 wide, mid 8 layers, 512 wide, both "
+           "Llama; moe-N is Qwen3-MoE with N experts.",
+           {"tiny", "mid", "moe-1", "moe-8", "moe-64", "gpt2-tiny"}),
+      text("model.tokenizer", kNone,
+           "The folder of its tokenizer, a name from `xrun models`, or \"bytes\": one token per "
+           "byte, with ChatML."),
+      whole("model.layers", kNone, 1, "Number of layers."),
+      whole("model.hidden", kNone, 1, "Width."),
+      whole("model.heads", kNone, 1, "Query heads."),
+      whole("model.kv_heads", kNone, 1,
+            "Key and value heads; by default those of the preset, or `heads` where that is given."),
+      whole("model.ffn", kNone, 1,
+            "Width of the feed-forward; by default 8/3 of another width (GPT-2: 4 times)."),
+      whole("model.vocab", kNone, 1, "Rows of the embedding; by default the tokenizer's ids."),
+      whole("model.max_length", kNone, 1, "Positions."),
+      flag("model.tied", true, "The head is the embedding."),
   };
 }
 
@@ -353,8 +379,9 @@ std::vector<ConfigField> of_distillation() {
           "vocabulary, \"topk\" where the teacher stores its top columns, else \"p-kl\".",
           {"p-kl", "gold", "h-kl", "uld", "hybrid", "topk", "full"}),
       above_zero("kd.temperature", 1, "Divides the logits of both sides."),
-      whole("kd.topk", 8192, 1,
-            "Columns of \"p-kl\" and \"topk\"; of the sorted rest of \"gold\" and \"h-kl\"."),
+      whole("kd.topk", kNone, 1,
+            "Columns of \"p-kl\" and \"topk\"; of the sorted rest of \"gold\" and \"h-kl\". By "
+            "default 8,192, or all that a teacher's cache has; more than those is an error."),
       flag("kd.reverse", false, "KL(student || teacher) instead of KL(teacher || student)."),
       text("kd.mean", kNone,
            "The mean of a chunk's distributions over its tokens; by default that of the published "
@@ -373,7 +400,8 @@ std::vector<ConfigField> of_distillation() {
 const std::vector<ConfigField>& config_fields() {
   static const std::vector<ConfigField> fields = [] {
     std::vector<ConfigField> all;
-    for (auto group : {of_rows, of_order, of_model, of_optimizer, of_distillation, of_steps}) {
+    for (auto group :
+         {of_rows, of_new_model, of_order, of_model, of_optimizer, of_distillation, of_steps}) {
       for (ConfigField& field : group()) all.push_back(std::move(field));
     }
     return all;

@@ -93,8 +93,10 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
   const std::optional<Literal> literal = parse_literal(text);
   const bool engine = find_config_field(path.substr(0, path.find('.'))) != nullptr;
   const ConfigField* field = find_config_field(path);
-  const bool wants_text =
-      engine ? field != nullptr && field->kind == FieldKind::kText : kind_of(before) == "text";
+  const bool takes_table = field != nullptr && field->kind == FieldKind::kTextOrTable;
+  const bool text_field = field != nullptr && (field->kind == FieldKind::kText ||
+                                               (takes_table && !(literal && literal->is_table)));
+  const bool wants_text = engine ? text_field : kind_of(before) == "text";
   Literal value;
   // Text needs no quotes: the shell takes them away.
   value.scalar = Json(text);

@@ -67,12 +67,11 @@ KdBlocks<T>::KdBlocks(const KdCall& call, const at::Tensor& hidden, const at::Te
 
 template <class T>
 int64_t KdBlocks<T>::saved_blocks() const {
-  const int64_t row_bytes = w_.size(0) * static_cast<int64_t>(sizeof(T));
-  const int64_t bytes = std::min<int64_t>(call_.options.head_mb, int64_t{1} << 40) << 20;
+  // As many rows as take_head_mb of a micro-batch reserves.
+  const int64_t wide = sizeof(T) / sizeof(float);
+  const int64_t most = head_rows_within(call_.options.head_mb / wide, x_.size(0), w_.size(0));
   int64_t count = 0;
-  while (count < std::ssize(call_.blocks) && call_.blocks[count].student_end <= bytes / row_bytes) {
-    ++count;
-  }
+  while (count < std::ssize(call_.blocks) && call_.blocks[count].student_end <= most) ++count;
   return count;
 }
 

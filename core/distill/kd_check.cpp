@@ -58,12 +58,18 @@ void check_kd_side(const KdSide& side, const char* name, bool chain) {
   }
 }
 
-void check_teacher_columns(const TeacherColumns& teacher, int64_t columns,
-                           const KdOptions& options) {
+void check_cached_loss(const KdOptions& options, int64_t k, int64_t columns) {
   XRUN_CHECK(options.loss == KdLoss::kProjected || options.loss == KdLoss::kTopK,
              "{}: the loss \"{}\" needs the teacher's whole distribution; cached columns serve "
              "p-kl and topk, so cache hidden states instead",
              kKd, kd_loss_name(options.loss));
+  XRUN_CHECK(std::min(options.top_k, columns) <= k,
+             "{}: topk is {}, but {} columns are cached; set topk = {} or cache more", kKd,
+             options.top_k, k, k);
+}
+
+void check_teacher_columns(const TeacherColumns& teacher, int64_t columns,
+                           const KdOptions& options) {
   check_type(kKd, "teacher.id", teacher.id, at::kLong);
   XRUN_CHECK(teacher.id.dim() == 2, "{}: teacher.id is [{}], wanted [R, k]", kKd,
              fmt::join(teacher.id.sizes(), ", "));
@@ -74,9 +80,7 @@ void check_teacher_columns(const TeacherColumns& teacher, int64_t columns,
   check_sizes(kKd, "teacher.rest", teacher.rest, {rows});
   XRUN_CHECK(k >= 1 && k <= columns, "{}: {} cached columns, wanted 1 to the vocabulary of {}", kKd,
              k, columns);
-  XRUN_CHECK(std::min(options.top_k, columns) <= k,
-             "{}: topk is {}, but {} columns are cached; set topk = {} or cache more", kKd,
-             options.top_k, k, k);
+  check_cached_loss(options, k, columns);
   const at::Tensor ids = teacher.id.contiguous();
   const int64_t* const id = ids.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < ids.numel(); ++i) {

@@ -15,7 +15,11 @@ int64_t kd_columns(const KdSide& side);
 // "student" or "teacher", `chain` says that the targets are read.
 void check_kd_side(const KdSide& side, const char* name, bool chain);
 
-// Likewise for cached columns of a teacher with that many columns.
+// Throws Error unless a cache of `k` of a teacher's columns serves the loss.
+void check_cached_loss(const KdOptions& options, int64_t k, int64_t columns);
+
+// Throws Error unless cached columns of a teacher with that many columns serve the loss, fit each
+// other and are in range.
 void check_teacher_columns(const TeacherColumns& teacher, int64_t columns,
                            const KdOptions& options);
 

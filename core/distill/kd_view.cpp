@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/distill/kd.h"
+#include "core/distill/kd_check.h"
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -55,6 +56,12 @@ void check_whole(const View& view, bool by_row) {
              view.name());
 }
 
+// Ids of the batch's tokens; the embedding may have more rows.
+int64_t student_columns(const MicroBatch& micro, const Policy& student) {
+  const auto& tokenizer = micro.info().tokenizer.tokenizer;
+  return tokenizer != nullptr ? tokenizer->vocab_size() : student.vocab();
+}
+
 KdSide student_side(MicroBatch& micro, Policy& student, const ChunkRows& rows) {
   Model& model = student.model();
   const at::Tensor row = on_device(int64_tensor(rows.row), micro.device());
@@ -64,8 +71,7 @@ KdSide student_side(MicroBatch& micro, Policy& student, const ChunkRows& rows) {
   side.index = micro.computed(model).row_hidden.index_select(0, row);
   side.chunk = on_device(int64_tensor(rows.chunk), micro.device());
   side.target = micro.row_target().index_select(0, row);
-  const auto& tokenizer = micro.info().tokenizer.tokenizer;
-  side.columns = tokenizer != nullptr ? tokenizer->vocab_size() : student.vocab();
+  side.columns = student_columns(micro, student);
   return side;
 }
 
@@ -98,8 +104,15 @@ TeacherColumns teacher_columns(MicroBatch& micro, FrozenModel& teacher, const Co
 }
 
 // A dry run has log-probs alone: the squared difference has the right shape and a gradient. With
-// aligned data the teacher has no log-probs of the batch's own tokens.
+// aligned data the teacher has no log-probs of the batch's own tokens. What a step would refuse is
+// refused here too.
 at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, bool by_row) {
+  const int64_t columns = pair.teacher.columns();
+  if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
+    check_cached_loss(pair.options, std::min(pair.teacher.options().top_k, columns), columns);
+  }
+  check_kd_vocabularies(pair.options, student_columns(view.micro(), pair.student), columns,
+                        pair.map.get());
   at::Tensor gap = pair.student.token_logprob(view);
   if (!aligned) gap = gap.sub(pair.teacher.token_logprob(view));
   const at::Tensor loss = gap.square().mul(0.5);
@@ -121,13 +134,19 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
     return {stand_in_loss(view, pair, aligned, rows.by_row), rows.by_row};
   }
   const KdSide student = student_side(micro, pair.student, rows);
+  KdOptions options = pair.options;
+  // Only a loss with gradient keeps rows until the backward.
+  if (at::GradMode::is_enabled()) {
+    options.head_mb =
+        micro.take_head_mb(options.head_mb, student.index.size(0), student.weight.size(0));
+  }
   at::Tensor loss;
   if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
-    loss = kd_loss(student, teacher_columns(micro, pair.teacher, tokens, pair.options), rows.chunks,
-                   pair.options, pair.map);
+    loss = kd_loss(student, teacher_columns(micro, pair.teacher, tokens, options), rows.chunks,
+                   options, pair.map);
   } else {
-    loss = kd_loss(student, teacher_side(micro, pair.teacher, tokens), rows.chunks, pair.options,
-                   pair.map);
+    loss =
+        kd_loss(student, teacher_side(micro, pair.teacher, tokens), rows.chunks, options, pair.map);
   }
   return {rows.by_row ? view.select_rows(loss) : loss, rows.by_row};
 }

@@ -104,9 +104,12 @@ void read_machine(ResumedRun& run) {
 
 std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
 
-// (key, path) of the model and of each source.
+// (key, path) of the model, or of a new model's tokenizer, and of each source.
 std::vector<std::pair<std::string, std::string>> paths_of(const Json& config) {
   std::vector<std::pair<std::string, std::string>> paths{{"model", text_member(config, "model")}};
+  if (const Json* model = config.find("model"); model != nullptr && model->is_object()) {
+    paths.emplace_back("model.tokenizer", text_member(*model, "tokenizer"));
+  }
   const Json* data = config.find("data");
   for (size_t i = 0; data != nullptr && data->is_array() && i < data->size(); ++i) {
     const Json& source = data->as_array()[i];

@@ -38,6 +38,7 @@ std::string type_of(const ConfigField& field, const std::string& root) {
     case K::kFlag: return "boolean";
     case K::kTable: return named;
     case K::kFlagOrTable: return "boolean|" + named;
+    case K::kTextOrTable: return "string|" + named;
     case K::kList: return root + "." + list_class(field.path) + "[]";
     case K::kNumbers: return "number[]";
     case K::kTexts: return "string[]";

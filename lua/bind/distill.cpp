@@ -63,6 +63,15 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   return options;
 }
 
+constexpr const char* kMadeProjection = "auto";  // kd.projection without a file
+
+// A resume compares the file of a projection. Throws Error if it cannot be read.
+void note_projection(Session& session, const std::string& setting) {
+  if (setting == kMadeProjection) return;
+  note_input(session, {"files", setting, "the projection " + setting,
+                       Json(Json::Object{{"digest", hash_file(setting)}})});
+}
+
 // A resume compares the folder and its bytes.
 void note_model(Session& session, FrozenModel& frozen) {
   if (session.previews()) return;  // check and inspect read no weights
@@ -88,6 +97,9 @@ int open_frozen_model(lua_State* L) {
   for (const std::string& notice : config.notices) session.notices.add(notice);
   session.notices.add(tied_head_notice(frozen->base_dir(), config));
   note_model(session, *frozen);
+  // Now, and not at the first loss: a resume is refused before it changes anything.
+  const Json* projection = recipe_context(L).config.find("kd.projection");
+  if (projection != nullptr) note_projection(session, projection->as_string());
   push(L, frozen);
   return 1;
 }
@@ -126,9 +138,11 @@ std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& s
       LuaState::of(L).service<VocabularyMaps>().known[fmt::format(
           "{} {} {} {}", setting, kd_loss_name(loss), from.digest(), to.digest())];
   if (known != nullptr) return known;
+  note_projection(session_of(L), setting);
   const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
-  const Projection projection = setting == "auto" ? made_projection(from, to, from_name, to_name)
-                                                  : load_projection(setting, from_name, to_name);
+  const Projection projection = setting == kMadeProjection
+                                    ? made_projection(from, to, from_name, to_name)
+                                    : load_projection(setting, from_name, to_name);
   // p-kl compares no pairs, and two vocabularies may have none.
   std::vector<std::pair<int32_t, int32_t>> common;
   if (loss != KdLoss::kProjected) common = exact_map(projection, least_common_weight(loss));
@@ -140,7 +154,7 @@ std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& s
 
 struct KdSettings {
   KdOptions options;
-  std::string projection = "auto";
+  std::string projection = kMadeProjection;
 };
 
 KdLoss default_loss(const FrozenModel& teacher, bool one_vocabulary) {
@@ -162,18 +176,18 @@ KdSettings read_kd_settings(lua_State* L, int i, const FrozenModel& teacher, boo
     if (name != "loss" && !(value == default_value("kd." + name))) names.push_back(name);
   }
   check_kd_settings(options.loss, names);
-  const bool has_topk = std::find(names.begin(), names.end(), "topk") != names.end();
   if (const Json* mean = given.find("mean")) options.mean = chunk_mean_of(mean->as_string());
   add_defaults(given, "kd");
   options.temperature = given.at("temperature").as_double();
-  options.top_k = given.at("topk").as_int();
+  if (const Json* topk = given.find("topk")) {
+    options.top_k = topk->as_int();  // beyond a teacher's cache it is an error
+  } else if (teacher.options().cache == FrozenCache::kTopColumns) {
+    options.top_k = std::min(options.top_k, teacher.options().top_k);
+  }
   options.reverse = given.at("reverse").as_bool();
   options.beta = given.at("beta").as_double();
   options.head_mb = config_whole(L, "head_mb");
   settings.projection = given.at("projection").as_string();
-  if (teacher.options().cache == FrozenCache::kTopColumns && !has_topk) {
-    options.top_k = std::min(options.top_k, teacher.options().top_k);
-  }
   check_kd_options(options);
   return settings;
 }
@@ -197,7 +211,7 @@ int push_kd(lua_State* L) {
   const bool one_vocabulary = micro == nullptr || teacher->reads_tokens_of(*micro);
   const KdSettings settings = read_kd_settings(L, 4, *teacher, one_vocabulary);
   KdPair pair{*student, *teacher, settings.options};
-  if (reads_projection(settings.options.loss) && !student->is_replaced()) {
+  if (reads_projection(settings.options.loss)) {
     pair.map = find_map(L, settings.projection, settings.options.loss, *student, *teacher);
   }
   if (class_of(L, 1) == &class_info<Batch>) {

@@ -15,6 +15,7 @@
 #include "core/model/weights/weight_check.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
+#include "core/train/new_model.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
@@ -90,12 +91,22 @@ std::optional<AdapterOptions> read_lora(Json lora) {
   return options;
 }
 
+std::filesystem::path read_policy_folder(lua_State* L, int i) {
+  Console& console = *session_of(L).console;
+  const Notice notice = [&](const std::string& text) { console.say(text); };
+  if (!lua_istable(L, i)) return resolve_model(arg<std::string>(L, i, "model"), notice);
+  // Random weights. A resume compares the configuration and, with the data, the tokenizer's files.
+  Json sizes = to_json(L, i);
+  check_fields(sizes, "model");
+  add_defaults(sizes, "model");
+  return cached_new_model(new_model_of(sizes, static_cast<uint64_t>(config_whole(L, "seed"))),
+                          notice);
+}
+
 int open_policy(lua_State* L) {
-  const std::string name = arg<std::string>(L, 1, "model");
+  const std::filesystem::path dir = read_policy_folder(L, 1);
   const Options given(L, 2);
   const Json table = lua_istable(L, 2) ? to_json(L, 2) : Json::object();
-  Console& console = *session_of(L).console;
-  const auto dir = resolve_model(name, [&](const std::string& text) { console.say(text); });
   PolicyOptions options;
   options.dtype = read_dtype(L);
   options.device = recipe_device(recipe_context(L).options);
@@ -122,7 +133,7 @@ int open_policy(lua_State* L) {
   policy->use_gemm(read_gemm(L, config, options.dtype, options.device));
   if (options.moe_aux > 0 && config.moe.experts == 0) {
     throw UsageError(fmt::format("moe.aux is {}, but {} is not a mixture of experts; leave it out",
-                                 options.moe_aux, name));
+                                 options.moe_aux, dir.string()));
   }
   check_max_length(L, config_whole(L, "max_length"), *policy);
   for (const std::string& notice : config.notices) {
@@ -297,12 +308,15 @@ void open_policy(LuaState& state) {
                   push(L, self.dir().string());
                   return 1;
                 });
-  state.function("policy", {{"model", "string"}, {"options?", "table", {"lora", "recompute"}}},
-                 {"Policy"},
-                 "Opens the model to train: a folder, a name from `xrun models`, a repository in "
-                 "the local Hugging Face cache, or the folder of a PEFT adapter, which is trained "
-                 "on. The options override the config's keys.",
-                 open_policy);
+  state.function(
+      "policy",
+      {{"model", "string|xrun.Config.model"}, {"options?", "table", {"lora", "recompute"}}},
+      {"Policy"},
+      "Opens the model to train: a folder, a name from `xrun models`, a repository in the local "
+      "Hugging Face cache, the folder of a PEFT adapter, which is trained on, or a table of the "
+      "sizes of a new model with random weights (`xrun explain model`). The options override the "
+      "config's keys.",
+      open_policy);
 }
 
 void open_scorer(LuaState& state) {

@@ -5,8 +5,8 @@
                                    [--runs N] [--only NAME...]
 
 CHECKOUT is a copy of NVIDIA-NeMo/RL; its token_aligner.py runs unchanged. The sequences are 2,048 tokens a side
-of prose, code, one phrase repeated and arithmetic; the last two take NeMo-RL most of a minute each, so they run
-once. dp_bench runs before and after the peer, --runs times each; both sides use one thread. Prints milliseconds of
+of prose, code (8 each), one phrase repeated and arithmetic; the last two take NeMo-RL most of a minute each, so they
+run once. dp_bench runs before and after the peer, --runs times each; both sides use one thread. Prints milliseconds of
 both, and the ratio of the peer's time to the median of dp_bench's two medians. Packages: numpy, torch.
 """
 import argparse
@@ -55,20 +55,21 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         path = f"{work}/rows.jsonl"
         rows = [row for row in our_rows(arguments, path) if not arguments.only or row["name"] in arguments.only]
-        theirs = {}
+        theirs = {row["name"]: [] for row in rows}  # milliseconds of each sequence
         for row in rows:
-            theirs[row["name"]] = []
+            times = []
             for _ in range(1 if row["name"] in SLOW else arguments.runs):
                 begin = time.perf_counter()
                 aligned = aligner._align_single(row["student"], row["teacher"])
-                theirs[row["name"]].append(1000 * (time.perf_counter() - begin))
+                times.append(1000 * (time.perf_counter() - begin))
                 assert pairs_of(aligned) == row["pairs"], f"{row['name']}: pairs differ"
-        again = {row["name"]: row["ms"] for row in our_rows(arguments, path)}
-    for row in rows:
-        peer = statistics.median(theirs[row["name"]])
-        ours = statistics.median([row["ms"], again[row["name"]]])
-        print(f"{row['name']}: {len(row['pairs'])} pairs, equal; dp_align {row['ms']:.3f} and "
-              f"{again[row['name']]:.3f} ms, NeMo-RL {peer:.1f} ms, ratio {peer / ours:.0f}")
+            theirs[row["name"]].append(statistics.median(times))
+        before = {row["name"]: row["ms"] for row in rows}
+        after = {row["name"]: row["ms"] for row in our_rows(arguments, path)}
+    for name, times in theirs.items():
+        peer, ours = statistics.mean(times), statistics.median([before[name], after[name]])
+        print(f"{name}: {len(times)} sequences, equal pairs; DpAligner {before[name]:.3f} and {after[name]:.3f} ms, "
+              f"NeMo-RL {peer:.1f} ms ({min(times):.1f} to {max(times):.1f}), ratio {peer / ours:.0f}")
 
 
 if __name__ == "__main__":

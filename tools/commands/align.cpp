@@ -97,8 +97,8 @@ class RowAligner {
     AlignedTokens aligned = align(line, rows);
     if (arguments_.dp) {
       aligned.findings = {};
-      aligned.pairs = dp_align(pieces_of(*student_, aligned.student_ids),
-                               pieces_of(*teacher_, aligned.teacher_ids));
+      aligned.pairs = dp_.align(pieces_of(*student_, aligned.student_ids),
+                                pieces_of(*teacher_, aligned.teacher_ids));
     }
     quality_.add({rows.line(), aligner_.student(), aligned.student_ids, aligner_.teacher(),
                   aligned.teacher_ids, aligned.pairs, aligned.findings});
@@ -146,6 +146,7 @@ class RowAligner {
   const AlignArguments& arguments_;
   std::shared_ptr<const Tokenizer> student_, teacher_;
   TokenAligner aligner_;
+  DpAligner dp_;
   AlignmentQuality quality_;
   uint64_t replaced_ = 0, rows_repaired_ = 0;
   int64_t rows_differ_ = 0;

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/base/philox.h"
 #include "core/model/weights/export.h"
@@ -194,6 +195,21 @@ void check_init_options(const InitOptions& options) {
   XRUN_CHECK(options.head_dim != 0 || options.hidden % options.heads == 0,
              "{}: hidden_size ({}) is not a multiple of num_attention_heads ({})", kShape,
              options.hidden, options.heads);
+}
+
+std::string init_digest(const InitOptions& options) {
+  check_init_options(options);
+  constexpr const char* kVersion = "1";  // of the weights that the same options give
+  // config.json has the sizes, the type and the scale.
+  Hasher hasher;
+  hasher.field("version", kVersion).field("config", dump_json(init_config(options)));
+  hasher.field("seed", std::to_string(options.seed));
+  if (!options.tokenizer.empty()) {
+    for (const std::string& name : tokenizer_files(options.tokenizer)) {
+      hasher.field(name, hash_file(options.tokenizer / name));
+    }
+  }
+  return hasher.hex();
 }
 
 void init_model(const std::filesystem::path& out, const InitOptions& options) {

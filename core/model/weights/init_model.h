@@ -33,6 +33,10 @@ InitOptions init_preset(const std::string& name);
 // family is not one of the three.
 void check_init_options(const InitOptions& options);
 
+// Returns a hash of all that decides a folder's bytes: sizes, type, seed and the tokenizer's files.
+// Throws as init_model does.
+std::string init_digest(const InitOptions& options);
+
 // Writes a model folder: config.json, generation_config.json, model.safetensors, and the
 // tokenizer's files. The weights are a pure function of the options. The caller checks that the
 // tokenizer's ids fit into `vocab`. Throws Error if the shapes do not fit each other, an id

@@ -59,6 +59,17 @@ std::vector<std::string_view> views(const Json& strings) {
   return out;
 }
 
+TEST(DpGolden, AnAlignerOfManySequencesGivesThePairsOfEach) {
+  DpAligner aligner;
+  for (int round = 0; round < 2; ++round) {
+    for (const Json& row : goldens().at("named").as_array()) {
+      const std::vector<std::string_view> s = views(row.as_array()[1]),
+                                          t = views(row.as_array()[2]);
+      EXPECT_EQ(pairs_text(aligner.align(s, t)), row.as_array()[3].as_string());
+    }
+  }
+}
+
 TEST(DpGolden, NamedCasesEqualTheReferences) {
   EXPECT_GT(goldens().at("named").size(), 20u);
   for (const Json& row : goldens().at("named").as_array()) {

@@ -159,9 +159,12 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
 }
 
 TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
-  EXPECT_EQ(error(config("", "print(cfg.model)")),
-            "dpo.lua:4: `model` has no value: A folder in Hugging Face form, or a name from `xrun "
-            "models`. Add it to the config, or --set model=...");
+  EXPECT_EQ(
+      error(config("", "print(cfg.model)")),
+      "dpo.lua:4: `model` has no value: A folder in Hugging Face form, a name from `xrun "
+      "models`, or the sizes of a new model with random weights: { layers = 4, hidden = 256, "
+      "tokenizer = \"DIR\" }. Its weights depend on them, the tokenizer and `seed` alone. Add "
+      "it to the config, or --set model=...");
   EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35),
             "dpo.lua:2: `optim.lr` has no value:");
   EXPECT_EQ(error(config("batch = { max_tokens = 5 }")),
@@ -222,6 +225,32 @@ TEST(RecipeConfig, ShuffleIsAFlagOrBlocks) {
             "dpo.lua:2: there is no key `shuffle.blok`; did you mean `shuffle.block`?");
   EXPECT_EQ(error(config("shuffle = { block = 0 }")),
             "dpo.lua:2: shuffle.block: got 0, wanted a whole number of at least 1");
+}
+
+TEST(RecipeConfig, AModelIsANameOrTheSizesOfANewOne) {
+  EXPECT_EQ(read(config("model = 'tiny'")).text("model"), "tiny");
+  const std::string sizes = config("model = { layers = 3, tokenizer = 'bytes' }");
+  const Config c = read(sizes);
+  EXPECT_EQ(c.whole("model.layers"), 3);
+  EXPECT_EQ(c.text("model.preset"), "tiny");
+  EXPECT_TRUE(c.flag("model.tied"));
+  EXPECT_EQ(c.find("model.hidden"), nullptr) << "it depends on the preset";
+  EXPECT_EQ(c.origin("model.layers"), "dpo.lua:2");
+  EXPECT_EQ(c.origin("model.tied"), "default");
+  EXPECT_EQ(read(sizes, {"model.layers=5"}).whole("model.layers"), 5);
+  EXPECT_EQ(read(sizes, {"model=some/folder"}).text("model"), "some/folder");
+  EXPECT_EQ(read(sizes, {"model=135"}).text("model"), "135");
+  EXPECT_EQ(read(config("model = 'tiny'"), {"model={ hidden = 64 }"}).whole("model.hidden"), 64);
+  EXPECT_EQ(error(config("model = 3")),
+            "dpo.lua:2: model: got 3, wanted text or a table with named keys");
+  EXPECT_EQ(error(config("model = { layer = 3 }")),
+            "dpo.lua:2: there is no key `model.layer`; did you mean `model.layers`?");
+  EXPECT_EQ(error(config("model = { layers = 0 }")),
+            "dpo.lua:2: model.layers: got 0, wanted a whole number of at least 1");
+  EXPECT_EQ(
+      error(config("model = { preset = 'huge' }")),
+      "dpo.lua:2: model.preset: got \"huge\", wanted \"tiny\", \"mid\", \"moe-1\", \"moe-8\", "
+      "\"moe-64\" or \"gpt2-tiny\"");
 }
 
 TEST(RecipeConfig, NumbersOfLuaJITAreRejectedOnlyInsideTheConfig) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "core/model/model.h"
+#include "core/model/ops/head_chunk.h"
 #include "core/model/weights/init_model.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/frozen_model.h"
@@ -173,6 +174,28 @@ TEST_F(KdView, AStoredTeacherGivesTheBitsOfTheFirstRun) {
       EXPECT_LT(losses(*online).sub(first).abs().max().item<double>(), 1e-5);
     }
   }
+}
+
+TEST_F(KdView, ItSharesHeadMbWithTheLogProbsOfItsMicroBatch) {
+  const auto other = teacher(random_model(kOwn));
+  const auto recomputed = [&](int64_t head_mb) {
+    PolicyOptions options;
+    options.head_mb = head_mb;
+    const auto student = Policy::open(kOwn, options);
+    const auto some = batch(tiny_packs(tiny_pairs(5), 5));
+    const View view = some->micros()[0]->all();
+    const KdPair pair{*student, *other, {.loss = KdLoss::kFull, .head_mb = head_mb}};
+    const at::Tensor kd = kd_loss_of(view, pair), own = student->token_logprob(view);
+    const int64_t before = head_counts().recomputed;
+    kd.sum().sub(own.sum()).backward();
+    const int64_t count = head_counts().recomputed - before;
+    some->close();
+    return std::pair{count, view.row_count()};
+  };
+  // The rows of each fit into 1 MiB; a product reserves whole MiB.
+  EXPECT_EQ(recomputed(2).first, 0);
+  const auto [count, rows] = recomputed(1);
+  EXPECT_EQ(count, rows);
 }
 
 TEST_F(KdView, AnAlignedTeacherReadsItsOwnTokens) {

@@ -1,44 +1,14 @@
-// xrun.frozen and xrun.kd in recipes: a reference of another folder, distillation, and what a run
-// refuses.
+// xrun.frozen and xrun.kd in recipes of one vocabulary: a reference of another folder,
+// distillation, and what a run refuses.
 
 #include <cmath>
 #include <numbers>
 #include <numeric>
 
-#include "lua/prompt/preview.h"
-#include "tests/lua/bind/session_fixture.h"
-#include "tests/tree.h"
+#include "tests/lua/bind/distill_fixture.h"
 
 namespace xrun::distill_test {
 namespace {
-
-class FrozenRuns : public SessionTest {
- protected:
-  // A model of another vocabulary in ./other.
-  static void make_other() {
-    InitOptions options;
-    options.hidden = 32;
-    options.ffn = 64;
-    options.tokenizer = source_path("tests/data/tokenizers/smol");
-    options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
-    init_model("other", options);
-  }
-  static void copy_model(const std::string& to) {
-    std::filesystem::copy("tiny", to, std::filesystem::copy_options::recursive);
-  }
-  static std::string replaced(std::string text, const std::string& from, const std::string& to) {
-    const size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    return text.replace(at, from.size(), to);
-  }
-  // DPO whose reference is `expression`.
-  static std::string dpo_against(const std::string& expression) {
-    return replaced(head(), "policy:reference()", expression) +
-           "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n"
-           "run:log(run:evaluate(valid, dpo))\n" +
-           kExport;
-  }
-};
 
 TEST_F(FrozenRuns, AReferenceOfThePolicysFolderTrainsAsItsTwinDoes) {
   copy_model("same");
@@ -147,35 +117,6 @@ TEST_F(FrozenRuns, WrongOptionsAreNamed) {
 
 // ---- xrun.kd
 
-class Distillation : public FrozenRuns {
- protected:
-  Distillation() {
-    InitOptions options;
-    options.hidden = 48;
-    options.heads = 4;
-    options.ffn = 64;
-    options.scale = 0.1;
-    options.seed = 9;
-    options.tokenizer = source_path("tests/data/tiny_tokenizer");
-    options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
-    init_model("teacher", options);
-    std::string text;
-    for (int i = 0; i < 24; ++i) {
-      text += "the quick brown fox " + std::to_string(i) + " jumps over the lazy dog\n\n";
-    }
-    write_file_atomic("text.txt", text);
-  }
-  // Settings for small models and texts, then others, which win.
-  static std::vector<std::string> sets(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> all = {"model=tiny",    "teacher=teacher",    "data.1.path=text.txt",
-                                    "max_length=32", "batch.tokens=128",   "steps=4",
-                                    "valid.every=2", "batch.max_tokens=64"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static std::string recipe() { return read_file(source_path("recipes/distill.lua")); }
-};
-
 TEST_F(Distillation, TheRecipeLearnsFromItsTeacherAndResumes) {
   ASSERT_EQ(run(recipe(), "r", false, {}, sets({"steps=16", "optim.lr=0.01"})), "");
   const std::vector<double> kd = values("r", "valid/kd"), ce = values("r", "valid/ce");
@@ -217,6 +158,16 @@ TEST_F(Distillation, StoredColumnsGiveTheirLossAgain) {
       "the loss \"full\" needs the teacher's whole distribution");
 }
 
+TEST_F(Distillation, MoreColumnsThanACacheHasAreAnErrorAlsoInADryRun) {
+  std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
+                              "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
+  text = replaced(text, "loss = \"full\"", "topk = 8192");  // the default, but said
+  const std::string wanted = "topk is 8192, but 9 columns are cached; set topk = 9 or cache more";
+  has(run(text, "", false, 1, sets()), wanted);
+  has(dry_error(text, sets()), wanted);
+  EXPECT_EQ(run(replaced(text, "topk = 8192", "topk = 4"), "r", false, 1, sets()), "");
+}
+
 TEST_F(Distillation, TheScaleOfAStepIsComputedOverItsWholeBatch) {
   std::string text = recipe();
   text = replaced(text, "  run:log(adamw:step(batch, distill))", R"(
@@ -247,17 +198,7 @@ TEST_F(Distillation, ColumnsGiveALossInLua) {
 
 TEST_F(Distillation, ADryRunNeedsNoWeights) {
   std::filesystem::remove("teacher/model.safetensors");
-  write_file_atomic("test.lua", recipe());
-  RecipeOptions options;
-  options.recipe = "test.lua";
-  options.sets = sets();
-  options.threads = 1;
-  const auto preview = open_preview(
-      std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
-  ASSERT_NE(preview->pause(), nullptr) << preview->no_loop_text();
-  preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
-  preview->hooks().plan.bodies = 1;
-  EXPECT_TRUE(preview->resume()) << preview->error()->text();
+  EXPECT_EQ(dry_error(recipe(), sets()), "");
 }
 
 TEST_F(Distillation, SettingsThatTheLossDoesNotReadAreErrors) {
@@ -287,38 +228,6 @@ TEST_F(Distillation, ATeacherIsNotReadBeyondItsContext) {
   has(run(recipe(), "", false, 1, sets({"teacher=short"})),
       "short reads at most 16 tokens (max_position_embeddings in its config.json), but this batch "
       "has a sequence of 32; set max_length = 16");
-}
-
-// ---- two vocabularies
-
-TEST_F(Distillation, TwoTokenizersLearnByChunkAndResume) {
-  make_other();
-  const std::string recipe = read_file(source_path("recipes/xdistill.lua"));
-  const auto with = [](const std::vector<std::string>& more) {
-    std::vector<std::string> all = {"model=tiny",    "teacher=other",     "data.1.path=text.txt",
-                                    "max_length=64", "batch.sequences=6", "valid.every=8"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-  ASSERT_EQ(
-      run(recipe, "r", false, {}, with({"steps=24", "optim.lr=0.01", "kd.loss=hybrid", "ce=0"})),
-      "");
-  const std::vector<double> kd = values("r", "valid/kd");
-  EXPECT_LT(kd.back(), 0.9 * kd.front());
-  for (const double wrong : values("r", "align/wrong")) EXPECT_EQ(wrong, 0);
-  for (const double chunks : values("r", "align/chunks")) EXPECT_GT(chunks, 30);
-  // A chunk counts once in any micro-batch.
-  ASSERT_EQ(run(recipe, "whole_step", false, 3, with({"steps=4"})), "");
-  ASSERT_EQ(run(recipe, "small", false, 3, with({"steps=4", "batch.max_tokens=64"})), "");
-  const std::vector<double> whole = values("whole_step", "train/loss"),
-                            small = values("small", "train/loss");
-  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(small.at(i), whole[i], 1e-5 * whole[i]);
-  // The KL term of gold and h-kl is not normalised, so it may be negative.
-  for (const char* const loss : {"p-kl", "h-kl", "uld"}) {
-    ASSERT_EQ(run(recipe, loss, false, 1, with({std::string("kd.loss=") + loss})), "") << loss;
-    EXPECT_NE(values(loss, "train/kd").at(0), 0) << loss;
-  }
-  expect_same_when_resumed(recipe, {1, 3}, with({"steps=4"}));
 }
 
 TEST_F(Distillation, OnPolicyStartsAtRatioOneAndApproachesTheTeacher) {

@@ -1,4 +1,5 @@
-// recipes/NAME.lua reads recipes/data/FILE; a new folder has both without "recipes/".
+// recipes/NAME.lua reads recipes/data/FILE or all files of recipes/data/FOLDER; a new folder has
+// both without "recipes/".
 
 #include "tools/commands/engine/starter_files.h"
 
@@ -19,7 +20,7 @@ std::filesystem::path beside_program(const std::string& path) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / path;
 }
 
-// Returns the names of the files of a folder, sorted.
+// Returns the names of the files and folders of a folder, sorted.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::error_code code;
   std::filesystem::directory_iterator entries(folder, code);
@@ -27,7 +28,7 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
              folder.string(), code.message());
   std::vector<std::string> names;
   for (const auto& entry : entries) {
-    if (entry.is_regular_file()) names.push_back(entry.path().filename().string());
+    names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -49,12 +50,19 @@ std::vector<std::pair<std::string, std::string>> starter_files(const std::string
   std::vector<std::pair<std::string, std::string>> files = {{recipe + ".lua", ""}};
   for (const std::string& name : names_in(beside_program(kData))) {
     const std::string path = kData + name;
-    if (text.find(path) == std::string::npos) continue;
+    // In quotes, since one name may begin another.
+    if (text.find("\"" + path + "\"") == std::string::npos) continue;
     const std::string short_path = "data/" + name;
     for (size_t at = 0; (at = text.find(path, at)) != std::string::npos;) {
       text.replace(at, path.size(), short_path);
     }
-    files.emplace_back(short_path, read_file(beside_program(path)));
+    if (!std::filesystem::is_directory(beside_program(path))) {
+      files.emplace_back(short_path, read_file(beside_program(path)));
+      continue;
+    }
+    for (const std::string& inner : names_in(beside_program(path))) {
+      files.emplace_back(short_path + "/" + inner, read_file(beside_program(path) / inner));
+    }
   }
   files.front().second = std::move(text);
   return files;

@@ -1,0 +1,45 @@
+#pragma once
+// Models of random weights, as a recipe's `model = { ... }` and `xrun init-model` describe them.
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/model/weights/init_model.h"
+#include "core/model/weights/model_registry.h"
+
+namespace xrun {
+
+struct NewModel {
+  std::string preset = "tiny";  // of init_preset
+  // What is left out is the preset's. ffn follows another width, kv_heads another number of heads,
+  // vocab the tokenizer.
+  std::optional<int64_t> layers, hidden, heads, kv_heads, ffn, vocab, max_length;
+  bool tied = true;
+  // A folder, a name that resolve_model takes, or "bytes", one token per byte with ChatML, unless a
+  // folder has that name; "": none.
+  std::string tokenizer = {};
+  uint64_t seed = 0;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+};
+
+// Returns the model of the table `model` in a configuration, whose fields are checked and have
+// their defaults.
+NewModel new_model_of(const Json& table, uint64_t seed);
+
+// Writes the model's folder (init_model). Throws UsageError if the sizes do not fit each other or
+// the tokenizer, Error if the folder cannot be written.
+void write_new_model(const NewModel& model, const std::filesystem::path& out,
+                     const Notice& notice = {});
+
+// Returns the model's folder in the user's cache, named by a hash of its sizes, its seed and its
+// tokenizer's files. The first call makes it, whole or not at all; of several processes one makes
+// it and the others wait. A folder that was removed is made again with the same bytes. Throws as
+// write_new_model does.
+std::filesystem::path cached_new_model(const NewModel& model, const Notice& notice = {});
+
+}  // namespace xrun

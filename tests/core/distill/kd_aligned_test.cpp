@@ -1,0 +1,330 @@
+// xrun.kd over the packs of an aligned data set: the step's loss and gradients are those of a dense
+// oracle in fp64 that reads each document alone, in any packs.
+
+#include <ATen/ops/stack.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "core/align/aligned_rows.h"
+#include "core/data/packs/data_set.h"
+#include "core/distill/kd_view.h"
+#include "core/distill/projection_build.h"
+#include "core/model/weights/init_model.h"
+#include "core/train/data_batch.h"
+#include "core/train/frozen_model.h"
+#include "tests/core/align/two_tokenizers.h"
+#include "tests/core/distill/kd_oracle.h"
+#include "tests/core/train/trained.h"
+
+namespace xrun::kd_aligned_test {
+namespace {
+
+constexpr double kCe = 0.3;  // weight of the cross entropy beside the chunks
+
+// The tokens of one chunk on both sides, and the rows of the dense logits that predict them.
+struct Chunk {
+  std::vector<int32_t> student, teacher;  // tokens
+  std::vector<int64_t> student_row, teacher_row;
+};
+
+// Either a student of bytes and a teacher of pieces, or the reverse.
+class KdAligned : public TwoTokenizers {
+ protected:
+  explicit KdAligned(bool bytes_learn = true)
+      : student_tokenizer_(bytes_learn ? bytes() : pieces()),
+        teacher_tokenizer_(bytes_learn ? pieces() : bytes()) {
+    write_bytes_tokenizer(made("bytes"));
+    const std::filesystem::path bytes_folder = folder_.path() / "bytes";
+    const std::filesystem::path pieces_folder = source_path("recipes/data/tokenizer");
+    student_ = Policy::open(model("student", bytes_learn ? bytes_folder : pieces_folder, 1));
+    teacher_dir_ = model("teacher", bytes_learn ? pieces_folder : bytes_folder, 2);
+    teacher_ = FrozenModel::open(teacher_dir_);
+    teacher_as_policy_ = Policy::open(teacher_dir_);
+    adamw_ = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{student_},
+                                     AdamWOptions{.lr = 1e-2});
+  }
+
+  std::filesystem::path made(const std::string& name) const {
+    make_dirs(folder_.path() / name);
+    return folder_.path() / name;
+  }
+  // Its embedding has rows beyond the tokenizer's ids.
+  std::filesystem::path model(const std::string& name, const std::filesystem::path& tokenizer,
+                              uint64_t seed) const {
+    InitOptions options;
+    options.hidden = 32;
+    options.heads = 4;
+    options.ffn = 48;
+    options.scale = 0.2;
+    options.seed = seed;
+    options.tokenizer = tokenizer;
+    options.vocab = Tokenizer::load(tokenizer)->vocab_size() + 5;
+    init_model(folder_.path() / name, options);
+    return folder_.path() / name;
+  }
+
+  DataSet documents(const std::vector<std::string>& texts) const {
+    std::string lines;
+    for (const std::string& text : texts) lines += "{\"text\":\"" + text + "\"}\n";
+    write_file_atomic(folder_.path() / "text.jsonl", lines);
+    DataOptions options;
+    options.kind = RowKind::kText;
+    options.sources.resize(1);
+    options.sources[0].path = (folder_.path() / "text.jsonl").string();
+    options.settings.end_of_text = false;
+    options.cache_root = folder_.path() / "cache";
+    const auto aligner =
+        std::make_shared<const TextAligner>(student_tokenizer_, teacher_tokenizer_);
+    return DataSet::open(options, *student_tokenizer_, nullptr)
+        .with_companion(std::make_shared<AlignedRows>(aligner, folder_.path() / "sidecars", 1));
+  }
+  static std::vector<std::string> texts() {
+    return {"the town has a hill",
+            "Albury lies on a river, 水",
+            "a",
+            "naïve ideas cost 201 crowns",
+            "the old bridge of the town was built in 1823",
+            "the"};
+  }
+  std::shared_ptr<Batch> batch(const DataSet& set, std::vector<int64_t> units,
+                               int64_t max_tokens) const {
+    BatchInfo info;
+    info.tokenizer = {student_tokenizer_, "student"};
+    info.total_steps = 10;
+    return data_batch(set, units, max_tokens, info);
+  }
+  std::shared_ptr<Batch> batch(const DataSet& set, int64_t max_tokens) const {
+    std::vector<int64_t> units;
+    for (int64_t i = 0; i < set.size(); ++i) units.push_back(set.unit(i));
+    return batch(set, units, max_tokens);
+  }
+
+  KdPair pair(KdLoss loss) {
+    KdPair made{*student_, *teacher_, {.loss = loss, .temperature = 1.3, .top_k = 40}};
+    if (loss == KdLoss::kUld) {
+      made.options.top_k = KdOptions().top_k;
+      return made;
+    }
+    const Projection p = build_projection(*student_tokenizer_, *teacher_tokenizer_);
+    auto common = loss == KdLoss::kProjected ? std::vector<std::pair<int32_t, int32_t>>()
+                                             : exact_map(p, loss == KdLoss::kRelaxed ? 0.6 : 1.0);
+    made.map = std::make_shared<const VocabularyMap>(make_vocabulary_map(
+        p.student_vocab, p.teacher_vocab, p.begin, p.id, p.weight, std::move(common)));
+    return made;
+  }
+  Objective objective(const KdPair& pair) const {
+    return [pair, this](MicroBatch& micro) {
+      const View view = micro.all();
+      ObjectiveResult result;
+      result.losses = {{Unit::kChunk, kd_loss_of(view, pair)},
+                       {Unit::kToken, student_->token_logprob(view).mul(-kCe)}};
+      return result;
+    };
+  }
+
+  struct Stepped {
+    double loss = 0;
+    std::vector<at::Tensor> gradients;
+  };
+  Stepped step(Batch& batch, const Objective& objective) const {
+    Stepped out;
+    StepOptions options;
+    options.read_gradients = [&] {
+      for (const at::Tensor& one : adamw_->gradients()) out.gradients.push_back(one.clone());
+    };
+    out.loss = value(train_step({{&batch, objective}}, adamw_.get(), options), "loss");
+    return out;
+  }
+
+  // All tokens of a document as one pack of one segment.
+  static std::shared_ptr<Batch> alone(const std::vector<int32_t>& ids) {
+    PackedBatch pack;
+    std::vector<uint8_t> trained(ids.size(), 1);
+    trained[0] = 0;
+    pack.append({.row_id = 0, .segment_id = 0}, ids, trained);
+    return std::make_shared<Batch>(BatchInfo{.total_steps = 1}, std::vector<PackedBatch>{pack});
+  }
+
+  // The chunks of a document, found from the bytes that each token spells: ends that both sides
+  // share. Token 0 of a side has no row.
+  std::vector<Chunk> chunks_of(const std::vector<int32_t>& student,
+                               const std::vector<int32_t>& teacher) const {
+    const auto ends = [](const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+      std::map<size_t, size_t> token_of_end;  // bytes read so far, number of tokens
+      const TokenBytes token(tokenizer);
+      size_t bytes = 0;
+      for (size_t i = 0; i < ids.size(); ++i)
+        token_of_end[bytes += token.of(ids[i]).size()] = i + 1;
+      return token_of_end;
+    };
+    const auto s = ends(*student_tokenizer_, student), t = ends(*teacher_tokenizer_, teacher);
+    std::vector<Chunk> chunks;
+    size_t from_s = 0, from_t = 0;
+    for (const auto& [bytes, to_s] : s) {
+      const auto found = t.find(bytes);
+      if (found == t.end()) continue;
+      if (from_s > 0 && from_t > 0) {
+        Chunk chunk;
+        for (size_t i = from_s; i < to_s; ++i) {
+          chunk.student.push_back(student[i]);
+          chunk.student_row.push_back(static_cast<int64_t>(i) - 1);
+        }
+        for (size_t i = from_t; i < found->second; ++i) {
+          chunk.teacher.push_back(teacher[i]);
+          chunk.teacher_row.push_back(static_cast<int64_t>(i) - 1);
+        }
+        chunks.push_back(std::move(chunk));
+      }
+      from_s = to_s;
+      from_t = found->second;
+    }
+    return chunks;
+  }
+
+  // log_softmax of a document's logits in fp64, [tokens - 1, ids]; with the gradient of a policy.
+  static at::Tensor dense(Policy& policy, const std::vector<int32_t>& ids, double temperature) {
+    const auto one = alone(ids);
+    const at::Tensor z = policy.logits(one->micros()[0]->all());
+    const int64_t columns = policy.tokenizer()->vocab_size();
+    return at::log_softmax(z.to(at::kDouble).narrow(1, 0, columns).div(temperature), 1);
+  }
+
+  // The step's loss and gradients without packs, alignments, blocks or fused products.
+  Stepped oracle(const std::vector<std::string>& texts, const KdPair& pair) {
+    std::vector<at::Tensor> losses, nll;
+    for (const std::string& text : texts) {
+      const std::vector<int32_t> s = student_tokenizer_->encode(text).ids;
+      const std::vector<int32_t> t = teacher_tokenizer_->encode(text).ids;
+      if (s.size() < 2) continue;
+      const at::Tensor student = dense(*student_, s, pair.options.temperature);
+      const at::Tensor own = dense(*student_, s, 1);
+      for (int64_t r = 0; r < own.size(0); ++r)
+        nll.push_back(-own[r][s[static_cast<size_t>(r) + 1]]);
+      if (t.size() < 2) continue;
+      const at::Tensor teacher = dense(*teacher_as_policy_, t, pair.options.temperature).detach();
+      for (const Chunk& chunk : chunks_of(s, t)) {
+        losses.push_back(oracle_chunk(student.index_select(0, at::tensor(chunk.student_row)),
+                                      oracle_ids(chunk.student),
+                                      teacher.index_select(0, at::tensor(chunk.teacher_row)),
+                                      oracle_ids(chunk.teacher), pair.options, pair.map.get()));
+      }
+    }
+    chunks_ = std::ssize(losses);
+    const at::Tensor loss = at::stack(losses).mean() + kCe * at::stack(nll).mean();
+    loss.backward();
+    Stepped out{loss.item<double>(), {}};
+    for (Parameter& parameter : student_->parameters()) {
+      out.gradients.push_back(parameter.master.grad().clone());
+      parameter.master.mutable_grad().reset();
+    }
+    return out;
+  }
+
+  // The norm of the difference over the norm.
+  static double distance(const Stepped& a, const Stepped& b) {
+    double difference = 0, size = 0;
+    EXPECT_EQ(a.gradients.size(), b.gradients.size());
+    for (size_t i = 0; i < a.gradients.size(); ++i) {
+      const at::Tensor x = a.gradients[i].to(at::kDouble), y = b.gradients[i].to(at::kDouble);
+      difference += x.sub(y).square().sum().item<double>();
+      size += y.square().sum().item<double>();
+    }
+    EXPECT_GT(size, 0);
+    return std::sqrt(difference / size);
+  }
+
+  TinyFolder folder_;
+  std::shared_ptr<const Tokenizer> student_tokenizer_, teacher_tokenizer_;
+  std::filesystem::path teacher_dir_;
+  std::shared_ptr<Policy> student_, teacher_as_policy_;
+  std::shared_ptr<FrozenModel> teacher_;
+  std::shared_ptr<AdamW> adamw_;
+  int64_t chunks_ = 0;  // of the last oracle
+};
+
+class KdAlignedPieces : public KdAligned {
+ protected:
+  KdAlignedPieces() : KdAligned(/*bytes_learn=*/false) {}
+};
+
+constexpr KdLoss kLosses[] = {KdLoss::kProjected, KdLoss::kGold, KdLoss::kRelaxed, KdLoss::kUld,
+                              KdLoss::kHybrid};
+
+TEST_F(KdAligned, TheStepIsThatOfADenseOracle) {
+  const auto whole = batch(documents(texts()), 1000);
+  for (const KdLoss loss : kLosses) {
+    const KdPair given = pair(loss);
+    const Stepped want = oracle(texts(), given), got = step(*whole, objective(given));
+    EXPECT_EQ(whole->micros()[0]->unit_count(Unit::kChunk), chunks_);
+    EXPECT_NEAR(got.loss, want.loss, 1e-5 * std::abs(want.loss)) << kd_loss_name(loss);
+    EXPECT_LT(distance(got, want), 1e-5) << kd_loss_name(loss);
+  }
+  EXPECT_GT(chunks_, 20);
+}
+
+TEST_F(KdAlignedPieces, TheStepIsThatOfADenseOracle) {
+  const auto whole = batch(documents(texts()), 1000);
+  for (const KdLoss loss : kLosses) {
+    const KdPair given = pair(loss);
+    const Stepped want = oracle(texts(), given), got = step(*whole, objective(given));
+    EXPECT_EQ(whole->micros()[0]->unit_count(Unit::kChunk), chunks_);
+    EXPECT_NEAR(got.loss, want.loss, 1e-5 * std::abs(want.loss)) << kd_loss_name(loss);
+    EXPECT_LT(distance(got, want), 1e-5) << kd_loss_name(loss);
+  }
+  EXPECT_GT(chunks_, 20);
+}
+
+TEST_F(KdAligned, PacksChangeNeitherLossNorGradient) {
+  const DataSet set = documents(texts());
+  for (const KdLoss loss : kLosses) {
+    const Objective objective = this->objective(pair(loss));
+    const Stepped whole = step(*batch(set, 1000), objective);
+    std::vector<int64_t> reversed;
+    for (int64_t i = set.size(); i-- > 0;) reversed.push_back(set.unit(i));
+    const auto many = batch(set, 45), other = batch(set, reversed, 90);
+    ASSERT_GT(many->micros().size(), 2u);
+    ASSERT_NE(other->micros().size(), many->micros().size());
+    for (const auto& apart : {many, other}) {
+      const Stepped stepped = step(*apart, objective);
+      EXPECT_NEAR(stepped.loss, whole.loss, 1e-6 * std::abs(whole.loss)) << kd_loss_name(loss);
+      EXPECT_LT(distance(stepped, whole), 1e-6) << kd_loss_name(loss);
+    }
+  }
+}
+
+// The teacher reads "the" as one token, which nothing predicts: the document has no valid chunk,
+// though two of its bytes are trained.
+TEST_F(KdAligned, AMicroBatchWithoutAChunkIsAConnectedZero) {
+  const DataSet set = documents({"the", "the town has a hill"});
+  const auto without = batch(set, {0}, 1000);
+  MicroBatch& micro = *without->micros()[0];
+  ASSERT_EQ(micro.row_count(), 2);
+  ASSERT_EQ(micro.unit_count(Unit::kChunk), 0);
+  for (const KdLoss loss : kLosses) {
+    const KdPair given = pair(loss);
+    const at::Tensor kd = kd_loss_of(micro.all(), given);
+    EXPECT_EQ(kd.sizes(), at::IntArrayRef({0}));
+    ASSERT_TRUE(kd.requires_grad());
+    kd.sum().backward();
+    for (Parameter& parameter : student_->parameters()) {
+      const at::Tensor gradient = parameter.master.grad();
+      ASSERT_TRUE(gradient.defined()) << parameter.name;
+      EXPECT_EQ(gradient.abs().max().item<double>(), 0) << parameter.name;
+      parameter.master.mutable_grad().reset();
+    }
+    without->close();
+    // In a micro-batch of its own it adds to the tokens alone.
+    const auto apart = batch(set, {0, 1}, 20);
+    ASSERT_EQ(apart->micros().size(), 2u);
+    const Stepped together = step(*batch(set, {0, 1}, 1000), objective(given)),
+                  got = step(*apart, objective(given));
+    EXPECT_NEAR(got.loss, together.loss, 1e-6 * std::abs(together.loss));
+    EXPECT_LT(distance(got, together), 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace xrun::kd_aligned_test

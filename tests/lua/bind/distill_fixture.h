@@ -1,0 +1,85 @@
+#pragma once
+// Recipes with a frozen model: a policy in ./tiny, a teacher of its vocabulary in ./teacher, and
+// one of another vocabulary.
+
+#include <string>
+#include <vector>
+
+#include "lua/prompt/preview.h"
+#include "tests/lua/bind/session_fixture.h"
+#include "tests/tree.h"
+
+namespace xrun {
+
+class FrozenRuns : public SessionTest {
+ protected:
+  // A model of another vocabulary in ./other.
+  static void make_other() {
+    InitOptions options;
+    options.hidden = 32;
+    options.ffn = 64;
+    options.tokenizer = source_path("tests/data/tokenizers/smol");
+    options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+    init_model("other", options);
+  }
+  static void copy_model(const std::string& to) {
+    std::filesystem::copy("tiny", to, std::filesystem::copy_options::recursive);
+  }
+  static std::string replaced(std::string text, const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  }
+  // DPO whose reference is `expression`.
+  static std::string dpo_against(const std::string& expression) {
+    return replaced(head(), "policy:reference()", expression) +
+           "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n"
+           "run:log(run:evaluate(valid, dpo))\n" +
+           kExport;
+  }
+};
+
+class Distillation : public FrozenRuns {
+ protected:
+  Distillation() {
+    InitOptions options;
+    options.hidden = 48;
+    options.heads = 4;
+    options.ffn = 64;
+    options.scale = 0.1;
+    options.seed = 9;
+    options.tokenizer = source_path("tests/data/tiny_tokenizer");
+    options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+    init_model("teacher", options);
+    std::string text;
+    for (int i = 0; i < 24; ++i) {
+      text += "the quick brown fox " + std::to_string(i) + " jumps over the lazy dog\n\n";
+    }
+    write_file_atomic("text.txt", text);
+  }
+  // Settings for small models and texts, then others, which win.
+  static std::vector<std::string> sets(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"model=tiny",    "teacher=teacher",    "data.1.path=text.txt",
+                                    "max_length=32", "batch.tokens=128",   "steps=4",
+                                    "valid.every=2", "batch.max_tokens=64"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static std::string recipe() { return read_file(source_path("recipes/distill.lua")); }
+  // The error of a dry run without weights, as of `xrun check`; "" if it would train.
+  static std::string dry_error(const std::string& text, const std::vector<std::string>& sets) {
+    write_file_atomic("test.lua", text);
+    RecipeOptions options;
+    options.recipe = "test.lua";
+    options.sets = sets;
+    options.threads = 1;
+    const auto preview = open_preview(
+        std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
+    if (preview->pause() == nullptr) return preview->no_loop_text();
+    preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
+    preview->hooks().plan.bodies = 1;
+    return preview->resume() ? "" : preview->error()->text();
+  }
+};
+
+}  // namespace xrun
