@@ -31,6 +31,12 @@ const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Token
   return tokenizer;
 }
 
+// True if every token of `student` is one of `teacher`.
+bool has_all_tokens(const Tokenizer& student, const Tokenizer& teacher) {
+  return student.vocab_size() <= teacher.vocab_size() &&
+         compare_vocabularies(student, teacher) != VocabularyMatch::kDifferent;
+}
+
 // Returns the first byte of text[begin, end) that is not UTF-8, or `end`.
 size_t first_invalid(std::string_view text, size_t begin, size_t end) {
   const std::string_view part = text.substr(0, end);
@@ -52,6 +58,7 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
       table_t_(*teacher_),
       fingerprint_s_(vocabulary_fingerprint(*student_)),
       fingerprint_t_(vocabulary_fingerprint(*teacher_)),
+      same_vocabulary_(fingerprint_s_ == fingerprint_t_ || has_all_tokens(*student_, *teacher_)),
       limit_(limit),
       leading_(teacher_->leading_bos()) {
   for (int64_t id = 0; id < teacher_->vocab_size(); ++id) {
@@ -82,8 +89,22 @@ class TextAligner::Builder {
  public:
   Builder(const TextAligner& aligner, std::span<const int32_t> ids) : a_(aligner), ids_(ids) {}
 
-  AlignedDocument build() {
+  AlignedDocument document() {
     begin();
+    rest();
+    cut_document(out_, std::ssize(ids_), a_.limit_);
+    return std::move(out_);
+  }
+
+  AlignedDocument answer(std::optional<int32_t> turn_end) {
+    turn_end_ = turn_end;
+    fresh_ = has_prefix(a_.table_s_);  // the space before an answer is its template's
+    rest();
+    return std::move(out_);
+  }
+
+ private:
+  void rest() {
     while (at_ < size()) {
       if (!is_content(at_)) {
         special();
@@ -93,11 +114,8 @@ class TextAligner::Builder {
       while (end < size() && is_content(end)) ++end;
       run(end);
     }
-    cut();
-    return std::move(out_);
   }
 
- private:
   size_t size() const { return ids_.size(); }
   bool is_content(size_t i) const { return a_.table_s_.role(ids_[i]) == kContent; }
   int32_t teacher_end() const { return static_cast<int32_t>(out_.teacher_ids.size()); }
@@ -132,6 +150,7 @@ class TextAligner::Builder {
   }
 
   void special() {
+    if (turn_end_ && at_ + 1 == size()) return pair_one(*turn_end_);
     if (const SpecialRoles* roles = a_.table_s_.roles(ids_[at_])) {
       for (const int32_t role : *roles) {
         const auto known = a_.teacher_special_.find(role);
@@ -215,30 +234,35 @@ class TextAligner::Builder {
     at_ = end;
   }
 
-  // Cuts the teacher's tokens at the last pair within its limit: the common covered prefix.
-  void cut() {
-    if (a_.limit_ <= 0 || std::ssize(out_.teacher_ids) <= a_.limit_) return;
-    size_t pairs = 0;
-    int32_t tokens = 0;
-    for (; pairs < out_.pairs.size(); ++pairs) {
-      const AlignedPair& pair = out_.pairs[pairs];
-      if (pair.t_end > a_.limit_) break;
-      if (pair.t_begin >= 0) tokens = pair.t_end;
-    }
-    out_.pairs.resize(pairs);
-    out_.teacher_ids.resize(static_cast<size_t>(tokens));
-  }
-
   const TextAligner& a_;
   std::span<const int32_t> ids_;
   size_t at_ = 0;       // the student's next token
   bool fresh_ = false;  // it begins a text, before which its tokenizer has put a space
+  std::optional<int32_t> turn_end_;
   AlignedDocument out_;
 };
 
+void cut_document(AlignedDocument& document, int64_t student, int64_t teacher) {
+  const auto fits = [&](const AlignedPair& pair) {
+    return pair.s_end <= student && (teacher <= 0 || pair.t_end <= teacher);
+  };
+  size_t pairs = 0;
+  int32_t tokens = 0;
+  for (; pairs < document.pairs.size() && fits(document.pairs[pairs]); ++pairs) {
+    if (document.pairs[pairs].t_begin >= 0) tokens = document.pairs[pairs].t_end;
+  }
+  document.pairs.resize(pairs);
+  document.teacher_ids.resize(static_cast<size_t>(tokens));
+}
+
 AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
   check_ids("student", *student_, ids);
-  return Builder(*this, ids).build();
+  return Builder(*this, ids).document();
+}
+
+AlignedDocument TextAligner::align_answer(std::span<const int32_t> ids,
+                                          std::optional<int32_t> turn_end) const {
+  return Builder(*this, ids).answer(turn_end);
 }
 
 Json TextAligner::made_by() const {
