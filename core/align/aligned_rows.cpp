@@ -195,9 +195,11 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
     row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
     row.lost = row.tokens;
     for (const CompanionTokens::Chunk& chunk : companions[i].chunks) {
-      row.lost -= std::count(trained.begin() + chunk.s_begin, trained.begin() + chunk.s_end, 1);
+      const auto covered =
+          std::count(trained.begin() + chunk.s_begin, trained.begin() + chunk.s_end, 1);
+      row.lost -= covered;
+      sample.chunks += covered > 0;
     }
-    sample.chunks += std::ssize(companions[i].chunks);
     sample.tokens += row.tokens;
     sample.lost += row.lost;
     if (row.lost > 0) sample.worst.push_back(row);

@@ -54,7 +54,8 @@ struct AlignmentSample {
     int64_t row;
     int64_t tokens, lost;  // that could be trained, and of these in no chunk
   };
-  int64_t rows = 0, tokens = 0, lost = 0, chunks = 0;
+  int64_t rows = 0, tokens = 0, lost = 0;
+  int64_t chunks = 0;      // with a token that could be trained
   std::vector<Row> worst;  // with lost tokens, the largest share first; at most 3
 
   double coverage() const;  // 1 without tokens

@@ -176,6 +176,20 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
   return teacher;
 }
 
+// The companions of a set's rows, from their cache; null for a teacher that reads the rows' tokens.
+std::shared_ptr<const CompanionSource> companions_of(const DataSet& set,
+                                                     const AlignTeacher& teacher, int workers) {
+  if (teacher.aligner->same_vocabulary()) return nullptr;
+  std::shared_ptr<const CompanionMaker> maker;
+  if (teacher.chat_template) {
+    maker = std::make_shared<const ChatCompanions>(set, teacher.aligner, teacher.chat_template,
+                                                   workers);
+  } else {
+    maker = std::make_shared<const TextCompanions>(teacher.aligner, workers);
+  }
+  return std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
+}
+
 }  // namespace
 
 std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int i) {
@@ -187,21 +201,13 @@ std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int 
              row_kind_name(kind));
   const AlignTeacher teacher = read_teacher(L, i, data.policy->tokenizer(), chat);
   auto aligned = std::make_shared<DataHandle>(data);
-  if (teacher.aligner->same_vocabulary()) {
-    aligned->set = data.set.with_companion(nullptr);
-    return aligned;
+  aligned->align = [teacher, workers = recipe_context(L).options.threads](const DataSet& set) {
+    return set.with_companion(companions_of(set, teacher, workers));
+  };
+  aligned->set = aligned->align(data.set);
+  if (const auto& source = aligned->set.companion()) {
+    report_sample(L, data, sample_alignment(data.set, *source, kSampledRows), teacher.owner.name);
   }
-  const int workers = recipe_context(L).options.threads;
-  std::shared_ptr<const CompanionMaker> maker;
-  if (chat) {
-    maker = std::make_shared<const ChatCompanions>(data.set, teacher.aligner, teacher.chat_template,
-                                                   workers);
-  } else {
-    maker = std::make_shared<const TextCompanions>(teacher.aligner, workers);
-  }
-  const auto rows = std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
-  report_sample(L, data, sample_alignment(data.set, *rows, kSampledRows), teacher.owner.name);
-  aligned->set = data.set.with_companion(rows);
   return aligned;
 }
 

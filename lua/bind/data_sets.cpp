@@ -190,7 +190,8 @@ int split_set(DataHandle& self, lua_State* L) {
                "valid has both fraction and data; give one of them");
     push(L, with_rows(self, self.set));
     auto other = open_valid(self, L, *data);
-    if (self.set.has_chunks()) other->set = other->set.with_companion(self.set.companion());
+    other->align = self.align;
+    if (self.align) other->set = self.align(other->set);
     push(L, std::move(other));
     return 2;
   }

@@ -85,7 +85,7 @@ TEST_F(ChatCompanionsTest, MessagesAndEndsOfTurnsAreChunks) {
 TEST_F(ChatCompanionsTest, APackTrainsTheChunksOfTheAnswersAlone) {
   const DataSet set = this->set();
   const DataSet aligned = set.with_companion(companions(set));
-  const std::vector<PackedBatch> packs = aligned.pack({0, 1}, {.max_tokens = 1000});
+  const std::vector<PackedBatch> packs = aligned.pack({0, 1}, 1000);
   ASSERT_EQ(packs.size(), 1u);
   const AlignmentCounts& counts = packs[0].companion->counts;
   EXPECT_EQ(counts.covered, counts.tokens);  // every trained byte, the ends of turns included

@@ -6,6 +6,7 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <numbers>
@@ -215,6 +216,40 @@ TEST_F(Frozen, WithStoredHiddenStatesOnlyTheHeadLoads) {
   EXPECT_FALSE(warm->loaded());
 }
 
+// A document longer than the model's context is read window by window.
+TEST_F(Frozen, OfADocumentInWindowsOnlyThoseOfTheBatchAreRead) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "fox " + std::to_string(i) + " ";
+  write_file_atomic(folder_.path() / "text.txt", text);
+  DataOptions options;
+  options.kind = RowKind::kText;
+  options.sources.push_back({});
+  options.sources[0].path = (folder_.path() / "text.txt").string();
+  options.cache_root = folder_.path() / "data";
+  const DataSet windows = DataSet::open(options, *tokenizer_, nullptr).in_windows(32);
+  ASSERT_GT(windows.size(), 8);
+  InitOptions model;
+  model.hidden = 32;
+  model.ffn = 64;
+  model.max_length = 40;
+  model.tokenizer = kPolicy;
+  model.vocab = tokenizer_->vocab_size();
+  init_model(folder_.path() / "short", model);
+  FrozenOptions stored;
+  stored.cache = FrozenCache::kHidden;
+  const auto teacher = FrozenModel::open(folder_.path() / "short", stored);
+  BatchInfo info;
+  info.tokenizer = {tokenizer_, kPolicy};
+  const auto some = data_batch(windows, {2, 5}, kMaxTokens, info);
+  const std::vector<at::Tensor> first = values(*teacher, *some);
+  EXPECT_EQ(teacher->row_counts().computed, 2);
+  teacher->flush();
+  const auto again = FrozenModel::open(folder_.path() / "short", stored);
+  expect_equal(values(*again, *data_batch(windows, {2, 5}, kMaxTokens, info)), first);
+  EXPECT_EQ(again->row_counts().cached, 2);
+  EXPECT_FALSE(again->loaded());
+}
+
 TEST_F(Frozen, ATornTailIsComputedAgain) {
   const auto cold = frozen(FrozenCache::kTopColumns);
   const std::vector<at::Tensor> computed = values(*cold, *batch({5, 60}));
@@ -419,12 +454,12 @@ TEST_F(FrozenClassifier, AValuePerTokenIsTheScoreOfTheTextBeforeIt) {
   const auto some = batch({1, 2});
   const at::Tensor values = value->token_score(*some);
   ASSERT_EQ(values.numel(), some->row_count());
-  // Of a text that is cut before its last token, the score is the value there.
+  // Of a text that is cut before its last trained token, the score is the value there.
   PackedBatch whole = some->micros()[0]->pack(), cut;
   SegmentTokens first = whole.segment_tokens(0);
-  ASSERT_EQ(first.trained.back(), 1);
-  first.ids.pop_back();
-  first.trained.pop_back();
+  const auto last = std::find(first.trained.rbegin(), first.trained.rend(), 1);
+  first.ids.resize(static_cast<size_t>(first.trained.rend() - last) - 1);
+  first.trained.resize(first.ids.size());
   cut.append({}, first.ids, first.trained);
   BatchInfo info;
   info.tokenizer = {tokenizer_, kPolicy};

@@ -108,6 +108,15 @@ TEST_F(Teachers, ChatsAreAlignedByMessageAcrossTokenizers) {
   expect_same_when_resumed(text, {2}, chat_sets("other"));
 }
 
+TEST_F(Teachers, RowsOfOtherFilesAreAlignedWithTheSameTeacher) {
+  write_file_atomic("held.jsonl", R"({"prompt":"Where?","completion":"On the far hill."})"
+                                  "\n");
+  std::vector<std::string> sets = chat_sets("other");
+  sets.insert(sets.end(), {"valid.fraction=0", "valid.data={ { path = 'held.jsonl' } }"});
+  ASSERT_EQ(run(over_chats(", { template = 'chatml' }"), "r", false, {}, sets), "");
+  EXPECT_GT(values("r", "valid/kd").at(0), 0);
+}
+
 TEST_F(Teachers, ATeacherOfConversationsNeedsATemplate) {
   has(run(over_chats(), "", false, 1, chat_sets("other")),
       "other is to read conversations in its own template: the tokenizer has no chat template");
@@ -188,7 +197,7 @@ TEST_F(Teachers, SeveralTeachersAreSummedAveragedSelectedAndWeighted) {
 TEST_F(Teachers, TeachersOfTwoTokenizersShareAStep) {
   const std::string text = R"(local xrun = require "xrun"
 local cfg = xrun.config { model = "tiny", data = { { path = "chats.jsonl" } }, steps = 3,
-  optim = { lr = 1e-3 }, batch = { sequences = { 4, 4 } }, max_length = 200 }
+  optim = { lr = 1e-3 }, batch = { sequences = 4 }, max_length = 200 }
 local student = xrun.policy(cfg.model)
 local own, other = xrun.frozen("one"), xrun.frozen("other")
 local chats = xrun.chat(cfg.data, student)
