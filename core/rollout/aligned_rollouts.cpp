@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,28 +32,6 @@ using RolloutKey = std::pair<int64_t, uint64_t>;  // the row, and a hash of all 
 RolloutKey key_of(int64_t row, std::span<const int32_t> ids) {
   return {row, hash_u64({reinterpret_cast<const char*>(ids.data()), ids.size_bytes()})};
 }
-
-// The companions of a batch of rollouts.
-class KnownCompanions : public CompanionSource {
- public:
-  explicit KnownCompanions(std::string fingerprint) : fingerprint_(std::move(fingerprint)) {}
-
-  void add(const RolloutKey& key, CompanionTokens tokens) {
-    known_.emplace(key, std::move(tokens));
-  }
-  std::vector<CompanionTokens> align(const std::vector<Document>& documents) const override {
-    std::vector<CompanionTokens> out;
-    for (const Document& document : documents) {
-      out.push_back(known_.at(key_of(document.row, document.ids)));
-    }
-    return out;
-  }
-  const std::string& fingerprint() const override { return fingerprint_; }
-
- private:
-  std::string fingerprint_;
-  std::map<RolloutKey, CompanionTokens> known_;
-};
 
 std::vector<SampledCall> calls_from(const Json& calls) {
   std::vector<SampledCall> out;
@@ -128,13 +107,13 @@ class AnswerCompanion {
 // The prompts of a batch by row, in the teacher's template.
 class TeacherPrompts {
  public:
-  TeacherPrompts(const Rollouts& rollouts, const AnswerTeacher& teacher) : teacher_(teacher) {
-    const BatchInfo& info = rollouts.info();
-    XRUN_CHECK(info.conversations || rollouts.rollouts().empty(),
+  TeacherPrompts(const RolloutList& rollouts, const BatchInfo& info, const AnswerTeacher& teacher)
+      : teacher_(teacher) {
+    XRUN_CHECK(info.conversations || rollouts.empty(),
                "these rollouts are not of the prompts of a data set, so their conversations are "
                "unknown; sample the prompts of xrun.prompts");
     std::vector<int64_t> rows;
-    for (const auto& one : rollouts.rollouts()) rows.push_back(one->row);
+    for (const auto& one : rollouts) rows.push_back(one->row);
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     if (rows.empty()) return;
@@ -175,23 +154,50 @@ class TeacherPrompts {
   std::map<int64_t, Prompt> by_row_;
 };
 
+// The companions of a batch of rollouts, made when its packs are, so that their timer counts it.
+class AnswerCompanions : public CompanionSource {
+ public:
+  AnswerCompanions(const Rollouts& rollouts, AnswerTeacher teacher)
+      : rollouts_(rollouts.rollouts()), info_(rollouts.info()), teacher_(std::move(teacher)) {}
+
+  std::vector<CompanionTokens> align(const std::vector<Document>& documents) const override {
+    std::call_once(made_, [this] { make(); });
+    std::vector<CompanionTokens> out;
+    for (const Document& document : documents) {
+      out.push_back(known_.at(key_of(document.row, document.ids)));
+    }
+    return out;
+  }
+  const std::string& fingerprint() const override {
+    return teacher_.aligner->teacher_fingerprint();
+  }
+
+ private:
+  void make() const {
+    const TeacherPrompts prompts(rollouts_, info_, teacher_);
+    const auto turn_end = turn_end_of(teacher_.aligner->teacher(), *teacher_.chat_template);
+    std::vector<CompanionTokens> made(rollouts_.size());
+    for_each_on_threads(rollouts_.size(), teacher_.workers, [&](size_t i) {
+      const Rollout& one = *rollouts_[i];
+      const TeacherPrompts::Prompt& prompt = prompts.of(one.row);
+      made[i] = AnswerCompanion(teacher_, turn_end, prompt.conversation).make(one, prompt.ids);
+    });
+    for (size_t i = 0; i < rollouts_.size(); ++i) {
+      known_.emplace(key_of(rollouts_[i]->row, whole_ids(*rollouts_[i])), std::move(made[i]));
+    }
+  }
+
+  RolloutList rollouts_;
+  BatchInfo info_;
+  AnswerTeacher teacher_;
+  mutable std::once_flag made_;
+  mutable std::map<RolloutKey, CompanionTokens> known_;
+};
+
 }  // namespace
 
 std::shared_ptr<Rollouts> align_rollouts(const Rollouts& rollouts, const AnswerTeacher& teacher) {
-  const TextAligner& aligner = *teacher.aligner;
-  const TeacherPrompts prompts(rollouts, teacher);
-  const auto turn_end = turn_end_of(aligner.teacher(), *teacher.chat_template);
-  const RolloutList& list = rollouts.rollouts();
-  std::vector<CompanionTokens> made(list.size());
-  for_each_on_threads(list.size(), teacher.workers, [&](size_t i) {
-    const TeacherPrompts::Prompt& prompt = prompts.of(list[i]->row);
-    made[i] = AnswerCompanion(teacher, turn_end, prompt.conversation).make(*list[i], prompt.ids);
-  });
-  auto known = std::make_shared<KnownCompanions>(aligner.teacher_fingerprint());
-  for (size_t i = 0; i < list.size(); ++i) {
-    known->add(key_of(list[i]->row, whole_ids(*list[i])), std::move(made[i]));
-  }
-  return rollouts.with_chunks({std::move(known)});
+  return rollouts.with_chunks({std::make_shared<const AnswerCompanions>(rollouts, teacher)});
 }
 
 std::shared_ptr<Rollouts> with_row_chunks(const Rollouts& rollouts) {
