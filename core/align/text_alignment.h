@@ -1,6 +1,7 @@
 #pragma once
 // Alignment of a student's tokens with a teacher's encoding of the text that they spell.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -57,7 +58,9 @@ class TextAligner {
   // the pairs of both. Throws Error for an id out of range.
   AlignedDocument align(std::span<const int32_t> ids) const;
   // The same for a sampled answer, which stands after a prompt: without BOS and without the limit.
-  // Ids beyond the vocabulary, which a model may sample, have no partner.
+  // Bytes that are not UTF-8 are the teacher's tokens of single bytes, where it has them; only the
+  // beginning of a character at the end, where the answer was cut off, has no partner. Neither have
+  // ids beyond the vocabulary, which a model may sample.
   //   turn_end  the teacher's token for the end of a turn: the partner of the answer's last token
   //   if
   //             that is special, whatever its role; nullopt: roles decide
@@ -77,7 +80,8 @@ class TextAligner {
   bool same_vocabulary_;
   int64_t limit_;
   std::unordered_map<int32_t, int32_t> teacher_special_;  // by role, the lowest id
-  std::vector<int32_t> leading_;                          // before every text of the teacher
+  std::array<int32_t, 256> byte_token_;  // of one byte, the last of several; -1: there is none
+  std::vector<int32_t> leading_;         // before every text of the teacher
 };
 
 }  // namespace xrun

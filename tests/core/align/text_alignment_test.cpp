@@ -120,6 +120,33 @@ TEST_F(TextAlignments, TheTokenThatEndedAnAnswerPairsWithTheEndOfATurn) {
   EXPECT_EQ(bytes()->decode(aligner.align_answer(ids, kPadding).teacher_ids), "a town");
 }
 
+TEST_F(TextAlignments, SampledBytesThatAreNoTextAreReadByteByByte) {
+  const TextAligner aligner(bytes(), pieces());
+  const std::string smile = "🙂";
+  const std::string text = smile.substr(2) + "town" + smile.substr(0, 3) + "hill" + smile;
+  std::vector<int32_t> ids;
+  for (const char byte : text) ids.push_back(static_cast<uint8_t>(byte));
+  const auto check = [&](size_t unpaired) {
+    const AlignedDocument answer = aligner.align_answer(ids);
+    check_alignment(answer.pairs, std::ssize(ids), std::ssize(answer.teacher_ids));
+    size_t paired = 0;
+    for (const AlignedPair& pair : answer.pairs) {
+      if (pair.s_begin < 0 || pair.t_begin < 0) continue;
+      EXPECT_TRUE(pair.correct);
+      paired += static_cast<size_t>(pair.s_end - pair.s_begin);
+    }
+    EXPECT_EQ(paired, ids.size() - unpaired);
+    EXPECT_EQ(spelled(*pieces(), answer.teacher_ids, 0, std::ssize(answer.teacher_ids)),
+              spelled(*bytes(), ids, 0, std::ssize(ids) - static_cast<int32_t>(unpaired)));
+  };
+  check(0);
+  ids.pop_back();
+  check(3);  // cut off within its last character
+  ids.push_back(*bytes()->eos_id());
+  EXPECT_EQ(aligner.align_answer(ids, 0).pairs.back().t_begin,
+            std::ssize(aligner.align_answer(ids, 0).teacher_ids) - 1);
+}
+
 TEST_F(TextAlignments, SampledIdsBeyondTheVocabularyHaveNoPartner) {
   const TextAligner aligner(bytes(), pieces());
   const std::vector<int32_t> ids = {'a', 5000, 'b'};
