@@ -2,8 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 
 #include <vector>
 
@@ -36,7 +38,10 @@ at::Tensor FrozenModel::chunk_logprob(const View& view) {
              "chunk_logprob of the view {}: chunks are those of the whole micro-batch; give it the "
              "objective's argument",
              view.name());
-  if (!aligned || is_replaced()) return view.chunk_sum(token_logprob(view));
+  if (!aligned) return view.chunk_sum(token_logprob(view));
+  if (is_replaced()) {  // a dry run has no log-probs of these tokens: one nat for each
+    return group_by(tokens.chunk).sum(at::full({tokens.row_count()}, -1.0F));
+  }
   const at::Tensor logprob =
       row_columns(micro, tokens, {.temperature = micro.info().temperature}).logprob;
   return group_by(tokens.chunk).sum(logprob);
@@ -65,9 +70,10 @@ at::Tensor FrozenModel::score(const View& view) {
   MicroBatch& micro = view.micro();
   const CompanionPack* const companion = companion_of(micro);
   if (companion == nullptr) check_tokens(micro);
-  if (companion == nullptr || is_replaced()) {
+  if (companion == nullptr) {
     return score(view, [this]() -> const at::Tensor& { return score_weight(); });
   }
+  if (is_replaced()) return at::zeros({view.size()});
   CompanionPack ends = *companion;
   ends.hidden.clear();
   for (const int64_t s : view.rows().segments) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
 #include "tests/tree.h"
 
@@ -142,6 +143,22 @@ TEST_F(Teachers, OnPolicyAStudentApproachesATeacherOfAnotherTokenizer) {
   EXPECT_LT(mean(kl.end() - 5, kl.end()), mean(kl.begin(), kl.begin() + 5) - 0.1);
   for (const double chunks : values("r", "align/chunks")) EXPECT_GT(chunks, 0);
   expect_same_when_resumed(text, {2}, prompt_sets("other", 4));
+}
+
+TEST_F(Teachers, ADryRunOfAnswersInOtherTokensNeedsNoWeights) {
+  std::filesystem::remove("other/model.safetensors");
+  write_file_atomic("test.lua", replaced(recipe("opd.lua"), ":align(teacher)",
+                                         ":align(teacher, { template = 'chatml' })"));
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  options.sets = prompt_sets("other", 2);
+  options.threads = 1;
+  const auto preview = open_preview(
+      std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
+  ASSERT_NE(preview->pause(), nullptr) << preview->no_loop_text();
+  preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
+  preview->hooks().plan.bodies = 1;
+  EXPECT_TRUE(preview->resume()) << preview->error()->text();
 }
 
 TEST_F(Teachers, AlignedRolloutsKeepTheirFieldsInMinibatches) {
