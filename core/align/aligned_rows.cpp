@@ -7,12 +7,8 @@
 #include "core/align/aligned_rows.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <limits>
 #include <span>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -27,12 +23,12 @@ constexpr int32_t kSmall = 128;        // four numbers below fit one int32 >= 0
 constexpr size_t kFlushEntries = 256;  // a flush syncs the disk, so not at every step
 constexpr size_t kWorstRows = 3;
 
-SidecarKey key_of(const TextAligner& aligner) {
+SidecarKey key_of(const CompanionMaker& maker) {
   SidecarKey key;
   key.name = "companions";
   key.type = ColumnType::kI32;
   key.width = 0;
-  key.made_by = aligner.made_by();
+  key.made_by = maker.made_by();
   return key;
 }
 
@@ -111,65 +107,11 @@ CompanionTokens read_entry(EntryReader in, int64_t tokens, int64_t vocab) {
   return out;
 }
 
-CompanionTokens companion_of(const TextAligner& aligner, std::span<const int32_t> ids) {
-  AlignedDocument text = aligner.align(ids);
-  CompanionTokens out;
-  for (const AlignedPair& pair : text.pairs) {
-    if (pair.s_begin < 0 || pair.t_begin < 0) {
-      ++out.one_sided;
-    } else if (pair.correct) {
-      out.chunks.push_back({pair.s_begin, pair.s_end, pair.t_begin, pair.t_end});
-    } else {
-      ++out.wrong;
-    }
-  }
-  out.ids = std::move(text.teacher_ids);
-  // A document of specials that the teacher lacks: a model reads at least one token.
-  if (out.ids.empty()) out.ids.push_back(aligner.teacher().eos_id().value_or(0));
-  return out;
-}
-
-// Calls work(i) for i in [0, count) on up to `workers` threads. Throws the error of the lowest i
-// that failed.
-template <typename Work>
-void for_each_on_threads(size_t count, size_t workers, const Work& work) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  size_t failed = count;
-  std::exception_ptr failure;
-  const auto run = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (i < failed) {
-          failed = i;
-          failure = std::current_exception();
-        }
-        next = count;
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  const size_t more = std::min(workers, count) - std::min<size_t>(1, count);
-  try {
-    while (threads.size() < more) threads.emplace_back(run);
-  } catch (const std::system_error&) {  // the system gives no more threads: fewer do it
-  }
-  run();
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
-}
-
 }  // namespace
 
-AlignedRows::AlignedRows(std::shared_ptr<const TextAligner> aligner,
-                         const std::filesystem::path& root, int workers)
-    : aligner_(std::move(aligner)),
-      workers_(workers > 0 ? static_cast<size_t>(workers)
-                           : std::max<size_t>(1, std::thread::hardware_concurrency())),
-      sidecar_(std::make_unique<Sidecar>(root, key_of(*aligner_))) {}
+AlignedRows::AlignedRows(std::shared_ptr<const CompanionMaker> maker,
+                         const std::filesystem::path& root)
+    : maker_(std::move(maker)), sidecar_(std::make_unique<Sidecar>(root, key_of(*maker_))) {}
 
 AlignedRows::~AlignedRows() {
   try {
@@ -197,8 +139,8 @@ std::vector<size_t> AlignedRows::read_cached(const std::vector<Document>& docume
     const Document& document = documents[i];
     const auto values = sidecar_->find<int32_t>({document.row, document.side, stamps[i]});
     if (values) {
-      out[i] = read_entry({*values, sidecar_->dir()}, std::ssize(document.ids),
-                          aligner_->teacher().vocab_size());
+      out[i] =
+          read_entry({*values, sidecar_->dir()}, std::ssize(document.ids), maker_->vocab_size());
     } else {
       missing.push_back(i);
     }
@@ -216,11 +158,12 @@ std::vector<CompanionTokens> AlignedRows::align(const std::vector<Document>& doc
         hash_u64({reinterpret_cast<const char*>(document.ids.data()), document.ids.size_bytes()}));
   }
   const std::vector<size_t> missing = read_cached(documents, stamps, out);
-  // Outside the lock: other threads may read meanwhile.
-  for_each_on_threads(missing.size(), workers_, [&](size_t m) {
-    out[missing[m]] = companion_of(*aligner_, documents[missing[m]].ids);
-  });
   if (missing.empty()) return out;
+  // Outside the lock: other threads may read meanwhile.
+  std::vector<Document> wanted;
+  for (const size_t i : missing) wanted.push_back(documents[i]);
+  std::vector<CompanionTokens> made = maker_->align(wanted);
+  for (size_t m = 0; m < missing.size(); ++m) out[missing[m]] = std::move(made[m]);
   const std::lock_guard lock(mutex_);
   for (const size_t i : missing) {
     const std::vector<int32_t> values = stored_form(out[i]);
@@ -252,9 +195,11 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
     row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
     row.lost = row.tokens;
     for (const CompanionTokens::Chunk& chunk : companions[i].chunks) {
-      row.lost -= std::count(trained.begin() + chunk.s_begin, trained.begin() + chunk.s_end, 1);
+      const auto covered =
+          std::count(trained.begin() + chunk.s_begin, trained.begin() + chunk.s_end, 1);
+      row.lost -= covered;
+      sample.chunks += covered > 0;
     }
-    sample.chunks += std::ssize(companions[i].chunks);
     sample.tokens += row.tokens;
     sample.lost += row.lost;
     if (row.lost > 0) sample.worst.push_back(row);

@@ -8,29 +8,25 @@
 #include <string>
 #include <vector>
 
-#include "core/align/text_alignment.h"
+#include "core/align/companion_maker.h"
 #include "core/data/cache/sidecar.h"
-#include "core/data/packs/companion_source.h"
 
 namespace xrun {
 
 class DataSet;
 
-// Aligns documents on worker threads and stores the results in a sidecar whose key is
-// TextAligner::made_by. Cached and fresh results are equal. Thread-safe.
+// Stores what `maker` makes in a sidecar whose key is CompanionMaker::made_by. Cached and fresh
+// results are equal. Thread-safe.
 class AlignedRows : public CompanionSource {
  public:
-  // `root` is that of the sidecars (sidecar_root()); workers 0: one per core. Throws Error if the
-  // sidecar cannot be opened.
-  AlignedRows(std::shared_ptr<const TextAligner> aligner, const std::filesystem::path& root,
-              int workers = 0);
+  // `root` is that of the sidecars (sidecar_root()). Throws Error if the sidecar cannot be opened.
+  AlignedRows(std::shared_ptr<const CompanionMaker> maker, const std::filesystem::path& root);
   ~AlignedRows() override;  // flushes; never throws
   AlignedRows(const AlignedRows&) = delete;
   AlignedRows& operator=(const AlignedRows&) = delete;
 
   std::vector<CompanionTokens> align(const std::vector<Document>& documents) const override;
-  const std::string& fingerprint() const override { return aligner_->teacher_fingerprint(); }
-  const TextAligner& aligner() const { return *aligner_; }
+  const std::string& fingerprint() const override { return maker_->fingerprint(); }
 
   // Writes what is not yet on disk. Throws Error as Sidecar::flush does.
   void flush() const;
@@ -45,8 +41,7 @@ class AlignedRows : public CompanionSource {
                                   const std::vector<uint64_t>& stamps,
                                   std::vector<CompanionTokens>& out) const;
 
-  std::shared_ptr<const TextAligner> aligner_;
-  size_t workers_;
+  std::shared_ptr<const CompanionMaker> maker_;
   mutable std::mutex mutex_;  // of all below
   std::unique_ptr<Sidecar> sidecar_;
   mutable Counts counts_;
@@ -59,7 +54,8 @@ struct AlignmentSample {
     int64_t row;
     int64_t tokens, lost;  // that could be trained, and of these in no chunk
   };
-  int64_t rows = 0, tokens = 0, lost = 0, chunks = 0;
+  int64_t rows = 0, tokens = 0, lost = 0;
+  int64_t chunks = 0;      // with a token that could be trained
   std::vector<Row> worst;  // with lost tokens, the largest share first; at most 3
 
   double coverage() const;  // 1 without tokens

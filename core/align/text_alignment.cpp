@@ -5,10 +5,13 @@
 //   teacher   <bos>    Hello Ġworld     <eos>
 //
 // A run is cut where its bytes are not UTF-8: the teacher would read U+FFFD there, other bytes than
-// the student's, and nothing after it could be aligned.
+// the student's, and nothing after it could be aligned. In a text such tokens have no partner. In a
+// sampled answer they are the teacher's tokens of single bytes, or a student could answer with
+// bytes that no loss reads.
 
 #include "core/align/text_alignment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/align/walker.h"
@@ -31,6 +34,12 @@ const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Token
   return tokenizer;
 }
 
+// True if every token of `student` is one of `teacher`.
+bool has_all_tokens(const Tokenizer& student, const Tokenizer& teacher) {
+  return student.vocab_size() <= teacher.vocab_size() &&
+         compare_vocabularies(student, teacher) != VocabularyMatch::kDifferent;
+}
+
 // Returns the first byte of text[begin, end) that is not UTF-8, or `end`.
 size_t first_invalid(std::string_view text, size_t begin, size_t end) {
   const std::string_view part = text.substr(0, end);
@@ -40,6 +49,17 @@ size_t first_invalid(std::string_view text, size_t begin, size_t end) {
     at += point.size;
   }
   return end;
+}
+
+// True if the bytes from `at` to the end are the beginning of a character, which the next token
+// would have ended.
+bool begins_character(std::string_view text, size_t at) {
+  const auto lead = static_cast<uint8_t>(text[at]);
+  const size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
+  const std::string_view more = text.substr(at + 1);
+  return size > more.size() + 1 && std::all_of(more.begin(), more.end(), [](char byte) {
+           return (static_cast<uint8_t>(byte) & 0xC0) == 0x80;
+         });
 }
 
 }  // namespace
@@ -52,10 +72,14 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
       table_t_(*teacher_),
       fingerprint_s_(vocabulary_fingerprint(*student_)),
       fingerprint_t_(vocabulary_fingerprint(*teacher_)),
+      same_vocabulary_(fingerprint_s_ == fingerprint_t_ || has_all_tokens(*student_, *teacher_)),
       limit_(limit),
       leading_(teacher_->leading_bos()) {
+  byte_token_.fill(-1);
   for (int64_t id = 0; id < teacher_->vocab_size(); ++id) {
     const auto token = static_cast<int32_t>(id);
+    const std::string_view bytes = table_t_.bytes(token);
+    if (bytes.size() == 1) byte_token_[static_cast<uint8_t>(bytes.front())] = token;
     const SpecialRoles* roles = table_t_.roles(token);
     if (roles == nullptr) continue;
     for (const int32_t role : *roles) teacher_special_.emplace(role, token);
@@ -82,8 +106,23 @@ class TextAligner::Builder {
  public:
   Builder(const TextAligner& aligner, std::span<const int32_t> ids) : a_(aligner), ids_(ids) {}
 
-  AlignedDocument build() {
+  AlignedDocument document() {
     begin();
+    rest();
+    cut_document(out_, std::ssize(ids_), a_.limit_);
+    return std::move(out_);
+  }
+
+  AlignedDocument answer(std::optional<int32_t> turn_end) {
+    is_answer_ = true;
+    turn_end_ = turn_end;
+    fresh_ = has_prefix(a_.table_s_);  // the space before an answer is its template's
+    rest();
+    return std::move(out_);
+  }
+
+ private:
+  void rest() {
     while (at_ < size()) {
       if (!is_content(at_)) {
         special();
@@ -93,11 +132,8 @@ class TextAligner::Builder {
       while (end < size() && is_content(end)) ++end;
       run(end);
     }
-    cut();
-    return std::move(out_);
   }
 
- private:
   size_t size() const { return ids_.size(); }
   bool is_content(size_t i) const { return a_.table_s_.role(ids_[i]) == kContent; }
   int32_t teacher_end() const { return static_cast<int32_t>(out_.teacher_ids.size()); }
@@ -132,6 +168,7 @@ class TextAligner::Builder {
   }
 
   void special() {
+    if (turn_end_ && at_ + 1 == size()) return pair_one(*turn_end_);
     if (const SpecialRoles* roles = a_.table_s_.roles(ids_[at_])) {
       for (const int32_t role : *roles) {
         const auto known = a_.teacher_special_.find(role);
@@ -172,8 +209,29 @@ class TextAligner::Builder {
       const std::string_view piece =
           std::string_view(text).substr(byte_of(at_), byte_of(good) - byte_of(at_));
       walk(good, piece, begins && at_ == first);
-      orphans(std::min(stop + 1, end));
+      if (stop == end) continue;
+      if (!is_answer_) {
+        orphans(stop + 1);
+      } else if (end == size() && begins_character(text, bad)) {
+        orphans(end);
+      } else {
+        raw(stop + 1,
+            std::string_view(text).substr(byte_of(at_), byte_of(stop + 1) - byte_of(at_)));
+      }
     }
+  }
+
+  // Content tokens [at_, end) of an answer whose bytes are no text: what was sampled has a price,
+  // so the teacher reads it byte by byte.
+  void raw(size_t end, std::string_view bytes) {
+    std::vector<int32_t> teacher;
+    for (const char byte : bytes) {
+      teacher.push_back(a_.byte_token_[static_cast<uint8_t>(byte)]);
+      if (teacher.back() < 0) return orphans(end);
+    }
+    const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
+    append(end, teacher,
+           walk_tokens(a_.table_s_, ids, a_.table_t_, teacher, {.begins_text = false}));
   }
 
   // Content tokens [at_, end) that spell `text`, which is UTF-8. `fresh`: without the space that
@@ -188,8 +246,6 @@ class TextAligner::Builder {
       if (text.empty()) return orphans(end);
     }
     const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
-    const auto s = static_cast<int32_t>(at_);
-    const int32_t t = teacher_end();
     Encoding teacher;
     Alignment pairs;
     if (a_.table_s_.exact() && a_.table_t_.exact()) {
@@ -206,39 +262,52 @@ class TextAligner::Builder {
       teacher = a_.teacher_->encode(plain);
       pairs = walk_tokens(plain, a_.table_s_, student, a_.table_t_, teacher);
     }
+    append(end, teacher.ids, std::move(pairs));
+  }
+
+  // Student's tokens [at_, end) with those of the teacher, and the pairs of both, from 0.
+  void append(size_t end, const std::vector<int32_t>& teacher, Alignment pairs) {
+    const auto s = static_cast<int32_t>(at_);
+    const int32_t t = teacher_end();
     for (AlignedPair& pair : pairs) {
       if (pair.s_begin >= 0) pair.s_begin += s, pair.s_end += s;
       if (pair.t_begin >= 0) pair.t_begin += t, pair.t_end += t;
       out_.pairs.push_back(pair);
     }
-    out_.teacher_ids.insert(out_.teacher_ids.end(), teacher.ids.begin(), teacher.ids.end());
+    out_.teacher_ids.insert(out_.teacher_ids.end(), teacher.begin(), teacher.end());
     at_ = end;
-  }
-
-  // Cuts the teacher's tokens at the last pair within its limit: the common covered prefix.
-  void cut() {
-    if (a_.limit_ <= 0 || std::ssize(out_.teacher_ids) <= a_.limit_) return;
-    size_t pairs = 0;
-    int32_t tokens = 0;
-    for (; pairs < out_.pairs.size(); ++pairs) {
-      const AlignedPair& pair = out_.pairs[pairs];
-      if (pair.t_end > a_.limit_) break;
-      if (pair.t_begin >= 0) tokens = pair.t_end;
-    }
-    out_.pairs.resize(pairs);
-    out_.teacher_ids.resize(static_cast<size_t>(tokens));
   }
 
   const TextAligner& a_;
   std::span<const int32_t> ids_;
   size_t at_ = 0;       // the student's next token
   bool fresh_ = false;  // it begins a text, before which its tokenizer has put a space
+  bool is_answer_ = false;
+  std::optional<int32_t> turn_end_;
   AlignedDocument out_;
 };
 
+void cut_document(AlignedDocument& document, int64_t student, int64_t teacher) {
+  const auto fits = [&](const AlignedPair& pair) {
+    return pair.s_end <= student && (teacher <= 0 || pair.t_end <= teacher);
+  };
+  size_t pairs = 0;
+  int32_t tokens = 0;
+  for (; pairs < document.pairs.size() && fits(document.pairs[pairs]); ++pairs) {
+    if (document.pairs[pairs].t_begin >= 0) tokens = document.pairs[pairs].t_end;
+  }
+  document.pairs.resize(pairs);
+  document.teacher_ids.resize(static_cast<size_t>(tokens));
+}
+
 AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
   check_ids("student", *student_, ids);
-  return Builder(*this, ids).build();
+  return Builder(*this, ids).document();
+}
+
+AlignedDocument TextAligner::align_answer(std::span<const int32_t> ids,
+                                          std::optional<int32_t> turn_end) const {
+  return Builder(*this, ids).answer(turn_end);
 }
 
 Json TextAligner::made_by() const {

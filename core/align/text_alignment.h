@@ -1,8 +1,10 @@
 #pragma once
 // Alignment of a student's tokens with a teacher's encoding of the text that they spell.
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +24,10 @@ struct AlignedDocument {
   Alignment pairs;
 };
 
+// Cuts a document at its last pair within both numbers of tokens, the common covered prefix.
+//   teacher  0: any number
+void cut_document(AlignedDocument& document, int64_t student, int64_t teacher);
+
 // Two tokenizers and their byte tables. Immutable and thread-safe.
 //
 // The student's tokens are never tokenised again: their exact bytes are the text. A special token
@@ -35,18 +41,31 @@ class TextAligner {
   TextAligner(std::shared_ptr<const Tokenizer> student, std::shared_ptr<const Tokenizer> teacher,
               int64_t limit = 0);
 
-  // True if both give the same ids to the same pieces: no alignment is needed.
-  bool same_vocabulary() const { return fingerprint_s_ == fingerprint_t_; }
+  // True if the teacher reads the student's ids as they are, so that no alignment is needed: both
+  // give the same ids to the same pieces, or the teacher has more pieces beyond them.
+  bool same_vocabulary() const { return same_vocabulary_; }
   const std::string& student_fingerprint() const { return fingerprint_s_; }
   const std::string& teacher_fingerprint() const { return fingerprint_t_; }
   const Tokenizer& student() const { return *student_; }
   const Tokenizer& teacher() const { return *teacher_; }
+  const TokenTable& student_table() const { return table_s_; }
+  const TokenTable& teacher_table() const { return table_t_; }
+  int64_t limit() const { return limit_; }
 
   // Returns the pairs of two token lists of one text. Throws Error for an id out of range.
   Alignment pairs(std::span<const int32_t> ids_s, std::span<const int32_t> ids_t) const;
   // Returns the teacher's tokens of the student's text, cut at the last pair within the limit, and
   // the pairs of both. Throws Error for an id out of range.
   AlignedDocument align(std::span<const int32_t> ids) const;
+  // The same for a sampled answer, which stands after a prompt: without BOS and without the limit.
+  // Bytes that are not UTF-8 are the teacher's tokens of single bytes, where it has them; only the
+  // beginning of a character at the end, where the answer was cut off, has no partner. Neither have
+  // ids beyond the vocabulary, which a model may sample.
+  //   turn_end  the teacher's token for the end of a turn: the partner of the answer's last token
+  //   if
+  //             that is special, whatever its role; nullopt: roles decide
+  AlignedDocument align_answer(std::span<const int32_t> ids,
+                               std::optional<int32_t> turn_end = std::nullopt) const;
 
   // All that decides what align() returns: the key of a cache.
   Json made_by() const;
@@ -58,9 +77,11 @@ class TextAligner {
   std::shared_ptr<const Tokenizer> student_, teacher_;
   TokenTable table_s_, table_t_;
   std::string fingerprint_s_, fingerprint_t_;
+  bool same_vocabulary_;
   int64_t limit_;
   std::unordered_map<int32_t, int32_t> teacher_special_;  // by role, the lowest id
-  std::vector<int32_t> leading_;                          // before every text of the teacher
+  std::array<int32_t, 256> byte_token_;  // of one byte, the last of several; -1: there is none
+  std::vector<int32_t> leading_;         // before every text of the teacher
 };
 
 }  // namespace xrun

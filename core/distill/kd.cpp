@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/distill/kd_blocks.h"
@@ -187,13 +188,30 @@ c10::intrusive_ptr<KdCall> student_call(const KdSide& student, int64_t chunks,
 
 at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map) {
+  return kd_loss(student, std::vector{teacher}, chunks, options, std::move(map));
+}
+
+at::Tensor kd_loss(const KdSide& student, const std::vector<KdSide>& teachers, int64_t chunks,
+                   const KdOptions& options, std::shared_ptr<const VocabularyMap> map) {
   const auto call = student_call(student, chunks, options, std::move(map));
-  check_kd_side(teacher, "teacher", reads_targets(options));
-  call->teacher_columns = kd_columns(teacher);
+  XRUN_CHECK(!teachers.empty(), "xrun.kd: there is no teacher");
+  for (const KdSide& teacher : teachers) {
+    check_kd_side(teacher, "teacher", reads_targets(options));
+    const std::vector<int64_t> first = first_rows(teacher.chunk, chunks, "teacher");
+    const int64_t columns = kd_columns(teacher);
+    if (call->teachers.empty()) {
+      call->teacher_first = first;
+      call->teacher_columns = columns;
+    }
+    XRUN_CHECK(first == call->teacher_first && columns == call->teacher_columns,
+               "xrun.kd: the teachers whose logits are averaged have {} and {} rows, {} and {} "
+               "tokens; they must read the same tokens of one vocabulary",
+               call->teacher_first.back(), first.back(), call->teacher_columns, columns);
+    call->teachers.push_back({teacher.hidden.detach(), teacher.weight.detach(),
+                              host_ids(teacher.index), host_ids(teacher.chunk),
+                              host_ids(teacher.target), columns});
+  }
   check_kd_vocabularies(options, call->student_columns, call->teacher_columns, call->map.get());
-  call->teacher_first = first_rows(teacher.chunk, chunks, "teacher");
-  call->teacher = KdSide{teacher.hidden.detach(), teacher.weight.detach(),  host_ids(teacher.index),
-                         host_ids(teacher.chunk), host_ids(teacher.target), call->teacher_columns};
   call->blocks = make_blocks(call->student_first, call->teacher_first);
   return run_call(student, call);
 }

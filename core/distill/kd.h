@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/distill/kd_options.h"
 #include "core/distill/vocabulary_map.h"
@@ -47,6 +48,12 @@ struct TeacherColumns {
 // another shape or type, an id out of range, chunks that fall or lack a side, a map that is missing
 // or of other vocabularies, no common token, or options that check_kd_options refuses.
 at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
+                   const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
+
+// The same against the mean of the logits of several teachers of one vocabulary: the normalised
+// geometric mean of their distributions. All have the rows of the first; the padding of none
+// counts.
+at::Tensor kd_loss(const KdSide& student, const std::vector<KdSide>& teachers, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 
 // The same for p-kl and topk from cached columns, with the bits of the other form where a chunk has

@@ -58,9 +58,12 @@ KdBlocks<T>::KdBlocks(const KdCall& call, const at::Tensor& hidden, const at::Te
     : call_(call), type_(c10::CppTypeToScalarType<T>::value) {
   x_ = gathered(hidden, call.student_index, type_);
   w_ = weight.to(type_).contiguous();
-  if (call.teacher) {
-    teacher_x_ = gathered(call.teacher->hidden, call.teacher->index, type_);
-    teacher_w_ = call.teacher->weight.to(type_).contiguous();
+  for (const KdSide& teacher : call.teachers) {
+    teacher_x_.push_back(gathered(teacher.hidden, teacher.index, type_));
+    const at::Tensor weight = teacher.weight.to(type_).contiguous();
+    // Each may have other padding rows.
+    const bool several = call.teachers.size() > 1;
+    teacher_w_.push_back(several ? weight.narrow(0, 0, call.teacher_columns) : weight);
   }
   workers_.resize(static_cast<size_t>(at::get_num_threads()));
 }
@@ -75,15 +78,28 @@ int64_t KdBlocks<T>::saved_blocks() const {
   return count;
 }
 
+// The mean over the teachers; undefined without any.
+template <class T>
+at::Tensor KdBlocks<T>::teacher_logits(const KdBlock& block) const {
+  at::Tensor mean;
+  const int64_t n = block.teacher_end - block.teacher;
+  for (size_t i = 0; i < teacher_x_.size(); ++i) {
+    const at::Tensor z = block_matrix(n, teacher_w_[i].size(0), type_);
+    logits_into(z, teacher_x_[i].narrow(0, block.teacher, n), teacher_w_[i]);
+    if (mean.defined()) {
+      mean.add_(z);
+    } else {
+      mean = z;
+    }
+  }
+  if (teacher_x_.size() > 1) mean.div_(static_cast<double>(teacher_x_.size()));
+  return mean;
+}
+
 template <class T>
 void KdBlocks<T>::compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
   logits_into(z, x_.narrow(0, block.student, z.size(0)), w_);
-  at::Tensor teacher_z;
-  if (call_.teacher) {
-    const int64_t n = block.teacher_end - block.teacher;
-    teacher_z = block_matrix(n, teacher_w_.size(0), type_);
-    logits_into(teacher_z, teacher_x_.narrow(0, block.teacher, n), teacher_w_);
-  }
+  const at::Tensor teacher_z = teacher_logits(block);
   const int64_t count = block.chunk_end - block.chunk;
   // A chunk is at least one row of a vocabulary on each side: work enough for a thread.
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
@@ -117,7 +133,7 @@ double KdBlocks<T>::chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& blo
   }
   const ChunkLogits<T> teacher = {
       teacher_z.mutable_data_ptr<T>() + (t - block.teacher) * teacher_z.size(1), teacher_rows,
-      teacher_z.size(1), call_.teacher_columns, row_data(call_.teacher->target, t)};
+      teacher_z.size(1), call_.teacher_columns, row_data(call_.teachers.front().target, t)};
   return loss(student, teacher, gradient);
 }
 

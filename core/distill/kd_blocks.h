@@ -32,8 +32,8 @@ struct KdCall : torch::CustomClassHolder {
   std::vector<KdBlock> blocks;
   at::Tensor student_index, student_chunk, student_target;
   int64_t student_columns = 0;
-  // One of the two.
-  std::optional<KdSide> teacher;
+  // One of the two. The logits of several teachers are averaged; their rows are the same.
+  std::vector<KdSide> teachers;
   std::optional<TeacherColumns> cached;
   int64_t teacher_columns = 0;
 };
@@ -61,9 +61,12 @@ class KdBlocks {
   double chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& block, const at::Tensor& z,
                     const at::Tensor& teacher_z, bool gradient) const;
 
+  at::Tensor teacher_logits(const KdBlock& block) const;
+
   const KdCall& call_;
   at::ScalarType type_;
-  at::Tensor x_, w_, teacher_x_, teacher_w_;
+  at::Tensor x_, w_;
+  std::vector<at::Tensor> teacher_x_, teacher_w_;       // by teacher
   std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one a thread, made on first use
 };
 

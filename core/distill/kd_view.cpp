@@ -10,11 +10,13 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/distill/kd.h"
 #include "core/distill/kd_check.h"
+#include "core/distill/support_set.h"
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -26,6 +28,12 @@
 
 namespace xrun {
 namespace {
+
+// True if a loss compares the tokens that both vocabularies have: it needs one vocabulary, and one
+// of the two may extend the other.
+bool compares_common(const MicroBatch& micro, const KdPair& pair) {
+  return support_form(pair.options).needs_one_vocabulary() && pair.teacher.reads_tokens_of(micro);
+}
 
 // The loss rows of a micro-batch that are in a chunk.
 struct ChunkRows {
@@ -62,7 +70,8 @@ int64_t student_columns(const MicroBatch& micro, const Policy& student) {
   return tokenizer != nullptr ? tokenizer->vocab_size() : student.vocab();
 }
 
-KdSide student_side(MicroBatch& micro, Policy& student, const ChunkRows& rows) {
+KdSide student_side(MicroBatch& micro, const KdPair& pair, const ChunkRows& rows) {
+  Policy& student = pair.student;
   Model& model = student.model();
   const at::Tensor row = on_device(int64_tensor(rows.row), micro.device());
   KdSide side;
@@ -72,25 +81,35 @@ KdSide student_side(MicroBatch& micro, Policy& student, const ChunkRows& rows) {
   side.chunk = on_device(int64_tensor(rows.chunk), micro.device());
   side.target = micro.row_target().index_select(0, row);
   side.columns = student_columns(micro, student);
+  if (compares_common(micro, pair)) {
+    side.columns = std::min(side.columns, pair.teacher.common_columns(micro));
+  }
   return side;
 }
 
-KdSide teacher_side(MicroBatch& micro, FrozenModel& teacher, const CompanionPack& tokens) {
+// Columns of the teacher's vocabulary that a loss reads.
+int64_t teacher_columns(const MicroBatch& micro, const KdPair& pair) {
+  return compares_common(micro, pair) ? pair.teacher.common_columns(micro) : pair.teacher.columns();
+}
+
+KdSide teacher_side(MicroBatch& micro, FrozenModel& teacher, const CompanionPack& tokens,
+                    int64_t columns) {
   KdSide side;
   side.hidden = teacher.row_hidden(micro, tokens);
   side.weight = teacher.head_weight().detach();
   side.index = at::arange(side.hidden.size(0), at::dtype(at::kLong).device(side.hidden.device()));
   side.chunk = on_device(int64_tensor(tokens.chunk), micro.device());
   side.target = on_device(int64_tensor(tokens.target), micro.device());
-  side.columns = teacher.columns();
+  side.columns = columns;
   return side;
 }
 
-TeacherColumns teacher_columns(MicroBatch& micro, FrozenModel& teacher, const CompanionPack& tokens,
-                               const KdOptions& options) {
+TeacherColumns cached_columns(MicroBatch& micro, const KdPair& pair, const CompanionPack& tokens) {
   // All that are stored: one outside the first topk of its row may be in the support of its chunk.
-  const int64_t k = teacher.options().top_k;
-  const HeadResult head = teacher.row_columns(micro, tokens, k, options.temperature);
+  const HeadResult head = pair.teacher.row_columns(micro, tokens,
+                                                   {.k = pair.teacher.options().top_k,
+                                                    .temperature = pair.options.temperature,
+                                                    .columns = teacher_columns(micro, pair)});
   TeacherColumns columns;
   columns.id = head.top_id.cpu();
   columns.logprob = head.top_logprob.cpu();
@@ -124,7 +143,24 @@ struct ViewLoss {
   bool by_row;  // [R] of the view, else [C]
 };
 
+// Averaged logits need one vocabulary and all columns of it.
+void check_others(const KdPair& pair) {
+  for (const auto& other : pair.others) {
+    XRUN_CHECK(other->fingerprint() == pair.teacher.fingerprint(),
+               "xrun.kd: the logits of {} and {} cannot be averaged, their vocabularies differ; "
+               "call xrun.kd for each of them and add the losses",
+               pair.teacher.dir().string(), other->dir().string());
+    for (const FrozenModel* const one : {&pair.teacher, std::as_const(other).get()}) {
+      XRUN_CHECK(one->options().cache != FrozenCache::kTopColumns,
+                 "xrun.kd: averaged logits need the whole distribution, but {} has cached columns; "
+                 "open it with cache = \"hidden\"",
+                 one->dir().string());
+    }
+  }
+}
+
 ViewLoss view_loss(const View& view, const KdPair& pair) {
+  check_others(pair);
   MicroBatch& micro = view.micro();
   const CompanionPack tokens = pair.teacher.tokens_of(micro);
   const bool aligned = !tokens.fingerprint.empty();
@@ -133,7 +169,7 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
   if (pair.student.is_replaced()) {
     return {stand_in_loss(view, pair, aligned, rows.by_row), rows.by_row};
   }
-  const KdSide student = student_side(micro, pair.student, rows);
+  const KdSide student = student_side(micro, pair, rows);
   KdOptions options = pair.options;
   // Only a loss with gradient keeps rows until the backward.
   if (at::GradMode::is_enabled()) {
@@ -142,11 +178,14 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
   }
   at::Tensor loss;
   if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
-    loss = kd_loss(student, teacher_columns(micro, pair.teacher, tokens, options), rows.chunks,
-                   options, pair.map);
+    loss = kd_loss(student, cached_columns(micro, pair, tokens), rows.chunks, options, pair.map);
   } else {
-    loss =
-        kd_loss(student, teacher_side(micro, pair.teacher, tokens), rows.chunks, options, pair.map);
+    const int64_t columns = teacher_columns(micro, pair);
+    std::vector<KdSide> teachers = {teacher_side(micro, pair.teacher, tokens, columns)};
+    for (const auto& other : pair.others) {
+      teachers.push_back(teacher_side(micro, *other, tokens, columns));
+    }
+    loss = kd_loss(student, teachers, rows.chunks, options, pair.map);
   }
   return {rows.by_row ? view.select_rows(loss) : loss, rows.by_row};
 }
@@ -176,7 +215,7 @@ ChunkColumns chunk_columns(const View& view, FrozenModel& teacher, int64_t k, do
   MicroBatch& micro = view.micro();
   const CompanionPack tokens = teacher.tokens_of(micro);
   check_whole(view, /*by_row=*/false);
-  const HeadResult head = teacher.row_columns(micro, tokens, k, temperature);
+  const HeadResult head = teacher.row_columns(micro, tokens, {.k = k, .temperature = temperature});
   return {head.logprob, head.lse, head.top_logprob, head.top_id,
           on_device(int64_tensor(tokens.chunk), micro.device())};
 }

@@ -130,7 +130,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 }
 
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
-  ModelConfig config = read_model_config(dir);
+  ModelConfig config = options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
   const std::string where = dir.string();
   // Only from config.json, before a file of weights is opened. The rest of sharded weights is not
   // here.

@@ -63,7 +63,8 @@ struct LoadOptions {
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
   bool recompute = false;  // blocks keep only their input for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
-  c10::Device device = c10::kCPU;                    // of weights, activations, gradients
+  bool classifiers = false;  // also load a sequence classifier, whose head_weight() is [labels, D]
+  c10::Device device = c10::kCPU;  // of weights, activations, gradients
   // Shards the base weights over processes. A model with a backward then recomputes its blocks.
   // Empty: they are whole.
   ShardWeights shard = {};

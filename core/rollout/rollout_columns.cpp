@@ -6,6 +6,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "core/rollout/rollouts.h"
@@ -15,14 +16,12 @@ namespace xrun {
 namespace {
 
 // Fields and methods that rollouts have themselves; an extra column of such a name would be hidden.
-constexpr const char* kRolloutFields[] = {"advantage",    "environment_reward",
-                                          "filter",       "finish",
-                                          "minibatches",  "old_logprob",
-                                          "prompt",       "reward",
-                                          "routes",       "sample",
-                                          "score",        "sampler_logprob",
-                                          "score_groups", "text",
-                                          "turns",        "version"};
+constexpr const char* kRolloutFields[] = {"advantage",   "align",        "environment_reward",
+                                          "filter",      "finish",       "minibatches",
+                                          "old_logprob", "prompt",       "reward",
+                                          "routes",      "sample",       "sampler_logprob",
+                                          "score",       "score_groups", "text",
+                                          "turns",       "version"};
 
 bool is_rollout_field(const std::string& name) {
   return std::find(std::begin(kRolloutFields), std::end(kRolloutFields), name) !=
@@ -83,7 +82,8 @@ void take_row_weights(const RolloutList& rollouts, const Batch& prompts,
   }
 }
 
-std::shared_ptr<Rollouts> Rollouts::subset(const std::vector<int64_t>& indices) const {
+std::shared_ptr<Rollouts> Rollouts::copy(const std::vector<int64_t>& indices, BatchInfo info,
+                                         std::optional<RolloutChunks> chunks) const {
   std::vector<int64_t> begin = {0};  // the loss rows of rollout i are [begin[i], begin[i + 1])
   for (const auto& one : rollouts_) begin.push_back(begin.back() + std::ssize(one->logprobs));
   RolloutList chosen;
@@ -93,9 +93,24 @@ std::shared_ptr<Rollouts> Rollouts::subset(const std::vector<int64_t>& indices) 
     chosen.push_back(rollouts_[at]);
     for (int64_t row = begin[at]; row < begin[at + 1]; ++row) rows.push_back(row);
   }
-  auto made = std::make_shared<Rollouts>(info(), std::move(chosen));
+  auto made = std::make_shared<Rollouts>(std::move(info), std::move(chosen), std::move(chunks));
   copy_fields(*this, *made, indices, &rows, [](const std::string&) { return true; });
   return made;
+}
+
+std::shared_ptr<Rollouts> Rollouts::subset(const std::vector<int64_t>& indices) const {
+  return copy(indices, info(), chunks_);
+}
+
+std::shared_ptr<Rollouts> Rollouts::with_chunks(RolloutChunks chunks) const {
+  XRUN_CHECK(info().fold.rows == SharedRows::kPerSample,
+             "batch.fold_weight changes the weights of shared rows, but a chunk of aligned "
+             "rollouts counts once in each answer; leave fold_weight = \"per_sample\"");
+  BatchInfo info = this->info();
+  info.aligned = chunks.companions != nullptr;
+  std::vector<int64_t> all(rollouts_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return copy(all, std::move(info), std::move(chunks));
 }
 
 void Rollouts::set_columns(const Batch& prompts, const std::vector<int64_t>& of) {

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/base/strings.h"
+#include "core/data/packs/companion_source.h"
 #include "core/data/packs/pack.h"
 #include "core/data/packs/pack_plan.h"
 #include "core/model/ops/moe_routing.h"
@@ -19,12 +20,6 @@
 namespace xrun {
 
 namespace {
-
-std::vector<int32_t> whole_ids(const Rollout& one) {
-  std::vector<int32_t> ids = *one.prompt_ids;
-  ids.insert(ids.end(), one.ids.begin(), one.ids.end());
-  return ids;
-}
 
 // 1 for the sampled tokens of the prompt and everything after it.
 std::vector<uint8_t> trained_flags(const Rollout& one) {
@@ -37,7 +32,14 @@ std::vector<uint8_t> trained_flags(const Rollout& one) {
   return flags;
 }
 
-std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList& rollouts) {
+void add_chunks(std::vector<PackedBatch>& packs, const std::optional<RolloutChunks>& chunks) {
+  if (!chunks) return;
+  if (chunks->companions) return add_companions(packs, *chunks->companions);
+  for (PackedBatch& pack : packs) number_row_chunks(pack);
+}
+
+std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList& rollouts,
+                                       const std::optional<RolloutChunks>& chunks) {
   if (rollouts.empty()) return {PackedBatch{}};
   std::vector<std::vector<int32_t>> ids;
   std::vector<int64_t> sizes;
@@ -76,6 +78,7 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
     }
   }
   weigh_shared_rows(packs, info.fold);
+  add_chunks(packs, chunks);
   return packs;
 }
 
@@ -149,8 +152,16 @@ int64_t Rollout::sampled_tokens() const {
   return count;
 }
 
-Rollouts::Rollouts(BatchInfo info, RolloutList rollouts)
-    : Batch(info, pack_rollouts(info, rollouts)), rollouts_(std::move(rollouts)) {
+std::vector<int32_t> whole_ids(const Rollout& one) {
+  std::vector<int32_t> ids = *one.prompt_ids;
+  ids.insert(ids.end(), one.ids.begin(), one.ids.end());
+  return ids;
+}
+
+Rollouts::Rollouts(BatchInfo info, RolloutList rollouts, std::optional<RolloutChunks> chunks)
+    : Batch(info, pack_rollouts(info, rollouts, chunks)),
+      rollouts_(std::move(rollouts)),
+      chunks_(std::move(chunks)) {
   const auto field = [&](const char* name, const auto& value) {
     set_field(name, numbers_of(rollouts_, at::kLong, value), Unit::kSequence);
   };

@@ -13,6 +13,7 @@
 
 namespace xrun {
 
+class CompanionSource;
 struct TokenRoutes;
 
 // One turn of the policy in a conversation with an environment.
@@ -70,6 +71,15 @@ struct Rollout {
 
 using RolloutList = std::vector<std::shared_ptr<Rollout>>;
 
+// Returns the tokens of its prompt and those after it: a segment of the batch.
+std::vector<int32_t> whole_ids(const Rollout& one);
+
+// The chunks of a batch of rollouts (companion_source.h).
+struct RolloutChunks {
+  // Has a companion for each of them; null: each loss row is a chunk.
+  std::shared_ptr<const CompanionSource> companions;
+};
+
 // Throws Error for an extra column of prompts with the name of a field or method of rollouts.
 void check_column(const std::string& name);
 void check_columns(const Batch& prompts);
@@ -91,7 +101,9 @@ class Rollouts : public Batch {
   // Packs the rollouts as a data set packs its rows: best-fit-decreasing into packs of at most
   // info.max_tokens computed tokens. Without rollouts there is one empty pack. Throws Error that
   // names the row of a rollout that does not fit.
-  Rollouts(BatchInfo info, RolloutList rollouts);
+  //   chunks  nullopt: they have none
+  Rollouts(BatchInfo info, RolloutList rollouts,
+           std::optional<RolloutChunks> chunks = std::nullopt);
 
   const RolloutList& rollouts() const { return rollouts_; }  // in batch order
 
@@ -101,8 +113,11 @@ class Rollouts : public Batch {
   // the last token; -1 where none is known. Undefined if they were not recorded.
   at::Tensor routes(int64_t i) const;
 
-  // Returns the rollouts at these indices, ascending, with every field and column.
+  // Returns the rollouts at these indices, ascending, with every field, column and chunk.
   std::shared_ptr<Rollouts> subset(const std::vector<int64_t>& indices) const;
+  // Returns all of them with other chunks. Throws Error under fold_weight, which splits the weight
+  // that a chunk counts with.
+  std::shared_ptr<Rollouts> with_chunks(RolloutChunks chunks) const;
 
   // Copies the extra columns of the prompts: rollout i gets those of the batch's segment of[i]. Of
   // prompts that are rollouts, what only rollouts have is left out. Throws as check_columns.
@@ -130,7 +145,11 @@ class Rollouts : public Batch {
   std::vector<std::vector<int64_t>> minibatches(int64_t epochs, int64_t groups) const;
 
  private:
+  std::shared_ptr<Rollouts> copy(const std::vector<int64_t>& indices, BatchInfo info,
+                                 std::optional<RolloutChunks> chunks) const;
+
   RolloutList rollouts_;
+  std::optional<RolloutChunks> chunks_;
 };
 
 // Returns "prompts.jsonl:17" of a row, or "row 17" where the batch has no names.

@@ -26,7 +26,6 @@
 #include "core/model/weights/safetensors.h"
 #include "core/model/weights/weight_layout.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/text/tokenizer/vocabulary_fingerprint.h"
 #include "core/train/computed_pack.h"
 #include "core/train/micro_batch.h"
 #include "core/train/sharded_weights.h"
@@ -63,7 +62,7 @@ std::string digest_of_files(const std::set<std::filesystem::path>& dirs) {
 // The vocabulary projection alone, as Model::load reads it: with stored hidden states nothing else
 // of a teacher is needed.
 at::Tensor read_head(const std::filesystem::path& dir, const FrozenSettings& settings) {
-  const ModelConfig config = read_model_config(dir);
+  const ModelConfig config = read_frozen_config(dir);
   const SafetensorsFolder files(dir);
   const std::vector<WeightSpec> specs = weight_specs(config);
   const auto head = std::find_if(specs.begin(), specs.end(), [&](const WeightSpec& spec) {
@@ -86,9 +85,12 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
                                                const FrozenOptions& options) {
   std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
   frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
-  const ModelConfig config = read_model_config(frozen->base_);
-  frozen->vocab_ = config.vocab;
-  frozen->max_length_ = config.max_length;
+  frozen->config_ = std::make_unique<const ModelConfig>(read_frozen_config(frozen->base_));
+  const int64_t labels = frozen->config_->labels;
+  XRUN_CHECK(labels <= 1,
+             "{}: is a classifier of {} labels (id2label or num_labels in its config.json); a "
+             "reward or value model has 1",
+             dir.string(), labels);
   if (FetchingRanks* const ranks = sharding_ranks(options.dist, 1)) {
     frozen->sharded_ =
         std::make_unique<ShardedModel>(*ranks, [owner = frozen.get()] { owner->own_model(); });
@@ -106,10 +108,10 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
                dir.string(), own->vocab_size(), vocabulary_fingerprint(*own), named.string(),
                tokenizer->vocab_size(), frozen->fingerprint());
   }
-  XRUN_CHECK(tokenizer->vocab_size() <= frozen->vocab_,
+  XRUN_CHECK(tokenizer->vocab_size() <= frozen->vocab(),
              "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
              "config.json); this tokenizer belongs to another model",
-             (named.empty() ? dir : named).string(), tokenizer->vocab_size(), frozen->vocab_);
+             (named.empty() ? dir : named).string(), tokenizer->vocab_size(), frozen->vocab());
   return frozen;
 }
 
@@ -137,7 +139,9 @@ const std::string& FrozenModel::fingerprint() const {
   return fingerprint_;
 }
 
-int64_t FrozenModel::columns() const { return tokenizer_ ? tokenizer_->vocab_size() : vocab_; }
+int64_t FrozenModel::vocab() const { return config_->vocab; }
+
+int64_t FrozenModel::columns() const { return tokenizer_ ? tokenizer_->vocab_size() : vocab(); }
 
 const std::string& FrozenModel::digest() {
   if (digest_.empty()) digest_ = digest_of_files({base_, dir_});
@@ -148,8 +152,11 @@ Model& FrozenModel::own_model() {
   if (!model_) {
     const std::string wanted = digest();
     const FrozenSettings& settings = options_.settings;
-    LoadOptions load{.dtype = settings.dtype, .gemm = settings.gemm, .device = settings.device};
-    if (base_ != dir_) load.adapter = read_adapter(dir_, read_model_config(base_));
+    LoadOptions load{.dtype = settings.dtype,
+                     .gemm = settings.gemm,
+                     .classifiers = true,
+                     .device = settings.device};
+    if (base_ != dir_) load.adapter = read_adapter(dir_, *config_);
     if (sharded_) load.shard = sharded_->shard();
     std::shared_ptr<Model> model = Model::load(base_, load);
     const std::string got = digest_of_files({base_, dir_});
@@ -173,64 +180,98 @@ void FrozenModel::check_digest() {
              dir_.string(), now, loaded_digest_);
 }
 
-const std::string& FrozenModel::fingerprint_of(const MicroBatch& micro) const {
+const FrozenModel::KnownVocabulary& FrozenModel::vocabulary_of(const MicroBatch& micro) const {
   const auto& tokenizer = micro.info().tokenizer.tokenizer;
-  std::string& known = known_tokenizers_[tokenizer];
-  if (known.empty() && tokenizer != nullptr) known = vocabulary_fingerprint(*tokenizer);
-  return known;
+  const auto [known, is_new] = known_.try_emplace(tokenizer);
+  if (is_new && tokenizer != nullptr) {
+    KnownVocabulary& made = known->second;
+    made.fingerprint = vocabulary_fingerprint(*tokenizer);
+    made.size = tokenizer->vocab_size();
+    if (made.fingerprint != fingerprint())
+      made.match = compare_vocabularies(*tokenizer, *tokenizer_);
+  }
+  return known->second;
 }
 
 bool FrozenModel::reads_tokens_of(const MicroBatch& micro) const {
-  if (micro.info().tokenizer.tokenizer == nullptr) return true;  // a batch made by hand
-  return fingerprint_of(micro) == fingerprint();
+  return vocabulary_of(micro).match != VocabularyMatch::kDifferent;
+}
+
+int64_t FrozenModel::common_columns(const MicroBatch& micro) const {
+  const KnownVocabulary& known = vocabulary_of(micro);
+  return known.match == VocabularyMatch::kExtended ? std::min(columns(), known.size) : columns();
 }
 
 // Rotary positions have no end, so a longer sequence would get log-probs, but no sensible ones.
 void FrozenModel::check_length(const PackedBatch& pack) const {
-  if (max_length_ == 0) return;
+  const int64_t most = config_->max_length;  // max_position_embeddings
+  if (most == 0) return;
   for (size_t s = 1; s < pack.cu_seqlens.size(); ++s) {
     const int32_t length = pack.cu_seqlens[s] - pack.cu_seqlens[s - 1];
-    XRUN_CHECK(length <= max_length_,
+    XRUN_CHECK(length <= most,
                "{} reads at most {} tokens (max_position_embeddings in its config.json), but this "
                "batch has a sequence of {}; set max_length = {}",
-               dir_.string(), count_text(max_length_), count_text(length), max_length_);
+               dir_.string(), count_text(most), count_text(length), most);
   }
 }
 
 void FrozenModel::check_tokens(const MicroBatch& micro) const {
-  if (reads_tokens_of(micro)) return check_length(micro.pack());
-  XRUN_CHECK(false,
+  const KnownVocabulary& known = vocabulary_of(micro);
+  const BatchTokenizer& own = micro.info().tokenizer;
+  XRUN_CHECK(known.match != VocabularyMatch::kDifferent,
              "{} cannot read this batch: its tokens are those of {}, another vocabulary ({} ids, "
              "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
              "data:align(teacher)",
-             dir_.string(), micro.info().tokenizer.dir,
-             micro.info().tokenizer.tokenizer->vocab_size(), fingerprint_of(micro),
-             tokenizer_->vocab_size(), fingerprint());
+             dir_.string(), own.dir, known.size, known.fingerprint, tokenizer_->vocab_size(),
+             fingerprint());
+  if (known.match == VocabularyMatch::kExtended) {
+    for (const int32_t id : micro.pack().tokens) {
+      XRUN_CHECK(!tokenizer_->piece(id).empty() || own.tokenizer->piece(id).empty(),
+                 "{} cannot read this batch: token {} is \"{}\", which {} has in addition to the "
+                 "vocabulary of both; align the data with it, data:align(teacher)",
+                 dir_.string(), id, own.tokenizer->piece(id), own.dir);
+    }
+  }
+  check_length(micro.pack());
+}
+
+const CompanionPack* FrozenModel::companion_of(const MicroBatch& micro) const {
+  const CompanionPack* const companion = micro.pack().companion.get();
+  const bool reads = companion && tokenizer_ && companion->fingerprint == fingerprint();
+  return reads ? companion : nullptr;
 }
 
 CompanionPack FrozenModel::tokens_of(const MicroBatch& micro) const {
-  if (reads_tokens_of(micro)) {
-    check_length(micro.pack());
-    return own_tokens(micro.pack());
-  }
-  const std::shared_ptr<const CompanionPack>& companion = micro.pack().companion;
-  if (companion == nullptr) check_tokens(micro);
-  XRUN_CHECK(companion->fingerprint == fingerprint(),
+  check_head(/*classifier=*/false);
+  if (const CompanionPack* const companion = companion_of(micro)) return *companion;
+  const CompanionPack* const other = micro.pack().companion.get();
+  XRUN_CHECK(other == nullptr || reads_tokens_of(micro),
              "{}: the data are aligned with another vocabulary (fingerprint {}) than this model's "
              "({}); align them with this model, data:align(teacher)",
-             dir_.string(), companion->fingerprint, fingerprint());
-  return *companion;
+             dir_.string(), other->fingerprint, fingerprint());
+  check_tokens(micro);
+  return own_tokens(micro.pack());
 }
 
-FrozenRows& FrozenModel::rows(double temperature) {
-  std::unique_ptr<FrozenRows>& known = rows_[temperature];
+void FrozenModel::check_head(bool classifier) const {
+  if (classifier == (config_->labels > 0)) return;
+  XRUN_CHECK(!classifier,
+             "{} is a language model, without a score; a reward or value model is a folder of "
+             "run:export(scorer), or another sequence classifier of one label",
+             dir_.string());
+  throw Error(
+      fmt::format("{} is a sequence classifier: it gives scores, no log-probs", dir_.string()));
+}
+
+FrozenRows& FrozenModel::rows(double temperature, int64_t columns) {
+  std::unique_ptr<FrozenRows>& known = rows_[{temperature, columns}];
   if (!known) {
     FrozenRows::Form form{.cache = options_.cache,
-                          .top_k = std::min(options_.top_k, columns()),
+                          .top_k = std::min(options_.top_k, columns),
                           .temperature = temperature,
-                          .columns = columns(),
+                          .columns = columns,
                           .vocabulary = tokenizer_ ? fingerprint() : "",
-                          .width = read_model_config(base_).hidden};
+                          .width = config_->hidden};
     known = std::make_unique<FrozenRows>(source(), std::move(form));
   }
   return *known;
@@ -239,7 +280,7 @@ FrozenRows& FrozenModel::rows(double temperature) {
 at::Tensor FrozenModel::row_hidden(MicroBatch& micro, const CompanionPack& tokens) {
   const at::NoGradGuard no_grad;
   if (options_.cache == FrozenCache::kHidden) {
-    return rows(1).hidden(micro, tokens, fingerprint_of(micro));
+    return rows(1, columns()).hidden(micro, tokens, vocabulary_of(micro).fingerprint);
   }
   if (!tokens.fingerprint.empty()) return companion_hidden(model(), tokens);
   // The micro-batch's own tokens: one forward, folded, for all that is asked of this model.
@@ -262,25 +303,28 @@ at::Tensor FrozenModel::head_weight() {
   return head_;
 }
 
-HeadResult FrozenModel::row_columns(MicroBatch& micro, const CompanionPack& tokens, int64_t k,
-                                    double temperature) {
+HeadResult FrozenModel::row_columns(MicroBatch& micro, const CompanionPack& tokens,
+                                    const ColumnOptions& options) {
   const at::NoGradGuard no_grad;
-  k = std::min(k, columns());
+  const int64_t columns = options.columns > 0 ? options.columns : this->columns();
+  const int64_t k = std::min(options.k, columns);
   if (options_.cache == FrozenCache::kTopColumns) {
     XRUN_CHECK(k <= options_.top_k,
                "{}: {} columns of a row were asked for, its cache has {}; set k = {} where the "
                "model is opened, or lower topk",
                dir_.string(), k, options_.top_k, k);
-    HeadResult result = rows(temperature).columns(micro, tokens, fingerprint_of(micro));
+    HeadResult result =
+        rows(options.temperature, columns).columns(micro, tokens, vocabulary_of(micro).fingerprint);
     result.top_logprob = result.top_logprob.slice(1, 0, k);
     result.top_id = result.top_id.slice(1, 0, k);
     return result;
   }
   const at::Tensor hidden = row_hidden(micro, tokens);
   const auto whole = at::dtype(at::kLong).device(hidden.device());
-  return linear_head(hidden, head_weight(), at::arange(hidden.size(0), whole),
-                     on_device(int64_tensor(tokens.target), hidden.device()),
-                     {.temperature = temperature, .columns = columns(), .lse = true, .top_k = k});
+  return linear_head(
+      hidden, head_weight(), at::arange(hidden.size(0), whole),
+      on_device(int64_tensor(tokens.target), hidden.device()),
+      {.temperature = options.temperature, .columns = columns, .lse = true, .top_k = k});
 }
 
 FrozenRows::Counts FrozenModel::row_counts() const {
@@ -305,11 +349,13 @@ void FrozenModel::flush_arrived() {
 at::Tensor FrozenModel::own_token_logprob(const View& view) {
   const at::NoGradGuard no_grad;
   MicroBatch& micro = view.micro();
+  check_head(/*classifier=*/false);
   check_tokens(micro);
   return view.select_rows(micro.token_logprob(model(), options_.settings.head_mb));
 }
 
 at::Tensor FrozenModel::own_logprob(const View& view) {
+  check_head(/*classifier=*/false);
   check_tokens(view.micro());
   return logprobs_.logprob(view);
 }
@@ -317,12 +363,14 @@ at::Tensor FrozenModel::own_logprob(const View& view) {
 HeadResult FrozenModel::own_head(const View& view, const HeadOptions& options,
                                  const at::Tensor& target) {
   const at::NoGradGuard no_grad;
+  check_head(/*classifier=*/false);
   check_tokens(view.micro());
   return view_head(model(), view, options, target, /*head_mb=*/0);
 }
 
 at::Tensor FrozenModel::own_logits(const View& view) {
   const at::NoGradGuard no_grad;
+  check_head(/*classifier=*/false);
   check_tokens(view.micro());
   return view_logits(model(), view);
 }

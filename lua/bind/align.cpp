@@ -6,19 +6,25 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/align/aligned_rows.h"
+#include "core/align/chat_companions.h"
 #include "core/align/text_alignment.h"
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/model/weights/hf_config.h"
+#include "core/rollout/aligned_rollouts.h"
 #include "core/train/frozen_model.h"
 #include "core/train/policy.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/rollouts.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
 #include "lua/tensor/token_tensors.h"
@@ -38,11 +44,6 @@ struct TokenizerOwner {
   int64_t max_length = 0;  // tokens that its model reads; 0: there is no model
 };
 
-TokenizerOwner model_owner(std::shared_ptr<const Tokenizer> tokenizer,
-                           const std::filesystem::path& dir, const std::filesystem::path& base) {
-  return {std::move(tokenizer), dir.filename().string(), read_model_config(base).max_length};
-}
-
 TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
   const ClassInfo* const info = class_of(L, i);
   if (info == &class_info<LuaTokenizer>) {
@@ -50,11 +51,12 @@ TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
   }
   if (info == &class_info<Policy>) {
     const Policy& policy = arg<Policy&>(L, i);
-    return model_owner(policy.tokenizer(), policy.dir(), policy.dir());
+    return {policy.tokenizer(), policy.dir().filename().string(),
+            read_model_config(policy.dir()).max_length};
   }
   if (info == &class_info<FrozenModel>) {
     const FrozenModel& frozen = arg<FrozenModel&>(L, i);
-    return model_owner(frozen.tokenizer(), frozen.dir(), frozen.base_dir());
+    return {frozen.tokenizer(), frozen.dir().filename().string(), frozen.config().max_length};
   }
   throw_argument(L, i, what, "a model of xrun.frozen, a policy or a tokenizer");
 }
@@ -124,27 +126,107 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
   session_of(L).notices.add(line);
 }
 
+// ---- teachers
+
+// A teacher that has another vocabulary, with its template where rows are conversations.
+struct AlignTeacher {
+  TokenizerOwner owner;
+  std::shared_ptr<const TextAligner> aligner;
+  std::shared_ptr<const ChatTemplate> chat_template;  // null for text and tokens
+};
+
+std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options& options,
+                                                     const TokenizerOwner& teacher) {
+  Session& session = session_of(L);
+  const auto setting = options.get<std::string>("template", "auto");
+  try {
+    // Nothing of the teacher is trained, so its template needs no generation marks.
+    const ResolvedTemplate resolved = resolve_template(
+        *teacher.tokenizer, setting, template_date(session), /*allow_unmarked=*/true);
+    return resolved.chat_template;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(
+        fmt::format("{} is to read conversations in its own template: {}; for align() "
+                    "give it as align(teacher, {{ template = ... }})",
+                    teacher.name, error.what()));
+  }
+}
+
+// Teachers of rollouts, which every step aligns: byte tables and templates are made once.
+struct RolloutTeachers {
+  using Key = std::tuple<std::shared_ptr<const Tokenizer>, std::shared_ptr<const Tokenizer>,
+                         std::string>;  // student, teacher, template
+  std::map<Key, AlignTeacher> known;
+};
+
+// The teacher at index i, with options after it.
+AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Tokenizer>& student,
+                          bool chat) {
+  const Options options(L, i + 1);
+  AlignTeacher teacher{read_owner(L, i, "teacher"), nullptr, nullptr};
+  teacher.aligner = std::make_shared<const TextAligner>(student, teacher.owner.tokenizer,
+                                                        teacher.owner.max_length);
+  const bool reads_own = teacher.aligner->same_vocabulary();
+  XRUN_CHECK(!options.has("template") || (chat && !reads_own), "align: {}; leave template out",
+             chat ? "a teacher of the student's vocabulary reads the student's own tokens"
+                  : "only conversations are rendered by a template");
+  if (chat && !reads_own) teacher.chat_template = teacher_template(L, options, teacher.owner);
+  return teacher;
+}
+
+// The companions of a set's rows, from their cache; null for a teacher that reads the rows' tokens.
+std::shared_ptr<const CompanionSource> companions_of(const DataSet& set,
+                                                     const AlignTeacher& teacher, int workers) {
+  if (teacher.aligner->same_vocabulary()) return nullptr;
+  std::shared_ptr<const CompanionMaker> maker;
+  if (teacher.chat_template) {
+    maker = std::make_shared<const ChatCompanions>(set, teacher.aligner, teacher.chat_template,
+                                                   workers);
+  } else {
+    maker = std::make_shared<const TextCompanions>(teacher.aligner, workers);
+  }
+  return std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
+}
+
 }  // namespace
 
 std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int i) {
   const RowKind kind = data.set.kind();
-  XRUN_CHECK(kind == RowKind::kText || kind == RowKind::kTokens,
-             "{} rows cannot be aligned: the student's template has made their tokens, and the "
-             "teacher has another one; align text or token rows (xrun.text, xrun.tokens)",
+  const bool chat = kind == RowKind::kChat;
+  XRUN_CHECK(chat || kind == RowKind::kText || kind == RowKind::kTokens,
+             "{} rows cannot be aligned; align rows of xrun.text, xrun.tokens or xrun.chat, or "
+             "sampled answers",
              row_kind_name(kind));
-  const TokenizerOwner teacher = read_owner(L, i, "teacher");
+  const AlignTeacher teacher = read_teacher(L, i, data.policy->tokenizer(), chat);
   auto aligned = std::make_shared<DataHandle>(data);
-  auto aligner = std::make_shared<const TextAligner>(data.policy->tokenizer(), teacher.tokenizer,
-                                                     teacher.max_length);
-  if (aligner->same_vocabulary()) {
-    aligned->set = data.set.with_companion(nullptr);
-    return aligned;
+  aligned->align = [teacher, workers = recipe_context(L).options.threads](const DataSet& set) {
+    return set.with_companion(companions_of(set, teacher, workers));
+  };
+  aligned->set = aligned->align(data.set);
+  if (const auto& source = aligned->set.companion()) {
+    report_sample(L, data, sample_alignment(data.set, *source, kSampledRows), teacher.owner.name);
   }
-  const auto rows = std::make_shared<const AlignedRows>(std::move(aligner), sidecar_root(),
-                                                        recipe_context(L).options.threads);
-  report_sample(L, data, sample_alignment(data.set, *rows, kSampledRows), teacher.name);
-  aligned->set = data.set.with_companion(rows);
   return aligned;
+}
+
+int push_aligned_rollouts(lua_State* L) {
+  const Rollouts& rollouts = rollouts_of(arg<Batch&>(L, 1, "rollouts"));
+  const auto student = rollouts.info().tokenizer.tokenizer;
+  const Options options(L, 3);
+  const TokenizerOwner owner = read_owner(L, 2, "teacher");
+  AlignTeacher& teacher = LuaState::of(L).service<RolloutTeachers>().known[{
+      student, owner.tokenizer, options.get<std::string>("template", "auto")}];
+  if (teacher.aligner == nullptr) {
+    teacher = read_teacher(L, 2, student, /*chat=*/true);
+  }
+  const auto aligned = teacher.aligner->same_vocabulary()
+                           ? with_row_chunks(rollouts)
+                           : align_rollouts(rollouts, {teacher.aligner, teacher.chat_template,
+                                                       recipe_context(L).options.threads});
+  push(L, std::static_pointer_cast<Batch>(aligned));
+  return 1;
 }
 
 void open_align(LuaState& state) {

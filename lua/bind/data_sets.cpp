@@ -199,7 +199,8 @@ int split_set(DataHandle& self, lua_State* L) {
                "valid has both fraction and data; give one of them");
     push(L, with_rows(self, self.set));
     auto other = open_valid(self, L, *data);
-    if (self.set.has_chunks()) other->set = other->set.with_companion(self.set.companion());
+    other->align = self.align;
+    if (self.align) other->set = self.align(other->set);
     push(L, std::move(other));
     return 2;
   }
@@ -314,9 +315,12 @@ void add_class(LuaState& state) {
           "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files by the same "
           "options, every row once.",
           split_set)
-      .method("align", {{"teacher", "Policy|FrozenModel|Tokenizer"}}, {"DataSet"},
-              "The same rows of text or tokens, whose batches also have the teacher's tokens and "
-              "the chunks in which both spell the same bytes. Cached.",
+      .method("align",
+              {{"teacher", "Policy|FrozenModel|Tokenizer"}, {"options?", "table", {"template"}}},
+              {"DataSet"},
+              "The same rows of text, tokens or chat, whose batches also have the teacher's tokens "
+              "and the chunks in which both spell the same bytes. Cached. The teacher reads a "
+              "conversation in its own template, or in `template`.",
               push_aligned)
       .method("location", {{"i", "integer"}}, {"string"},
               "File and line of the i-th row of this split, counted from 0.", row_location)

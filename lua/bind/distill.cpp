@@ -90,7 +90,7 @@ int open_frozen_model(lua_State* L) {
   options.dist = recipe_dist(L);
   if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
   const auto frozen = FrozenModel::open(dir, options);
-  const ModelConfig config = read_model_config(frozen->base_dir());
+  const ModelConfig& config = frozen->config();
   const FrozenSettings& settings = frozen->options().settings;
   frozen->use_gemm(read_gemm(L, config, settings.dtype, settings.device));
   session.models.add(frozen);
@@ -204,13 +204,29 @@ const MicroBatch* some_micro(lua_State* L, int i) {
   return batch.micros().empty() ? nullptr : batch.micros().front().get();
 }
 
+// A teacher, or a list of those whose logits are averaged.
+std::vector<std::shared_ptr<FrozenModel>> read_teachers(lua_State* L, int i) {
+  if (!lua_istable(L, i)) return {arg<std::shared_ptr<FrozenModel>>(L, i, "teacher")};
+  std::vector<std::shared_ptr<FrozenModel>> teachers;
+  const auto count = static_cast<int>(lua_objlen(L, i));
+  XRUN_CHECK(count > 0, "xrun.kd: the list of teachers is empty");
+  for (int n = 1; n <= count; ++n) {
+    const StackGuard guard(L);
+    lua_rawgeti(L, i, n);
+    teachers.push_back(arg<std::shared_ptr<FrozenModel>>(L, lua_gettop(L), "teacher"));
+  }
+  return teachers;
+}
+
 int push_kd(lua_State* L) {
   const auto student = arg<std::shared_ptr<Policy>>(L, 2, "student");
-  const auto teacher = arg<std::shared_ptr<FrozenModel>>(L, 3, "teacher");
+  const std::vector<std::shared_ptr<FrozenModel>> teachers = read_teachers(L, 3);
+  const std::shared_ptr<FrozenModel>& teacher = teachers.front();
   const MicroBatch* micro = some_micro(L, 1);
   const bool one_vocabulary = micro == nullptr || teacher->reads_tokens_of(*micro);
   const KdSettings settings = read_kd_settings(L, 4, *teacher, one_vocabulary);
   KdPair pair{*student, *teacher, settings.options};
+  pair.others.assign(teachers.begin() + 1, teachers.end());
   if (reads_projection(settings.options.loss)) {
     pair.map = find_map(L, settings.projection, settings.options.loss, *student, *teacher);
   }
@@ -218,6 +234,19 @@ int push_kd(lua_State* L) {
     push(L, kd_loss_of(whole_batch(L, 1), pair));
   } else {
     push(L, kd_loss_of(read_view(L, 1), pair));
+  }
+  return 1;
+}
+
+using ViewAnswer = at::Tensor (FrozenModel::*)(const View&);
+using BatchAnswer = at::Tensor (FrozenModel::*)(Batch&);
+
+template <ViewAnswer of_view, BatchAnswer of_batch>
+int push_answer(FrozenModel& self, lua_State* L) {
+  if (class_of(L, 2) == &class_info<Batch>) {
+    push(L, (self.*of_batch)(arg<Batch&>(L, 2, "batch")));
+  } else {
+    push(L, (self.*of_view)(read_view(L, 2)));
   }
   return 1;
 }
@@ -246,8 +275,9 @@ std::string describe_frozen(const FrozenModel& frozen) {
 void open_distill(LuaState& state) {
   lua_State* L = state;
   Class<FrozenModel>(L, "FrozenModel",
-                     "A model that is only read, with its own tokenizer and type: a teacher, or "
-                     "the reference of another folder. Never trained, saved or exported.")
+                     "A model that is only read, with its own tokenizer and type: a teacher, the "
+                     "reference of another folder, or a reward or value model (a sequence "
+                     "classifier of one label). Never trained, saved or exported.")
       .method("logprob", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
               "As Reference:logprob, from a sidecar of sums. Tokens of another vocabulary are an "
               "error that names both.",
@@ -258,6 +288,19 @@ void open_distill(LuaState& state) {
       .method("head", {{"view", "View|Batch"}, head_options_parameter()}, {"table"},
               "As Policy:head; never with gradients.",
               [](FrozenModel& self, lua_State* L) { return push_head(self, L); })
+      .method(
+          "chunk_logprob", {{"view", "View|Batch"}}, {{"Tensor", "[C]"}},
+          "The log-prob of each chunk: the sum over the model's own tokens of an aligned batch, "
+          "beside view:chunk_sum(student:token_logprob(view)). Without alignment of each "
+          "trained token, [R].",
+          push_answer<&FrozenModel::chunk_logprob, &FrozenModel::chunk_logprob>)
+      .method("score", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
+              "Of a classifier: the score of each sequence, at its last token; in its own template "
+              "and tokens if the batch is aligned with it.",
+              push_answer<&FrozenModel::score, &FrozenModel::score>)
+      .method("token_score", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
+              "Of a classifier: the score of the text before each trained token, its value.",
+              push_answer<&FrozenModel::token_score, &FrozenModel::token_score>)
       .method("columns", {{"view", "View"}, {"options?", "table", {"k", "temperature"}}}, {"table"},
               "The teacher's distribution where it predicts the chunks of a view, over its own "
               "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
@@ -277,8 +320,8 @@ void open_distill(LuaState& state) {
   state.function(
       "frozen", {{"model", "string"}, {"options?", "table", {"dtype", "tokenizer", "cache", "k"}}},
       {"FrozenModel"},
-      "Opens a model that is only read: a teacher, or the reference of another folder. dtype is "
-      "its "
+      "Opens a model that is only read: a teacher, the reference of another folder, or a sequence "
+      "classifier as a reward or value model. dtype is its "
       "type (fp32, bf16, fp16; by default that of the recipe), tokenizer a folder whose vocabulary "
       "it has. cache stores what it gives for distillation by row: \"topk\", the k (64) most "
       "likely "
@@ -289,14 +332,14 @@ void open_distill(LuaState& state) {
       "kd",
       {{"view", "View|Batch"},
        {"student", "Policy"},
-       {"teacher", "FrozenModel"},
+       {"teacher", "FrozenModel|FrozenModel[]"},
        {"options?", "xrun.Config.kd"}},
       {{"Tensor", "[C]"}},
       "The divergence of the student's distribution from the teacher's in each chunk: one loss per "
       "trained token, [R], if both have one vocabulary, else per chunk of the alignment. For a "
       "view "
       "it reads the step's forward and carries the student's gradient; for a batch it has no "
-      "gradient.",
+      "gradient. Of a list of teachers of one vocabulary the logits are averaged.",
       push_kd);
 }
 

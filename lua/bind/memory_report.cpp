@@ -183,7 +183,7 @@ PlannedModel planned_frozen(const FrozenModel& frozen, const StepSizes& sizes) {
   shape.tokens = std::max(sizes.tokens, sizes.reference_tokens);
   shape.trains = false;
   shape.frozen = true;
-  return {read_model_config(frozen.base_dir()), shape, 0};
+  return {frozen.config(), shape, 0};
 }
 
 std::vector<PlannedModel> planned_models(const RunModels& models, const StepSizes& sizes,

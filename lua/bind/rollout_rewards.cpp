@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 
 #include "core/base/error.h"
@@ -16,6 +17,7 @@
 #include "core/dist/rank_message.h"
 #include "core/dist/ranks.h"
 #include "core/rollout/rollout_log.h"
+#include "core/train/frozen_model.h"
 #include "lua/bind/reward_call.h"
 #include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
@@ -351,9 +353,26 @@ int score_units(lua_State* L, Scoring& scoring, const Units& units, const Reward
   return scoring.push_scored();
 }
 
+// Scores with a reward model: its score of each answer.
+int score_by_model(lua_State* L, FrozenModel& model) {
+  const auto batch = arg<std::shared_ptr<Batch>>(L, 1, "rollouts");
+  Scoring scoring(L, batch);
+  const at::Tensor scores = model.score(*batch).to(at::kCPU, at::kDouble).contiguous();
+  for (int64_t i = 0; i < scores.numel(); ++i) {
+    const double score = scores.const_data_ptr<double>()[i];
+    Reward reward{.value = score};
+    if (!std::isfinite(score)) reward.failure = fmt::format("the model's score is {}", score);
+    scoring.set(i, std::move(reward));
+  }
+  return scoring.push_scored();
+}
+
 }  // namespace
 
 int score_rollouts(lua_State* L) {
+  if (class_of(L, 2) == &class_info<FrozenModel>) {
+    return score_by_model(L, arg<FrozenModel&>(L, 2, "reward"));
+  }
   Scoring scoring(L, arg<std::shared_ptr<Batch>>(L, 1, "rollouts"));
   std::vector<std::vector<int64_t>> units;
   for (int64_t i = 0; i < scoring.rollouts().size(); ++i) units.push_back({i});

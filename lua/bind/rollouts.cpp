@@ -14,6 +14,7 @@
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/train/policy.h"
+#include "lua/bind/align.h"
 #include "lua/bind/environments.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/reward_call.h"
@@ -165,10 +166,11 @@ DocEntry method_doc(const char* name, std::vector<LuaParameter> parameters, cons
 const std::vector<RolloutMethod>& rollout_methods() {
   static const LuaParameter reward_options{"options?", "table", {"on_error", "deadline_s", "pass"}};
   static const std::vector<RolloutMethod> methods = {
-      {method_doc("score", {{"reward", "function"}, reward_options}, "Rollouts",
+      {method_doc("score", {{"reward", "function|FrozenModel"}, reward_options}, "Rollouts",
                   "Sets the field reward from reward(sample) -> number, or number, { part = number "
                   "}, and returns the rollouts. A sample has their fields, prompt_ids, ids and "
-                  "index. A reward that fails, returns anything but a finite number or takes "
+                  "index. A model is a sequence classifier (xrun.frozen), whose scores are the "
+                  "rewards. A reward that fails, returns anything but a finite number or takes "
                   "longer than deadline_s (10) follows on_error: \"error\" (default) stops, "
                   "\"mask\" leaves the sample out, \"zero\" gives it 0. An answer passes if its "
                   "reward is above pass (0 if the first rewards of the run are 0 or 1): "
@@ -184,6 +186,15 @@ const std::vector<RolloutMethod>& rollout_methods() {
                   "Iterates over `groups` groups at a time (all), in `epochs` (1) passes with "
                   "another order each."),
        push_minibatches},
+      {method_doc(
+           "align",
+           {{"teacher", "Policy|FrozenModel|Tokenizer"}, {"options?", "table", {"template"}}},
+           "Rollouts",
+           "The same answers with the teacher's tokens, and the chunks in which both spell "
+           "the same bytes: for a loss by chunk. The teacher reads the prompts in its own "
+           "chat template, or in `template`. A teacher of the same vocabulary reads the "
+           "answers' own tokens, each of them a chunk."),
+       push_aligned_rollouts},
   };
   return methods;
 }

@@ -124,9 +124,13 @@ class DataSet {
   // without a template have no streams. `failure` says why a row has no trace: its file is missing
   // or changed, or the row is more than 256 MB into it.
   std::vector<RowTrace> trace(const std::vector<int64_t>& rows, const Tokenizer& tokenizer) const;
-  // Returns the conversation of each prompt, read again from its file (an uncompressed one near each
-  // row, once its lines were passed). Throws Error for rows that are not prompts, and one that names
-  // the row where the file is missing or has changed.
+  // Returns traces of conversations as trace() does, wherever they are in their files. Throws Error
+  // that names the row where its file is missing or has changed.
+  std::vector<RowTrace> renderings(const std::vector<int64_t>& rows,
+                                   const Tokenizer& tokenizer) const;
+  // Returns the conversation of each prompt, read again from its file (an uncompressed one near
+  // each row, once its lines were passed). Throws Error for rows that are not prompts, and one that
+  // names the row where the file is missing or has changed.
   std::vector<Conversation> conversations(const std::vector<int64_t>& rows,
                                           const Tokenizer& tokenizer) const;
   // Tokens that over_length = "cut" removed from the row if the ledger lists it, else 0.

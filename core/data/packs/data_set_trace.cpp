@@ -169,6 +169,16 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
   return traces;
 }
 
+std::vector<RowTrace> DataSet::renderings(const std::vector<int64_t>& rows,
+                                          const Tokenizer& tokenizer) const {
+  std::vector<RowTrace> traces = read_again(rows, tokenizer, std::numeric_limits<uint64_t>::max());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    XRUN_CHECK(!traces[i].streams.empty(), "{}: the row cannot be read again: {}",
+               location(rows[i]), traces[i].failure);
+  }
+  return traces;
+}
+
 std::vector<Conversation> DataSet::conversations(const std::vector<int64_t>& rows,
                                                  const Tokenizer& tokenizer) const {
   XRUN_CHECK(kind() == RowKind::kPrompts,
@@ -176,11 +186,8 @@ std::vector<Conversation> DataSet::conversations(const std::vector<int64_t>& row
              "xrun.prompts",
              row_reader_name(kind()));
   std::vector<Conversation> found;
-  const std::vector<RowTrace> traces =
-      read_again(rows, tokenizer, std::numeric_limits<uint64_t>::max());
+  const std::vector<RowTrace> traces = renderings(rows, tokenizer);
   for (size_t i = 0; i < rows.size(); ++i) {
-    XRUN_CHECK(traces[i].streams.size() == 1, "{}: the prompt cannot be read again: {}",
-               location(rows[i]), traces[i].failure);
     const std::vector<std::string>& inputs = traces[i].streams[0].inputs;
     Conversation& one = found.emplace_back();
     one.kwargs = parse_json(inputs[0], "template arguments");

@@ -29,24 +29,33 @@ std::vector<int32_t> read_stop_ids(const Json& json, const std::string& name) {
   return ids;
 }
 
-// The folder of a classifier has the same model_type and another head.
-void check_architectures(const Json& config, const ConfigReader& reader) {
+// True for a sequence classifier, which has the model_type of its family and another head.
+bool is_classifier(const Json& config, const ConfigReader& reader, bool classifiers) {
   const Json* value = config.find("architectures");
   // Absent in some old folders; the model_type then decides alone.
-  if (value == nullptr || !value->is_array() || value->as_array().empty()) return;
+  if (value == nullptr || !value->is_array() || value->as_array().empty()) return false;
+  const char* hint = "";
   for (const Json& name : value->as_array()) {
     if (!name.is_string()) continue;
     const std::string& text = name.as_string();
-    if (text.ends_with("ForCausalLM") || text.ends_with("LMHeadModel")) return;
+    if (text.ends_with("ForCausalLM") || text.ends_with("LMHeadModel")) return false;
+    if (!text.ends_with("ForSequenceClassification")) continue;
+    if (classifiers) return true;
+    hint = "; xrun.frozen opens it as a reward or value model";
   }
-  reader.fail(
-      fmt::format("architectures is {}, which is not a causal language model", dump_json(*value)));
+  reader.fail(fmt::format("architectures is {}, which is not a causal language model{}",
+                          dump_json(*value), hint));
 }
 
-}  // namespace
+// As transformers counts them: the names, else num_labels, else 2.
+int64_t label_count(const Json& config, const ConfigReader& reader) {
+  const Json* names = config.find("id2label");
+  const bool named = names != nullptr && names->is_object() && names->size() > 0;
+  return named ? std::ssize(names->as_object()) : reader.integer("num_labels", 2);
+}
 
-ModelConfig parse_model_config(const Json& config, const Json& generation,
-                               const std::string& name) {
+ModelConfig parse_config(const Json& config, const Json& generation, const std::string& name,
+                         bool classifiers) {
   XRUN_CHECK(config.is_object(), "{}: is not a JSON object", name);
   const ConfigReader reader(config, name);
   const std::string model_type = reader.text("model_type", "");
@@ -54,8 +63,13 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
   ModelConfig parsed;
   parsed.model_type = model_type;
   const ModelFamily& family = family_named(model_type, name);
-  check_architectures(config, reader);
+  const bool classifier = is_classifier(config, reader, classifiers);
   family.read(reader, parsed);
+  if (classifier) {
+    parsed.labels = label_count(config, reader);
+    parsed.tied = false;
+    parsed.names.head = "score";
+  }
   // transformers 5 writes dtype, 4 torch_dtype.
   const std::string dtype = reader.text("dtype", reader.text("torch_dtype", "float32"));
   try {
@@ -71,7 +85,7 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
   return parsed;
 }
 
-ModelConfig read_model_config(const std::filesystem::path& dir) {
+ModelConfig read_config(const std::filesystem::path& dir, bool classifiers) {
   const std::filesystem::path path = dir / "config.json";
   std::error_code code;  // without permission, reading below gives the error
   XRUN_CHECK(std::filesystem::is_directory(dir, code) || code == std::errc::permission_denied,
@@ -88,7 +102,22 @@ ModelConfig read_model_config(const std::filesystem::path& dir) {
   const std::filesystem::path generation = dir / "generation_config.json";
   const Json stops =
       std::filesystem::exists(generation, code) ? read_json(generation.string()) : Json::object();
-  return parse_model_config(read_json(path.string()), stops, path.string());
+  return parse_config(read_json(path.string()), stops, path.string(), classifiers);
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(const Json& config, const Json& generation,
+                               const std::string& name) {
+  return parse_config(config, generation, name, /*classifiers=*/false);
+}
+
+ModelConfig read_model_config(const std::filesystem::path& dir) {
+  return read_config(dir, /*classifiers=*/false);
+}
+
+ModelConfig read_frozen_config(const std::filesystem::path& dir) {
+  return read_config(dir, /*classifiers=*/true);
 }
 
 std::string dtype_name(c10::ScalarType dtype) {

@@ -42,6 +42,7 @@ struct WeightNames {
 struct ModelConfig {
   std::string model_type;
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
+  int64_t labels = 0;  // of a sequence classifier, whose head is their scores; 0: a language model
   int64_t max_length = 0;  // max_position_embeddings; of learned positions a hard limit
   Norm norm = Norm::kRms;
   double norm_eps = 1e-6;
@@ -60,7 +61,7 @@ struct ModelConfig {
   MoeConfig moe;
   std::vector<uint8_t> moe_layers;  // [layers]; empty: dense
   WeightNames names;
-  std::vector<std::string> notices;                // printed once: ignored dropout keys
+  std::vector<std::string> notices;  // printed once: ignored dropout keys
   // of the checkpoint, as config.json says; Model::load asks the files if it does not
   c10::ScalarType dtype = c10::ScalarType::Float;
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
@@ -79,6 +80,8 @@ struct ModelConfig {
 // or activation, architectures that are not a causal language model, and a mixture of experts
 // without norm_topk_prob.
 ModelConfig read_model_config(const std::filesystem::path& dir);
+// The same of a model that is only read, which may be a sequence classifier.
+ModelConfig read_frozen_config(const std::filesystem::path& dir);
 
 // The same from parsed JSON; `name` begins messages.
 ModelConfig parse_model_config(const Json& config, const Json& generation, const std::string& name);

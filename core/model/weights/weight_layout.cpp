@@ -100,7 +100,7 @@ std::vector<WeightSpec> weight_specs(const ModelConfig& c) {
   if (c.positions == Positions::kLearned) list.table(c.names.positions, c.max_length);
   for (int64_t i = 0; i < c.layers; ++i) add_layer(c, i, list);
   list.norm(c.names.final_norm);
-  if (!c.tied) list.table(c.names.head, c.vocab);
+  if (!c.tied) list.table(c.names.head, c.labels > 0 ? c.labels : c.vocab);
   return list.take();
 }
 

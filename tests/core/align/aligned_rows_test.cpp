@@ -27,12 +27,13 @@ class AlignedRowsTest : public TwoTokenizers {
       documents_.push_back({static_cast<int64_t>(i), 0, ids_[i]});
     }
   }
-  std::shared_ptr<const TextAligner> aligner(int64_t limit = 0) const {
-    return std::make_shared<const TextAligner>(pieces(), bytes(), limit);
+  std::shared_ptr<const CompanionMaker> maker(int64_t limit = 0, int workers = 0) const {
+    return std::make_shared<const TextCompanions>(
+        std::make_shared<const TextAligner>(pieces(), bytes(), limit), workers);
   }
   std::vector<CompanionTokens> fresh() const {
     const ScratchFolder empty;
-    return AlignedRows(aligner(), empty.path(), 1).align(documents_);
+    return AlignedRows(maker(0, 1), empty.path()).align(documents_);
   }
   std::filesystem::path values() const {
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
@@ -49,18 +50,18 @@ class AlignedRowsTest : public TwoTokenizers {
 TEST_F(AlignedRowsTest, CachedIsFresh) {
   const std::vector<CompanionTokens> want = fresh();
   {
-    const AlignedRows first(aligner(), folder_.path(), 3);
+    const AlignedRows first(maker(0, 3), folder_.path());
     EXPECT_EQ(first.align(documents_), want);
     EXPECT_EQ(first.counts().computed, 41);
   }
-  const AlignedRows second(aligner(), folder_.path());
+  const AlignedRows second(maker(), folder_.path());
   EXPECT_EQ(second.align(documents_), want);
   EXPECT_EQ(second.counts().cached, 41);
   EXPECT_EQ(second.counts().computed, 0);
 }
 
 TEST_F(AlignedRowsTest, OtherTokensOfARowAreAlignedAgain) {
-  const AlignedRows rows(aligner(), folder_.path());
+  const AlignedRows rows(maker(), folder_.path());
   rows.align(documents_);
   const std::vector<int32_t> other = pieces()->encode("another text").ids;
   const std::vector<CompanionTokens> got = rows.align({{0, 0, other}});
@@ -69,19 +70,19 @@ TEST_F(AlignedRowsTest, OtherTokensOfARowAreAlignedAgain) {
 }
 
 TEST_F(AlignedRowsTest, AnotherLimitIsAnotherSidecar) {
-  AlignedRows(aligner(), folder_.path()).align(documents_);
-  const AlignedRows shorter(aligner(9), folder_.path());
+  AlignedRows(maker(), folder_.path()).align(documents_);
+  const AlignedRows shorter(maker(9), folder_.path());
   for (const CompanionTokens& one : shorter.align(documents_)) EXPECT_LE(one.ids.size(), 9u);
   EXPECT_EQ(shorter.counts().cached, 0);
 }
 
 TEST_F(AlignedRowsTest, AKillAtAnyByteLosesOnlyWhatIsAlignedAgain) {
   const std::vector<CompanionTokens> want = fresh();
-  AlignedRows(aligner(), folder_.path()).align(documents_);
+  AlignedRows(maker(), folder_.path()).align(documents_);
   const std::string whole = text_of(values());
   for (size_t size = 0; size < whole.size(); size += 101) {
     put_text(values(), whole.substr(0, size));
-    EXPECT_EQ(AlignedRows(aligner(), folder_.path()).align(documents_), want) << size;
+    EXPECT_EQ(AlignedRows(maker(), folder_.path()).align(documents_), want) << size;
     EXPECT_EQ(text_of(values()).size(), whole.size()) << size;
   }
 }
@@ -93,7 +94,8 @@ TEST_F(AlignedRowsTest, ALongChunkComesBack) {
   for (size_t i = 0; i < gap.size(); ++i) gap[i] = 0x80;  // bytes without a partner
   gap.push_back('a');
   const CompanionSource::Document document{7, 0, gap};
-  const auto reversed = std::make_shared<const TextAligner>(bytes(), pieces());
+  const auto reversed = std::make_shared<const TextCompanions>(
+      std::make_shared<const TextAligner>(bytes(), pieces()));
   const auto once = AlignedRows(reversed, folder_.path()).align({document});
   EXPECT_EQ(AlignedRows(reversed, folder_.path()).align({document}), once);
   ASSERT_EQ(once[0].chunks.size(), 1u);
@@ -102,7 +104,7 @@ TEST_F(AlignedRowsTest, ALongChunkComesBack) {
 }
 
 TEST_F(AlignedRowsTest, AFullDiskIsAnErrorOfTheFlush) {
-  const AlignedRows rows(aligner(), folder_.path());
+  const AlignedRows rows(maker(), folder_.path());
   rows.align(documents_);
   set_file_fault("write", 1);
   EXPECT_NE(error_of([&] { rows.flush(); }), "");
@@ -112,7 +114,7 @@ TEST_F(AlignedRowsTest, AFullDiskIsAnErrorOfTheFlush) {
 
 TEST_F(AlignedRowsTest, AnEntryThatNoAlignmentMakesIsAnError) {
   {
-    const AlignedRows rows(aligner(), folder_.path());
+    const AlignedRows rows(maker(), folder_.path());
     rows.align(documents_);
   }
   // The key of the same sidecar, with an id beyond the teacher's vocabulary.
@@ -120,7 +122,7 @@ TEST_F(AlignedRowsTest, AnEntryThatNoAlignmentMakesIsAnError) {
   key.name = "companions";
   key.type = ColumnType::kI32;
   key.width = 0;
-  key.made_by = aligner()->made_by();
+  key.made_by = maker()->made_by();
   const std::vector<int32_t> other = pieces()->encode("other").ids;
   Sidecar sidecar(folder_.path(), key);
   const uint64_t stamp =
@@ -128,7 +130,7 @@ TEST_F(AlignedRowsTest, AnEntryThatNoAlignmentMakesIsAnError) {
   sidecar.add<int32_t>({0, 0, stamp}, std::vector<int32_t>{1, 9999, 0, 0});
   sidecar.flush();
   const std::string error = error_of([&] {
-    AlignedRows(aligner(), folder_.path()).align({{0, 0, other}});
+    AlignedRows(maker(), folder_.path()).align({{0, 0, other}});
   });
   EXPECT_NE(error.find("values.bin: holds an entry that no alignment makes; remove "),
             std::string::npos)

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "core/align/token_table.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "tests/core/align/two_tokenizers.h"
 #include "tests/error_of.h"
 
@@ -88,6 +90,88 @@ TEST_F(TextAlignments, NameAnIdOutOfRangeAndAMissingTokenizer) {
   EXPECT_EQ(error_of([&] { TextAligner(pieces(), nullptr); }),
             "an alignment needs the tokenizers of student and teacher");
   EXPECT_TRUE(TextAligner(pieces(), pieces()).same_vocabulary());
+}
+
+TEST_F(TextAlignments, AnAnswerIsAlignedByTheBytesOfTheIdsThatWereSampled) {
+  const TextAligner aligner(pieces(), bytes());
+  // No tokenizer would spell the text so.
+  std::vector<int32_t> ids;
+  for (const char letter : std::string("the town")) {
+    ids.push_back(pieces()->encode(std::string(1, letter)).ids.front());
+  }
+  ASSERT_NE(ids, pieces()->encode("the town").ids);
+  const AlignedDocument answer = aligner.align_answer(ids);
+  EXPECT_EQ(bytes()->decode(answer.teacher_ids), "the town");
+  ASSERT_EQ(answer.pairs.size(), ids.size());
+  for (const AlignedPair& pair : answer.pairs) EXPECT_TRUE(pair.correct);
+}
+
+TEST_F(TextAlignments, TheTokenThatEndedAnAnswerPairsWithTheEndOfATurn) {
+  const TextAligner aligner(pieces(), bytes());
+  std::vector<int32_t> ids = pieces()->encode("a town").ids;
+  ids.push_back(*pieces()->eos_id());
+  constexpr int32_t kPadding = 256;
+  const AlignedDocument answer = aligner.align_answer(ids, kPadding);
+  EXPECT_EQ(answer.teacher_ids.back(), kPadding);
+  EXPECT_TRUE(answer.pairs.back().correct);
+  EXPECT_EQ(answer.pairs.back().s_end, std::ssize(ids));
+  // An answer that was cut off ends with text.
+  ids.pop_back();
+  EXPECT_EQ(bytes()->decode(aligner.align_answer(ids, kPadding).teacher_ids), "a town");
+}
+
+TEST_F(TextAlignments, SampledBytesThatAreNoTextAreReadByteByByte) {
+  const TextAligner aligner(bytes(), pieces());
+  const std::string smile = "🙂";
+  const std::string text = smile.substr(2) + "town" + smile.substr(0, 3) + "hill" + smile;
+  std::vector<int32_t> ids;
+  for (const char byte : text) ids.push_back(static_cast<uint8_t>(byte));
+  const auto check = [&](size_t unpaired) {
+    const AlignedDocument answer = aligner.align_answer(ids);
+    check_alignment(answer.pairs, std::ssize(ids), std::ssize(answer.teacher_ids));
+    size_t paired = 0;
+    for (const AlignedPair& pair : answer.pairs) {
+      if (pair.s_begin < 0 || pair.t_begin < 0) continue;
+      EXPECT_TRUE(pair.correct);
+      paired += static_cast<size_t>(pair.s_end - pair.s_begin);
+    }
+    EXPECT_EQ(paired, ids.size() - unpaired);
+    EXPECT_EQ(spelled(*pieces(), answer.teacher_ids, 0, std::ssize(answer.teacher_ids)),
+              spelled(*bytes(), ids, 0, std::ssize(ids) - static_cast<int32_t>(unpaired)));
+  };
+  check(0);
+  ids.pop_back();
+  check(3);  // cut off within its last character
+  ids.push_back(*bytes()->eos_id());
+  EXPECT_EQ(aligner.align_answer(ids, 0).pairs.back().t_begin,
+            std::ssize(aligner.align_answer(ids, 0).teacher_ids) - 1);
+}
+
+TEST_F(TextAlignments, SampledIdsBeyondTheVocabularyHaveNoPartner) {
+  const TextAligner aligner(bytes(), pieces());
+  const std::vector<int32_t> ids = {'a', 5000, 'b'};
+  const AlignedDocument answer = aligner.align_answer(ids);
+  EXPECT_EQ(pieces()->decode(answer.teacher_ids), "ab");
+  ASSERT_EQ(answer.pairs.size(), 3u);
+  EXPECT_TRUE(answer.pairs[0].correct && answer.pairs[2].correct);
+  EXPECT_EQ(answer.pairs[1].t_begin, -1);
+}
+
+TEST_F(TextAlignments, ATeacherWithMoreTokensReadsTheStudentsOwn) {
+  const ScratchFolder folder;
+  write_bytes_tokenizer(folder.path());
+  Json json = read_json((folder.path() / "tokenizer.json").string());
+  Json more = json.at("added_tokens").as_array().back();
+  more.set("id", int64_t{259});
+  more.set("content", "<|tool|>");
+  Json added = json.at("added_tokens");
+  added.push_back(more);
+  json.set("added_tokens", added);
+  write_file_atomic(folder.path() / "tokenizer.json", dump_json(json));
+  const auto extended = Tokenizer::load(folder.path());
+  EXPECT_TRUE(TextAligner(bytes(), extended).same_vocabulary());
+  // A student with more tokens may use them, so it is aligned by bytes.
+  EXPECT_FALSE(TextAligner(extended, bytes()).same_vocabulary());
 }
 
 }  // namespace

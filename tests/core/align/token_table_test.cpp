@@ -41,8 +41,7 @@ TEST(TokenTable, PiecesOfExactTokenizersSpellTheText) {
 }
 
 TEST(TokenTable, NormalisingTokenizersAreNotExact) {
-  for (const char* name :
-       {"tokenizers/wordpiece", "tokenizers/precompiled"}) {
+  for (const char* name : {"tokenizers/wordpiece", "tokenizers/precompiled"}) {
     EXPECT_FALSE(TokenTable(*load(name)).exact()) << name;
   }
 }

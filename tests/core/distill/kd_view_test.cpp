@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "core/base/file.h"
+#include "core/data/packs/companion_source.h"
 #include "core/model/model.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/weights/init_model.h"
@@ -255,6 +257,111 @@ TEST_F(KdView, AnUnalignedTeacherOfAnotherVocabularyIsRefused) {
                    kOwn + ", another vocabulary ("),
       0u)
       << message;
+}
+
+// ---- log-probs of chunks
+
+TEST_F(KdView, TheLogprobOfAChunkIsTheSumOverTheTeachersTokens) {
+  const auto other = teacher(random_model(kOther));
+  const auto some = batch(aligned_packs(4, other->fingerprint()));
+  const View view = some->micros()[0]->all();
+  const at::Tensor logprob = other->chunk_logprob(view);
+  const ChunkColumns columns = chunk_columns(view, *other, 1, 1);
+  ASSERT_EQ(logprob.numel(), some->micros()[0]->unit_count(Unit::kChunk));
+  // One teacher token a chunk in these packs.
+  EXPECT_TRUE(at::equal(logprob, columns.logprob));
+  EXPECT_TRUE(at::equal(other->chunk_logprob(*some), logprob));
+  EXPECT_EQ(message_of<Error>([&] { other->chunk_logprob(some->micros()[0]->chosen()); }),
+            "chunk_logprob of the view chosen: chunks are those of the whole micro-batch; give it "
+            "the objective's argument");
+}
+
+TEST_F(KdView, WithOneVocabularyTheLogprobsAreThoseOfTheTokens) {
+  const auto itself = teacher(kOwn);
+  const auto some = batch();
+  EXPECT_TRUE(at::equal(itself->chunk_logprob(*some), itself->token_logprob(*some)));
+  std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(5), 2);
+  for (PackedBatch& pack : packs) number_row_chunks(pack);
+  const auto rows = batch(std::move(packs));
+  const View view = rows->micros()[0]->all();
+  EXPECT_TRUE(at::equal(itself->chunk_logprob(view), itself->token_logprob(view)));
+}
+
+// ---- several teachers
+
+TEST_F(KdView, AveragedLogitsAreThoseOfTheMeanOfTheTeachers) {
+  const auto one = teacher(random_model(kOwn)), two = teacher(random_model(kOwn, /*padding=*/9));
+  const auto some = batch();
+  const View view = some->micros()[0]->all();
+  KdPair pair{*student_, *one, {.loss = KdLoss::kFull, .temperature = 2}};
+  pair.others = {two};
+  const at::Tensor kd = kd_loss_of(view, pair).detach();
+  const int64_t columns = student_->tokenizer()->vocab_size();
+  const auto logits = [&](LogprobSource& model) {
+    return model.logits(view).detach().to(at::kDouble).slice(1, 0, columns).div(2);
+  };
+  const at::Tensor q = logits(*one).add(logits(*two)).div(2).log_softmax(1);
+  const at::Tensor p = logits(*student_).log_softmax(1);
+  const at::Tensor expected = q.exp().mul(q.sub(p)).sum(1).mul(4);
+  EXPECT_LT(kd.to(at::kDouble).sub(expected).abs().max().item<double>(), 1e-4);
+  EXPECT_GT(expected.min().item<double>(), 0.01);
+}
+
+TEST_F(KdView, TheMeanOfOneTeacherTwiceIsThatTeacher) {
+  const auto one = teacher(random_model(kOther));
+  const auto some = batch(aligned_packs(4, one->fingerprint()));
+  const View view = some->micros()[0]->all();
+  KdPair pair{*student_, *one, {.loss = KdLoss::kUld}};
+  const at::Tensor alone = kd_loss_of(view, pair).detach();
+  pair.others = {one};
+  EXPECT_TRUE(at::equal(kd_loss_of(view, pair).detach(), alone));
+}
+
+TEST_F(KdView, LogitsOfTwoVocabulariesCannotBeAveraged) {
+  const auto own = teacher(random_model(kOwn)), other = teacher(random_model(kOther)),
+             columns = teacher(random_model(kOwn), FrozenCache::kTopColumns);
+  const auto some = batch();
+  KdPair pair{*student_, *own, {.loss = KdLoss::kFull}};
+  pair.others = {other};
+  EXPECT_EQ(message_of<Error>([&] { kd_loss_of(*some, pair); }),
+            fmt::format("xrun.kd: the logits of {} and {} cannot be averaged, their vocabularies "
+                        "differ; call xrun.kd for each of them and add the losses",
+                        own->dir().string(), other->dir().string()));
+  pair.others = {columns};
+  EXPECT_NE(message_of<Error>([&] { kd_loss_of(*some, pair); }).find("has cached columns"),
+            std::string::npos);
+}
+
+// ---- one vocabulary that extends the other
+
+TEST_F(KdView, TheTokensOfBothAreComparedIfTheTeacherHasMore) {
+  const auto dir = folder_.path() / "extended";
+  std::filesystem::create_directories(dir);
+  std::filesystem::copy_file(kOwn + "/tokenizer_config.json", dir / "tokenizer_config.json");
+  Json json = read_json(kOwn + "/tokenizer.json");
+  Json added = json.at("added_tokens"), more = added.as_array().back();
+  const int64_t columns = student_->tokenizer()->vocab_size();
+  more.set("id", columns);
+  more.set("content", "<|tool|>");
+  added.push_back(more);
+  json.set("added_tokens", added);
+  write_file_atomic(dir / "tokenizer.json", dump_json(json));
+  const auto model = random_model(dir.string());
+  const auto other = teacher(model);
+  const auto some = batch();
+  const View view = some->micros()[0]->all();
+  const at::Tensor kd = kd_loss_of(view, {*student_, *other, {.loss = KdLoss::kFull}}).detach();
+  const auto logs = [&](LogprobSource& of) {
+    return of.logits(view).detach().to(at::kDouble).slice(1, 0, columns).log_softmax(1);
+  };
+  const at::Tensor q = logs(*other), p = logs(*student_);
+  EXPECT_LT(kd.to(at::kDouble).sub(q.exp().mul(q.sub(p)).sum(1)).abs().max().item<double>(), 1e-4);
+  // Stored columns are those of both vocabularies too.
+  const auto stored = teacher(model, FrozenCache::kTopColumns);
+  const KdOptions top{.loss = KdLoss::kTopK, .top_k = 7};
+  const at::Tensor cached = kd_loss_of(view, {*student_, *stored, top}).detach();
+  const at::Tensor online = kd_loss_of(view, {*student_, *other, top}).detach();
+  EXPECT_LT(cached.sub(online).abs().max().item<double>(), 1e-5);
 }
 
 }  // namespace

@@ -13,10 +13,10 @@
 #include "core/data/packs/data_set.h"
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
-#include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/data_batch.h"
 #include "core/train/frozen_model.h"
+#include "tests/core/train/frozen_fixture.h"
 #include "tests/core/train/trained.h"
 #include "tests/error_of.h"
 #include "tests/tree.h"
@@ -24,80 +24,7 @@
 namespace xrun::frozen_test {
 namespace {
 
-constexpr int64_t kMaxTokens = 512;
-const std::string kPolicy = source_path("tests/golden/tiny_dpo");
-
-class Frozen : public testing::Test {
- protected:
-  Frozen() : tokenizer_(Tokenizer::load(kPolicy)) { open_store("cache"); }
-
-  // A store of sidecars of the test's own.
-  void open_store(const std::string& name) {
-    setenv("XRUN_CACHE", (folder_.path() / name).c_str(), 1);
-  }
-  std::shared_ptr<FrozenModel> frozen(FrozenCache cache = FrozenCache::kNone,
-                                      c10::ScalarType dtype = at::kFloat) const {
-    FrozenOptions options;
-    options.cache = cache;
-    options.top_k = 5;
-    options.settings.dtype = dtype;
-    return FrozenModel::open(kPolicy, options);
-  }
-  const DataSet& set() {
-    if (!set_) {
-      DataOptions options;
-      options.sources.push_back({});
-      options.sources[0].path = source_path("tests/golden/dpo_pairs.jsonl");
-      options.cache_root = folder_.path() / "data";
-      set_ = std::make_unique<DataSet>(
-          DataSet::open(options, *tokenizer_, resolve_template(*tokenizer_).chat_template));
-    }
-    return *set_;
-  }
-  std::shared_ptr<Batch> batch(const std::vector<int64_t>& rows, int64_t step = 0) {
-    BatchInfo info;
-    info.total_steps = 10;
-    info.step = step;
-    info.tokenizer = {tokenizer_, kPolicy};
-    return data_batch(set(), rows, kMaxTokens, info);
-  }
-  // A random model with this tokenizer.
-  std::filesystem::path model_with(const std::string& name, const std::string& tokenizer) const {
-    InitOptions options;
-    options.hidden = 32;
-    options.ffn = 64;
-    options.scale = 0.2;
-    options.tokenizer = tokenizer;
-    options.vocab = Tokenizer::load(tokenizer)->vocab_size();
-    init_model(folder_.path() / name, options);
-    return folder_.path() / name;
-  }
-  // Hidden states and columns of every row of some batches.
-  static std::vector<at::Tensor> values(FrozenModel& model, Batch& batch) {
-    std::vector<at::Tensor> all;
-    for (const auto& micro : batch.micros()) {
-      const CompanionPack tokens = model.tokens_of(*micro);
-      if (model.options().cache == FrozenCache::kTopColumns) {
-        const HeadResult columns = model.row_columns(*micro, tokens, 5, 2);
-        for (const at::Tensor& one :
-             {columns.logprob, columns.lse, columns.top_logprob, columns.top_id}) {
-          all.push_back(one.clone());
-        }
-      } else {
-        all.push_back(model.row_hidden(*micro, tokens).clone());
-      }
-    }
-    return all;
-  }
-  static void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-    ASSERT_EQ(a.size(), b.size());
-    for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
-  }
-
-  TinyFolder folder_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  std::unique_ptr<DataSet> set_;
-};
+using Frozen = FrozenFixture;
 
 // The objective of recipes/dpo.lua against any source of log-probs.
 Objective foreign_dpo(std::shared_ptr<Policy> policy, std::shared_ptr<LogprobSource> reference) {
@@ -117,7 +44,7 @@ TEST_F(Frozen, AReferenceOfThePolicysFolderHasTheMarginsOfItsTwin) {
   const std::vector<int64_t> rows = {3, 17, 40, 18};
   const auto losses = [&](bool foreign) {
     open_store(foreign ? "foreign" : "twin");
-    const auto policy = Policy::open(kPolicy);
+    const auto policy = Policy::open(kFrozenPolicy);
     std::shared_ptr<LogprobSource> reference;
     if (foreign) {
       reference = frozen();
@@ -181,7 +108,7 @@ TEST_F(Frozen, StoredRowsHaveTheBitsOfTheModel) {
         direct.push_back(online->row_hidden(*micro, tokens));
         continue;
       }
-      const HeadResult columns = online->row_columns(*micro, tokens, 5, 2);
+      const HeadResult columns = online->row_columns(*micro, tokens, {.k = 5, .temperature = 2});
       direct.insert(direct.end(),
                     {columns.logprob, columns.lse, columns.top_logprob, columns.top_id});
     }
@@ -210,6 +137,40 @@ TEST_F(Frozen, WithStoredHiddenStatesOnlyTheHeadLoads) {
   values(*warm, *batch({5}));
   EXPECT_TRUE(at::equal(warm->head_weight(), head));
   EXPECT_FALSE(warm->loaded());
+}
+
+// A document longer than the model's context is read window by window.
+TEST_F(Frozen, OfADocumentInWindowsOnlyThoseOfTheBatchAreRead) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "fox " + std::to_string(i) + " ";
+  write_file_atomic(folder_.path() / "text.txt", text);
+  DataOptions options;
+  options.kind = RowKind::kText;
+  options.sources.push_back({});
+  options.sources[0].path = (folder_.path() / "text.txt").string();
+  options.cache_root = folder_.path() / "data";
+  const DataSet windows = DataSet::open(options, *tokenizer_, nullptr).in_windows(32);
+  ASSERT_GT(windows.size(), 8);
+  InitOptions model;
+  model.hidden = 32;
+  model.ffn = 64;
+  model.max_length = 40;
+  model.tokenizer = kFrozenPolicy;
+  model.vocab = tokenizer_->vocab_size();
+  init_model(folder_.path() / "short", model);
+  FrozenOptions stored;
+  stored.cache = FrozenCache::kHidden;
+  const auto teacher = FrozenModel::open(folder_.path() / "short", stored);
+  BatchInfo info;
+  info.tokenizer = {tokenizer_, kFrozenPolicy};
+  const auto some = data_batch(windows, {2, 5}, kFrozenMaxTokens, info);
+  const std::vector<at::Tensor> first = values(*teacher, *some);
+  EXPECT_EQ(teacher->row_counts().computed, 2);
+  teacher->flush();
+  const auto again = FrozenModel::open(folder_.path() / "short", stored);
+  expect_equal(values(*again, *data_batch(windows, {2, 5}, kFrozenMaxTokens, info)), first);
+  EXPECT_EQ(again->row_counts().cached, 2);
+  EXPECT_FALSE(again->loaded());
 }
 
 TEST_F(Frozen, ATornTailIsComputedAgain) {
@@ -268,7 +229,7 @@ TEST_F(Frozen, TokensOfAnotherVocabularyAreRefusedByBothNames) {
       "{} cannot read this batch: its tokens are those of {}, another vocabulary ({} ids, "
       "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
       "data:align(teacher)",
-      dir.string(), kPolicy, tokenizer_->vocab_size(), frozen()->fingerprint(),
+      dir.string(), kFrozenPolicy, tokenizer_->vocab_size(), frozen()->fingerprint(),
       model->tokenizer()->vocab_size(), model->fingerprint());
   EXPECT_EQ(message_of<Error>([&] { model->logprob(view); }), wanted);
   EXPECT_EQ(message_of<Error>([&] { model->token_logprob(view); }), wanted);
@@ -279,17 +240,18 @@ TEST_F(Frozen, TokensOfAnotherVocabularyAreRefusedByBothNames) {
 TEST_F(Frozen, AnotherTokenizerThanSaidIsRefused) {
   const auto dir = model_with("other", source_path("tests/data/tokenizers/smol"));
   FrozenOptions options;
-  options.tokenizer = kPolicy;
+  options.tokenizer = kFrozenPolicy;
   const std::string message = message_of<Error>([&] { FrozenModel::open(dir, options); });
   EXPECT_EQ(message.find(dir.string() + ": this model has another vocabulary ("), 0u) << message;
-  EXPECT_NE(message.find("than the tokenizer given for it, " + kPolicy + " ("), std::string::npos)
+  EXPECT_NE(message.find("than the tokenizer given for it, " + kFrozenPolicy + " ("),
+            std::string::npos)
       << message;
 }
 
 TEST_F(Frozen, AModelWithoutTokenizerTakesTheOneThatIsNamed) {
   std::filesystem::create_directories(folder_.path() / "bare");
   for (const char* name : {"config.json", "model.safetensors"}) {
-    std::filesystem::copy_file(kPolicy + "/" + name, folder_.path() / "bare" / name);
+    std::filesystem::copy_file(kFrozenPolicy + "/" + name, folder_.path() / "bare" / name);
   }
   const auto some = batch({1});
   const View view = some->micros()[0]->all();
@@ -299,7 +261,7 @@ TEST_F(Frozen, AModelWithoutTokenizerTakesTheOneThatIsNamed) {
                 ": there is no tokenizer in this folder, so its vocabulary is unknown; name the "
                 "folder that has it: tokenizer = \"DIR\"");
   FrozenOptions options;
-  options.tokenizer = kPolicy;
+  options.tokenizer = kFrozenPolicy;
   const auto named = FrozenModel::open(folder_.path() / "bare", options);
   EXPECT_TRUE(at::equal(named->logprob(view), frozen()->logprob(view)));
 }
@@ -311,10 +273,11 @@ TEST_F(Frozen, AMissingFolderIsNamed) {
 }
 
 TEST_F(Frozen, AFolderThatChangedBeforeItLoadsIsRefused) {
-  const auto dir = model_with("other", kPolicy);
+  const auto dir = model_with("other", kFrozenPolicy);
   const auto model = FrozenModel::open(dir);
   const std::string digest = model->digest();
-  std::filesystem::copy_file(model_with("another", kPolicy) / "config.json", dir / "config.json",
+  std::filesystem::copy_file(model_with("another", kFrozenPolicy) / "config.json",
+                             dir / "config.json",
                              std::filesystem::copy_options::overwrite_existing);
   write_file_atomic(dir / "config.json", read_file(dir / "config.json") + "\n");
   EXPECT_EQ(message_of<Error>([&] { model->model(); })
@@ -328,10 +291,11 @@ TEST_F(Frozen, MoreColumnsThanAreStoredAreRefused) {
   const auto model = frozen(FrozenCache::kTopColumns);
   const auto some = batch({1});
   MicroBatch& micro = *some->micros()[0];
-  EXPECT_EQ(message_of<Error>([&] { model->row_columns(micro, model->tokens_of(micro), 6, 1); }),
-            kPolicy +
-                ": 6 columns of a row were asked for, its cache has 5; set k = 6 where the model "
-                "is opened, or lower topk");
+  EXPECT_EQ(
+      message_of<Error>([&] { model->row_columns(micro, model->tokens_of(micro), {.k = 6}); }),
+      kFrozenPolicy +
+          ": 6 columns of a row were asked for, its cache has 5; set k = 6 where the model "
+          "is opened, or lower topk");
 }
 
 }  // namespace

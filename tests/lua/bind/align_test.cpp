@@ -119,10 +119,12 @@ TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
 TEST_F(AlignBinding, NamesWhatCannotBeAligned) {
   has(run(recipe("{}"), "r1"),
       "argument 2 (teacher): got a table, wanted a model of xrun.frozen, a policy or a tokenizer");
-  write_file_atomic("text.jsonl", "{\"prompt\":\"say a\",\"completion\":\"it is\"}\n");
-  has(run(recipe("pieces", "sequences = 1", "chat"), "r2"),
-      "chat rows cannot be aligned: the student's template has made their tokens, and the teacher "
-      "has another one; align text or token rows (xrun.text, xrun.tokens)");
+  write_file_atomic("text.jsonl",
+                    "{\"prompt\":\"a\",\"chosen\":\"b\",\"rejected\":\"c\"}\n"
+                    "{\"prompt\":\"d\",\"chosen\":\"e\",\"rejected\":\"f\"}\n");
+  has(run(recipe("pieces", "pairs = 1", "preference"), "r2"),
+      "preference rows cannot be aligned; align rows of xrun.text, xrun.tokens or xrun.chat, or "
+      "sampled answers");
 }
 
 }  // namespace xrun::align_test

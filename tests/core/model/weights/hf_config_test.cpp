@@ -12,6 +12,8 @@
 #include "core/base/file.h"
 #include "core/model/weights/families.h"
 #include "tests/core/model/weights/config_json.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::hf_config_test {
 
@@ -180,8 +182,24 @@ TEST(HfConfig, RefusesAClassifier) {
   EXPECT_EQ(
       config_error(with("architectures", R"(["LlamaForSequenceClassification"])")),
       "config.json: architectures is [\"LlamaForSequenceClassification\"], which is not a causal "
-      "language model");
+      "language model; xrun.frozen opens it as a reward or value model");
   EXPECT_EQ(config_error(with("architectures", R"(["LlamaForCausalLM"])")), "");
+}
+
+TEST(HfConfig, AFrozenModelMayBeAClassifier) {
+  const ScratchFolder folder;
+  Json config = with("architectures", R"(["LlamaForSequenceClassification"])");
+  const auto labels = [&] {
+    write_file_atomic(folder.path() / "config.json", dump_json(config));
+    return read_frozen_config(folder.path()).labels;
+  };
+  EXPECT_EQ(labels(), 2);  // as transformers
+  config.set("num_labels", int64_t{3});
+  EXPECT_EQ(labels(), 3);
+  config.set("id2label", Json(Json::Object{{"0", "LABEL_0"}}));
+  EXPECT_EQ(labels(), 1);
+  EXPECT_EQ(read_frozen_config(folder.path()).names.head, "score");
+  EXPECT_NE(error_of([&] { read_model_config(folder.path()); }), "");
 }
 
 TEST(HfConfig, WindowsFollowLayerTypesElseMaxWindowLayers) {
