@@ -103,6 +103,9 @@ const Json kNone;
 // Rows and their tokens.
 std::vector<ConfigField> of_rows() {
   return {
+      text("extends", kNone,
+           "A recipe beside this one, or a bundle, whose config gives what this one leaves out; "
+           "tables merge key by key, lists are replaced."),
       foreign({"model_name_or_path", "base_model"},
               required(text("model", kNone,
                             "A folder in Hugging Face form, or a name from `xrun models`."))),

@@ -127,6 +127,12 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   DataOptions result;
   result.kind = kind;
   result.sources = read_data_sources(data);
+  for (DataSource& source : result.sources) {
+    const std::string local = local_input(L, InputKind::kData, source.path);
+    if (local == source.path) continue;
+    if (source.name.empty()) source.name = source.path;
+    source.path = local;
+  }
   RowSettings& settings = result.settings;
   const auto value = [&](const char* name) { return option_or_config(options, L, name); };
   if (const Json v = value("max_length"); !v.is_null()) settings.max_length = v.as_int();

@@ -57,7 +57,8 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.top_k = given.get<int64_t>("k", options.top_k);
   XRUN_CHECK(options.top_k >= 1, "k is {}, wanted at least 1", options.top_k);
   if (given.has("tokenizer")) {
-    options.tokenizer = resolve_model(given.get<std::string>("tokenizer"));
+    options.tokenizer =
+        resolve_model(local_input(L, InputKind::kModel, given.get<std::string>("tokenizer")));
   }
   return options;
 }
@@ -74,8 +75,8 @@ int open_frozen_model(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   const Options given(L, 2);
   Session& session = session_of(L);
-  const auto dir =
-      resolve_model(name, [&](const std::string& text) { session.console->say(text); });
+  const auto dir = resolve_model(local_input(L, InputKind::kModel, name),
+                                 [&](const std::string& text) { session.console->say(text); });
   const auto frozen = FrozenModel::open(dir, read_frozen_options(L, given));
   const ModelConfig config = read_model_config(frozen->base_dir());
   const FrozenSettings& settings = frozen->options().settings;
@@ -124,7 +125,10 @@ std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& s
   if (known != nullptr) return known;
   const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
   const Projection projection = setting == "auto" ? made_projection(from, to, from_name, to_name)
-                                                  : load_projection(setting, from_name, to_name);
+                                                  : load_projection(
+                                                        local_input(L, InputKind::kProjection,
+                                                                    setting),
+                                                        from_name, to_name);
   // p-kl compares no pairs, and two vocabularies may have none.
   std::vector<std::pair<int32_t, int32_t>> common;
   if (loss != KdLoss::kProjected) common = exact_map(projection, least_common_weight(loss));

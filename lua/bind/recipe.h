@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/config/config.h"
+#include "core/share/opened_bundle.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {
@@ -21,9 +22,6 @@ namespace xrun {
 enum class RecipePurpose { kTrain, kCache, kPreview };
 
 inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
-
-// Returns the text of a recipe's file. Throws UsageError with the nearest file if there is none.
-std::string read_recipe(const std::string& name);
 
 // The recipe's name in a prompt without a recipe.
 inline constexpr const char* kNoRecipe = "(prompt)";
@@ -46,8 +44,17 @@ struct RecipeOptions {
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
   std::string suffix = {};  // Lua appended to the text, unless that makes a syntax error
   lua_CFunction suffix_call = nullptr;  // the suffix gets it as `...`; null: nothing
-  std::vector<std::string> notices = {};  // of resumed_options, printed first
+  std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
+  // Of a recipe that came in a bundle, which others may have written; `recipe` is then its name in
+  // messages, and `sets` begin with the bundle's.
+  std::shared_ptr<const OpenedBundle> bundle = {};
 };
+
+// Returns the text of the options' recipe. Throws UsageError with the nearest file if there is none.
+std::string read_recipe(const RecipeOptions& options);
+
+// The config of a text, with the bases that it extends.
+ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text);
 
 // A Lua file that a recipe loaded.
 struct LoadedModule {
@@ -65,6 +72,11 @@ struct RecipeContext {
   lua_State* thread = nullptr;  // the recipe's coroutine
   bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
 };
+
+// Returns where a file that the recipe names is on disk: a bundle's members are in the cache.
+std::string local_path(lua_State* L, const std::string& path);
+// Returns what to open for the name of a model, a data source, a template or a projection.
+std::string local_input(lua_State* L, InputKind kind, const std::string& name);
 
 // The context of a state. Throws Error if no recipe runs in it.
 RecipeContext& recipe_context(lua_State* L);

@@ -14,6 +14,7 @@
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
@@ -75,7 +76,7 @@ int command_recipe(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
   options.device_given = app.count("--device") > 0;
-  options = resumed_options(std::move(options));
+  options = resumed_options(bundled_options(std::move(options), options.force));
   if (options.device == "cuda") load_cuda_plugin(!options.device_given);
   return run_session(options,
                      [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
@@ -94,7 +95,7 @@ int command_cache_recipe(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
   options.json = json;
-  return run_session(options);
+  return run_session(bundled_options(std::move(options), true));
 }
 
 }  // namespace xrun
