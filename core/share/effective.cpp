@@ -101,16 +101,17 @@ RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& noti
   out.origins = config.to_json().at("origins");
   out.recipe = scanned.text;
   Json keys = Json::array(), modules = Json::object();
-  for (const NamedInput& input : sources.inputs) {
-    if (input.kind != InputKind::kData) continue;
-    try {
-      const FileDigests digests(cache_root() / kFileDigestsFolder);
+  try {
+    const FileDigests digests(cache_root() / kFileDigestsFolder);
+    for (const NamedInput& input : sources.inputs) {
+      if (input.kind != InputKind::kData) continue;
       keys.push_back(data_key(input.name, data_files_json(find_data_files(input.name, {}, digests))));
-    } catch (const Interrupted&) {
-      throw;
-    } catch (const Error& error) {
-      notices.push_back(fmt::format("{}: its data are not compared: {}", file, error.what()));
     }
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    notices.push_back(fmt::format("the data are not compared: {}: {}", file, error.what()));
+    keys = Json();
   }
   for (size_t i = 1; i < sources.files.size(); ++i) {
     modules.set(base_name(sources.files[i].member), hash_hex(sources.files[i].text));
@@ -147,24 +148,22 @@ RunFiles reduced(RunFiles run) {
   return run;
 }
 
-// The sources in the order of their names, each once: a recipe may open one twice.
-void sort_keys(RunFiles& files, const std::vector<std::string>& names) {
-  Json& keys = *files.record.find("inputs")->find("data")->find("1")->find("keys");
-  std::map<std::string, Json> by_name;
-  for (const Json& key : keys.as_array()) by_name.emplace(text_member(key, "name"), key);
-  Json sorted = Json::array();
-  for (const std::string& name : names) sorted.push_back(by_name.at(name));
-  keys = std::move(sorted);
-}
-
-std::vector<std::string> source_names(const RunFiles& files) {
-  std::vector<std::string> names;
-  for (const Json& key : files.record.at("inputs").at("data").at("1").at("keys").as_array()) {
-    names.push_back(text_member(key, "name"));
+// The sources in the order of their names, each once: a recipe may open one twice. Without those of
+// one side there is nothing to compare.
+void sort_keys(RunFiles& a, RunFiles& b) {
+  const auto keys_of = [](RunFiles& files) -> Json& {
+    return *files.record.find("inputs")->find("data")->find("1")->find("keys");
+  };
+  const bool known = keys_of(a).is_array() && keys_of(b).is_array();
+  for (RunFiles* files : {&a, &b}) {
+    Json& keys = keys_of(*files);
+    std::map<std::string, Json> by_name;
+    if (known) {
+      for (const Json& key : keys.as_array()) by_name.emplace(text_member(key, "name"), key);
+    }
+    keys = Json::array();
+    for (auto& [name, key] : by_name) keys.push_back(std::move(key));
   }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
 }
 
 // Only modules that both have: a run names the loaded ones, a bundle bases of the config too.
@@ -224,8 +223,7 @@ RunComparison compare_effective(const std::string& a, const std::string& b,
     return compare_runs(runs[0], runs[1]);
   }
   RunFiles first = effective_files(a, notices), second = effective_files(b, notices);
-  sort_keys(first, source_names(first));
-  sort_keys(second, source_names(second));
+  sort_keys(first, second);
   keep_common_modules(first, second);
   keep_common_steps(first, second);
   RunComparison comparison = compare_runs(first, second);

@@ -68,8 +68,13 @@ wants 0 "is finished" "$xrun" dpo.xrb --run run --resume
 wants 0 "everything that it needs is here" "$xrun" verify dpo.xrb
 wants 0 "unchanged since the run ended" "$xrun" verify run
 wants 0 "dpo.xrb/recipe/dpo.lua would train" "$xrun" check dpo.xrb
-"$xrun" inspect dpo.xrb --json 2>/dev/null | grep -q '"file":"pairs.jsonl"' ||
-  fail "inspect does not name the file as the recipe does"
+"$xrun" inspect dpo.xrb --json 2>/dev/null | grep -q '"tokens":' || fail "inspect shows no pack"
+wants 0 "replaces 0.001  dpo.xrb/recipe/base.lua:3" "$xrun" explain --where optim.lr dpo.xrb
+(cd ../maker && wants 0 "the same recipe and program" "$xrun" diff dpo.lua ../other/dpo.xrb)
+wants 0 "bit for bit" "$xrun" diff dpo.xrb run
+wants 0 "wrote start/dpo.lua" "$xrun" init start --from dpo.xrb
+(cd start && wants 0 "would train" "$xrun" check dpo.lua)
+wants 0 "wrote again/base.lua" "$xrun" init again --from ../maker/dpo.lua
 wants 0 "not compared: this run has other settings (config.beta)" "$xrun" dpo.xrb --run set --set beta=0.2
 
 # A bundle without data and weights: found by digest in the other bundle; else named with the fix.
