@@ -18,6 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/bundle/bundle_file.h"
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
@@ -40,7 +41,7 @@ constexpr LightCommand kLightCommands[] = {
 
 void print_help() {
   std::printf(
-      "usage: xrun RECIPE.lua [--set key=value] [--run DIR] [--resume] [--steps N]\n"
+      "usage: xrun RECIPE.lua|FILE.xrb [--set key=value] [--run DIR] [--resume] [--steps N]\n"
       "            [--device cpu|cuda] [--threads N]\n");
   std::printf("       xrun COMMAND [--help] ...\n\ncommands:\n");
   for (const CommandName& command : kCommandNames) {
@@ -81,11 +82,13 @@ int run_engine(int argc, char** argv) {
   return engine_function<decltype(xrun_engine_main)>("xrun_engine_main")(argc, argv);
 }
 
+bool is_recipe(std::string_view file) { return file.ends_with(".lua") || is_bundle_name(file); }
+
 // Options may come before a recipe; a command comes before its options.
 int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    if (argument.ends_with(".lua")) return run_engine(argc, argv);
+    if (is_recipe(argument)) return run_engine(argc, argv);
     if (find_command(argument) == nullptr) continue;
     throw UsageError(fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
   }
@@ -96,7 +99,7 @@ int run_options_first(int argc, char** argv) {
 // Returns true if an argument after the command is a recipe.
 bool takes_recipe(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
-    if (std::string_view(argv[i]).ends_with(".lua")) return true;
+    if (is_recipe(argv[i])) return true;
   }
   return false;
 }
@@ -123,7 +126,7 @@ int dispatch(int argc, char** argv) {
     if (name == "cache" && takes_recipe(argc, argv)) return run_engine(argc, argv);
     return command.run(argc - 1, argv + 1);
   }
-  if (find_command(name) != nullptr || name.ends_with(".lua")) return run_engine(argc, argv);
+  if (find_command(name) != nullptr || is_recipe(name)) return run_engine(argc, argv);
   if (name.starts_with('-')) return run_options_first(argc, argv);
   throw_unknown(name);
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/config/config_base.h"
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
 #include "core/config/foreign_names.h"
@@ -36,10 +37,13 @@ class ConfigCheck {
     root_.is_table = true;
     for (const Literal::Entry& entry : root_.entries) own_.push_back(entry.key);
     if (root_.is_list() && !root_.entries.empty()) {
-      fail(recipe.config_line, "config", "the config has named keys, not a list");
+      fail_line(recipe.config_line, "config", "the config has named keys, not a list");
     }
     // After own_ is complete: suggestions name the keys of the file.
     for (const std::string& text : sets) apply_set(recipe, root_, text);
+    if (root_.find(kExtends) != nullptr) {
+      throw UsageError("--set extends: the base of a config is in its file; change it there");
+    }
   }
 
   void check() {
@@ -55,11 +59,26 @@ class ConfigCheck {
   Literal& root() { return root_; }
 
  private:
-  [[noreturn]] void fail(int line, std::string_view word, const std::string& what) const {
-    // A value of --set has no line in the file.
-    if (line == kSetLine) throw UsageError("--set: " + what);
+  [[noreturn]] void fail_line(int line, std::string_view word, const std::string& what) const {
     throw UsageError(fmt::format("{}:{}: {}{}", recipe_.file, line, what,
                                  excerpt_of_word(recipe_.text, line, word)));
+  }
+  // At a value, which may be a base's or of --set.
+  [[noreturn]] void fail(const Literal& value, std::string_view word,
+                         const std::string& what) const {
+    if (value.line > 0 && value.source == 0) fail_line(value.line, word, what);
+    const bool of_base = value.line > 0 && value.source > 0;
+    const auto base = static_cast<size_t>(value.source) - 1;
+    throw UsageError(
+        fmt::format("{}: {}{}", literal_origin(recipe_, value), what,
+                    of_base ? excerpt_of_word(recipe_.bases[base].text, value.line, word) : ""));
+  }
+  // At a table if the file has it, else at the first read of it, else at the config.
+  [[noreturn]] void fail_at(const Literal* table, const std::string& name,
+                            const std::string& what) const {
+    if (table != nullptr && table->line > 0) fail(*table, name, what);
+    const int line = line_of_read(name);
+    fail_line(line > 0 ? line : recipe_.config_line, name, what);
   }
 
   bool is_read(std::string_view key) const {
@@ -84,7 +103,7 @@ class ConfigCheck {
     const Json json = literal_json(value);
     if (field != nullptr && !fits(*field, json)) {
       const std::string word = path.substr(path.rfind('.') + 1);
-      fail(value.line, word,
+      fail(value, word,
            fmt::format("{}: got {}, wanted {}{}", path, dump_json(json), wanted_text(*field),
                        element_hint(path, *field, value)));
     }
@@ -109,7 +128,7 @@ class ConfigCheck {
   void check_element(const std::string& path, const Literal& element) {
     // { } is an empty table of named keys as well as an empty list.
     if (!element.is_table || (element.is_list() && !element.entries.empty())) {
-      fail(element.line, "",
+      fail(element, "",
            fmt::format("{}: got {}, wanted a table, {}", path, dump_json(literal_json(element)),
                        element_example(path)));
     }
@@ -119,7 +138,7 @@ class ConfigCheck {
     }
     for (const std::string& name : config_field_names(path)) {
       if (find_config_field(path + "." + name)->required && element.find(name) == nullptr) {
-        fail(element.line, "", fmt::format("{} has no `{}`", path, name));
+        fail(element, "", fmt::format("{} has no `{}`", path, name));
       }
     }
   }
@@ -133,7 +152,7 @@ class ConfigCheck {
       hint = fmt::format("; `{}.{}` is read, so it belongs one level up", recipe_.config_name,
                          entry.key);
     }
-    fail(entry.value.line, entry.key, fmt::format("there is no key `{}`{}", inner, hint));
+    fail(entry.value, entry.key, fmt::format("there is no key `{}`{}", inner, hint));
   }
 
   // ---- the recipe's own keys: each key is read, each read has a key
@@ -148,7 +167,9 @@ class ConfigCheck {
     }
     for (const Literal::Entry& entry : root_.entries) {
       if (find_config_field(entry.key) != nullptr || is_read(entry.key)) continue;
-      fail(entry.value.line, entry.key, unread(entry, missing));
+      // A base serves several recipes, so one need not read all of it.
+      if (entry.value.source > 0 || !entry.value.origin.empty()) continue;
+      fail(entry.value, entry.key, unread(entry, missing));
     }
     for (const ConfigRead& read : recipe_.reads) check_read(read);
   }
@@ -176,7 +197,7 @@ class ConfigCheck {
     if (root_.find(key) == nullptr && find_config_field(key) == nullptr) {
       std::vector<std::string> known = config_field_names("");
       known.insert(known.begin(), own_.begin(), own_.end());
-      fail(read.line, key,
+      fail_line(read.line, key,
            fmt::format("`{}.{}` is read, but the config has no `{}`{}", recipe_.config_name, key,
                        key, did_you_mean(key, known, recipe_.config_name + ".")));
     }
@@ -185,7 +206,7 @@ class ConfigCheck {
     if (read.path.size() < 2 || field == nullptr || field->kind != FieldKind::kTable) return;
     const std::vector<std::string> names = config_field_names(key);
     if (std::find(names.begin(), names.end(), read.path[1]) != names.end()) return;
-    fail(read.line, read.path[1],
+    fail_line(read.line, read.path[1],
          fmt::format("`{}` is read, but `{}` has no `{}`{}", full, key, read.path[1],
                      did_you_mean(read.path[1], names, recipe_.config_name + "." + key + ".")));
   }
@@ -214,8 +235,7 @@ class ConfigCheck {
       const bool wanted = is_read(top) || (dot != std::string::npos && table != nullptr);
       if (given || !wanted) continue;
       // The table's line, else the first read of it, else the config itself.
-      const int line = table != nullptr && table->line > 0 ? table->line : line_of_read(top);
-      fail(line > 0 ? line : recipe_.config_line, top,
+      fail_at(table, top,
            fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
                        field.doc, field.path));
     }
@@ -228,8 +248,7 @@ class ConfigCheck {
     for (const std::string& name : batch_counts()) {
       if (batch != nullptr && batch->find(name) != nullptr) return;
     }
-    const int line = batch != nullptr && batch->line > 0 ? batch->line : line_of_read("batch");
-    fail(line > 0 ? line : recipe_.config_line, "batch",
+    fail_at(batch, "batch",
          "`batch` does not say how much a step takes: add one of pairs, sequences, prompts, "
          "groups and tokens to it, or --set batch.pairs=...");
   }

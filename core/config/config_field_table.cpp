@@ -108,6 +108,9 @@ const Json kNone;
 // Rows and their tokens.
 std::vector<ConfigField> of_rows() {
   return {
+      text("extends", kNone,
+           "A recipe beside this one, or a bundle, whose config gives what this one leaves out; "
+           "tables merge key by key, lists are replaced."),
       foreign({"model_name_or_path", "base_model"},
               required(of_kind(
                   K::kTextOrTable, "model", kNone,

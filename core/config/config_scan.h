@@ -19,6 +19,8 @@ struct Literal {
   bool is_table = false;
   std::vector<Entry> entries;  // in order; keys "1", "2", ... for list elements
   int line = 0;
+  int source = 0;           // 0: the recipe, n: its n-th base
+  std::string origin = {};  // of a bundle's value: "dpo.xrb (dpo.lua:9)"; else ""
 
   bool is_list() const;  // a table whose entries are all list elements; {} is one
   const Literal* find(std::string_view key) const;
@@ -36,6 +38,17 @@ struct ConfigRead {
   int line = 0;
 };
 
+// A config that the recipe's extends.
+struct ConfigSource {
+  std::string file, text;  // the text is "" of a bundle
+};
+
+// A base's value that a nearer one replaces.
+struct ReplacedValue {
+  std::string path;
+  Literal value;
+};
+
 struct ScannedRecipe {
   std::string file = {};  // as the user gave it
   std::string text = {};
@@ -43,6 +56,9 @@ struct ScannedRecipe {
   int config_line = 0;
   Literal config = {};  // a table
   std::vector<ConfigRead> reads = {};
+  // Of scan_with_bases, nearest first.
+  std::vector<ConfigSource> bases = {};
+  std::vector<ReplacedValue> replaced = {};
 };
 
 // Scans a recipe's text. Throws UsageError "file:line: ..." with an excerpt if there are two

@@ -109,6 +109,7 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
 
 void mark(Literal& literal) {
   literal.line = kSetLine;
+  literal.origin.clear();
   for (Literal::Entry& entry : literal.entries) mark(entry.value);
 }
 
@@ -142,7 +143,12 @@ void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& te
 }
 
 std::string literal_origin(const ScannedRecipe& recipe, const Literal& literal) {
-  return literal.line == kSetLine ? "--set" : fmt::format("{}:{}", recipe.file, literal.line);
+  if (literal.line == kSetLine) return "--set";
+  if (!literal.origin.empty()) return literal.origin;
+  const std::string& file = literal.source == 0
+                                ? recipe.file
+                                : recipe.bases[static_cast<size_t>(literal.source) - 1].file;
+  return fmt::format("{}:{}", file, literal.line);
 }
 
 std::string join_path(const std::vector<std::string>& parts) {

@@ -17,7 +17,7 @@ constexpr int kSetLine = -1;  // the line of a literal that --set made
 // removes `epochs` from `root`, and the other way round.
 void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text);
 
-// The position of a literal: "dpo.lua:12", or "--set".
+// The position of a literal: "dpo.lua:12", "--set", or a bundle's "dpo.xrb (dpo.lua:12)".
 std::string literal_origin(const ScannedRecipe& recipe, const Literal& literal);
 
 // {"optim", "lr"} as "optim.lr".

@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/distill/torch_file_zip.h"
+#include "core/base/zip_archive.h"
 
 namespace xrun {
 
@@ -80,8 +80,14 @@ constexpr OpcodeName kRefused[] = {
 // Fills a TorchFile from its archive.
 class PickleReader {
  public:
-  explicit PickleReader(TorchFile& file) : file_(file) {
-    members_ = read_stored_zip(file_.bytes_, file_.name_);
+  explicit PickleReader(TorchFile& file)
+      : file_(file),
+        archive_{.where = file.name_,
+                 .no_archive = ", as torch.save has written them since PyTorch 1.6",
+                 .compressed = ", which torch.save never does",
+                 .wrong_crc = ": the file is damaged, or was saved with "
+                              "torch.serialization.set_crc32_options(False)"} {
+    members_ = read_stored_zip(file_.bytes_, archive_);
     for (const ZipMember& member : members_) {
       by_name_[member.name] = &member;
       const size_t slash = member.name.find('/');
@@ -95,7 +101,7 @@ class PickleReader {
     XRUN_CHECK(pickle->data.size() <= kMaxPickleBytes,
                "{}: its data.pkl has {} bytes, the limit is {}", file_.name_, pickle->data.size(),
                kMaxPickleBytes);
-    check_zip_member(*pickle, file_.name_);
+    check_zip_member(*pickle, archive_);
     if (const ZipMember* order = find_member("byteorder")) {
       XRUN_CHECK(order->data == "little", "{}: was saved on a big-endian machine", file_.name_);
     }
@@ -362,7 +368,7 @@ class PickleReader {
           fmt::format("the storage {} has {} bytes, wanted {} elements of {}", shortened(key, 50),
                       member->data.size(), elements, type->bytes));
     // Once for each storage: a hostile pickle may name one a million times.
-    if (checked_.insert(member).second) check_zip_member(*member, file_.name_);
+    if (checked_.insert(member).second) check_zip_member(*member, archive_);
     storages_.push_back({type->type, member->data});
     push(TorchKind::kStorage, static_cast<int64_t>(storages_.size() - 1));
   }
@@ -425,6 +431,7 @@ class PickleReader {
   }
 
   TorchFile& file_;
+  ZipReadText archive_;
   std::vector<ZipMember> members_;
   std::string prefix_;  // "NAME/"
   std::string_view code_;

@@ -22,16 +22,6 @@ constexpr std::string_view kStep = "step_";
 constexpr std::string_view kTemporary = ".tmp_";
 constexpr std::string_view kRemoved = ".old_";
 
-std::optional<int64_t> step_of(const std::string& name) {
-  // At least seven digits: a folder that a user named step_1 is not ours.
-  if (!name.starts_with(kStep) || name.size() < kStep.size() + 7) return std::nullopt;
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, code] = std::from_chars(name.data() + kStep.size(), end, step);
-  if (code != std::errc() || stop != end || step < 0) return std::nullopt;
-  return step;
-}
-
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -45,7 +35,7 @@ void remove_folder(const std::filesystem::path& dir) {
 std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
   std::vector<int64_t> found;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    const auto step = step_of(entry.path().filename().string());
+    const auto step = checkpoint_step(entry.path().filename().string());
     // The manifest is written last, so a folder with one is whole.
     if (step && std::filesystem::exists(entry.path() / kCheckpointManifest)) found.push_back(*step);
   }
@@ -60,7 +50,7 @@ std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
   std::string name = read_file(dir / "latest", 4096);
   // An editor may have touched the file.
   while (!name.empty() && name.back() == '\n') name.pop_back();
-  const auto step = step_of(name);
+  const auto step = checkpoint_step(name);
   return step && std::filesystem::exists(dir / name) ? step : std::nullopt;
 }
 
@@ -78,6 +68,16 @@ std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoint
   if (const auto marked = marked_step(checkpoints)) return marked;
   const std::vector<int64_t> whole = steps_in(checkpoints);
   return whole.empty() ? std::nullopt : std::optional(whole.back());
+}
+
+std::optional<int64_t> checkpoint_step(const std::string& name) {
+  // At least seven digits: a folder that a user named step_1 is not ours.
+  if (!name.starts_with(kStep) || name.size() < kStep.size() + 7) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, code] = std::from_chars(name.data() + kStep.size(), end, step);
+  if (code != std::errc() || stop != end || step < 0) return std::nullopt;
+  return step;
 }
 
 std::string checkpoint_name(int64_t step) { return fmt::format("{}{:07}", kStep, step); }

@@ -95,7 +95,8 @@ class CheckpointStore {
 // is whole or the folder does not exist. Reads names only.
 std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoints);
 
-// "step_0000100".
+// "step_0000100", and the step of such a name; nullopt for any other name.
 std::string checkpoint_name(int64_t step);
+std::optional<int64_t> checkpoint_step(const std::string& name);
 
 }  // namespace xrun

@@ -17,6 +17,7 @@
 #include "core/run/checkpoint.h"
 #include "core/run/machine.h"
 #include "core/run/metrics_log.h"
+#include "core/run/record/run_digests.h"
 #include "core/run/record/run_files.h"
 #include "core/run/record/run_record.h"
 
@@ -322,6 +323,7 @@ void RunDir::begin() {
 void RunDir::write_identity() {
   // First: a kill after this line leaves the steps under their new name, never overwritten.
   if (!metrics_aside_.empty()) rename_durable(file("metrics.jsonl"), metrics_aside_);
+  ::unlink(file(kRunDigests).c_str());  // of an end that is passed
   // The text that was loaded, not the file: an editor may have saved since.
   write_file_atomic(file("recipe.lua"), identity_.recipe_text);
   Json config = Json::object();

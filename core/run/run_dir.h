@@ -3,7 +3,7 @@
 //
 //   runs/<recipe>-<short hash>/
 //     recipe.lua config.json run.json ledger.json log.txt metrics.jsonl failed_batch.json
-//     tb/ checkpoints/ hf/ lock
+//     tb/ checkpoints/ hf/ lock digests.json (at the end)
 
 #include <cstdint>
 #include <filesystem>

@@ -4,10 +4,12 @@
 #include "lua/bind/data_config.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/data/packs/mixture.h"
+#include "core/data/rows/byte_stream.h"
 #include "core/data/rows/row_encoder.h"
 #include "lua/bind/data_handle.h"
 #include "lua/bind/recipe.h"
@@ -127,6 +129,15 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   DataOptions result;
   result.kind = kind;
   result.sources = read_data_sources(data);
+  for (DataSource& source : result.sources) {
+    const std::string local = local_input(L, InputKind::kData, source.path);
+    if (local == source.path) continue;
+    // Metrics are named by the file that the recipe names, not by the one that is read.
+    if (source.name.empty()) {
+      source.name = std::filesystem::path(content_name(source.path)).stem().string();
+    }
+    source.path = local;
+  }
   RowSettings& settings = result.settings;
   const auto value = [&](const char* name) { return option_or_config(options, L, name); };
   if (const Json v = value("max_length"); !v.is_null()) settings.max_length = v.as_int();

@@ -58,7 +58,8 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.top_k = given.get<int64_t>("k", options.top_k);
   XRUN_CHECK(options.top_k >= 1, "k is {}, wanted at least 1", options.top_k);
   if (given.has("tokenizer")) {
-    options.tokenizer = resolve_model(given.get<std::string>("tokenizer"));
+    options.tokenizer =
+        resolve_model(local_input(L, InputKind::kModel, given.get<std::string>("tokenizer")));
   }
   return options;
 }
@@ -66,10 +67,11 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
 constexpr const char* kMadeProjection = "auto";  // kd.projection without a file
 
 // A resume compares the file of a projection. Throws Error if it cannot be read.
-void note_projection(Session& session, const std::string& setting) {
+void note_projection(lua_State* L, const std::string& setting) {
   if (setting == kMadeProjection) return;
-  note_input(session, {"files", setting, "the projection " + setting,
-                       Json(Json::Object{{"digest", hash_file(setting)}})});
+  const std::string file = local_input(L, InputKind::kProjection, setting);
+  note_input(session_of(L), {"files", setting, "the projection " + setting,
+                             Json(Json::Object{{"digest", hash_file(file)}})});
 }
 
 // A resume compares the folder and its bytes.
@@ -84,8 +86,8 @@ int open_frozen_model(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   const Options given(L, 2);
   Session& session = session_of(L);
-  const auto dir =
-      resolve_model(name, [&](const std::string& text) { session.console->say(text); });
+  const auto dir = resolve_model(local_input(L, InputKind::kModel, name),
+                                 [&](const std::string& text) { session.console->say(text); });
   FrozenOptions options = read_frozen_options(L, given);
   options.dist = recipe_dist(L);
   if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
@@ -99,7 +101,7 @@ int open_frozen_model(lua_State* L) {
   note_model(session, *frozen);
   // Now, and not at the first loss: a resume is refused before it changes anything.
   const Json* projection = recipe_context(L).config.find("kd.projection");
-  if (projection != nullptr) note_projection(session, projection->as_string());
+  if (projection != nullptr) note_projection(L, projection->as_string());
   push(L, frozen);
   return 1;
 }
@@ -138,11 +140,12 @@ std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& s
       LuaState::of(L).service<VocabularyMaps>().known[fmt::format(
           "{} {} {} {}", setting, kd_loss_name(loss), from.digest(), to.digest())];
   if (known != nullptr) return known;
-  note_projection(session_of(L), setting);
+  note_projection(L, setting);
   const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
-  const Projection projection = setting == kMadeProjection
-                                    ? made_projection(from, to, from_name, to_name)
-                                    : load_projection(setting, from_name, to_name);
+  const Projection projection =
+      setting == kMadeProjection
+          ? made_projection(from, to, from_name, to_name)
+          : load_projection(local_input(L, InputKind::kProjection, setting), from_name, to_name);
   // p-kl compares no pairs, and two vocabularies may have none.
   std::vector<std::pair<int32_t, int32_t>> common;
   if (loss != KdLoss::kProjected) common = exact_map(projection, least_common_weight(loss));

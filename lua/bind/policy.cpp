@@ -94,7 +94,10 @@ std::optional<AdapterOptions> read_lora(Json lora) {
 std::filesystem::path read_policy_folder(lua_State* L, int i) {
   Console& console = *session_of(L).console;
   const Notice notice = [&](const std::string& text) { console.say(text); };
-  if (!lua_istable(L, i)) return resolve_model(arg<std::string>(L, i, "model"), notice);
+  if (!lua_istable(L, i)) {
+    return resolve_model(local_input(L, InputKind::kModel, arg<std::string>(L, i, "model")),
+                         notice);
+  }
   // Random weights. A resume compares the configuration and, with the data, the tokenizer's files.
   Json sizes = to_json(L, i);
   check_fields(sizes, "model");

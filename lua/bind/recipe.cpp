@@ -16,6 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/philox.h"
 #include "core/base/strings.h"
+#include "core/config/config_base.h"
 #include "core/config/config_field.h"
 #include "core/dist/fetching_ranks.h"
 #include "core/train/gradient_exchange.h"
@@ -54,8 +55,10 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
 
 }  // namespace
 
-std::string read_recipe(const std::string& name) {
+std::string read_recipe(const RecipeOptions& options) {
   namespace fs = std::filesystem;
+  const std::string& name = options.recipe;
+  if (options.bundle) return read_file(options.bundle->local_path(name), kMostRecipeBytes);
   std::error_code code;
   if (fs::exists(name, code) || code) return read_file(name, kMostRecipeBytes);
   const fs::path path = name;
@@ -74,6 +77,24 @@ std::string read_recipe(const std::string& name) {
   }
   throw UsageError(fmt::format("{}: cannot be opened: there is no such file{}", name,
                                near.empty() ? "" : "; did you mean " + near + "?"));
+}
+
+ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text) {
+  LocalPath local;
+  if (options.bundle) {
+    local = [&](const std::string& file) { return options.bundle->local_path(file); };
+  }
+  return scan_with_bases(options.recipe, std::move(text), local);
+}
+
+std::string local_path(lua_State* L, const std::string& path) {
+  const auto& bundle = recipe_context(L).options.bundle;
+  return bundle ? bundle->local_path(path) : path;
+}
+
+std::string local_input(lua_State* L, InputKind kind, const std::string& name) {
+  const auto& bundle = recipe_context(L).options.bundle;
+  return bundle ? bundle->local_input(kind, name) : name;
 }
 
 RecipeContext& recipe_context(lua_State* L) {
@@ -99,13 +120,13 @@ int end_recipe(lua_State* L) {
 }
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules)
-    : Recipe(options, modules, read_recipe(options.recipe)) {}
+    : Recipe(options, modules, read_recipe(options)) {}
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
                const std::string& text) {
   auto context = std::make_unique<RecipeContext>();
   context->options = options;
-  context->text = scan_recipe(options.recipe, text);
+  context->text = scan_recipe_of(options, text);
 
   state_ = std::make_unique<LuaState>(LuaOptions{.jit = options.jit});
   lua_State* L = *state_;
@@ -145,7 +166,7 @@ void Recipe::restart(const std::string& text) {
   RecipeContext& context = this->context();
   lua_State* L = *state_;
   const int top = lua_gettop(L);
-  ScannedRecipe read = scan_recipe(context.options.recipe, text);
+  ScannedRecipe read = scan_recipe_of(context.options, text);
   load_text(L, context.options, read.text);
   try {
     context.config = Config::resolve(read, context.options.sets);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/config/config.h"
+#include "core/share/opened_bundle.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {
@@ -25,9 +26,6 @@ struct DistOptions;
 enum class RecipePurpose { kTrain, kCache, kPreview };
 
 inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
-
-// Returns the text of a recipe's file. Throws UsageError with the nearest file if there is none.
-std::string read_recipe(const std::string& name);
 
 // The recipe's name in a prompt without a recipe.
 inline constexpr const char* kNoRecipe = "(prompt)";
@@ -49,10 +47,19 @@ struct RecipeOptions {
   bool json = false;                 // of a purpose that prints
   bool profile = false;              // --profile: the run gets a profile.json
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
-  std::string suffix = {};           // Lua appended to the text, unless that makes a syntax error
-  lua_CFunction suffix_call = nullptr;    // the suffix gets it as `...`; null: nothing
-  std::vector<std::string> notices = {};  // of resumed_options, printed first
+  std::string suffix = {};  // Lua appended to the text, unless that makes a syntax error
+  lua_CFunction suffix_call = nullptr;  // the suffix gets it as `...`; null: nothing
+  std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
+  // Of a recipe that came in a bundle, which others may have written; `recipe` is then its name in
+  // messages, and `sets` begin with the bundle's.
+  std::shared_ptr<const OpenedBundle> bundle = {};
 };
+
+// Returns the text of the options' recipe. Throws UsageError with the nearest file if there is none.
+std::string read_recipe(const RecipeOptions& options);
+
+// The config of a text, with the bases that it extends.
+ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text);
 
 // A Lua file that a recipe loaded.
 struct LoadedModule {
@@ -75,6 +82,10 @@ struct RecipeContext {
 // Returns how the ranks share models and optimizers: dist.level, and the ranks of the options,
 // which can fetch. In one process it has no ranks.
 DistOptions recipe_dist(lua_State* L);
+// Returns where a file that the recipe names is on disk: a bundle's members are in the cache.
+std::string local_path(lua_State* L, const std::string& path);
+// Returns what to open for the name of a model, a data source, a template or a projection.
+std::string local_input(lua_State* L, InputKind kind, const std::string& name);
 
 // The context of a state. Throws Error if no recipe runs in it.
 RecipeContext& recipe_context(lua_State* L);

@@ -2,13 +2,13 @@
 // other name is searched as NAME.lua in the recipe's folder, then in the folders of $XRUN_PATH,
 // with dots for slashes. Each file is loaded once and recorded with its hash.
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/strings.h"
+#include "core/share/module_files.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/session.h"
@@ -31,25 +31,6 @@ fs::path requiring_folder(lua_State* L) {
     if (frame.source[0] == '@') return fs::path(frame.source + 1).parent_path();
   }
   return fs::path(recipe_context(L).options.recipe).parent_path();
-}
-
-std::vector<fs::path> candidates(lua_State* L, const std::string& name) {
-  if (name.starts_with("./") || name.starts_with("../")) {
-    const fs::path path = requiring_folder(L) / name;
-    return {path.string() + ".lua", path};
-  }
-  std::string relative = name;
-  for (char& c : relative) c = c == '.' ? '/' : c;
-  std::vector<fs::path> found = {fs::path(recipe_context(L).options.recipe).parent_path() /
-                                 (relative + ".lua")};
-  const char* more = std::getenv("XRUN_PATH");
-  std::string_view rest = more == nullptr ? "" : more;
-  while (!rest.empty()) {
-    const size_t colon = std::min(rest.find(':'), rest.size());
-    if (colon > 0) found.push_back(fs::path(rest.substr(0, colon)) / (relative + ".lua"));
-    rest.remove_prefix(std::min(colon + 1, rest.size()));
-  }
-  return found;
 }
 
 // Runs the chunk on top of the stack as module `key` and leaves its value.
@@ -82,7 +63,7 @@ int load_file(lua_State* L, const fs::path& path, const std::string& name) {
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
   lua_getfield(L, -1, key.c_str());
   if (!lua_isnil(L, -1)) return 1;
-  const std::string text = read_file(file, 16 << 20);
+  const std::string text = read_file(local_path(L, file.string()), kMostRecipeBytes);
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; modules are text", file.string());
   remember_source(L, key, text);
   const std::string hash = hash_hex(text);
@@ -110,8 +91,9 @@ int require(lua_State* L) {
                             near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
   std::string tried;
-  for (const fs::path& path : candidates(L, name)) {
-    if (fs::is_regular_file(path)) return load_file(L, path, name);
+  const fs::path recipe_folder = fs::path(recipe_context(L).options.recipe).parent_path();
+  for (const fs::path& path : module_candidates(name, requiring_folder(L), recipe_folder)) {
+    if (is_file(local_path(L, path.string()))) return load_file(L, path, name);
     add_item(tried, path.string());
   }
   // LuaJIT's own: ffi, jit.util, string.buffer, ...

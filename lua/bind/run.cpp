@@ -5,6 +5,8 @@
 #include "core/base/error.h"
 #include "core/dist/agreement.h"
 #include "core/model/weights/hf_config.h"
+#include "core/run/machine.h"
+#include "core/share/recorded_run.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -133,9 +135,25 @@ void tie_state(lua_State* L, RunLoop& loop) {
   };
 }
 
+// The run of a bundle compares itself with the steps that its lock has.
+void compare_first_steps(lua_State* L, RunLoop& loop) {
+  const RecipeContext& context = recipe_context(L);
+  const auto& bundle = context.options.bundle;
+  if (!bundle || !bundle->lock.run) return;
+  loop.first_steps.emplace(*bundle->lock.run,
+                           FirstStepsTerms{.machine = loop.run().dir().identity().machine,
+                                           .environment = run_environment(),
+                                           .settings = find_differences(
+                                               deciding_settings(bundle->lock.config),
+                                               deciding_settings(context.config.values()), "config"),
+                                           .force = context.options.force});
+  loop.say(loop.first_steps->before());
+}
+
 int make_run(lua_State* L) {
   Session& session = session_of(L);
-  const RecipePurpose purpose = recipe_context(L).options.purpose;
+  const RecipeOptions& options = recipe_context(L).options;
+  const RecipePurpose purpose = options.purpose;
   if (purpose == RecipePurpose::kCache) return end_recipe(L);
   RunModels models;
   SavedObjects saved = read_objects(L, 2, models);
@@ -162,10 +180,11 @@ int make_run(lua_State* L) {
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
-      session, recipe_context(L).options.recipe, config_whole(L, "seed"),
+      session, options.bundle ? options.bundle->file : options.recipe, config_whole(L, "seed"),
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)), std::move(models));
   tie_state(L, *loop);
   session.run = loop;
+  if (purpose == RecipePurpose::kTrain) compare_first_steps(L, *loop);
   for (const SessionInputs::Input& input : session.data.inputs) loop->check(input);
   LuaState::of(L).may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
   push(L, loop);

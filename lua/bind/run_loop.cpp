@@ -13,6 +13,7 @@
 #include "core/rollout/rollout_log.h"
 #include "core/run/machine.h"
 #include "core/run/rank_check.h"
+#include "core/run/record/run_digests.h"
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
 #include "core/train/frozen_model.h"
@@ -204,6 +205,10 @@ void RunLoop::write_ledger() {
   if (phases_ > 0) report_.write_ledger();  // the report before step 0 has the first part
 }
 
+void RunLoop::say(const std::string& line) {
+  if (!line.empty()) report_.say(line);
+}
+
 bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
              "this loop was left when another one began; its bodies cannot continue");
@@ -219,6 +224,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   log_rollouts();
   run_->end_body(state);
   report_.end_body(loop);
+  if (first_steps) say(first_steps->compare(run_->last_metrics()));
   return true;
 }
 
@@ -348,6 +354,8 @@ void RunLoop::finish(const Json& state) {
   }
   memory_.end_loop();
   run_->finish(state);
+  if (!session_.previews()) write_run_digests(run_->dir().path());
+  if (first_steps) say(first_steps->end());
   report_.close(memory_);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/run/failed_batch.h"
+#include "core/run/first_steps.h"
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "lua/bind/data_config.h"
@@ -76,6 +77,7 @@ class RunLoop {
                                      std::span<const PackedBatch* const> packs,
                                      const RowName& name) const;
   void finish(const Json& state);
+  void say(const std::string& line);  // on the console and in log.txt; "" is ignored
 
   // Seeds ATen's generator and math.random for the recipe's draws from here on. Streams of a step:
   // 0 its body, 1 the code after the loop, 2 and up its evaluations.
@@ -95,6 +97,7 @@ class RunLoop {
   std::shared_ptr<StepLoop> current_loop;        // the loop that a `for` asked last
   std::shared_ptr<BodyRollouts> rollouts;        // of the open body; null: it sampled none
   std::shared_ptr<BodyRollouts> last_rollouts;   // of the latest body that sampled some
+  std::optional<FirstSteps> first_steps;         // of a bundle that recorded some
 
  private:
   void begin(StepLoop& loop, const Json& state);

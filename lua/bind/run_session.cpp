@@ -209,8 +209,8 @@ std::filesystem::path own_run_dir(const RecipeOptions& options) {
   try {
     RunIdentity identity;
     identity.recipe_name = recipe_name(options.recipe);
-    identity.recipe_text = read_file(options.recipe, kMostRecipeBytes);
-    const ScannedRecipe text = scan_recipe(options.recipe, identity.recipe_text);
+    identity.recipe_text = read_recipe(options);
+    const ScannedRecipe text = scan_recipe_of(options, identity.recipe_text);
     identity.config = Config::resolve(text, options.sets).values();
     return default_run_dir(identity);
   } catch (const Error&) {
@@ -223,7 +223,7 @@ std::filesystem::path own_run_dir(const RecipeOptions& options) {
 std::string other_recipe_notice(const std::filesystem::path& dir, const RecipeOptions& options) {
   std::string text;
   try {
-    text = read_file(options.recipe, kMostRecipeBytes);
+    text = read_recipe(options);
   } catch (const Error&) {
     return "";  // an error of the recipe itself is reported when it is loaded
   }
@@ -236,7 +236,7 @@ std::vector<std::string> sets_of_run(const ResumedRun& run, RecipeOptions& optio
   if (run.sets.empty()) return {};
   ScannedRecipe recipe;
   try {
-    recipe = scan_recipe(options.recipe, read_file(options.recipe, kMostRecipeBytes));
+    recipe = scan_recipe_of(options, read_recipe(options));
   } catch (const Error&) {
     return run.sets;  // an error of the recipe itself is reported when it is loaded
   }

@@ -14,6 +14,8 @@
 #include "core/base/interrupt.h"
 #include "core/dist/ranks.h"
 #include "core/run/rank_check.h"
+#include "core/run/source_digest.h"
+#include "core/share/input_files.h"
 #include "lua/bind/run_loop.h"
 #include "lua/state/error_report.h"
 
@@ -78,13 +80,27 @@ Json binary_identity() {
   return identity;
 }
 
-const std::string& template_date(Session& session) {
+Json binary_lock() {
+  Dl_info info{};
+  Json lock(Json::Object{
+      {"source", kSourceDigest}, {"torch", TORCH_VERSION}, {"compiler", __VERSION__}});
+  if (dladdr(reinterpret_cast<const void*>(&binary_lock), &info) == 0) return lock;
+  const std::filesystem::path engine = info.dli_fname;
+  lock.set("engine", file_sha256(engine));
+  lock.set("core", file_sha256(engine.parent_path() / "libxrun_core.so"));
+  return lock;
+}
+
+const std::string& template_date(lua_State* L) {
+  Session& session = session_of(L);
   std::string& date = session.data.date;
   if (!date.empty()) return date;
   const RunDir* dir = session.folder.dir.get();
   const Json* begun = dir == nullptr ? nullptr : dir->record().find("date");
-  date = begun != nullptr && begun->is_string() ? begun->as_string() : today();
-  return date;
+  if (begun != nullptr && begun->is_string()) return date = begun->as_string();
+  const auto& bundle = recipe_context(L).options.bundle;
+  const bool recorded = bundle && bundle->lock.run && !bundle->lock.run->date.empty();
+  return date = recorded ? bundle->lock.run->date : today();
 }
 
 void note_input(Session& session, SessionInputs::Input input) {

@@ -85,8 +85,9 @@ void check_stop(lua_State* L);
 // The folder of the session's run; null before it is opened.
 RunDir* run_dir_of(Session& session);
 
-// The day that templates see. A resumed run keeps the day on which it began.
-const std::string& template_date(Session& session);
+// The day that templates see. A resumed run keeps the day on which it began, a
+// bundle's run that of its recorded steps.
+const std::string& template_date(lua_State* L);
 
 // Records an input; if a run is open, compares it with what the run began with.
 void note_input(Session& session, SessionInputs::Input input);
@@ -101,5 +102,9 @@ void open_run_dir_early(lua_State* L);
 
 // Version and digests of the running binary and its libraries, which a resume compares.
 Json binary_identity();
+
+// The same for the locks of bundles, which compare two machines: {"source": SHA-256 of the sources,
+// "torch", "compiler", "engine", "core": SHA-256 of the libraries}.
+Json binary_lock();
 
 }  // namespace xrun

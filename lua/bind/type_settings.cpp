@@ -106,12 +106,21 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   }
 }
 
+// The choice of the run that a bundle recorded, made on another machine: it decides the bits.
+std::optional<GemmChoice> choice_of_bundle(const RecipeOptions& options, const std::string& shape) {
+  if (!options.bundle || !options.bundle->lock.run) return std::nullopt;
+  const Json* choice = find_choice(options.bundle->lock.run->measured, shape);
+  if (choice == nullptr) return std::nullopt;
+  return gemm_from_json(*choice);
+}
+
 GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) {
   Session& session = session_of(L);
   const std::string shape = shape_name(gemm_shape(config));
   if (const Json* known = find_choice(measured_of(L), shape)) return gemm_from_json(*known).gemm;
   std::optional<GemmChoice> choice = choice_of_run(session, shape);
   const bool resumed = choice.has_value();
+  if (!choice) choice = choice_of_bundle(recipe_context(L).options, shape);
   if (!choice) {
     // Measured, so each rank might come to another choice.
     const std::string measured = from_first_rank(session_ranks(L), "measuring products", [&] {

@@ -69,7 +69,7 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
-  const std::string text = bare ? "" : read_recipe(options.recipe);
+  const std::string text = bare ? "" : read_recipe(options);
   error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });
   if (error_ != nullptr) {  // its text or its configuration: a state without it
     resolved_ = false;
@@ -79,6 +79,7 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   }
   hooks_ = std::make_unique<PauseHooks>(*recipe_);
   session().console = std::move(console);
+  for (const std::string& notice : options.notices) session().notices.add(notice);
   LuaState::set_interruptible(&state());
   set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");

@@ -49,7 +49,7 @@ std::string PausedRun::reload() {
   XRUN_CHECK(hooks_.previews(),
              "only a preview can be reloaded, not a run; stop it (Ctrl-C) and continue with "
              "--resume --force");
-  const std::string text = read_file(file, 16 << 20);
+  const std::string text = read_recipe(recipe().context().options);
   const std::shared_ptr<RunLoop> old = session().run;
   // A recipe that has ended leaves nothing to continue.
   if (old != nullptr && !done()) {

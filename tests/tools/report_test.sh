@@ -68,7 +68,7 @@ refuses 2 'is a run of format 99' "$xrun" diff a newer
 refuses 2 'is not a run: it has no run.json; these below it are runs: ' "$xrun" report .
 refuses 2 'this folder does not exist' "$xrun" report gone
 refuses 2 'RUN' "$xrun" report
-refuses 2 'RUN' "$xrun" diff a
+refuses 2 'B' "$xrun" diff a
 echo '{"format":' >newer/run.json
 refuses 1 'is not valid JSON' "$xrun" report newer
 refuses 2 'is not valid JSON' "$xrun" diff a newer

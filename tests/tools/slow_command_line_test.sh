@@ -26,7 +26,7 @@ wants 0 'gpt2-tiny (tiny)' "$xrun" init-model --help
 wants 0 'xrun cache [OPTIONS] RECIPE.lua | ls | verify | rm' "$xrun" cache --help
 wants 2 'xrun cache [OPTIONS] RECIPE.lua | ls | verify | rm' "$xrun" cache
 wants 2 'xrun cache has no subcommand lss; did you mean ls?' "$xrun" cache lss
-wants 0 'xrun diff [OPTIONS] RUN RUN' "$xrun" diff --help
+wants 0 'xrun diff [OPTIONS] A B' "$xrun" diff --help
 wants 2 'got 1 RUN, wanted 2' "$xrun" diff one
 wants 2 'got 3 RUN, wanted 2' "$xrun" diff one two three
 wants 2 'b is one argument too many' "$xrun" init a b

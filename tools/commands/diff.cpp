@@ -1,4 +1,5 @@
-// xrun diff RUN RUN: differences in settings, data, code and results. Exit status as of diff(1).
+// xrun diff A B: differences of recipes, bundles and runs in settings, data, code and results. Exit
+// status as of diff(1).
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -6,10 +7,10 @@
 #include <vector>
 
 #include "core/console/report/report.h"
-#include "core/run/record/run_comparison.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/share/effective.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
-#include "tools/commands/run_notices.h"
 
 namespace xrun {
 
@@ -17,10 +18,12 @@ namespace {
 
 constexpr int kSame = 0, kDiffer = 1;  // an error is a UsageError: 2
 
-int diff(const std::vector<std::string>& dirs, bool json) {
-  const std::vector<RunFiles> runs = read_runs(dirs);
-  warn_of_gaps(runs);
-  const RunComparison comparison = compare_runs(runs[0], runs[1]);
+int diff(const std::vector<std::string>& names, bool json) {
+  std::vector<std::string> notices;
+  const RunComparison comparison = compare_effective(names[0], names[1], notices);
+  for (const std::string& notice : notices) {
+    std::fprintf(stderr, "xrun: %s\n", shown_text(notice).c_str());
+  }
   if (json) {
     std::printf("%s\n", dump_json(comparison_json(comparison)).c_str());
   } else {
@@ -34,16 +37,18 @@ int diff(const std::vector<std::string>& dirs, bool json) {
 
 int command_diff(int argc, char** argv) {
   CLI::App app(
-      "Shows the differences between two runs in settings, code, data and results. Exit status: 0 "
-      "no difference has an effect, 1 some have, 2 an error.",
+      "Shows the differences between two of: recipes, bundles, runs. Settings are the resolved ones, "
+      "data are compared by their bytes, results by the steps that both have. Nothing is run. Exit "
+      "status: 0 no difference has an effect, 1 some have, 2 an error.",
       "xrun diff");
-  std::vector<std::string> dirs;
+  std::vector<std::string> names(2);
   bool json = false;
-  app.add_option("RUN", dirs, "the folders of two runs")->required()->expected(2);
+  app.add_option("A", names[0], "a recipe's file, a bundle, or the folder of a run")->required();
+  app.add_option("B", names[1], "the same")->required();
   app.add_flag("--json", json, "one object");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   try {
-    return diff(dirs, json);
+    return diff(names, json);
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {

@@ -17,6 +17,7 @@ struct FuzzTarget {
 // One file per target, tools/fuzz/NAME.cpp. Corpora are in tests/data/fuzz/NAME.
 void fuzz_alignment(std::string_view input);         // letters that name two tokenizers, and text
 void fuzz_attention_layout(std::string_view input);  // a shape, and nodes of a tree
+void fuzz_bundle(std::string_view input);            // a bundle, or the lock of one
 void fuzz_cache_open(std::string_view input);        // edits of a cache's files
 void fuzz_data_rows(std::string_view input);         // a letter that names a format, and a file
 void fuzz_jinja(std::string_view input);             // a template's source, 0, messages as JSON
@@ -28,6 +29,7 @@ void fuzz_torch_file(std::string_view input);        // a file of torch.save, or
 inline constexpr FuzzTarget kFuzzTargets[] = {
     {"alignment", fuzz_alignment},
     {"attention_layout", fuzz_attention_layout},
+    {"bundle", fuzz_bundle},
     {"cache_open", fuzz_cache_open},
     {"data_rows", fuzz_data_rows},
     {"jinja", fuzz_jinja},

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/distill/torch_file_zip.h"
+#include "core/base/zip_archive.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {

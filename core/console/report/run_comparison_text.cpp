@@ -156,7 +156,8 @@ class ComparisonText {
   void results() {
     if (!one_.results_differ()) {
       return section("results",
-                     one_.common_lines == 0
+                     !one_.results_known ? "not compared: one of them has no steps"
+                     : one_.common_lines == 0
                          ? "neither run logged a step"
                          : fmt::format("the same in all {} lines of metrics, bit for bit",
                                        count_text(one_.common_lines)));

@@ -1,4 +1,5 @@
-// A record is {"file": {...}, "xxh3": digest of the data file, "check": digest of these two}. It is
+// A record is {"file": {...}, "xxh3" or "sha256": digest of the data file, "check": digest of these
+// two}. It is
 // not synced: a damaged or lost record is made again.
 
 #include "core/data/cache/file_digests.h"
@@ -15,6 +16,7 @@
 #include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/base/sha256.h"
 #include "core/data/cache/cache_folder.h"
 
 namespace xrun {
@@ -62,11 +64,11 @@ std::string check_of(const Json& file, const std::string& digest) {
 }
 
 // Returns "" if there is no valid record.
-std::string read_record(const fs::path& path, const Json& file) {
+std::string read_record(const fs::path& path, const Json& file, const char* name) {
   try {
     if (!path_exists(path)) return "";
     const Json record = parse_json(read_file(path, kMaxRecordBytes), path.string());
-    const std::string& digest = record.at("xxh3").as_string();
+    const std::string& digest = record.at(name).as_string();
     // The check covers a flipped bit of the record, which nothing else would notice.
     const bool same =
         record.at("file") == file && record.at("check").as_string() == check_of(file, digest);
@@ -76,10 +78,11 @@ std::string read_record(const fs::path& path, const Json& file) {
   }
 }
 
-void write_record(const fs::path& path, const Json& file, const std::string& digest) {
+void write_record(const fs::path& path, const Json& file, const char* name,
+                  const std::string& digest) {
   Json record = Json::object();
   record.set("file", file);
-  record.set("xxh3", digest);
+  record.set(name, digest);
   record.set("check", check_of(file, digest));
   // Unique to this thread among all processes.
   const fs::path temporary = path.string() + fmt::format(".tmp{}", ::gettid());
@@ -96,10 +99,24 @@ void write_record(const fs::path& path, const Json& file, const std::string& dig
   }
 }
 
+const char* digest_name(DigestKind kind) { return kind == DigestKind::kXxh3 ? "xxh3" : "sha256"; }
+
+std::string digest_pieces(DigestKind kind, const fs::path& path,
+                          const std::function<void(uint64_t)>& each) {
+  return kind == DigestKind::kXxh3 ? hash_file_pieces(path, each) : sha256_file(path, each);
+}
+
+// HASH.json, or HASH.json.tmp7 of a writer that was killed.
+bool is_record(const fs::path& path) {
+  const std::string name = path.filename();
+  const size_t end = name.find(".json");
+  return is_cache_key(name.substr(0, end)) && end < name.size();
+}
+
 }  // namespace
 
-FileDigests::FileDigests(fs::path dir, std::chrono::nanoseconds min_age)
-    : dir_(std::move(dir)), min_age_(min_age) {}
+FileDigests::FileDigests(fs::path dir, std::chrono::nanoseconds min_age, DigestKind kind)
+    : dir_(std::move(dir)), min_age_(min_age), kind_(kind) {}
 
 fs::path FileDigests::record_path(const fs::path& path) const {
   std::error_code code;
@@ -110,22 +127,38 @@ fs::path FileDigests::record_path(const fs::path& path) const {
 
 std::string FileDigests::digest(const fs::path& path,
                                 const std::function<void(uint64_t)>& each) const {
-  if (dir_.empty()) return hash_file_pieces(path, each);
+  if (dir_.empty()) return digest_pieces(kind_, path, each);
   const fs::path record = record_path(path);
   const int64_t start = now_ns();
   // Taken before and after the read: a file that is written meanwhile is not remembered.
   const std::optional<FileState> before = state_of(path);
   if (before) {
-    const std::string known = read_record(record, before->document);
+    const std::string known = read_record(record, before->document, digest_name(kind_));
     if (!known.empty()) return known;
   }
-  const std::string digest = hash_file_pieces(path, each);
+  const std::string digest = digest_pieces(kind_, path, each);
   const std::optional<FileState> after = state_of(path);
   // A file changed a moment ago may change again within one tick of the file system's clock.
   const bool settled = before && after && before->document == after->document &&
                        start - before->changed_ns >= min_age_.count();
-  if (settled) write_record(record, before->document, digest);
+  if (settled) write_record(record, before->document, digest_name(kind_), digest);
   return digest;
+}
+
+std::vector<fs::path> FileDigests::files_with(const std::string& digest) const {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const fs::path& path : list_folder(dir_, ignored)) {
+    if (!is_record(path)) continue;
+    try {
+      const Json record = parse_json(read_file(path, kMaxRecordBytes), path.string());
+      if (record.at(digest_name(kind_)).as_string() != digest) continue;
+      found.emplace_back(record.at("file").at("path").as_string());
+    } catch (const Error&) {
+      // A damaged record knows nothing.
+    }
+  }
+  return found;
 }
 
 void FileDigests::forget(const fs::path& path) const {
@@ -137,10 +170,7 @@ bool FileDigests::forget_all() const {
   std::error_code ignored;
   std::vector<fs::path> records;
   for (const fs::path& path : list_folder(dir_, ignored)) {
-    // HASH.json, or HASH.json.tmp7 of a writer that was killed
-    const std::string name = path.filename();
-    const size_t end = name.find(".json");
-    if (is_cache_key(name.substr(0, end)) && end < name.size()) records.push_back(path);
+    if (is_record(path)) records.push_back(path);
   }
   for (const fs::path& path : records) fs::remove(path, ignored);
   fs::remove(dir_, ignored);

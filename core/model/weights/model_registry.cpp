@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/called_as.h"
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -283,6 +284,29 @@ fs::path resolve_model(const std::string& name, const Notice& notice) {
   const fs::path cache = hugging_face_cache();
   if (const fs::path snapshot = find_snapshot(cache, name); !snapshot.empty()) return snapshot;
   fail_to_resolve(name, cache);
+}
+
+fs::path find_model(const std::string& name) {
+  std::error_code code;
+  const KnownModel* known = fs::is_directory(name, code) ? nullptr : find_known(name);
+  if (known != nullptr && !is_fetched(*known)) {
+    throw UsageError(fmt::format("model \"{0}\" is not fetched yet: {1} models get {0}", name,
+                                 called_as()));
+  }
+  return resolve_model(name);
+}
+
+std::vector<fs::path> cached_models() {
+  std::vector<fs::path> found;
+  std::error_code none;
+  const auto add = [&](const fs::path& folder) {
+    if (fs::exists(folder / "config.json", none)) found.push_back(folder);
+  };
+  for (const fs::path& folder : list_folder(models_root(), none)) add(folder);
+  for (const fs::path& repository : list_folder(hugging_face_cache(), none)) {
+    for (const fs::path& snapshot : list_folder(repository / "snapshots", none)) add(snapshot);
+  }
+  return found;
 }
 
 fs::path resolve_base_model(const fs::path& adapter, const Notice& notice) {

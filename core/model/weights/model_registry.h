@@ -42,6 +42,12 @@ std::filesystem::path fetch_model(const KnownModel& model, const Notice& notice 
 // prints the download command otherwise.
 std::filesystem::path resolve_model(const std::string& name, const Notice& notice = {});
 
+// The same without downloading: a known model that is missing is a UsageError with the command.
+std::filesystem::path find_model(const std::string& name);
+
+// Returns every model folder of the two caches, ours and Hugging Face's, by path.
+std::vector<std::filesystem::path> cached_models();
+
 // Returns the folder of an adapter's base model (adapter_files.h), found as resolve_model does.
 // Throws Error that names the adapter if it names no base, UsageError if there is no such model.
 std::filesystem::path resolve_base_model(const std::filesystem::path& adapter,

@@ -268,6 +268,7 @@ bool RunComparison::settings_differ() const {
 }
 
 bool RunComparison::results_differ() const {
+  if (!results_known) return false;
   return steps_a != steps_b || first_divergence >= 0 || !only_a.empty() || !only_b.empty() ||
          !finals.empty() || !weights.empty();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The comparison of two runs: settings, code, data and results.
+// The comparison of two runs, or what stands for one (core/share/effective.h): settings, code, data and results.
 
 #include <cstdint>
 #include <string>
@@ -41,6 +41,7 @@ struct RunComparison {
   std::vector<FactDifference> data;     // digests, and the fields and rows they cover
   std::vector<FactDifference> machine;  // shown only: same() ignores them
   // Results, speed (perf/*) aside. Values are compared bit by bit.
+  bool results_known = true;                // false: one of them is a recipe, or has no step
   int64_t steps_a = 0, steps_b = 0;         // bodies done
   int64_t common_lines = 0;                 // of the two metrics.jsonl
   int64_t first_divergence = -1;            // the first common step with other values; -1: none

@@ -10,9 +10,9 @@
 #include <filesystem>
 
 #include "core/base/json.h"
+#include "core/base/zip_archive.h"
 #include "core/distill/projection_nemo.h"
 #include "core/distill/projection_specials.h"
-#include "core/distill/torch_file_zip.h"
 #include "core/text/tokenizer/token_bytes.h"
 #include "tests/scratch_folder.h"
 #include "tests/tree.h"

@@ -20,6 +20,8 @@ int command_types(int argc, char** argv);
 int command_init(int argc, char** argv);
 int command_check(int argc, char** argv);
 int command_doctor(int argc, char** argv);
+int command_bundle(int argc, char** argv);
+int command_verify(int argc, char** argv);
 int command_verify_resume(int argc, char** argv);
 
 }  // namespace xrun

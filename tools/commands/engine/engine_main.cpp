@@ -36,6 +36,8 @@ constexpr EngineCommand kCommands[] = {
     {"check", command_check},
     {"doctor", command_doctor},
     {"verify-resume", command_verify_resume},
+    {"bundle", command_bundle},
+    {"verify", command_verify},
     {"types", command_types},
     {"init", command_init},
     {"repl", command_repl},

@@ -14,14 +14,18 @@
 
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/config_where.h"
 #include "core/config/foreign_names.h"
 #include "core/console/terminal/console.h"
+#include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
+#include "core/run/resumed_run.h"
 #include "core/text/chat/chat_template.h"
 #include "lua/api/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/command_names.h"
+#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
 #include "tools/commands/engine/starter_files.h"
@@ -197,6 +201,18 @@ std::string explain_other(const std::string& name) {
   return ends_key ? text : text + explain_function_option(dotted ? name.substr(dot + 1) : name);
 }
 
+// Prints the origin of a value, of a recipe's file or of a bundle, whose recipe is read, not run.
+void explain_where(const std::string& key, const std::string& file, std::vector<std::string> sets) {
+  RecipeOptions options;
+  options.recipe = file;
+  if (is_bundle_name(file)) {
+    options = unchecked_bundle(std::move(options));
+    sets = joined_sets(options.sets, sets);
+  }
+  const ScannedRecipe recipe = scan_recipe_of(options, read_recipe(options));
+  fmt::print("{}", shown_text(where_text(recipe, sets, key)));
+}
+
 // Every name that can be explained, a line for each with the beginning of its words.
 std::string all_names() {
   TextTable table({"name", "is"});
@@ -218,10 +234,23 @@ int command_explain(int argc, char** argv) {
       "(xrun.policy, Policy:logprob), an operator (log_sigmoid), a recipe (grpo) or its keys "
       "(beta); without a name, lists all",
       "xrun explain");
-  std::string name;
+  std::string name, where;
+  std::vector<std::string> sets;
+  app.add_option("--where", where,
+                 "print where a value of a recipe's or bundle's config comes from, with what it "
+                 "replaces: --where optim.lr RECIPE.lua")
+      ->type_name("KEY");
+  app.add_option("--set", sets, "a config key, as of a run; with --where")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   app.add_option("NAME", name, "a command, an option, or a key or name as a recipe writes it");
   app.allow_extras();  // an option to explain is none of this command
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  if (!where.empty()) {
+    if (name.empty()) throw UsageError("--where needs a recipe: --where optim.lr RECIPE.lua");
+    explain_where(where, name, sets);
+    return 0;
+  }
   const std::vector<std::string> more = app.remaining();
   if (more.size() + (name.empty() ? 0 : 1) > 1) {
     throw UsageError("xrun explain takes one name");

@@ -12,9 +12,11 @@
 #include "core/base/called_as.h"
 #include "core/base/file.h"
 #include "core/base/strings.h"
+#include "core/console/terminal/shown_text.h"
 #include "lua/api/api_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/copied_recipe.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/starter_files.h"
 
@@ -33,6 +35,11 @@ constexpr const char* kEditor = R"({
 }
 )";
 
+Files editor_files() {
+  register_docs();
+  return {{".luarc.json", kEditor}, {kTypes, editor_stubs()}};
+}
+
 Files files_of(const std::string& recipe) {
   Files files = starter_files(recipe);
   if (files.empty()) {
@@ -42,33 +49,48 @@ Files files_of(const std::string& recipe) {
                                  near.empty() ? "" : " (did you mean " + near + "?)",
                                  fmt::join(names, ", ")));
   }
-  register_docs();
-  files.emplace_back(".luarc.json", kEditor);
-  files.emplace_back(kTypes, editor_stubs());
+  for (auto& file : editor_files()) files.push_back(std::move(file));
   return files;
 }
 
-// Never overwrites. Returns whether the file was written.
-bool write_new(const std::filesystem::path& path, const std::string& text) {
-  if (path_exists(path)) return false;
-  if (path.has_parent_path()) make_dirs(path.parent_path());
-  write_file_atomic(path, text);
-  return true;
+// Copies the starter or the recipe that --from names; prints a line a file.
+std::string fill_folder(const std::filesystem::path& folder, const std::string& recipe,
+                        const std::string& from) {
+  const auto say = [](const std::string& line) { fmt::print("{}\n", shown_text(line)); };
+  Files files;
+  std::string first;
+  if (from.empty()) {
+    files = files_of(recipe);
+    first = files.front().first;
+  } else {
+    const CopiedRecipe copied = copy_recipe(from, folder);
+    for (const std::string& line : copied.lines) say(line);
+    first = copied.recipe;
+    files = editor_files();
+  }
+  for (const auto& [name, text] : files) {
+    say(write_missing((folder / name).lexically_normal(), text));
+  }
+  return first;
 }
 
 }  // namespace
 
 int command_init(int argc, char** argv) {
   CLI::App app(
-      "Sets up a folder to work in: a shipped recipe with its data, and .luarc.json with the "
+      "Sets up a folder to work in: a shipped recipe with its data, or a copy of another recipe or of "
+      "a bundle, and .luarc.json with the "
       "definitions of every name for editors. Existing files are not changed.",
       "xrun init");
-  std::string dir = ".", recipe = "dpo";
+  std::string dir = ".", recipe = "dpo", from;
   bool types = false;
   app.add_option("DIR", dir, "the folder; made if it is missing")->capture_default_str();
   app.add_option("--recipe", recipe, "the recipe to start from: dpo, sft, ...")
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_option("--from", from,
+                 "start from this recipe with its modules, or from a bundle with all that it has")
+      ->type_name("RECIPE.lua|FILE.xrb");
   app.add_flag("--types", types, "only rewrite the definitions for editors");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const std::filesystem::path folder = dir;
@@ -80,18 +102,17 @@ int command_init(int argc, char** argv) {
     fmt::print("wrote {}\n", path.string());
     return 0;
   }
-  const Files files = files_of(recipe);
-  for (const auto& [name, text] : files) {
-    const std::filesystem::path path = (folder / name).lexically_normal();
-    fmt::print("{} {}\n", write_new(path, text) ? "wrote" : "kept ", path.string());
+  if (!from.empty() && app.count("--recipe") > 0) {
+    throw UsageError("--recipe and --from both name the recipe to start from; give one");
   }
+  const std::string first = fill_folder(folder, recipe, from);
   const std::string start = dir == "." ? "" : fmt::format("cd {} && ", folder.string());
   fmt::print(
       "\ntry it:  {1}{0} {2}\n"
       "look first: {0} check {2}; {0} inspect {2}\n"
       "offline, with a tiny random model: {0} init-model tiny --tokenizer bytes, then "
       "--set model=tiny\n",
-      called_as(dir != "."), start, files.front().first);
+      called_as(dir != "."), start, shown_text(first));
   return 0;
 }
 

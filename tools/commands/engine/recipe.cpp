@@ -14,6 +14,7 @@
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/rank_run.h"
@@ -82,7 +83,7 @@ int command_recipe(int argc, char** argv) {
   }
   options.ranks = ranks.get();
   return run_on_ranks(ranks.get(), [&] {
-    options = resumed_options(std::move(options));
+    options = resumed_options(bundled_options(std::move(options), options.force));
     if (options.device == "cuda") {
       choose_gpu_of_rank();
       load_cuda_plugin(!options.device_given);
@@ -107,7 +108,7 @@ int command_cache_recipe(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
   options.json = json;
-  return run_session(options);
+  return run_session(bundled_options(std::move(options), true));
 }
 
 }  // namespace xrun

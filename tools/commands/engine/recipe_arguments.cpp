@@ -18,7 +18,7 @@ std::string check_device(const std::string& device) {
 }  // namespace
 
 void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
-  app.add_option("RECIPE", options.recipe, "the recipe, a Lua file")->required();
+  app.add_option("RECIPE", options.recipe, "the recipe, a Lua file or a bundle")->required();
   app.add_option("--set", options.sets,
                  "a config key: beta=0.2, data.1.path=pairs.jsonl; a Lua literal or bare text")
       ->allow_extra_args(false)
@@ -37,7 +37,7 @@ void add_run_arguments(CLI::App& app, RecipeOptions& options, std::optional<int6
   app.add_flag("--resume", options.resume,
                "continue a run with its own settings, device and threads: the one in --run, or the "
                "recipe's newest");
-  app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
+  app.add_flag("--force", options.force, "resume, or run a bundle, although recipe, data or binary changed");
   app.add_option("--steps", options.steps, "stop after this many steps; schedules do not change")
       ->check(whole_number(1));
   app.add_flag("--jit", options.jit, "compile Lua; Ctrl-C then cannot stop a Lua loop");

@@ -11,6 +11,7 @@
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
@@ -54,6 +55,7 @@ int command_repl(int argc, char** argv) {
   add_recipe_arguments(app, options);
   app.get_option("RECIPE")->required(false);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  options = bundled_options(std::move(options), true);
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
   const bool typed = ::isatty(STDIN_FILENO) != 0;

@@ -2,7 +2,7 @@
 // Reading begins at the end record; every offset is compared with the file's size before it is
 // followed.
 
-#include "core/distill/torch_file_zip.h"
+#include "core/base/zip_archive.h"
 
 #include <array>
 #include <cstring>
@@ -32,7 +32,8 @@ constexpr std::array<uint32_t, 256> crc_table() {
 // Little-endian reads within the file.
 class ZipReader {
  public:
-  ZipReader(std::string_view bytes, const std::string& where) : bytes_(bytes), where_(where) {}
+  ZipReader(std::string_view bytes, const ZipReadText& text)
+      : bytes_(bytes), text_(text), where_(text.where) {}
 
   std::vector<ZipMember> members() const {
     const Directory directory = find_directory();
@@ -72,8 +73,7 @@ class ZipReader {
         return at;
       }
     }
-    throw Error(fmt::format(
-        "{}: is not a zip archive, as torch.save has written them since PyTorch 1.6", where_));
+    throw Error(fmt::format("{}: is not a zip archive{}", where_, text_.no_archive));
   }
 
   Directory find_directory() const {
@@ -113,7 +113,7 @@ class ZipReader {
     read_zip64(at + kEntryBytes + name_bytes, extra_bytes, {&size, &packed, &local});
     XRUN_CHECK((flags & 1) == 0, "{}: its member {} is encrypted", where_, member.name);
     XRUN_CHECK(method == 0 && packed == size,
-               "{}: its member {} is compressed, which torch.save never does", where_, member.name);
+               "{}: its member {} is compressed{}", where_, member.name, text_.compressed);
     within(local, kLocalBytes, bytes_.size(), "a member is beyond the end");
     if (read<uint32_t>(local) != kLocalHeader) damaged("a member has no header");
     const uint64_t data =
@@ -146,27 +146,144 @@ class ZipReader {
   }
 
   std::string_view bytes_;
+  const ZipReadText& text_;
   const std::string& where_;
 };
 
-}  // namespace
-
-std::vector<ZipMember> read_stored_zip(std::string_view bytes, const std::string& where) {
-  return ZipReader(bytes, where).members();
+template <class T>
+void append_value(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-uint32_t zip_crc32(std::string_view bytes) {
+// The least version of a reader: 2.0, or 4.5 for sizes of 64 bits.
+constexpr uint16_t kVersion = 20, kVersion64 = 45;
+constexpr uint16_t kNamesAreUtf8 = 1 << 11;
+constexpr uint32_t kMidnight1980 = 0x00210000;  // no time of writing, so that bytes are the same
+
+bool needs_zip64(uint64_t value) { return value >= kIn64; }
+
+uint32_t short_form(uint64_t value) {
+  return needs_zip64(value) ? kIn64 : static_cast<uint32_t>(value);
+}
+
+// What the header of a member and its directory entry have in common, up to the size of the name.
+void append_shared(std::string& out, const ZipEntry& entry, bool zip64) {
+  append_value(out, zip64 ? kVersion64 : kVersion);
+  append_value(out, kNamesAreUtf8);
+  append_value(out, uint16_t{0});  // stored
+  append_value(out, kMidnight1980);
+  append_value(out, entry.crc);
+  append_value(out, short_form(entry.bytes));
+  append_value(out, short_form(entry.bytes));
+  append_value(out, static_cast<uint16_t>(entry.name.size()));
+}
+
+// The zip64 field of the values that have no short form, "" if all have one.
+std::string zip64_field(std::initializer_list<uint64_t> values) {
+  std::string inner;
+  for (const uint64_t value : values) {
+    if (needs_zip64(value)) append_value(inner, value);
+  }
+  std::string out;
+  if (inner.empty()) return out;
+  append_value(out, uint16_t{1});
+  append_value(out, static_cast<uint16_t>(inner.size()));
+  return out + inner;
+}
+
+std::string directory_entry(const ZipEntry& entry, uint64_t at) {
+  const std::string field = zip64_field({entry.bytes, entry.bytes, at});
+  std::string out;
+  append_value(out, kDirectoryEntry);
+  append_value(out, field.empty() ? kVersion : kVersion64);
+  append_shared(out, entry, !field.empty());
+  append_value(out, static_cast<uint16_t>(field.size()));
+  append_value(out, uint16_t{0});  // comment
+  append_value(out, uint16_t{0});  // disk
+  append_value(out, uint16_t{0});  // internal attributes
+  append_value(out, uint32_t{0});  // external attributes: a plain file
+  append_value(out, short_form(at));
+  return out + entry.name + field;
+}
+
+void append_end64(std::string& out, uint64_t entries, uint64_t bytes, uint64_t begin) {
+  const uint64_t at = begin + bytes;
+  append_value(out, kEnd64Record);
+  append_value(out, kEnd64Bytes - 12);
+  append_value(out, kVersion64);
+  append_value(out, kVersion64);
+  append_value(out, uint64_t{0});  // both disks
+  for (const uint64_t value : {entries, entries, bytes, begin}) append_value(out, value);
+  append_value(out, kEnd64Locator);
+  append_value(out, uint32_t{0});
+  append_value(out, at);
+  append_value(out, uint32_t{1});
+}
+
+}  // namespace
+
+std::vector<ZipMember> read_stored_zip(std::string_view bytes, const ZipReadText& text) {
+  return ZipReader(bytes, text).members();
+}
+
+uint32_t zip_crc32(std::string_view bytes, uint32_t before) {
   static constexpr std::array<uint32_t, 256> kTable = crc_table();
-  uint32_t crc = ~uint32_t{0};
+  uint32_t crc = ~before;
   for (const char byte : bytes) crc = kTable[(crc ^ static_cast<uint8_t>(byte)) & 0xFF] ^ crc >> 8;
   return ~crc;
 }
 
-void check_zip_member(const ZipMember& member, const std::string& where) {
-  XRUN_CHECK(zip_crc32(member.data) == member.crc,
-             "{}: the checksum of its member {} is wrong: the file is damaged, or was saved with "
-             "torch.serialization.set_crc32_options(False)",
-             where, member.name);
+void check_zip_member(const ZipMember& member, const ZipReadText& text) {
+  XRUN_CHECK(zip_crc32(member.data) == member.crc, "{}: the checksum of its member {} is wrong{}",
+             text.where, member.name, text.wrong_crc);
+}
+
+std::string zip_header(const ZipEntry& entry) {
+  const std::string field = zip64_field({entry.bytes, entry.bytes});
+  std::string out;
+  append_value(out, kLocalHeader);
+  append_shared(out, entry, !field.empty());
+  append_value(out, static_cast<uint16_t>(field.size()));
+  return out + entry.name + field;
+}
+
+std::string zip_directory(std::span<const ZipEntry> entries) {
+  std::string out;
+  uint64_t at = 0;
+  for (const ZipEntry& entry : entries) {
+    out += directory_entry(entry, at);
+    at += zip_header(entry).size() + entry.bytes;
+  }
+  const uint64_t bytes = out.size();
+  const bool many = entries.size() >= 0xFFFF;
+  if (many || needs_zip64(bytes) || needs_zip64(at)) append_end64(out, entries.size(), bytes, at);
+  const auto count = static_cast<uint16_t>(many ? 0xFFFF : entries.size());
+  append_value(out, kEndRecord);
+  append_value(out, uint32_t{0});  // both disks
+  append_value(out, count);
+  append_value(out, count);
+  append_value(out, short_form(bytes));
+  append_value(out, short_form(at));
+  append_value(out, uint16_t{0});  // comment
+  return out;
+}
+
+bool is_plain_zip(std::string_view bytes, const std::vector<ZipMember>& members) {
+  std::vector<ZipEntry> entries;
+  const auto take = [&](std::string_view wanted) {
+    const bool same = bytes.starts_with(wanted);
+    if (same) bytes.remove_prefix(wanted.size());
+    return same;
+  };
+  for (const ZipMember& member : members) {
+    const ZipEntry& entry =
+        entries.emplace_back(ZipEntry{member.name, member.data.size(), member.crc});
+    if (!take(zip_header(entry))) return false;
+    // The directory may point elsewhere: the data must stand here.
+    if (member.data.size() > bytes.size() || member.data.data() != bytes.data()) return false;
+    bytes.remove_prefix(member.data.size());
+  }
+  return bytes == zip_directory(entries);
 }
 
 }  // namespace xrun

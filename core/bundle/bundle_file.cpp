@@ -1,0 +1,268 @@
+// bundle.json, then the members in ascending order of their names, laid out as zip_archive.h writes
+// them and in no other way: an archive with gaps, links, comments or two views of one member is
+// refused before a member is read.
+
+#include "core/bundle/bundle_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/base/sha256.h"
+#include "core/base/zip_archive.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostLockBytes = uint64_t{64} << 20;
+constexpr size_t kMostMembers = 100'000;
+constexpr size_t kPieceBytes = size_t{1} << 20;
+
+void check_names(const std::vector<ZipMember>& members, const std::string& where) {
+  XRUN_CHECK(!members.empty() && members[0].name == kBundleLock,
+             "{}: is a zip archive, but no bundle: its first member is not {}", where, kBundleLock);
+  XRUN_CHECK(members.size() <= kMostMembers, "{}: has {} members, at most {} are allowed", where,
+             members.size(), kMostMembers);
+  XRUN_CHECK(members[0].data.size() <= kMostLockBytes, "{}: its lock has {} bytes, the limit is {}",
+             where, members[0].data.size(), kMostLockBytes);
+  for (size_t i = 1; i < members.size(); ++i) {
+    const std::string& name = members[i].name;
+    const std::string wrong = bad_member_name(name);
+    XRUN_CHECK(wrong.empty(), "{}: the name of its member {} {}", where, name, wrong);
+    XRUN_CHECK(name != kBundleLock && (i == 1 || members[i - 1].name != name),
+               "{}: its member {} is there twice", where, name);
+    XRUN_CHECK(i == 1 || members[i - 1].name < name, "{}: its member {} is out of order", where,
+               name);
+    // "a" and "a/b" cannot both be files. Between them in the order may stand "a-b".
+    for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+      const std::string folder = name.substr(0, slash);
+      const auto at = std::lower_bound(
+          members.begin() + 1, members.end(), folder,
+          [](const ZipMember& member, const std::string& wanted) { return member.name < wanted; });
+      XRUN_CHECK(at == members.end() || at->name != folder,
+                 "{}: its member {} is a file and a folder", where, folder);
+    }
+  }
+}
+
+// Each member is in the lock with its size, and the other way round.
+void check_against_lock(const std::vector<ZipMember>& members, const BundleLock& lock,
+                        const std::string& where) {
+  size_t i = 1;
+  for (const LockedFile& locked : lock.members) {
+    XRUN_CHECK(i < members.size() && members[i].name <= locked.name,
+               "{}: its member {} is missing: the lock names it", where, locked.name);
+    XRUN_CHECK(members[i].name == locked.name, "{}: its member {} is not in the lock", where,
+               members[i].name);
+    XRUN_CHECK(members[i].data.size() == locked.bytes,
+               "{}: its member {} has {} bytes, the lock says {}", where, locked.name,
+               members[i].data.size(), locked.bytes);
+    ++i;
+  }
+  XRUN_CHECK(i == members.size(), "{}: its member {} is not in the lock", where, members[i].name);
+}
+
+// The digest in pieces, so that a signal stops it.
+std::string digest_of(std::string_view bytes) {
+  Sha256 hash;
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(kPieceBytes, bytes.size()))) {
+    hash.bytes(bytes.substr(0, kPieceBytes));
+    check_interrupt();
+  }
+  return hash.hex();
+}
+
+void check_digest(const LockedFile& locked, const std::string& digest, const std::string& where) {
+  XRUN_CHECK(digest == locked.sha256,
+             "{}: its member {} has the SHA-256 {}, the lock says {}: the bundle is damaged or was "
+             "changed; fetch it again",
+             where, locked.name, digest, locked.sha256);
+}
+
+// ---- writing
+
+// Passes the bytes of a member in pieces.
+void each_piece(const BundleMember& member, const std::function<void(std::string_view)>& piece) {
+  if (member.file.empty()) return piece(member.text);
+  const MappedFile file(member.file);
+  std::string_view bytes = file.bytes();
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(kPieceBytes, bytes.size()))) {
+    piece(bytes.substr(0, kPieceBytes));
+    file.forget();
+    check_interrupt();
+  }
+}
+
+struct MeasuredMember {
+  ZipEntry entry;
+  std::string sha256;
+};
+
+MeasuredMember measure(const BundleMember& member) {
+  MeasuredMember measured;
+  measured.entry.name = member.name;
+  Sha256 hash;
+  each_piece(member, [&](std::string_view piece) {
+    measured.entry.bytes += piece.size();
+    measured.entry.crc = zip_crc32(piece, measured.entry.crc);
+    hash.bytes(piece);
+  });
+  measured.sha256 = hash.hex();
+  return measured;
+}
+
+void put_bundle(BundleLock lock, std::vector<BundleMember> members,
+                const std::function<void(std::string_view)>& put) {
+  std::sort(members.begin(), members.end(),
+            [](const BundleMember& a, const BundleMember& b) { return a.name < b.name; });
+  std::vector<MeasuredMember> measured;
+  for (const BundleMember& member : members) measured.push_back(measure(member));
+  lock.members.clear();
+  for (const MeasuredMember& one : measured) {
+    lock.members.push_back({.name = one.entry.name, .bytes = one.entry.bytes, .sha256 = one.sha256});
+  }
+  const BundleMember first{.name = kBundleLock, .file = {}, .text = lock_text(lock)};
+  std::vector<ZipEntry> entries = {measure(first).entry};
+  put(zip_header(entries[0]));
+  put(first.text);
+  for (size_t i = 0; i < members.size(); ++i) {
+    const ZipEntry& entry = entries.emplace_back(measured[i].entry);
+    put(zip_header(entry));
+    // The file may have changed since it was measured.
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+    each_piece(members[i], [&](std::string_view piece) {
+      bytes += piece.size();
+      crc = zip_crc32(piece, crc);
+      put(piece);
+    });
+    XRUN_CHECK(bytes == entry.bytes && crc == entry.crc, "{}: changed while it was bundled",
+               members[i].file.string());
+  }
+  put(zip_directory(entries));
+}
+
+}  // namespace
+
+bool is_bundle_name(std::string_view name) { return name.ends_with(kBundleEnding); }
+
+Bundle Bundle::open(const fs::path& path) {
+  Bundle bundle;
+  bundle.where_ = path.string();
+  if (!path_exists(path)) {
+    throw UsageError(fmt::format("{}: there is no such bundle; xrun bundle RECIPE.lua makes one",
+                                 path.string()));
+  }
+  XRUN_CHECK(is_file(path), "{}: is not a regular file", path.string());
+  bundle.file_ = MappedFile(path);
+  refuse_lfs_pointer(bundle.file_.bytes(), path.string());
+  bundle.read(bundle.file_.bytes());
+  return bundle;
+}
+
+Bundle Bundle::of_bytes(std::string_view bytes, const std::string& where) {
+  Bundle bundle;
+  bundle.where_ = where;
+  bundle.read(bytes);
+  return bundle;
+}
+
+void Bundle::read(std::string_view bytes) {
+  const ZipReadText text{.where = where_,
+                         .no_archive = ", so it is no bundle, or was cut off; fetch it again",
+                         .compressed = ", which xrun bundle never does"};
+  const std::vector<ZipMember> members = read_stored_zip(bytes, text);
+  check_names(members, where_);
+  XRUN_CHECK(is_plain_zip(bytes, members),
+             "{}: is not laid out as xrun bundle writes it: it has links, comments, gaps, or members "
+             "that overlap or that its directory describes otherwise; do not trust it",
+             where_);
+  check_zip_member(members[0], text);
+  lock_ = parse_lock(members[0].data, where_);
+  digest_ = sha256_hex(members[0].data);
+  check_against_lock(members, lock_, where_);
+  for (const ZipMember& member : members) data_.emplace(member.name, member.data);
+}
+
+std::string_view Bundle::text(const std::string& member) const {
+  for (const LockedFile& locked : lock_.members) {
+    if (locked.name != member) continue;
+    const std::string_view bytes = data_.find(member)->second;
+    check_digest(locked, digest_of(bytes), where_);
+    return bytes;
+  }
+  throw Error(fmt::format("{}: has no member {}", where_, member));
+}
+
+void Bundle::verify() const {
+  for (const LockedFile& locked : lock_.members) {
+    check_digest(locked, digest_of(data_.find(locked.name)->second), where_);
+    file_.forget();
+  }
+}
+
+fs::path Bundle::extract(const fs::path& root) const {
+  // 128 bits: as unlikely to meet another one's as all other folders of the store.
+  const fs::path folder = root / digest_.substr(0, 32);
+  std::error_code ignored;
+  if (path_exists(folder / kBundleLock)) {
+    const auto same = [&](const LockedFile& locked) {
+      const fs::path file = folder / locked.name;
+      return is_file(file) && fs::file_size(file, ignored) == locked.bytes &&
+             sha256_file(file) == locked.sha256;
+    };
+    if (std::all_of(lock_.members.begin(), lock_.members.end(), same)) return folder;
+    fs::remove_all(folder, ignored);  // someone changed it
+  }
+  verify();
+  make_dirs(root);
+  const fs::path made = folder.string() + fmt::format(".tmp{}", ::getpid());
+  fs::remove_all(made, ignored);
+  try {
+    for (const auto& [name, bytes] : data_) {
+      make_dirs((made / name).parent_path());
+      FileWriter writer(made / name);
+      writer.write(bytes);
+      writer.sync();
+      writer.close();
+      check_interrupt();
+    }
+    fs::rename(made, folder, ignored);
+  } catch (...) {
+    fs::remove_all(made, ignored);
+    throw;
+  }
+  if (ignored) fs::remove_all(made);  // another process was first
+  XRUN_CHECK(path_exists(folder / kBundleLock), "{}: cannot be made: {}", folder.string(),
+             ignored.message());
+  return folder;
+}
+
+void write_bundle(BundleLock lock, std::vector<BundleMember> members, const fs::path& path) {
+  const fs::path made = path.string() + fmt::format(".tmp{}", ::getpid());
+  std::error_code ignored;
+  try {
+    FileWriter writer(made);
+    put_bundle(std::move(lock), std::move(members),
+               [&](std::string_view piece) { writer.write(piece); });
+    writer.sync();
+    writer.close();
+    rename_durable(made, path);
+  } catch (...) {
+    fs::remove(made, ignored);
+    throw;
+  }
+}
+
+std::string bundle_bytes(BundleLock lock, std::vector<BundleMember> members) {
+  std::string out;
+  put_bundle(std::move(lock), std::move(members), [&](std::string_view piece) { out += piece; });
+  return out;
+}
+
+}  // namespace xrun

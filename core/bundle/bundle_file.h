@@ -1,0 +1,75 @@
+#pragma once
+// A bundle, FILE.xrb: one ZIP archive of stored members, the lock first, then files by name. Others
+// made it, so nothing in it is believed before it is checked.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/bundle/bundle_lock.h"
+
+namespace xrun {
+
+constexpr const char* kBundleEnding = ".xrb";
+
+// True if a command line's file is a bundle by its name.
+bool is_bundle_name(std::string_view name);
+
+class Bundle {
+ public:
+  // Opens a file and checks its structure: the layout of the archive, names of members, the lock,
+  // that the members are those of the lock with their sizes. Digests are compared when a member is
+  // read (text), by extract and by verify. Throws UsageError if there is no such file or a newer
+  // xrun made it, Error that names what is wrong.
+  static Bundle open(const std::filesystem::path& path);
+  // The same for bytes that the caller keeps.
+  static Bundle of_bytes(std::string_view bytes, const std::string& where);
+
+  const BundleLock& lock() const { return lock_; }
+  const std::string& where() const { return where_; }
+  // SHA-256 of the lock, and so of everything that the bundle stands for.
+  const std::string& digest() const { return digest_; }
+
+  // Returns a member's bytes, as long as the bundle lives. Throws Error if there is none of that
+  // name or its digest is another than the lock's.
+  std::string_view text(const std::string& member) const;
+  // Compares the digest of every member. Throws Error that names the first damaged one.
+  void verify() const;
+  // Returns the folder that has the members, made if it is missing: below `root`, named by digest().
+  // A kill at any time leaves no incomplete folder. Members in it are compared with the lock again.
+  std::filesystem::path extract(const std::filesystem::path& root) const;
+
+ private:
+  Bundle() = default;
+  void read(std::string_view bytes);
+
+  MappedFile file_;
+  std::string where_, digest_;
+  BundleLock lock_;
+  std::map<std::string, std::string_view, std::less<>> data_;
+};
+
+// ---- writing
+
+// A member and where its bytes come from.
+struct BundleMember {
+  std::string name;
+  std::filesystem::path file;  // read when the bundle is written; "": the bytes are `text`
+  std::string text;
+};
+
+// Sets lock.members from `members`, and writes the bundle. Equal members and locks give equal bytes.
+// `path` appears whole or not at all. Throws Error if a file cannot be read, changes meanwhile, or
+// `path` cannot be written.
+void write_bundle(BundleLock lock, std::vector<BundleMember> members,
+                  const std::filesystem::path& path);
+
+// The bytes of a small bundle, for tests.
+std::string bundle_bytes(BundleLock lock, std::vector<BundleMember> members);
+
+}  // namespace xrun

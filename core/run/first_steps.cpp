@@ -1,0 +1,71 @@
+// A step after a difference says nothing new, but the largest difference of them is a measure.
+
+#include "core/run/first_steps.h"
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+
+namespace xrun {
+
+FirstSteps::FirstSteps(LockedRun recorded, FirstStepsTerms terms)
+    : recorded_(std::move(recorded)),
+      terms_(std::move(terms)),
+      machine_(machine_differences(recorded_, terms_.machine, terms_.environment)) {}
+
+std::string FirstSteps::before() const {
+  if (!compares()) {
+    std::string fields;
+    for (const Difference& one : terms_.settings) add_item(fields, one.path);
+    return fmt::format("the bundle's first steps are not compared: this run has other settings ({})",
+                       fields);
+  }
+  if (machine_.empty()) return "";
+  std::string text;
+  for (const std::string& one : machine_) add_item(text, one);
+  return fmt::format(
+      "the bundle's steps were recorded on another kind of machine ({}), so the last digits may "
+      "differ",
+      text);
+}
+
+std::string FirstSteps::same_text() const {
+  const int64_t first = recorded_.steps[compared_ - 1].at("step").as_int();
+  return first == 0 ? "step 0 is the bundle's, bit for bit"
+                    : fmt::format("steps 0 to {} are the bundle's, bit for bit", first);
+}
+
+std::string FirstSteps::compare(const Json& metrics) {
+  const int64_t step = metrics.at("step").as_int();
+  // A resumed run begins later.
+  while (next_ < recorded_.steps.size() && recorded_.steps[next_].at("step").as_int() < step) ++next_;
+  if (!compares() || next_ >= recorded_.steps.size()) return "";
+  const Json& wanted = recorded_.steps[next_];
+  if (wanted.at("step").as_int() != step) return "";
+  const bool from_start = compared_ == next_;
+  ++next_;
+  const std::optional<StepDifference> apart = compare_step(wanted, metrics);
+  if (!apart) {
+    if (from_start) ++compared_;
+    const bool last = next_ == recorded_.steps.size() && compared_ == next_;
+    reported_ = reported_ || last;
+    return last ? same_text() : "";
+  }
+  if (worst_ && worst_->relative >= apart->relative) return "";
+  const bool first = !worst_;
+  worst_ = apart;
+  const std::string text =
+      fmt::format("step {}: {} is {}, and {} in the bundle (relative difference {:.1e})",
+                  apart->step, apart->metric, apart->now, apart->recorded, apart->relative);
+  XRUN_CHECK(!machine_.empty() || terms_.force,
+             "{}; this kind of machine should give the same bits; --force goes on all the same",
+             text);
+  return first ? text : "";
+}
+
+std::string FirstSteps::end() {
+  if (reported_ || compared_ == 0 || worst_) return "";
+  reported_ = true;
+  return same_text();
+}
+
+}  // namespace xrun

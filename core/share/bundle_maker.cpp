@@ -1,0 +1,144 @@
+// Nothing of the day, the user or the folder enters a lock, so that two bundles of one recipe are the
+// same bytes: origins name members, inputs the spelling of the recipe.
+
+#include "core/share/bundle_maker.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/bundle/bundle_file.h"
+#include "core/config/config_base.h"
+#include "core/share/recorded_run.h"
+#include "core/share/recipe_sources.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
+
+// "recipes/dpo.lua:9" as "recipe/dpo.lua:9".
+Json member_origins(const Json& origins, const RecipeSources& sources, const std::string& recipe) {
+  Json out = Json::object();
+  for (const auto& [path, origin] : origins.as_object()) {
+    std::string text = origin.as_string();
+    const auto rename = [&](const std::string& file, const std::string& member) {
+      if (text.starts_with(file + ":") || text.starts_with(file + " (")) {
+        text = member + text.substr(file.size());
+        return true;
+      }
+      return false;
+    };
+    bool done = rename(recipe, sources.recipe);
+    for (size_t i = 0; i < sources.files.size() && !done; ++i) {
+      done = rename(sources.files[i].path.string(), sources.files[i].member);
+    }
+    out.set(path, text);
+  }
+  return out;
+}
+
+// "data/1/", "model/tiny/": the folder of an input's members.
+class InputFolders {
+ public:
+  std::string next(const NamedInput& input) {
+    const std::string kind = input_kind_name(input.kind);
+    std::string name = std::to_string(++count_[kind]);
+    // A policy is named by its folder.
+    if (input.kind == InputKind::kModel) {
+      const std::string own = fs::path(input.name).lexically_normal().filename().string();
+      if (bad_member_name(own).empty() && count_[kind + "/" + own]++ == 0) name = own;
+    }
+    return kind + "/" + name + "/";
+  }
+
+ private:
+  std::map<std::string, int> count_;
+};
+
+bool takes(const BundleRequest& request, const LockedInput& input, const LockedFile& file) {
+  if (input.kind == InputKind::kData) return request.with_data;
+  return input.kind != InputKind::kModel || request.with_model || !is_weights(file);
+}
+
+void add_inputs(const BundleRequest& request, const RecipeSources& sources, BundleLock& lock,
+                std::vector<BundleMember>& members) {
+  InputFolders folders;
+  for (const NamedInput& input : sources.inputs) {
+    LocalInput local = measure_input(input, request.models);
+    const std::string folder = folders.next(input);
+    for (size_t i = 0; i < local.files.size(); ++i) {
+      LockedFile& file = local.locked.files[i];
+      if (!takes(request, local.locked, file)) continue;
+      file.member = folder + file.name;
+      members.push_back({.name = file.member, .file = local.files[i], .text = {}});
+    }
+    lock.inputs.push_back(std::move(local.locked));
+  }
+}
+
+void add_operators(const BundleRequest& request, const RecipeSources& sources, BundleLock& lock) {
+  lock.operators = Json::object();
+  for (const std::string& word : sources.words) {
+    Json schemas = Json::array();
+    for (const std::string& schema : request.operators(word)) schemas.push_back(schema);
+    if (schemas.size() > 0) lock.operators.set(word, std::move(schemas));
+  }
+}
+
+void add_run(const BundleRequest& request, const std::string& text, BundleLock& lock,
+             std::vector<std::string>& notices) {
+  if (request.run.empty()) return;
+  try {
+    lock.run = record_first_steps(request.run, lock, text, request.run_binary, kFirstSteps);
+  } catch (const Error& error) {
+    const std::string what = fmt::format("{}: its first steps cannot be recorded: {}",
+                                         request.run.string(), error.what());
+    if (request.run_given) throw Error(what);
+    notices.push_back(what);
+  }
+}
+
+}  // namespace
+
+BundleLock lock_of_recipe(const BundleRequest& request, std::vector<BundleMember>& members,
+                          std::vector<std::string>& notices) {
+  const ScannedRecipe scanned =
+      scan_with_bases(request.recipe, read_file(request.recipe, kMostRecipeBytes));
+  const Config config = Config::resolve(scanned, request.sets);
+  const RecipeSources sources = read_recipe_sources(request.recipe, scanned, config);
+  notices.insert(notices.end(), sources.notices.begin(), sources.notices.end());
+  BundleLock lock;
+  lock.recipe = sources.recipe;
+  lock.sets = request.sets;
+  lock.config = config.values();
+  lock.origins = member_origins(config.to_json().at("origins"), sources, request.recipe);
+  const Json* seed = config.find("seed");
+  lock.seeds = Json(Json::Object{{"seed", seed == nullptr ? Json() : *seed}});
+  lock.binary = request.binary;
+  for (const SourceFile& file : sources.files) {
+    members.push_back({.name = file.member, .file = {}, .text = file.text});
+  }
+  add_inputs(request, sources, lock, members);
+  add_operators(request, sources, lock);
+  add_run(request, scanned.text, lock, notices);
+  return lock;
+}
+
+MadeBundle make_bundle(const BundleRequest& request, fs::path out) {
+  MadeBundle made;
+  std::vector<BundleMember> members;
+  made.lock = lock_of_recipe(request, members, made.notices);
+  if (out.empty()) out = fs::path(request.recipe).stem().string() + kBundleEnding;
+  write_bundle(made.lock, std::move(members), out);
+  // As written, with the digests of its members.
+  made.lock = Bundle::open(out).lock();
+  made.path = out;
+  return made;
+}
+
+}  // namespace xrun

@@ -1,0 +1,234 @@
+// A recipe and a bundle are brought into the form of a run's files; then both sides are cut down to
+// what either of them has.
+
+#include "core/share/effective.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/folder.h"
+#include "core/base/hash.h"
+#include "core/bundle/bundle_file.h"
+#include "core/config/config_base.h"
+#include "core/data/cache/data_files.h"
+#include "core/share/recipe_sources.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
+
+Json files_of(const Json& files) {
+  return Json(Json::Object{{"files", files}});
+}
+
+// {"inputs": {"data": {"1": {"keys": [...]}}}}, as run.json has it.
+Json record_of(Json keys, Json modules) {
+  Json set(Json::Object{{"keys", std::move(keys)}});
+  Json data(Json::Object{{"1", std::move(set)}});
+  Json inputs(Json::Object{{"data", std::move(data)}, {"modules", std::move(modules)}});
+  return Json(Json::Object{{"inputs", std::move(inputs)}});
+}
+
+Json data_key(const std::string& name, Json files) {
+  Json key = files_of(std::move(files));
+  key.set("name", name);
+  return key;
+}
+
+std::string base_name(const std::string& path) { return fs::path(path).filename().string(); }
+
+// ---- a bundle
+
+RunMetrics metrics_of(const LockedRun& run) {
+  RunMetrics metrics;
+  std::map<std::string, size_t> known;
+  for (const Json& step : run.steps) {
+    ++metrics.objects;
+    metrics.last_step = step.at("step").as_int();
+    for (const auto& [name, value] : step.as_object()) {
+      if (name == "step") continue;
+      const auto [at, made] = known.emplace(name, metrics.series.size());
+      if (made) metrics.series.push_back({.name = name, .steps = {}, .values = {}});
+      MetricSeries& series = metrics.series[at->second];
+      series.steps.push_back(metrics.last_step);
+      series.values.push_back(value.is_number() ? value.as_double()
+                                                : std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  return metrics;
+}
+
+RunFiles files_of_bundle(const std::string& file) {
+  const Bundle bundle = Bundle::open(file);
+  const BundleLock& lock = bundle.lock();
+  RunFiles out;
+  out.name = file;
+  out.config = lock.config;
+  out.origins = lock.origins;
+  out.recipe = bundle.text(lock.recipe);
+  Json keys = Json::array(), modules = Json::object();
+  for (const LockedInput& input : lock.inputs) {
+    if (input.kind != InputKind::kData) continue;
+    Json files = Json::array();
+    for (const LockedFile& one : input.files) files.push_back(Json(Json::Object{{"xxh3", one.xxh3}}));
+    keys.push_back(data_key(input.name, std::move(files)));
+  }
+  for (const LockedFile& member : lock.members) {
+    if (!member.name.starts_with("recipe/") || member.name == lock.recipe) continue;
+    modules.set(base_name(member.name), hash_hex(bundle.text(member.name)));
+  }
+  out.record = record_of(std::move(keys), std::move(modules));
+  if (lock.run) out.metrics = metrics_of(*lock.run);
+  return out;
+}
+
+// ---- a recipe
+
+RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& notices) {
+  const ScannedRecipe scanned = scan_with_bases(file, read_file(file, kMostRecipeBytes));
+  const Config config = Config::resolve(scanned);
+  const RecipeSources sources = read_recipe_sources(file, scanned, config);
+  RunFiles out;
+  out.name = file;
+  out.config = config.values();
+  out.origins = config.to_json().at("origins");
+  out.recipe = scanned.text;
+  Json keys = Json::array(), modules = Json::object();
+  try {
+    const FileDigests digests(cache_root() / kFileDigestsFolder);
+    for (const NamedInput& input : sources.inputs) {
+      if (input.kind != InputKind::kData) continue;
+      keys.push_back(data_key(input.name, data_files_json(find_data_files(input.name, {}, digests))));
+    }
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    notices.push_back(fmt::format("the data are not compared: {}: {}", file, error.what()));
+    keys = Json();
+  }
+  for (size_t i = 1; i < sources.files.size(); ++i) {
+    modules.set(base_name(sources.files[i].member), hash_hex(sources.files[i].text));
+  }
+  out.record = record_of(std::move(keys), std::move(modules));
+  return out;
+}
+
+// ---- cutting down
+
+// Of a run: every source of every set, by name and digests; modules by name.
+RunFiles reduced(RunFiles run) {
+  Json keys = Json::array(), modules = Json::object();
+  const Json* inputs = run.record.find("inputs");
+  const Json* sets = inputs == nullptr ? nullptr : inputs->find("data");
+  if (sets != nullptr && sets->is_object()) {
+    for (const auto& [number, set] : sets->as_object()) {
+      const Json* of_set = set.find("keys");
+      if (of_set == nullptr || !of_set->is_array()) continue;
+      for (const Json& key : of_set->as_array()) {
+        const Json* files = key.find("files");
+        keys.push_back(data_key(text_member(key, "name"), files == nullptr ? Json() : *files));
+      }
+    }
+  }
+  const Json* loaded = inputs == nullptr ? nullptr : inputs->find("modules");
+  if (loaded != nullptr && loaded->is_object()) {
+    for (const auto& [path, module] : loaded->as_object()) {
+      modules.set(base_name(path), module.is_object() ? text_member(module, "digest") : module);
+    }
+  }
+  run.record = record_of(std::move(keys), std::move(modules));
+  run.ledger = run.checkpoint = Json();
+  return run;
+}
+
+// The sources in the order of their names, each once: a recipe may open one twice. Without those of
+// one side there is nothing to compare.
+void sort_keys(RunFiles& a, RunFiles& b) {
+  const auto keys_of = [](RunFiles& files) -> Json& {
+    return *files.record.find("inputs")->find("data")->find("1")->find("keys");
+  };
+  const bool known = keys_of(a).is_array() && keys_of(b).is_array();
+  for (RunFiles* files : {&a, &b}) {
+    Json& keys = keys_of(*files);
+    std::map<std::string, Json> by_name;
+    if (known) {
+      for (const Json& key : keys.as_array()) by_name.emplace(text_member(key, "name"), key);
+    }
+    keys = Json::array();
+    for (auto& [name, key] : by_name) keys.push_back(std::move(key));
+  }
+}
+
+// Only modules that both have: a run names the loaded ones, a bundle bases of the config too.
+void keep_common_modules(RunFiles& a, RunFiles& b) {
+  const auto cut = [](RunFiles& files, const Json& other) {
+    Json& modules = *files.record.find("inputs")->find("modules");
+    Json kept = Json::object();
+    for (const auto& [name, digest] : modules.as_object()) {
+      if (other.find(name) != nullptr) kept.set(name, digest);
+    }
+    modules = std::move(kept);
+  };
+  const Json of_a = a.record.at("inputs").at("modules");
+  cut(a, b.record.at("inputs").at("modules"));
+  cut(b, of_a);
+}
+
+void keep_common_steps(RunFiles& a, RunFiles& b) {
+  const int64_t last = std::min(a.metrics.last_step, b.metrics.last_step);
+  const int64_t lines = std::min(a.metrics.objects, b.metrics.objects);
+  for (RunFiles* files : {&a, &b}) {
+    std::erase_if(files->metrics.series, [&](MetricSeries& series) {
+      const auto end = std::upper_bound(series.steps.begin(), series.steps.end(), last);
+      series.steps.erase(end, series.steps.end());
+      series.values.resize(series.steps.size());
+      return series.steps.empty();
+    });
+    files->metrics.last_step = last;
+    files->metrics.objects = lines;
+  }
+}
+
+bool is_run(const std::string& name) {
+  std::error_code none;
+  return fs::is_directory(name, none);
+}
+
+RunFiles effective_files(const std::string& name, std::vector<std::string>& notices) {
+  if (is_bundle_name(name)) return files_of_bundle(name);
+  if (name.ends_with(".lua")) return files_of_recipe(name, notices);
+  RunFiles run = read_runs({name})[0];
+  notices.insert(notices.end(), run.notices.begin(), run.notices.end());
+  return reduced(std::move(run));
+}
+
+}  // namespace
+
+RunComparison compare_effective(const std::string& a, const std::string& b,
+                                std::vector<std::string>& notices) {
+  if (is_run(a) && is_run(b)) {
+    const std::vector<RunFiles> runs = read_runs({a, b});
+    for (const RunFiles& run : runs) {
+      for (const std::string& notice : run.notices) {
+        notices.push_back(fmt::format("{}: {}", run.name, notice));
+      }
+    }
+    return compare_runs(runs[0], runs[1]);
+  }
+  RunFiles first = effective_files(a, notices), second = effective_files(b, notices);
+  sort_keys(first, second);
+  keep_common_modules(first, second);
+  keep_common_steps(first, second);
+  RunComparison comparison = compare_runs(first, second);
+  comparison.results_known = first.metrics.objects > 0 && second.metrics.objects > 0;
+  return comparison;
+}
+
+}  // namespace xrun

@@ -1,0 +1,66 @@
+#pragma once
+// The files behind the inputs of a recipe: their digests for a lock, and where a locked input's bytes
+// are on this machine.
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/bundle/bundle_lock.h"
+#include "core/run/record/difference.h"
+#include "core/share/recipe_sources.h"
+
+namespace xrun {
+
+// Where models are. Rooms below core/model do not know its registry.
+struct ModelPlaces {
+  // Returns the folder of a model's name without downloading anything; throws UsageError with the
+  // command that fetches it.
+  std::function<std::filesystem::path(const std::string& name)> folder;
+  std::vector<std::filesystem::path> cached;  // every model folder in the caches
+};
+
+// A locked input with its files on this machine, in the order of locked.files.
+struct LocalInput {
+  LockedInput locked;
+  std::vector<std::filesystem::path> files;
+};
+
+// Finds the files of an input and takes their digests, remembered ones where the files are
+// unchanged. Of a model: its weights and every file that config, tokenizer and templates consist of.
+// Throws Error as find_data_files and ModelPlaces::folder do; Interrupted.
+LocalInput measure_input(const NamedInput& input, const ModelPlaces& places);
+
+// True for the files of a model that a bundle leaves out unless it is asked for the model.
+bool is_weights(const LockedFile& file);
+
+// Returns the SHA-256 of a file, a remembered one if the file is unchanged.
+std::string file_sha256(const std::filesystem::path& path);
+
+// Where a locked input is.
+struct FoundInput {
+  std::string path;  // to open in place of the name; "": it is missing
+  std::string where;                    // "in the bundle", "found by digest: ...", "by its name"
+  std::vector<Difference> differences;  // of what has its name and another digest
+  std::string missing;                  // what to do about a missing one
+};
+
+// Looks for an input: in the bundle, whose members are in `folder`; by its name; by digest in other
+// bundles, among the files that xrun has read before, and in the caches of models. Files found
+// elsewhere are linked into `folder` under their locked names. Reads only files of the locked size.
+FoundInput find_input(const LockedInput& input, const std::filesystem::path& folder,
+                      const ModelPlaces& places);
+
+// Returns the path of an input inside a bundle, "data/1/pairs.jsonl"; "" unless the bundle has all of
+// it.
+std::string bundled_path(const LockedInput& input);
+
+// Returns the folder of the extracted bundles: cache_root()/bundles.
+std::filesystem::path bundles_root();
+
+// Splits the name of a data source at its first wildcard: "pairs/" and "*.jsonl". Its files are
+// locked by their names below the first part.
+std::pair<std::string, std::string> split_glob(const std::string& name);
+
+}  // namespace xrun

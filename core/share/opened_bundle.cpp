@@ -1,0 +1,147 @@
+// The order of the checks is the order of the messages: what the program is, what the recipe says,
+// what it reads.
+
+#include "core/share/opened_bundle.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+#include "core/config/config_base.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Json member_of(const Json& object, const char* name) {
+  const Json* value = object.find(name);
+  return value == nullptr ? Json("absent") : *value;
+}
+
+// The sources and LibTorch decide the numbers. The same sources built by another compiler are
+// reported: the first steps tell whether they compute the same.
+void compare_program(const ProgramFacts& program, OpenedBundle& bundle) {
+  const Json &locked = bundle.lock.binary, &now = program.binary;
+  for (const char* name : {"source", "torch"}) {
+    const Json a = member_of(locked, name), b = member_of(now, name);
+    if (a != b) {
+      bundle.differences.push_back({fmt::format("binary.{}", name), dump_json(a), dump_json(b)});
+    }
+  }
+  if (!bundle.differences.empty()) return;
+  std::string built;
+  for (const char* name : {"compiler", "engine", "core"}) {
+    if (member_of(locked, name) != member_of(now, name)) add_item(built, name);
+  }
+  if (built.empty()) return;
+  bundle.notices.push_back(fmt::format(
+      "the same sources of xrun, built elsewhere (other: {}); the last digits may differ", built));
+}
+
+void compare_operators(const ProgramFacts& program, OpenedBundle& bundle) {
+  for (const auto& [name, schemas] : bundle.lock.operators.as_object()) {
+    Json now = Json::array();
+    for (const std::string& schema : program.operators(name)) now.push_back(schema);
+    if (now == schemas) continue;
+    for (Difference& one : find_differences(schemas, now, "operators." + name)) {
+      bundle.differences.push_back(std::move(one));
+    }
+  }
+}
+
+// Defaults are this program's, so they can be others than the bundle's.
+void compare_settings(const Bundle& bundle, OpenedBundle& out) {
+  const BundleLock& lock = bundle.lock();
+  const std::string recipe = out.recipe();
+  const ScannedRecipe scanned =
+      scan_with_bases(recipe, std::string(bundle.text(lock.recipe)),
+                      [&](const std::string& file) { return out.local_path(file); });
+  const Config config = Config::resolve(scanned, lock.sets);
+  for (Difference& one : find_differences(lock.config, config.values(), "config")) {
+    out.differences.push_back(std::move(one));
+  }
+  const Json* seed = config.find("seed");
+  const Json seeds(Json::Object{{"seed", seed == nullptr ? Json() : *seed}});
+  for (Difference& one : find_differences(lock.seeds, seeds, "seeds")) {
+    out.differences.push_back(std::move(one));
+  }
+}
+
+OpenedBundle extracted(const Bundle& bundle, const fs::path& file) {
+  OpenedBundle out;
+  out.file = file.string();
+  out.lock = bundle.lock();
+  out.folder = bundle.extract(bundles_root());
+  return out;
+}
+
+void find_inputs(const ProgramFacts& program, OpenedBundle& out) {
+  for (const LockedInput& input : out.lock.inputs) {
+    FoundInput found = find_input(input, out.folder, program.models);
+    if (!found.missing.empty()) {
+      out.missing.push_back(std::move(found.missing));
+      continue;
+    }
+    if (found.path != input.name) {
+      out.inputs[{input.kind, input.name}] = found.path;
+      if (found.where != "in the bundle") {
+        out.notices.push_back(
+            fmt::format("{} {}: {}", input_kind_name(input.kind), input.name, found.where));
+      }
+    }
+    for (Difference& one : found.differences) out.differences.push_back(std::move(one));
+  }
+}
+
+}  // namespace
+
+std::string OpenedBundle::local_path(const std::string& path) const {
+  const std::string plain = fs::path(path).lexically_normal().string();
+  const std::string prefix = fs::path(file).lexically_normal().string() + "/";
+  return plain.starts_with(prefix) ? (folder / plain.substr(prefix.size())).string() : path;
+}
+
+std::string OpenedBundle::local_input(InputKind kind, const std::string& name) const {
+  const auto found = inputs.find({kind, name});
+  return found == inputs.end() ? name : found->second;
+}
+
+OpenedBundle extract_bundle(const fs::path& file) { return extracted(Bundle::open(file), file); }
+
+OpenedBundle open_bundle(const fs::path& file, const ProgramFacts& program) {
+  const Bundle bundle = Bundle::open(file);
+  OpenedBundle out = extracted(bundle, file);
+  compare_program(program, out);
+  compare_operators(program, out);
+  try {
+    compare_settings(bundle, out);
+  } catch (const UsageError& error) {
+    // A key that this program does not know, say.
+    out.differences.push_back({"config", "resolved", error.what()});
+  }
+  find_inputs(program, out);
+  return out;
+}
+
+std::vector<std::string> accept_bundle(const OpenedBundle& bundle, bool force) {
+  if (!bundle.missing.empty()) {
+    std::string text;
+    for (const std::string& one : bundle.missing) add_item(text, one, "\n");
+    throw UsageError(fmt::format("{}: {}", bundle.file, text));
+  }
+  std::vector<std::string> notices = bundle.notices;
+  if (bundle.differences.empty()) return notices;
+  const std::string text = describe_differences(bundle.differences);
+  if (!force) {
+    throw UsageError(
+        fmt::format("{}: this is not what the bundle's lock says:\n{}add --force to run it all the "
+                    "same",
+                    bundle.file, text));
+  }
+  notices.push_back(fmt::format("running by --force, not as the bundle's lock says:\n{}", text));
+  return notices;
+}
+
+}  // namespace xrun

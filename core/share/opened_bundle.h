@@ -1,0 +1,54 @@
+#pragma once
+// A bundle on its way to a run: its members on disk, its inputs found, everything compared with its
+// lock.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/bundle/bundle_file.h"
+#include "core/run/record/difference.h"
+#include "core/share/bundle_maker.h"
+
+namespace xrun {
+
+// What this program is, to be compared with a lock.
+struct ProgramFacts {
+  Json binary;  // {"source", "torch", "compiler", "engine", "core"}
+  std::function<std::vector<std::string>(const std::string& name)> operators;
+  ModelPlaces models;
+};
+
+struct OpenedBundle {
+  std::string file;              // as the user named it
+  std::filesystem::path folder;  // that has the members
+  BundleLock lock;
+  // What to open in place of a name, for inputs that are not simply there under their names.
+  std::map<std::pair<InputKind, std::string>, std::string> inputs;
+  std::vector<Difference> differences;  // each changes the numbers, or may
+  std::vector<std::string> missing;     // inputs, with what to do
+  std::vector<std::string> notices;
+
+  // The recipe and its modules are called FILE.xrb/MEMBER in messages.
+  std::string recipe() const { return file + "/" + lock.recipe; }
+  // Returns the path of a file that a recipe of this bundle names: a member's on disk, else `path`.
+  std::string local_path(const std::string& path) const;
+  // Returns what to open for an input's name.
+  std::string local_input(InputKind kind, const std::string& name) const;
+};
+
+// Extracts the members into the cache, looks for the inputs and compares: settings as they resolve
+// now, operators, the program, inputs that have their name and other bytes. Throws as Bundle::open
+// does; everything else is in the result.
+OpenedBundle open_bundle(const std::filesystem::path& file, const ProgramFacts& program);
+
+// The same without the comparisons and without looking for inputs.
+OpenedBundle extract_bundle(const std::filesystem::path& file);
+
+// Throws UsageError for a missing input, and for differences unless `force`; returns the notices,
+// differences under `force` among them.
+std::vector<std::string> accept_bundle(const OpenedBundle& bundle, bool force);
+
+}  // namespace xrun

@@ -1,0 +1,167 @@
+// Values are compared as the doubles that metrics.jsonl spells exactly, so equal means the same bits.
+
+#include "core/share/recorded_run.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/strings.h"
+#include "core/run/record/difference.h"
+#include "core/run/record/run_files.h"
+#include "core/run/record/run_record.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_speed(std::string_view metric) { return metric.starts_with("perf/"); }
+
+Json without_speed(const Json& step) {
+  Json out = Json::object();
+  for (const auto& [name, value] : step.as_object()) {
+    if (!is_speed(name)) out.set(name, value);
+  }
+  return out;
+}
+
+// The lines of the bodies: what was logged after the last one has a step of its own.
+Json::Array first_steps(const fs::path& run, int64_t bodies, int64_t most) {
+  constexpr uint64_t kMostBytes = uint64_t{2} << 30;
+  const std::string text = read_file(run / "metrics.jsonl", kMostBytes);
+  Json::Array steps;
+  size_t at = 0;
+  for (size_t end; std::ssize(steps) < most && (end = text.find('\n', at)) != std::string::npos;
+       at = end + 1) {
+    const Json step = parse_json(std::string_view(text).substr(at, end - at),
+                                 (run / "metrics.jsonl").string(), std::ssize(steps) + 1);
+    if (step.at("step").as_int() >= bodies) break;
+    steps.push_back(without_speed(step));
+  }
+  return steps;
+}
+
+// The digests that the run's cache keys have for its data files.
+void check_data(const RunFiles& run, const BundleLock& lock) {
+  const Json* inputs = run.record.find("inputs");
+  const Json* sets = inputs == nullptr ? nullptr : inputs->find("data");
+  if (sets == nullptr || !sets->is_object()) return;
+  for (const auto& [number, set] : sets->as_object()) {
+    const Json* keys = set.find("keys");
+    if (keys == nullptr || !keys->is_array()) continue;
+    for (const Json& key : keys->as_array()) {
+      for (const Json& file : key.at("files").as_array()) {
+        const std::string digest = text_member(file, "xxh3"), name = text_member(file, "name");
+        const bool locked = std::any_of(lock.inputs.begin(), lock.inputs.end(), [&](const auto& one) {
+          return std::any_of(one.files.begin(), one.files.end(),
+                             [&](const LockedFile& other) { return other.xxh3 == digest; });
+        });
+        XRUN_CHECK(locked, "the run read {} with other bytes than it has now", name);
+      }
+    }
+  }
+}
+
+std::string value_text(const Json* value) {
+  return value == nullptr ? "absent" : dump_json(*value);
+}
+
+// metrics.jsonl has null where a value is not finite.
+bool is_no_number(const Json& value) {
+  return !value.is_number() || !std::isfinite(value.as_double());
+}
+
+bool same_bits(const Json& a, const Json& b) {
+  if (is_no_number(a) || is_no_number(b)) return is_no_number(a) && is_no_number(b);
+  return std::bit_cast<uint64_t>(a.as_double()) == std::bit_cast<uint64_t>(b.as_double());
+}
+
+double relative_difference(const Json* a, const Json* b) {
+  if (a == nullptr || b == nullptr || !a->is_number() || !b->is_number()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const double x = a->as_double(), y = b->as_double();
+  return std::abs(x - y) / std::max({std::abs(x), std::abs(y), 1e-300});
+}
+
+std::string field_of(const Json& object, const char* name) {
+  const Json* value = object.find(name);
+  return value == nullptr ? "" : dump_json(*value);
+}
+
+}  // namespace
+
+Json deciding_settings(const Json& config) {
+  Json out = Json::object();
+  for (const auto& [key, value] : config.as_object()) {
+    if (key != "save" && key != "export") out.set(key, value);
+  }
+  return out;
+}
+
+LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
+                             const std::string& recipe_text, const Json& run_binary, int64_t most) {
+  const RunFiles run = read_run_files(dir);
+  XRUN_CHECK(run.recipe == recipe_text, "its recipe.lua is another text than the recipe has now");
+  const auto settings = find_differences(deciding_settings(run.config), deciding_settings(lock.config), "config");
+  XRUN_CHECK(settings.empty(), "its settings are others:\n{}", describe_differences(settings));
+  const Json* binary = run.record.find("binary");
+  const auto program = find_differences(binary == nullptr ? Json() : *binary, run_binary, "binary");
+  XRUN_CHECK(program.empty(), "another build of xrun trained it:\n{}",
+             describe_differences(program));
+  XRUN_CHECK(!is_interactive(run.record),
+             "a prompt was opened in it, so its recipe alone does not give its numbers");
+  check_data(run, lock);
+  const auto object = [&](const char* name) {
+    const Json* value = run.record.find(name);
+    return value != nullptr && value->is_object() ? *value : Json::object();
+  };
+  LockedRun out{.machine = object("machine"),
+                .environment = object("environment"),
+                .date = text_member(run.record, "date"),
+                .measured = object("measured"),
+                .steps = first_steps(dir, steps_done(run), most)};
+  XRUN_CHECK(!out.steps.empty(), "it has no step yet");
+  return out;
+}
+
+std::optional<StepDifference> compare_step(const Json& recorded, const Json& now) {
+  std::optional<StepDifference> worst;
+  const auto note = [&](const std::string& name, const Json* a, const Json* b) {
+    const double apart = relative_difference(a, b);
+    if (worst && apart <= worst->relative) return;
+    worst = StepDifference{.step = recorded.at("step").as_int(),
+                           .metric = name,
+                           .recorded = value_text(a),
+                           .now = value_text(b),
+                           .relative = apart};
+  };
+  for (const auto& [name, value] : recorded.as_object()) {
+    const Json* other = now.find(name);
+    if (other == nullptr || !same_bits(value, *other)) note(name, &value, other);
+  }
+  for (const auto& [name, value] : now.as_object()) {
+    if (!is_speed(name) && recorded.find(name) == nullptr) note(name, nullptr, &value);
+  }
+  return worst;
+}
+
+std::vector<std::string> machine_differences(const LockedRun& recorded, const Json& machine,
+                                             const Json& environment) {
+  std::vector<std::string> out;
+  const auto compare = [&](const Json& a, const Json& b, const char* name) {
+    const std::string before = field_of(a, name), after = field_of(b, name);
+    if (before != after) out.push_back(fmt::format("{}: {} -> {}", name, before, after));
+  };
+  compare(recorded.machine, machine, "device");
+  compare(recorded.machine, machine, "threads");
+  compare(recorded.environment, environment, "cpu");
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,28 @@
+#pragma once
+// Recipes that come in bundles, for the commands that take a recipe.
+
+#include <string>
+#include <vector>
+
+#include "core/share/opened_bundle.h"
+#include "lua/bind/recipe.h"
+
+namespace xrun {
+
+// What this program is, for locks.
+ProgramFacts program_facts();
+
+// True if the options' recipe was written by someone else: it came in a bundle.
+// The one place that decides which recipes a command runs confined.
+bool is_foreign(const RecipeOptions& options);
+
+// Returns the options with those of the bundle that `recipe` names: its recipe, its settings before
+// the given --set, device and threads of its recorded run where none are given. Options of another
+// recipe are unchanged. Throws as open_bundle and accept_bundle do; `force` turns differences into
+// notices.
+RecipeOptions bundled_options(RecipeOptions options, bool force);
+
+// The same for commands that only read the recipe: inputs and this program are not looked at.
+RecipeOptions unchecked_bundle(RecipeOptions options);
+
+}  // namespace xrun
