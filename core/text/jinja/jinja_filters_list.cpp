@@ -112,6 +112,7 @@ Value default_filter(Interpreter&, const Value& input, Arguments& arguments) {
   const Value* value = reader.next("default_value");
   const bool boolean = reader.boolean("boolean", false);
   reader.finish();
+  // With boolean = true any false value counts as missing.
   const bool missing = input.is_undefined() || (boolean && !is_truthy(input));
   if (!missing) return input;
   return value == nullptr ? Value::text("") : *value;
@@ -269,6 +270,7 @@ Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   // The name of a filter, then its arguments.
   const std::string name = arguments.positional[0].bytes();
   for (const Value& item : iterate(input, interpreter.budget())) {
+    // Each call gets its own copy, without the filter's name.
     Arguments rest = arguments;
     rest.positional.erase(rest.positional.begin());
     interpreter.budget().charge(2);

@@ -17,6 +17,7 @@ NodePtr Parser::constant(Value value) {
 NodePtr Parser::primary() {
   switch (peek().kind) {
     case TokenKind::kName: {
+      // Jinja accepts both spellings.
       for (std::string_view word : {"true", "True", "false", "False"}) {
         if (skip_word(word)) return constant(Value::boolean(word[0] == 't' || word[0] == 'T'));
       }
@@ -157,6 +158,7 @@ NodePtr Parser::test(NodePtr node) {
                      is(TokenKind::kFloat) || is_operator("[") || is_operator("{");
   if (is_operator("(")) {
     out->arguments = call_arguments();
+  // These words continue the expression around the test.
   } else if (value && !is_any_word({"else", "or", "and"})) {
     if (is_word("is")) fail("You cannot chain multiple tests with is");
     // As in Jinja the argument of a test is a primary (`x is eq 3`), never an operation. Any name

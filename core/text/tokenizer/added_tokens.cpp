@@ -171,6 +171,7 @@ AddedToken read_added_token(const Json& json, const std::string& where) {
     const ComponentSpec spec(json, where);
     token.content = spec.text("content");
     token.special = spec.boolean("special", false);
+    // As in the package: special tokens match the input, the others its normal form.
     token.normalized = spec.boolean("normalized", !token.special);
     token.single_word = spec.boolean("single_word", false);
     token.lstrip = spec.boolean("lstrip", false);
@@ -187,6 +188,7 @@ std::string package_numbering(const std::vector<AddedToken>& added, const Vocabu
   std::string first;
   std::unordered_set<std::string_view> seen;
   for (const AddedToken& token : added) {
+    // A repeated token keeps its first id.
     if (!seen.insert(token.content).second) continue;
     const std::optional<int32_t> known = vocabulary.find(token.content);
     // As the package's add_tokens does it.

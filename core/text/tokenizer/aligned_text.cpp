@@ -25,6 +25,7 @@ size_t invalid_piece(std::string_view input, size_t at) {
 
 ByteRange AlignedText::character_origin(size_t at) const {
   const std::string_view bytes = text();
+  // The whole character, even if `at` is in the middle of it.
   while (at > 0 && is_continuation(bytes[at])) --at;
   return origin(at, at + utf8_size(bytes[at]));
 }
@@ -85,6 +86,7 @@ void AlignedTextBuilder::edit(size_t begin, size_t end, std::span<const Characte
   size_t at = begin;
   std::string bytes;
   for (const CharacterEdit& edit : edits) {
+    // change > 0 inserts a character, 0 replaces one, -n replaces n + 1 of them.
     const bool replaces = edit.change <= 0 && at < end;
     // An unchanged character is copied with its ranges.
     if (replaces && edit.change == 0 && utf8_character(text, at) == edit.character) {

@@ -86,6 +86,7 @@ bool Bpe::hash_rules(Hasher& hasher) const {
 
 void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
                        std::vector<ByteRange>& words) const {
+  // Cut only at the end, so that positions stay those of the text.
   const std::string_view bytes = text.substr(0, piece.end);
   const size_t size = word_mark_.size();
   for (size_t from = piece.begin, at = from; at < bytes.size(); from = at) {
@@ -167,6 +168,7 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
 }
 
 void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const {
+  // Without an unknown token the character is dropped, as in the package.
   if (options_.unk_token.empty()) return;
   if (unk_id_ < 0) throw_no_unknown_token(options_.unk_token);
   // Only neighbours fuse: a known token in between ends the run.

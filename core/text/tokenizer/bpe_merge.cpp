@@ -55,6 +55,7 @@ void MergeTable::hash(Hasher& hasher) const {
     all.push_back(
         {slots_[i].merge.rank, int32_t(key >> 32), int32_t(key & UINT32_MAX), slots_[i].merge.id});
   }
+  // By rank, since the order of the slots depends on the size of the table.
   std::sort(all.begin(), all.end(),
             [](const RankedMerge& a, const RankedMerge& b) { return a.rank < b.rank; });
   std::vector<int32_t> ids;
@@ -188,6 +189,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   // The table is far larger than the caches: all lookups of a word are started before the first.
   for (uint32_t i = 0; i + 1 < n; ++i) merges.prefetch(symbols[i].id, symbols[i + 1].id);
   for (uint32_t i = 0; i < n; ++i) {
+    // The first one's `previous` wraps around and is never read.
     links[i] = {i - 1, i + 1, -1};
     if (i + 1 < n) rank_pair(i, i + 1);
   }

@@ -55,9 +55,11 @@ class MetaspacePreTokenizer : public PreTokenizer {
   // Text that begins with a space or a mark gets no further mark.
   SafeSplit split_after(SafeSplit split) const override {
     if (options_.replacement != "\u2581") return SafeSplit::kNone;
+    // With `split` the mark begins a piece, so nothing crosses the cut.
     if (split == SafeSplit::kSpace || split == SafeSplit::kMark) {
       return options_.split ? SafeSplit::kPiece : SafeSplit::kMark;
     }
+    // "always" would put a mark before the part after the cut, too.
     return options_.scheme == PrependScheme::kAlways ? SafeSplit::kNone : split;
   }
   void describe(TextSpelling& spelling) const override {

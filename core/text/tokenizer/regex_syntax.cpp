@@ -250,6 +250,7 @@ class RegexTranslation {
       } else if (in_[at_] == '[') {
         add_inner(operands.back());
       } else if (in_[at_] == '\\') {
+        // escape() writes to out_, so the operand takes its place meanwhile.
         std::swap(out_, operands.back());
         escape(true);
         std::swap(out_, operands.back());
@@ -274,6 +275,7 @@ class RegexTranslation {
     if (set == nullptr || set->bracket.empty()) {
       operand += in_.substr(at_, next - at_);
     } else {
+      // put_set() writes to out_.
       std::swap(out_, operand);
       put_set(set->bracket, negated, true);
       std::swap(out_, operand);

@@ -207,6 +207,7 @@ class StripDecoder : public TokenDecoder {
     XRUN_CHECK(start_ >= 0 && stop_ >= 0, "{}: start and stop must not be negative", spec.where());
   }
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    // With stop > 0 the end of the token matters too, so it must be complete.
     if (input == DecoderInput::kFragments && stop_ == 0) {
       return std::make_unique<FrontStage>(next, content_, start_);
     }

@@ -143,6 +143,7 @@ class Tokenizer::State::Encoder {
       if (state_.added.find(id) == nullptr) return state_.piece(id);
       return input_.substr(range.begin, range.end - range.begin);
     };
+    // The post-processor adds its tokens once, around the first part.
     const PostContext context{input_, spelling, add_tokens_ && is_first_, is_first_};
     const size_t size = tokens_.ids.size();
     state_.stages.post_processor->apply(tokens_, context);

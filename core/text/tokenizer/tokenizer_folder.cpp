@@ -60,6 +60,7 @@ void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
 void add_special_tokens(const std::vector<SpecialToken>& tokens, std::vector<AddedToken>& added) {
   for (const auto& [name, value, where] : tokens) {
     const bool empty = value.is_null() || (value.is_string() && value.as_string().empty());
+    // A role without a token; an entry of a list must not be empty.
     if (empty && !name.empty()) continue;
     AddedToken token = read_added_token(value, where);
     token.special = true;

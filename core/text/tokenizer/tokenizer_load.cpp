@@ -184,6 +184,7 @@ Tokenizer::State::Role read_role(const Tokenizer::State& state, const FolderSett
   // If a list names several ends of text, the first is the one that xrun writes.
   const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
   XRUN_CHECK(id.is_int(), "{}: {}_id: got {}, wanted an id", file, name, id.kind_name());
+  // Some configurations name an id beyond the vocabulary.
   if (id.as_int() < 0 || id.as_int() >= state.vocab_size) return {};
   const std::string_view text = state.piece(int32_t(id.as_int()));
   if (text.empty()) return {};

@@ -52,6 +52,7 @@ std::string vocabulary_fingerprint(const Tokenizer& tokenizer) {
 
 VocabularyMatch compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
   const auto rules_a = rules_of(a), rules_b = rules_of(b);
+  // Rules that a model does not know (SentencePiece) count as equal.
   if (rules_a && rules_b && *rules_a != *rules_b) return VocabularyMatch::kDifferent;
   int64_t common = 0, only_a = 0, only_b = 0;
   const auto ids = int32_t(std::max(a.vocab_size(), b.vocab_size()));
@@ -67,6 +68,7 @@ VocabularyMatch compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
       ++(in_a ? only_a : only_b);
     }
   }
+  // Neither extends the other if each has tokens of its own.
   if (common == 0 || (only_a > 0 && only_b > 0)) return VocabularyMatch::kDifferent;
   return only_a + only_b == 0 ? VocabularyMatch::kEqual : VocabularyMatch::kExtended;
 }

@@ -28,6 +28,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 }  // namespace
 
 ZeroedBuffer::ZeroedBuffer(size_t bytes) {
+  // A map of whole huge pages would waste more than it holds.
   if (bytes < kHugePage / 2) {
     // aligned_alloc needs a size that is a multiple of the alignment and not 0.
     data_ = std::aligned_alloc(kAlignment, round_up(bytes + 1, kAlignment));
