@@ -18,6 +18,7 @@ RowSchema row_schema(const RowEncoding& encoding) {
 RowEncoder::RowEncoder(const RowEncoding& encoding)
     : encoding_(encoding), transform_(encoding.transform ? encoding.transform->make() : nullptr) {}
 
+// Refused rows and those that the filter drops leave by RowRefusal.
 Json RowEncoder::read(const RawRow& row, const std::string& location, int64_t& repairs) {
   Json value = parse_row(row, location, repairs);
   if (transform_ && !transform_->apply(value, location)) {
@@ -31,6 +32,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
   try {
     encode_value(read(row, location, out.repairs), location, out);
   } catch (const RowRefusal& refusal) {
+    // Every other refusal is counted in the ledger by the caller.
     const bool raises =
         refusal.reason() == kTooLongReason && encoding_.settings.over_length == OverLength::kRaise;
     if (!raises) throw;
