@@ -22,6 +22,7 @@ constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 
 std::string hex64(uint64_t value) { return fmt::format("{:016x}", value); }
 
+// Exactly 16 digits: a shorter number would pass as another checksum.
 uint64_t read_hex64(const Json& value) {
   const std::string& text = value.as_string();
   uint64_t number = 0;
@@ -94,6 +95,7 @@ Json columns_json(const std::vector<Column>& columns) {
   return list;
 }
 
+// A jagged column names its offsets column, which must come before it.
 std::vector<Column> read_columns(const Json& list) {
   std::vector<Column> columns;
   const auto index_of = [&](const std::string& name) {
@@ -112,6 +114,8 @@ std::vector<Column> read_columns(const Json& list) {
   return columns;
 }
 
+// Numbers are checked against each other, although the checksum matched: a newer or a wrong writer
+// can be consistent with itself.
 CacheManifest decode_manifest(const Json& value) {
   XRUN_CHECK(value.at("format").as_string() == "xrun token cache",
              "is not the manifest of a cache");
@@ -181,7 +185,7 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   const std::string text = read_file(path, kMaxManifestBytes);
   const size_t body = text.size() < kTailBytes ? 0 : text.size() - kTailBytes;
   const std::string_view view(text);
-  // Before the parser sees a byte.
+  // The checksum is compared before the parser sees a byte.
   const bool whole = body > 0 && view.substr(body, kTailBegin.size()) == kTailBegin &&
                      view.ends_with(kTailEnd) &&
                      view.substr(body + kTailBegin.size(), 32) == hash_hex(view.substr(0, body));

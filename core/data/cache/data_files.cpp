@@ -40,6 +40,7 @@ constexpr Conversion kConversions[] = {
 };
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
+// Raw bytes: a compressed file is to be recognised, not read.
 std::string beginning_of(const std::string& path) {
   std::string beginning(4096, '\0');
   std::ifstream file(path);
@@ -111,6 +112,7 @@ void refuse_other_kinds(const std::string& path) {
   throw Error(fmt::format("{}: {}; convert it with\n  {}", path, kWanted, command));
 }
 
+// For messages; it may have been removed under the process.
 std::string current_folder() {
   std::error_code code;
   const fs::path path = fs::current_path(code);
@@ -145,6 +147,7 @@ std::string missing_file_hint(const fs::path& path) {
   return "; xrun init DIR --recipe NAME makes a folder with a recipe and its data";
 }
 
+// Checks go from the cheapest to the dearest; hashing, which reads all bytes, is last.
 DataFile read_data_file(const std::string& path, const HashProgress& progress,
                         const FileDigests& digests) {
   // A relative path is the usual cause, so the message has the folder it is relative to.
@@ -192,6 +195,7 @@ std::vector<DataFile> find_data_files(const std::string& path, const HashProgres
   return as_data_errors([&] { return matching_files(path, progress, digests); });
 }
 
+// In the key of a cache, so a file that moves or changes gives another cache.
 Json data_files_json(const std::vector<DataFile>& files) {
   Json list = Json::array();
   for (const DataFile& file : files) {

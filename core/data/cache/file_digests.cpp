@@ -57,6 +57,7 @@ int64_t now_ns() {
   return nanoseconds(now);
 }
 
+// Over both members, so that a record cannot pair one file with another's digest.
 std::string check_of(const Json& file, const std::string& digest) {
   return hash_hex(dump_json(file) + digest);
 }
@@ -76,6 +77,7 @@ std::string read_record(const fs::path& path, const Json& file) {
   }
 }
 
+// A failure is ignored: the digest is then computed again next time.
 void write_record(const fs::path& path, const Json& file, const std::string& digest) {
   Json record = Json::object();
   record.set("file", file);
@@ -128,6 +130,7 @@ std::string FileDigests::digest(const fs::path& path,
   return digest;
 }
 
+// For a file that changed under the same size and times.
 void FileDigests::forget(const fs::path& path) const {
   std::error_code ignored;
   if (!dir_.empty()) fs::remove(record_path(path), ignored);

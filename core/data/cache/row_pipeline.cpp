@@ -19,6 +19,7 @@ constexpr size_t kSpareBlocks = 4;
 constexpr size_t kHugeBytes = 4;    // in blocks' bytes: no other block is read beside a larger one
 constexpr size_t kSpareBytes = 16;  // in blocks' bytes: a larger block is freed, not reused
 
+// Capacity rather than size: reused buffers keep what they have grown to.
 size_t token_bytes(const RowOutcome& outcome) {
   size_t bytes = 0;
   for (const StoredStream& stream : outcome.row.streams) {
@@ -54,6 +55,7 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
 
 RowPipeline::~RowPipeline() { end_threads(); }
 
+// Workers notice at their next row, so this waits for a row each at most.
 void RowPipeline::end_threads() {
   {
     const std::lock_guard lock(mutex_);
@@ -142,6 +144,7 @@ bool RowPipeline::wait_for_room() {
   return !stop_ && !all_read_;
 }
 
+// A spare block if there is one: allocating and page-faulting megabytes per block costs more.
 std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
   std::unique_ptr<EncodedBlock> block;
   {
@@ -210,6 +213,7 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   return true;
 }
 
+// A block is encoded by one worker, so outcomes need no lock.
 void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
   if (block.error) return;
   // Only grows: outcomes keep their buffers from block to block.

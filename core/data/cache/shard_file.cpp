@@ -14,6 +14,7 @@ namespace xrun {
 
 namespace {
 
+// Checked before mapping, whose own error would not name the manifest.
 const std::filesystem::path& require_there(const std::filesystem::path& path) {
   XRUN_CHECK(path_exists(path), "{}: is missing, and the manifest names it; {}", path.string(),
              kRebuildHint);
@@ -82,7 +83,7 @@ ShardFile::Elements ShardFile::elements(uint64_t row, size_t column) const {
           bits ? found.begin % 8 : 0};
 }
 
-// A page that was checked before costs one bit test.
+// A page is hashed when a row first touches it; after that it costs one bit test.
 void ShardFile::check_bytes(uint64_t begin, uint64_t end) const {
   const uint64_t first = (begin - body_) / kPageBytes;
   const uint64_t last = (end - 1 - body_) / kPageBytes;
@@ -109,6 +110,7 @@ void ShardFile::check_page(uint64_t page) const {
 }
 
 bool ShardFile::row_in_bytes(uint64_t row, size_t column, uint64_t begin, uint64_t end) const {
+  // Unchecked on purpose: this runs while an error is put together.
   const Column& schema = columns_[column];
   uint64_t ends[2];
   std::memcpy(
@@ -143,6 +145,7 @@ std::string ShardFile::rows_of_page(uint64_t page) const {
       const uint64_t at = header_.columns[c].begin;
       const uint64_t from = page_begin > at ? (page_begin - at) / size : 0;
       const uint64_t to = (page_end - at - 1) / size;
+      // The end of a row is the offset after it, hence one row more to the front.
       add(from > 0 ? from - 1 : 0, std::min(to, header_.rows - 1));
     } else if (overlaps(static_cast<size_t>(offsets))) {
       add(0, header_.rows - 1);

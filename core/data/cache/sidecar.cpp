@@ -43,6 +43,7 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) == kHeadBytes);
 
+// Every record stays aligned to 8 bytes.
 uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 // The bytes of a file from `at` on; fewer than `size` only at its end.
@@ -88,6 +89,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
     RecordHead head{};
     std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
     // At most 2^32 values of 8 bytes: no overflow on a hostile count.
+    // The width is part of the key, so another count can only be damage.
     const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
     // A count of another width is damage, not a torn tail: nothing after it can be trusted.
     torn = width == 0 || head.count == static_cast<uint64_t>(width);
@@ -105,6 +107,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
   return at;
 }
 
+// The key's hash names the folder: another reference or tokenizer has another one.
 fs::path dir_of(const fs::path& root, const SidecarKey& key) {
   return root / hash_hex(dump_json(key.document()));
 }
@@ -195,6 +198,7 @@ bool Sidecar::has(int64_t row, int32_t side) const {
   return has_in(index_) || has_in(pending_);
 }
 
+// Kept in memory until flush(), so that a step writes once.
 void Sidecar::add_bytes(const SidecarEntry& entry, std::string_view bytes, size_t value_bytes) {
   const uint64_t count = bytes.size() / value_bytes;
   XRUN_CHECK(value_bytes == value_bytes_ && count <= UINT32_MAX &&
@@ -235,6 +239,7 @@ void Sidecar::flush() {
   read_records();
 }
 
+// For `xrun cache verify`: problems are returned, not thrown, so that all folders are checked.
 std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
   std::vector<SidecarCheck> checks;
   std::error_code code;

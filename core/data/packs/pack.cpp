@@ -200,11 +200,13 @@ std::vector<std::vector<int64_t>> list_packs(std::span<const int32_t> pack_of, s
   return lists;
 }
 
+// Saturating: hostile lengths must not wrap into a small cost.
 int64_t add_up_to_limit(int64_t a, int64_t b) {
   int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
+// Attention is quadratic in a segment, so this is its cost up to a factor.
 int64_t square_up_to_limit(int64_t a) {
   int64_t square = 0;
   return __builtin_mul_overflow(a, a, &square) ? std::numeric_limits<int64_t>::max() : square;
@@ -212,6 +214,7 @@ int64_t square_up_to_limit(int64_t a) {
 
 }  // namespace
 
+// Item i goes to the open pack with the least room that holds it, larger items first.
 std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> sizes,
                                                       int64_t capacity) {
   XRUN_CHECK(sizes.size() < (size_t{1} << 31), "packing: {} items, the most is 2^31 - 1",

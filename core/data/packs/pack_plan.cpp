@@ -99,19 +99,21 @@ class FoldedSizes {
     return found;
   }
 
-  // Tokens that the first segments of two units share.
+  // Tokens that the first segments of two units share; used between neighbours, where these decide.
   int32_t link(int64_t a, int64_t b) const {
     if (positions_[static_cast<size_t>(b)].empty()) return 0;
     return shared(rank(a), rank(b));
   }
 
  private:
+  // A unit without segments sorts last.
   int32_t rank(int64_t unit) const {
     const std::vector<int32_t>& own = positions_[static_cast<size_t>(unit)];
     return own.empty() ? static_cast<int32_t>(sorted_.order.size()) : own.front();
   }
 
   // The common prefix of two positions, from <= to; 0 for one that is too short to be shared.
+  // Linear in the distance, but stops at the first prefix that is too short.
   int32_t shared(int32_t from, int32_t to) const {
     int32_t least = std::numeric_limits<int32_t>::max();
     for (int32_t n = from + 1; n <= to; ++n) {
@@ -226,12 +228,15 @@ void join_clusters(const Items& clusters, size_t units, Items& packs) {
 
 }  // namespace
 
+// An upper bound for any order of the same units, since a trie has none.
 int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limits) {
   std::vector<int64_t> all(units.size());
   std::iota(all.begin(), all.end(), 0);
   return FoldedSizes(units, limits).tokens(all);
 }
 
+// Two plans are compared: clusters kept together, which computes less, and single units, which may
+// fill packs better.
 std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> units,
                                                     const PackLimits& limits) {
   const FoldedSizes sizes(units, limits);

@@ -21,6 +21,7 @@ void check_length(const std::vector<T>& field, const std::string& name, int64_t 
              field.size(), dimension, want);
 }
 
+// A negative weight would turn a loss around; NaN would spread over the step.
 void check_weights(const std::vector<float>& weights, const char* name) {
   for (size_t i = 0; i < weights.size(); ++i) {
     XRUN_CHECK(std::isfinite(weights[i]) && weights[i] >= 0,
@@ -78,6 +79,7 @@ void check_rows(const PackedBatch& batch) {
   check_weights(rows.weight, "rows.weight");
 }
 
+// A pair is complete in its pack: the loss needs both sides at once.
 void check_pairs(const PackedBatch& batch) {
   const size_t segments = static_cast<size_t>(batch.segment_count());
   for (size_t s = 0; s < segments; ++s) {
@@ -129,6 +131,7 @@ std::vector<int32_t> chunk_segments(const PackedBatch& batch) {
   return segments;
 }
 
+// The companion is the teacher's text of the same segments, in its own tokens.
 void check_companion(const PackedBatch& batch) {
   if (!batch.companion) return;
   const CompanionPack& companion = *batch.companion;
@@ -179,8 +182,10 @@ void AlignmentCounts::add(const AlignmentCounts& other) {
   seconds += other.seconds;
 }
 
+// By its chosen side, which check_pairs() has found beside the rejected one.
 int64_t PackedBatch::pair_count() const { return std::count(side.begin(), side.end(), 1); }
 
+// A pack grows by whole segments; nothing is ever split here.
 void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids,
                          const std::vector<uint8_t>& trained,
                          const std::vector<float>& token_weights) {
@@ -232,6 +237,7 @@ SegmentTokens PackedBatch::segment_tokens(int64_t s) const {
   return out;
 }
 
+// After a pack is built and before it is used: every later stage indexes without checks.
 void PackedBatch::validate(int64_t vocab_size) const {
   check_segments(cu_seqlens, position_ids, token_count());
   for (size_t t = 0; t < tokens.size(); ++t) {
