@@ -45,15 +45,18 @@ std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalToke
     t_at[static_cast<size_t>(id)] = n;
   }
 
+  // Teacher tokens that some anchor already uses.
   std::vector<bool> taken(static_cast<size_t>(t.size()), false);
   std::vector<DpAnchor> anchors;
   int32_t s_free = 0, t_free = 0;  // behind the anchors taken, and behind those kept
   for (int32_t n = 0; n <= s_last; ++n) {
     const auto id = static_cast<size_t>(number[static_cast<size_t>(n)]);
+    // Ambiguous trigrams are no anchors: their partner would be a guess.
     if (n < s_free || in_s[id] != 1 || in_t[id] != 1) continue;
     const auto begin = taken.begin() + t_at[id];
     if (std::find(begin, begin + kAnchor, true) != begin + kAnchor) continue;
     std::fill(begin, begin + kAnchor, true);
+    // Even an anchor that is dropped below uses up its student tokens, as in the reference.
     s_free = n + kAnchor;
     if (t_at[id] < t_free) continue;
     t_free = t_at[id] + kAnchor;
@@ -68,6 +71,7 @@ std::vector<DpSpan> align_between_anchors(const CanonicalTokens& s, const Canoni
   int32_t s_done = 0, t_done = 0;
   for (const DpAnchor& anchor : find_anchors(s, t)) {
     segments.align({s_done, anchor.s, t_done, anchor.t}, pairs);
+    // The tokens of an anchor pair one to one.
     for (int32_t k = 0; k < kAnchor; ++k) {
       pairs.push_back({anchor.s + k, anchor.s + k + 1, anchor.t + k, anchor.t + k + 1});
     }
@@ -82,6 +86,7 @@ std::vector<DpSpan> align_between_anchors(const CanonicalTokens& s, const Canoni
 
 Alignment dp_align(std::span<const std::string_view> pieces_s,
                    std::span<const std::string_view> pieces_t, const DpOptions& options) {
+  // One CanonicalStrings for both sides, so that equal texts have equal ids.
   CanonicalStrings strings;
   const CanonicalTokens s = strings.tokens(pieces_s), t = strings.tokens(pieces_t);
   DpSegments segments(s, t, strings.ids(), options);

@@ -91,12 +91,14 @@ const std::vector<Replacement>& misspellings() {
   return table;
 }
 
+// From left to right, never inside what was just written.
 void replace_all(std::string& text, std::string_view old, std::string_view with) {
   for (size_t at = text.find(old); at != std::string::npos; at = text.find(old, at + with.size())) {
     text.replace(at, old.size(), with);
   }
 }
 
+// The reference reads a tab's token as a line feed too.
 void unify_newlines(std::string& token) {
   constexpr std::string_view kEscaped = "\\n";
   if (token == kTabMark || token == "Ġ\n") {
@@ -128,6 +130,7 @@ int byte_of(uint32_t character) {
   return -1;
 }
 
+// Only leading marks stand for spaces.
 std::string_view without_space_marks(std::string_view token) {
   while (token.starts_with(kSpaceMark)) token.remove_prefix(kSpaceMark.size());
   return token;
@@ -186,6 +189,7 @@ std::string canonical_token(std::string_view piece) {
 
 CanonicalStrings::CanonicalStrings() : canonical_(2048), pieces_(4096) { forms_.reserve(2048); }
 
+// By address and size: a piece comes from its tokenizer's table, so both identify its text.
 CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
   const size_t mask = pieces_.size() - 1;
   size_t slot = fold_product(reinterpret_cast<uintptr_t>(piece.data()), 0x9E3779B97F4A7C15) & mask;
@@ -196,6 +200,7 @@ CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
   return pieces_[slot];
 }
 
+// At most half full, so that probes stay short.
 void CanonicalStrings::grow() {
   const std::vector<PieceSlot> old =
       std::exchange(pieces_, std::vector<PieceSlot>(2 * pieces_.size()));
@@ -222,6 +227,7 @@ int32_t CanonicalStrings::canonical_id(std::string_view piece) {
   return id;
 }
 
+// `again` is the token's text after step B once more, which same_text() compares.
 void CanonicalStrings::push_token(CanonicalTokens& out, int32_t id, int32_t end) {
   out.id.push_back(id);
   out.begin.push_back(end);

@@ -23,6 +23,7 @@ namespace {
 constexpr int64_t kAlignerVersion = 1;  // of cached results
 constexpr int32_t kContent = -1;        // TokenTable::role
 
+// Such a tokenizer spells the first word of a text with a space that the text does not have.
 bool has_prefix(const TokenTable& table) { return table.spelling().prefix != PrefixSpace::kNone; }
 
 const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Tokenizer>& tokenizer) {
@@ -62,6 +63,7 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
   }
 }
 
+// Before any table is indexed by an id.
 void TextAligner::check_ids(const char* side, const Tokenizer& tokenizer,
                             std::span<const int32_t> ids) const {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -124,6 +126,7 @@ class TextAligner::Builder {
     out_.teacher_ids.push_back(teacher_id);
   }
 
+  // Student tokens without a partner; the teacher never sees their text.
   void orphans(size_t end) {
     for (; at_ < end; ++at_) {
       const auto s = static_cast<int32_t>(at_);
@@ -131,6 +134,7 @@ class TextAligner::Builder {
     }
   }
 
+  // The first role that the teacher knows decides.
   void special() {
     if (const SpecialRoles* roles = a_.table_s_.roles(ids_[at_])) {
       for (const int32_t role : *roles) {
@@ -146,6 +150,7 @@ class TextAligner::Builder {
   void pass_special() {
     const int32_t id = ids_[at_];
     fresh_ = a_.table_s_.restarts(id) || (fresh_ && a_.table_s_.is_leading(id));
+  // After a special token the tokenizer may be at the beginning of a text again.
   }
 
   // Content tokens [at_, end).
@@ -241,6 +246,7 @@ AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
   return Builder(*this, ids).build();
 }
 
+// In the key of the sidecar: whatever may change a result.
 Json TextAligner::made_by() const {
   Json made_by = Json::object();
   made_by.set("aligner", "bytes");

@@ -11,6 +11,7 @@ namespace {
 
 using K = FieldKind;
 
+// Shorthands: a field is declared in one expression, so that the table below reads as a list.
 ConfigField of_kind(K kind, std::string path, Json default_value, std::string doc) {
   return {.path = std::move(path),
           .kind = kind,

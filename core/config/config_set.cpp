@@ -87,6 +87,7 @@ std::string kind_of(const Literal& literal) {
   return literal.scalar.is_number() ? "a number" : "text";
 }
 
+// The type that is wanted decides how the text is read.
 Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Literal& before,
                   const std::string& set) {
   const std::string text = set.substr(set.find('=') + 1);
@@ -105,6 +106,7 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
                                literal_origin(recipe, before), text.empty() ? "nothing" : text));
 }
 
+// The whole subtree came from --set, whatever it replaced.
 void mark(Literal& literal) {
   literal.line = kSetLine;
   for (Literal::Entry& entry : literal.entries) mark(entry.value);
@@ -112,6 +114,7 @@ void mark(Literal& literal) {
 
 }  // namespace
 
+// Settings apply in their order; a later one of a key wins.
 void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text) {
   // The value may contain further `=`.
   const size_t equals = text.find('=');

@@ -96,7 +96,7 @@ class GzipStream : public ByteStream {
     }
     ::inflateReset(&state_);
     in_member_ = seen_member_ = true;
-    //  Recurses once: the stream is inside the member now.
+    // Recurses once: the stream is inside the member now.
     return begin_member();
   }
 

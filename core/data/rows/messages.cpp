@@ -60,7 +60,7 @@ bool is_blank(const Json* text) {
          text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
 }
 
-//  A list, or one written as a string: columns of tables cannot hold lists of mixed types.
+// A list, or one written as a string: columns of tables cannot hold lists of mixed types.
 Json read_tools(const Json& tools) {
   Json list = tools;
   if (tools.is_string()) {

@@ -58,7 +58,7 @@ class TokensEncoder : public RowEncoder {
                                                kind_text(value)));
   }
 
-  //  The list of a column with one element per id; nullptr if the row has no such column.
+  // The list of a column with one element per id; nullptr if the row has no such column.
   const Json::Array* column(const Json& row, const std::string& ours, size_t count) const {
     const Json* value = fields_.find(row, ours);
     if (value == nullptr) return nullptr;
