@@ -24,8 +24,8 @@ constexpr int kPollMs = 50;      // longest wait before an interrupt ends the ch
 constexpr int kClosePollMs = 2;  // longest delay of a kill: tests kill at exact moments
 constexpr size_t kLastBytes = 2000;
 
-// No pipe: a child that writes much never blocks on a parent that does not read.
-// Standard input from /dev/null; standard output and error into one file.
+// Standard input from /dev/null; standard output and error into one file. No pipe: a child that
+// writes much never blocks on a parent that does not read.
 class SpawnFiles {
  public:
   explicit SpawnFiles(const std::filesystem::path& output) {

@@ -206,9 +206,9 @@ class JsonGrammar {
   size_t at_ = 0;
 };
 
-// Runs only after simdjson has refused the text.
 // Returns the first byte that breaks the grammar, nests deeper than kMaxDepth or spells a value
 // that Json cannot hold (half a surrogate pair, a number out of range); nullopt if there is none.
+// Runs only after simdjson has refused the text.
 std::optional<JsonFault> find_json_fault(std::string_view text) {
   try {
     if (is_utf16(text)) return JsonFault{0, std::string("it is ") + kUtf16Hint};
