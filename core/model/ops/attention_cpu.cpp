@@ -150,8 +150,8 @@ std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels
   return items;
 }
 
-// Whole trees are items, since all rows of a tree add to the same keys.
 // dk and dv cover the rows of the layout, held ones first.
+// Whole trees are items, since all rows of a tree add to the same keys.
 Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const at::Tensor& out_any,
                           const at::Tensor& lse_any, const LayoutPaths& paths, double scale,
                           int64_t window) {

@@ -82,8 +82,8 @@ int64_t left_in_group(const std::filesystem::path& mount, const std::string& gro
   }
 }
 
-// Both versions may be mounted at once.
 // Lines of /proc/self/cgroup: "4:memory:/path" of version 1, "0::/path" of version 2.
+// Both versions may be mounted at once.
 int64_t left_in_groups(const std::filesystem::path& root) {
   const std::filesystem::path mount = root / "sys/fs/cgroup";
   std::ifstream in(root / "proc/self/cgroup");
@@ -99,8 +99,8 @@ int64_t left_in_groups(const std::filesystem::path& root) {
   return left;
 }
 
-// Initialises the device: its allocator exists only then.
 // Null for a kind of device whose allocator counts nothing.
+// Initialises the device: its allocator exists only then.
 c10::DeviceAllocator* allocator_of(c10::Device device) {
   at::globalContext().lazyInitDevice(device.type());
   return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));

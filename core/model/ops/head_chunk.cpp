@@ -55,8 +55,8 @@ int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
 
 void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
                       int64_t from, const std::function<void(const LogitChunk&)>& f) {
-  // Chunks of saved rows write into them; the others share one buffer.
   // x [R, D], w [V, D], z [n, V].
+  // Chunks of saved rows write into them; the others share one buffer.
   const int64_t rows = x.size(0), vocab = w.size(0);
   const int64_t saved_count = saved_rows.defined() ? saved_rows.size(0) : 0;
   at::Tensor spare;

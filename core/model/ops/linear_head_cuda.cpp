@@ -128,8 +128,8 @@ struct RowOutputs {
     }
   }
 
-  // z is sorted, not s: the scale is positive and keeps the order.
   // The top k of the rows from `begin` on, whose logits are z [n, columns].
+  // z is sorted, not s: the scale is positive and keeps the order.
   void fill_top(const at::Tensor& z, int64_t begin, float scale) const {
     const int64_t top = top_id.size(1), n = z.size(0);
     const auto [value, id] = at::sort(z, /*stable=*/true, 1, /*descending=*/true);

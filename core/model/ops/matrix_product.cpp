@@ -52,8 +52,8 @@ bool onednn_multiplies() {
   return yes;
 }
 
-// Exactly one of `w` and `panels` is set.
 // Packed columns, or those of a matrix.
+// Exactly one of `w` and `panels` is set.
 struct ProductColumns {
   int64_t count;
   const float* w;

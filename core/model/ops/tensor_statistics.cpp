@@ -88,8 +88,8 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
   for_all(flat, [&](double value) {
     if (!std::isfinite(value)) return;
     squares += (value - out.mean) * (value - out.mean);
-    // Bins have equal width from min to max.
     // Equal values all go to the first bin.
+    // Bins have equal width from min to max.
     const double share = half_span > 0 ? (value / 2 - out.min / 2) / half_span : 0;
     const auto bin = static_cast<int>(share * TensorStatistics::kBins);
     ++out.histogram[static_cast<size_t>(std::clamp(bin, 0, TensorStatistics::kBins - 1))];
