@@ -45,6 +45,7 @@ void check_architectures(const Json& config, const ConfigReader& reader) {
 
 }  // namespace
 
+// `generation` may be empty; `name` is the file that messages name.
 ModelConfig parse_model_config(const Json& config, const Json& generation,
                                const std::string& name) {
   XRUN_CHECK(config.is_object(), "{}: is not a JSON object", name);
@@ -91,6 +92,7 @@ ModelConfig read_model_config(const std::filesystem::path& dir) {
   return parse_model_config(read_json(path.string()), stops, path.string());
 }
 
+// transformers' spelling, which exports write.
 std::string dtype_name(c10::ScalarType dtype) {
   switch (dtype) {
     case c10::ScalarType::Float: return "float32";
@@ -100,6 +102,7 @@ std::string dtype_name(c10::ScalarType dtype) {
   }
 }
 
+// Several spellings, since recipes, configs and commands all come here.
 c10::ScalarType dtype_from_name(const std::string& name) {
   const auto is = [&](std::initializer_list<std::string_view> spellings) {
     return std::find(spellings.begin(), spellings.end(), name) != spellings.end();

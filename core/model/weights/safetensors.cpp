@@ -128,6 +128,7 @@ void check_tiling(const std::filesystem::path& path, const std::vector<Safetenso
 
 }  // namespace
 
+// Everything is checked before the first tensor is read.
 SafetensorsFile::SafetensorsFile(std::filesystem::path path)
     : path_(std::move(path)), file_(path_) {
   const std::string_view bytes = file_.bytes();
@@ -193,6 +194,7 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
   return tensor;
 }
 
+// One file, or shards with an index; nothing else is read.
 SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   const std::filesystem::path single = dir / "model.safetensors";
   const std::filesystem::path index = dir / "model.safetensors.index.json";
@@ -237,6 +239,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   }
 }
 
+// Sorted, since file_of_ is a map.
 std::vector<std::string> SafetensorsFolder::names() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : file_of_) names.push_back(name);
@@ -262,6 +265,7 @@ std::string safetensors_dtype_name(at::ScalarType dtype) {
   throw Error(fmt::format("safetensors has no name for the type {}", c10::toString(dtype)));
 }
 
+// Sorted by element size and name, so that equal tensors give equal bytes.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   std::vector<const NamedTensor*> sorted;
