@@ -180,6 +180,7 @@ void LineEditor::show_input(size_t index) {
 }
 
 void LineEditor::go_older(bool by_line) {
+  // Within an input of several lines first.
   if (by_line && buffer_.up()) return;
   // The text that was typed is kept, to come back after the newest input.
   if (index_ == history_.inputs().size()) {
@@ -238,11 +239,13 @@ bool LineEditor::press_in_search(const Key& key) {
       // A character, not a byte.
       while (!query_.empty() && is_continuation(query_.back())) query_.pop_back();
       if (!query_.empty()) query_.pop_back();
+      // The shorter text may match a newer input, so the search starts over.
       search_from(search_ == HistorySearch::kOlder ? newest : 0);
       return true;
     case Key::Kind::kControl:
       if (key.text == "r" || key.text == "s") {
         search_ = key.text == "r" ? HistorySearch::kOlder : HistorySearch::kNewer;
+        // The next match after the one shown.
         search_from(index_);
         return true;
       }
@@ -291,6 +294,7 @@ void LineEditor::choose(size_t candidate) {
 void LineEditor::complete(bool backward) {
   if (completing_) {
     const size_t count = completions_.candidates.size();
+    // Listed, but none chosen yet.
     if (chosen_ >= count) return choose(backward ? count - 1 : 0);
     return choose((chosen_ + (backward ? count - 1 : 1)) % count);
   }
@@ -328,6 +332,7 @@ std::vector<std::string> LineEditor::candidate_rows(const ScreenSize& size) cons
   int widest = 0;
   for (const Completion& candidate : candidates)
     widest = std::max(widest, text_width(candidate.text));
+  // At least 4 rows are left for the input.
   const int most_rows = std::max(1, std::min(kMostRows, size.rows - 4));
   std::vector<std::string> rows;
   if (count <= most_rows) {

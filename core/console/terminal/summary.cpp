@@ -204,6 +204,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   }
   facts.add("run", summary.dir.string());
   for (const auto& [path, dtype] : summary.exported) {
+    // hf/ is the trained model; other exports go by the name of their folder.
     const std::string name = path.filename() == "hf" ? "model" : path.filename().string();
     facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }
