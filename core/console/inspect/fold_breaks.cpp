@@ -25,6 +25,7 @@ std::string location(const InspectedBreak::Side& side) {
 std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count) {
   std::string bytes;
   for (auto t = static_cast<size_t>(begin); t < static_cast<size_t>(begin + count); ++t) {
+    // A token without bytes is shown by its id.
     const InspectedToken& token = segment.tokens[t];
     bytes += token.bytes.empty() ? token.shown : token.bytes;
   }
@@ -34,6 +35,7 @@ std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count
 // True if the differing tokens spell the same text except for blanks.
 bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
                          const RowBreak& found) {
+  // Tokens may divide the same text differently, so texts are compared.
   const auto letters = [&](const InspectedSegment& segment, int64_t count) {
     std::string bytes;
     for (int64_t t = found.at.position; t < found.at.position + count; ++t) {
@@ -68,6 +70,7 @@ InspectedBreak::Side side_of(const InspectedSegment& segment, const RowTrace::St
   side.token = token.id;
   side.text = token.bytes.empty() ? token.shown : shown_text(token.bytes, Blanks::kMarked);
   side.origin = token_origin_name(token.origin);
+  // No rendering: a window, or a row that could not be rendered again.
   if (trace == nullptr) return side;
   const size_t byte = trace->offsets[static_cast<size_t>(position)].begin;
   side.role = role_at(*trace, byte);
@@ -110,6 +113,7 @@ std::string token_text(const InspectedBreak& found, bool same_row) {
   const char* const in_a = same_row ? "the chosen one" : "one";
   const char* const in_b = same_row ? "the rejected one" : "the other";
   const std::string from_a = origin_text(a), from_b = origin_text(b);
+  // An origin that both have is named once, after the second.
   const bool equal = from_a == from_b;
   const auto after_comma = [](const std::string& from) { return from.empty() ? "" : ", " + from; };
   return fmt::format("token {} is \"{}\" in {}{} and \"{}\" in {}{}", count_text(found.position),
@@ -130,6 +134,7 @@ std::string cause_text(const RowBreak& found, const InspectedSegment& a,
       return "; this token joins the end of the prompt with the beginning of the answer";
     case BreakCause::kText: {
       const bool blanks = same_without_blanks(a, b, found);
+      // After an insertion one side has no token that differs.
       const std::string of_a = found.differing_a > 0 ? quoted(a, position, found.differing_a) : "";
       const std::string of_b = found.differing_b > 0 ? quoted(b, position, found.differing_b) : "";
       const char* const both = of_a.empty() || of_b.empty() ? "" : " and ";

@@ -23,6 +23,7 @@ class TreeWriter {
 
   std::vector<std::string> write() {
     std::vector<size_t> shared;
+    // A root with one segment shares nothing.
     for (const size_t root : roots_) {
       if (fold_.nodes[root].segments > 1) shared.push_back(root);
     }

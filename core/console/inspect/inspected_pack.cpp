@@ -63,6 +63,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
     while (range + 1 < trace.messages.size() && trace.messages[range].bytes.end < bytes.end) {
       ++range;
     }
+    // The messages are unknown, or it is still the same one.
     if (trace.messages.empty() || (i > 0 && range == before)) continue;
     const MessageRange& message = trace.messages[range];
     segment.turns.push_back(
@@ -81,6 +82,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
 void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool trains) {
   const std::vector<InspectedToken>& tokens = segment.tokens;
   const std::optional<int32_t> bos = tokenizer.bos_id();
+  // A template and a tokenizer may both add one.
   if (bos && tokens.size() > 1 && tokens[0].id == *bos && tokens[1].id == *bos) {
     segment.remarks.push_back("begins with two BOS tokens");
   }
@@ -228,6 +230,7 @@ class SegmentTraces {
   }
   const RowTrace::Stream* stream(const InspectedSegment& segment) const {
     const std::vector<RowTrace::Stream>& streams = row(segment).streams;
+    // Only a pair has a second stream.
     const size_t side = segment.side < 0 ? 1 : 0;
     return side < streams.size() ? &streams[side] : nullptr;
   }

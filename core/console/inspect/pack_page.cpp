@@ -123,6 +123,7 @@ document.getElementById("close").addEventListener("click", () => fold(false));
 // Returns the colours of the scale for light and dark pages.
 std::string weight_sheet() {
   std::string light, dark;
+  // From 1: masked text has no background.
   for (int i = 1; i < kWeightSteps; ++i) {
     const WeightColor& color = weight_color(static_cast<WeightStep>(i));
     light += fmt::format(".w{} {{ background: {}; color: #1a1a1a; }}\n", i, color.light);
@@ -164,6 +165,7 @@ class PageWriter {
     add("<p class=\"legend mono\">");
     for (int i = 0; i < kWeightSteps; ++i) {
       const WeightStep step = static_cast<WeightStep>(i);
+      // Only colours that occur.
       const bool seen = any_token(
           steps, [&](const InspectedToken& token) { return weight_step(token.weight) == step; });
       if (!seen) continue;
@@ -265,6 +267,7 @@ class PageWriter {
       tokens(segment, 0, segment.tokens.size());
       end_of(segment);
     } else {
+      // The tokens that both answers share are shown once, above them.
       const size_t shared = shared_tokens(segment, *rejected);
       tokens(segment, 0, shared);
       add("<div class=\"sides\">");

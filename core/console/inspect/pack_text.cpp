@@ -154,6 +154,7 @@ class StepWriter {
     } else {
       for (const InspectedSegment* side : {&chosen, &rejected}) {
         side_head(*side, shared);
+        // Below 50 columns roles would leave too little for text.
         print_lines(side_lines(*side, shared, style_.width, style_.width >= 50));
       }
     }
@@ -186,6 +187,7 @@ class StepWriter {
     const int right = style_.width - text_width(kSideGap) - left;
     print(paint(pad_to_width(side_title(chosen, shared), left), "36") + std::string(kSideGap) +
           paint(cut_to_width(side_title(rejected, shared), right), "36"));
+    // The sides have no column of roles.
     const std::vector<TextLine> a = side_lines(chosen, shared, left, false);
     const std::vector<TextLine> b = side_lines(rejected, shared, right, false);
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
@@ -252,6 +254,7 @@ class StepWriter {
         }
       }
     }
+    // Without colours the legend explains the marks below the tokens.
     const bool plain = style_.colors == ColorDepth::kNone;
     std::vector<std::string> parts;
     for (int i = 0; i < kWeightSteps; ++i) {

@@ -38,6 +38,7 @@ std::string group_headline(const std::vector<RecordedRollout>& answers,
   double sum = 0;
   int64_t rewards = 0;
   for (const size_t i : group) {
+    // An answer without a reward is not in the mean.
     if (!answers[i].reward) continue;
     sum += *answers[i].reward;
     ++rewards;
@@ -74,6 +75,7 @@ PrefixTrie answer_trie(const std::vector<RecordedRollout>& answers) {
 }  // namespace
 
 std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& answers, int width) {
+  // No two answers begin alike: there is no tree to show.
   const PrefixTrie trie = answer_trie(answers);
   if (std::none_of(trie.lists.begin(), trie.lists.end(), [](int32_t n) { return n > 1; })) {
     return {};
@@ -84,6 +86,7 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
   // [N] the text that all answers through a node begin with.
   std::vector<std::optional<std::string>> begun(trie.parent.size());
   for (size_t s = 0; s < answers.size(); ++s) {
+    // A conversation's ids hold other turns as well, which `text` lacks.
     const bool is_conversation = std::ssize(answers[s].ids) != answers[s].length;
     const std::string text = is_conversation ? "" : answers[s].text;
     if (trie.leaf[s] < 0) continue;

@@ -58,6 +58,7 @@ class LineWriter {
     auto turn = turn_from(segment_, begin);
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment_.turns.end() && turn->begin == i) start_turn((turn++)->role);
+      // Shades alternate, so that neighbours can be told apart.
       add(segment_.tokens[i], i % 2 == 1);
     }
     end_line();
@@ -75,6 +76,7 @@ class LineWriter {
     if (style_.role_width > 0) {
       role_ = role;
     } else {
+      // No column for roles: a line of its own.
       push(pad_to_width("", style_.position_width > 0 ? style_.position_width + kGap : 0) + role +
            ":");
     }
@@ -93,8 +95,10 @@ class LineWriter {
       end_line();
     }
     if (shown.empty()) return;
+    // A cell is never wider than a line, even for a long score.
     put({&token, std::string(shown),
          std::min(room_, std::max(text_width(shown), score_columns(token))), odd});
+    // The text itself begins a line here.
     if (token.bytes.find('\n') != std::string::npos) end_line();
   }
 
@@ -188,6 +192,7 @@ TokenLineStyle token_line_style(const std::vector<const InspectedSegment*>& segm
     }
   }
   if (width >= kGutterWidth) {
+    // At least three digits, so that the segments of a step line up.
     style.position_width = std::max(3, static_cast<int>(fmt::formatted_size("{}", longest)));
   }
   if (width >= kRoomyWidth) style.role_width = std::min(role, kWidestRole);

@@ -95,6 +95,7 @@ std::string open_state_text(const std::filesystem::path& dir) {
   std::error_code code;
   if (dir.empty() || !std::filesystem::is_regular_file(lock, code)) return kUnknown;
   try {
+    // A process that was killed holds no lock.
     return FileLock(lock, false).held() ? "not finished: killed" : "running";
   } catch (const Error&) {
     return kUnknown;  // a folder of somebody else, or a file system without locks
@@ -108,6 +109,7 @@ std::string run_heading(Runs runs, const RunFiles& run) {
 }
 
 std::string run_state_text(const RunFiles& run) {
+  // First the end that the run itself wrote, then what its lock tells.
   const std::string stopped = value_of(run.record.find("stopped"));
   std::string text;
   if (!stopped.empty()) {
@@ -130,7 +132,7 @@ std::string run_state_text(const RunFiles& run) {
 std::string report_summary(Runs runs) {
   using A = Align;
   HtmlTable table(
-      {"run", "recipe", "state", "steps", "train/loss", "valid/loss", "time in steps", "begun"},
+      {"run", "recipe", "state", "steps", "train/loss", "valid/loss", "time in steps", "started"},
       {A::kLeft, A::kLeft, A::kLeft, A::kRight, A::kRight, A::kRight, A::kRight});
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];

@@ -86,6 +86,7 @@ void add_memory(HtmlTable& table, const char* when, const Json* parts, double wh
                : of_process    ? "whole process"
                                : html_escape(kind),
                format_bytes(size), of_process ? "" : html_bar(size / whole)});
+    // Only on the first line of its group.
     when = "";
   }
 }

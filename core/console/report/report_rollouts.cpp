@@ -28,6 +28,7 @@ std::string rollout_figures(const RunFiles& run) {
     if (!series.name.starts_with(kPrefix) || series.values.empty()) continue;
     std::string name = series.name.substr(kPrefix.size());
     if (name.starts_with("pass_at_")) name = "pass@" + name.substr(8);
+    // The highest, not the best: for a length the reader decides.
     table.add({html_escape(name), axis_number(series.values.front()),
                axis_number(*std::max_element(series.values.begin(), series.values.end())),
                axis_number(series.values.back())});
@@ -40,6 +41,7 @@ std::string finish_shares(const std::vector<RecordedRollouts>& steps) {
   for (size_t s = 0; s < steps.size(); ++s) {
     for (const RecordedRollout& one : steps[s].answers) {
       std::vector<double>& of = shares[one.finish];
+      // A finish that a step lacks counts 0.
       of.resize(steps.size());
       of[s] += 1 / static_cast<double>(steps[s].answers.size());
     }

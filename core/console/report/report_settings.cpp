@@ -93,6 +93,7 @@ std::string recipes(Runs runs) {
     if (runs[i].recipe.empty()) continue;
     std::string name =
         runs.size() > 1 ? "recipe.lua of " + html_escape(runs[i].name) : "recipe.lua";
+    // Shown once, if it is the same recipe.
     if (i > 0 && runs[i].recipe == runs[0].recipe) {
       out += fmt::format("<p class=\"dim\">{}: identical</p>\n", name);
       continue;
