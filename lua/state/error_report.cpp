@@ -202,8 +202,7 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
       report.line = frame.currentline;
       const std::string text = source_line(L, frame.source, frame.currentline);
       report.values = values_on_line(L, at, text, arguments);
-    // The traceback has the rest.
-    } else if (report.callers.size() < 4) {
+    } else if (report.callers.size() < 4) {  // the traceback has the rest
       report.callers.push_back(fmt::format("called from {}:{} in {}", frame.source + 1,
                                            frame.currentline, function_name(frame)));
     }
@@ -225,8 +224,8 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
     size_t size = 0;
     const char* text = lua_tolstring(L, i, &size);
     take_position(L, std::string_view(text, size), *report);
-  // A recipe may raise a value of its own.
   } else if (luaL_callmeta(L, i, "__tostring") != 0) {
+    // A recipe may raise a value of its own.
     set_message(*report, lua_isstring(L, -1) ? lua_tostring(L, -1) : "an error without a text");
     lua_pop(L, 1);
   } else {

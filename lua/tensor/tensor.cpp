@@ -257,6 +257,7 @@ void open_tensor(LuaState& state) {
   add_tensor_operators({table});
   table.add_setter("requires_grad", nullptr, plain<set_requires_grad>);
   table.add_setter("grad", nullptr, plain<set_grad>);
+  // The fallbacks of class.cpp, under keys that no recipe can write.
   table.add_setter("\1get", nullptr, plain<get_other>);
   table.add_setter("\1set", nullptr, plain<set_other>);
   table.add_raw("__gc", gc);

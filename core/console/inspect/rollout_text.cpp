@@ -75,8 +75,8 @@ PrefixTrie answer_trie(const std::vector<RecordedRollout>& answers) {
 }  // namespace
 
 std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& answers, int width) {
-  // No two answers begin alike: there is no tree to show.
   const PrefixTrie trie = answer_trie(answers);
+  // No two answers begin alike: there is no tree to show.
   if (std::none_of(trie.lists.begin(), trie.lists.end(), [](int32_t n) { return n > 1; })) {
     return {};
   }
