@@ -38,6 +38,7 @@ std::string field_row(const ConfigField& field) {
 
 bool is_operator(const DocEntry& entry) {
   const std::string last = entry.name.substr(entry.name.find_last_of(".:") + 1);
+  // Those two find members; they are no operators of a recipe.
   return entry.kind == DocKind::kMetamethod && last.starts_with("__") && last != "__index" &&
          last != "__newindex";
 }

@@ -105,6 +105,7 @@ void Candidates::files(std::string_view path) {
   for (fs::directory_iterator at(folder.empty() ? "." : folder, failed), end;
        !failed && at != end && seen < kMostFiles; at.increment(failed), ++seen) {
     std::string name = at->path().filename().string();
+    // Hidden files are offered once a dot is typed, as in shells.
     const bool hidden = name.starts_with('.') && !word.starts_with('.');
     // A name that a terminal cannot show verbatim cannot be typed either.
     if (!name.starts_with(word) || hidden || shown_text(name) != name) continue;
@@ -115,6 +116,7 @@ void Candidates::files(std::string_view path) {
 }
 
 void Candidates::add(std::string text, std::string hint) {
+  // A name that two sources give keeps the first one's hint.
   if (seen_.insert(text).second) found_.push_back({std::move(text), std::move(hint)});
 }
 

@@ -27,6 +27,7 @@ bool is_name(const char* name) { return name[0] != '\0' && name[0] != '('; }
 // True if the `for` of a frame iterates over the loop.
 bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
   const StackGuard guard(L);
+  // A `for` keeps what it walks over in hidden slots of this name.
   for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {
     const int value = lua_gettop(L);
     if (std::string_view(name) == "(for state)" && class_of(L, value) == &class_info<StepLoop> &&
@@ -99,6 +100,7 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
     lua_pop(thread, 1);
   }
   for (int n = 1; const char* name = lua_getupvalue(thread, function, n); ++n) {
+    // A local hides an upvalue.
     if (is_name(name) && find(name) == nullptr) {
       names_.push_back({name, FrameName::Kind::kUpvalue, n});
     }
@@ -147,6 +149,7 @@ bool FrameNames::push(lua_State* L, const std::string& name) const {
       lua_remove(thread_, -2);
       break;
   }
+  // The recipe runs in a coroutine, the prompt in the main state.
   if (thread_ != L) lua_xmove(thread_, L, 1);
   return true;
 }

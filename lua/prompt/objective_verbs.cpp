@@ -273,6 +273,7 @@ int gradcheck_verb(lua_State* L) {
   lua_settop(L, std::max(lua_gettop(L), 1));
   const Objective objective = objective_at(L, paused, 1, "f", &name);
   const std::shared_ptr<Batch> batch = paused.batch();
+  // float64, so that central differences keep enough digits.
   const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);
   const StandInScope scope(paused.session(), stand_in);
   const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
@@ -281,6 +282,7 @@ int gradcheck_verb(lua_State* L) {
   for (const auto& micro : batch->micros()) {
     check_interrupt(L);
     const LogprobCheck check = check_logprobs(*micro, objective, leaves);
+    // Freed before the next one is computed.
     micro->close();
     all.without += check.without;
     all.unsure += check.unsure;

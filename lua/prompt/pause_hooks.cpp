@@ -82,6 +82,7 @@ PauseHooks::~PauseHooks() {
 }
 
 bool PauseHooks::resume() {
+  // Time at the prompt is no step's time.
   if (pause_ != nullptr && pause_->run != nullptr) pause_->run->report().skip_wait();
   pause_ = nullptr;
   // The depth at which no C++ function waits for Lua; may_suspend compares with it.
@@ -181,6 +182,7 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
   // With a stand-in, log-probs are made up: the losses are computed, but no weight changes.
   if (session().models.stand_in() == nullptr) return std::nullopt;
   if (on_dry_step) on_dry_step(terms);
+  // Without an optimizer train_step() updates nothing.
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
   return train_step(terms, nullptr, options);

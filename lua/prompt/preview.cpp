@@ -113,6 +113,7 @@ std::string Preview::no_loop_text() {
   if (error_ != nullptr) return fmt::format("{} failed before its loop", recipe);
   const std::string& text = context.text.text;
   const auto lines = std::count(text.begin(), text.end(), '\n');
+  // A last line without a line end counts too.
   const bool whole = text.empty() || text.back() == '\n';
   return fmt::format(
       "{}:{}: the recipe ends without a loop, so it has no step to show; write `for step, "

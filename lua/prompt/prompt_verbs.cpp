@@ -73,6 +73,7 @@ int step_verb(lua_State* L) {
 std::string changed_text(const MetricTable& was, const MetricTable& now) {
   for (const auto& [name, value] : now.values) {
     const auto before = find_metric(was.values, name);
+    // Times differ in every run.
     if (name.starts_with("perf/") || !before || *before == value) continue;
     return fmt::format("; {} was {}", name, format_metric(*before));
   }

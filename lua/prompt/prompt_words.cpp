@@ -82,6 +82,7 @@ std::string member_text(const std::string& name) {
   const size_t at = name.find_last_of(".:");
   std::string text = explain(name);
   if (!text.empty() || at == std::string::npos) return text;
+  // "." and ":" are easily confused.
   std::string other = name;
   other[at] = name[at] == '.' ? ':' : '.';
   return explain(other);
@@ -163,6 +164,7 @@ std::string in_columns(const std::vector<std::string>& names, int width) {
 
 std::string ops(Prompt& prompt, std::string_view rest) {
   std::string pattern(rest);
+  // Without a star the pattern may be anywhere in the name.
   if (pattern.find('*') == std::string::npos) pattern = "*" + pattern + "*";
   std::vector<std::string> found;
   for (const std::string& name : public_op_names()) {

@@ -145,6 +145,7 @@ int show_rows(lua_State* L) {
   const std::string by = options.get<std::string>("by", "loss");
   const int64_t most = options.get<int64_t>("n", 10);
   XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
+  // `by` may be a value of the sampled answers, which need no objective.
   if (!options.has("objective") && !options.has("of") && push_answers(L, options, by, most)) {
     return 1;
   }
