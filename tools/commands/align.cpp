@@ -95,6 +95,7 @@ class RowAligner {
   // Returns the line of output.
   std::string line(const std::string& line, const RowReader& rows) {
     AlignedTokens aligned = align(line, rows);
+    // NeMo-RL's aligner makes no findings.
     if (arguments_.dp) {
       aligned.findings = {};
       aligned.pairs = dp_align(pieces_of(*student_, aligned.student_ids),
@@ -166,6 +167,7 @@ int align_rows(const AlignArguments& arguments) {
     } catch (const Interrupted&) {
       throw;
     } catch (const Error& error) {
+      // A line of text is never bad: the error is not the row's.
       if (!arguments.json) throw;
       status = 1;
       const Json row(Json::Object{{"error", std::string(error.what())}});

@@ -105,6 +105,7 @@ fs::path folder_of(const std::string& key) {
   for (const CacheFolder& cache : list_caches(store())) {
     if (cache.dir.filename().string().starts_with(key)) found.push_back(cache.dir);
   }
+  // An empty key must not mean the only cache that there is.
   if (found.size() == 1 && !key.empty()) return found[0];
   throw UsageError(fmt::format(
       "{} in {} with a key that begins with \"{}\"; `xrun cache ls` lists the keys",
@@ -168,6 +169,7 @@ int verify(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
   for (const std::string& key : arguments.keys) {
     std::error_code code;
+    // A folder may be anywhere; a key is one of the store.
     dirs.push_back(fs::is_directory(key, code) ? fs::weakly_canonical(key) : folder_of(key));
   }
   if (dirs.empty()) {

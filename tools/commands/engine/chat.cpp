@@ -129,6 +129,7 @@ class Chat {
                  "the conversation has {} tokens, the model's limit is {}; /reset starts over",
                  ids.size(), limit);
       messages_.push_back(chat_message("assistant", generate_answer(ids)));
+    // Ctrl-C has ended only the answer, in generate_answer(); any other signal ends the program.
     } catch (const Interrupted&) {
       throw;
     } catch (const Error& error) {

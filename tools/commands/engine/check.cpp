@@ -29,6 +29,7 @@ constexpr int kMostLoops = 16;     // of a recipe; the report says if there are 
 void check_loop(Preview& preview, FindingReport& report) {
   const LoopPause pause = *preview.pause();
   report.add(loop_findings(pause));
+  // Rows that do not fit leave nothing to plan or to step.
   if (report.trouble() > 0) return;
   report.add(memory_finding(pause));
   report.begin("taking one dry step ...");
@@ -44,6 +45,7 @@ void check_loops(Preview& preview, FindingReport& report) {
     }
     if (loops > 1) report.say(fmt::format("\nloop {}", loops));
     check_loop(preview, report);
+    // The dry step may have run the recipe to its end.
     if (report.trouble() > 0 || preview.pause() == nullptr) break;
     preview.next_loop();
   }

@@ -101,6 +101,7 @@ std::string odd_sides(const std::vector<Side>& sides) {
   for (const Side& side : sides) {
     if (side.name == "all") continue;
     if (side.gradient == 0) return fmt::format("it does not depend on {} answers", side.name);
+    // A step makes more likely what has a negative slope.
     const bool wanted = side.name == "chosen" || side.name == "good";
     if (wanted && side.gradient > 0) return "it makes " + side.name + " answers less likely";
     if (!wanted && side.gradient < 0) return "it makes " + side.name + " answers more likely";
@@ -207,6 +208,7 @@ Finding dry_step_error(const ErrorReport& report) {
           report.position()};
 }
 
+// By the text: a graph does not tell what was detached on purpose.
 bool takes_gradients_out(const std::string& recipe) {
   return recipe.find("detach") != std::string::npos || recipe.find("no_grad") != std::string::npos;
 }

@@ -48,6 +48,7 @@ int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& f
                     const Policy& policy) {
   const PolicyOptions& options = policy.options();
   const AdapterOptions* const lora = options.lora ? &*options.lora : nullptr;
+  // This model computes every pack's prefix again.
   if (!HeldPrefix::obstacle(read_model_config(policy.dir()), lora, options.device).empty())
     return 0;
   std::vector<const PackedBatch*> all;
@@ -103,6 +104,7 @@ std::string answers_text(const StepLoop& loop, const StepSource& source, int64_t
   for (const int64_t unit : source.data->set.step_units(source.plan, step)) {
     const int64_t prompt = std::ssize(source.data->set.prompt_ids(unit));
     tokens += samples * (prompt + longest);
+    // A prompt below fold_min is computed for each of its answers.
     computed += (prompt < loop.fold.min_run ? samples : 1) * prompt + samples * longest;
   }
   if (computed == tokens) return "";

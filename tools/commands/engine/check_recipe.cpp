@@ -102,6 +102,7 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
+  // Without a hint the line itself is the best there is.
   if (finding.fix.empty() && !report.source_line.empty()) {
     finding.fix = "see: " + std::string(trimmed(report.source_line));
   }

@@ -132,8 +132,10 @@ std::string explain_recipe_key(const std::string& key) {
       const std::string_view line = trimmed(whole);
       const size_t equals = line.find_first_of(" =");
       if (line.substr(0, equals) == key && equals != std::string_view::npos) {
+        // NAME = function, below a comment.
         if (line.substr(equals).find("= function") < 3 && above.starts_with("--")) {
           members += fmt::format("  recipes/{}.lua: {}\n    {}\n", recipe, above, line);
+        // A comment on the line explains the key; other lines only show a value.
         } else if (line.find(" -- ") != std::string_view::npos) {
           keys += fmt::format("  recipes/{}.lua: {}\n", recipe, without_columns(line));
         } else if (line.ends_with(',')) {
@@ -185,6 +187,7 @@ std::string explain_template(const std::string& name) {
 std::string explain_other(const std::string& name) {
   std::string text = explain_recipe(name);
   text += explain_template(name);
+  // Of "sampling.samples" the table is a key of recipes, the rest an option.
   const size_t dot = name.find('.');
   const bool dotted = dot != std::string::npos && text.empty();
   text += explain_recipe_key(dotted ? name.substr(0, dot) : name);

@@ -163,6 +163,7 @@ void score(Preview& preview, const StepSource& source, const LoopPause& pause, i
     const PackedBatch& packed = packs[static_cast<size_t>(pack.index)];
     add_scores(pack, packed, token_scores(policy, packed, info), &InspectedToken::policy);
     for (const auto& reference : preview.session().models.references()) {
+      // A reference of another policy has other values.
       if (reference->policy().get() != &policy) continue;
       add_scores(pack, packed, token_scores(*reference, packed, info), &InspectedToken::reference);
       break;

@@ -119,6 +119,7 @@ int answer_rows(
       row.ids = parse(line, rows);
     } catch (const Error& error) {
       row.error = error.what();
+      // The parser may have named the row already.
       if (!row.error.starts_with(rows.name())) row.error = rows.location() + ": " + row.error;
       status = 1;
     }

@@ -25,6 +25,7 @@ namespace {
 // A background process that reads from its terminal is stopped.
 bool in_background() {
   const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
+  // -1: standard input is no terminal.
   return foreground >= 0 && foreground != ::getpgrp();
 }
 

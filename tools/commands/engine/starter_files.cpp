@@ -49,6 +49,7 @@ std::vector<std::pair<std::string, std::string>> starter_files(const std::string
   std::vector<std::pair<std::string, std::string>> files = {{recipe + ".lua", ""}};
   for (const std::string& name : names_in(beside_program(kData))) {
     const std::string path = kData + name;
+    // Only data that the recipe reads.
     if (text.find(path) == std::string::npos) continue;
     const std::string short_path = "data/" + name;
     for (size_t at = 0; (at = text.find(path, at)) != std::string::npos;) {
