@@ -149,8 +149,8 @@ void DpSegments::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) cons
         teachers = 0;
       } else if (move == kLeft) {
         students = 0;
-      // teacher_rank(k) is 8 - k, so k is 8 - move; students likewise below.
       } else if (move <= teacher_rank(2)) {
+        // teacher_rank(k) is 8 - k, so k is 8 - move; students likewise below.
         students = teacher_rank(0) - move;
       } else if (move <= student_rank(2)) {
         teachers = student_rank(0) - move;

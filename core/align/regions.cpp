@@ -85,8 +85,8 @@ class RegionMatcher {
         add(s_[i].bytes, t_[j].bytes);
         gap_i = ++i;
         gap_j = ++j;
-      // On a tie the student's piece is passed first, so that the result is the same every time.
       } else if (length[(i + 1) * width + j] >= length[i * width + j + 1]) {
+        // On a tie the student's piece is passed first, so that the result is the same every time.
         ++i;
       } else {
         ++j;

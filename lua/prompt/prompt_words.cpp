@@ -208,7 +208,7 @@ std::string source(Prompt& prompt, std::string_view rest) {
   lua_State* L = prompt.lua();
   XRUN_CHECK(!rest.empty(), "wanted :src FUNCTION");
   XRUN_CHECK(prompt.call_chunk(rest) > 0 && lua_isfunction(L, -1), "{} is not a function", rest);
-  if (lua_iscfunction(L, -1) != 0) return function_text(L, -1) + "\nbuilt in; :doc has its words";
+  if (lua_iscfunction(L, -1) != 0) return function_text(L, -1) + "\nbuilt in; :doc explains it";
   lua_Debug about{};
   lua_pushvalue(L, -1);
   lua_getinfo(L, ">S", &about);

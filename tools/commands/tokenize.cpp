@@ -100,7 +100,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   out.finish();
   if (replaced > 0) {
     fmt::print(stderr,
-               "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each broken piece "
+               "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each invalid sequence "
                "was read as U+FFFD\n",
                shown_text(rows.name()), replaced, rows_repaired);
   }

@@ -130,8 +130,8 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
   // Messages without a range of their own end the conversation: theirs is the rest.
   if (begin < size && !roles.empty()) {
     ranges.push_back({static_cast<int64_t>(list.size()) - 1, roles, {begin, size}});
-  // Only text of the template is left, such as a generation prompt.
   } else if (begin < size) {
+    // Only text of the template is left, such as a generation prompt.
     ranges.push_back({-1, "", {begin, size}});
   }
   return ranges;

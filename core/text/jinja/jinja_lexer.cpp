@@ -168,8 +168,8 @@ class TemplateLexer {
     at += 2;
     if (sign == '-') {
       at = skip_blanks(at);
-      // trim_blocks
     } else if (sign == 0 && !variable && at < source_.size() && source_[at] == '\n') {
+      // trim_blocks
       ++at;
     }
     // For lstrip_blocks of the next tag, if no text comes between.

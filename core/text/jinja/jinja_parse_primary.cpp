@@ -158,8 +158,8 @@ NodePtr Parser::test(NodePtr node) {
                      is(TokenKind::kFloat) || is_operator("[") || is_operator("{");
   if (is_operator("(")) {
     out->arguments = call_arguments();
-  // These words continue the expression around the test.
   } else if (value && !is_any_word({"else", "or", "and"})) {
+    // These words continue the expression around the test.
     if (is_word("is")) fail("You cannot chain multiple tests with is");
     // As in Jinja the argument of a test is a primary (`x is eq 3`), never an operation. Any name
     // that follows is one, so `x is string if y` does not parse.

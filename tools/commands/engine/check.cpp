@@ -1,4 +1,4 @@
-// xrun check: tests in seconds if a recipe would train, without weights or training.
+// xrun check: tests in seconds whether a recipe would train, without weights or training.
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-// xrun doctor tests if this machine can train, and prints the fix if not. A disk is measured by
+// xrun doctor tests whether this machine can train, and prints the fix if not. A disk is measured by
 // writing an unnamed file of random bytes for about a second, syncing it, dropping it from the page
 // cache and reading it.
 
@@ -144,7 +144,7 @@ void add_found(FindingReport& report, const std::string& subject, const Find& fi
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    report.add({Verdict::kWrong, subject, error.what(), "install or make what the message names"});
+    report.add({Verdict::kWrong, subject, error.what(), "install or create what the message names"});
   }
 }
 
@@ -161,7 +161,7 @@ std::vector<char> noise_block(size_t size) {
 
 int command_doctor(int argc, char** argv) {
   CLI::App app(
-      "Tests if this machine can train: processor, memory, LibTorch, GPU, disks, and a short "
+      "Tests whether this machine can train: processor, memory, LibTorch, GPU, disks, and a short "
       "training run of known outcome. Each line is ok, missing or wrong, with the fix. Exit status "
       "1 if something that is needed is missing or wrong.",
       "xrun doctor");

@@ -53,8 +53,8 @@ Finding processor_finding(const Json& environment) {
   } else if (kernels == "portable") {
     finding.verdict = Verdict::kNote;
     finding.fix = "it has neither AVX2 nor AVX-512, so training is several times slower";
-  // Pinned, or in a container.
   } else if (threads > 0 && threads < all) {
+    // Pinned, or in a container.
     finding.text += fmt::format(" of {}", all);
   }
   return finding;

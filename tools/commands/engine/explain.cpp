@@ -1,4 +1,4 @@
-// xrun explain prints the documentation of a command, an option of a run, a config key, a Lua name
+// xrun explain prints the documentation of a command, an option of a run, a config key, a Lua name,
 // an operator, a recipe or a template.
 
 #include <fmt/core.h>
@@ -135,8 +135,8 @@ std::string explain_recipe_key(const std::string& key) {
         // NAME = function, below a comment.
         if (line.substr(equals).find("= function") < 3 && above.starts_with("--")) {
           members += fmt::format("  recipes/{}.lua: {}\n    {}\n", recipe, above, line);
-        // A comment on the line explains the key; other lines only show a value.
         } else if (line.find(" -- ") != std::string_view::npos) {
+          // A comment on the line explains the key; other lines only show a value.
           keys += fmt::format("  recipes/{}.lua: {}\n", recipe, without_columns(line));
         } else if (line.ends_with(',')) {
           plain += fmt::format("  recipes/{}.lua: {}\n", recipe, without_columns(line));
@@ -166,7 +166,7 @@ std::string explain_function_option(const std::string& name) {
   if (takers.empty()) return "";
   std::string text = fmt::format("{}, an option of {}\n", name, listed(takers, takers.size()));
   if (takers.size() > kExplained) {
-    return text + fmt::format("  xrun explain {} has its meaning\n", takers.front());
+    return text + fmt::format("  see xrun explain {}\n", takers.front());
   }
   for (const std::string& taker : takers) text += explain(taker);
   return text;
