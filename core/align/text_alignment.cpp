@@ -150,7 +150,6 @@ class TextAligner::Builder {
   void pass_special() {
     const int32_t id = ids_[at_];
     fresh_ = a_.table_s_.restarts(id) || (fresh_ && a_.table_s_.is_leading(id));
-  // After a special token the tokenizer may be at the beginning of a text again.
   }
 
   // Content tokens [at_, end).

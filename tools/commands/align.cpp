@@ -115,8 +115,8 @@ class RowAligner {
     const std::string file = shown_text(name);
     if (replaced_ > 0) {
       fmt::print(stderr,
-                 "xrun align: {}: {} bytes of {} lines are not UTF-8; each invalid sequence was read "
-                 "as U+FFFD\n",
+                 "xrun align: {}: {} bytes of {} lines are not UTF-8; each invalid sequence was "
+                 "read as U+FFFD\n",
                  file, replaced_, rows_repaired_);
     }
     if (rows_differ_ > 0) {

@@ -28,7 +28,8 @@ RowReader::RowReader(const std::string& path)
   const int code = errno;
   XRUN_CHECK(file_ != nullptr, "{}: cannot be opened: {}{}", name_, std::strerror(code),
              code == ENOENT
-                 ? fmt::format("; to pass the text itself, pipe it in: echo {} | xrun ...", shell_word(path))
+                 ? fmt::format("; to pass the text itself, pipe it in: echo {} | xrun ...",
+                               shell_word(path))
                  : "");
 }
 

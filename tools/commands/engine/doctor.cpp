@@ -1,6 +1,6 @@
-// xrun doctor tests whether this machine can train, and prints the fix if not. A disk is measured by
-// writing an unnamed file of random bytes for about a second, syncing it, dropping it from the page
-// cache and reading it.
+// xrun doctor tests whether this machine can train, and prints the fix if it cannot. A disk is
+// measured by writing an unnamed file of random bytes for about a second, syncing it, dropping it
+// from the page cache and reading it.
 
 #include "tools/commands/engine/doctor.h"
 

@@ -254,7 +254,8 @@ int answer_all(const SampleArguments& arguments, Model& model,
         if (!noted && !arguments.model.json && is_json_row(line)) {
           noted = true;
           fmt::print(stderr,
-                     "xrun: note: {}: this row looks like JSON but is continued as text; --json reads it\n",
+                     "xrun: note: {}: this row looks like JSON but is continued as text; --json "
+                     "reads it\n",
                      at.location());
         }
         std::vector<int32_t> ids = rows.parse(line, at);
