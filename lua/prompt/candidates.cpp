@@ -58,6 +58,7 @@ void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size
   const StackGuard guard(L_);
   const std::optional<Meaning> meaning = mean(tokens, begin, end);
   if (!meaning) return;
+  // xrun.ops has its two namespaces, which are no methods.
   if (meaning->type == "xrun.ops") {
     for (const char* home : {"aten", "xrun"}) {
       if (!methods && std::string_view(home).starts_with(word)) add(home, "operators");
@@ -68,15 +69,18 @@ void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size
   } else if (meaning->type == "xrun") {
     if (!methods) add_module(word);
   } else if (meaning->value != 0 && lua_istable(L_, meaning->value)) {
+    // A plain table is read; the members of an object come from the doc strings.
     add_fields(meaning->value, methods, word);
   } else if (meaning->type == "Tensor") {
     add_class("Tensor", methods, word);
+    // From the first letter on, since there are a thousand.
     if (methods && !word.empty()) add_operators(public_op_names(), "aten", word, true);
   } else if (!meaning->type.empty()) {
     add_class(meaning->type, methods, word);
   }
 }
 
+// tokens[end - 1] is the name of the call; its owner precedes it.
 void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
                           std::string_view word) {
   const StackGuard guard(L_);
@@ -91,7 +95,7 @@ void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, siz
     const std::string home =
         of_module && owner->type.starts_with("xrun.ops.") ? owner->type.substr(9) : "aten";
     if (of_tensor || of_module) add_arguments(find_op(home, name), word);
-  } else if (const DocEntry* documented = find_doc("repl." + name)) {
+  } else if (const DocEntry* documented = find_doc("repl." + name)) {  // a verb of the prompt
     add_options(*documented, word);
   }
 }
@@ -166,10 +170,12 @@ void Candidates::settle(Meaning& meaning) {
 }
 
 bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
+  // One of the namespaces.
   if (meaning.type == "xrun.ops" && !called) {
     meaning.type += "." + name;
     return true;
   }
+  // Operators are found by name; their table holds only those used before.
   if (meaning.type == "xrun" && name == "ops") {
     meaning = {0, "xrun.ops"};
     return true;
@@ -247,6 +253,7 @@ void Candidates::add_arguments(const OpPacket* packet, std::string_view word) {
   for (const OpOverload& overload : packet->overloads) {
     for (size_t i = 0; i < overload.arguments.size(); ++i) {
       const OpArgument& argument = overload.arguments[i];
+      // It precedes the colon.
       if (argument.name == "self" || argument.kind == ArgumentKind::kUnsupported) continue;
       if (argument.name.starts_with(word)) {
         add(argument.name + " = ", overload.schema().arguments()[i].real_type()->str());

@@ -59,6 +59,7 @@ void push_saved(lua_State* L) {
   lua_rawget(L, LUA_REGISTRYINDEX);
 }
 
+// The locals of this file's main chunk, if it is on the stack.
 void save_frame_names(lua_State* L, const std::string& source) {
   luaL_checkstack(L, LUA_MINSTACK, "no room to save names");
   const StackGuard guard(L);
@@ -133,6 +134,7 @@ bool FrameNames::push(lua_State* L, const std::string& name) const {
   if (found == nullptr) return false;
   lua_Debug frame{};
   switch (found->kind) {
+    // A level is valid only while the recipe is suspended.
     case FrameName::Kind::kLocal:
       lua_getstack(thread_, level_, &frame);
       lua_getlocal(thread_, &frame, found->index);
@@ -184,6 +186,7 @@ bool FrameNames::set(lua_State* L, const std::string& name) const {
   return true;
 }
 
+// The handler of a preview: once it returns, the names are gone.
 int save_names_and_report(lua_State* L) {
   save_frame_names(L, "@" + recipe_context(L).options.recipe);
   return message_handler(L);

@@ -155,6 +155,7 @@ MetricTable PausedRun::step() {
   MetricTable table = run_bodies(1);
   if (hooks_.pause() != nullptr) hooks_.pause()->run->report().quiet = false;
   const auto& run = session().run;
+  // A body that failed or was stopped is not counted.
   const bool ran = run != nullptr && run->run().step() > step;
   note(ran      ? fmt::format("step() ran step {}", step)
        : done() ? "step() ran to the recipe's end"

@@ -119,6 +119,7 @@ bool Prompt::wants_more(std::string_view input) {
   if (text.empty()) return false;
   if (text[0] == ':') {
     const auto [name, rest] = split_command(text);
+    // The chunk of :time or :prof may have several lines.
     for (const PromptCommand& command : commands_) {
       if (command.name == name && command.takes_chunk) return wants_more(rest);
     }

@@ -128,6 +128,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   push(L, key);
   lua_rawget(L, -2);
   const int before = lua_type(L, -1);
+  // An engine's key may be absent because it has no default.
   XRUN_CHECK(before != LUA_TNIL || find_config_field(path) != nullptr,
              "the config has no `{}`; :set changes existing keys{}", path, near_key(L, path));
   const std::string old = value_text(L, -1, {.width = 60});

@@ -103,6 +103,7 @@ int batch_verb(lua_State* L) {
   return 1;
 }
 
+// In a real run continue() leaves the prompt; in a preview it runs the recipe to its end.
 int continue_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   const auto n = opt_arg<int64_t>(L, 1, "n");

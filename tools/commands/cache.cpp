@@ -182,6 +182,7 @@ int verify(const CacheArguments& arguments) {
   }
   bool whole = true;
   for (const fs::path& dir : dirs) whole &= verify_one(dir, arguments.json);
+  // Sidecars are checked only where everything is.
   if (arguments.keys.empty()) {
     for (const SidecarCheck& check : verify_sidecars(sidecar_root())) {
       whole &= check.problem.empty();

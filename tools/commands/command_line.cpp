@@ -102,6 +102,7 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const auto found = std::find_if(rest.begin(), rest.end(), [](const std::string& argument) {
     return argument.starts_with("--") && argument.size() > 2;
   });
+  // Only commands that take a recipe have --set.
   if (found == rest.end() || app.get_option_no_throw("--set") == nullptr) return "";
   const size_t equals = std::min(found->find('='), found->size());
   const std::string option = found->substr(0, equals);
@@ -248,6 +249,7 @@ void print_usage_error(const std::string& text) {
 }  // namespace
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
+  // Subcommands have formatters of their own.
   if (const auto* usual = dynamic_cast<const CLI::Formatter*>(app.get_formatter().get())) {
     const auto plain = std::make_shared<PlainFormatter>(*usual);
     app.formatter(plain);

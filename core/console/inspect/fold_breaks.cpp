@@ -47,6 +47,7 @@ bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
   return letters(a, found.differing_a) == letters(b, found.differing_b);
 }
 
+// "" for a byte that no message wrote.
 std::string role_at(const RowTrace::Stream& trace, size_t byte) {
   // A generation block is the assistant's, whatever the message ranges say.
   for (const ByteRange turn : trace.rendering.turns) {
@@ -110,6 +111,7 @@ std::string shared_text(const InspectedBreak& found, bool same_row, int64_t min_
 std::string token_text(const InspectedBreak& found, bool same_row) {
   const InspectedBreak::Side& a = found.sides[0];
   const InspectedBreak::Side& b = found.sides[1];
+  // The rows of a pair are its two answers, which have names.
   const char* const in_a = same_row ? "the chosen one" : "one";
   const char* const in_b = same_row ? "the rejected one" : "the other";
   const std::string from_a = origin_text(a), from_b = origin_text(b);
@@ -142,12 +144,14 @@ std::string cause_text(const RowBreak& found, const InspectedSegment& a,
                          blanks ? "only blanks differ," : "after " + of_a + both + of_b,
                          counted(found.equal_after, "token"));
     }
+    // The token and its origin explain the other causes.
     default: return "";
   }
 }
 
 std::string sentence_of(const InspectedBreak& shown, const RowBreak& found,
                         const InspectedSegment& a, const InspectedSegment& b, int64_t min_run) {
+  // Both answers of one pair.
   const bool same_row = a.row == b.row && a.side != b.side;
   const std::string shared = shared_text(shown, same_row, min_run);
   if (found.cause == BreakCause::kFrequencies) {
@@ -222,6 +226,7 @@ std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
     return fmt::format("{}, and \"auto\" folds from {:g} tokens for each computed one", saving,
                        fold.min_ratio);
   }
+  // It would pay, but something else forbids it.
   const bool pays = tree->ratio() >= fold.min_ratio;
   return pays && !fold.off.empty() ? fmt::format("{}; {}", fold.off, saving) : "";
 }

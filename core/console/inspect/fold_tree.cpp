@@ -44,8 +44,10 @@ class TreeWriter {
   void add(size_t n, const std::string& indent, bool last) {
     const InspectedFold::Node& node = fold_.nodes[n];
     std::string line = indent + (last ? "└─ " : "├─ ") + counted(node.tokens, "token");
+    // x3: three sequences share the node.
     if (node.segments > 1) line += fmt::format(" x{}", node.segments);
     std::string ends;
+    // Sequences whose last tokens these are.
     for (const std::string& end : node.ends) add_item(ends, end);
     line += ends.empty() ? ": " + node.text : fmt::format(" ({}): {}", ends, node.text);
     lines_.push_back(cut_to_width(line, width_));

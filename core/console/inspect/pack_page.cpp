@@ -132,6 +132,7 @@ std::string weight_sheet() {
   return light + "@media (prefers-color-scheme: dark) {\n" + dark + "}\n";
 }
 
+// A name is one line, so its line ends are marked.
 std::string escaped(std::string_view text) {
   return html_escape(shown_text(text, Blanks::kBreaksMarked));
 }
@@ -257,6 +258,7 @@ class PageWriter {
     add("</details>\n");
   }
 
+  // A single row, or both answers of a pair side by side.
   void block(const InspectedSegment& segment, const InspectedSegment* rejected) {
     add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}{}</summary>\n",
         segment.pair >= 0 ? fmt::format("pair {} ", segment.pair) : std::string(),
@@ -299,6 +301,7 @@ class PageWriter {
     add("<div class=\"run mono\">");
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment.turns.end() && turn->begin == i) {
+        // A role begins a line, so the text before it may have to end.
         const bool on_new_line = i == begin || ends_line(segment.tokens[i - 1]);
         add("{}<span class=\"role\">{}</span>", on_new_line ? "" : "\n",
             html_escape((turn++)->role));
@@ -310,6 +313,7 @@ class PageWriter {
 
   void token(const InspectedToken& token) {
     const auto step = static_cast<int>(weight_step(token.weight));
+    // In the order of `names` in the script.
     add("<span class=\"t w{}{}{}\" data-t=\"{}|{}|{:g}|{}|", step, token.special ? " s" : "",
         token.origin == TokenOrigin::kTemplate ? " o" : "", token.id, token.position, token.weight,
         token_origin_name(token.origin));

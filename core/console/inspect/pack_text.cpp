@@ -90,6 +90,7 @@ class StepWriter {
 
   void pack_head(const InspectedPack& pack) {
     print("");
+    // Those that are not shown count too.
     const auto segments = static_cast<int64_t>(pack.segments.size()) + pack.left_out;
     facts({fmt::format("pack {}", pack.index),
            pack.fold
@@ -130,6 +131,7 @@ class StepWriter {
   void block_head(const InspectedSegment& segment) {
     const std::string location =
         fmt::format("{}:{}", shown_text(segment.file, Blanks::kBreaksMarked), segment.line);
+    // A pair begins with its number, a single row with its place.
     facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : location,
            segment.pair >= 0 ? location : size_text(segment),
            segment.label ? fmt::format("label {}", *segment.label) : "",
@@ -192,6 +194,7 @@ class StepWriter {
     const std::vector<TextLine> b = side_lines(rejected, shared, right, false);
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
       std::string line = i < a.size() ? a[i].text : "";
+      // By columns, since escape codes and wide characters differ from them in bytes.
       line.append(static_cast<size_t>(left - (i < a.size() ? a[i].columns : 0)), ' ');
       line += i < b.size() ? std::string(kSideGap) + b[i].text : " │";
       print(line);
@@ -200,6 +203,7 @@ class StepWriter {
 
   // Prints the cut and the remarks below a segment.
   void end_of(const InspectedSegment& segment) {
+    // In a pair a remark names its side.
     const std::string side = segment.side == 0 ? "" : std::string(side_name(segment.side)) + ": ";
     if (segment.cut_tokens > 0) {
       facts({fmt::format("✂ {}{} cut off here{}", side, counted(segment.cut_tokens, "token"),

@@ -92,6 +92,7 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
     if (trie.leaf[s] < 0) continue;
     fold.nodes[static_cast<size_t>(trie.leaf[s])].ends.push_back(
         fmt::format("sample {}", answers[s].sample));
+    // From the leaf to the root: all of these nodes are on the answer's path.
     for (int32_t n = trie.leaf[s]; n >= 0; n = trie.parent[static_cast<size_t>(n)]) {
       auto& known = begun[static_cast<size_t>(n)];
       known = known ? known->substr(0, common_text(*known, text)) : text;
@@ -101,6 +102,7 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
     InspectedFold::Node& node = fold.nodes[n];
     node.tokens = trie.end[n] - trie.begin(n);
     node.segments = trie.lists[n];
+    // The parent shows this part.
     const size_t above =
         trie.parent[n] < 0 ? 0 : begun[static_cast<size_t>(trie.parent[n])]->size();
     node.text = one_paragraph(begun[n]->substr(above));

@@ -122,9 +122,11 @@ class LineWriter {
       text += paint_weight(cell.shown, weight_step(token.weight),
                            {cell.odd, token.special, token.origin == TokenOrigin::kTemplate},
                            style_.colors);
+      // A score may be wider than its token.
       text.append(static_cast<size_t>(std::max(0, cell.columns - text_width(cell.shown))), ' ');
     }
     push(std::move(text));
+    // Without colours, marks show the weights.
     if (style_.colors == ColorDepth::kNone)
       push_row([](const Cell& cell) { return marks_of(cell); });
     if (style_.scores) {
@@ -153,6 +155,7 @@ class LineWriter {
   std::string gutter(int32_t position) {
     std::string out;
     if (style_.position_width > 0) out = fmt::format("{:>{}} ", position, style_.position_width);
+    // Only the first line of a turn has its role.
     if (style_.role_width > 0) {
       out += pad_to_width(std::exchange(role_, ""), style_.role_width) + " ";
     }

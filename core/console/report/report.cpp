@@ -37,6 +37,7 @@ tr.differs td { font-weight: 600; }
 .notice { border-left: 3px solid var(--bad); padding-left: .7em; }
 )css";
 
+// One topic of the page; `id` is its anchor.
 struct Section {
   const char* id;
   const char* title;
@@ -55,6 +56,7 @@ constexpr Section kSections[] = {
     {"environment", "Environment and hashes", report_environment},
 };
 
+// "" for a metric that was not logged.
 std::string last_of(const RunFiles& run, std::string_view name) {
   const MetricSeries* series = run.metrics.find(name);
   return series == nullptr ? "" : axis_number(series->values.back());
@@ -71,6 +73,7 @@ std::string time_of(const RunFiles& run) {
 
 bool is_true(const Json* value) { return value != nullptr && value->is_bool() && value->as_bool(); }
 
+// Why something is not shown: a file is missing or damaged.
 std::string notices(Runs runs) {
   std::string out;
   for (const RunFiles& run : runs) {
@@ -137,6 +140,7 @@ std::string report_summary(Runs runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];
     std::string name = html_escape(run.name);
+    // The checkbox hides the run's lines by their class.
     if (runs.size() > 1) {
       name = fmt::format(
           "<label style=\"--c:{}\"><input type=\"checkbox\" checked data-group=\"run-{}\"> "

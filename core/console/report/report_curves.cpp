@@ -111,6 +111,7 @@ std::string join(std::initializer_list<std::string> words) {
 PlotLine line_of(const MetricSeries& series, const MetricName& name, Runs runs, size_t run) {
   PlotLine line;
   line.name = join({runs.size() > 1 ? runs[run].name : "", name.split, name.side});
+  // A metric whose topic is its whole name.
   if (line.name.empty()) line.name = series.name;
   line.dashed = name.split.starts_with("valid");
   line.group = fmt::format("run-{}", run);
@@ -179,6 +180,8 @@ std::string slider() {
 std::string histograms(const std::vector<Chart>& charts) {
   std::string out;
   for (const Chart& chart : charts) {
+    // Results are read as curves, and the learning rate follows a schedule: neither has a
+    // distribution.
     if (chart.topic == Topic::kResult || chart.plot.title == "lr") continue;
     std::vector<HistogramLine> lines;
     for (const PlotLine& line : chart.plot.lines) {

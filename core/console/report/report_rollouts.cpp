@@ -36,6 +36,7 @@ std::string rollout_figures(const RunFiles& run) {
   return table.html();
 }
 
+// The ways in which answers ended, as shares of each step.
 std::string finish_shares(const std::vector<RecordedRollouts>& steps) {
   std::map<std::string, std::vector<double>> shares;  // by finish, one for each step
   for (size_t s = 0; s < steps.size(); ++s) {

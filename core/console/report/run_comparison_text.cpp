@@ -61,6 +61,7 @@ class ComparisonText {
   }
 
  private:
+  // `same` is the section's text if nothing differs, else "".
   void section(const char* name, const std::string& same) {
     const std::string title = fmt::format("{:8}  ", name);
     // Name and verdict share a line where they fit.
@@ -181,6 +182,7 @@ class ComparisonText {
     for (const FinalDifference& last : one_.finals) {
       rows.push_back({"last " + shown(last.metric), number(last.a), number(last.b), ""});
     }
+    // The weights by the first digits of their digests.
     for (const FactDifference& file : one_.weights) {
       rows.push_back({shown(file.name), shown(file.a.substr(0, kDigestDigits)),
                       shown(file.b.substr(0, kDigestDigits)), ""});

@@ -176,6 +176,7 @@ ScreenText LineEditor::shown(const ScreenSize& size, bool last) const {
 // Up shows only inputs that begin with the text typed so far.
 void LineEditor::show_input(size_t index) {
   index_ = index;
+  // The end of the history is the input that is being typed.
   buffer_.set(index == history_.inputs().size() ? left_ : history_.inputs()[index]);
 }
 
@@ -209,6 +210,7 @@ void LineEditor::begin_search(HistorySearch direction) {
 
 void LineEditor::end_search(bool keep) {
   search_ = HistorySearch::kNone;
+  // Given up: the input is as it was before the search.
   if (!keep) {
     buffer_.set(before_search_, cursor_before_search_);
     index_ = history_.inputs().size();

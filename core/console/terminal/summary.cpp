@@ -180,6 +180,7 @@ std::string stopping_line(double step_seconds) {
 }
 
 std::string closing_summary(const RunSummary& summary, const Console& console) {
+  // add() leaves out what is empty.
   Facts facts(console);
   facts.add("steps", step_text(summary));
   facts.add("stopped", summary.stopped);

@@ -58,6 +58,7 @@ TextTable::TextTable(std::vector<std::string> header, std::vector<Align> align)
 void TextTable::add(std::vector<std::string> cells) {
   XRUN_CHECK(cells.size() <= align_.size(), "a row of {} cells in a table of {} columns",
              cells.size(), align_.size());
+  // Cells that are not given are blank.
   cells.resize(align_.size());
   rows_.push_back(std::move(cells));
 }

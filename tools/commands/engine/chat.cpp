@@ -138,6 +138,7 @@ class Chat {
     }
   }
 
+  // Writes the answer while it is sampled.
   std::string generate_answer(const std::vector<int32_t>& ids) {
     std::string text, ending;
     TextOptions options = settings_.options;
@@ -175,6 +176,7 @@ class Chat {
 
 }  // namespace
 
+// At the first use: rows of plain prompts need no template.
 const ChatTemplate& ChatPrompt::chat_template() {
   if (!template_) {
     const ResolvedTemplate resolved =
@@ -186,6 +188,7 @@ const ChatTemplate& ChatPrompt::chat_template() {
 }
 
 std::vector<int32_t> ChatPrompt::ids(const Json& messages, Json kwargs) {
+  // A row may turn it off.
   if (kwargs.find("add_generation_prompt") == nullptr) kwargs.set("add_generation_prompt", true);
   return encode_chat(*tokenizer_, chat_template(), messages, kwargs).ids;
 }

@@ -76,9 +76,11 @@ int command_check(int argc, char** argv) {
   warn_of_threads(options.threads);
   FindingReport report(json, kCheckColumns);
   report.begin("reading the data ...");
+  // Findings say what the recipe would print.
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<Preview> preview =
       from_option([&] { return open_preview(options, quiet); });
+  // A wrong configuration has no resolved values to show.
   const bool misused = preview->error() != nullptr && preview->error()->usage;
   if (preview->resolved() && !misused)
     report.add(config_finding(preview->recipe().context().config, all));

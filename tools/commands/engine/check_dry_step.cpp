@@ -112,6 +112,7 @@ std::string odd_sides(const std::vector<Side>& sides) {
 // A row whose gradient differs from finite differences; nothing if all agree.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
+  // Every slope is below what rounding allows to check.
   if (check.rows.empty() && check.unsure > 0) {
     return Finding{Verdict::kNote, subject,
                    "the loss changes so little with its log-probs that rounding hides whether its "
@@ -156,6 +157,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   const std::vector<Side> sides = sides_of(micro, leaves);
   int64_t values = 0;
   for (const at::Tensor& leaf : leaves) values += leaf.numel();
+  // A row's loss must not depend on the rows beside it.
   if (const std::string row = non_separable_row(micro, objective, leaves_of); !row.empty()) {
     return {Verdict::kNote, subject, "the loss of this row depends on the log-probs of others",
             "packing then changes the result; compute what couples rows in the loop and assign it: "

@@ -116,6 +116,7 @@ std::string answers_text(const StepLoop& loop, const StepSource& source, int64_t
 Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep& packs) {
   const StepLoop& loop = *pause.loop;
   const StepSource& source = loop.sources[which];
+  // In all micro-batches of the step.
   const int64_t room = loop.max_tokens * packs.pack_count;
   Finding finding{
       Verdict::kOk, "steps",
@@ -129,6 +130,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   finding.text += source.data->set.kind() == RowKind::kPrompts
                       ? answers_text(loop, source, pause.step)
                       : fold_text(loop, which, pause.step, packs.tokens, packs.computed);
+  // The first reason stands for all.
   const auto unfolded =
       std::find_if(packs.packs.begin(), packs.packs.end(),
                    [](const InspectedPack& one) { return !one.unfolded.empty(); });
@@ -148,6 +150,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
     }
   }
   const auto rows = static_cast<double>(set.size());
+  // How often one step holds each row.
   const double repeats = static_cast<double>(source.plan.units) / rows;
   // Without a number of epochs: the passes that the loop's steps make.
   const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)

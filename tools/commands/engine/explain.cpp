@@ -235,6 +235,7 @@ int command_explain(int argc, char** argv) {
     fmt::print("{}", all_names());
     return 0;
   }
+  // An option first: "--resume" is no key.
   std::string text = explain_option(name);
   if (!text.empty()) {
     fmt::print("{}", text);
@@ -250,6 +251,7 @@ int command_explain(int argc, char** argv) {
     name.insert(list.size() - 1, "[]");
   }
   text = explain_command(name);
+  // A name of another program, with ours for it.
   if (std::string path; find_config_field(name) == nullptr) {
     if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
       text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);

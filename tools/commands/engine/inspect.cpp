@@ -199,6 +199,7 @@ void inspect_run(const InspectArguments& arguments) {
     throw UsageError(fmt::format("--step {}: the run has rollouts of {}, {} to {}", step,
                                  counted(std::ssize(steps), "step"), steps.front(), steps.back()));
   }
+  // A run's folder has no packs, which these options show.
   if (arguments.json || arguments.logprobs || !arguments.html.empty()) {
     throw UsageError(fmt::format(
         "--json, --html and --logprobs are for recipes; zstdcat {}/rollouts/step_{:07}.jsonl.zst "

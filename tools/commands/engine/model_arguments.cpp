@@ -41,6 +41,7 @@ ModelFolders named_model_folder(const std::string& name) {
   const Notice notice = [](const std::string& line) {
     fmt::print(stderr, "xrun: {}\n", shown_text(line));
   };
+  // A PEFT folder names its base.
   const std::filesystem::path dir = resolve_model(name, notice);
   return {dir, is_adapter(dir) ? resolve_base_model(dir, notice) : dir};
 }

@@ -172,6 +172,7 @@ int import_file(const ProjectionArguments& arguments) {
 
 int show(const ProjectionArguments& arguments) {
   const std::string& file = arguments.file;
+  // With one of them nothing can be shown that needs both.
   if (arguments.student.empty() != arguments.teacher.empty()) {
     throw UsageError("xrun projection show: give both --student and --teacher, or neither");
   }

@@ -75,6 +75,7 @@ int command_recipe(int argc, char** argv) {
   add_run_arguments(app, options, repl_at);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
+  // resumed_options() keeps the run's device unless one is given.
   options.device_given = app.count("--device") > 0;
   options = resumed_options(std::move(options));
   if (options.device == "cuda") load_cuda_plugin(!options.device_given);

@@ -287,6 +287,7 @@ int command_sample(int argc, char** argv) {
   GenerateOptions& generate = arguments.text.generate;
   check_sampling(generate.sampling, "--");
   check_stop_strings(arguments.text.stop);
+  // A conversation needs a terminal at both ends.
   const bool terminal = arguments.chat && arguments.model.file.empty() && !arguments.model.json &&
                         ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
   if (terminal && app.count("--max-new-tokens") == 0) generate.max_new_tokens = kChatTokens;
