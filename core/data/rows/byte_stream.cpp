@@ -23,6 +23,7 @@ namespace {
 // Throws Error unless `beginning` is that of compressed data. A file that ends inside the magic
 // passes: it is reported as truncated later.
 void check_magic(std::string_view beginning, std::string_view magic, const std::string& name) {
+  // A shorter file is compared as far as it goes.
   if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
   const bool gzip = beginning.starts_with(kGzipMagic);
   if (gzip || beginning.starts_with(kZstdMagic)) {

@@ -84,6 +84,7 @@ class ChatEncoder : public RowEncoder {
     if (!is_trained(out.streams[0])) {
       throw RowRefusal("empty_mask", "no token of the conversation is trained");
     }
+    // Up to the first answer: rows with one prompt stay on one side of a split.
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
     finish_row(encoding_, {"the conversation"}, chat.messages, chat.kwargs, chat, out);
   }
@@ -177,6 +178,7 @@ class FeedbackEncoder : public RowEncoder {
   }
 
   // The value to compare with in a map; the opposite of one that plainly means a bad answer.
+  // The good value that belongs to this bad one; the value itself if it is unknown.
   static std::string good_value(const Json& label) {
     constexpr std::array<std::array<std::string_view, 2>, 8> kOpposites = {
         {{"false", "true"},

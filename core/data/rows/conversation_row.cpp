@@ -49,6 +49,7 @@ uint64_t hash_messages(const Json& messages, size_t count) {
 Json with_system(const std::string& system, Json messages, const RowFields& fields,
                  RowExtras& out) {
   if (system.empty()) return messages;
+  // A system turn wins over the column.
   if (message_role(messages.as_array().front()) == "system") {
     out.notes.push_back(
         fmt::format("\"{}\" is ignored beside a system turn", fields.spelled("system")));
@@ -148,6 +149,7 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
     if (value == nullptr) continue;
     Json turns = turns_of(*value, name, "user", out);
     // Messages that open a conversation include the prompt; others are the answer to it.
+    // Turns that begin a conversation need no prompt; others continue it.
     const bool whole = is_opening_role(message_role(turns.as_array().front()));
     if (prompt != nullptr && !whole) {
       out.messages = turns_of(*prompt, "prompt", "user", out);

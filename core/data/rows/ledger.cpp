@@ -108,6 +108,7 @@ int64_t SourceLedger::dropped_total() const {
 void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
   ++repaired;
   repairs += pieces;
+  // Examples; `repaired` counts all of them.
   if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
 }
 

@@ -100,6 +100,7 @@ std::vector<PastedSetting> settings_with_calls(const SourceLedger& ledger,
   return settings;
 }
 
+// "" if its file is unknown or has changed.
 std::string first_bad_row(const SourceLedger& ledger) {
   if (ledger.bad.empty()) return "";
   const SourceLine& at = ledger.bad.front().at;
@@ -124,6 +125,7 @@ bool looks_like_gb18030(std::string_view text) {
 
 // Throws Error if a larger share of the rows than `max_bad` is not UTF-8: the file has another
 // encoding, and its text would train as replacement characters.
+// So many invalid rows mean another encoding, not damage.
 void check_encoding(const SourceLedger& ledger, double max_bad) {
   if (ledger.rows == 0) return;
   const double share = static_cast<double>(ledger.repaired) / static_cast<double>(ledger.rows);
@@ -187,6 +189,7 @@ std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
         row.sides.empty() ? fmt::format("{} of the row's {} tokens", count_text(row.cut_tokens),
                                         count_text(row.tokens))
                           : row.sides);
+    // Only the first cut is shown with the text around it.
     if (&row == &cut_at.front()) {
       line += fmt::format("\n    kept  ...{}\n    lost  {}...", visible_blanks(cut_kept),
                           visible_blanks(cut_lost));

@@ -100,6 +100,7 @@ void add_once(std::vector<std::string>& texts, const std::string& text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
 }
 
+// `from_value`: the spelling of ShareGPT, "from" and "value".
 std::string read_role(const Json& value, bool from_value, const std::string& where,
                       std::vector<std::string>& notes) {
   const char* key = from_value ? "from" : "role";
@@ -146,6 +147,7 @@ Json spoken_calls(const Json& text, const std::string& where) {
   }
   // An object is one call, anything else that is not a list is refused below.
   Json calls = Json::array();
+  // One call, or a list of calls.
   for (const Json& call : spelled.is_array() ? spelled.as_array() : Json::Array{spelled}) {
     if (!call.is_object() || call.find("name") == nullptr) {
       refuse(where, fmt::format("is from \"{}\" with {}, wanted a call as JSON: {{\"name\": ..., "
@@ -203,6 +205,7 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
 // A single message counts as a list of one.
 Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes) {
   Json messages = Json::array();
+  // A message alone is a list of one.
   if (value.is_object()) {
     messages.push_back(read_message(value, field, notes));
     return messages;

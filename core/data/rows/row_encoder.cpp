@@ -35,6 +35,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
     // Every other refusal is counted in the ledger by the caller.
     const bool raises =
         refusal.reason() == kTooLongReason && encoding_.settings.over_length == OverLength::kRaise;
+    // Other refusals are counted in the ledger.
     if (!raises) throw;
     std::vector<PastedSetting> settings = {
         {"over_length=drop", "leave such rows out; the ledger counts them"}};
@@ -44,6 +45,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
       if (!above->cut_helps()) {
         fault += "; its prompt alone fills it, and a cut keeps whole prompts";
       }
+      // A prompt has no answer to cut.
       if (encoding_.kind != RowKind::kPrompts && above->cut_helps()) {
         settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
       }

@@ -75,6 +75,7 @@ std::string suggestion(const std::string& name, const Json& row) {
 }
 
 // A spelling of rows that is recognised. All columns are needed.
+// The columns by which rows of a kind are recognised.
 struct RowFormat {
   RowKind kind;
   std::vector<std::string> columns;
@@ -135,6 +136,7 @@ const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& co
 const RowFormat* other_format(RowKind kind, const std::vector<std::string>& columns) {
   const RowFormat* largest = nullptr;
   for (const RowFormat& format : known_row_formats()) {
+    // One column tells something only if the row has no other.
     const bool tells = format.columns.size() > 1 || columns.size() == 1;
     if (format.kind == kind || !tells || !has_all(format, columns)) continue;
     if (largest == nullptr || format.columns.size() > largest->columns.size()) largest = &format;
@@ -260,6 +262,7 @@ std::string RowFields::likely_fields(const std::vector<std::string>& columns) co
     known.emplace_back(ours);
   }
   const std::vector<RowFormat>& formats = known_row_formats();
+  // Only names that make the row complete.
   const bool whole = std::any_of(formats.begin(), formats.end(), [&](const RowFormat& format) {
     return format.kind == kind_ && has_all(format, known);
   });
@@ -305,6 +308,7 @@ void RowFields::refuse_rivals(const std::string& first, const std::string& secon
 void RowFields::read_extra(const Json& row, RowExtras& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
+    // A value may be missing; a similar name is probably a slip.
     if (value == nullptr) {
       const std::string near = suggestion(name, row);
       if (!near.empty()) out.notes.push_back("extra column \"" + name + "\" is not there" + near);

@@ -133,6 +133,7 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
 
 // A guess from the first bytes why no row could be read; "" without one.
 std::string row_form_hint(const std::string& path) {
+  // Files of other names were read in the form that the name says.
   if (!content_name(path).ends_with(".jsonl")) return "";
   const std::string text = beginning_of_content(path);
   if (text.starts_with(kGzipMagic)) return fmt::format("; it is compressed: name it {}.gz", path);

@@ -65,6 +65,7 @@ class ParagraphSplitter : public RowSplitter {
       if (line_end == std::string_view::npos && !at_end) return;
       const size_t next = line_end == std::string_view::npos ? content.size() : line_end + 1;
       line_end = std::min(line_end, content.size());
+      // A blank line ends a paragraph, and a paragraph is a row.
       if (is_blank_line(content.substr(at, line_end - at))) {
         if (end > begin) done = add_row(content, done, begin, end, after, rows);
         done = skip(content, done, next);
@@ -103,6 +104,7 @@ size_t string_end(std::string_view text, size_t at) {
 // Returns the position after the object or list that begins at text[at], or kUnknown.
 size_t nested_end(std::string_view text, size_t at) {
   // A count, not a stack: mismatched brackets are found by the parser of the row.
+  // Brackets and braces count alike: a mismatch is an error of this element alone.
   for (int64_t depth = 0; at < text.size();) {
     switch (text[at]) {
       case '"':
@@ -244,6 +246,7 @@ std::unique_ptr<RowSplitter> RowSplitter::open(const std::string& path, const st
     std::unique_ptr<RowSplitter> splitter = make_splitter(path, name);
     splitter->name_ = name;
     splitter->stream_ = open_byte_stream(path, name);
+    // Otherwise the prefix is read, for its digest or because the stream cannot seek.
     const bool skipped = prefix == Prefix::kSkip && splitter->stream_->skip(from.offset);
     if (!skipped) splitter->read_prefix(from.offset);
     splitter->cursor_ = from;
@@ -269,6 +272,7 @@ void RowSplitter::split_block(RowBlock& block) {
   try {
     split(block.content, at_end_, block.rows);
   } catch (const Error&) {
+    // The rows before the fault come first, the fault with the next call.
     if (block.rows.empty()) throw;
     fault_ = std::current_exception();
   }
@@ -285,6 +289,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
   std::string& content = block.content;
   content.assign(carry_);
   carry_.clear();
+  // One long row must not hold memory for the rest of the file.
   if (carry_.capacity() > kCarryBytes) carry_.shrink_to_fit();
   // Until at least one row is whole.
   for (size_t want = target;; want = std::max(want, 2 * content.size())) {

@@ -78,6 +78,7 @@ struct Call {
 // Tables have an object of nulls if a message has no call.
 bool is_call(const Json& value) {
   if (!value.is_object()) return !value.is_null();
+  // A typed table fills absent calls with nulls.
   return std::any_of(value.as_object().begin(), value.as_object().end(),
                      [](const Json::Member& member) { return !member.second.is_null(); });
 }
@@ -159,6 +160,7 @@ void refuse_unknown_calls(const Json& messages, const Json& kwargs,
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
       if (key == kCalls ? knows_calls : knows_old) continue;
       if (!may_be_lost) refuse_lost(m, call_name(*call), key, knows_calls);
+      // The text beside the call remains.
       if (content != nullptr && !content->is_null()) continue;
       throw RowRefusal(
           "empty_answer",

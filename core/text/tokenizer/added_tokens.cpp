@@ -62,6 +62,7 @@ SpecialRanges::SpecialRanges(const EncodeOptions& options) : all_(options.all_sp
     if (range.begin >= range.end) continue;
     // Touching ranges join: a token may span two of them. They come sorted by their
     // begin.
+    // Adjacent runs are one, since a token may span their border.
     if (!runs_.empty() && range.begin <= runs_.back().end) {
       runs_.back().end = std::max(runs_.back().end, range.end);
     } else {
@@ -119,6 +120,7 @@ const AddedToken* AddedTokens::find(std::string_view content) const {
   return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 
+// The normalised content: transformers decodes a normalised token so.
 const std::string& AddedTokens::decoded(const AddedToken& token) const {
   return normal_forms_[size_t(&token - tokens_.data())];
 }
@@ -194,6 +196,7 @@ std::string package_numbering(const std::vector<AddedToken>& added, const Vocabu
     // As the package's add_tokens does it.
     const int64_t id = known ? *known : std::max(last + 1, pieces);
     last = std::max(last, id);
+    // It keeps the id that the file gives it.
     if (id == token.id) continue;
     ++others;
     if (first.empty()) {

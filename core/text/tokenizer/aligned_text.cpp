@@ -39,6 +39,7 @@ void AlignedText::extend_front(uint32_t begin) {
 
 AlignedText AlignedText::slice(size_t begin, size_t end) const {
   // A view has no ranges: byte i comes from input byte shift_ + i.
+  // A text that is a view of the input stays one.
   if (!owned_) return AlignedText(view_.substr(begin, end - begin), shift_ + uint32_t(begin));
   AlignedText out;
   out.bytes_ = bytes_.substr(begin, end - begin);
@@ -50,6 +51,7 @@ AlignedText AlignedText::slice(size_t begin, size_t end) const {
 
 AlignedTextBuilder::AlignedTextBuilder(const AlignedText& from) : from_(from) {
   out_.owned_ = true;
+  // The limit is the input's own, whatever the number of steps.
   out_.most_ = from.most_;
   out_.bytes_.reserve(from.size() + from.size() / 2 + 16);
   out_.ranges_.reserve(from.size() + from.size() / 2 + 16);
@@ -64,6 +66,7 @@ void AlignedTextBuilder::check_size() const {
 void AlignedTextBuilder::copy(size_t begin, size_t end) {
   out_.bytes_.append(from_.text().substr(begin, end - begin));
   check_size();
+  // Ranges exist only after a first change.
   if (from_.owned_) {
     out_.ranges_.insert(out_.ranges_.end(), from_.ranges_.begin() + int64_t(begin),
                         from_.ranges_.begin() + int64_t(end));

@@ -64,6 +64,7 @@ void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
 
 SafeSplit Bpe::split_after(SafeSplit split) const {
   finish_loading();
+  // kPiece is a border of any model; kMark is one where the model cuts at its marks.
   const bool cuts =
       split == SafeSplit::kPiece || (split == SafeSplit::kMark && !word_mark_.empty());
   return cuts ? SafeSplit::kPiece : SafeSplit::kNone;
@@ -100,6 +101,7 @@ void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
 void Bpe::merge_word(std::string_view word, std::vector<ModelToken>& symbols) const {
   int32_t id = -1;
   // Without this a piece whose merges do not lead to it would never be found.
+  // ignore_merges: a whole word of the vocabulary is taken without its merges.
   if (options_.ignore_merges && is_whole_token(word, id)) {
     symbols.push_back({id, 0, uint32_t(word.size())});
     return;
@@ -135,6 +137,7 @@ void Bpe::split_bytes(std::string_view word, std::vector<ModelToken>& symbols) c
 }
 
 int32_t Bpe::character_id(std::string_view word, uint32_t begin, uint32_t end) const {
+  // An affix is part of the spelling, so the tables by byte do not apply.
   if (has_affixes_) {
     std::string spelling(begin > 0 ? options_.prefix : "");
     spelling.append(word, begin, end - begin);
@@ -150,6 +153,7 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
     const uint32_t end = at + utf8_size(word[at]);
     const int32_t id = character_id(word, at, end);
     // All bytes of the character or none, as in Hugging Face's tokenizers.
+    // Only if every byte has a token; else the character is unknown.
     bool has_bytes = options_.byte_fallback;
     for (uint32_t i = at; i < end && has_bytes; ++i) {
       has_bytes = fallback_ids_[static_cast<unsigned char>(word[i])] >= 0;

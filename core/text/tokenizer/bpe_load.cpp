@@ -39,6 +39,7 @@ class MergeReader {
 
  private:
   static constexpr size_t kBlock = 32;
+  // The look-ups of a block overlap, since each waits for memory.
   struct Pair {
     std::string_view left, right;
     uint64_t left_hash, right_hash;

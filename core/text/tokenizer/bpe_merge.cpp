@@ -43,6 +43,7 @@ void MergeTable::grow() {
 }
 
 void MergeTable::hash(Hasher& hasher) const {
+  // By rank: the order of slots depends on the table's size.
   struct RankedMerge {
     uint32_t rank;
     int32_t left, right, id;
@@ -115,6 +116,7 @@ class MergeQueue {
       symbols_[best.left].id = best.id;
       symbols_[best.left].end = symbols_[right].end;
       symbols_[right].id = -1;
+      // `right` is dead; its neighbours are linked around it.
       next_[best.left] = next_[right];
       if (next_[right] < symbols_.size()) previous_[next_[right]] = best.left;
       if (best.left > 0) add(previous_[best.left]);
@@ -151,6 +153,7 @@ struct ScanPair {
 // Returns the lowest of n numbers without data-dependent branches.
 uint64_t lowest_of(const uint64_t* numbers, size_t n) {
   // Four independent minima, so that the comparisons do not wait for each other.
+  // Four minima, so that comparisons do not wait for one another.
   uint64_t a = UINT64_MAX, b = UINT64_MAX, c = UINT64_MAX, d = UINT64_MAX;
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -203,6 +206,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
     symbols[left].id = links[left].merged;
     symbols[left].end = symbols[right].end;
     symbols[right].id = -1;
+    // Never the lowest again, until a new pair is ranked.
     order[right] = order[left] = UINT64_MAX;
     links[left].next = after;
     if (after < n) {

@@ -26,6 +26,7 @@ MetaspaceOptions read_metaspace(const ComponentSpec& spec) {
     XRUN_CHECK(scheme == "first" || scheme == "never" || scheme == "always",
                "{}.prepend_scheme: got \"{}\", wanted first, never or always", spec.where(),
                scheme);
+    // first: only at the beginning of the input.
     options.scheme = scheme == "first"   ? PrependScheme::kFirst
                      : scheme == "never" ? PrependScheme::kNever
                                          : PrependScheme::kAlways;
@@ -96,6 +97,7 @@ class MetaspacePreTokenizer : public PreTokenizer {
 
   bool wants_prefix(const AlignedText& from, ByteRange piece) const {
     const std::string_view text = from.text().substr(piece.begin, piece.end - piece.begin);
+    // It has one already.
     if (text[0] == ' ' || text.substr(0, options_.replacement.size()) == options_.replacement) {
       return false;
     }

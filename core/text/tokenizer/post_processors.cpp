@@ -56,6 +56,7 @@ class SurroundingProcessor : public PostProcessor {
   void apply(Encoding& encoding, const PostContext& context) const override {
     if (!context.add_tokens) return;
     //  Tokens without text of their own.
+    // Tokens that cover no text.
     const ByteRange nothing{0, 0};
     encoding.ids.insert(encoding.ids.begin(), before_.begin(), before_.end());
     encoding.offsets.insert(encoding.offsets.begin(), before_.size(), nothing);

@@ -46,6 +46,7 @@ constexpr NamedSet kSets[] = {
 // Oniguruma, or if neither knows it.
 const NamedSet* find_named_set(std::string_view name) {
   std::string plain;
+  // Oniguruma ignores case, blanks, "-" and "_" in names of properties.
   for (const char c : name) {
     if (c != ' ' && c != '-' && c != '_') plain += c >= 'A' && c <= 'Z' ? char(c + 32) : c;
   }
@@ -136,6 +137,7 @@ class RegexTranslation {
       out_ += fmt::format("{}{}]", negated ? "[^" : "[", set);
     } else if (!negated) {
       out_ += set;
+    // PCRE2 has no negated set inside a class, but \P of one property.
     } else if (set.starts_with("\\p{") && set.find('}') + 1 == set.size()) {
       out_ += "\\P" + std::string(set.substr(2));
     } else {
@@ -196,6 +198,7 @@ class RegexTranslation {
 
   void interval() {
     size_t end = 0;
+    // A brace without a count is a character, as in Oniguruma.
     if (!find_interval(end)) {
       begin_atom();
       out_ += in_[at_++];
@@ -288,6 +291,7 @@ class RegexTranslation {
     std::vector<std::string> inner;
     const bool negated = class_operands(inner);
     if (inner.size() > 1) refuse("&& in a class inside another one");
+    // A negated class is supported only as the whole operand.
     const bool alone = operand.empty() && (in_.substr(at_, 1) == "]" || in_.substr(at_, 2) == "&&");
     if (alone) {
       operand = (negated ? "[^" : "[") + inner[0] + "]";
@@ -318,6 +322,7 @@ std::string regex_excerpt(std::string_view regex, size_t at) {
   if (regex.size() <= kSize) return std::string(regex);
   size_t begin = std::min(at > kSize / 2 ? at - kSize / 2 : 0, regex.size() - kSize);
   size_t end = begin + kSize;
+  // Not inside a character.
   while (begin < end && is_continuation(regex[begin])) ++begin;
   while (end < regex.size() && is_continuation(regex[end])) --end;
   return fmt::format("{}{}{}", begin > 0 ? "..." : "", regex.substr(begin, end - begin),

@@ -170,6 +170,7 @@ class SentencePieceStage : public DecodeStage {
     }
     pass_on_characters(true);
     bool stripped = false;
+    // The space that was put before the text is taken away again.
     if (at_begin_ && rules_.strips_first && token.starts_with(kMark)) {
       token.remove_prefix(kMark.size());
       stripped = !rules_.strips_all;
@@ -203,6 +204,7 @@ class SentencePieceStage : public DecodeStage {
   bool may_go_on(size_t at) const {
     const auto lead = static_cast<unsigned char>(run_[at]);
     // Lead bytes in UTF-8 (RFC 3629): C2 to DF of two bytes, E0 to EF of three, F0 to F4 of four.
+    // The size that the lead byte announces.
     const size_t size = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
     if (lead > 0xF4 || run_.size() - at >= size) return false;
     for (size_t i = at + 1; i < run_.size(); ++i) {
@@ -263,6 +265,7 @@ std::unique_ptr<const PostProcessor> make_bos_eos_processor(const FolderSettings
                                                             const TokenModel& model) {
   const std::string name = class_name(settings);
   // The defaults of transformers: these classes add a BOS, T5's an EOS.
+  // The classes of transformers whose default adds a BOS, or an EOS.
   const bool llama_like =
       name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
   const bool t5_like = name.starts_with("T5") || name.starts_with("MT5");

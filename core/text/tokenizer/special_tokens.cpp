@@ -55,6 +55,7 @@ class SpecialTokenList {
  public:
   // A later value of a name replaces the earlier one.
   void set(const std::string& name, const Json& value, std::string where) {
+    // A later value replaces the earlier one in its place.
     const auto known = std::find_if(tokens_.begin(), tokens_.end(),
                                     [&](const SpecialToken& one) { return one.name == name; });
     if (known == tokens_.end()) {

@@ -41,6 +41,7 @@ class BpeDecoder : public TokenDecoder {
     BpeStage(DecoderInput input, DecodeStage& next, const std::string& suffix)
         : input_(input), next_(next), suffix_(suffix) {}
     void push(std::string_view text) override {
+      // The last token gets no space, so each is held back until the next one.
       if (input_ == DecoderInput::kTokens) {
         if (has_token_) next_.push(replaced(token_, suffix_, " "));
         token_.clear();
@@ -102,6 +103,7 @@ class ByteFallbackDecoder : public TokenDecoder {
     void flush() {
       if (is_valid_utf8(run_)) {
         if (!run_.empty()) next_.push(run_);
+      // As in the package: bytes that make no character become one U+FFFD each.
       } else {
         for (size_t i = 0; i < run_.size(); ++i) next_.push("\uFFFD");
       }
@@ -258,6 +260,7 @@ class WordPieceDecoder : public TokenDecoder {
       const bool continues = index > 0 && token.starts_with(prefix_);
       std::string changed(index > 0 && !continues ? " " : "");
       changed += continues ? token.substr(prefix_.size()) : token;
+      // Token by token, as in the package.
       return cleanup_ ? without_token_spaces(std::move(changed)) : changed;
     });
   }

@@ -83,6 +83,7 @@ void set_template(NamedTexts& out, const std::string& name, std::string text) {
 
 NamedTexts read_template_member(const Json& value, const std::string& where) {
   NamedTexts out;
+  // An empty template is none.
   if (value.is_string()) {
     if (!value.as_string().empty()) set_template(out, "default", value.as_string());
     return out;
@@ -142,6 +143,7 @@ FolderSettings read_folder_settings(const fs::path& dir) {
 void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
                      const Vocabulary& vocabulary) {
   for (const ClassRole& role : class_roles(tokenizer_class)) {
+    // Only roles whose token is in the vocabulary, and that no file names.
     if (!vocabulary.find(role.text) || !settings.names.set_default(role.name, role.text)) continue;
     AddedToken token;
     token.content = role.text;

@@ -18,6 +18,7 @@ namespace {
 bool same_piece(std::string_view a, std::string_view b) {
   const size_t size = a.size();
   if (size != b.size()) return false;
+  // Two loads that may overlap cover up to 16 bytes.
   if (size > 16) return std::memcmp(a.data(), b.data(), size) == 0;
   if (size >= 8) {
     return load_bytes<8>(a.data()) == load_bytes<8>(b.data()) &&
@@ -65,6 +66,7 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
     const size_t size = std::min(kBlock, entries_.size() - begin);
     for (size_t i = 0; i < size; ++i) {
       const PieceSpan span = entries_[begin + i].span;
+      // Hashes of a block first, so that its slots are in the cache when they are filled.
       hashes[i] = hash_piece({arena_.data() + span.begin, span.size});
       prefetch(hashes[i]);
     }
@@ -111,6 +113,7 @@ Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
   simdjson::ondemand::document document = parser.iterate(padded(json));
   Vocabulary vocabulary;
   // An estimate: an entry takes some 16 bytes.
+  // A guess at the bytes per piece; a wrong one only costs time.
   vocabulary.reserve(json.size() / 16, json.size());
   for (auto field : document.get_object()) {
     const std::string_view piece = field.unescaped_key();

@@ -38,6 +38,7 @@ std::string vocabulary_fingerprint(const Tokenizer& tokenizer) {
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     const std::string_view piece = tokenizer.piece(id);
     if (piece.empty()) continue;  // unused ids at the end change nothing
+    // The length, since a piece may hold any byte.
     pieces += std::to_string(id);
     pieces += tokenizer.is_special(id) ? '!' : ':';
     pieces += std::to_string(piece.size());
@@ -62,6 +63,7 @@ VocabularyMatch compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
       if (!same_token(a, b, id)) return VocabularyMatch::kDifferent;
       ++common;
     } else if (in_a || in_b) {
+      // Equal ids would pair different texts.
       if (in_a ? is_renumbered(a, b, id) : is_renumbered(b, a, id)) {
         return VocabularyMatch::kDifferent;
       }

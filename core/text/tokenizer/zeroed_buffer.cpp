@@ -67,6 +67,7 @@ PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
              std::strerror(errno));
   const long size = std::ftell(file.get());
   std::rewind(file.get());
+  // -1 for a file without a size, such as a pipe.
   XRUN_CHECK(size >= 0 && size_t(size) <= max_bytes, "{}: the file is larger than {} MiB", path,
              max_bytes >> 20);
   buffer_ = ZeroedBuffer(size_t(size) + kJsonPadding);
