@@ -178,7 +178,6 @@ class FeedbackEncoder : public RowEncoder {
   }
 
   // The value to compare with in a map; the opposite of one that plainly means a bad answer.
-  // The good value that belongs to this bad one; the value itself if it is unknown.
   static std::string good_value(const Json& label) {
     constexpr std::array<std::array<std::string_view, 2>, 8> kOpposites = {
         {{"false", "true"},

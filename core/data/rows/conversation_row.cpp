@@ -149,7 +149,6 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
     if (value == nullptr) continue;
     Json turns = turns_of(*value, name, "user", out);
     // Messages that open a conversation include the prompt; others are the answer to it.
-    // Turns that begin a conversation need no prompt; others continue it.
     const bool whole = is_opening_role(message_role(turns.as_array().front()));
     if (prompt != nullptr && !whole) {
       out.messages = turns_of(*prompt, "prompt", "user", out);

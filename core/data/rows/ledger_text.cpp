@@ -125,7 +125,6 @@ bool looks_like_gb18030(std::string_view text) {
 
 // Throws Error if a larger share of the rows than `max_bad` is not UTF-8: the file has another
 // encoding, and its text would train as replacement characters.
-// So many invalid rows mean another encoding, not damage.
 void check_encoding(const SourceLedger& ledger, double max_bad) {
   if (ledger.rows == 0) return;
   const double share = static_cast<double>(ledger.repaired) / static_cast<double>(ledger.rows);

@@ -16,7 +16,6 @@ void LineIndex::add(const ContentCursor& behind) {
   positions_.push_back(behind);
   // Full: keep every second position, and half as many from now on.
   if (positions_.size() <= kMostPositions) return;
-  // Every second position goes, which bounds the memory for any file.
   size_t left = 0;
   for (size_t i = 1; i < positions_.size(); i += 2) positions_[left++] = positions_[i];
   positions_.resize(left);

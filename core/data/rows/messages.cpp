@@ -147,7 +147,6 @@ Json spoken_calls(const Json& text, const std::string& where) {
   }
   // An object is one call, anything else that is not a list is refused below.
   Json calls = Json::array();
-  // One call, or a list of calls.
   for (const Json& call : spelled.is_array() ? spelled.as_array() : Json::Array{spelled}) {
     if (!call.is_object() || call.find("name") == nullptr) {
       refuse(where, fmt::format("is from \"{}\" with {}, wanted a call as JSON: {{\"name\": ..., "

@@ -144,7 +144,6 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   Json side = is_text ? Json(Json::Array{make_message("assistant", value->as_string())})
                       : read_messages(*value, name, out.notes);
   // Begins with a user or system turn: the side repeats the prompt.
-  // A side is a whole conversation, or continues the prompt.
   const bool whole = !is_text && is_opening_role(message_role(side.as_array().front()));
   if (!whole && prompt.messages.is_null()) {
     if (is_text) {

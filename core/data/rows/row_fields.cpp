@@ -75,7 +75,6 @@ std::string suggestion(const std::string& name, const Json& row) {
 }
 
 // A spelling of rows that is recognised. All columns are needed.
-// The columns by which rows of a kind are recognised.
 struct RowFormat {
   RowKind kind;
   std::vector<std::string> columns;

@@ -104,7 +104,6 @@ size_t string_end(std::string_view text, size_t at) {
 // Returns the position after the object or list that begins at text[at], or kUnknown.
 size_t nested_end(std::string_view text, size_t at) {
   // A count, not a stack: mismatched brackets are found by the parser of the row.
-  // Brackets and braces count alike: a mismatch is an error of this element alone.
   for (int64_t depth = 0; at < text.size();) {
     switch (text[at]) {
       case '"':

@@ -62,7 +62,6 @@ SpecialRanges::SpecialRanges(const EncodeOptions& options) : all_(options.all_sp
     if (range.begin >= range.end) continue;
     // Touching ranges join: a token may span two of them. They come sorted by their
     // begin.
-    // Adjacent runs are one, since a token may span their border.
     if (!runs_.empty() && range.begin <= runs_.back().end) {
       runs_.back().end = std::max(runs_.back().end, range.end);
     } else {

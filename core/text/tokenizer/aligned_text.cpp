@@ -39,7 +39,6 @@ void AlignedText::extend_front(uint32_t begin) {
 
 AlignedText AlignedText::slice(size_t begin, size_t end) const {
   // A view has no ranges: byte i comes from input byte shift_ + i.
-  // A text that is a view of the input stays one.
   if (!owned_) return AlignedText(view_.substr(begin, end - begin), shift_ + uint32_t(begin));
   AlignedText out;
   out.bytes_ = bytes_.substr(begin, end - begin);

@@ -101,7 +101,6 @@ void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
 void Bpe::merge_word(std::string_view word, std::vector<ModelToken>& symbols) const {
   int32_t id = -1;
   // Without this a piece whose merges do not lead to it would never be found.
-  // ignore_merges: a whole word of the vocabulary is taken without its merges.
   if (options_.ignore_merges && is_whole_token(word, id)) {
     symbols.push_back({id, 0, uint32_t(word.size())});
     return;
@@ -153,7 +152,6 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
     const uint32_t end = at + utf8_size(word[at]);
     const int32_t id = character_id(word, at, end);
     // All bytes of the character or none, as in Hugging Face's tokenizers.
-    // Only if every byte has a token; else the character is unknown.
     bool has_bytes = options_.byte_fallback;
     for (uint32_t i = at; i < end && has_bytes; ++i) {
       has_bytes = fallback_ids_[static_cast<unsigned char>(word[i])] >= 0;

@@ -153,7 +153,6 @@ struct ScanPair {
 // Returns the lowest of n numbers without data-dependent branches.
 uint64_t lowest_of(const uint64_t* numbers, size_t n) {
   // Four independent minima, so that the comparisons do not wait for each other.
-  // Four minima, so that comparisons do not wait for one another.
   uint64_t a = UINT64_MAX, b = UINT64_MAX, c = UINT64_MAX, d = UINT64_MAX;
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {

@@ -19,7 +19,6 @@ namespace {
 using namespace unicode_data;
 
 // The Unicode Standard, section 3.12.
-// Hangul by arithmetic (Unicode 3.12): no table has its syllables.
 constexpr uint32_t kS = 0xAC00, kL = 0x1100, kV = 0x1161, kT = 0x11A7;
 constexpr uint32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount * kVCount * kTCount;
 
@@ -115,7 +114,6 @@ uint32_t composite(uint32_t a, uint32_t b) {
 
 // UAX #15, canonical ordering: sorts each run of non-starters by class; equal classes keep their
 // order.
-// Marks between two starters, in canonical order.
 void order_marks(std::vector<Decomposed>& parts) {
   for (auto begin = parts.begin(); begin != parts.end();) {
     if (begin->ccc == 0) {

@@ -36,7 +36,6 @@ void PieceCache::store(std::string_view piece, uint64_t hash,
                        const std::vector<ModelToken>& tokens) {
   // An entry stores sizes, not positions: the tokens must tile the piece. Dropped unknown
   // characters leave gaps, and such a piece is cut every time.
-  // Only tokens that tile the piece: their ends then follow from their sizes.
   if (tokens.size() > kMaxTokens) return;
   uint32_t at = 0;
   for (const ModelToken& token : tokens) {

@@ -137,8 +137,8 @@ class RegexTranslation {
       out_ += fmt::format("{}{}]", negated ? "[^" : "[", set);
     } else if (!negated) {
       out_ += set;
-    // PCRE2 has no negated set inside a class, but \P of one property.
     } else if (set.starts_with("\\p{") && set.find('}') + 1 == set.size()) {
+      // PCRE2 has no negated set inside a class, but \P of one property.
       out_ += "\\P" + std::string(set.substr(2));
     } else {
       // A class cannot negate several sets at once.

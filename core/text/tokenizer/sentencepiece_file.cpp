@@ -177,7 +177,6 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
   ProtoReader reader(bytes, where);
   for (ProtoField field; reader.next(field);) {
     // ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec, 5 denormalizer_spec
-    // Fields of ModelProto; the others do not change encoding.
     switch (field.number) {
       case 1: out.pieces.push_back(read_piece(field.bytes, field.at, where)); break;
       case 2: read_trainer(field.bytes, where, rules); break;

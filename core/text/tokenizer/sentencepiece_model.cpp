@@ -204,7 +204,6 @@ class SentencePieceStage : public DecodeStage {
   bool may_go_on(size_t at) const {
     const auto lead = static_cast<unsigned char>(run_[at]);
     // Lead bytes in UTF-8 (RFC 3629): C2 to DF of two bytes, E0 to EF of three, F0 to F4 of four.
-    // The size that the lead byte announces.
     const size_t size = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
     if (lead > 0xF4 || run_.size() - at >= size) return false;
     for (size_t i = at + 1; i < run_.size(); ++i) {

@@ -113,7 +113,6 @@ std::string_view shown_to_pcre2(std::string_view text, std::string& shown) {
   for (size_t at = 0; at < text.size();) {
     const uint32_t size = utf8_size(text[at]);
     // Only characters of three and four bytes have changed.
-    // Newer characters have three or four bytes.
     if (size > 2) {
       const std::string_view other = stand_in(utf8_character(text, at), size);
       if (other.size() == size) {

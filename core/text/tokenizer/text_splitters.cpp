@@ -172,7 +172,6 @@ struct CasedNext {
     const WordEnds led = may_lead ? word_ends(in, after) : WordEnds{0, 0};
     // The order of a backtracking engine: the first form with its optional character, then without
     // it, then the second form likewise.
-    // In the order of the regex's alternatives.
     if (led.lower > 0) return with_contraction(in, led.lower);
     const WordEnds own = word_ends(in, at);
     if (own.lower > 0) return with_contraction(in, own.lower);

@@ -103,8 +103,8 @@ class ByteFallbackDecoder : public TokenDecoder {
     void flush() {
       if (is_valid_utf8(run_)) {
         if (!run_.empty()) next_.push(run_);
-      // As in the package: bytes that make no character become one U+FFFD each.
       } else {
+        // As in the package: bytes that make no character become one U+FFFD each.
         for (size_t i = 0; i < run_.size(); ++i) next_.push("\uFFFD");
       }
       run_.clear();

@@ -113,7 +113,6 @@ Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
   simdjson::ondemand::document document = parser.iterate(padded(json));
   Vocabulary vocabulary;
   // An estimate: an entry takes some 16 bytes.
-  // A guess at the bytes per piece; a wrong one only costs time.
   vocabulary.reserve(json.size() / 16, json.size());
   for (auto field : document.get_object()) {
     const std::string_view piece = field.unescaped_key();
