@@ -175,6 +175,7 @@ class Build {
     RowOutcome& outcome = block.outcomes[index];
     ++ledger.rows;
     if (outcome.row.repairs > 0) ledger.repair(at, outcome.row.repairs);
+    // Encoded on another thread, where it was refused.
     if (!outcome.reason.empty()) {
       drop(at, outcome.reason, outcome.detail);
       return;
@@ -182,9 +183,11 @@ class Build {
     try {
       columns_.accept(outcome.row, at, ledger);
     } catch (const RowRefusal& refusal) {
+      // Some refusals need the earlier rows, such as the type of a column.
       drop(at, refusal.reason(), refusal.what());
       return;
     }
+    // At the first row, since the columns are known only then.
     if (!shard_) shard_ = std::make_unique<ShardData>(columns_.columns());
     columns_.append(outcome.row, at, *shard_);
     shard_->end_row();
@@ -276,6 +279,7 @@ class Build {
 
   void report(uint64_t file_bytes) {
     const auto now = std::chrono::steady_clock::now();
+    // At most ten times a second, or so: a terminal needs no more.
     if (!source_.progress || now - reported_ < kProgressInterval) return;
     reported_ = now;
     const auto done = static_cast<double>(bytes_before_ + file_bytes);

@@ -106,6 +106,7 @@ std::vector<CacheFolder> list_caches(const fs::path& data_root) {
   for (const fs::path& path : list_folder(data_root)) {
     std::error_code failed;
     const bool folder = fs::is_directory(path, failed) && !fs::is_symlink(path, failed);
+    // The name is the key; other folders are somebody else's.
     if (folder && is_cache_key(path.filename().string())) folders.push_back(describe_folder(path));
   }
   std::sort(folders.begin(), folders.end(), [](const CacheFolder& a, const CacheFolder& b) {

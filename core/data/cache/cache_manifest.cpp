@@ -40,6 +40,7 @@ Json shard_json(const ShardEntry& shard) {
   entry.set("bytes", shard.bytes);
   Json elements = Json::array();
   for (int64_t count : shard.elements) elements.push_back(count);
+  // Hexadecimal, since a JSON number may lose bits beyond 2^53.
   entry.set("elements", std::move(elements));
   entry.set("head_bytes", shard.head_bytes);
   entry.set("head_xxh3", hex64(shard.head_xxh3));
@@ -61,6 +62,7 @@ ShardEntry read_shard(const Json& entry, int64_t first_row, size_t index) {
   XRUN_CHECK(shard.file == shard_name(index), "shard {} is in file \"{}\"", index, shard.file);
   shard.rows = entry.at("rows").as_int();
   shard.first_row = entry.at("first_row").as_int();
+  // Shards follow one another without gaps.
   XRUN_CHECK(shard.rows > 0 && shard.first_row == first_row,
              "shard {} has {} rows from row {}, wanted row {}", index, shard.rows, shard.first_row,
              first_row);
@@ -105,6 +107,7 @@ std::vector<Column> read_columns(const Json& list) {
                "\"{}\" is not an offsets column before this one", name);
     return static_cast<int32_t>(found - columns.begin());
   };
+  // An offsets column precedes the columns that use it.
   for (const Json& entry : list.as_array()) {
     Column column{entry.at("name").as_string(), column_type_of(entry.at("type").as_string()), -1};
     if (const Json* offsets = entry.find("offsets"))

@@ -38,6 +38,7 @@ constexpr Conversion kConversions[] = {
      "python3 -c \"import pandas, sys; pandas.read_csv(sys.argv[1])"
      ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
 };
+// -n: never over an existing file.
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
 // Raw bytes: a compressed file is to be recognised, not read.
@@ -62,6 +63,7 @@ std::string conversion_of(const std::string& path) {
   const std::string beginning = beginning_of(path);
   const size_t first = beginning.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return "";
+  // The first character tells an array from objects.
   return beginning[first] == '['   ? command(kRename, ".json")
          : beginning[first] == '{' ? command(kRename, ".jsonl")
                                    : "";
@@ -159,6 +161,7 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);
   const std::string beginning = beginning_of(path);
   refuse_lfs_pointer(beginning, path);
+  // Those names have a conversion of their own below.
   const bool named_otherwise = path.ends_with(".parquet") || path.ends_with(".csv");
   if (!named_otherwise) refuse_binary(beginning, path);
   refuse_other_kinds(path);

@@ -84,6 +84,7 @@ void RowCache::find_columns() {
     stream.ids = reader_->column(names[s] + "_ids", ids);
     stream.mask = reader_->column(names[s] + "_mask", ColumnType::kBits);
     stream.weights = has_weights_ ? reader_->column(names[s] + "_weights", ColumnType::kF32) : 0;
+    // Without weights the ids stand in: they pass the check already.
     for (size_t column : {stream.ids, stream.mask, has_weights_ ? stream.weights : stream.ids}) {
       XRUN_CHECK(manifest.columns[column].offsets == static_cast<int32_t>(stream.offsets),
                  "{}: column {} does not follow {}_offsets", dir().string(), column, names[s]);
@@ -171,6 +172,7 @@ float RowCache::weight(int64_t row) const {
 }
 
 int8_t RowCache::label(int64_t row) const {
+  // Only feedback has labels.
   if (kind_ != RowKind::kFeedback) return 0;
   return static_cast<int8_t>(reader_->value<uint8_t>(reader_->find(row), label_));
 }
@@ -187,6 +189,7 @@ int64_t RowCache::first_token(int64_t row) const {
 int64_t RowCache::row_of_token(int64_t token) const {
   XRUN_CHECK(token >= 0 && token < first_token_.back(), "token {} is out of range, there are {}",
              token, first_token_.back());
+  // Bisection: first_token() rises with the row.
   int64_t low = 0;
   for (int64_t high = size(); high - low > 1;) {
     const int64_t middle = low + (high - low) / 2;

@@ -89,6 +89,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
       const bool noted = std::any_of(row.notes.begin(), row.notes.end(), is_of_reader);
       if (!noted) note_first(fmt::format("keep: no text in \"{}\", so it is empty", keep[k]));
     }
+    // null in a number column is refused too, by its type.
     if (extra_types_[k] == extra_type(row.extra[k])) continue;
     throw RowRefusal("bad_extra_column",
                      fmt::format("\"{}\" is {}, the first row has a {} there", keep[k],

@@ -41,6 +41,7 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
       splitter_(std::move(splitter)) {
   int& workers = options_.workers;
   if (workers <= 0) workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // An encoder per thread, since encoders keep buffers.
   for (int i = 0; i < workers; ++i) encoders_.push_back(make_encoder());
   try {
     for (const auto& encoder : encoders_) {
@@ -68,6 +69,7 @@ void RowPipeline::end_threads() {
 std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& waiting) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {
+    // Ready, or there is nothing more to wait for.
     return failure_ || (slots_.empty() ? all_read_ : slots_.front()->ready);
   };
   // Polled, because only the caller's thread answers Ctrl-C.
@@ -114,6 +116,7 @@ void RowPipeline::work(RowEncoder& encoder) {
       changed_.notify_all();
     }
   } catch (...) {
+    // next() throws it again.
     {
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
@@ -204,6 +207,7 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   const bool more = splitter_->next(block.raw, options_.block_bytes);
   block.raw_bytes = splitter_->file().bytes();
   if (more) return true;
+  // The next file begins where nothing was read yet.
   block.raw.after = block.raw.from;
   // A separate empty block, so that the digest is compared after the last row.
   block.ends_file = true;
@@ -219,6 +223,7 @@ void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
   // Only grows: outcomes keep their buffers from block to block.
   if (block.outcomes.size() < block.raw.rows.size()) block.outcomes.resize(block.raw.rows.size());
   try {
+    // stop_: the consumer has gone, so no row is needed.
     for (size_t row = 0; row < block.raw.rows.size() && !stop_; ++row) {
       encode_row(encoder, block, row);
       ++block.encoded;

@@ -34,6 +34,7 @@ struct FileHeader {
   uint32_t pages;
   uint8_t key[16];
 };
+// The file is these bytes: no padding, little-endian.
 static_assert(sizeof(FileHeader) == 64);
 
 struct FileColumn {
@@ -181,6 +182,7 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
   header.index = file.index;
   header.pages = file.pages;
   header.key = key_from_bytes(file.key);
+  // Before a column is read: sizes must agree with the file.
   const uint64_t head = header.head_bytes();
   XRUN_CHECK(
       file.columns == columns.size() && file.file_bytes == bytes.size() &&

@@ -30,6 +30,7 @@ ShardFile::ShardFile(const std::filesystem::path& path, std::span<const Column> 
       map_(require_there(path)),
       body_(expected.head_bytes) {
   const std::string_view all = map_.bytes();
+  // The cheapest check first: a truncated file.
   XRUN_CHECK(all.size() == expected.bytes, "{}: has {} bytes, the manifest says {}; {}", name_,
              all.size(), expected.bytes, kRebuildHint);
   XRUN_CHECK(body_ <= all.size() && hash_u64(all.substr(0, body_)) == expected.head_xxh3,
@@ -98,6 +99,7 @@ void ShardFile::check_bytes(uint64_t begin, uint64_t end) const {
 }
 
 void ShardFile::check_page(uint64_t page) const {
+  // The last page may be short.
   const uint64_t begin = body_ + page * kPageBytes;
   const std::string_view bytes = map_.bytes().substr(begin, kPageBytes);
   const uint64_t got = hash_u64(bytes);
@@ -170,6 +172,7 @@ void append_shard(const std::filesystem::path& dir, const ShardData& shard, Sour
   for (size_t c = 0; c < shard.columns().size(); ++c) {
     entry.elements.push_back(static_cast<int64_t>(shard.elements(c)));
   }
+  // The head depends on the body's checksums.
   const std::string head = shard.head(index, static_cast<uint64_t>(entry.first_row), manifest.key);
   entry.head_bytes = head.size();
   entry.head_xxh3 = hash_u64(head);

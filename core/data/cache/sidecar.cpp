@@ -59,6 +59,7 @@ std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
       throw FileError(code,
                       fmt::format("{}: cannot be read: {}", path.string(), std::strerror(code)));
     }
+    // The end of the file: the caller sees it by the size.
     if (n == 0) break;
     total += static_cast<uint64_t>(n);
   }
@@ -136,6 +137,7 @@ Json SidecarKey::document() const {
 fs::path sidecar_root() { return cache_root() / "columns"; }
 
 bool Sidecar::exists(const fs::path& root, const SidecarKey& key) {
+  // A smaller file holds no record.
   std::error_code failed;
   const uint64_t bytes = fs::file_size(dir_of(root, key) / kValuesName, failed);
   return !failed && bytes >= kHeadBytes + kCheckBytes;
@@ -245,6 +247,7 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
   std::error_code code;
   if (!fs::exists(root, code)) return checks;
   for (const fs::path& dir : list_folder(root)) {
+    // Other folders are not sidecars.
     if (!is_cache_key(dir.filename().string())) continue;
     SidecarCheck check;
     check.dir = dir;
@@ -273,6 +276,7 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
                    path.string(), end);
       }
     } catch (const Interrupted&) {
+      // Stopped by the user, not damaged.
       throw;
     } catch (const Error& error) {
       check.problem = error.what();

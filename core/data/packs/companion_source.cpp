@@ -30,6 +30,7 @@ class CompanionBuilder {
       : batch_(batch), companion_(std::make_shared<CompanionPack>()) {
     companion_->fingerprint = fingerprint;
     companion_->counts.seconds = seconds;
+    // -1: a row outside every chunk.
     batch_.chunk.assign(static_cast<size_t>(batch_.rows.size()), -1);
   }
 
@@ -120,10 +121,12 @@ void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& sour
       const auto first = static_cast<size_t>(pack.cu_seqlens[s]);
       const auto end = static_cast<size_t>(pack.cu_seqlens[s + 1]);
       documents.push_back(
+          // Views: align() must not outlive the packs.
           {pack.row_id[s], pack.side[s], std::span(pack.tokens).subspan(first, end - first)});
     }
   }
   const auto begin = std::chrono::steady_clock::now();
+  // All packs at once, so that the alignment can use every thread.
   std::vector<CompanionTokens> companions = source.align(documents);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   auto next = std::make_move_iterator(companions.begin());

@@ -152,6 +152,7 @@ DataSet DataSet::in_windows(int64_t length) const {
   windows->length = length;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
     const RowSelection::SourceRange& range = selection_->ranges[s];
+    // A window may span rows, so rows that are left out would join others.
     XRUN_CHECK(!range.listed,
                "batch.tokens cuts windows of whole files; split them by = \"row\" instead of "
                "by prompt, or write batch = {{ sequences = 8 }}");
@@ -179,6 +180,7 @@ int64_t DataSet::source_size(size_t source) const {
 }
 
 int64_t DataSet::unit_of(size_t source, int64_t row) const {
+  // A row's number counts over all sources.
   return windows_ ? windows_->first[source] + row
                   : state_->sources[source].first_row + selection_->ranges[source].at(row);
 }

@@ -125,6 +125,7 @@ void DataSet::check_fits(const PackLimits& limits) const {
       const int64_t tokens = source.cache->tokens(range.at(i));
       if (tokens <= max_tokens) continue;
       const int64_t row = source.first_row + range.at(i);
+      // Too long as it stands, but a pack shares the prefix of its sides.
       if (limits.fold && folded_row_tokens(row, limits) <= max_tokens) continue;
       fail_too_long(row, tokens, limits);
     }

@@ -125,6 +125,7 @@ std::string DataSet::extra_string(int64_t row, const std::string& name) const {
   XRUN_CHECK(!state_->extra[k].is_number, "the extra column \"{}\" holds numbers", name);
   const State::SourceRow at = state_->find(row);
   const int32_t column = at.source.extra[k];
+  // A source without the column.
   if (column < 0) return "";
   return std::string(at.source.cache->extra_string(at.row, static_cast<size_t>(column)));
 }

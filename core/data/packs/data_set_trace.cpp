@@ -164,6 +164,7 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
       for (auto& [line, one] : wanted) one.trace->failure = error.what();
     }
   }
+  // A row that was asked for twice is read once.
   for (size_t i = 0; i < rows.size(); ++i) {
     const size_t found = first.at(rows[i]);
     if (found != i) traces[i] = traces[found];

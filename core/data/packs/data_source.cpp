@@ -57,6 +57,7 @@ Json key_of_files(const DataOptions& options, const DataSource& source,
                   const std::vector<DataFile>& files, const RowEncoding& encoding) {
   Json key = Json::object();
   key.set("row_type", row_kind_name(options.kind));
+  // Whatever changes a stored row is in the key; a cache is never updated.
   key.set("row_version", kRowVersion);
   key.set("cache_version", kCacheVersion);
   key.set("name", source_name(source));
@@ -84,6 +85,7 @@ void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, co
   for (size_t r = 0; r < block.rows.size() && samples.size() < kLawRows; ++r) {
     const RowBlock::Row& row = block.rows[r];
     if (row.line > kLawLines) return;
+    // Laws are checked on rows that are quick to render.
     if (block.text(r).size() > kLawRowBytes) continue;
     const std::string location = fmt::format("{}:{}", file, row.line);
     int64_t repairs = 0;
@@ -93,6 +95,7 @@ void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, co
       samples.push_back(encoder.law_sample(value));
       samples.back().where = location;
     } catch (const RowRefusal&) {
+      // A refused row is no sample; the build will count it.
       continue;
     }
   }
@@ -116,6 +119,7 @@ std::vector<LawSample> sample_rows(RowEncoder& encoder, const std::vector<DataFi
 void check_template(const DataOptions& options, const RowEncoding& encoding,
                     const std::vector<DataFile>& files) {
   const ChatTemplate& chat_template = *encoding.chat_template;
+  // Without marks no template tells which tokens are the answer's.
   XRUN_CHECK(chat_template.marks_generation() || encoding.settings.train_on == TrainOn::kAll,
              "the chat template \"{}\" has no {{% generation %}} marks, so no token of an answer "
              "would be trained; name a template that has them, say template = \"chatml\"",

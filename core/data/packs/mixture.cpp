@@ -37,6 +37,7 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
     const std::string name = fmt::format("mixture.stages[{}]", s + 1);
     if (s == 0) {
       XRUN_CHECK(stage.start == 0, "{}.start is {}, the first stage starts at step 0", name,
+                 // Stages are in order and do not overlap.
                  stage.start);
     } else {
       XRUN_CHECK(stage.start > stages[s - 1].start,
@@ -147,6 +148,7 @@ void Mixture::build(const MixturePlan& plan) {
     const int64_t start = plan.stages[s].start;
     XRUN_CHECK(last || plan.stages[s + 1].start <= (int64_t{1} << 62) / plan.step_rows,
                "mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2, plan.stages[s + 1].start);
+    // In rows: a stage starts with a step.
     int64_t left = last ? kEndless : (plan.stages[s + 1].start - start) * plan.step_rows;
     for (bool whole_stage = true; left > 0; whole_stage = false) {
       const std::vector<double> weights = weights_left(plan, s, grid.base);
@@ -163,6 +165,7 @@ void Mixture::build(const MixturePlan& plan) {
         return;
       }
       set_shares(grid, weights, left);
+      // Only blocks: a round robin draws every source within one period.
       if (whole_stage && order_ == MixtureOrder::kBlocks) {
         require_draws(plan, s, grid.whole > 0 ? grid.begin : grid.rest_begin);
       }
@@ -188,6 +191,7 @@ void Mixture::set_shares(Grid& grid, const std::vector<double>& weights, int64_t
   grid.period = robin ? round_robin_block(weights) : std::vector<int32_t>();
   grid.block = robin ? std::ssize(grid.period) : block_;
   grid.whole = rows == kEndless ? kEndless : rows / grid.block;
+  // The last, shorter block of a stage has shares of its own.
   const int64_t rest = rows == kEndless ? 0 : rows % grid.block;
   if (robin) {
     grid.begin = first_slots(grid.period, weights.size());

@@ -85,6 +85,7 @@ std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
     double sum = 0;
     for (size_t d = 0; d < weights.size(); ++d) {
       const double value = weights[d] * scale, rounded = std::nearbyint(value);
+      // Relative, since weights may have any size.
       if (exact && std::abs(value - rounded) > 1e-9 * scale * std::max(weights[d], 1.0)) {
         return false;
       }
@@ -101,6 +102,7 @@ std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
     for (int64_t& weight : whole) weight /= divisor;
     return static_cast<double>(std::accumulate(whole.begin(), whole.end(), int64_t{0}));
   };
+  // Weights such as 0.7 and 0.3 are whole at a small scale; others are rounded to millionths.
   for (int scale = 1; scale <= 1000; ++scale) {
     if (scaled(scale, /*exact=*/true) && reduce() <= kMostWeight) return whole;
   }

@@ -81,6 +81,7 @@ class RoomTable {
     if (room < 0) return {-1, 0};
     int32_t& top = first_[static_cast<size_t>(room)];
     const int32_t pack = top;
+    // A pairing heap per room: the lowest pack number is on top.
     top = merge_children(pack);
     if (top < 0) rooms_.erase(static_cast<size_t>(room));
     return {pack, room};
@@ -154,6 +155,7 @@ std::vector<int32_t> by_falling_size(std::span<const int64_t> sizes, int64_t lar
     });
     return order;
   }
+  // Counting sort, largest first, stable.
   std::vector<int32_t> index(static_cast<size_t>(largest) + 2, 0);
   for (const int64_t size : sizes) ++index[static_cast<size_t>(largest - size) + 1];
   std::partial_sum(index.begin(), index.end(), index.begin());
@@ -189,6 +191,7 @@ std::vector<std::vector<int64_t>> list_packs(std::span<const int32_t> pack_of, s
   std::vector<int32_t> number(packs, -1);
   std::vector<std::vector<int64_t>> lists;
   lists.reserve(packs);
+  // Packs are numbered by their first item, so that the order of the input is kept.
   for (size_t i = 0; i < pack_of.size(); ++i) {
     const size_t pack = static_cast<size_t>(pack_of[i]);
     if (number[pack] < 0) {

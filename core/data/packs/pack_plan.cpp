@@ -29,6 +29,7 @@ class FoldedSizes {
         lists.push_back(list);
         lengths_.push_back(std::ssize(list));
         unit_of_.push_back(u);
+        // Lists of different classes share nothing.
         if (limits.frequency_class) keys.push_back(limits.frequency_class(lengths_.back()));
       }
     }
@@ -47,6 +48,7 @@ class FoldedSizes {
       const std::vector<int32_t>& own = positions_[static_cast<size_t>(unit)];
       positions.insert(positions.end(), own.begin(), own.end());
     }
+    // Sorted positions are sorted lists, so nothing is compared again.
     std::sort(positions.begin(), positions.end());
     SortedLists sorted;
     std::vector<int64_t> lengths;
@@ -80,6 +82,7 @@ class FoldedSizes {
     for (size_t list = 0; list < trie.leaf.size(); ++list) {
       if (trie.leaf[list] < 0) continue;
       int64_t& seen = unit_at[static_cast<size_t>(root[static_cast<size_t>(trie.leaf[list])])];
+      // Lists under one root share a prefix, so their units belong together.
       if (seen < 0) seen = static_cast<int64_t>(unit_of_[list]);
       const size_t a = find(static_cast<size_t>(seen)), b = find(unit_of_[list]);
       joined[std::max(a, b)] = std::min(a, b);
@@ -217,6 +220,7 @@ void join_clusters(const Items& clusters, size_t units, Items& packs) {
   }
   std::vector<std::pair<size_t, std::vector<int64_t>>> ranked;
   for (size_t p = 0; p < packs.size(); ++p) {
+    // A cluster's packs follow its first one.
     size_t& rank = first[cluster_of[static_cast<size_t>(packs[p].front())]];
     rank = std::min(rank, p);
     ranked.emplace_back(rank, std::move(packs[p]));
@@ -246,6 +250,7 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
     const int64_t folded = sizes.tokens(singles.back());
     int64_t sum = 0;
     for (const TokenList list : units[u]) sum += std::ssize(list);
+    // Only by folding may a unit be longer than the limit.
     XRUN_CHECK(folded <= limits.max_tokens,
                "packing: unit {} has {} tokens, {} with shared prefixes once; max_tokens is {}", u,
                sum, folded, limits.max_tokens);

@@ -64,6 +64,7 @@ void check_rows(const PackedBatch& batch) {
     const int64_t begin = batch.cu_seqlens[static_cast<size_t>(s)];
     const int64_t end = batch.cu_seqlens[static_cast<size_t>(s) + 1];
     const int64_t t = rows.hidden[r];
+    // The last token of a segment predicts nothing.
     XRUN_CHECK(
         t >= begin && t + 1 < end,
         "batch: rows.hidden[{}] is {}, wanted a slot before the last of segment {}: {} to {}", r, t,
@@ -121,6 +122,7 @@ std::vector<int32_t> chunk_segments(const PackedBatch& batch) {
   for (size_t r = 0; r < batch.chunk.size(); ++r) {
     const int32_t chunk = batch.chunk[r];
     const auto next = static_cast<int32_t>(segments.size());
+    // -1, or the chunk of the row before.
     if (chunk < 0 || chunk + 1 == next) continue;
     XRUN_CHECK(chunk == next,
                "batch: chunk[{}] is {}, wanted {} or {}: beside a companion the "
@@ -163,6 +165,7 @@ void check_companion(const PackedBatch& batch) {
     XRUN_CHECK(companion.target[r] == companion.tokens[static_cast<size_t>(t) + 1],
                "batch: companion.target[{}] is {}, token {} is {}", r, companion.target[r], t + 1,
                companion.tokens[static_cast<size_t>(t) + 1]);
+    // Rows are in the order of the tokens.
     XRUN_CHECK(r == 0 || t > companion.hidden[r - 1],
                "batch: companion.hidden[{}] is {}, wanted more than the one before, {}", r, t,
                companion.hidden[r - 1]);

@@ -242,6 +242,7 @@ SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t
   // Ties by index, so that the order is the same on every machine.
   std::sort(sorted.order.begin(), sorted.order.end(), [&](int32_t x, int32_t y) {
     const size_t i = static_cast<size_t>(x), j = static_cast<size_t>(y);
+    // A class is a block of the order.
     if (!keys.empty() && keys[i] != keys[j]) return keys[i] < keys[j];
     const size_t at = static_cast<size_t>(common_prefix(lists[i], lists[j]));
     if (at < lists[i].size() && at < lists[j].size()) return lists[i][at] < lists[j][at];

@@ -34,6 +34,7 @@ std::vector<int32_t> RowStream::find_active_sources() const {
   std::vector<int32_t> active;
   for (int32_t s = 0; s < std::ssize(plan_.sources); ++s) {
     const Source& source = plan_.sources[static_cast<size_t>(s)];
+    // Weight 0 takes a source out without its index changing.
     if (source.rows <= 0 || source.weight == 0) continue;
     require_weight_in_a_stage(s);
     active.push_back(s);
@@ -82,6 +83,7 @@ int64_t RowStream::rows_with_tokens(int32_t source) const {
   int64_t epoch_tokens = 0;
   for (int64_t row = 0; row < from.rows; ++row) epoch_tokens += from.tokens(row);
   XRUN_CHECK(epoch_tokens > 0, "data[{}].quota is in tokens, and its rows have none", source + 1);
+  // Whole epochs first, so that only the last one is walked.
   const int64_t epochs = (from.quota_tokens - 1) / epoch_tokens;
   XRUN_CHECK(epochs < (int64_t{1} << 62) / from.rows,
              "data[{}].quota is {} tokens, more than 2^62 rows", source + 1, from.quota_tokens);
@@ -104,6 +106,7 @@ void RowStream::make_mixture() {
   plan.staged = !plan_.stages.empty();
   for (size_t i = 0; i < plan_.stages.size(); ++i) {
     std::vector<double>& weights = plan_.stages[i].weights;
+    // Sources without rows would leave gaps in the order.
     weights = only_active(weights, active_);
     XRUN_CHECK(*std::max_element(weights.begin(), weights.end()) > 0,
                "mixture.stages[{}] gives weights above 0 only to sources without rows", i + 1);
