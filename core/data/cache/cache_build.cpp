@@ -279,7 +279,6 @@ class Build {
 
   void report(uint64_t file_bytes) {
     const auto now = std::chrono::steady_clock::now();
-    // At most ten times a second, or so: a terminal needs no more.
     if (!source_.progress || now - reported_ < kProgressInterval) return;
     reported_ = now;
     const auto done = static_cast<double>(bytes_before_ + file_bytes);

@@ -40,9 +40,9 @@ Json shard_json(const ShardEntry& shard) {
   entry.set("bytes", shard.bytes);
   Json elements = Json::array();
   for (int64_t count : shard.elements) elements.push_back(count);
-  // Hexadecimal, since a JSON number may lose bits beyond 2^53.
   entry.set("elements", std::move(elements));
   entry.set("head_bytes", shard.head_bytes);
+  // Hexadecimal, since a JSON number may lose bits beyond 2^53.
   entry.set("head_xxh3", hex64(shard.head_xxh3));
   Json cursor = Json::object();
   cursor.set("file", shard.cursor.file);

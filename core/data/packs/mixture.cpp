@@ -37,7 +37,6 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
     const std::string name = fmt::format("mixture.stages[{}]", s + 1);
     if (s == 0) {
       XRUN_CHECK(stage.start == 0, "{}.start is {}, the first stage starts at step 0", name,
-                 // Stages are in order and do not overlap.
                  stage.start);
     } else {
       XRUN_CHECK(stage.start > stages[s - 1].start,

@@ -113,13 +113,12 @@ int64_t EpochOrder::operator()(int64_t index) const {
   XRUN_CHECK(index >= 0 && index < rows_, "an order of {} rows has no index {}", rows_, index);
   const uint64_t at = static_cast<uint64_t>(index);
   if (const Shuffle* full = std::get_if<Shuffle>(&shuffle_)) {
-    // kFile, the third order, has no shuffle.
     return static_cast<int64_t>((*full)(at));
   }
   if (const BlockShuffle* blocks = std::get_if<BlockShuffle>(&shuffle_)) {
     return static_cast<int64_t>((*blocks)(at));
   }
-  return index;
+  return index;  // RowOrder::Kind::kFile
 }
 
 }  // namespace xrun

@@ -73,6 +73,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const std::vector<int64_t> parent = ctx->saved_data["parent"].toIntVector();
     at::AutoDispatchBelowADInplaceOrView below;
     at::Tensor dq, dk, dv;
+    // A loss may have used `out`, `lse` or both.
     if (grads[0].defined()) {
       std::tie(dq, dk, dv) =
           attention_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window, parent);

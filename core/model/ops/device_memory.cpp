@@ -77,6 +77,7 @@ int64_t left_in_group(const std::filesystem::path& mount, const std::string& gro
       }
       left = std::min(left, std::max<int64_t>(*limit - used, 0));
     }
+    // Up to the root of the mount.
     if (path.relative_path().empty()) return left;
     path = path.parent_path();
   }
@@ -137,8 +138,10 @@ std::optional<int64_t> memory_setting() {
 
 // At least 1, since 0 would mean unknown.
 int64_t available_bytes(const std::filesystem::path& root) {
+  // At least 1, since 0 means unknown.
   if (const auto own = memory_setting()) return std::max<int64_t>(*own - memory_count().held, 1);
   const int64_t left = system_bytes(root);
+  // Memory that was freed stays in the heap and can be used again.
   return left == 0 ? 0 : left + free_heap_bytes();
 }
 

@@ -54,6 +54,7 @@ template <class Weight>
 at::Tensor linear_by_row(const at::Tensor& x, const Weight& weight, int64_t rows,
                          const at::Tensor& bias) {
   const at::Tensor b = bias.defined() ? bias.to(at::kFloat).contiguous() : at::Tensor();
+  // fp32 results need no copy.
   const bool wide = x.scalar_type() == at::kFloat;
   const at::Tensor y =
       wide ? at::empty({x.size(0), rows}, x.options()) : scratch_matrix(x.size(0), rows);

@@ -144,6 +144,7 @@ void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
     return;
   }
   at::Tensor result = out;
+  // Without oneDNN.
   if (into == Into::kAdd) {
     result.addmm_(a, b);
   } else {

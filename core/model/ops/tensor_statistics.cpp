@@ -77,6 +77,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
     sum += value;
     ++out.finite;
   });
+  // Nothing was finite: the bounds that the loop began with must not remain.
   if (out.finite == 0) {
     out.min = out.max = 0;
     return out;

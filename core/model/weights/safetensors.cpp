@@ -48,6 +48,7 @@ class SafetensorsEntryParser {
     // Offsets count from the end of the header.
     entry.begin = number(offsets.as_array()[0], "data_offsets");
     entry.end = number(offsets.as_array()[1], "data_offsets");
+    // Damaged offsets must not reach outside the file.
     require(entry.begin <= entry.end && entry.end <= data_bytes,
             fmt::format("its data_offsets [{}, {}] are not within the {} data bytes that the file "
                         "has; the file is truncated or damaged, fetch it again",

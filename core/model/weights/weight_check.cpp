@@ -100,6 +100,7 @@ void check_weight_names(const SafetensorsFolder& files, const ModelConfig& confi
   for (const std::string& name : files.names()) {
     const auto found = wanted.find(name);
     if (found == wanted.end()) {
+      // The tied head is checked by value, in check_tied_head().
       const bool tied_head = config.tied && name == config.names.head + ".weight";
       if (!is_buffer(name, config) && !tied_head) unexpected.push_back(name);
       continue;
