@@ -118,6 +118,7 @@ std::string explain_operator(const std::string& name) {
 
 }  // namespace
 
+// The config keys, the free functions and the prompt come first, then the classes by name.
 std::string lua_api_markdown(std::vector<DocEntry> entries) {
   std::string out =
       "# Lua API\n\nWritten from the doc strings beside each binding and each config field; a test "
@@ -152,6 +153,7 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
   return out;
 }
 
+// A config key wins over a Lua name: recipes write it without a prefix.
 std::string explain(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
     std::string text =

@@ -86,6 +86,7 @@ LuaRef new_table(lua_State* L) {
 
 }  // namespace
 
+// Made at the first use, so that states without a prompt have none.
 PromptEnvironment& prompt_environment(LuaState& state) {
   auto& environment = state.service<PromptEnvironment>();
   if (environment.environment) return environment;

@@ -109,6 +109,7 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
   }
 }
 
+// Copies of a recipe that has ended or failed: there is no frame to write to.
 FrameNames FrameNames::saved(lua_State* L) {
   FrameNames names;
   const StackGuard guard(L);

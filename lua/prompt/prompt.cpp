@@ -86,6 +86,7 @@ void Prompt::add(PromptCommand command) {
   commands_.push_back(std::move(command));
 }
 
+// A function of the environment, documented as "repl.NAME".
 void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> parameters,
                       std::vector<LuaResult> results, const std::string& doc,
                       lua_CFunction function) {
@@ -261,6 +262,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
   });
 }
 
+// An unknown command is an error and never tried as Lua.
 PromptAnswer Prompt::obey(std::string_view input) {
   return answer([&] {
     const auto [name, rest] = split_command(input);

@@ -80,6 +80,7 @@ std::string changed_text(const MetricTable& was, const MetricTable& now) {
   return "";
 }
 
+// Also says in a line what changed against the first time.
 int again_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   MetricTable first;

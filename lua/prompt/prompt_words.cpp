@@ -67,6 +67,7 @@ std::string name_by_class(Prompt& prompt, const std::string& name) {
   return owner.empty() ? "" : owner + name.substr(at);
 }
 
+// With or without the colon.
 std::string command_text(const Prompt& prompt, std::string name) {
   if (name.starts_with(':')) name.erase(0, 1);
   for (const PromptCommand& command : prompt.commands()) {

@@ -77,6 +77,7 @@ RolloutList latest_rollouts(const RunLoop& run) {
   return open == nullptr ? RolloutList{} : open->all;
 }
 
+// In the form of the files, so that one function shows both.
 RecordedRollout recorded(const Rollout& one) {
   return {.row = one.row,
           .group = one.prompt,

@@ -43,6 +43,7 @@ fs::path store() { return cache_root() / "data"; }
 
 void print_line(const Json& row) { std::printf("%s\n", dump_json(row).c_str()); }
 
+// The first file and the number of others; why, if the folder is unreadable.
 std::string files_text(const CacheFolder& cache) {
   if (cache.state == CacheState::kUnreadable)
     return shown_text(cache.problem, Blanks::kBreaksMarked);
@@ -192,6 +193,7 @@ int verify(const CacheArguments& arguments) {
   return whole ? 0 : 1;
 }
 
+// Keys are looked up before anything is removed, so a misspelt one removes nothing.
 int remove(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
   for (const std::string& key : arguments.keys) dirs.push_back(folder_of(key));

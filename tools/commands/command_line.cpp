@@ -291,6 +291,7 @@ CLI::Validator thread_count() {
                   hardware_threads()));
 }
 
+// CLI11's own check does not say why a folder cannot be opened.
 CLI::Validator existing_folder() {
   return CLI::Validator(
       [](std::string& path) {

@@ -182,6 +182,7 @@ ComparedRow compared_row(const InspectedSegment& segment, const std::vector<int3
 
 }  // namespace
 
+// Rows of different packs are compared too; a break is listed with its pack.
 void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedStep& step) {
   if (!fold.folds()) return;
   std::vector<const InspectedSegment*> segments;

@@ -79,6 +79,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
                                 Blanks::kBreaksMarked);
 }
 
+// Oddities that are worth a look, not errors.
 void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool trains) {
   const std::vector<InspectedToken>& tokens = segment.tokens;
   const std::optional<int32_t> bos = tokenizer.bos_id();

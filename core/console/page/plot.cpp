@@ -152,6 +152,7 @@ class PathText {
   long x_ = 0, y_ = 0;
 };
 
+// NaN is a gap, which no line crosses.
 std::string path_of(const std::vector<PlotPoint>& points, const Frame& frame) {
   PathText path;
   for (const PlotPoint& point : points) {

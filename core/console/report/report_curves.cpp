@@ -208,6 +208,7 @@ std::vector<std::string> figures_of(const MetricSeries& series) {
           axis_number(series.values.back()), axis_number(least), axis_number(greatest)};
 }
 
+// All metrics of each run, drawn or not.
 std::string figures(Runs runs) {
   using A = Align;
   std::string out;

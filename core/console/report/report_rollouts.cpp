@@ -92,6 +92,7 @@ std::string answers_table(const RecordedRollouts& step, bool highest) {
   return table.html();
 }
 
+// Answers of the last step only; the figures and finishes cover the run.
 std::string rollouts_of_run(const RunFiles& run) {
   std::string out = rollout_figures(run) + finish_shares(run.rollouts);
   const RecordedRollouts& last = run.rollouts.back();

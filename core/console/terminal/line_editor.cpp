@@ -78,6 +78,7 @@ EditorRequest LineEditor::press(const Key& key) {
   return EditorRequest::kNone;
 }
 
+// The keys of Emacs and readline.
 EditorRequest LineEditor::press_control(char letter) {
   switch (letter) {
     case 'a': buffer_.line_home(); break;

@@ -110,6 +110,7 @@ std::string step_text(const RunSummary& summary) {
   return text;
 }
 
+// The peak of the process, and of its tensors beside what was planned.
 std::string memory_text(const RunSummary& summary) {
   std::string text = format_bytes(summary.peak_rss_mb * 1024 * 1024);
   if (summary.tensor_bytes > 0) {

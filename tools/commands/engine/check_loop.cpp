@@ -191,6 +191,7 @@ std::optional<Finding> prefix_finding(const InspectedStep& step) {
 
 }  // namespace
 
+// Rows that do not fit leave nothing else to say.
 std::vector<Finding> loop_findings(const LoopPause& pause) {
   if (const auto finding = fit_finding(*pause.loop)) return {*finding};
   std::vector<Finding> findings;

@@ -108,6 +108,7 @@ Finding torch_finding() {
   return finding;
 }
 
+// Missing without a driver, wrong with one that cannot be used.
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
     const std::string fix =

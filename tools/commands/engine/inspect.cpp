@@ -79,6 +79,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
       ->check(whole_number(1));
 }
 
+// A page and JSON may be asked for together; text is written only without them.
 void write_inspected(const InspectArguments& arguments, const std::vector<InspectedStep>& sets) {
   if (!arguments.html.empty()) {
     const std::string page = pack_page(sets);

@@ -68,6 +68,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
   return tokenizer;
 }
 
+// The caller adds the place of the row.
 std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
   XRUN_CHECK(value.is_array(), "the field \"ids\" has type {}, wanted an array of token ids",
              value.kind_name());
@@ -88,6 +89,7 @@ Console& error_console() {
   return console;
 }
 
+// In JSON it is a line of output, so that lines match the input; else it goes to standard error.
 std::string error_line(const std::string& message, bool json) {
   if (!json) {
     fmt::print(stderr, "xrun: error: {}\n", shown_text(message));

@@ -94,6 +94,7 @@ void print_summary(const Projection& p, const std::string& file) {
              share_text(summary.teacher_tokens, p.teacher_vocab));
 }
 
+// Ids without a piece are unused, not empty.
 void print_empty_rows(const Projection& p, const TokenizerPair& pair) {
   std::vector<std::string> pieces;
   for (int32_t row = 0; row < p.student_vocab; ++row) {
@@ -135,6 +136,7 @@ Json numerals_json(const Projection& p, const TokenizerPair& pair) {
   return list;
 }
 
+// The file names its tokenizers, so that `show` can.
 void write_and_report(Projection& p, const TokenizerPair& pair, const std::string& out, bool json) {
   p.made_by.set("student", pair.student_name);
   p.made_by.set("teacher", pair.teacher_name);
