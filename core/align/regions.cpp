@@ -189,7 +189,7 @@ int32_t turn_end(const ChatSide& side, const MessageRange& range) {
 
 // Appends pairs in order, with orphans for the tokens between them.
 class PairList {
- // A pair that would go backwards is refused: regions of two templates may be in another order.
+  // A pair that would go backwards is refused: regions of two templates may be in another order.
  public:
   explicit PairList(Alignment& out) : out_(out) {}
   bool add(const AlignedPair& pair) {

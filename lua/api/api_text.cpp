@@ -121,9 +121,9 @@ std::string explain_operator(const std::string& name) {
 // The config keys, the free functions and the prompt come first, then the classes by name.
 std::string lua_api_markdown(std::vector<DocEntry> entries) {
   std::string out =
-      "# Lua API\n\nWritten from the doc strings beside each binding and each config field; a test "
-      "fails when it is stale. Beside what is listed, every operator of ATen is a method of Tensor "
-      "and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and indices "
+      "# Lua API\n\nGenerated from the doc strings beside each binding and each config field; a "
+      "test fails when it is stale. Besides the names below, every operator of ATen is a method of "
+      "Tensor and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and indices "
       "from 0 and keyword arguments in a last table.\n\n## Config keys\n\n"
       "| key | default | value | meaning |\n|---|---|---|---|\n";
   for (const ConfigField& field : config_fields()) out += field_row(field);

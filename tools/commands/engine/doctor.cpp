@@ -144,7 +144,8 @@ void add_found(FindingReport& report, const std::string& subject, const Find& fi
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    report.add({Verdict::kWrong, subject, error.what(), "install or create what the message names"});
+    report.add(
+        {Verdict::kWrong, subject, error.what(), "install or create what the message names"});
   }
 }
 
