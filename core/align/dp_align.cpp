@@ -48,7 +48,7 @@ std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalToke
   // Teacher tokens that some anchor already uses.
   std::vector<bool> taken(static_cast<size_t>(t.size()), false);
   std::vector<DpAnchor> anchors;
-  int32_t s_free = 0, t_free = 0;  // behind the anchors taken, and behind those kept
+  int32_t s_free = 0, t_free = 0;  // after the anchors taken, and after those kept
   for (int32_t n = 0; n <= s_last; ++n) {
     const auto id = static_cast<size_t>(number[static_cast<size_t>(n)]);
     // Ambiguous trigrams are no anchors: their partner would be a guess.

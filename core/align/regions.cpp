@@ -100,7 +100,7 @@ class RegionMatcher {
 
   // Finds pieces without a match inside those of the other side, from left to right.
   void search(size_t i, size_t i_end, size_t j, size_t j_end) {
-    uint32_t s_done = 0, t_done = 0;  // bytes of pieces i and j that are behind
+    uint32_t s_done = 0, t_done = 0;  // bytes of pieces i and j that are done
     while (i < i_end && j < j_end) {
       // A role that one template spells out may stand anywhere in a message.
       if (s_[i].text == role_) {

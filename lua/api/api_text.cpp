@@ -83,7 +83,7 @@ std::string member_row(const DocEntry& entry) {
 }
 
 // A verb and a colon command of the prompt are found by their bare names too.
-const DocEntry* find_words(const std::string& name) {
+const DocEntry* find_entry(const std::string& name) {
   for (const char* prefix : {"", "repl.", ":"}) {
     if (const DocEntry* entry = find_doc(prefix + name)) return entry;
   }
@@ -123,7 +123,8 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
   std::string out =
       "# Lua API\n\nGenerated from the doc strings beside each binding and each config field; a "
       "test fails when it is stale. Besides the names below, every operator of ATen is a method of "
-      "Tensor and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and indices "
+      "Tensor and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and "
+      "indices "
       "from 0 and keyword arguments in a last table.\n\n## Config keys\n\n"
       "| key | default | value | meaning |\n|---|---|---|---|\n";
   for (const ConfigField& field : config_fields()) out += field_row(field);
@@ -171,7 +172,7 @@ std::string explain(const std::string& name) {
     }
     return text;
   }
-  const DocEntry* entry = find_words(name);
+  const DocEntry* entry = find_entry(name);
   if (entry != nullptr && entry->kind == DocKind::kClass) {
     return fmt::format("{}: {}\n", entry->name, entry->doc);
   }

@@ -28,7 +28,7 @@ std::string result_type(const DocEntry& entry) {
 }
 
 // The index after the bracket that closes the one at `open`; `end` if none does.
-size_t behind_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
+size_t after_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
   int depth = 0;
   for (size_t t = open; t < end; ++t) {
     const std::string& sign = tokens[t].text;
@@ -56,7 +56,7 @@ void Candidates::names(std::string_view word) {
 void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
                          bool methods, std::string_view word) {
   const StackGuard guard(L_);
-  const std::optional<Meaning> meaning = mean(tokens, begin, end);
+  const std::optional<Meaning> meaning = resolve_chain(tokens, begin, end);
   if (!meaning) return;
   // xrun.ops has its two namespaces, which are no methods.
   if (meaning->type == "xrun.ops") {
@@ -86,7 +86,7 @@ void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, siz
   const StackGuard guard(L_);
   const std::string& name = tokens[end - 1].text;
   if (end - begin >= 3) {
-    const std::optional<Meaning> owner = mean(tokens, begin, end - 2);
+    const std::optional<Meaning> owner = resolve_chain(tokens, begin, end - 2);
     const bool of_tensor = owner && owner->type == "Tensor";
     const bool of_module = owner && (owner->type == "xrun" || owner->type.starts_with("xrun.ops"));
     // The name that the doc strings use: "xrun.load" for functions, "Policy:logprob" for methods.
@@ -136,12 +136,12 @@ std::string Candidates::kind_of_top() {
 }
 
 // Walks name (.name | :name | (...) | [...])* from left to right.
-std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>& tokens,
-                                                    size_t begin, size_t end) {
+std::optional<Candidates::Meaning> Candidates::resolve_chain(const std::vector<LuaToken>& tokens,
+                                                             size_t begin, size_t end) {
   if (begin >= end || tokens[begin].kind != Kind::kName) return std::nullopt;
   Meaning meaning;
   if (!push_environment_name(L_, environment_, tokens[begin].text)) return std::nullopt;
-  settle(meaning);
+  classify_top(meaning);
   for (size_t t = begin + 1; t < end;) {
     if ((is_sign(tokens[t], ".") || is_sign(tokens[t], ":")) && t + 1 < end &&
         tokens[t + 1].kind == Kind::kName) {
@@ -151,7 +151,7 @@ std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>&
       if (!step(meaning, tokens[t + 1].text, called)) return std::nullopt;
       // A string argument is one token; a bracket is skipped with all that it holds.
       t += called ? 3 : 2;
-      if (called && tokens[t - 1].kind == Kind::kSign) t = behind_bracket(tokens, t - 1, end);
+      if (called && tokens[t - 1].kind == Kind::kSign) t = after_bracket(tokens, t - 1, end);
     } else {
       return std::nullopt;  // calls of values and indices have no known type
     }
@@ -160,7 +160,7 @@ std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>&
 }
 
 // Takes the value on top of the stack.
-void Candidates::settle(Meaning& meaning) {
+void Candidates::classify_top(Meaning& meaning) {
   meaning.value = lua_gettop(L_);
   meaning.type = class_of(L_, -1) != nullptr ? type_name(L_, -1) : "";
   // The module is a plain table without a class, so it is known by its identity.
@@ -184,7 +184,7 @@ bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
   if (!called && meaning.value != 0 && lua_istable(L_, meaning.value)) {
     push(L_, name);
     lua_rawget(L_, meaning.value);
-    settle(meaning);
+    classify_top(meaning);
     return !lua_isnil(L_, -1);
   }
   const bool module = meaning.type == "xrun" || meaning.type.starts_with("xrun.ops.");

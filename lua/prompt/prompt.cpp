@@ -225,14 +225,14 @@ PromptAnswer Prompt::evaluate(std::string_view input, const std::string& chunk, 
   const std::string_view text = trimmed(input);
   if (text.empty()) return {};
   const bool command = text[0] == ':';
-  const PromptAnswer answer = command             ? obey(text)
-                              : is_farewell(text) ? obey(":quit")
-                                                  : run_input(input, chunk, first_line);
+  const PromptAnswer answer = command              ? obey(text)
+                              : is_quit_word(text) ? obey(":quit")
+                                                   : run_input(input, chunk, first_line);
   if (on_input) on_input(text, answer.failed);
   return answer;
 }
 
-bool Prompt::is_farewell(std::string_view text) {
+bool Prompt::is_quit_word(std::string_view text) {
   if (text.ends_with("()")) text.remove_suffix(2);
   if (text != "exit" && text != "quit") return false;
   const StackGuard guard(state_);

@@ -90,7 +90,7 @@ std::string member_text(const std::string& name) {
 }
 
 // The value of a name of the prompt, and its class.
-std::string value_words(Prompt& prompt, const std::string& name) {
+std::string value_help(Prompt& prompt, const std::string& name) {
   lua_State* L = prompt.lua();
   const std::string owner = class_of(L, -1) != nullptr ? explain(type_name(L, -1)) : "";
   return name + " = " + value_text(L, -1, {.width = prompt.console().traits().width, .depth = 1}) +
@@ -99,12 +99,12 @@ std::string value_words(Prompt& prompt, const std::string& name) {
 
 // The most specific meaning comes first: a command, a verb, a name of the prompt, then public
 // names.
-std::string words_on(Prompt& prompt, const std::string& name) {
+std::string help_on(Prompt& prompt, const std::string& name) {
   if (name.starts_with(':')) return command_text(prompt, name);
   if (std::string text = explain("repl." + name); !text.empty()) return text;
   const std::string by_class = name_by_class(prompt, name);
   if (std::string text = by_class.empty() ? "" : member_text(by_class); !text.empty()) return text;
-  if (prompt.push_name(name)) return value_words(prompt, name);
+  if (prompt.push_name(name)) return value_help(prompt, name);
   if (std::string text = member_text(name); !text.empty()) return text;
   return command_text(prompt, name);
 }
@@ -113,7 +113,7 @@ std::string doc(Prompt& prompt, std::string_view rest) {
   const StackGuard guard(prompt.lua());
   if (rest.empty()) return help(prompt, rest);
   const std::string name(rest);
-  if (std::string text = words_on(prompt, name); !text.empty()) return without_newline(text);
+  if (std::string text = help_on(prompt, name); !text.empty()) return without_newline(text);
   std::vector<std::string> known = public_op_names();
   for (const DocEntry& entry : doc_entries()) known.push_back(entry.name);
   throw Error(fmt::format("unknown name {}{}; :ops finds operators by a piece of their name", name,

@@ -343,7 +343,7 @@ InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, 
 }
 
 // In a pack the rejected answer of a pair follows the chosen one.
-const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s) {
+const InspectedSegment* rejected_after(const InspectedPack& pack, size_t s) {
   const bool pair = pack.segments[s].side > 0 && s + 1 < pack.segments.size() &&
                     pack.segments[s + 1].pair == pack.segments[s].pair;
   return pair ? &pack.segments[s + 1] : nullptr;

@@ -227,7 +227,7 @@ class PageWriter {
     }
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];
-      const InspectedSegment* const rejected = rejected_behind(pack, s);
+      const InspectedSegment* const rejected = rejected_after(pack, s);
       block(segment, rejected);
       s += rejected != nullptr ? 2 : 1;
     }

@@ -115,7 +115,7 @@ class StepWriter {
   // Writes the segment at s, or the pair that begins there; returns how many segments that were.
   size_t block(const InspectedPack& pack, size_t s) {
     const InspectedSegment& segment = pack.segments[s];
-    const InspectedSegment* const rejected = rejected_behind(pack, s);
+    const InspectedSegment* const rejected = rejected_after(pack, s);
     print("");
     block_head(segment);
     if (rejected != nullptr) {

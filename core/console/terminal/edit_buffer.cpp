@@ -18,7 +18,7 @@ constexpr size_t kMostSnapshots = 200;
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 // Part of a word: letters, digits, _ and everything beyond ASCII.
-bool wordly(char c) {
+bool is_word_char(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || std::isalnum(byte) != 0 || c == '_';
 }
@@ -94,15 +94,15 @@ size_t EditBuffer::previous(size_t at) const {
 size_t EditBuffer::word_begin() const {
   size_t at = cursor_;
   // Blanks and signs before the word are passed over first, as in Emacs.
-  while (at > 0 && !wordly(text_[at - 1])) --at;
-  while (at > 0 && wordly(text_[at - 1])) --at;
+  while (at > 0 && !is_word_char(text_[at - 1])) --at;
+  while (at > 0 && is_word_char(text_[at - 1])) --at;
   return at;
 }
 
 size_t EditBuffer::word_end() const {
   size_t at = cursor_;
-  while (at < text_.size() && !wordly(text_[at])) ++at;
-  while (at < text_.size() && wordly(text_[at])) ++at;
+  while (at < text_.size() && !is_word_char(text_[at])) ++at;
+  while (at < text_.size() && is_word_char(text_[at])) ++at;
   return at;
 }
 

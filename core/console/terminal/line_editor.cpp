@@ -118,7 +118,7 @@ void LineEditor::press_alt(const std::string& text) {
 
 void LineEditor::type(std::string_view text) {
   buffer_.insert(text);
-  pull_left_closing_word();
+  dedent_closing_word();
 }
 
 // Starts a line with this line's indent, and more after a line that opens a block.
@@ -132,7 +132,7 @@ void LineEditor::begin_line() {
 }
 
 // Moves an `end` typed at the indent of its block's lines one level to the left.
-void LineEditor::pull_left_closing_word() {
+void LineEditor::dedent_closing_word() {
   const std::string& text = buffer_.text();
   const size_t begin = buffer_.line_begin(buffer_.cursor());
   // Only where the word is all of its line.
@@ -268,7 +268,7 @@ namespace {
 constexpr int kMostRows = 8;
 constexpr int kWidestCell = 28;  // longer candidates are cut in columns
 
-std::string agreed_beginning(const std::vector<Completion>& candidates) {
+std::string common_completion_prefix(const std::vector<Completion>& candidates) {
   std::string beginning = candidates.front().text;
   for (const Completion& candidate : candidates) {
     const auto [differs, unused] = std::mismatch(beginning.begin(), beginning.end(),
@@ -311,7 +311,7 @@ void LineEditor::complete(bool backward) {
   if (!settings_.complete) return;
   completions_ = settings_.complete(buffer_.text(), buffer_.cursor());
   if (completions_.candidates.empty()) return;
-  const std::string agreed = agreed_beginning(completions_.candidates);
+  const std::string agreed = common_completion_prefix(completions_.candidates);
   // Also if the candidates agree on nothing more: the single one may differ in its letters.
   if (agreed.size() > buffer_.cursor() - completions_.begin ||
       completions_.candidates.size() == 1) {

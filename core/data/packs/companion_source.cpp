@@ -98,7 +98,7 @@ class CompanionBuilder {
 
   PackedBatch& batch_;
   std::shared_ptr<CompanionPack> companion_;
-  size_t row_ = 0;    // the first loss row behind those that were counted
+  size_t row_ = 0;    // the first loss row after those that were counted
   int32_t next_ = 0;  // number of the next valid chunk
 };
 

@@ -10,10 +10,10 @@
 namespace xrun {
 
 // Called for every block; keeps one position for each spacing_ bytes.
-void LineIndex::add(const ContentCursor& behind) {
+void LineIndex::add(const ContentCursor& after) {
   const std::lock_guard lock(mutex_);
-  if (behind.offset < (positions_.empty() ? 0 : positions_.back().offset) + spacing_) return;
-  positions_.push_back(behind);
+  if (after.offset < (positions_.empty() ? 0 : positions_.back().offset) + spacing_) return;
+  positions_.push_back(after);
   // Full: keep every second position, and half as many from now on.
   if (positions_.size() <= kMostPositions) return;
   size_t left = 0;

@@ -160,7 +160,7 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
 
 TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
   EXPECT_EQ(error(config("", "print(cfg.model)")),
-            "dpo.lua:4: `model` has no value: A folder in Hugging Face form, or a name from `xrun "
+            "dpo.lua:4: `model` has no value: A Hugging Face model folder, or a name from `xrun "
             "models`. Add it to the config, or --set model=...");
   EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35),
             "dpo.lua:2: `optim.lr` has no value:");
