@@ -169,7 +169,7 @@ void rename_durable(const std::filesystem::path& from, const std::filesystem::pa
 void make_dirs(const std::filesystem::path& dir) {
   std::error_code code;
   std::filesystem::create_directories(dir, code);
-  XRUN_CHECK(!code, "{}: the folder cannot be made: {}", dir.string(), code.message());
+  XRUN_CHECK(!code, "{}: the folder cannot be created: {}", dir.string(), code.message());
 }
 
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {

@@ -197,7 +197,7 @@ TemporaryDir::TemporaryDir(const std::string& name) {
   remove_left_ones(home, prefix);
   std::string path = (home / (prefix + "XXXXXX")).string();
   XRUN_CHECK(mkdtemp(path.data()) != nullptr,
-             "{}: cannot be made: {}; set TMPDIR to a folder that "
+             "{}: cannot be created: {}; set TMPDIR to a folder that "
              "can be written",
              path, strerror(errno));
   path_ = path;

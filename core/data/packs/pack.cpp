@@ -250,7 +250,7 @@ int64_t pack_cost(PackCost by, std::span<const int64_t> segment_lengths) {
 
 // Longest processing time first (Graham 1969), with a limit on the packs of a rank.
 std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int64_t ranks) {
-  XRUN_CHECK(ranks >= 1, "sharing packs out: {} ranks, wanted at least 1", ranks);
+  XRUN_CHECK(ranks >= 1, "distributing packs: {} ranks, wanted at least 1", ranks);
   std::vector<size_t> order(costs.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -263,7 +263,7 @@ std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int6
   std::set<std::pair<int64_t, int64_t>> reached;  // the same with `each` packs
   for (int64_t rank = 0; rank < ranks; ++rank) (each > 0 ? open : reached).emplace(0, rank);
   for (const size_t pack : order) {
-    XRUN_CHECK(costs[pack] >= 0, "sharing packs out: pack {} costs {}, wanted at least 0", pack,
+    XRUN_CHECK(costs[pack] >= 0, "distributing packs: pack {} costs {}, wanted at least 0", pack,
                costs[pack]);
     // A rank that has `each` packs takes one more only if it is cheaper than every rank that has
     // not.

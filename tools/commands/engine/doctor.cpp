@@ -47,7 +47,7 @@ class UnnamedFile {
   explicit UnnamedFile(const std::filesystem::path& folder) {
     std::string name = folder / ".xrun-doctor-XXXXXX";
     fd_ = ::mkostemp(name.data(), O_CLOEXEC);
-    XRUN_CHECK(fd_ >= 0, "{}: cannot make a file: {}", folder.string(), std::strerror(errno));
+    XRUN_CHECK(fd_ >= 0, "{}: cannot create a file: {}", folder.string(), std::strerror(errno));
     ::unlink(name.c_str());
   }
   ~UnnamedFile() { ::close(fd_); }
