@@ -45,7 +45,6 @@ std::vector<MessagePiece> pieces_of(const ChatSide& side, const MessageRange& ra
     const ByteRange bytes = {std::max(span.begin, range.bytes.begin),
                              std::min(span.end, range.bytes.end)};
     if (bytes.begin >= bytes.end) continue;
-    // Neighbours differ in the generation mark alone.
     if (bytes.begin == open.end && open.begin < open.end) {
       open.end = bytes.end;
       continue;

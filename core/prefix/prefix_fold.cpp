@@ -112,7 +112,7 @@ TreeSlices tree_slices(std::span<const int64_t> node_lengths,
   const std::vector<TokenRange> ranges = node_ranges(node_lengths);
   check_paths(sample_paths, ranges.size());
   TreeSlices slices;
-  std::set<std::tuple<TokenRange, TokenRange, bool>> empty;  // empty nodes may have equal ranges
+  std::set<std::tuple<TokenRange, TokenRange, bool>> empty;
   const auto add = [&](const TokenRange& q, const TokenRange& k, bool full) {
     const bool may_repeat = q[0] == q[1] || k[0] == k[1];
     // Two empty nodes may have one range; a repeated slice would be attended twice.

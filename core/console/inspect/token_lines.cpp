@@ -87,7 +87,7 @@ class LineWriter {
     const int wanted = std::max(text_width(shown), score_columns(token));
     // A token moves whole to the next line, unless it is wider than a line.
     if (used_ + wanted > room_ && used_ > 0) end_line();
-    while (text_width(shown) > room_) {  // wider than a line
+    while (text_width(shown) > room_) {
       size_t size = fitting_size(shown, room_);
       if (size == 0) size = text_character(shown, 0).size;  // two columns on a line of one
       put({&token, std::string(shown.substr(0, size)), text_width(shown.substr(0, size)), odd});

@@ -41,11 +41,10 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
       splitter_(std::move(splitter)) {
   int& workers = options_.workers;
   if (workers <= 0) workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  // An encoder per thread, since encoders keep buffers.
+  // One encoder per thread: it has buffers and, for a Lua template, a Lua state.
   for (int i = 0; i < workers; ++i) encoders_.push_back(make_encoder());
   try {
     for (const auto& encoder : encoders_) {
-      // One encoder per thread: it has buffers and, for a Lua template, a Lua state.
       threads_.emplace_back([this, &encoder] { work(*encoder); });
     }
   } catch (...) {  // the system gives no more threads

@@ -90,7 +90,6 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
     RecordHead head{};
     std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
     // At most 2^32 values of 8 bytes: no overflow on a hostile count.
-    // The width is part of the key, so another count can only be damage.
     const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
     // A count of another width is damage, not a torn tail: nothing after it can be trusted.
     torn = width == 0 || head.count == static_cast<uint64_t>(width);

@@ -126,7 +126,6 @@ void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& sour
     }
   }
   const auto begin = std::chrono::steady_clock::now();
-  // All packs at once, so that the alignment can use every thread.
   std::vector<CompanionTokens> companions = source.align(documents);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   auto next = std::make_move_iterator(companions.begin());

@@ -242,7 +242,7 @@ int64_t DataSet::steps_total(const StepPlan& plan) const {
   return *length / plan.units + (*length % plan.units != 0);
 }
 
-// Empty after the last step; the last step itself may be short.
+// Empty after the last step.
 std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) const {
   XRUN_CHECK(step >= 0, "step {} is below 0", step);
   const auto rows = stream_of(plan);

@@ -202,7 +202,6 @@ void Mixture::set_shares(Grid& grid, const std::vector<double>& weights, int64_t
   }
 }
 
-// The block after the last whole one has the shares of the rest.
 Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
   return {grid.first_block + block, &grid, block < grid.whole ? &grid.begin : &grid.rest_begin};
 }

@@ -220,7 +220,6 @@ void join_clusters(const Items& clusters, size_t units, Items& packs) {
   }
   std::vector<std::pair<size_t, std::vector<int64_t>>> ranked;
   for (size_t p = 0; p < packs.size(); ++p) {
-    // A cluster's packs follow its first one.
     size_t& rank = first[cluster_of[static_cast<size_t>(packs[p].front())]];
     rank = std::min(rank, p);
     ranked.emplace_back(rank, std::move(packs[p]));

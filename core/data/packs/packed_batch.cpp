@@ -206,9 +206,8 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
   tokens.insert(tokens.end(), ids.begin(), ids.end());
   for (size_t i = 0; i < ids.size(); ++i) {
     position_ids.push_back(static_cast<int32_t>(i));
-    // Token 0 of a segment has no hidden state that predicts it.
+    // A token is predicted by the hidden state of the one before, so token 0 has no row.
     if (i == 0 || trained[i] == 0) continue;
-    // The hidden state of the token before predicts this one.
     rows.hidden.push_back(begin + static_cast<int32_t>(i) - 1);
     rows.target.push_back(ids[i]);
     rows.segment.push_back(index);

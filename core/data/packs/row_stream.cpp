@@ -83,7 +83,6 @@ int64_t RowStream::rows_with_tokens(int32_t source) const {
   int64_t epoch_tokens = 0;
   for (int64_t row = 0; row < from.rows; ++row) epoch_tokens += from.tokens(row);
   XRUN_CHECK(epoch_tokens > 0, "data[{}].quota is in tokens, and its rows have none", source + 1);
-  // Whole epochs first, so that only the last one is walked.
   const int64_t epochs = (from.quota_tokens - 1) / epoch_tokens;
   XRUN_CHECK(epochs < (int64_t{1} << 62) / from.rows,
              "data[{}].quota is {} tokens, more than 2^62 rows", source + 1, from.quota_tokens);

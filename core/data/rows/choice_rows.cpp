@@ -22,7 +22,6 @@ Json read_choices(const Json* value) {
   }
   Json texts = Json::array();
   for (const Json& choice : value->as_array()) {
-    // Numbers are choices too.
     std::string text = choice.is_string()   ? choice.as_string()
                        : choice.is_number() ? dump_json(choice)
                                             : std::string();

@@ -95,7 +95,6 @@ class ChatEncoder : public RowEncoder {
   }
 
  private:
-  // The prompt of a conversation, for splits by prompt: everything before its first answer.
   static size_t first_answer(const Json& messages) {
     const Json::Array& list = messages.as_array();
     return static_cast<size_t>(std::find_if(list.begin(), list.end(), is_assistant) - list.begin());

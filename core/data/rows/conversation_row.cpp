@@ -49,7 +49,6 @@ uint64_t hash_messages(const Json& messages, size_t count) {
 Json with_system(const std::string& system, Json messages, const RowFields& fields,
                  RowExtras& out) {
   if (system.empty()) return messages;
-  // A system turn wins over the column.
   if (message_role(messages.as_array().front()) == "system") {
     out.notes.push_back(
         fmt::format("\"{}\" is ignored beside a system turn", fields.spelled("system")));

@@ -19,7 +19,6 @@ constexpr const char* kOrder[] = {"blocks", "round_robin"};
 
 template <typename T, size_t N>
 T parse_setting(const char* key, const std::string& name, const char* const (&names)[N]) {
-  // The order of `names` is that of the enumeration.
   std::vector<std::string> known(std::begin(names), std::end(names));
   std::string list;
   for (size_t i = 0; i < N; ++i) {

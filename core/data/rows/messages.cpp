@@ -204,7 +204,6 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
 // A single message counts as a list of one.
 Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes) {
   Json messages = Json::array();
-  // A message alone is a list of one.
   if (value.is_object()) {
     messages.push_back(read_message(value, field, notes));
     return messages;

@@ -32,10 +32,9 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
   try {
     encode_value(read(row, location, out.repairs), location, out);
   } catch (const RowRefusal& refusal) {
-    // Every other refusal is counted in the ledger by the caller.
     const bool raises =
         refusal.reason() == kTooLongReason && encoding_.settings.over_length == OverLength::kRaise;
-    // Other refusals are counted in the ledger.
+    // The caller counts every other refusal in the ledger.
     if (!raises) throw;
     std::vector<PastedSetting> settings = {
         {"over_length=drop", "leave such rows out; the ledger counts them"}};

@@ -135,7 +135,6 @@ const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& co
 const RowFormat* other_format(RowKind kind, const std::vector<std::string>& columns) {
   const RowFormat* largest = nullptr;
   for (const RowFormat& format : known_row_formats()) {
-    // One column tells something only if the row has no other.
     const bool tells = format.columns.size() > 1 || columns.size() == 1;
     if (format.kind == kind || !tells || !has_all(format, columns)) continue;
     if (largest == nullptr || format.columns.size() > largest->columns.size()) largest = &format;

@@ -65,7 +65,6 @@ class ParagraphSplitter : public RowSplitter {
       if (line_end == std::string_view::npos && !at_end) return;
       const size_t next = line_end == std::string_view::npos ? content.size() : line_end + 1;
       line_end = std::min(line_end, content.size());
-      // A blank line ends a paragraph, and a paragraph is a row.
       if (is_blank_line(content.substr(at, line_end - at))) {
         if (end > begin) done = add_row(content, done, begin, end, after, rows);
         done = skip(content, done, next);

@@ -65,7 +65,6 @@ at::Tensor rows_of(const at::Tensor& x, const at::Tensor& rows, int64_t dim = 0)
 
 // Adds y to the given rows of sum, each of which occurs once: no atomics, the same bits every time.
 void add_rows(at::Tensor& sum, const at::Tensor& rows, const at::Tensor& y) {
-  // Undefined: all rows.
   if (!rows.defined()) {
     sum.add_(y);
   } else {

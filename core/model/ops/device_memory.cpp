@@ -138,7 +138,6 @@ std::optional<int64_t> memory_setting() {
 
 // At least 1, since 0 would mean unknown.
 int64_t available_bytes(const std::filesystem::path& root) {
-  // At least 1, since 0 means unknown.
   if (const auto own = memory_setting()) return std::max<int64_t>(*own - memory_count().held, 1);
   const int64_t left = system_bytes(root);
   // Memory that was freed stays in the heap and can be used again.

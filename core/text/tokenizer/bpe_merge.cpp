@@ -56,7 +56,6 @@ void MergeTable::hash(Hasher& hasher) const {
     all.push_back(
         {slots_[i].merge.rank, int32_t(key >> 32), int32_t(key & UINT32_MAX), slots_[i].merge.id});
   }
-  // By rank, since the order of the slots depends on the size of the table.
   std::sort(all.begin(), all.end(),
             [](const RankedMerge& a, const RankedMerge& b) { return a.rank < b.rank; });
   std::vector<int32_t> ids;

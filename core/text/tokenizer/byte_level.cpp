@@ -66,7 +66,6 @@ class ByteLevelPreTokenizer : public PreTokenizer {
     uint32_t size = 0;
     for (ByteRange& piece : list.pieces) {
       const uint32_t begin = size;
-      // A piece that begins with a space needs none.
       if (text[piece.begin] != ' ') {
         builder.insert(" ", list.text.character_origin(piece.begin));
         ++size;

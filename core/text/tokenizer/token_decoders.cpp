@@ -41,7 +41,6 @@ class BpeDecoder : public TokenDecoder {
     BpeStage(DecoderInput input, DecodeStage& next, const std::string& suffix)
         : input_(input), next_(next), suffix_(suffix) {}
     void push(std::string_view text) override {
-      // The last token gets no space, so each is held back until the next one.
       if (input_ == DecoderInput::kTokens) {
         if (has_token_) next_.push(replaced(token_, suffix_, " "));
         token_.clear();

@@ -18,7 +18,6 @@ namespace {
 bool same_piece(std::string_view a, std::string_view b) {
   const size_t size = a.size();
   if (size != b.size()) return false;
-  // Two loads that may overlap cover up to 16 bytes.
   if (size > 16) return std::memcmp(a.data(), b.data(), size) == 0;
   if (size >= 8) {
     return load_bytes<8>(a.data()) == load_bytes<8>(b.data()) &&

@@ -73,7 +73,6 @@ class WordPiece : public TokenModel {
     bool known = characters <= options_.max_characters;
     for (uint32_t begin = 0; begin < word.size() && known;) {
       const ModelToken token = longest_at(word, begin);
-      // No piece fits: the whole word is unknown.
       known = token.end > begin;
       begin = token.end;
       out.push_back(token);

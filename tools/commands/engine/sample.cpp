@@ -298,7 +298,7 @@ int command_sample(int argc, char** argv) {
   // A wrong --template is refused before the first row.
   if (arguments.chat || app.count("--template") > 0) chat.chat_template();
   if (!terminal) return answer_all(arguments, *model, tokenizer, chat);
-  // a model without a template is refused before the first line
+  // So is a model without a template.
   const std::optional<int32_t> turn_end = turn_end_of(*tokenizer, chat.chat_template());
   if (turn_end && !arguments.ignore_eos) generate.stop_ids.push_back(*turn_end);
   return chat_on_terminal({*model, *tokenizer, chat, arguments.text, arguments.model.model});
