@@ -23,6 +23,7 @@ constexpr int32_t kSmall = 128;        // four numbers below fit one int32 >= 0
 constexpr size_t kFlushEntries = 256;  // a flush syncs the disk, so not at every step
 constexpr size_t kWorstRows = 3;
 
+// The key names both tokenizers and the limit, so another teacher has entries of its own.
 SidecarKey key_of(const CompanionMaker& maker) {
   SidecarKey key;
   key.name = "companions";
@@ -43,6 +44,7 @@ void put_chunk(std::vector<int32_t>& out, const int32_t (&numbers)[4]) {
   }
 }
 
+// Gaps instead of positions: most of them are 0, so that a chunk takes one int32.
 std::vector<int32_t> stored_form(const CompanionTokens& document) {
   std::vector<int32_t> out = {static_cast<int32_t>(document.ids.size())};
   out.insert(out.end(), document.ids.begin(), document.ids.end());
@@ -65,6 +67,8 @@ class EntryReader {
       : values_(values), dir_(dir) {}
 
   bool at_end() const { return at_ == values_.size(); }
+  // Bounds come with each number: an entry passed its checksum, yet another build may have written
+  // it.
   int32_t next(int64_t least = 0, int64_t most = std::numeric_limits<int32_t>::max()) {
     check(at_ < values_.size());
     const int32_t value = values_[at_++];
@@ -120,6 +124,7 @@ AlignedRows::~AlignedRows() {
   }
 }
 
+// Appends under the folder's lock, so two runs may share one sidecar.
 void AlignedRows::flush() const {
   const std::lock_guard lock(mutex_);
   sidecar_->flush();
@@ -150,6 +155,7 @@ std::vector<size_t> AlignedRows::read_cached(const std::vector<Document>& docume
   return missing;
 }
 
+// The same documents give the same companions, computed or cached.
 std::vector<CompanionTokens> AlignedRows::align(const std::vector<Document>& documents) const {
   std::vector<CompanionTokens> out(documents.size());
   std::vector<uint64_t> stamps;
@@ -181,6 +187,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
   AlignmentSample sample;
   std::vector<TokenStream> streams;
   std::vector<int64_t> ids;
+  // Spread evenly over the set, since neighbouring rows of a file resemble each other.
   const int64_t count = std::min(rows, set.size());
   for (int64_t i = 0; i < count; ++i) {
     ids.push_back(set.unit(i * set.size() / count));
@@ -205,6 +212,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
     if (row.lost > 0) sample.worst.push_back(row);
   }
   sample.rows = count;
+  // Lost shares compared crosswise in integers, so that 0 tokens divide nothing.
   std::stable_sort(sample.worst.begin(), sample.worst.end(), [](const auto& a, const auto& b) {
     return a.lost * b.tokens > b.lost * a.tokens;
   });

@@ -11,6 +11,7 @@ namespace {
 
 // Checks the side of a pair that begins where the one before ended; returns the end of this one.
 int64_t check_side(const char* side, size_t pair, int64_t begin, int64_t end, int64_t expected) {
+  // -1, -1 is an orphan of the other side: this side stands still.
   if (begin == -1 && end == -1) return expected;
   XRUN_CHECK(begin == expected && end > begin,
              "alignment: pair {} has the {} tokens [{}, {}), wanted a range that begins at {}", pair,
@@ -29,11 +30,13 @@ void check_alignment(const Alignment& pairs, int64_t student_tokens, int64_t tea
     XRUN_CHECK(pair.s_begin >= 0 || pair.t_begin >= 0, "alignment: pair {} is empty on both sides",
                i);
   }
+  // A partition: no token is left over on either side.
   XRUN_CHECK(student == student_tokens && teacher == teacher_tokens,
              "alignment: the pairs cover {} student and {} teacher tokens of {} and {}", student,
              teacher, student_tokens, teacher_tokens);
 }
 
+// The roles of student and teacher swapped; `correct` is symmetric.
 Alignment exchanged(Alignment pairs) {
   for (AlignedPair& pair : pairs) {
     std::swap(pair.s_begin, pair.t_begin);

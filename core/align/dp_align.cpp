@@ -85,9 +85,10 @@ std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalToke
   Trigrams trigrams(s);
   trigrams.count(t);
 
+  // Teacher tokens that some anchor already uses.
   std::vector<uint8_t> taken(static_cast<size_t>(t.size()), 0);
   std::vector<DpAnchor> anchors;
-  int32_t s_free = 0, t_free = 0;  // behind the anchors taken, and behind those kept
+  int32_t s_free = 0, t_free = 0;  // after the anchors taken, and after those kept
   for (int32_t n = 0; n <= s_last; ++n) {
     if (n < s_free) continue;
     const int32_t t_at = trigrams.unique(n);
@@ -109,6 +110,7 @@ std::vector<DpSpan> align_between_anchors(const CanonicalTokens& s, const Canoni
   int32_t s_done = 0, t_done = 0;
   for (const DpAnchor& anchor : find_anchors(s, t)) {
     segments.align({s_done, anchor.s, t_done, anchor.t}, pairs);
+    // The tokens of an anchor pair one to one.
     for (int32_t k = 0; k < kAnchor; ++k) {
       pairs.push_back({anchor.s + k, anchor.s + k + 1, anchor.t + k, anchor.t + k + 1});
     }

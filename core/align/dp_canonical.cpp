@@ -95,12 +95,14 @@ const std::vector<Replacement>& misspellings() {
   return table;
 }
 
+// From left to right, never inside what was just written.
 void replace_all(std::string& text, std::string_view old, std::string_view with) {
   for (size_t at = text.find(old); at != std::string::npos; at = text.find(old, at + with.size())) {
     text.replace(at, old.size(), with);
   }
 }
 
+// The reference reads a tab's token as a line feed too.
 void unify_newlines(std::string& token) {
   constexpr std::string_view kEscaped = "\\n";
   if (token == kTabMark || token == "Ġ\n") {
@@ -132,6 +134,7 @@ int byte_of(uint32_t character) {
   return -1;
 }
 
+// Only leading marks stand for spaces.
 std::string_view without_space_marks(std::string_view token) {
   while (token.starts_with(kSpaceMark)) token.remove_prefix(kSpaceMark.size());
   return token;
@@ -218,6 +221,7 @@ size_t CanonicalTokens::size_again(int32_t first, int32_t last) const {
 
 CanonicalStrings::CanonicalStrings() : canonical_(2048), pieces_(4096) {}
 
+// By address and size: a piece comes from its tokenizer's table, so both identify its text.
 CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
   const size_t mask = pieces_.size() - 1;
   size_t slot = fold_product(reinterpret_cast<uintptr_t>(piece.data()), 0x9E3779B97F4A7C15) & mask;
@@ -228,6 +232,7 @@ CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
   return pieces_[slot];
 }
 
+// At most half full, so that probes stay short.
 void CanonicalStrings::grow() {
   const std::vector<PieceSlot> old =
       std::exchange(pieces_, std::vector<PieceSlot>(2 * pieces_.size()));

@@ -16,6 +16,7 @@ namespace {
 constexpr double kEndMismatch = 0.2;  // pass 1 leaves this share at the end alone
 constexpr size_t kLongestWindow = 10;
 
+// Pairs are contiguous on both sides, so the ends of a window are those of its first and last pair.
 DpSpan window(const std::vector<DpSpan>& pairs, size_t first, size_t last) {
   return {pairs[first].s_begin, pairs[last].s_end, pairs[first].t_begin, pairs[last].t_end};
 }
@@ -29,6 +30,7 @@ std::vector<DpSpan> with_fused_runs(const std::vector<DpSpan>& pairs, const Cano
   for (size_t i = 0; i < pairs.size();) {
     size_t after = i;
     while (after < end && !same_text(pairs[after], s, t)) ++after;
+    // A single wrong pair is left to pass 2.
     if (after - i >= 2) {
       out.push_back(window(pairs, i, after - 1));
       i = after;
@@ -78,6 +80,7 @@ std::vector<DpSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTo
     } else {
       out.push_back(whole);
     }
+    // The window's pairs are decided; the next one starts after them.
     i = last + 1;
   }
   return out;

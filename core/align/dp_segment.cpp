@@ -34,6 +34,7 @@ constexpr int64_t kMostDpTokens = int64_t{1} << 25;
 
 }  // namespace
 
+// Both sides' strings must come from `ids`, or equal texts would have different ids.
 DpSegments::DpSegments(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
                        const DpOptions& options)
     : s_(s), t_(t), ids_(ids), options_(options) {
@@ -67,10 +68,12 @@ std::span<const DpSegments::JoinedTokens> DpSegments::with_id(
   return std::ranges::equal_range(sorted, id, {}, &JoinedTokens::id);
 }
 
+// Rows are a ring: a combination reaches back max_combination rows at most.
 int32_t* DpSegments::row_of(int32_t row) {
   return rows_.data() + static_cast<size_t>(row % (options_.max_combination + 1)) * row_size_;
 }
 
+// The best combination that ends in this column; 0 is below every key.
 void DpSegments::offer(int32_t column, int32_t key) {
   int32_t& best = combined_[static_cast<size_t>(column)];
   best = std::max(best, key);
@@ -115,6 +118,8 @@ void DpSegments::fill_row(const DpSpan& stretch, int32_t row, bool combined) {
       if constexpr (has_combinations.value) key = larger(key, offered[j]);
       key = larger(key, left + kLeft);
       moves[j - 1] = static_cast<uint8_t>(key & (kUnit - 1));
+      // The low bits are the move, the rest is F: dropping the rank keeps earlier ranks out of
+      // later sums.
       left = key & -kUnit;
       values[j] = left;
     }
@@ -132,6 +137,7 @@ void DpSegments::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) cons
   const size_t columns = static_cast<size_t>(j);
   while (i > 0 || j > 0) {
     int32_t students = 1, teachers = 1;  // of the move
+    // At a border only one side is left, whatever the trace says there.
     if (j == 0) {
       teachers = 0;
     } else if (i == 0) {
@@ -144,6 +150,7 @@ void DpSegments::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) cons
       } else if (move == kLeft) {
         students = 0;
       } else if (move <= teacher_rank(2)) {
+        // teacher_rank(k) is 8 - k, so k is 8 - move; students likewise below.
         students = teacher_rank(0) - move;
       } else if (move <= student_rank(2)) {
         teachers = student_rank(0) - move;
@@ -164,6 +171,7 @@ void DpSegments::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
              "dp alignment: {} student and {} teacher tokens without an anchor need {} MB, wanted "
              "at most {}; align shorter texts or raise trace_mb",
              rows, columns, (cells >> 20) + 1, options_.trace_mb);
+  // Grows by doubling, since a document aligns many stretches of rising size.
   if (cells > trace_size_) {
     trace_size_ = std::max(cells, 2 * trace_size_);
     trace_ = std::make_unique_for_overwrite<uint8_t[]>(trace_size_);
@@ -178,6 +186,7 @@ void DpSegments::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
     check_work_interrupt();
     const bool combined = add_combinations(stretch, row);
     fill_row(stretch, row, combined);
+    // Only rows with combinations have written into it.
     if (combined) std::fill_n(combined_.begin(), row_size_, 0);
   }
   backtrace(stretch, out);

@@ -18,6 +18,7 @@ constexpr size_t kMostExamples = 5;
 constexpr size_t kMostPieces = 24;  // shown of each side
 constexpr int64_t kLongPair = 4;    // tokens of both sides together; shorter ones are ordinary
 
+// Orphans have -1, -1, hence 0 tokens.
 int64_t span_of(int32_t begin, int32_t end) { return int64_t{end} - begin; }
 
 // The tokens of one side in the pairs [begin, end) of a document.
@@ -38,6 +39,7 @@ std::string shown_token(const TokenTable& table, int32_t id) {
   return repair_utf8(table.bytes(id));
 }
 
+// Cut at kMostPieces with "..." in the place of the rest.
 std::vector<std::string> shown_tokens(const TokenTable& table, std::span<const int32_t> ids,
                                       TokenRange range) {
   std::vector<std::string> shown;
@@ -57,6 +59,7 @@ std::string spelled_text(const TokenTable& table, std::span<const int32_t> ids, 
   return shortened(repair_utf8(text), kMostBytes);
 }
 
+// Losses before long pairs, then the longer one.
 bool is_worse(bool lost, int64_t tokens, const AlignmentQuality::Example& other) {
   return lost != other.lost ? lost : tokens > other.tokens;
 }
@@ -104,6 +107,7 @@ void AlignmentQuality::count(const AlignedPair& pair) {
   ++(s == 1 ? (t == 1 ? one_one_ : one_many_) : (t == 1 ? many_one_ : many_many_));
 }
 
+// Runs of equal correctness: wrong neighbours are one loss, correct pairs each stand alone.
 void AlignmentQuality::add(const QualityDocument& document) {
   ++documents_;
   differing_ += document.findings.differs_at >= 0;
@@ -131,6 +135,7 @@ void AlignmentQuality::offer(const QualityDocument& document, size_t begin, size
   // A teacher's orphans take no supervision away.
   const int64_t tokens = lost ? s.size() : s.size() + t.size();
   if (tokens < (lost ? 1 : kLongPair)) return;
+  // Examples are few, so the text is spelled only for one that enters the list.
   if (worst_.size() == kMostExamples && !is_worse(lost, tokens, worst_.back())) return;
   Example example{document.row,
                   lost,

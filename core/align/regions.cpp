@@ -19,6 +19,7 @@ struct MessagePiece {
 
 constexpr size_t kMostMessagePieces = 2000;  // of a message; matching them is quadratic
 
+// Null if one template renders no text for the message.
 const MessageRange* range_of(const ChatSide& side, int64_t message) {
   const auto found = std::find_if(side.ranges.begin(), side.ranges.end(),
                                   [&](const MessageRange& r) { return r.message == message; });
@@ -34,6 +35,7 @@ void add_piece(std::string_view rendering, ByteRange bytes, std::vector<MessageP
   pieces.push_back({{begin, begin + uint32_t(text.size())}, text});
 }
 
+// Spans of one text may differ in the generation mark; they are one piece.
 std::vector<MessagePiece> pieces_of(const ChatSide& side, const MessageRange& range) {
   const Rendering& rendering = side.tokens.rendering;
   std::vector<MessagePiece> pieces;
@@ -43,7 +45,6 @@ std::vector<MessagePiece> pieces_of(const ChatSide& side, const MessageRange& ra
     const ByteRange bytes = {std::max(span.begin, range.bytes.begin),
                              std::min(span.end, range.bytes.end)};
     if (bytes.begin >= bytes.end) continue;
-    // Neighbours differ in the generation mark alone.
     if (bytes.begin == open.end && open.begin < open.end) {
       open.end = bytes.end;
       continue;
@@ -63,6 +64,7 @@ class RegionMatcher {
       : message_(message), role_(role), s_(s), t_(t), out_(out) {}
 
   void match() {
+    // Such a message gets no region, so its tokens become orphans.
     if (s_.size() > kMostMessagePieces || t_.size() > kMostMessagePieces) return;
     // length[i][j]: of the common subsequence of the pieces from i and j on.
     const size_t width = t_.size() + 1;
@@ -83,6 +85,7 @@ class RegionMatcher {
         gap_i = ++i;
         gap_j = ++j;
       } else if (length[(i + 1) * width + j] >= length[i * width + j + 1]) {
+        // On a tie the student's piece is passed first, so that the result is the same every time.
         ++i;
       } else {
         ++j;
@@ -96,7 +99,7 @@ class RegionMatcher {
 
   // Finds pieces without a match inside those of the other side, from left to right.
   void search(size_t i, size_t i_end, size_t j, size_t j_end) {
-    uint32_t s_done = 0, t_done = 0;  // bytes of pieces i and j that are behind
+    uint32_t s_done = 0, t_done = 0;  // bytes of pieces i and j that are done
     while (i < i_end && j < j_end) {
       // A role that one template spells out may stand anywhere in a message.
       if (s_[i].text == role_) {
@@ -138,6 +141,7 @@ struct TouchingTokens {
   bool first_crosses = false, last_crosses = false;
 };
 
+// By bytes of the rendering; a token across the border touches the region but is never paired.
 TouchingTokens touching(const ChatTokens& tokens, ByteRange range) {
   const auto touches = [&](ByteRange token) {
     return std::max(token.begin, range.begin) < std::min(token.end, range.end);
@@ -164,6 +168,7 @@ TouchingTokens touching(const ChatTokens& tokens, ByteRange range) {
   return out;
 }
 
+// A pair with a crossing token would supervise text outside the message.
 bool has_crossing(const TouchingTokens& tokens, int32_t begin, int32_t end) {
   return (tokens.first_crosses && begin == 0) ||
          (tokens.last_crosses && end == tokens.end - tokens.begin);
@@ -183,6 +188,7 @@ int32_t turn_end(const ChatSide& side, const MessageRange& range) {
 
 // Appends pairs in order, with orphans for the tokens between them.
 class PairList {
+  // A pair that would go backwards is refused: regions of two templates may be in another order.
  public:
   explicit PairList(Alignment& out) : out_(out) {}
   bool add(const AlignedPair& pair) {
@@ -249,6 +255,7 @@ ChatAlignment align_chat(const ChatSide& student, const ChatSide& teacher, const
     if (s == nullptr || t == nullptr || !is_assistant(messages.as_array()[m])) continue;
     const int32_t s_end = turn_end(student, *s), t_end = turn_end(teacher, *t);
     if (s_end < 0 || t_end < 0) continue;
+    // The end of an answer is paired although its spelling differs: it has the same meaning.
     out.turn_ends += list.add({s_end, s_end + 1, t_end, t_end + 1, true});
   }
   list.fill(int32_t(student.tokens.ids.size()), int32_t(teacher.tokens.ids.size()));

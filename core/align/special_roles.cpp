@@ -11,6 +11,7 @@ namespace xrun {
 
 namespace {
 
+// Roles are numbered as they appear, for the whole process.
 struct RoleNames {
   std::mutex mutex;
   std::unordered_map<std::string, int32_t> numbers;
@@ -68,6 +69,7 @@ std::string special_role_name(int32_t role) {
   return known.names.at(size_t(role));
 }
 
+// One common role is enough: a token may be both EOS and PAD.
 bool share_role(const SpecialRoles& a, const SpecialRoles& b) {
   return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
 }
@@ -86,6 +88,7 @@ void pair_specials(const SpecialRun& s, const SpecialRun& t, Alignment& out) {
   const auto release = [&] {
     for (; held < j; ++held) t_orphan(held);
   };
+  // Runs of this size do not occur in text; all of them become orphans.
   if ((ns + 1) * (nt + 1) <= kMostCells) {
     const SuffixLengths length(s, t);
     while (length.at(i, j) > 0) {

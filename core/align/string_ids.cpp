@@ -14,6 +14,7 @@ StringIds::StringIds(size_t expected) : slots_(std::bit_ceil(2 * expected + 2)) 
   begin_.reserve(expected + 1);
 }
 
+// The tag avoids most reads of the arena.
 size_t StringIds::slot_of(std::string_view text, uint64_t hash) const {
   const size_t mask = slots_.size() - 1;
   const auto tag = static_cast<uint32_t>(hash >> 32);
@@ -40,6 +41,7 @@ int32_t StringIds::add(std::string_view text) {
   return id;
 }
 
+// No string is longer, which most joined tokens exceed.
 int32_t StringIds::find(std::string_view text) const {
   if (text.size() > longest_) return -1;
   return slots_[slot_of(text, hash_piece(text))].id;
@@ -50,6 +52,7 @@ std::string_view StringIds::text(int32_t id) const {
   return {arena_.data() + begin, begin_[static_cast<size_t>(id) + 1] - begin};
 }
 
+// Numbers stay; only their slots are chosen again.
 void StringIds::grow() {
   slots_.assign(slots_.size() * 2, {});
   for (int32_t id = 0; id < size(); ++id) {

@@ -26,6 +26,7 @@ namespace {
 constexpr int64_t kAlignerVersion = 1;  // of cached results
 constexpr int32_t kContent = -1;        // TokenTable::role
 
+// Such a tokenizer spells the first word of a text with a space that the text does not have.
 bool has_prefix(const TokenTable& table) { return table.spelling().prefix != PrefixSpace::kNone; }
 
 const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Tokenizer>& tokenizer) {
@@ -86,6 +87,7 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
   }
 }
 
+// Before any table is indexed by an id.
 void TextAligner::check_ids(const char* side, const Tokenizer& tokenizer,
                             std::span<const int32_t> ids) const {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -160,6 +162,7 @@ class TextAligner::Builder {
     out_.teacher_ids.push_back(teacher_id);
   }
 
+  // Student tokens without a partner; the teacher never sees their text.
   void orphans(size_t end) {
     for (; at_ < end; ++at_) {
       const auto s = static_cast<int32_t>(at_);
@@ -167,6 +170,7 @@ class TextAligner::Builder {
     }
   }
 
+  // The first role that the teacher knows decides.
   void special() {
     if (turn_end_ && at_ + 1 == size()) return pair_one(*turn_end_);
     if (const SpecialRoles* roles = a_.table_s_.roles(ids_[at_])) {
@@ -310,6 +314,7 @@ AlignedDocument TextAligner::align_answer(std::span<const int32_t> ids,
   return Builder(*this, ids).answer(turn_end);
 }
 
+// In the key of the sidecar: whatever may change a result.
 Json TextAligner::made_by() const {
   Json made_by = Json::object();
   made_by.set("aligner", "bytes");

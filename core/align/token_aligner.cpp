@@ -17,6 +17,7 @@ TokenAligner::TokenAligner(std::shared_ptr<const Tokenizer> student,
       vocabularies_(compare_vocabularies(*student_, *teacher_)),
       options_(options) {}
 
+// Extended vocabularies count: their common ids mean the same.
 bool TokenAligner::is_identity(std::span<const int32_t> student,
                                std::span<const int32_t> teacher) const {
   return vocabularies_ != VocabularyMatch::kDifferent &&

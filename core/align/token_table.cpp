@@ -41,6 +41,7 @@ std::unordered_map<int32_t, SpecialRoles> named_roles(const Tokenizer& tokenizer
   return roles;
 }
 
+// The cheapest source first; decoding is the last resort, and slow.
 std::string token_bytes(const Tokenizer& tokenizer, const TextSpelling& spelling,
                         const TokenBytes& decoded, int32_t id) {
   const std::string_view piece = tokenizer.piece(id);
@@ -64,6 +65,7 @@ TokenTable::TokenTable(const Tokenizer& tokenizer) : spelling_(text_spelling(tok
   short_.resize(size + 1);
   std::unordered_map<int32_t, SpecialRoles> named = named_roles(tokenizer);
   const TokenBytes decoded(tokenizer);
+  // One row more than ids: ids beyond the vocabulary share it.
   for (size_t row = 0; row <= size; ++row) {
     const auto id = int32_t(row);
     XRUN_CHECK(bytes_.size() <= UINT32_MAX, "the pieces of a vocabulary of {} tokens exceed 4 GiB",
@@ -81,6 +83,7 @@ TokenTable::TokenTable(const Tokenizer& tokenizer) : spelling_(text_spelling(tok
     }
     if (!known || spelling_.prefix == PrefixSpace::kNone) continue;
     const AddedToken* added = tokenizer.state().added.find(id);
+    // An added token that is cut out of the text first starts the next stretch afresh.
     const bool parts_text =
         added != nullptr && (!added->normalized || spelling_.scope == PrefixScope::kStretches);
     if (parts_text && spelling_.scope != PrefixScope::kText) flags_[row] |= kRestarts;
@@ -95,6 +98,7 @@ void TokenTable::add_special(int32_t id, SpecialRoles roles) {
   roles_.emplace(id, std::move(roles));
 }
 
+// Tokens of up to kShort bytes, nearly all, are copied without a look-up.
 void TokenTable::add_short(size_t row) {
   const std::string_view bytes = this->bytes(int32_t(row));
   const bool is_other = role_[row] != -1 || bytes.size() > kShort || flags_[row] != 0;

@@ -113,6 +113,7 @@ void read_offsets(const TokenTable& table, const Encoding& encoding, WalkSide& s
   side.size = at;
 }
 
+// Ids without a role have a null entry, which pairs with nothing.
 SpecialRun special_run(const TokenTable& table, std::span<const int32_t> ids, int32_t begin,
                        int32_t end) {
   SpecialRun run{begin, {}};
@@ -128,6 +129,7 @@ int32_t run_end(const WalkSide& side, size_t& next, int32_t at) {
 
 int32_t count_of(int32_t begin, int32_t end) { return end - begin; }
 
+// Both lists ascend.
 bool holds(const std::vector<int32_t>& tokens, int32_t begin, int32_t end) {
   const auto first = std::lower_bound(tokens.begin(), tokens.end(), begin);
   return first != tokens.end() && *first < end;
@@ -142,6 +144,7 @@ struct Walker::Sides {
   std::span<const int32_t> ids_t;
 };
 
+// By ids: the text of each side is spelled out of its tokens.
 std::span<const AlignedPair> Walker::walk(const TokenTable& s, std::span<const int32_t> ids_s,
                                           const TokenTable& t, std::span<const int32_t> ids_t) {
   const bool begins = options_.begins_text;
@@ -166,6 +169,7 @@ std::span<const AlignedPair> Walker::walk(const TokenTable& s, std::span<const i
   return pair_up({s, ids_s, t, ids_t}, differs);
 }
 
+// With the text at hand, spelling is checked against it, else offsets decide.
 std::span<const AlignedPair> Walker::walk(std::string_view text, const TokenTable& s,
                                           const Encoding& encoding_s, const TokenTable& t,
                                           const Encoding& encoding_t) {
@@ -206,6 +210,7 @@ std::span<const AlignedPair> Walker::pair_up(const Sides& sides, uint32_t differ
     if (a != b || !special_next) break;
     walk_specials(at, sides);
   }
+  // Whatever no pair took, in order.
   add_orphans(at.s0, ns, at.t0, nt);
   if (!s_.covering.empty() || !t_.covering.empty()) mark_covering(sides);
   if (options_.max_span > 0) limit_spans();
@@ -284,6 +289,7 @@ void Walker::mark_covering(const Sides& sides) {
   }
 }
 
+// A pair of many tokens says little about any of them: too long a pair counts as wrong.
 void Walker::limit_spans() {
   for (size_t k = 0; k < count_; ++k) {
     AlignedPair& pair = pairs_.data()[k];

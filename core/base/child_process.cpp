@@ -24,7 +24,8 @@ constexpr int kPollMs = 50;      // longest wait before an interrupt ends the ch
 constexpr int kClosePollMs = 2;  // longest delay of a kill: tests kill at exact moments
 constexpr size_t kLastBytes = 2000;
 
-// Standard input from /dev/null; standard output and error into one file.
+// Standard input from /dev/null; standard output and error into one file. No pipe: a child that
+// writes much never blocks on a parent that does not read.
 class SpawnFiles {
  public:
   explicit SpawnFiles(const std::filesystem::path& output) {
@@ -50,6 +51,7 @@ void wait_to_end(pid_t child, int* status) {
   }
 }
 
+// Returns a shell's exit status.
 int wait_for(pid_t child, const KillWhen& kill_when) {
   int status = 0;
   while (true) {
@@ -73,6 +75,7 @@ int wait_for(pid_t child, const KillWhen& kill_when) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// The end of the output, where a command says why it failed.
 std::string last_lines(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (text.size() <= kLastBytes) return text;

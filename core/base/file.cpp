@@ -66,6 +66,7 @@ bool fails_here(const char* operation, int code = ENOSPC) {
   return true;
 }
 
+// Reads errno, so it must be the first call after the failure.
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   const int code = errno;
   const char* hint = code == ENOSPC ? "; free some space" : "";
@@ -104,11 +105,13 @@ int64_t read_open_file(int fd, char* to, size_t size) {
   return static_cast<int64_t>(total);
 }
 
+// Its few lines would otherwise fail much later, as a model or a data set without sense.
 void refuse_lfs_pointer(std::string_view bytes, const std::string& path) {
   XRUN_CHECK(!bytes.starts_with("version https://git-lfs"),
              "{}: is a Git LFS pointer, not the file itself; fetch it with git lfs pull", path);
 }
 
+// False for whatever cannot be examined: a question, not a check.
 bool is_file(const std::filesystem::path& path) {
   std::error_code code;
   return std::filesystem::is_regular_file(path, code);
@@ -143,12 +146,14 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   return bytes;
 }
 
+// A rename or a new file is durable only once its folder is on the disk.
 void sync_dir(const std::filesystem::path& dir) {
   const std::filesystem::path target = dir.empty() ? "." : dir;
   const int fd = ::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail(target, "be opened");
   const bool failed = fails_here("fsync") || ::fsync(fd) != 0;
   const int code = errno;
+  // close() may change errno, which fail() reports.
   ::close(fd);
   errno = code;
   if (failed) fail(target, "be synced");
@@ -165,7 +170,7 @@ void rename_durable(const std::filesystem::path& from, const std::filesystem::pa
 void make_dirs(const std::filesystem::path& dir) {
   std::error_code code;
   std::filesystem::create_directories(dir, code);
-  XRUN_CHECK(!code, "{}: the folder cannot be made: {}", dir.string(), code.message());
+  XRUN_CHECK(!code, "{}: the folder cannot be created: {}", dir.string(), code.message());
 }
 
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
@@ -190,6 +195,7 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
   }
 }
 
+// Modes for a whole new file and for a log that grows.
 FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(path) {
   const int flags = mode == Mode::kTruncate ? O_TRUNC : O_APPEND;
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
@@ -234,6 +240,7 @@ void FileWriter::write_through(const char* data, uint64_t size) {
   }
 }
 
+// Hands the bytes to the kernel; only sync() makes them durable.
 void FileWriter::flush() {
   if (buffer_.empty()) return;
   write_through(buffer_.data(), buffer_.size());

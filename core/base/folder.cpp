@@ -57,6 +57,7 @@ struct Entry {
   char name[];
 };
 
+// Declared first: the two functions call each other.
 void remove_folder(int parent, const char* name, int depth) noexcept;
 
 bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
@@ -156,6 +157,7 @@ std::vector<StepFile> step_files(const fs::path& dir, std::string_view ending) {
   return files;
 }
 
+// For free space: a folder that does not exist yet will be on the disk of its nearest parent.
 fs::path nearest_existing(const fs::path& dir) {
   std::error_code code;
   fs::path there = fs::absolute(dir, code);
@@ -173,6 +175,7 @@ std::vector<std::string> named_template_files(const fs::path& dir) {
   return files;
 }
 
+// In the order in which programs of the XDG specification look.
 fs::path cache_root() {
   if (const char* own = variable("XRUN_CACHE")) return own;
   if (const char* shared = variable("XDG_CACHE_HOME")) return fs::path(shared) / "xrun";
@@ -194,7 +197,7 @@ TemporaryDir::TemporaryDir(const std::string& name) {
   remove_left_ones(home, prefix);
   std::string path = (home / (prefix + "XXXXXX")).string();
   XRUN_CHECK(mkdtemp(path.data()) != nullptr,
-             "{}: cannot be made: {}; set TMPDIR to a folder that "
+             "{}: cannot be created: {}; set TMPDIR to a folder that "
              "can be written",
              path, strerror(errno));
   path_ = path;
@@ -218,6 +221,7 @@ TemporaryDir::~TemporaryDir() {
   if (lock_ >= 0) close(lock_);
 }
 
+// For a signal handler: no allocation, no lock, no exception.
 void remove_temporary_dirs() noexcept {
   for (Slot& slot : slots) {
     if (slot.taken.load()) remove_folder(AT_FDCWD, slot.path.data(), 0);

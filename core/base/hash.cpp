@@ -23,6 +23,7 @@ std::string to_hex(XXH128_hash_t value) {
 
 }  // namespace
 
+// Hidden here, so that no header needs xxHash.
 struct Hasher::State {
   XXH3_state_t xxh;
 };
@@ -55,8 +56,10 @@ std::string hash_hex(std::string_view data) {
   return to_hex(XXH3_128bits(data.data(), data.size()));
 }
 
+// 64 bits for checks against damage; names of content use the 128 bits of hash_hex().
 uint64_t hash_u64(std::string_view data) { return XXH3_64bits(data.data(), data.size()); }
 
+// The same digest as hash_hex() of its bytes.
 std::string hash_file(const std::filesystem::path& path) {
   return hash_file_pieces(path, [](uint64_t) {});
 }

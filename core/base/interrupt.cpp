@@ -42,6 +42,7 @@ void clear_interrupt() { raised_by.store(0); }
 // The exchange writes the found value back into the parameter, which is ignored.
 void clear_interrupt(int signal_number) { raised_by.compare_exchange_strong(signal_number, 0); }
 
+// The prompt asks for it; a run takes the request between two steps.
 void request_pause() { pause_wanted.store(true); }
 
 bool take_pause_request() {
@@ -49,6 +50,7 @@ bool take_pause_request() {
   return pause_wanted.load(std::memory_order_relaxed) && pause_wanted.exchange(false);
 }
 
+// Returns the one before, so that a caller can put it back.
 WorkPoll set_work_poll(WorkPoll poll) { return work_poll.exchange(poll); }
 
 void check_work_interrupt() {

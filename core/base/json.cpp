@@ -17,6 +17,7 @@ namespace {
 const char* kKindNames[] = {"null",   "boolean", "integer", "number", "integer beyond 64 bits",
                             "string", "array",   "object"};
 
+// The start of the value is shown, since a message about a kind alone is hard to act on.
 [[noreturn]] void wrong_kind(const Json& value, const char* wanted) {
   throw Error(fmt::format("is {} ({}), wanted {}", value.kind_name(),
                           dump_json(value).substr(0, 60), wanted));
@@ -26,6 +27,7 @@ const char* kKindNames[] = {"null",   "boolean", "integer", "number", "integer b
 
 const char* Json::kind_name() const { return kKindNames[value_.index()]; }
 
+// JSON of other programs has counters above int64; they keep their digits.
 Json::Json(uint64_t value) {
   if (value <= static_cast<uint64_t>(INT64_MAX)) {
     value_ = static_cast<int64_t>(value);
@@ -57,6 +59,7 @@ bool Json::as_bool() const {
   wrong_kind(*this, "a boolean");
 }
 
+// A double without a fraction counts: other writers print 3 as 3.0.
 int64_t Json::as_int() const {
   if (const int64_t* value = std::get_if<int64_t>(&value_)) return *value;
   if (const double* value = std::get_if<double>(&value_)) {
@@ -133,6 +136,7 @@ Json& Json::set(std::string_view key, Json value) {
   return object.back().second;
 }
 
+// A null becomes an array, as set() makes it an object.
 void Json::push_back(Json value) {
   if (is_null()) value_ = Array{};
   as_array().push_back(std::move(value));
@@ -149,6 +153,7 @@ std::string text_member(const Json* object, std::string_view key) {
   return value != nullptr && value->is_string() ? value->as_string() : "";
 }
 
+// Doubles and integers compare by value, so that a reread file equals what was written.
 bool Json::operator==(const Json& other) const {
   if (is_number() && other.is_number() && kind() != other.kind()) {
     // 1 == 1.0 as in Python; an integer beyond 64 bits never equals one within them.
@@ -185,7 +190,7 @@ class Writer {
   }
 
  private:
-  // JSON has neither NaN nor infinity.
+  // JSON has neither NaN nor infinity: null, which every reader knows.
   void number(double value) { out_ += std::isfinite(value) ? shortest_decimal(value) : "null"; }
 
   // A new line at this depth; nothing in the one-line style.
@@ -278,6 +283,7 @@ void append_json_string(std::string& out, std::string_view text, bool ascii) {
   out.push_back('"');
 }
 
+// One line by default, so that hashes of a dump do not depend on a style.
 std::string dump_json(const Json& value, const JsonStyle& style) {
   std::string out;
   Writer(out, style).value(value, 0);

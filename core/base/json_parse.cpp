@@ -52,6 +52,7 @@ class JsonGrammar {
  private:
   [[noreturn]] void fail(std::string message) const { throw JsonFault{at_, std::move(message)}; }
 
+  // Only these four characters are blanks in JSON; isspace() has more.
   void blank() {
     while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != text_.npos) ++at_;
   }
@@ -131,6 +132,7 @@ class JsonGrammar {
       at_ += point.size;
     }
     if (at_ >= text_.size()) {
+      // Reported where it begins: its end is the end of the file.
       at_ = start;
       fail("a string without its closing quote");
     }
@@ -206,6 +208,7 @@ class JsonGrammar {
 
 // Returns the first byte that breaks the grammar, nests deeper than kMaxDepth or spells a value
 // that Json cannot hold (half a surrogate pair, a number out of range); nullopt if there is none.
+// Runs only after simdjson has refused the text.
 std::optional<JsonFault> find_json_fault(std::string_view text) {
   try {
     if (is_utf16(text)) return JsonFault{0, std::string("it is ") + kUtf16Hint};
@@ -309,6 +312,7 @@ Json convert(const simdjson::dom::element& element, const std::string*& digits) 
 // object, and vocabularies have 10^5 keys.
 void keep_last_of_repeated_keys(Json& value);
 
+// Python, jq and browsers all take the last value; a silent first one would train on other data.
 void drop_repeated(Json::Object& object) {
   std::vector<size_t> order(object.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -372,6 +376,7 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
   return value;
 }
 
+// For files of ours and of models, which are never larger.
 Json read_json(const std::string& path) { return parse_json(read_file(path, kMaxFileBytes), path); }
 
 }  // namespace xrun

@@ -15,6 +15,7 @@ constexpr size_t kMostCells = size_t{4} << 20;  // 16 MiB of lengths
 
 using Lines = std::vector<std::string_view>;
 
+// A last line feed gives no empty line.
 Lines lines_of(std::string_view text) {
   Lines out;
   while (!text.empty()) {
@@ -100,6 +101,7 @@ std::vector<DiffLine> diff_lines(std::string_view first, std::string_view second
   return Diff(a, b).run();
 }
 
+// Unified diffs without their headers: `around` common lines beside each change.
 std::vector<std::string> diff_text(const std::vector<DiffLine>& lines, size_t around) {
   std::vector<bool> shown(lines.size(), false);
   for (size_t i = 0; i < lines.size(); ++i) {

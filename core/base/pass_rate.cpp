@@ -10,6 +10,7 @@ namespace xrun {
 namespace {
 
 double estimate(int64_t n, int64_t c, int64_t k) {
+  // Fewer failures than samples drawn: one of them must pass.
   if (n - c < k) return 1;
   double all_fail = 1;
   for (int64_t i = n - c + 1; i <= n; ++i) {
@@ -23,6 +24,7 @@ double estimate(int64_t n, int64_t c, int64_t k) {
 double pass_at(int64_t k, const std::vector<PassCount>& prompts) {
   double sum = 0;
   int64_t count = 0;
+  // Fewer than k answers estimate nothing; such a prompt is left out of the mean.
   for (const PassCount& prompt : prompts) {
     if (prompt.answers < k) continue;
     sum += estimate(prompt.answers, prompt.passed, k);
@@ -36,6 +38,7 @@ std::vector<int64_t> pass_sizes(const std::vector<PassCount>& prompts) {
   int64_t most = 0;
   for (const PassCount& prompt : prompts) most = std::max(most, prompt.answers);
   std::vector<int64_t> sizes;
+  // 1, 2, 4, ... and the largest: the points of the usual pass@k curve.
   for (int64_t k = 1; k < most; k *= 2) sizes.push_back(k);
   if (most > 0) sizes.push_back(most);
   return sizes;

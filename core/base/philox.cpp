@@ -34,6 +34,7 @@ std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t cou
   return x;
 }
 
+// A pure function: any thread, machine or resumed run draws the same number.
 uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b) {
   // The stream number enters the key through a Weyl step, so that streams of one seed never
   // share a key.

@@ -11,6 +11,7 @@ namespace xrun {
 
 int64_t resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
+  // A sandbox may hide /proc.
   if (file == nullptr) return 0;
   long long pages = 0, resident = 0;
   // Fields 1 and 2: size of the address space, resident set.
@@ -22,6 +23,7 @@ int64_t resident_bytes() {
 int64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
+  // ru_maxrss is in KiB on Linux, in bytes on macOS.
   return int64_t{usage.ru_maxrss} << 10;
 }
 

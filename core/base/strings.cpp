@@ -24,6 +24,7 @@ std::string counted(int64_t count, std::string_view noun, std::string_view endin
   return count_text(count) + " " + std::string(noun) + std::string(count == 1 ? "" : ending);
 }
 
+// Powers of 1000, as disks and network tools count.
 std::string format_bytes(double bytes) {
   constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
   size_t unit = 0;
@@ -54,6 +55,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
+// For commands that users paste.
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";
@@ -64,6 +66,7 @@ std::string shell_word(std::string_view text) {
   return quoted + "'";
 }
 
+// The separator goes between, never before the first item.
 void add_item(std::string& list, std::string_view item, std::string_view separator) {
   if (!list.empty()) list += separator;
   list += item;
@@ -107,6 +110,7 @@ size_t common_beginning(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+// Three of four letters right is a slip, two of four another word.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   // At two changes a name of three letters resembles nearly any other.
   // Half the name's length, at least 1, at most 2.

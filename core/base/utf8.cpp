@@ -33,6 +33,7 @@ LeadByte lead_byte(unsigned char c) {
 }
 
 // Returns how many bytes at text[at] form a valid prefix of a sequence, at least 1.
+// A sequence cut off after n good bytes is one error, not n.
 size_t valid_prefix(std::string_view text, size_t at, const LeadByte& lead) {
   // The second byte has the range of its lead byte; later ones are 80..BF.
   size_t n = 1;
@@ -62,6 +63,7 @@ CodePoint read_utf8(std::string_view text, size_t at) {
   return {value, lead.size, true};
 }
 
+// For text that arrives in pieces: these bytes wait for the rest of their character.
 size_t open_utf8_bytes(std::string_view text) {
   // An open sequence has at most 3 of its 4 bytes.
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
@@ -73,6 +75,7 @@ size_t open_utf8_bytes(std::string_view text) {
   return 0;
 }
 
+// Values that are no characters become U+FFFD, so that the output is always UTF-8.
 void append_utf8(std::string& out, uint32_t code_point) {
   if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
     code_point = kReplacement;
@@ -94,6 +97,7 @@ void append_utf8(std::string& out, uint32_t code_point) {
   }
 }
 
+// A guess from the first bytes, for a better message than "invalid byte".
 bool is_utf16(std::string_view beginning) {
   if (beginning.starts_with("\xFF\xFE") || beginning.starts_with("\xFE\xFF")) return true;
   if (beginning.size() < 4) return false;

@@ -81,6 +81,7 @@ class ConfigCheck {
     fail_line(line > 0 ? line : recipe_.config_line, name, what);
   }
 
+  // Any read below the key counts: `cfg.optim.lr` reads `optim`.
   bool is_read(std::string_view key) const {
     return std::any_of(recipe_.reads.begin(), recipe_.reads.end(),
                        [&](const ConfigRead& read) { return read.path[0] == key; });
@@ -98,6 +99,7 @@ class ConfigCheck {
                        shell_word(value.scalar.as_string()));
   }
 
+  // Recursive: tables and lists of tables are checked to their leaves, each in its place.
   void check_known(const std::string& path, const Literal& value) {
     const ConfigField* field = find_config_field(path);
     const Json json = literal_json(value);
@@ -143,6 +145,7 @@ class ConfigCheck {
     }
   }
 
+  // The likeliest slip first: a misspelling, another library's name, a key one level too deep.
   void check_name(const std::string& path, const Literal::Entry& entry) {
     const std::string inner = path + "." + entry.key;
     if (find_config_field(inner) != nullptr) return;
@@ -174,6 +177,7 @@ class ConfigCheck {
     for (const ConfigRead& read : recipe_.reads) check_read(read);
   }
 
+  // The other side of a misspelled key is a read without a key.
   std::string unread(const Literal::Entry& entry, const std::vector<std::string>& missing) const {
     std::string near = nearest_name(entry.key, missing);
     // One key too many and one too few are probably one key with two names.
@@ -260,6 +264,7 @@ class ConfigCheck {
 
 }  // namespace
 
+// Nothing is run: a recipe with a wrong config fails before any weights load.
 Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::string>& sets) {
   ConfigCheck checked(recipe, sets);
   checked.check();
@@ -287,6 +292,7 @@ Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::strin
   return config;
 }
 
+// Paths are dotted: "data.1.path".
 const Json* Config::find(std::string_view path) const {
   const Json* value = &values_;
   while (value != nullptr && !path.empty()) {
@@ -304,6 +310,7 @@ const Json* Config::find(std::string_view path) const {
   return value;
 }
 
+// A key that is declared but absent has a doc, which says what to set.
 const Json& Config::at(std::string_view path) const {
   const Json* value = find(path);
   if (value != nullptr) return *value;
@@ -317,6 +324,7 @@ std::string Config::origin(std::string_view path) const {
   return found == origins_.end() ? "" : found->second;
 }
 
+// Goes into run.json, so that a run tells where each of its values came from.
 Json Config::to_json() const {
   Json origins = Json::object();
   for (const auto& [path, from] : origins_) origins.set(path, from);

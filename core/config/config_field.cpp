@@ -78,6 +78,7 @@ const ConfigField* find_config_field(std::string_view path) {
   return nullptr;
 }
 
+// The members of a table by its path; "" is the top level.
 std::vector<std::string> config_field_names(std::string_view path) {
   const std::string prefix = path.empty() ? "" : canonical(path) + ".";
   std::vector<std::string> names;
@@ -98,11 +99,13 @@ std::vector<std::string> data_set_field_names() {
   return names;
 }
 
+// Null for keys without a default, and for unknown ones.
 Json default_value(std::string_view path) {
   const ConfigField* field = find_config_field(path);
   return field == nullptr ? Json() : field->default_value;
 }
 
+// Returns the paths it added, which are the values that nobody chose.
 std::vector<std::string> add_defaults(Json& table, const std::string& path) {
   std::vector<std::string> added;
   const auto add_inside = [&added](Json& inner, const std::string& at) {
@@ -133,16 +136,19 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
   return added;
 }
 
+// Each data set has one of them; the recipe names the one it uses.
 const std::vector<std::string>& batch_counts() {
   static const std::vector<std::string> names = {"pairs", "sequences", "prompts", "groups",
                                                  "tokens"};
   return names;
 }
 
+// Their keys are the user's, so no name in them is unknown.
 bool takes_free_names(const ConfigField& field) {
   return field.kind == K::kFlags || field.kind == K::kRenames;
 }
 
+// "{ path = \"...\" }": the required members of an element, for messages.
 std::string element_example(std::string_view path) {
   std::string members;
   for (const std::string& name : config_field_names(path)) {
@@ -156,6 +162,7 @@ std::string element_example(std::string_view path) {
   return members.empty() ? "" : "{ " + members + " }";
 }
 
+// After "wanted": the kind, then the choices or the range.
 std::string wanted_text(const ConfigField& field) {
   std::string choices;
   for (size_t i = 0; i < field.choices.size(); ++i) {
@@ -244,6 +251,7 @@ void check_names(const Json& table, const std::string& path,
 
 }  // namespace
 
+// For tables that a recipe passes at run time; config.cpp checks the literals.
 void check_fields(const Json& value, const std::string& path) {
   if (const ConfigField* field = find_config_field(path)) {
     XRUN_CHECK(fits(*field, value), "{}: got {}, wanted {}", path, dump_json(value),
@@ -264,6 +272,7 @@ void check_fields(const Json& value, const std::string& path) {
   }
 }
 
+// A call may give steps and epochs beside the counts of a batch.
 void check_batch_fields(const Json& batch) {
   if (!batch.is_object()) return;
   for (const auto& [key, value] : batch.as_object()) {

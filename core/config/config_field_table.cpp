@@ -11,6 +11,7 @@ namespace {
 
 using K = FieldKind;
 
+// Shorthands: a field is declared in one expression, so that the table below reads as a list.
 ConfigField of_kind(K kind, std::string path, Json default_value, std::string doc) {
   return {.path = std::move(path),
           .kind = kind,
@@ -114,7 +115,7 @@ std::vector<ConfigField> of_rows() {
       foreign({"model_name_or_path", "base_model"},
               required(of_kind(
                   K::kTextOrTable, "model", kNone,
-                  "A folder in Hugging Face form, a name from `xrun models`, or the sizes of a new "
+                  "A Hugging Face model folder, a name from `xrun models`, or the sizes of a new "
                   "model with random weights: { layers = 4, hidden = 256, tokenizer = \"DIR\" }. "
                   "Its weights depend on them, the tokenizer and `seed` alone."))),
       foreign({"chat_template", "chat_template_path"},
@@ -136,11 +137,11 @@ std::vector<ConfigField> of_rows() {
               "Extra columns, which stay with the row as fields of batches and views."),
       of_kind(
           K::kTable, "data[].quota", kNone,
-          "What this source gives in all, in rows or in tokens, in as many epochs as that takes; "
-          "then it is left out, and the others go on."),
+          "The total that this source contributes, in rows or in tokens, over as many epochs as "
+          "that takes; after that the other sources share its weight."),
       whole("data[].quota.rows", kNone, 1, "Rows: pairs, prompts, or windows of batch.tokens."),
       whole("data[].quota.tokens", kNone, 1,
-            "Tokens of whole rows: the last row is the one that reaches the number."),
+            "Tokens, in whole rows: the row that reaches this number is the last."),
       text("data[].name", kNone, "The name of this source in the ledger and in metrics."),
       foreign({"max_seq_length", "max_seq_len", "sequence_len"},
               of_data_set(whole("max_length", kNone, 1,
@@ -242,9 +243,8 @@ std::vector<ConfigField> of_model() {
       foreign(
           {"bf16", "fp16", "torch_dtype"},
           text("dtype", kNone,
-               "The type of activations and of the weights in products: fp32 on a CPU, bf16 on a "
-               "GPU unless it is set (a resumed run keeps its type); master weights are always "
-               "fp32.",
+               "The type of activations and of the weights in products, by default fp32 on a CPU "
+               "and bf16 on a GPU (a resumed run keeps its type); master weights are always fp32.",
                {"fp32", "f32", "float32", "bf16", "bfloat16"})),
       of_kind(K::kTable, "export", Json::object(),
               "The Hugging Face folders that run:export writes."),
@@ -316,8 +316,8 @@ std::vector<ConfigField> of_steps() {
           {"per_device_train_batch_size", "gradient_accumulation_steps"},
           of_kind(K::kTable, "batch", Json::object(),
                   "The total size of one step: pairs, sequences, prompts, groups or tokens. The "
-                  "step is cut into micro-batches of max_tokens tokens, so there is no number "
-                  "of accumulation steps.")),
+                  "step is cut into micro-batches of max_tokens tokens, so there is no setting "
+                  "for accumulation steps.")),
       whole("batch.pairs", kNone, 1, "Preference pairs per step."),
       whole("batch.sequences", kNone, 1, "Chat, text, token or feedback rows per step."),
       whole("batch.prompts", kNone, 1, "Prompts per step."),

@@ -45,6 +45,7 @@ class RecipeScanner {
       if (depth > 0) check_separator(path);
       return read;
     }
+    // A sign is part of a number; Lua has no negative literals.
     const bool minus = sign("-");
     if (minus) ++at;
     if (now().kind == Kind::kNumber) {
@@ -73,6 +74,7 @@ class RecipeScanner {
                         dot == std::string::npos ? path : path.substr(dot + 1))));
   }
 
+  // An expression is what people write by habit, so the message gives the reason.
   [[noreturn]] void not_literal(const std::string& path) const {
     if (name("nil")) fail(path, "leave a key out instead of setting it to nil");
     const std::string got = now().kind == Kind::kEnd   ? "the end of the file"
@@ -100,6 +102,7 @@ class RecipeScanner {
                                  excerpt_of_byte(recipe_.text, end)));
   }
 
+  // Named keys or a list; Lua allows both in one table, JSON does not.
   void table(Literal& read, const std::string& path, int depth) {
     read.is_table = true;
     ++at;
@@ -126,6 +129,7 @@ class RecipeScanner {
         fail(inner, fmt::format("the key is given twice; the first is in line {}", twice->line));
       }
       entry.value = literal(inner, depth + 1);
+      // The line of its key: a table's own begins at the brace.
       entry.value.line = first.line;
       read.entries.push_back(std::move(entry));
       // Checked at each entry, so that the error is at the first one of the other form.
@@ -172,6 +176,7 @@ void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
 
 }  // namespace
 
+// An empty table is a list and an object at once.
 bool Literal::is_list() const {
   for (const Entry& entry : entries) {
     if (!entry.element) return false;
@@ -223,6 +228,7 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
   return recipe;
 }
 
+// Nothing for text that is not a Lua literal; --set then takes it as plain text.
 std::optional<Literal> parse_literal(std::string_view text) {
   ScannedRecipe recipe{.file = "--set", .text = std::string(text)};
   const std::vector<LuaToken> tokens = lex_lua(text);
@@ -237,6 +243,7 @@ std::optional<Literal> parse_literal(std::string_view text) {
   }
 }
 
+// A list is an array; a table with names keeps their order.
 Json literal_json(const Literal& literal) {
   if (!literal.is_table) return literal.scalar;
   Json value = literal.is_list() ? Json::array() : Json::object();

@@ -87,6 +87,7 @@ std::string kind_of(const Literal& literal) {
   return literal.scalar.is_number() ? "a number" : "text";
 }
 
+// The type that is wanted decides how the text is read.
 Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Literal& before,
                   const std::string& set) {
   const std::string text = set.substr(set.find('=') + 1);
@@ -107,6 +108,7 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
                                literal_origin(recipe, before), text.empty() ? "nothing" : text));
 }
 
+// The whole subtree came from --set, whatever it replaced.
 void mark(Literal& literal) {
   literal.line = kSetLine;
   literal.origin.clear();
@@ -115,6 +117,7 @@ void mark(Literal& literal) {
 
 }  // namespace
 
+// Settings apply in their order; a later one of a key wins.
 void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text) {
   // The value may contain further `=`.
   const size_t equals = text.find('=');

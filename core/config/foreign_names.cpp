@@ -91,6 +91,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
 
 }  // namespace
 
+// An engine's key first: `path` is then where it is in a config.
 std::string foreign_name_hint(std::string_view name, std::string* path) {
   if (path != nullptr) path->clear();
   for (const ConfigField& field : config_fields()) {

@@ -57,6 +57,7 @@ class LuaLexer {
         .kind = Kind::kBad, .text = std::move(complaint), .line = line, .unfinished = unfinished};
   }
 
+  // One token; blanks and comments before it are skipped.
   LuaToken next() {
     if (at_ >= text_.size()) return token(Kind::kEnd);
     if (digit() || (peek() == '.' && digit(1))) return number();
@@ -72,6 +73,7 @@ class LuaLexer {
     return sign();
   }
 
+  // Comments are blanks; a long one may span lines.
   void skip_blanks() {
     while (at_ < text_.size()) {
       if (peek() == '\n') ++line_;
@@ -98,6 +100,7 @@ class LuaLexer {
     return peek(ahead) == '[' ? static_cast<int>(ahead) - 1 : -1;
   }
 
+  // A null `out` skips a comment.
   bool read_long(std::string* out) {
     // A bracket of n signs `=` ends at one with as many.
     const std::string close = "]" + std::string(static_cast<size_t>(long_level()), '=') + "]";
@@ -131,6 +134,7 @@ class LuaLexer {
     return read;
   }
 
+  // Keywords too: the parser of a config needs no difference.
   LuaToken name() {
     const size_t begin = at_;
     while (name_byte()) ++at_;
@@ -157,6 +161,7 @@ class LuaLexer {
     return wrong.empty() ? read : bad(read.line, wrong + ", which is not an escape");
   }
 
+  // False leaves the position inside the escape; the caller reports it.
   bool escape(std::string& out) {
     ++at_;
     constexpr std::string_view kFrom = "abfnrtv", kTo = "\a\b\f\n\r\t\v";
@@ -249,6 +254,7 @@ size_t last_name(const std::vector<LuaToken>& tokens, size_t at) {
 
 std::vector<LuaToken> lex_lua(std::string_view text) { return LuaLexer(text).all(); }
 
+// With `dotted` the names of a chain are one: "xrun.chat".
 std::vector<LuaToken> lua_names(std::string_view text, bool dotted) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   std::vector<LuaToken> names;
@@ -272,6 +278,7 @@ bool is_lua_name(std::string_view text) {
              std::end(kLuaKeywords);
 }
 
+// Each line at a prompt is its own chunk, in which Lua's locals would end.
 std::string with_lasting_locals(std::string_view chunk) {
   const std::vector<LuaToken> tokens = lex_lua(chunk);
   std::string out;
@@ -300,6 +307,7 @@ std::string with_lasting_locals(std::string_view chunk) {
   return out + std::string(chunk.substr(copied));
 }
 
+// Lua names the line where the parser gave up, often far below the open bracket.
 LuaToken open_bracket_before(std::string_view text, int line) {
   std::vector<LuaToken> open;
   for (LuaToken& token : lex_lua(text)) {
@@ -320,6 +328,7 @@ LuaToken open_bracket_before(std::string_view text, int line) {
   return bracket ? open.back() : LuaToken{};
 }
 
+// For a prompt: whether another line must follow.
 bool opens_block(std::string_view line) {
   const std::vector<LuaToken> tokens = lex_lua(line);
   if (tokens.size() < 2) return false;
@@ -337,6 +346,7 @@ bool opens_block(std::string_view line) {
   return false;
 }
 
+// Lines count from 1; "" beyond the end.
 std::string_view line_of(std::string_view text, int line) {
   if (line < 1) return "";
   for (int at = 1; at < line; ++at) {
@@ -349,6 +359,7 @@ std::string_view line_of(std::string_view text, int line) {
   return text;
 }
 
+// The columns are bytes; [begin, end) gets the carets.
 std::string excerpt_text(std::string_view source_line, int line, size_t begin, size_t end) {
   if (source_line.find_first_not_of(" \t") == std::string_view::npos) return "";
   std::string below;
@@ -360,6 +371,7 @@ std::string excerpt_text(std::string_view source_line, int line, size_t begin, s
   return fmt::format("\n  {:>4} | {}\n       | {}", line, source_line, below);
 }
 
+// The word's first occurrence on the line, else the whole line is marked.
 std::string excerpt_of_word(std::string_view text, int line, std::string_view word) {
   const std::string_view source_line = line_of(text, line);
   const size_t at = word.empty() ? std::string_view::npos : source_line.find(word);

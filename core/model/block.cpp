@@ -68,13 +68,17 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
   // Layers share the layout except for their windows.
   layout.window = c.window(layer);
   // Copies: k and v may be views of a larger product, which nothing else needs.
+  // A later micro-batch reads them, rotated already.
   if (state.keys != nullptr) {
     state.keys->push_back(
         {k.clone(at::MemoryFormat::Contiguous), v.clone(at::MemoryFormat::Contiguous)});
   }
   const auto attend = [&] {
+    // Sampling: the cache appends the new keys first.
     if (state.cache != nullptr) return state.cache->attend(layer, q, k, v, layout, scale);
+    // A pack that computes all of its keys.
     if (!state.held) return varlen_attention(q, k, v, layout, scale);
+    // The keys of a prefix come from an earlier forward.
     return varlen_attention(q, k, v, (*state.held)[static_cast<size_t>(layer)], layout, scale);
   };
   return state.linear(index.o, attend().view({x.size(0), c.heads * c.head_dim}));
@@ -84,6 +88,7 @@ at::Tensor mixture(const ForwardState& state, const BlockIndex& index, int64_t l
                    const at::Tensor& x) {
   const MoeConfig& moe = state.config.moe;
   const auto at = static_cast<size_t>(layer);
+  // With a replay the experts are given, and the router gives only their probabilities.
   const Routing routing = route(state.linear(index.router, x), moe.top_k, moe.renormalise,
                                 state.replay ? (*state.replay)[at] : at::Tensor());
   if (state.routes != nullptr) (*state.routes)[at] = routing.index;
@@ -162,6 +167,7 @@ class BlockSizes {
     norm("x");
     attention();
     norm("y");
+    // The config has one layer, which stands for all of its kind (LayerKinds).
     c_.is_moe(0) ? mixture() : feed_forward();
     for (const LinearModule& module : linear_modules(c_)) adapter(module);
     // The residual stream and the normed input, or their gradients, exist beside either half.
@@ -238,6 +244,7 @@ class BlockSizes {
     }
     saved_.add("up", width);
     const double maps = c_.gated ? 2 : 1;
+    // One result, or two where the gate multiplies it.
     allocate({.forward = maps * width, .backward = maps * width});
     if (!c_.gated) return;
     saved_.add("gate", width);

@@ -22,8 +22,10 @@ namespace {
 // graph, and a recomputed block has gradients for its outputs only.
 at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                             const at::Tensor& x) {
+  // A copy of the state: the backward calls this after forward() has returned.
   const auto run = [state, &index, layer](const at::Tensor& in) {
     ForwardState inner = state;
+    // Local, since the backward runs this again and must not record a token twice.
     RouterRecord seen;
     std::vector<HeldKeys> keys;
     if (state.router != nullptr) inner.router = &seen;
@@ -41,6 +43,7 @@ at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, 
     state.keys->push_back({out[next], out[next + 1]});
     next += 2;
   }
+  // Counts have no gradient; only the sums of probabilities reach a loss.
   if (out.size() > next) {
     state.router->layers.push_back({.count = out[next + 1].detach(), .prob_sum = out[next]});
     state.router->tokens =
@@ -88,6 +91,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                      .replay = options.replay,
                      .routes = routes};
   if (routes != nullptr) routes->assign(index_.blocks.size(), {});
+  // Of every layer; held_tokens() has checked them.
   const int64_t first = options.held ? options.held->front().k.size(0) : 0;
   if (state.multiplicity.defined()) state.multiplicity = state.multiplicity.slice(0, first);
   if (config_.positions == Positions::kRotary) {
@@ -105,6 +109,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
   for (size_t i = 0; i < index_.blocks.size(); ++i) {
     const BlockIndex& index = index_.blocks[i];
     const auto layer = static_cast<int64_t>(i);
+    // Ctrl-C is answered between blocks.
     check_work_interrupt();
     x = recompute ? recomputed_block(state, index, layer, x) : block(state, index, layer, x);
   }
@@ -121,6 +126,7 @@ at::Tensor Decoder::weight(int64_t parameter, int64_t update_count) {
   return weights_.get(static_cast<size_t>(parameter), update_count);
 }
 
+// Linear maps alone: embeddings are looked up, and experts have a kernel of their own.
 std::vector<int64_t> Decoder::packable() const {
   std::vector<int64_t> parameters = {index_.head.weight};  // its product is fp32 in any case
   if (options_.dtype != at::kFloat && options_.gemm != GemmType::kFloat) return parameters;

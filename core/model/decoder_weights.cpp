@@ -74,6 +74,7 @@ BlockIndex block_index(const ParameterNames& parameters, const std::string& at,
   block.up = parameters.find(at, names.up);
   block.down = parameters.find(at, names.down);
   block.router = parameters.find(at, names.router);
+  // One tensor for all experts of a layer, without ".weight".
   block.expert_gate_up = parameters.number(at + names.experts + ".gate_up_proj");
   block.expert_down = parameters.number(at + names.experts + ".down_proj");
   return block;
@@ -98,6 +99,7 @@ DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Paramete
 }
 
 const PackedMatrix* PackedWeights::find(int64_t parameter) const {
+  // Beyond the table: a parameter that is never packed.
   const auto index = static_cast<size_t>(parameter);
   if (index >= matrices_.size() || !matrices_[index].defined()) return nullptr;
   return &matrices_[index];
@@ -107,6 +109,7 @@ void PackedWeights::pack(const std::vector<int64_t>& parameters,
                          const std::vector<at::Tensor>& weights, int64_t update_count) {
   int64_t floats = 0;
   for (const at::Tensor& w : weights) floats += packed_floats(w.size(0), w.size(1));
+  // Sizes never change, so later updates reuse the storage.
   if (empty()) storage_ = at::empty({floats}, at::kFloat);
   int64_t first = 0;
   for (size_t i = 0; i < weights.size(); ++i) {

@@ -13,11 +13,13 @@ namespace xrun {
 
 namespace {
 
+// Of all models of the process.
 std::atomic<double> flops_since_start = 0;
 
 // Keys seen by the queries of a causal segment: 1 + 2 + ... + n, each at most `window` (0: all).
 double seen_keys(double n, double window) {
   // Query i, from 1, sees i keys, but never more than `window`.
+  // The first `rising` queries see one key more each, the rest a full window.
   const double rising = window > 0 ? std::min(n, window) : n;
   return rising * (rising + 1) / 2 + (n - rising) * rising;
 }
@@ -36,6 +38,7 @@ PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_s
                      const std::vector<int32_t>& parent, const AdapterOptions* adapter) {
   double weights = 0, factors = 0, keys = 0;
   std::vector<double> above(cu_seqlens.size(), 0);  // tokens of the nodes above each node
+  // Parents come before their children, so above[up] is final.
   for (size_t n = 0; n < parent.size(); ++n) {
     if (parent[n] < 0) continue;
     const auto up = static_cast<size_t>(parent[n]);

@@ -93,6 +93,7 @@ KvCache::Block KvCache::new_block() {
 }
 
 int64_t KvCache::slot_bytes(int64_t capacity, int64_t shared) const {
+  // Only whole blocks are shared: of the last one a fork has its own.
   return (blocks_of(capacity) - shared / kKeyBlock) * layers_ * 2 * groups_ * kKeyBlock * width_ *
          static_cast<int64_t>(at::elementSize(type_));
 }
@@ -175,6 +176,7 @@ void KvCache::attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, cons
   size_t last = first;
   std::vector<int32_t> positions;
   int64_t end = 0;  // positions of the longest sequence
+  // The sequences of the chunk, with the position of each of its tokens.
   for (; last < used_.size() && cu[last] < chunk.last; ++last) {
     const Slot& slot = slots_[static_cast<size_t>(used_[last])];
     const int64_t begin = std::max(cu[last], chunk.first);

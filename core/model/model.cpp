@@ -41,6 +41,7 @@ at::ScalarType master_type(const LoadOptions& options) {
 // The adapter with its factors on a device; the adapter itself if they are there already.
 std::shared_ptr<const Adapter> adapter_on(std::shared_ptr<const Adapter> adapter,
                                           c10::Device device) {
+  // All factors are on one device, so the first stands for them.
   if (!adapter || adapter->factors.empty() ||
       adapter->factors.front().a.device().type() == device.type()) {
     return adapter;
@@ -74,6 +75,7 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
   const std::string head = config.names.head + ".weight";
   if (!config.tied || !files.has(head)) return;
   // A fine-tuned head that differs would be lost without notice.
+  // The embedding is the first spec.
   const at::Tensor embedding = read_weight(weight_specs(config).front(), files, form);
   XRUN_CHECK(at::equal(files.read(head), embedding),
              "{}: config.json ties the head to the embedding, but the file has an {} that differs "
@@ -151,6 +153,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
     XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
                spec.name, c10::toString(read.scalar_type()));
     values.saw(spec.name, read);
+    // The first weight stands for all.
     if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
     at::Tensor master = read.to(master_type(options)).to(options.device);
     if (shards) {
@@ -262,6 +265,7 @@ std::shared_ptr<Model> Model::clone(bool trainable) const {
   options.shard = {};
   // Copied even where the type is right already: nothing else may share a master's storage.
   std::vector<Parameter> parameters;
+  // Without the adapter's factors.
   for (int64_t i = 0; i < base_count(); ++i) {
     const auto number = static_cast<size_t>(i);
     parameters.push_back({parameters_[number].name,
@@ -300,6 +304,7 @@ at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options)
     flops -= pack_flops(config_, {0, static_cast<int32_t>(held)}, {}, adapter);
   }
   const bool backward = options_.trainable && at::GradMode::is_enabled();
+  // Before the activations need that memory.
   if (backward) release_decoding();
   count_flops(flops.forward() + (backward ? flops.backward(trains_base(options_)) : 0));
   return decoder_->forward(input, update_count, options, nullptr);
@@ -323,6 +328,7 @@ at::Tensor Model::decoding_logits(const at::Tensor& hidden) {
     multiply_rows_into(logits, rows, *ready->find(decoder_->head_parameter()));
     return logits;
   }
+  // Not packed: the head is converted once per update.
   if (!decoding_head_.defined() || decoding_head_count_ != update_count) {
     decoding_head_ = head_weight().to(at::kFloat).contiguous();
     decoding_head_count_ = update_count;
@@ -363,6 +369,7 @@ bool Model::pack() {
       const at::Tensor& master = parameters_[static_cast<size_t>(parameter)].master;
       bytes += 4 * packed_floats(master.size(0), master.size(1));
     }
+    // Half, since keys and values need memory too; 0: unknown.
     const int64_t available = available_bytes();
     if (available > 0 && bytes > available / 2) return false;
   }

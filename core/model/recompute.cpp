@@ -15,6 +15,7 @@ namespace xrun {
 
 namespace {
 
+// Autograd saves IValues, so the function travels in a capsule.
 struct HeldBlock : torch::CustomClassHolder {
   explicit HeldBlock(TensorBlock b) : block(std::move(b)) {}
   TensorBlock block;
@@ -50,6 +51,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
       roots.push_back(outputs[i]);
       root_grads.push_back(grads[i]);
     }
+    // Weights get their gradients here, outside the outer graph.
     if (!roots.empty()) torch::autograd::backward(roots, root_grads);
     return {x.grad(), at::Tensor(), at::Tensor()};
   }

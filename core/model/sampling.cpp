@@ -211,11 +211,13 @@ std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const Dr
     for (int64_t r = begin; r < end; ++r) {
       DrawRow row({x + r * width, static_cast<size_t>(width)}, scratch, options.temperature, r);
       const DrawKey& key = keys[static_cast<size_t>(r)];
+      // Greedy: the seed has no influence.
       if (options.temperature == 0) {
         draws[static_cast<size_t>(r)] = row.draw(row.likeliest());
         continue;
       }
       row.truncate(options);
+      // The key selects the number, not the order of draws, so batches and threads change nothing.
       const double share = philox_unit(options.seed, kStreamSample,
                                        key.prompt << kSampleBits | key.sample, key.position);
       draws[static_cast<size_t>(r)] = row.draw(row.token_at(share));

@@ -14,6 +14,7 @@ PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings) {
   return limits;
 }
 
+// Nothing where folding does not pay: the pack then runs as it is.
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
                                              const std::vector<int64_t>& frequency_classes,
                                              const std::vector<int32_t>& token_keys) {
@@ -39,6 +40,7 @@ std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const Fol
   return fold;
 }
 
+// `packs` are all packs of one step: a row shared across packs is weighed once.
 void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& settings) {
   if (settings.rows == SharedRows::kPerSample) return;
   struct StepSegment {

@@ -15,6 +15,7 @@ namespace {
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
+// token_keys replace the tokens in comparisons: equal tokens with different keys are not shared.
 PrefixTrie trie_of(const PackedBatch& batch, const FoldOptions& options) {
   const std::vector<int32_t>& keys = options.token_keys.empty() ? batch.tokens : options.token_keys;
   XRUN_CHECK(keys.size() == batch.tokens.size(), "folding: token_keys has {} entries for {} tokens",
@@ -41,6 +42,7 @@ std::vector<int32_t> subtree_ends(const FoldedPack& fold) {
   return ends;
 }
 
+// Nodes in preorder, so a node's tokens follow those of its parent.
 void write_nodes(const PackedBatch& batch, const PrefixTrie& trie, FoldedPack& fold) {
   for (size_t n = 0; n < trie.parent.size(); ++n) {
     fold.node_begin.push_back(fold.node_begin.back() + trie.end[n] - trie.begin(n));
@@ -66,6 +68,7 @@ void write_nodes(const PackedBatch& batch, const PrefixTrie& trie, FoldedPack& f
   }
 }
 
+// flat_of[t] is the computed slot of logical slot t.
 void write_slots(const PackedBatch& batch, const PrefixTrie& trie, FoldedPack& fold) {
   fold.flat_of.resize(batch.tokens.size());
   for (size_t s = 0; s < trie.leaf.size(); ++s) {
@@ -81,6 +84,7 @@ void write_slots(const PackedBatch& batch, const PrefixTrie& trie, FoldedPack& f
 // of their parent then predicts one target for both. Returns (slot, slot of the first such sibling)
 // for the others; both slots begin a node.
 std::vector<std::pair<int32_t, int32_t>> same_targets(const FoldedPack& fold) {
+  // Only first tokens of nodes can share a target; inside a node each slot has one successor.
   std::vector<int32_t> children;
   for (size_t n = 0; n < fold.parent.size(); ++n) {
     if (fold.parent[n] >= 0) children.push_back(fold.node_begin[n]);
@@ -146,6 +150,7 @@ void write_edges(const PackedBatch& batch, FoldedPack& fold) {
 
 }  // namespace
 
+// At least 1: folding never adds tokens.
 double FoldedPack::ratio() const {
   if (tokens.empty()) return 1;
   return static_cast<double>(logical_tokens()) / static_cast<double>(token_count());
@@ -163,6 +168,7 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
   return fold;
 }
 
+// The sum over a shared row decides the gradient, so `share` chooses how its copies count.
 std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share) {
   std::vector<float> weights = batch.rows.weight;
   if (share == SharedRows::kBranchMean) {
@@ -190,6 +196,7 @@ std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
   return weights;
 }
 
+// -1 for a row that ends there.
 PrefixBreak prefix_break(std::span<const int32_t> a, std::span<const int32_t> b) {
   const size_t position = at(common_prefix(a, b));
   return {static_cast<int64_t>(position), position < a.size() ? a[position] : -1,

@@ -11,6 +11,7 @@ namespace {
 
 using Field = std::vector<int32_t>;
 
+// All messages name the field and the index, as PackedBatch::validate() does.
 void check_size(const Field& field, const char* name, size_t want, const char* dimension) {
   XRUN_CHECK(field.size() == want, "fold: {} has {} entries, {} is {}", name, field.size(),
              dimension, want);
@@ -62,6 +63,7 @@ void check_tokens(const FoldedPack& fold) {
   check_size(fold.end, "end", count, "F");
   // A subtree ends with its last node. Nodes follow their parents, so one pass from the end
   // suffices.
+  // Computed again here instead of calling the builder, or the check would repeat its faults.
   Field ends(fold.node_begin.begin() + 1, fold.node_begin.end());
   for (size_t n = ends.size(); n-- > 0;) {
     if (fold.parent[n] < 0) continue;
@@ -151,6 +153,7 @@ void check_edges(const FoldedPack& fold, const PackedBatch& batch) {
 
 }  // namespace
 
+// In this order, since each check indexes by fields that the one before has proved.
 void FoldedPack::validate(const PackedBatch& batch) const {
   check_nodes(*this);
   check_tokens(*this);

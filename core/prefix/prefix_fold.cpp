@@ -106,14 +106,16 @@ FoldedRollouts collate_groups(std::span<const RolloutGroup> groups, int64_t igno
   return fold_shared_prefix(groups[0], ignore_idx);
 }
 
+// A slice is (queries, keys, full or causal); together they are the tree's attention mask.
 TreeSlices tree_slices(std::span<const int64_t> node_lengths,
                        std::span<const std::vector<int64_t>> sample_paths) {
   const std::vector<TokenRange> ranges = node_ranges(node_lengths);
   check_paths(sample_paths, ranges.size());
   TreeSlices slices;
-  std::set<std::tuple<TokenRange, TokenRange, bool>> empty;  // empty nodes may have equal ranges
+  std::set<std::tuple<TokenRange, TokenRange, bool>> empty;
   const auto add = [&](const TokenRange& q, const TokenRange& k, bool full) {
     const bool may_repeat = q[0] == q[1] || k[0] == k[1];
+    // Two empty nodes may have one range; a repeated slice would be attended twice.
     if (may_repeat && !empty.emplace(q, k, full).second) return;
     slices.q_ranges.push_back(q);
     slices.k_ranges.push_back(k);

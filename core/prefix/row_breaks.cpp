@@ -35,6 +35,7 @@ uint32_t end_of_messages(const RowTrace::Stream& trace, int64_t count) {
   return end;
 }
 
+// -1 if not even the template's arguments are equal.
 int64_t count_equal_messages(const RowTrace::Stream& a, const RowTrace::Stream& b) {
   const size_t most = std::min(a.inputs.size(), b.inputs.size());
   size_t equal = 0;
@@ -48,6 +49,7 @@ struct LostTokens {
   bool merged = false;  // the only one joins text of a message with the text after the messages
 };
 
+// Needs the trace: only the rendering knows which bytes belong to which message.
 LostTokens lost_tokens(const ComparedRow& row, int64_t position, int64_t equal_messages) {
   const std::vector<ByteRange>& offsets = row.trace->offsets;
   // Tokens that begin inside the equal messages, from the break on.
@@ -116,6 +118,7 @@ std::optional<RowBreak> text_break(const ComparedRow& a, const ComparedRow& b,
   return std::nullopt;
 }
 
+// Compares rows where their trie branches, so equal rows cost nothing.
 class BreakFinder {
  public:
   BreakFinder(std::span<const ComparedRow> rows, int64_t min_run)
@@ -183,6 +186,7 @@ class BreakFinder {
     }
     if (const auto broken = template_break(a, b, found)) return broken;
     if (const auto broken = text_break(a, b, found, min_run_)) return broken;
+    // Half of the shorter row, and yet below min_run: a smaller min_run would fold it.
     const bool half = 2 * shared >= std::min(ssize_of(a), ssize_of(b));
     const bool folded = shares_[i] && shares_[j];  // each with another row
     if (!half || folded || shared >= min_run_) return std::nullopt;

@@ -14,6 +14,7 @@ namespace xrun {
 
 namespace {
 
+// Packs of one cluster begin with a segment of it, so the first one stands for the pack.
 TokenList first_segment(const PackedBatch& pack) {
   if (pack.segment_count() == 0) return {};
   return TokenList(pack.tokens).first(static_cast<size_t>(pack.cu_seqlens[1]));
@@ -80,6 +81,7 @@ SharedPrefix prefix_from(const std::vector<const PackedBatch*>& packs, FoldedPac
   return prefix;
 }
 
+// The saving counts against the work that is left, like the ratio of one pack.
 bool pays(const SharedPrefix& prefix, const FoldSettings& settings) {
   if (prefix.size() == 0 || settings.mode == FoldMode::kAlways) return prefix.size() > 0;
   const double work = static_cast<double>(prefix.together) + static_cast<double>(prefix.size()) / 3;
@@ -88,6 +90,7 @@ bool pays(const SharedPrefix& prefix, const FoldSettings& settings) {
 
 }  // namespace
 
+// Packs are already in an order that puts those of a cluster side by side.
 std::vector<SharedPrefix> shared_prefixes(const std::vector<const PackedBatch*>& packs,
                                           const FoldSettings& settings) {
   std::vector<SharedPrefix> found;

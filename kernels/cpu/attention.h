@@ -104,6 +104,7 @@ XRUN_INLINE void attend(const ForwardTiles<B>& f, const int32_t* positions, int6
 }
 
 template <class B, class T>
+// A fresh row: q scaled and padded, nothing accumulated.
 XRUN_INLINE void begin_row(const ForwardTiles<B>& f, int64_t row, const T* q, float scale) {
   widen(q, f.q + row * f.width, f.head_dim, f.width, scale);
   for (int64_t i = 0; i < f.width; i += kLanes) store(f.out + row * f.width + i, VF{});
@@ -203,6 +204,7 @@ struct BackwardTiles {
 constexpr int64_t kPanelRows = kTileRows * 8;
 
 // p and ds of a row over a block: p = exp(score - lse), ds = p (dp - delta).
+// Turns scores and dp of a row into p and ds, in place.
 XRUN_INLINE void weights_of(float* score, float* dp, int64_t width, SeenKeys seen, float lse,
                             float delta) {
   const VF shift = VF{} + lse, mean = VF{} + delta;
@@ -225,6 +227,7 @@ XRUN_INLINE void weights_of(float* score, float* dp, int64_t width, SeenKeys see
   }
 }
 
+// Up to kPanelRows rows against one block: scores, weights, then the three sums.
 XRUN_INLINE void backward_panel(const BackwardTiles& b, const QueryChunk& c, const KeyBlock& block,
                                 int64_t window, int64_t row, int64_t rows, SeenKeys any,
                                 const float* ones) {
@@ -262,6 +265,7 @@ BackwardTiles backward_tiles(const PathAttentionBackward<T>& a, int64_t first, i
   b.dk = b.values_t + tile, b.dv = b.dk + tile;
   b.p = b.dv + tile, b.ds = b.p + kPanelRows * kKeyBlock;
   b.lse = b.ds + kPanelRows * kKeyBlock, b.delta = b.lse + rows;
+  // Rows of the chunk are copied out once, since every block reads them.
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = first - s.held + r / a.heads, h = a.head + r % a.heads;
     const int64_t at = (row * s.heads + h) * s.head_dim;
@@ -321,6 +325,7 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
       });
     }
   });
+  // The scale of q k^T belongs to dq too; dk has it through the scaled q.
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = first - s.held + r / heads, h = a.head + r % heads;
     each_vector(s.head_dim, [&](int64_t i, int n) {

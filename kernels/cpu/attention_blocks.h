@@ -43,6 +43,7 @@ struct KeyRows {
   int64_t held, stride;
 };
 
+// One branch a row, outside the loops over its elements.
 template <class T>
 XRUN_INLINE const T* key_row(const KeyRows<T>& x, int64_t r) {
   return r < x.held ? x.held_rows + r * x.stride : x.own + (r - x.held) * x.stride;
@@ -189,6 +190,7 @@ XRUN_INLINE SeenKeys seen_by_any(const int32_t* positions, int64_t block, int64_
   return all;
 }
 
+// Columns are computed in whole vectors; the masked rest costs nothing extra.
 XRUN_INLINE int64_t whole_vectors(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 }  // namespace

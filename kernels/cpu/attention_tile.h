@@ -81,6 +81,7 @@ void multiply_tile(const TileProduct<B>& p, int64_t row, int64_t column) {
 }
 
 template <int R, class B>
+// Columns in steps of a full tile, then the narrower instances.
 XRUN_INLINE void multiply_rows(const TileProduct<B>& p, int64_t row) {
   for (int64_t column = 0; column < p.columns; column += kTileVectors * kLanes) {
     const int64_t left = (p.columns - column) / kLanes;
@@ -95,6 +96,7 @@ XRUN_INLINE void multiply_rows(const TileProduct<B>& p, int64_t row) {
 }
 
 template <class B>
+// Rows in steps of a full tile; the rest picks the instance of its own height.
 void multiply(const TileProduct<B>& p) {
   int64_t row = 0;
   for (; row + kTileRows <= p.rows; row += kTileRows) multiply_rows<kTileRows>(p, row);
@@ -134,6 +136,7 @@ struct RowSum {
   float lanes[16];
 };
 
+// -inf and not a large negative number: its exponential must be exactly 0.
 XRUN_INLINE void clear(RowSum& row) {
   row.most = -__builtin_inff();
   for (float& lane : row.lanes) lane = 0;

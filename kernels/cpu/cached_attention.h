@@ -60,6 +60,7 @@ void compute(const CachedAttention<T>& a) {
                     kKeyBlock};
   const auto row_at = [&](int64_t r) { return r / a.heads * a.row + r % a.heads * a.head_dim; };
   for (int64_t r = 0; r < rows; ++r) begin_row(f, r, a.q + row_at(r), a.scale);
+  // Blocks ascend, so each row meets them in the order of its path, as in a pack.
   for (int64_t b = 0; b < a.block_count; ++b) {
     const CachedBlock<T>& block = a.blocks[b];
     f.keys = block.keys;

@@ -90,6 +90,7 @@ XRUN_INLINE bool is_worse(float value, int64_t id, float than, int64_t than_id) 
   return value < than || (value == than && id > than_id);
 }
 
+// Restores the heap below `at` after its value has grown worse.
 void sink(float* value, int64_t* id, int64_t at, int64_t size) {
   for (;;) {
     int64_t worst = at;
@@ -105,6 +106,7 @@ void sink(float* value, int64_t* id, int64_t at, int64_t size) {
   }
 }
 
+// Best first: the worst is moved to the end, again and again.
 void sort_heap(float* value, int64_t* id, int64_t size) {
   for (int64_t last = size - 1; last > 0; --last) {
     const float v = value[last];
@@ -134,6 +136,7 @@ void top_of_row(const float* z, int64_t columns, int64_t top, float* value, int6
 }
 
 void compute(const HeadRows& a) {
+  // Four results from two passes: the maximum, then the sums.
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* z = a.z + r * a.width;
     const float most = row_max(z, a.columns);
@@ -150,6 +153,7 @@ void compute(const HeadRows& a) {
       return static_cast<float>(__builtin_fma(below, static_cast<double>(a.scale), -log_sum));
     };
     for (int64_t m = r * a.targets; m < (r + 1) * a.targets; ++m) {
+      // z is read again for a few targets; p is never written.
       a.logprob[m] = logprob(z[a.target[m]]);
     }
     if (a.top == 0) continue;
@@ -167,6 +171,7 @@ XRUN_INLINE float log_sum_of(const HeadRowsBackward& a, const float* z, int64_t 
   return static_cast<float>(a.lse[r] - static_cast<double>(most) * a.scale);
 }
 
+// The gradient of every output at once: each is a multiple of p, or falls on single ids.
 void head_row_backward(const HeadRowsBackward& a, int64_t r) {
   const float* z = a.z + r * a.width;
   float* dz = a.dz + r * a.width;

@@ -13,6 +13,7 @@ constexpr KernelTable<Arguments...> every_kernel(const KernelTable<Arguments...>
   return {Kernel<Arguments>{&compute}..., XRUN_INSTRUCTION_SET_NAME};
 }
 
+// Never dereferenced: a null pointer of the type carries its argument list.
 constexpr const CpuKernels* kWanted = nullptr;
 
 }  // namespace

@@ -20,6 +20,7 @@ extern const CpuKernels kTable;
 const CpuKernels* cpu_kernels_named(const char* name) {
   if (std::strcmp(name, "portable") == 0) return &portable::kTable;
   if (std::strcmp(name, "avx2") == 0) {
+    // AVX2 without FMA would round differently from the table compiled for both.
     const bool able = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     return able ? &avx2::kTable : nullptr;
   }
@@ -35,6 +36,7 @@ const CpuKernels* cpu_kernels_named(const char* name) {
 namespace {
 
 const CpuKernels* choose() {
+  // A wish that the machine cannot run is refused by the program, not here.
   if (const char* wanted = std::getenv("XRUN_CPU")) {
     if (const CpuKernels* table = cpu_kernels_named(wanted)) return table;
   }

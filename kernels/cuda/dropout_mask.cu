@@ -14,6 +14,7 @@ constexpr int64_t kWords = 4, kMaxBlocks = 65536;
 
 __global__ void dropout_mask_kernel(CudaDropoutMask a) {
   const int64_t groups = (a.count + kWords - 1) / kWords;
+  // A grid of fixed size strides over any number of groups.
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t g = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; g < groups;
        g += step) {

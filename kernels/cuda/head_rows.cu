@@ -68,6 +68,7 @@ __global__ void head_rows_kernel(CudaHeadRows a) {
   }
   for (int64_t m = threadIdx.x; m < a.targets; m += kThreads) {
     const int64_t target = a.target[row * a.targets + m];
+    // Ids are not checked on the host: a wrong one gives NaN, which stops the run.
     const bool inside = target >= 0 && target < a.columns;
     a.logprob[row * a.targets + m] =
         inside ? __fmul_rn(z[target], a.scale) - all.max - log_sum : NAN;
@@ -81,6 +82,7 @@ __global__ void head_rows_backward_kernel(CudaHeadRowsBackward a) {
   const float* grad = a.grad + row * a.ids;
   float lift = a.grad_lse[row];
   for (int64_t i = 0; i < a.ids; ++i) lift -= grad[i];
+  // Summed again instead of taken from lse, whose rounding would spoil p at low temperatures.
   const Sums all = row_sums(z, a.columns, a.scale);
   const float log_sum = logf(all.sum);
   const float c = a.grad_entropy != nullptr ? a.grad_entropy[row] : 0.0f;
@@ -91,6 +93,7 @@ __global__ void head_rows_backward_kernel(CudaHeadRowsBackward a) {
     const float p = expf(d);
     dz[i] = p == 0.0f ? 0.0f : a.scale * p * (lift - c * (d + entropy));
   }
+  // dz of the whole row must be written before single ids are added to.
   __syncthreads();
   if (threadIdx.x != 0) return;  // ids may repeat and are few
   for (int64_t i = 0; i < a.ids; ++i) {

@@ -42,6 +42,7 @@ __device__ float row_lse(const float* z, int64_t width) {
   own = merge_warp(own);
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = own;
   __syncthreads();
+  // Every warp merges all partial sums itself, so no second barrier is needed.
   MaxSum all = threadIdx.x % 32 < kWarps ? parts[threadIdx.x % 32] : MaxSum{-INFINITY, 0.0f};
   all = merge_warp(all);
   return all.max + logf(all.sum);

@@ -38,6 +38,7 @@ std::string field_row(const ConfigField& field) {
 
 bool is_operator(const DocEntry& entry) {
   const std::string last = entry.name.substr(entry.name.find_last_of(".:") + 1);
+  // Those two find members; they are no operators of a recipe.
   return entry.kind == DocKind::kMetamethod && last.starts_with("__") && last != "__index" &&
          last != "__newindex";
 }
@@ -82,7 +83,7 @@ std::string member_row(const DocEntry& entry) {
 }
 
 // A verb and a colon command of the prompt are found by their bare names too.
-const DocEntry* find_words(const std::string& name) {
+const DocEntry* find_entry(const std::string& name) {
   for (const char* prefix : {"", "repl.", ":"}) {
     if (const DocEntry* entry = find_doc(prefix + name)) return entry;
   }
@@ -117,11 +118,13 @@ std::string explain_operator(const std::string& name) {
 
 }  // namespace
 
+// The config keys, the free functions and the prompt come first, then the classes by name.
 std::string lua_api_markdown(std::vector<DocEntry> entries) {
   std::string out =
-      "# Lua API\n\nWritten from the doc strings beside each binding and each config field; a test "
-      "fails when it is stale. Beside what is listed, every operator of ATen is a method of Tensor "
-      "and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and indices "
+      "# Lua API\n\nGenerated from the doc strings beside each binding and each config field; a "
+      "test fails when it is stale. Besides the names below, every operator of ATen is a method of "
+      "Tensor and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and "
+      "indices "
       "from 0 and keyword arguments in a last table.\n\n## Config keys\n\n"
       "| key | default | value | meaning |\n|---|---|---|---|\n";
   for (const ConfigField& field : config_fields()) out += field_row(field);
@@ -151,6 +154,7 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
   return out;
 }
 
+// A config key wins over a Lua name: recipes write it without a prefix.
 std::string explain(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
     std::string text =
@@ -168,7 +172,7 @@ std::string explain(const std::string& name) {
     }
     return text;
   }
-  const DocEntry* entry = find_words(name);
+  const DocEntry* entry = find_entry(name);
   if (entry != nullptr && entry->kind == DocKind::kClass) {
     return fmt::format("{}: {}\n", entry->name, entry->doc);
   }

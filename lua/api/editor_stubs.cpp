@@ -120,6 +120,7 @@ class Stubs {
     const size_t bar = result.type.find('|');
     const bool one = bar == std::string::npos || result.type.substr(bar + 1) == "nil";
     return "---@return " + (one ? result.type : "any") +
+           // "[n]" is a shape, not the name of a result.
            (result.note.empty() || result.note[0] == '[' ? "" : " " + result.note) + "\n";
   }
 

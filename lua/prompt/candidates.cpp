@@ -28,7 +28,7 @@ std::string result_type(const DocEntry& entry) {
 }
 
 // The index after the bracket that closes the one at `open`; `end` if none does.
-size_t behind_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
+size_t after_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
   int depth = 0;
   for (size_t t = open; t < end; ++t) {
     const std::string& sign = tokens[t].text;
@@ -56,8 +56,9 @@ void Candidates::names(std::string_view word) {
 void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
                          bool methods, std::string_view word) {
   const StackGuard guard(L_);
-  const std::optional<Meaning> meaning = mean(tokens, begin, end);
+  const std::optional<Meaning> meaning = resolve_chain(tokens, begin, end);
   if (!meaning) return;
+  // xrun.ops has its two namespaces, which are no methods.
   if (meaning->type == "xrun.ops") {
     for (const char* home : {"aten", "xrun"}) {
       if (!methods && std::string_view(home).starts_with(word)) add(home, "operators");
@@ -68,21 +69,24 @@ void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size
   } else if (meaning->type == "xrun") {
     if (!methods) add_module(word);
   } else if (meaning->value != 0 && lua_istable(L_, meaning->value)) {
+    // A plain table is read; the members of an object come from the doc strings.
     add_fields(meaning->value, methods, word);
   } else if (meaning->type == "Tensor") {
     add_class("Tensor", methods, word);
+    // From the first letter on, since there are a thousand.
     if (methods && !word.empty()) add_operators(public_op_names(), "aten", word, true);
   } else if (!meaning->type.empty()) {
     add_class(meaning->type, methods, word);
   }
 }
 
+// tokens[end - 1] is the name of the call; its owner precedes it.
 void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
                           std::string_view word) {
   const StackGuard guard(L_);
   const std::string& name = tokens[end - 1].text;
   if (end - begin >= 3) {
-    const std::optional<Meaning> owner = mean(tokens, begin, end - 2);
+    const std::optional<Meaning> owner = resolve_chain(tokens, begin, end - 2);
     const bool of_tensor = owner && owner->type == "Tensor";
     const bool of_module = owner && (owner->type == "xrun" || owner->type.starts_with("xrun.ops"));
     // The name that the doc strings use: "xrun.load" for functions, "Policy:logprob" for methods.
@@ -91,7 +95,7 @@ void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, siz
     const std::string home =
         of_module && owner->type.starts_with("xrun.ops.") ? owner->type.substr(9) : "aten";
     if (of_tensor || of_module) add_arguments(find_op(home, name), word);
-  } else if (const DocEntry* documented = find_doc("repl." + name)) {
+  } else if (const DocEntry* documented = find_doc("repl." + name)) {  // a verb of the prompt
     add_options(*documented, word);
   }
 }
@@ -105,6 +109,7 @@ void Candidates::files(std::string_view path) {
   for (fs::directory_iterator at(folder.empty() ? "." : folder, failed), end;
        !failed && at != end && seen < kMostFiles; at.increment(failed), ++seen) {
     std::string name = at->path().filename().string();
+    // Hidden files are offered once a dot is typed, as in shells.
     const bool hidden = name.starts_with('.') && !word.starts_with('.');
     // A name that a terminal cannot show verbatim cannot be typed either.
     if (!name.starts_with(word) || hidden || shown_text(name) != name) continue;
@@ -115,6 +120,7 @@ void Candidates::files(std::string_view path) {
 }
 
 void Candidates::add(std::string text, std::string hint) {
+  // A name that two sources give keeps the first one's hint.
   if (seen_.insert(text).second) found_.push_back({std::move(text), std::move(hint)});
 }
 
@@ -130,12 +136,12 @@ std::string Candidates::kind_of_top() {
 }
 
 // Walks name (.name | :name | (...) | [...])* from left to right.
-std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>& tokens,
-                                                    size_t begin, size_t end) {
+std::optional<Candidates::Meaning> Candidates::resolve_chain(const std::vector<LuaToken>& tokens,
+                                                             size_t begin, size_t end) {
   if (begin >= end || tokens[begin].kind != Kind::kName) return std::nullopt;
   Meaning meaning;
   if (!push_environment_name(L_, environment_, tokens[begin].text)) return std::nullopt;
-  settle(meaning);
+  classify_top(meaning);
   for (size_t t = begin + 1; t < end;) {
     if ((is_sign(tokens[t], ".") || is_sign(tokens[t], ":")) && t + 1 < end &&
         tokens[t + 1].kind == Kind::kName) {
@@ -145,7 +151,7 @@ std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>&
       if (!step(meaning, tokens[t + 1].text, called)) return std::nullopt;
       // A string argument is one token; a bracket is skipped with all that it holds.
       t += called ? 3 : 2;
-      if (called && tokens[t - 1].kind == Kind::kSign) t = behind_bracket(tokens, t - 1, end);
+      if (called && tokens[t - 1].kind == Kind::kSign) t = after_bracket(tokens, t - 1, end);
     } else {
       return std::nullopt;  // calls of values and indices have no known type
     }
@@ -154,7 +160,7 @@ std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>&
 }
 
 // Takes the value on top of the stack.
-void Candidates::settle(Meaning& meaning) {
+void Candidates::classify_top(Meaning& meaning) {
   meaning.value = lua_gettop(L_);
   meaning.type = class_of(L_, -1) != nullptr ? type_name(L_, -1) : "";
   // The module is a plain table without a class, so it is known by its identity.
@@ -164,10 +170,12 @@ void Candidates::settle(Meaning& meaning) {
 }
 
 bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
+  // One of the namespaces.
   if (meaning.type == "xrun.ops" && !called) {
     meaning.type += "." + name;
     return true;
   }
+  // Operators are found by name; their table holds only those used before.
   if (meaning.type == "xrun" && name == "ops") {
     meaning = {0, "xrun.ops"};
     return true;
@@ -176,7 +184,7 @@ bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
   if (!called && meaning.value != 0 && lua_istable(L_, meaning.value)) {
     push(L_, name);
     lua_rawget(L_, meaning.value);
-    settle(meaning);
+    classify_top(meaning);
     return !lua_isnil(L_, -1);
   }
   const bool module = meaning.type == "xrun" || meaning.type.starts_with("xrun.ops.");
@@ -245,6 +253,7 @@ void Candidates::add_arguments(const OpPacket* packet, std::string_view word) {
   for (const OpOverload& overload : packet->overloads) {
     for (size_t i = 0; i < overload.arguments.size(); ++i) {
       const OpArgument& argument = overload.arguments[i];
+      // It precedes the colon.
       if (argument.name == "self" || argument.kind == ArgumentKind::kUnsupported) continue;
       if (argument.name.starts_with(word)) {
         add(argument.name + " = ", overload.schema().arguments()[i].real_type()->str());

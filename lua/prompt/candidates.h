@@ -45,8 +45,9 @@ class Candidates {
     std::string type = {};
   };
   std::string kind_of_top();
-  std::optional<Meaning> mean(const std::vector<LuaToken>& tokens, size_t begin, size_t end);
-  void settle(Meaning& meaning);
+  std::optional<Meaning> resolve_chain(const std::vector<LuaToken>& tokens, size_t begin,
+                                       size_t end);
+  void classify_top(Meaning& meaning);
   bool step(Meaning& meaning, const std::string& name, bool called);
   void add_fields(int table, bool methods, std::string_view word);
   void add_class(const std::string& type, bool methods, std::string_view word);

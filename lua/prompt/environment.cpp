@@ -40,6 +40,7 @@ bool push_global(lua_State* L, const std::string& name) {
   return false;
 }
 
+// Called for every name, since the environment's own table stays empty.
 int read_name(lua_State* L) {
   PromptEnvironment& environment = prompt_environment(LuaState::of(L));
   const std::string name = arg<std::string>(L, 2, "name");
@@ -85,6 +86,7 @@ LuaRef new_table(lua_State* L) {
 
 }  // namespace
 
+// Made at the first use, so that states without a prompt have none.
 PromptEnvironment& prompt_environment(LuaState& state) {
   auto& environment = state.service<PromptEnvironment>();
   if (environment.environment) return environment;
@@ -122,6 +124,7 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
                     "another name",
                     name, local ? "; the recipe's local of that name is unchanged" : ""));
   }
+  // A local or upvalue of the recipe.
   if (environment.names != nullptr && environment.names->write(L, name)) return;
   // The mark stays when the name is set to nil; see read_name.
   environment.own.push(L);
@@ -134,6 +137,7 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
   lua_pop(L, 2);
 }
 
+// For completion and hints: each name once.
 std::vector<std::string> environment_names(lua_State* L, PromptEnvironment& environment) {
   const StackGuard guard(L);
   std::vector<std::string> names;

@@ -27,6 +27,7 @@ bool is_name(const char* name) { return name[0] != '\0' && name[0] != '('; }
 // True if the `for` of a frame iterates over the loop.
 bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
   const StackGuard guard(L);
+  // A `for` keeps what it walks over in hidden slots of this name.
   for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {
     const int value = lua_gettop(L);
     if (std::string_view(name) == "(for state)" && class_of(L, value) == &class_info<StepLoop> &&
@@ -58,6 +59,7 @@ void push_saved(lua_State* L) {
   lua_rawget(L, LUA_REGISTRYINDEX);
 }
 
+// The locals of this file's main chunk, if it is on the stack.
 void save_frame_names(lua_State* L, const std::string& source) {
   luaL_checkstack(L, LUA_MINSTACK, "no room to save names");
   const StackGuard guard(L);
@@ -99,6 +101,7 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
     lua_pop(thread, 1);
   }
   for (int n = 1; const char* name = lua_getupvalue(thread, function, n); ++n) {
+    // A local hides an upvalue.
     if (is_name(name) && find(name) == nullptr) {
       names_.push_back({name, FrameName::Kind::kUpvalue, n});
     }
@@ -106,6 +109,7 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
   }
 }
 
+// Copies of a recipe that has ended or failed: there is no frame to write to.
 FrameNames FrameNames::saved(lua_State* L) {
   FrameNames names;
   const StackGuard guard(L);
@@ -131,6 +135,7 @@ bool FrameNames::push(lua_State* L, const std::string& name) const {
   if (found == nullptr) return false;
   lua_Debug frame{};
   switch (found->kind) {
+    // A level is valid only while the recipe is suspended.
     case FrameName::Kind::kLocal:
       lua_getstack(thread_, level_, &frame);
       lua_getlocal(thread_, &frame, found->index);
@@ -147,6 +152,7 @@ bool FrameNames::push(lua_State* L, const std::string& name) const {
       lua_remove(thread_, -2);
       break;
   }
+  // The recipe runs in a coroutine, the prompt in the main state.
   if (thread_ != L) lua_xmove(thread_, L, 1);
   return true;
 }
@@ -181,6 +187,7 @@ bool FrameNames::set(lua_State* L, const std::string& name) const {
   return true;
 }
 
+// The handler of a preview: once it returns, the names are gone.
 int save_names_and_report(lua_State* L) {
   save_frame_names(L, "@" + recipe_context(L).options.recipe);
   return message_handler(L);

@@ -49,6 +49,7 @@ std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
 
 }  // namespace
 
+// "dpo" of adamw:step(batch, dpo) on or after a line; "" if no call names its objective.
 std::string objective_name(std::string_view text, int from_line) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   for (size_t i = 0; i + 2 < tokens.size(); ++i) {
@@ -61,6 +62,7 @@ std::string objective_name(std::string_view text, int from_line) {
   return "";
 }
 
+// `name` becomes what the recipe calls the function, or "".
 void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
   *name = "";
   const FrameNames frame = paused.names();
@@ -86,6 +88,7 @@ void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
 
 namespace {
 
+// The __tostring of a result.
 int push_shown(lua_State* L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   return 1;
@@ -117,6 +120,7 @@ Objective objective_at(lua_State* L, PausedRun& paused, int i, const char* which
   return lua_objective(L, lua_gettop(L), which);
 }
 
+// Of the last step, else the first of the run.
 AdamW& optimizer_of(PausedRun& paused) {
   if (const auto& last = paused.hooks().last_step().optimizer) return *last;
   const std::vector<std::shared_ptr<AdamW>> all = paused.pause().run->models().optimizers;
@@ -139,6 +143,7 @@ void check_room(AdamW& adamw) {
 
 std::string cell(std::optional<double> value) { return value ? format_metric(*value) : "-"; }
 
+// "-" where one of them lacks a metric.
 std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradient& second,
                             const std::vector<GradientAngle>& angles, const std::string names[2],
                             int width) {
@@ -233,6 +238,7 @@ struct CheckedRow {
   std::string name;  // "pairs.jsonl:17"
 };
 
+// A sentence on all rows, then those that disagree, the worst first.
 std::string gradcheck_text(const std::vector<CheckedRow>& units, const LogprobCheck& all,
                            int width) {
   const auto wrong = std::count_if(units.begin(), units.end(),
@@ -273,6 +279,7 @@ int gradcheck_verb(lua_State* L) {
   lua_settop(L, std::max(lua_gettop(L), 1));
   const Objective objective = objective_at(L, paused, 1, "f", &name);
   const std::shared_ptr<Batch> batch = paused.batch();
+  // float64, so that central differences keep enough digits.
   const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);
   const StandInScope scope(paused.session(), stand_in);
   const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
@@ -281,6 +288,7 @@ int gradcheck_verb(lua_State* L) {
   for (const auto& micro : batch->micros()) {
     check_interrupt(L);
     const LogprobCheck check = check_logprobs(*micro, objective, leaves);
+    // Freed before the next one is computed.
     micro->close();
     all.without += check.without;
     all.unsure += check.unsure;

@@ -25,6 +25,7 @@ struct TextEnd {
   bool reached = false;  // suspended after the last line of its text
 };
 
+// Takes the signal: the pause answers it.
 std::shared_ptr<const ErrorReport> interruption_report(lua_State* L) {
   LuaState::clear_interrupt(SIGINT);
   clear_interrupt(SIGINT);
@@ -82,6 +83,7 @@ PauseHooks::~PauseHooks() {
 }
 
 bool PauseHooks::resume() {
+  // Time at the prompt is no step's time.
   if (pause_ != nullptr && pause_->run != nullptr) pause_->run->report().skip_wait();
   pause_ = nullptr;
   // The depth at which no C++ function waits for Lua; may_suspend compares with it.
@@ -92,6 +94,7 @@ bool PauseHooks::resume() {
   return yielded;
 }
 
+// After :reload nothing of the state before may be used.
 void PauseHooks::restart(const std::string& text) {
   recipe_.restart(text);
   recipe_.state().service<TextEnd>().reached = false;
@@ -108,6 +111,7 @@ bool PauseHooks::at_end() const { return recipe_.state().service<TextEnd>().reac
 
 void PauseHooks::attach_prompt() {
   prompt_open_ = true;
+  // Only under an open prompt may Ctrl-C suspend the recipe.
   LuaState& state = recipe_.state();
   state.may_suspend = [this](lua_State* L, int signal) { return may_suspend(L, signal); };
   state.suspending = [this](lua_State* L, int) { wait(interruption_report(L)); };
@@ -181,6 +185,7 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
   // With a stand-in, log-probs are made up: the losses are computed, but no weight changes.
   if (session().models.stand_in() == nullptr) return std::nullopt;
   if (on_dry_step) on_dry_step(terms);
+  // Without an optimizer train_step() updates nothing.
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
   return train_step(terms, nullptr, options);
@@ -197,6 +202,7 @@ void PauseHooks::wait(std::shared_ptr<const ErrorReport> failure) {
       LoopPause{run->current_loop, run, run->run().step(), std::move(failure)});
 }
 
+// Under a prompt a failed call suspends its body, so that the objective can be corrected.
 bool PauseHooks::on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure) {
   if (!can_wait(L)) return false;
   wait(failure != nullptr ? std::move(failure) : interruption_report(L));
@@ -229,6 +235,7 @@ void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
     open(hooks);
     if (recipe.failure()) std::rethrow_exception(recipe.failure());
   }
+  // The step never came; the run itself went well.
   if (!repl_at || paused) return;
   const auto& run = hooks.session().run;
   hooks.session().console->print(

@@ -113,6 +113,7 @@ void PausedRun::copy_for_again() {
   copied_objects_ = saved;
   copied_step_ = at.run->run().step();
   skipped_before_ = session().notices.skipped_steps;
+  // Reported once: later copies reuse the memory.
   if (more > 0) {
     console.print(console.dim(fmt::format(
         "a copy of {} for again() takes {} of the host's memory",
@@ -148,11 +149,13 @@ MetricTable PausedRun::run_bodies(int64_t n) {
 MetricTable PausedRun::step() {
   begin_loop();
   copy_for_again();
+  // The table that step() returns shows the same values.
   pause().run->report().quiet = true;
   const int64_t step = pause().step;
   MetricTable table = run_bodies(1);
   if (hooks_.pause() != nullptr) hooks_.pause()->run->report().quiet = false;
   const auto& run = session().run;
+  // A body that failed or was stopped is not counted.
   const bool ran = run != nullptr && run->run().step() > step;
   note(ran      ? fmt::format("step() ran step {}", step)
        : done() ? "step() ran to the recipe's end"
@@ -255,6 +258,7 @@ std::shared_ptr<Batch> PausedRun::batch(size_t source) {
              counted(std::ssize(at.loop->sources), "set"));
   const int64_t step = batch_step();
   const StepSource& from = at.loop->sources[source];
+  // The recipe's own, the one that trained, the one made here before.
   for (const auto& known : {from.batch, hooks_.trained(source), upcoming_}) {
     if (known != nullptr && known->step() == step) return known;
   }

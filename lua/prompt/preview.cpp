@@ -66,6 +66,7 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   options.on_error = save_names_and_report;
   options.suffix = kSuffix;
   options.suffix_call = pause_at_end;
+  // Without a recipe the state is that of an empty text.
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
@@ -88,6 +89,7 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   if (error_ == nullptr && !bare) resume();
 }
 
+// True at a loop; false at an error and at the end of the text.
 bool Preview::resume() {
   bool paused = false;
   error_ = error_of([&] {
@@ -99,6 +101,7 @@ bool Preview::resume() {
   return paused && pause() != nullptr;
 }
 
+// Leaves the loop without running it.
 bool Preview::next_loop() {
   const LoopPause* at = pause();
   if (at == nullptr) return false;
@@ -114,6 +117,7 @@ std::string Preview::no_loop_text() {
   if (error_ != nullptr) return fmt::format("{} failed before its loop", recipe);
   const std::string& text = context.text.text;
   const auto lines = std::count(text.begin(), text.end(), '\n');
+  // A last line without a line end counts too.
   const bool whole = text.empty() || text.back() == '\n';
   return fmt::format(
       "{}:{}: the recipe ends without a loop, so it has no step to show; write `for step, "
@@ -139,6 +143,7 @@ std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> Preview::data_s
   return sets;
 }
 
+// Of the loop, else the first that a name holds.
 std::shared_ptr<Policy> Preview::policy() {
   if (const LoopPause* at = pause()) return at->loop->sources.front().data->policy;
   const FrameNames seen = names();

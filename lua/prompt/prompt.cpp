@@ -48,6 +48,7 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
 
 // The nil keeps a call out of tail position, where errors have no line number.
 std::string as_expression(std::string_view input) {
+  // As in Lua's own interpreter.
   if (input.starts_with('=')) input.remove_prefix(1);
   return "return nil, " + std::string(input);
 }
@@ -77,6 +78,7 @@ void Prompt::add(PromptCommand command) {
   XRUN_CHECK(!command.doc.empty(), ":{} has no doc string", command.name);
   for (PromptCommand& known : commands_) {
     if (known.name != command.name) continue;
+    // A command that replaces another stays in its group of :help.
     command.of_recipe |= known.of_recipe;
     known = std::move(command);
     return;
@@ -84,6 +86,7 @@ void Prompt::add(PromptCommand command) {
   commands_.push_back(std::move(command));
 }
 
+// A function of the environment, documented as "repl.NAME".
 void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> parameters,
                       std::vector<LuaResult> results, const std::string& doc,
                       lua_CFunction function) {
@@ -117,6 +120,7 @@ bool Prompt::wants_more(std::string_view input) {
   if (text.empty()) return false;
   if (text[0] == ':') {
     const auto [name, rest] = split_command(text);
+    // The chunk of :time or :prof may have several lines.
     for (const PromptCommand& command : commands_) {
       if (command.name == name && command.takes_chunk) return wants_more(rest);
     }
@@ -130,6 +134,7 @@ bool Prompt::wants_more(std::string_view input) {
 
 void Prompt::run_chunk(std::string_view input, const std::string& chunk, int first_line) {
   lua_State* L = state_;
+  // The mark with which LuaJIT's bytecode begins.
   XRUN_CHECK(!trimmed(input).starts_with("\x1bLJ"), "this is bytecode; inputs are text");
   bool unfinished = false;
   const std::string expression = as_expression(trimmed(input));
@@ -164,6 +169,7 @@ std::string Prompt::show_results(int first) {
     const int width = console_->traits().width;
     add_item(text, value_text(L, i, {.width = width}), "\n");
   }
+  // _ is the last value, as at Python's prompt.
   if (lua_gettop(L) >= first && !lua_isnil(L, first)) {
     environment_.own.push(L);
     push(L, "_");
@@ -190,6 +196,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
     answer.text = work();
   } catch (const Interrupted& stop) {
     environment_.open = before;
+    // Other signals end the process.
     if (stop.signal_number() != SIGINT) throw;
     LuaState::clear_interrupt(SIGINT);
     clear_interrupt(SIGINT);
@@ -218,14 +225,14 @@ PromptAnswer Prompt::evaluate(std::string_view input, const std::string& chunk, 
   const std::string_view text = trimmed(input);
   if (text.empty()) return {};
   const bool command = text[0] == ':';
-  const PromptAnswer answer = command             ? obey(text)
-                              : is_farewell(text) ? obey(":quit")
-                                                  : run_input(input, chunk, first_line);
+  const PromptAnswer answer = command              ? obey(text)
+                              : is_quit_word(text) ? obey(":quit")
+                                                   : run_input(input, chunk, first_line);
   if (on_input) on_input(text, answer.failed);
   return answer;
 }
 
-bool Prompt::is_farewell(std::string_view text) {
+bool Prompt::is_quit_word(std::string_view text) {
   if (text.ends_with("()")) text.remove_suffix(2);
   if (text != "exit" && text != "quit") return false;
   const StackGuard guard(state_);
@@ -249,11 +256,13 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
     const int first = lua_gettop(state_) + 1;
     run_chunk(input, chunk, first_line);
     const std::string shown = show_results(first);
+    // Only an input that did not fail.
     script_inputs_.emplace_back(input);
     return shown;
   });
 }
 
+// An unknown command is an error and never tried as Lua.
 PromptAnswer Prompt::obey(std::string_view input) {
   return answer([&] {
     const auto [name, rest] = split_command(input);

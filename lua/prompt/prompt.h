@@ -113,7 +113,7 @@ class Prompt {
 
  private:
   // True for `exit` and `quit`, with or without (), unless something has that name.
-  bool is_farewell(std::string_view text);
+  bool is_quit_word(std::string_view text);
   PromptAnswer obey(std::string_view input);
   PromptAnswer run_input(std::string_view input, const std::string& chunk, int first_line);
   // Calls an input as an expression or as statements; leaves its values on the stack. Throws

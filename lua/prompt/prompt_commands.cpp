@@ -118,6 +118,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   const std::string config = context.text.config_name;
   XRUN_CHECK(!config.empty(),
              "there is no config: open a recipe that has one, xrun repl RECIPE.lua");
+  // `:set beta=0.2` works too.
   const size_t end = std::min(rest.find_first_of(" ="), rest.size());
   const std::string path(rest.substr(0, end));
   const size_t begin = rest.find_first_not_of(" =", end);
@@ -127,6 +128,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   push(L, key);
   lua_rawget(L, -2);
   const int before = lua_type(L, -1);
+  // An engine's key may be absent because it has no default.
   XRUN_CHECK(before != LUA_TNIL || find_config_field(path) != nullptr,
              "the config has no `{}`; :set changes existing keys{}", path, near_key(L, path));
   const std::string old = value_text(L, -1, {.width = 60});
@@ -134,6 +136,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   // A text that is not a literal needs no quotes: `:set data pairs.jsonl`.
   const auto literal = parse_literal(text);
   push(L, literal ? literal_json(*literal) : Json(text));
+  // A value of another type would fail later, far from this input.
   XRUN_CHECK(before == LUA_TNIL || lua_type(L, -1) == before, "{} is {}: got {}, wanted a {}", path,
              old, value_text(L, -1, {.width = 60}), lua_typename(L, before));
   const std::string now = value_text(L, -1, {.width = 60});
@@ -163,6 +166,7 @@ std::string command_of(const RecipeOptions& options, const std::string& file) {
 std::string save(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(!rest.empty(), "wanted :save FILE");
   const std::filesystem::path file(rest);
+  // A slip must not replace a recipe.
   XRUN_CHECK(!std::filesystem::exists(file), "{} exists; choose another name", file.string());
   const RecipeOptions& options = recipe_context(prompt.state()).options;
   std::string text =

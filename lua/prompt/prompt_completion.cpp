@@ -143,6 +143,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
     completer.files(before.substr(*string));
     return {*string, completer.take()};
   }
+  // The word to complete is the last token if the cursor touches it.
   const LuaToken* last = tokens.size() > 1 ? &tokens[tokens.size() - 2] : nullptr;
   const bool in_word = last != nullptr && last->kind == Kind::kName && last->end == before.size();
   const size_t begin = in_word ? last->begin : before.size();

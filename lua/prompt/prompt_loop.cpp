@@ -25,6 +25,7 @@ constexpr const char* kAskMore = "   .. ";
 
 void on_prompt_signal(int signal_number) {
   LuaState::interrupt_from_signal(signal_number);
+  // Ends the editor's wait, which may be on another thread.
   TerminalInput::wake();
 }
 
@@ -74,6 +75,7 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
     if (got == InputLines::Outcome::kEnd) break;
     // A Ctrl-C between two inputs is for neither.
     if (!interrupt_requested()) LuaState::clear_interrupt(SIGINT);
+    // Before it runs: an input that ends the process is in the history too.
     keep(input);
     const PromptAnswer answer = lines.first_line() > 0
                                     ? prompt.evaluate(input, chunk, lines.first_line())

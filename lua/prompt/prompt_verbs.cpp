@@ -73,12 +73,14 @@ int step_verb(lua_State* L) {
 std::string changed_text(const MetricTable& was, const MetricTable& now) {
   for (const auto& [name, value] : now.values) {
     const auto before = find_metric(was.values, name);
+    // Times differ in every run.
     if (name.starts_with("perf/") || !before || *before == value) continue;
     return fmt::format("; {} was {}", name, format_metric(*before));
   }
   return "";
 }
 
+// Also says in a line what changed against the first time.
 int again_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   MetricTable first;
@@ -102,6 +104,7 @@ int batch_verb(lua_State* L) {
   return 1;
 }
 
+// In a real run continue() leaves the prompt; in a preview it runs the recipe to its end.
 int continue_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   const auto n = opt_arg<int64_t>(L, 1, "n");

@@ -67,6 +67,7 @@ std::string name_by_class(Prompt& prompt, const std::string& name) {
   return owner.empty() ? "" : owner + name.substr(at);
 }
 
+// With or without the colon.
 std::string command_text(const Prompt& prompt, std::string name) {
   if (name.starts_with(':')) name.erase(0, 1);
   for (const PromptCommand& command : prompt.commands()) {
@@ -82,13 +83,14 @@ std::string member_text(const std::string& name) {
   const size_t at = name.find_last_of(".:");
   std::string text = explain(name);
   if (!text.empty() || at == std::string::npos) return text;
+  // "." and ":" are easily confused.
   std::string other = name;
   other[at] = name[at] == '.' ? ':' : '.';
   return explain(other);
 }
 
 // The value of a name of the prompt, and its class.
-std::string value_words(Prompt& prompt, const std::string& name) {
+std::string value_help(Prompt& prompt, const std::string& name) {
   lua_State* L = prompt.lua();
   const std::string owner = class_of(L, -1) != nullptr ? explain(type_name(L, -1)) : "";
   return name + " = " + value_text(L, -1, {.width = prompt.console().traits().width, .depth = 1}) +
@@ -97,12 +99,12 @@ std::string value_words(Prompt& prompt, const std::string& name) {
 
 // The most specific meaning comes first: a command, a verb, a name of the prompt, then public
 // names.
-std::string words_on(Prompt& prompt, const std::string& name) {
+std::string help_on(Prompt& prompt, const std::string& name) {
   if (name.starts_with(':')) return command_text(prompt, name);
   if (std::string text = explain("repl." + name); !text.empty()) return text;
   const std::string by_class = name_by_class(prompt, name);
   if (std::string text = by_class.empty() ? "" : member_text(by_class); !text.empty()) return text;
-  if (prompt.push_name(name)) return value_words(prompt, name);
+  if (prompt.push_name(name)) return value_help(prompt, name);
   if (std::string text = member_text(name); !text.empty()) return text;
   return command_text(prompt, name);
 }
@@ -111,7 +113,7 @@ std::string doc(Prompt& prompt, std::string_view rest) {
   const StackGuard guard(prompt.lua());
   if (rest.empty()) return help(prompt, rest);
   const std::string name(rest);
-  if (std::string text = words_on(prompt, name); !text.empty()) return without_newline(text);
+  if (std::string text = help_on(prompt, name); !text.empty()) return without_newline(text);
   std::vector<std::string> known = public_op_names();
   for (const DocEntry& entry : doc_entries()) known.push_back(entry.name);
   throw Error(fmt::format("unknown name {}{}; :ops finds operators by a piece of their name", name,
@@ -163,6 +165,7 @@ std::string in_columns(const std::vector<std::string>& names, int width) {
 
 std::string ops(Prompt& prompt, std::string_view rest) {
   std::string pattern(rest);
+  // Without a star the pattern may be anywhere in the name.
   if (pattern.find('*') == std::string::npos) pattern = "*" + pattern + "*";
   std::vector<std::string> found;
   for (const std::string& name : public_op_names()) {
@@ -206,7 +209,7 @@ std::string source(Prompt& prompt, std::string_view rest) {
   lua_State* L = prompt.lua();
   XRUN_CHECK(!rest.empty(), "wanted :src FUNCTION");
   XRUN_CHECK(prompt.call_chunk(rest) > 0 && lua_isfunction(L, -1), "{} is not a function", rest);
-  if (lua_iscfunction(L, -1) != 0) return function_text(L, -1) + "\nbuilt in; :doc has its words";
+  if (lua_iscfunction(L, -1) != 0) return function_text(L, -1) + "\nbuilt in; :doc explains it";
   lua_Debug about{};
   lua_pushvalue(L, -1);
   lua_getinfo(L, ">S", &about);

@@ -10,6 +10,7 @@ namespace xrun {
 // Skips bodies up to `step`. Returns false if no loop reaches it.
 bool PausedRun::go_to(int64_t step) {
   while (const LoopPause* at = hooks_.pause()) {
+    // Loops that end before the step are skipped whole.
     if (step < at->loop->first_step + at->loop->steps) break;
     at->run->end_early(*at->loop);
     hooks_.plan = {.at_once = true};
@@ -58,6 +59,7 @@ std::string PausedRun::reload() {
                        .state = run.in_body() ? run.body_state() : old->read_state(),
                        .config = recipe().context().config.values(),
                        .step = run.step()};
+    // Before the first step there are no weights to carry over.
     if (StateCopy::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
   }
   hooks_.restart(text);

@@ -77,6 +77,7 @@ RolloutList latest_rollouts(const RunLoop& run) {
   return open == nullptr ? RolloutList{} : open->all;
 }
 
+// In the form of the files, so that one function shows both.
 RecordedRollout recorded(const Rollout& one) {
   return {.row = one.row,
           .group = one.prompt,
@@ -145,6 +146,7 @@ int show_rows(lua_State* L) {
   const std::string by = options.get<std::string>("by", "loss");
   const int64_t most = options.get<int64_t>("n", 10);
   XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
+  // `by` may be a value of the sampled answers, which need no objective.
   if (!options.has("objective") && !options.has("of") && push_answers(L, options, by, most)) {
     return 1;
   }

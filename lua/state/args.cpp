@@ -99,6 +99,7 @@ std::vector<std::string> documented_keys(lua_State* L) {
 }  // namespace
 
 Options::Options(lua_State* L, int i) : state_(L), index_(i) {
+  // No options are the same as {}.
   if (lua_isnoneornil(L, i)) {
     index_ = 0;
     return;
@@ -143,6 +144,7 @@ void Options::push_value(const char* key) const {
   lua_rawget(state_, index_);
 }
 
+// Valid until the next call, which uses the buffer again.
 const char* Options::name_of(const char* key) const {
   name_ = fmt::format("option `{}`", key);
   return name_.c_str();

@@ -262,6 +262,7 @@ void ClassTable::add_raw(std::string_view name, lua_CFunction function) {
 void push_methods(lua_State* L, const ClassInfo* info) {
   lua_pushlightuserdata(L, const_cast<ClassInfo*>(info));
   lua_rawget(L, LUA_REGISTRYINDEX);
+  // 2: the methods, 1-based.
   lua_rawgeti(L, -1, 2);
   lua_remove(L, -2);
 }
@@ -272,6 +273,7 @@ void set_class(lua_State* L, const ClassInfo* info) {
   // A worker state lacks most classes.
   XRUN_CHECK(lua_istable(L, -1), "class {} is not registered in this Lua state",
              info->name == nullptr ? "(unnamed)" : info->name);
+  // 1: the metatable, 1-based.
   lua_rawgeti(L, -1, 1);
   lua_setmetatable(L, -3);
   lua_pop(L, 1);

@@ -70,6 +70,7 @@ const Binding* register_binding(Binding binding) {
   // Every state registers the same bindings; they share one entry.
   if (auto found = all.by_name.find(entry.name); found != all.by_name.end()) {
     const Binding& known = *found->second;
+    // A second function under one name would have the first one's documentation.
     const bool calls_another = binding.invoke != nullptr && (known.invoke != binding.invoke ||
                                                              known.function != binding.function);
     XRUN_CHECK(!calls_another, "{} is registered already, {}; give this one another name",

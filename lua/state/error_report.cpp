@@ -75,6 +75,7 @@ int error_tostring(lua_State* L) {
   return 1;
 }
 
+// So that "failed: " .. err works after a pcall.
 int error_concat(lua_State* L) {
   std::string text;
   for (int i = 1; i <= 2; ++i) {
@@ -102,6 +103,7 @@ void open_error_class(lua_State* L) {
                 [](Report& self, lua_State* L) { return push(L, self.hint), 1; })
       .property("traceback", "string", "Lua's stack when the error was raised.",
                 [](Report& self, lua_State* L) { return push(L, self.traceback), 1; });
+  // The class is registered above; this adds metamethods.
   ClassTable table(L, &class_info<Report>, "Error", "-");
   table.add_raw("__tostring", error_tostring);
   table.add_raw("__concat", error_concat);
@@ -200,7 +202,7 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
       report.line = frame.currentline;
       const std::string text = source_line(L, frame.source, frame.currentline);
       report.values = values_on_line(L, at, text, arguments);
-    } else if (report.callers.size() < 4) {
+    } else if (report.callers.size() < 4) {  // the traceback has the rest
       report.callers.push_back(fmt::format("called from {}:{} in {}", frame.source + 1,
                                            frame.currentline, function_name(frame)));
     }
@@ -223,6 +225,7 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
     const char* text = lua_tolstring(L, i, &size);
     take_position(L, std::string_view(text, size), *report);
   } else if (luaL_callmeta(L, i, "__tostring") != 0) {
+    // A recipe may raise a value of its own.
     set_message(*report, lua_isstring(L, -1) ? lua_tostring(L, -1) : "an error without a text");
     lua_pop(L, 1);
   } else {

@@ -112,6 +112,7 @@ std::string LineProfile::text(int width) const {
   double own = 0;
   std::string file;
   for (const auto& [key, line] : lines_) {
+    // Lines are sorted by file, so its name comes once, above them.
     if (key.first != file) table.add({"", "", "", "", "", "", key.first + ":"});
     file = key.first;
     own += line.own_s;

@@ -151,6 +151,7 @@ void push_json(lua_State* L, const Json& value, NullInList null) {
       lua_createtable(L, 0, static_cast<int>(value.size()));
       for (const auto& [key, member] : value.as_object()) {
         push(L, std::string_view(key));
+        // A member that is null becomes nil, and so is absent.
         push_json(L, member, null);
         lua_rawset(L, -3);
       }

@@ -162,6 +162,7 @@ void LuaState::value(std::string_view name, std::string_view type, std::string_v
                 .results = {type},
                 .doc = std::string(doc)});
   const std::string last = push_home(main_, *this, name);
+  // Below the table, which was pushed after it.
   lua_insert(main_, -2);
   raw_set(main_, last);
   lua_pop(main_, 1);
@@ -190,6 +191,7 @@ int enter_binding(lua_State* L) {
   } catch (const DataError& error) {
     push_failure(L, binding, arguments, error.what(), {.data = true});
   } catch (const FileError& error) {
+    // A full disk is no line's fault.
     const bool full = error.code() == ENOSPC || error.code() == EDQUOT;
     push_failure(L, binding, arguments, error.what(), {.outside = full});
   } catch (const MissingField& error) {

@@ -192,6 +192,7 @@ std::vector<std::string> values_on_line(lua_State* L, int level, std::string_vie
   }
   const int last_shown = lua_gettop(L);
   for (int i = 1; i <= arguments && i < first_shown; ++i) {
+    // Objects of ours alone: numbers and texts are on the line.
     if (class_of(L, i) == nullptr) continue;
     bool named = false;
     // An operand that a name on the line already shows is not repeated.

@@ -64,6 +64,7 @@ std::string worker_module(lua_State* L, int i) {
   const StackGuard guard(L);
   LuaState::of(L).push_module(L);
   const int xrun = lua_gettop(L);
+  // The whole table of modules, or one of them.
   const bool whole = lua_rawequal(L, i, xrun) != 0;
   for (const BuiltinModule& module : builtin_modules()) {
     const std::string name = "xrun." + std::string(module.name);
@@ -215,14 +216,17 @@ class UnitQueue {
         poll();
         const bool last = call_(state, function, *unit);
         ++called_;
+        // A refusal makes the results of this batch void.
         if (take_worker_refusal(state)) {
           refused_ = true;
           drop();
         }
+        // No later unit is wanted; earlier ones are still called.
         if (last) end_at(*unit + 1);
       }
     } catch (const std::exception&) {
       change([&] {
+        // The first error counts.
         if (!failure_) failure_ = std::current_exception();
         end_ = 0;
       });
@@ -291,6 +295,7 @@ class WorkerCalls::Threads {
     }
   }
   ~Threads() {
+    // Also where finish() was not reached.
     queue_.drop();
     join();
     pool_.busy = false;
@@ -337,6 +342,7 @@ std::unique_ptr<WorkerCalls> WorkerCalls::begin(lua_State* L, const LuaRef& func
   if (lua_iscfunction(L, i) != 0 || !read_upvalues(L, i, modules)) return nullptr;
   const WorkerFunction code(L, i, "a worker's function", WorkerUpvalues::kSetByCaller);
   const auto& pool = LuaState::of(L).service<CallWorkers>();
+  // Busy: this is a call within a call. Refused: it would be refused again.
   if (pool.busy || pool.refused.contains(code.source())) return nullptr;
   return std::unique_ptr<WorkerCalls>(
       new WorkerCalls(std::make_unique<Threads>(L, code, modules, std::move(call), threads)));

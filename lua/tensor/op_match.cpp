@@ -31,6 +31,7 @@ struct Matcher {
   bool take(int at, const OpValue& value) {
     const OpArgument& argument = overload.arguments[at];
     int cost = 0;
+    // nil takes the default, if there is one.
     if (value.kind == ValueKind::kNil) {
       cost = argument.optional || argument.has_default ? 0 : -1;
     } else {
@@ -149,6 +150,7 @@ void throw_no_overload(lua_State* L, const OpPacket& packet, const OpValues& val
         "there is no keyword argument `{}`; the overloads are\n{}{}", value.name,
         [&] {
           std::string forms;
+          // A few, since some operators have a dozen.
           for (size_t i = 0; i < packet.overloads.size() && i < 3; ++i) {
             forms += (i > 0 ? "\n  " : "  ") + overload_text(packet.overloads[i]);
           }

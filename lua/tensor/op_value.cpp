@@ -51,6 +51,7 @@ ValueKind join(ValueKind list, ValueKind next, bool first) {
     if (list == K::kIntList) return whole ? K::kIntList : K::kFloatList;
     return list == K::kFloatList ? list : K::kOther;
   }
+  // Tensors and xrun.none may come in any order; xrun.none makes them a list of optional tensors.
   if (next == K::kTensor) {
     const bool fits = first || list == K::kTensorList || list == K::kOptionalTensorList;
     return !fits ? K::kOther : first ? K::kTensorList : list;

@@ -103,7 +103,6 @@ void push_list(lua_State* L, const at::Tensor& tensor) {
   luaL_checkstack(L, 4, "too many dimensions");
   lua_createtable(L, static_cast<int>(tensor.size(0)), 0);
   for (int64_t i = 0; i < tensor.size(0); ++i) {
-    // A slice of a copy on the host: no synchronisation for each element.
     push_list(L, tensor[i]);
     lua_rawseti(L, -2, static_cast<int>(i) + 1);
   }
@@ -257,6 +256,7 @@ void open_tensor(LuaState& state) {
   add_tensor_operators({table});
   table.add_setter("requires_grad", nullptr, plain<set_requires_grad>);
   table.add_setter("grad", nullptr, plain<set_grad>);
+  // The fallbacks of class.cpp, under keys that no recipe can write.
   table.add_setter("\1get", nullptr, plain<get_other>);
   table.add_setter("\1set", nullptr, plain<set_other>);
   table.add_raw("__gc", gc);

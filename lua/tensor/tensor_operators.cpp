@@ -76,6 +76,7 @@ int equal(lua_State* L) {
   const at::Tensor *a = tensor_if(L, 1), *b = tensor_if(L, 2);
   // rawequal would not do: one tensor may have two handles.
   if (a != nullptr && b != nullptr && a->is_same(*b)) return push(L, true), 1;
+  // Not false: a comparison meant by value would go wrong without notice.
   throw Error(
       "`==` between two tensors gives one boolean, never a tensor"
       "\nhint: a:eq(b) compares element by element, xrun.equal(a, b) gives one boolean");

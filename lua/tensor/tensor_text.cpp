@@ -139,6 +139,7 @@ int64_t rows_of(const at::Tensor& tensor, const ValueLayout& layout) {
   for (int64_t d = 0; d + 1 < tensor.dim(); ++d) {
     const int64_t size = tensor.size(d);
     count *= size > layout.longest ? 2 * layout.edge + 1 : std::max<int64_t>(size, 1);
+    // Capped before the next product could overflow.
     count = std::min<int64_t>(count, kTooMany);
   }
   return count;

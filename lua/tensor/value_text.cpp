@@ -154,6 +154,7 @@ class ValueReader {
         std::string text = is_lua_name(key) ? key : "[" + quoted_text(key, kLongestWithin) + "]";
         keys.push_back({1, 0, std::move(key), std::move(text), position});
       } else {
+        // A table as a key is not opened: its contents are not its name.
         const bool table = lua_type(L_, -1) == LUA_TTABLE;
         keys.push_back(
             {2, 0, "", "[" + (table ? "table" : read(lua_gettop(L_), 1).text) + "]", position});
@@ -178,6 +179,7 @@ class ValueReader {
       push(L_, key.bytes);
       return lua_rawget(L_, i);
     }
+    // By place: the order of lua_next stays while nothing is assigned.
     lua_pushnil(L_);
     for (int at = 1; lua_next(L_, i) != 0; ++at) {
       if (at == key.position) {
@@ -226,6 +228,7 @@ void append(std::string& out, const Shown& shown, int indent, int column, int wi
       filled = indent + 2;
     }
     out += key;
+    // The comma takes a column.
     append(out, value, indent + 2, indent + 2 + text_width(key), width - 1);
     out += ",\n";
     filled = shares ? filled + member_width : 0;

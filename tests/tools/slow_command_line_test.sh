@@ -77,7 +77,7 @@ wants 2 'did you mean smollm2-135m-instruct?' "$xrun" init-model new --tokenizer
 # Commands to copy are spelled as the program was called.
 XRUN_CALLED_AS=./xrun wants 0 'try it:  cd start && ' "$xrun" init start --recipe kto
 grep -qF "cd start && $PWD/xrun kto.lua" out.txt || { cat out.txt; fail "not the wrapper's name"; }
-wants 1 "; text itself is piped in: echo 'Once upon' | xrun ..." "$xrun" tokenize --tokenizer tiny 'Once upon'
+wants 1 "; to pass the text itself, pipe it in: echo 'Once upon' | xrun ..." "$xrun" tokenize --tokenizer tiny 'Once upon'
 echo '{"ids":[1.5]}' >half
 wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny --json half
 

@@ -44,7 +44,7 @@ draw --rate two 2>&1 >out | grep -q 'xrun: .* new tokens in .* tokens/s' || fail
 # Rows of JSON without --json are continued as text, and a note says so once.
 "$xrun" sample --model tiny --max-new-tokens 2 rows >out 2>err
 is "$(wc -l <out)" 2
-is "$(cat err)" 'xrun: note: rows:1: a row of JSON is continued as text; --json reads it'
+is "$(cat err)" 'xrun: note: rows:1: this row looks like JSON but is continued as text; --json reads it'
 for words in '{"answer":"a"}' '{ no JSON' 'some words'; do
   "$xrun" sample --model tiny --max-new-tokens 2 <<<"$words" >out 2>err
   [ ! -s err ] || fail "a note on $words: $(cat err)"

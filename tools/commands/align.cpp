@@ -95,6 +95,7 @@ class RowAligner {
   // Returns the line of output.
   std::string line(const std::string& line, const RowReader& rows) {
     AlignedTokens aligned = align(line, rows);
+    // NeMo-RL's aligner makes no findings.
     if (arguments_.dp) {
       aligned.findings = {};
       aligned.pairs = dp_.align(pieces_of(*student_, aligned.student_ids),
@@ -114,8 +115,8 @@ class RowAligner {
     const std::string file = shown_text(name);
     if (replaced_ > 0) {
       fmt::print(stderr,
-                 "xrun align: {}: {} bytes of {} lines are not UTF-8; each broken piece was read "
-                 "as U+FFFD\n",
+                 "xrun align: {}: {} bytes of {} lines are not UTF-8; each invalid sequence was "
+                 "read as U+FFFD\n",
                  file, replaced_, rows_repaired_);
     }
     if (rows_differ_ > 0) {
@@ -167,6 +168,7 @@ int align_rows(const AlignArguments& arguments) {
     } catch (const Interrupted&) {
       throw;
     } catch (const Error& error) {
+      // A line of text is never bad: the error is not the row's.
       if (!arguments.json) throw;
       status = 1;
       const Json row(Json::Object{{"error", std::string(error.what())}});

@@ -43,6 +43,7 @@ fs::path store() { return cache_root() / "data"; }
 
 void print_line(const Json& row) { std::printf("%s\n", dump_json(row).c_str()); }
 
+// The first file and the number of others; why, if the folder is unreadable.
 std::string files_text(const CacheFolder& cache) {
   if (cache.state == CacheState::kUnreadable)
     return shown_text(cache.problem, Blanks::kBreaksMarked);
@@ -105,6 +106,7 @@ fs::path folder_of(const std::string& key) {
   for (const CacheFolder& cache : list_caches(store())) {
     if (cache.dir.filename().string().starts_with(key)) found.push_back(cache.dir);
   }
+  // An empty key must not mean the only cache that there is.
   if (found.size() == 1 && !key.empty()) return found[0];
   throw UsageError(fmt::format(
       "{} in {} with a key that begins with \"{}\"; `xrun cache ls` lists the keys",
@@ -168,6 +170,7 @@ int verify(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
   for (const std::string& key : arguments.keys) {
     std::error_code code;
+    // A folder may be anywhere; a key is one of the store.
     dirs.push_back(fs::is_directory(key, code) ? fs::weakly_canonical(key) : folder_of(key));
   }
   if (dirs.empty()) {
@@ -180,6 +183,7 @@ int verify(const CacheArguments& arguments) {
   }
   bool whole = true;
   for (const fs::path& dir : dirs) whole &= verify_one(dir, arguments.json);
+  // Sidecars are checked only where everything is.
   if (arguments.keys.empty()) {
     for (const SidecarCheck& check : verify_sidecars(sidecar_root())) {
       whole &= check.problem.empty();
@@ -189,6 +193,7 @@ int verify(const CacheArguments& arguments) {
   return whole ? 0 : 1;
 }
 
+// Keys are looked up before anything is removed, so a misspelt one removes nothing.
 int remove(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
   for (const std::string& key : arguments.keys) dirs.push_back(folder_of(key));

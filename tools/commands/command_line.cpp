@@ -104,6 +104,7 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const auto found = std::find_if(rest.begin(), rest.end(), [](const std::string& argument) {
     return argument.starts_with("--") && argument.size() > 2;
   });
+  // Only commands that take a recipe have --set.
   if (found == rest.end() || app.get_option_no_throw("--set") == nullptr) return "";
   const size_t equals = std::min(found->find('='), found->size());
   const std::string option = found->substr(0, equals);
@@ -145,17 +146,20 @@ std::string extra_word_text(const CLI::App& app, int argc, char** argv) {
   const std::string& word = rest.front();
   if (app.get_option_no_throw("--set") != nullptr) {
     for (int i = 2; i < argc; ++i) {
+      // `--set beta 0.2`
       const bool valueless = std::string_view(argv[i - 2]) == "--set" &&
                              std::string_view(argv[i - 1]).find('=') == std::string_view::npos;
       if (word != argv[i] || !valueless) continue;
       return fmt::format("a setting is one word: --set {}={}", argv[i - 1], shell_word(word));
     }
+    // `beta=0.2` without --set
     if (word.find('=') != std::string::npos) {
       return fmt::format("config keys are set with --set {}", shell_word(word));
     }
   }
   std::vector<std::string> subcommands;
   for (const CLI::App* one : app.get_subcommands({})) subcommands.push_back(one->get_name());
+  // A mistyped subcommand.
   if (!subcommands.empty() && app.get_subcommands().empty()) {
     const std::string near = nearest_name(word, subcommands);
     return fmt::format("{} has no subcommand {}{}", app.get_name(), word,
@@ -189,6 +193,7 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text) {
     const size_t middle = text.find(" required but received ");
     if (begin == std::string::npos || middle == std::string::npos || middle < begin) continue;
     const size_t number = begin + std::string_view(of_parser).size();
+    // CLI11 says "at least" of an option that takes a fixed number of values.
     const CLI::Option* const option = app.get_option_no_throw(name);
     const bool exactly = option != nullptr && option->get_expected_min() > 1 &&
                          option->get_expected_min() == option->get_expected_max();
@@ -246,6 +251,7 @@ void print_usage_error(const std::string& text) {
 }  // namespace
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
+  // Subcommands have formatters of their own.
   if (const auto* usual = dynamic_cast<const CLI::Formatter*>(app.get_formatter().get())) {
     const auto plain = std::make_shared<PlainFormatter>(*usual);
     app.formatter(plain);
@@ -287,6 +293,7 @@ CLI::Validator thread_count() {
                   hardware_threads()));
 }
 
+// CLI11's own check does not say why a folder cannot be opened.
 CLI::Validator existing_folder() {
   return CLI::Validator(
       [](std::string& path) {

@@ -59,6 +59,7 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
 std::string render_line(const std::string& line, const RowReader& rows, bool json,
                         const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
   const Json row = parse_json(line, rows.name(), rows.line());
+  // parse_json() names the row itself.
   ChatTokens tokens;
   try {
     tokens = render_row(row, tokenizer, chat_template);
@@ -69,6 +70,7 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
   Json out = Json::object();
   out.set("text", tokens.rendering.text);
   out.set("ids", number_array(tokens.ids));
+  // null: without generation marks the mask is unknown, not empty.
   out.set("mask", chat_template.marks_generation() ? number_array(tokens.mask) : Json());
   return dump_json(out);
 }

@@ -24,10 +24,12 @@ bool is_standard_input(const std::string& path) { return path.empty() || path ==
 RowReader::RowReader(const std::string& path)
     : name_(is_standard_input(path) ? "<stdin>" : path),
       file_(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rbe")) {
+  // Read before the calls below can change it.
   const int code = errno;
   XRUN_CHECK(file_ != nullptr, "{}: cannot be opened: {}{}", name_, std::strerror(code),
              code == ENOENT
-                 ? fmt::format("; text itself is piped in: echo {} | xrun ...", shell_word(path))
+                 ? fmt::format("; to pass the text itself, pipe it in: echo {} | xrun ...",
+                               shell_word(path))
                  : "");
 }
 
@@ -44,6 +46,7 @@ bool RowReader::next(std::string& line) {
   }
   ++line_;
   line.assign(buffer_, size_t(size));
+  // A carriage return belongs to the text.
   if (!line.empty() && line.back() == '\n') line.pop_back();
   return true;
 }

@@ -89,6 +89,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
       replaced += row.replaced;
       rows_repaired += row.replaced > 0;
     } catch (const Error& error) {
+      // A line of text is never bad: the error is not the row's.
       if (!is_json) throw;
       Json row = Json::object();
       row.set("error", std::string(error.what()));
@@ -99,7 +100,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   out.finish();
   if (replaced > 0) {
     fmt::print(stderr,
-               "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each broken piece "
+               "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each invalid sequence "
                "was read as U+FFFD\n",
                shown_text(rows.name()), replaced, rows_repaired);
   }

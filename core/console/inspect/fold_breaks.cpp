@@ -25,6 +25,7 @@ std::string location(const InspectedBreak::Side& side) {
 std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count) {
   std::string bytes;
   for (auto t = static_cast<size_t>(begin); t < static_cast<size_t>(begin + count); ++t) {
+    // A token without bytes is shown by its id.
     const InspectedToken& token = segment.tokens[t];
     bytes += token.bytes.empty() ? token.shown : token.bytes;
   }
@@ -34,6 +35,7 @@ std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count
 // True if the differing tokens spell the same text except for blanks.
 bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
                          const RowBreak& found) {
+  // Tokens may divide the same text differently, so texts are compared.
   const auto letters = [&](const InspectedSegment& segment, int64_t count) {
     std::string bytes;
     for (int64_t t = found.at.position; t < found.at.position + count; ++t) {
@@ -45,6 +47,7 @@ bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
   return letters(a, found.differing_a) == letters(b, found.differing_b);
 }
 
+// "" for a byte that no message wrote.
 std::string role_at(const RowTrace::Stream& trace, size_t byte) {
   // A generation block is the assistant's, whatever the message ranges say.
   for (const ByteRange turn : trace.rendering.turns) {
@@ -68,6 +71,7 @@ InspectedBreak::Side side_of(const InspectedSegment& segment, const RowTrace::St
   side.token = token.id;
   side.text = token.bytes.empty() ? token.shown : shown_text(token.bytes, Blanks::kMarked);
   side.origin = token_origin_name(token.origin);
+  // No rendering: a window, or a row that could not be rendered again.
   if (trace == nullptr) return side;
   const size_t byte = trace->offsets[static_cast<size_t>(position)].begin;
   side.role = role_at(*trace, byte);
@@ -107,9 +111,11 @@ std::string shared_text(const InspectedBreak& found, bool same_row, int64_t min_
 std::string token_text(const InspectedBreak& found, bool same_row) {
   const InspectedBreak::Side& a = found.sides[0];
   const InspectedBreak::Side& b = found.sides[1];
+  // The rows of a pair are its two answers, which have names.
   const char* const in_a = same_row ? "the chosen one" : "one";
   const char* const in_b = same_row ? "the rejected one" : "the other";
   const std::string from_a = origin_text(a), from_b = origin_text(b);
+  // An origin that both have is named once, after the second.
   const bool equal = from_a == from_b;
   const auto after_comma = [](const std::string& from) { return from.empty() ? "" : ", " + from; };
   return fmt::format("token {} is \"{}\" in {}{} and \"{}\" in {}{}", count_text(found.position),
@@ -130,6 +136,7 @@ std::string cause_text(const RowBreak& found, const InspectedSegment& a,
       return "; this token joins the end of the prompt with the beginning of the answer";
     case BreakCause::kText: {
       const bool blanks = same_without_blanks(a, b, found);
+      // After an insertion one side has no token that differs.
       const std::string of_a = found.differing_a > 0 ? quoted(a, position, found.differing_a) : "";
       const std::string of_b = found.differing_b > 0 ? quoted(b, position, found.differing_b) : "";
       const char* const both = of_a.empty() || of_b.empty() ? "" : " and ";
@@ -137,12 +144,14 @@ std::string cause_text(const RowBreak& found, const InspectedSegment& a,
                          blanks ? "only blanks differ," : "after " + of_a + both + of_b,
                          counted(found.equal_after, "token"));
     }
+    // The token and its origin explain the other causes.
     default: return "";
   }
 }
 
 std::string sentence_of(const InspectedBreak& shown, const RowBreak& found,
                         const InspectedSegment& a, const InspectedSegment& b, int64_t min_run) {
+  // Both answers of one pair.
   const bool same_row = a.row == b.row && a.side != b.side;
   const std::string shared = shared_text(shown, same_row, min_run);
   if (found.cause == BreakCause::kFrequencies) {
@@ -173,6 +182,7 @@ ComparedRow compared_row(const InspectedSegment& segment, const std::vector<int3
 
 }  // namespace
 
+// Rows of different packs are compared too; a break is listed with its pack.
 void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedStep& step) {
   if (!fold.folds()) return;
   std::vector<const InspectedSegment*> segments;
@@ -217,6 +227,7 @@ std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
     return fmt::format("{}, and \"auto\" folds from {:g} tokens for each computed one", saving,
                        fold.min_ratio);
   }
+  // It would pay, but something else forbids it.
   const bool pays = tree->ratio() >= fold.min_ratio;
   return pays && !fold.off.empty() ? fmt::format("{}; {}", fold.off, saving) : "";
 }

@@ -23,6 +23,7 @@ class TreeWriter {
 
   std::vector<std::string> write() {
     std::vector<size_t> shared;
+    // A root with one segment shares nothing.
     for (const size_t root : roots_) {
       if (fold_.nodes[root].segments > 1) shared.push_back(root);
     }
@@ -43,8 +44,10 @@ class TreeWriter {
   void add(size_t n, const std::string& indent, bool last) {
     const InspectedFold::Node& node = fold_.nodes[n];
     std::string line = indent + (last ? "└─ " : "├─ ") + counted(node.tokens, "token");
+    // x3: three sequences share the node.
     if (node.segments > 1) line += fmt::format(" x{}", node.segments);
     std::string ends;
+    // Sequences whose last tokens these are.
     for (const std::string& end : node.ends) add_item(ends, end);
     line += ends.empty() ? ": " + node.text : fmt::format(" ({}): {}", ends, node.text);
     lines_.push_back(cut_to_width(line, width_));

@@ -63,6 +63,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
     while (range + 1 < trace.messages.size() && trace.messages[range].bytes.end < bytes.end) {
       ++range;
     }
+    // The messages are unknown, or it is still the same one.
     if (trace.messages.empty() || (i > 0 && range == before)) continue;
     const MessageRange& message = trace.messages[range];
     segment.turns.push_back(
@@ -78,9 +79,11 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
                                 Blanks::kBreaksMarked);
 }
 
+// Oddities that are worth a look, not errors.
 void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool trains) {
   const std::vector<InspectedToken>& tokens = segment.tokens;
   const std::optional<int32_t> bos = tokenizer.bos_id();
+  // A template and a tokenizer may both add one.
   if (bos && tokens.size() > 1 && tokens[0].id == *bos && tokens[1].id == *bos) {
     segment.remarks.push_back("begins with two BOS tokens");
   }
@@ -153,6 +156,7 @@ void fill_weights(const PackedBatch& pack, const std::vector<InspectedSegment*>&
 InspectedSegment start_segment(const InspectedSource& source, const PackedBatch& pack, size_t s) {
   InspectedSegment segment;
   segment.row = pack.row_id[s];
+  // Pairs are numbered over all sets of the step.
   segment.pair = pack.pair_id[s] < 0 ? -1 : pack.pair_id[s] + source.first_pair;
   segment.side = pack.side[s];
   segment.weight = pack.weight[s];
@@ -169,6 +173,7 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
 
 constexpr size_t kNodeText = 24;  // tokens at the beginning of a node
 
+// "chosen pairs.jsonl:17"
 std::string end_name(const InspectedSource& source, const PackedBatch& pack, size_t s) {
   const std::string side = side_name(pack.side[s]);
   return fmt::format("{}{}{}", side, side.empty() ? "" : " ", source.set.location(pack.row_id[s]));
@@ -193,11 +198,13 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
     const auto end = static_cast<size_t>(tree->node_begin[n + 1]);
     node.tokens = static_cast<int64_t>(end - begin);
     node.segments = tree->segments[n];
+    // The beginning is enough to recognise a node.
     for (size_t t = begin; t < std::min(end, begin + kNodeText); ++t) {
       node.text += pieces.token(tree->tokens[t]).bytes;
     }
     node.text = shown_text(node.text, Blanks::kBreaksMarked);
   }
+  // The path of a sequence ends at its leaf.
   for (size_t s = 0; s < tree->leaf.size(); ++s) {
     fold.nodes[static_cast<size_t>(tree->leaf[s])].ends.push_back(end_name(source, pack, s));
   }
@@ -228,6 +235,7 @@ class SegmentTraces {
   }
   const RowTrace::Stream* stream(const InspectedSegment& segment) const {
     const std::vector<RowTrace::Stream>& streams = row(segment).streams;
+    // Only a pair has a second stream.
     const size_t side = segment.side < 0 ? 1 : 0;
     return side < streams.size() ? &streams[side] : nullptr;
   }
@@ -246,9 +254,11 @@ void trace_segments(const InspectedSource& source, const SegmentTraces& traces,
       if (const RowTrace::Stream* const stream = traces.stream(segment)) {
         add_trace(segment, *stream);
       } else if (!failure.empty()) {
+        // A remark on the segment: its tokens are known all the same.
         segment.remarks.push_back("roles are unknown: " +
                                   shown_text(failure, Blanks::kBreaksMarked));
       } else if (!traces.windows()) {
+        // Without a rendering only their number is known.
         segment.cut_tokens = source.set.cut_tokens(segment.row);
       }
       add_remarks(segment, source.tokenizer, source.set.kind() != RowKind::kPrompts);
@@ -310,8 +320,10 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
         source.frequency_classes ? source.frequency_classes(packed) : std::vector<int64_t>();
     pack.fold = inspected_fold(source, packed, shown_segments, classes, pieces);
     if (!pack.fold && !windows) pack.unfolded = unfolded_text(packed, source.fold, classes);
+    // Of the whole pack, even if only some of its segments are shown.
     step.computed += pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     fill_weights(packed, shown_segments);
+    // A pack without a segment to show is left out.
     if (!pack.segments.empty()) step.packs.push_back(std::move(pack));
   }
   const SegmentTraces traces(source, step);
@@ -330,7 +342,8 @@ InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, 
   return inspect_step(source, units, source.set.pack(units, limits), rows);
 }
 
-const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s) {
+// In a pack the rejected answer of a pair follows the chosen one.
+const InspectedSegment* rejected_after(const InspectedPack& pack, size_t s) {
   const bool pair = pack.segments[s].side > 0 && s + 1 < pack.segments.size() &&
                     pack.segments[s + 1].pair == pack.segments[s].pair;
   return pair ? &pack.segments[s + 1] : nullptr;

@@ -82,7 +82,7 @@ struct InspectedPack {
 };
 
 // Returns the rejected side after segment s; nullptr if s is not the chosen side of a pair.
-const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s);
+const InspectedSegment* rejected_after(const InspectedPack& pack, size_t s);
 // Returns the first turn that begins at or after a token, or the end.
 std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& segment, size_t token);
 

@@ -123,6 +123,7 @@ document.getElementById("close").addEventListener("click", () => fold(false));
 // Returns the colours of the scale for light and dark pages.
 std::string weight_sheet() {
   std::string light, dark;
+  // From 1: masked text has no background.
   for (int i = 1; i < kWeightSteps; ++i) {
     const WeightColor& color = weight_color(static_cast<WeightStep>(i));
     light += fmt::format(".w{} {{ background: {}; color: #1a1a1a; }}\n", i, color.light);
@@ -131,6 +132,7 @@ std::string weight_sheet() {
   return light + "@media (prefers-color-scheme: dark) {\n" + dark + "}\n";
 }
 
+// A name is one line, so its line ends are marked.
 std::string escaped(std::string_view text) {
   return html_escape(shown_text(text, Blanks::kBreaksMarked));
 }
@@ -164,6 +166,7 @@ class PageWriter {
     add("<p class=\"legend mono\">");
     for (int i = 0; i < kWeightSteps; ++i) {
       const WeightStep step = static_cast<WeightStep>(i);
+      // Only colours that occur.
       const bool seen = any_token(
           steps, [&](const InspectedToken& token) { return weight_step(token.weight) == step; });
       if (!seen) continue;
@@ -224,7 +227,7 @@ class PageWriter {
     }
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];
-      const InspectedSegment* const rejected = rejected_behind(pack, s);
+      const InspectedSegment* const rejected = rejected_after(pack, s);
       block(segment, rejected);
       s += rejected != nullptr ? 2 : 1;
     }
@@ -255,6 +258,7 @@ class PageWriter {
     add("</details>\n");
   }
 
+  // A single row, or both answers of a pair side by side.
   void block(const InspectedSegment& segment, const InspectedSegment* rejected) {
     add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}{}</summary>\n",
         segment.pair >= 0 ? fmt::format("pair {} ", segment.pair) : std::string(),
@@ -265,6 +269,7 @@ class PageWriter {
       tokens(segment, 0, segment.tokens.size());
       end_of(segment);
     } else {
+      // The tokens that both answers share are shown once, above them.
       const size_t shared = shared_tokens(segment, *rejected);
       tokens(segment, 0, shared);
       add("<div class=\"sides\">");
@@ -296,6 +301,7 @@ class PageWriter {
     add("<div class=\"run mono\">");
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment.turns.end() && turn->begin == i) {
+        // A role begins a line, so the text before it may have to end.
         const bool on_new_line = i == begin || ends_line(segment.tokens[i - 1]);
         add("{}<span class=\"role\">{}</span>", on_new_line ? "" : "\n",
             html_escape((turn++)->role));
@@ -307,6 +313,7 @@ class PageWriter {
 
   void token(const InspectedToken& token) {
     const auto step = static_cast<int>(weight_step(token.weight));
+    // In the order of `names` in the script.
     add("<span class=\"t w{}{}{}\" data-t=\"{}|{}|{:g}|{}|", step, token.special ? " s" : "",
         token.origin == TokenOrigin::kTemplate ? " o" : "", token.id, token.position, token.weight,
         token_origin_name(token.origin));

@@ -90,6 +90,7 @@ class StepWriter {
 
   void pack_head(const InspectedPack& pack) {
     print("");
+    // Those that are not shown count too.
     const auto segments = static_cast<int64_t>(pack.segments.size()) + pack.left_out;
     facts({fmt::format("pack {}", pack.index),
            pack.fold
@@ -114,7 +115,7 @@ class StepWriter {
   // Writes the segment at s, or the pair that begins there; returns how many segments that were.
   size_t block(const InspectedPack& pack, size_t s) {
     const InspectedSegment& segment = pack.segments[s];
-    const InspectedSegment* const rejected = rejected_behind(pack, s);
+    const InspectedSegment* const rejected = rejected_after(pack, s);
     print("");
     block_head(segment);
     if (rejected != nullptr) {
@@ -130,6 +131,7 @@ class StepWriter {
   void block_head(const InspectedSegment& segment) {
     const std::string location =
         fmt::format("{}:{}", shown_text(segment.file, Blanks::kBreaksMarked), segment.line);
+    // A pair begins with its number, a single row with its place.
     facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : location,
            segment.pair >= 0 ? location : size_text(segment),
            segment.label ? fmt::format("label {}", *segment.label) : "",
@@ -154,6 +156,7 @@ class StepWriter {
     } else {
       for (const InspectedSegment* side : {&chosen, &rejected}) {
         side_head(*side, shared);
+        // Below 50 columns roles would leave too little for text.
         print_lines(side_lines(*side, shared, style_.width, style_.width >= 50));
       }
     }
@@ -186,10 +189,12 @@ class StepWriter {
     const int right = style_.width - text_width(kSideGap) - left;
     print(paint(pad_to_width(side_title(chosen, shared), left), "36") + std::string(kSideGap) +
           paint(cut_to_width(side_title(rejected, shared), right), "36"));
+    // The sides have no column of roles.
     const std::vector<TextLine> a = side_lines(chosen, shared, left, false);
     const std::vector<TextLine> b = side_lines(rejected, shared, right, false);
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
       std::string line = i < a.size() ? a[i].text : "";
+      // By columns, since escape codes and wide characters differ from them in bytes.
       line.append(static_cast<size_t>(left - (i < a.size() ? a[i].columns : 0)), ' ');
       line += i < b.size() ? std::string(kSideGap) + b[i].text : " │";
       print(line);
@@ -198,6 +203,7 @@ class StepWriter {
 
   // Prints the cut and the remarks below a segment.
   void end_of(const InspectedSegment& segment) {
+    // In a pair a remark names its side.
     const std::string side = segment.side == 0 ? "" : std::string(side_name(segment.side)) + ": ";
     if (segment.cut_tokens > 0) {
       facts({fmt::format("✂ {}{} cut off here{}", side, counted(segment.cut_tokens, "token"),
@@ -252,6 +258,7 @@ class StepWriter {
         }
       }
     }
+    // Without colours the legend explains the marks below the tokens.
     const bool plain = style_.colors == ColorDepth::kNone;
     std::vector<std::string> parts;
     for (int i = 0; i < kWeightSteps; ++i) {

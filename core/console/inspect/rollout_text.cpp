@@ -38,6 +38,7 @@ std::string group_headline(const std::vector<RecordedRollout>& answers,
   double sum = 0;
   int64_t rewards = 0;
   for (const size_t i : group) {
+    // An answer without a reward is not in the mean.
     if (!answers[i].reward) continue;
     sum += *answers[i].reward;
     ++rewards;
@@ -75,6 +76,7 @@ PrefixTrie answer_trie(const std::vector<RecordedRollout>& answers) {
 
 std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& answers, int width) {
   const PrefixTrie trie = answer_trie(answers);
+  // No two answers begin alike: there is no tree to show.
   if (std::none_of(trie.lists.begin(), trie.lists.end(), [](int32_t n) { return n > 1; })) {
     return {};
   }
@@ -84,11 +86,13 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
   // [N] the text that all answers through a node begin with.
   std::vector<std::optional<std::string>> begun(trie.parent.size());
   for (size_t s = 0; s < answers.size(); ++s) {
+    // A conversation's ids hold other turns as well, which `text` lacks.
     const bool is_conversation = std::ssize(answers[s].ids) != answers[s].length;
     const std::string text = is_conversation ? "" : answers[s].text;
     if (trie.leaf[s] < 0) continue;
     fold.nodes[static_cast<size_t>(trie.leaf[s])].ends.push_back(
         fmt::format("sample {}", answers[s].sample));
+    // From the leaf to the root: all of these nodes are on the answer's path.
     for (int32_t n = trie.leaf[s]; n >= 0; n = trie.parent[static_cast<size_t>(n)]) {
       auto& known = begun[static_cast<size_t>(n)];
       known = known ? known->substr(0, common_text(*known, text)) : text;
@@ -98,6 +102,7 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
     InspectedFold::Node& node = fold.nodes[n];
     node.tokens = trie.end[n] - trie.begin(n);
     node.segments = trie.lists[n];
+    // The parent shows this part.
     const size_t above =
         trie.parent[n] < 0 ? 0 : begun[static_cast<size_t>(trie.parent[n])]->size();
     node.text = one_paragraph(begun[n]->substr(above));

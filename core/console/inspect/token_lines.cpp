@@ -58,6 +58,7 @@ class LineWriter {
     auto turn = turn_from(segment_, begin);
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment_.turns.end() && turn->begin == i) start_turn((turn++)->role);
+      // Shades alternate, so that neighbours can be told apart.
       add(segment_.tokens[i], i % 2 == 1);
     }
     end_line();
@@ -75,6 +76,7 @@ class LineWriter {
     if (style_.role_width > 0) {
       role_ = role;
     } else {
+      // No column for roles: a line of its own.
       push(pad_to_width("", style_.position_width > 0 ? style_.position_width + kGap : 0) + role +
            ":");
     }
@@ -85,7 +87,7 @@ class LineWriter {
     const int wanted = std::max(text_width(shown), score_columns(token));
     // A token moves whole to the next line, unless it is wider than a line.
     if (used_ + wanted > room_ && used_ > 0) end_line();
-    while (text_width(shown) > room_) {  // wider than a line
+    while (text_width(shown) > room_) {
       size_t size = fitting_size(shown, room_);
       if (size == 0) size = text_character(shown, 0).size;  // two columns on a line of one
       put({&token, std::string(shown.substr(0, size)), text_width(shown.substr(0, size)), odd});
@@ -93,8 +95,10 @@ class LineWriter {
       end_line();
     }
     if (shown.empty()) return;
+    // A cell is never wider than a line, even for a long score.
     put({&token, std::string(shown),
          std::min(room_, std::max(text_width(shown), score_columns(token))), odd});
+    // The text itself begins a line here.
     if (token.bytes.find('\n') != std::string::npos) end_line();
   }
 
@@ -118,9 +122,11 @@ class LineWriter {
       text += paint_weight(cell.shown, weight_step(token.weight),
                            {cell.odd, token.special, token.origin == TokenOrigin::kTemplate},
                            style_.colors);
+      // A score may be wider than its token.
       text.append(static_cast<size_t>(std::max(0, cell.columns - text_width(cell.shown))), ' ');
     }
     push(std::move(text));
+    // Without colours, marks show the weights.
     if (style_.colors == ColorDepth::kNone)
       push_row([](const Cell& cell) { return marks_of(cell); });
     if (style_.scores) {
@@ -149,6 +155,7 @@ class LineWriter {
   std::string gutter(int32_t position) {
     std::string out;
     if (style_.position_width > 0) out = fmt::format("{:>{}} ", position, style_.position_width);
+    // Only the first line of a turn has its role.
     if (style_.role_width > 0) {
       out += pad_to_width(std::exchange(role_, ""), style_.role_width) + " ";
     }
@@ -188,6 +195,7 @@ TokenLineStyle token_line_style(const std::vector<const InspectedSegment*>& segm
     }
   }
   if (width >= kGutterWidth) {
+    // At least three digits, so that the segments of a step line up.
     style.position_width = std::max(3, static_cast<int>(fmt::formatted_size("{}", longest)));
   }
   if (width >= kRoomyWidth) style.role_width = std::min(role, kWidestRole);

@@ -76,6 +76,7 @@ std::string sheet() {
 
 std::span<const PageColor> page_colors() { return kColors; }
 
+// The colours repeat after the eighth line.
 std::string series_color(size_t index) {
   return fmt::format("var(--series-{})", index % kSeriesColors);
 }
@@ -135,6 +136,7 @@ HtmlTable::HtmlTable(std::vector<std::string> header, std::vector<Align> align)
     : header_(std::move(header)), align_(std::move(align)) {}
 
 std::string HtmlTable::cell(const char* tag, size_t column, const std::string& inside) const {
+  // Columns beyond the list are aligned left.
   const bool right = column < align_.size() && align_[column] == Align::kRight;
   return fmt::format("<{0}{1}>{2}</{0}>", tag, right ? " class=\"n\"" : "", inside);
 }

@@ -80,6 +80,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
   std::vector<PlotPoint> out;
   if (points.empty()) return out;
   // The decay of an exponential mean over `window` points.
+  // A window of one point averages nothing.
   const double keep = window > 1 ? 1 - 1 / window : 0;
   const Slices slices(points, columns);
   double mean = 0;
@@ -123,6 +124,7 @@ class PathText {
     if (!open_) {
       out_ += fmt::format("M{} {}", x, y);
     } else if (x == x_ && y == y_) {
+      // Rounded to the same place: a step of no length would draw nothing.
       return;
     } else {
       if (!relative_) out_ += 'l';
@@ -150,6 +152,7 @@ class PathText {
   long x_ = 0, y_ = 0;
 };
 
+// NaN is a gap, which no line crosses.
 std::string path_of(const std::vector<PlotPoint>& points, const Frame& frame) {
   PathText path;
   for (const PlotPoint& point : points) {
@@ -183,6 +186,7 @@ struct Extent {
 };
 
 std::optional<Frame> frame_of(const Plot& plot) {
+  // Of all lines, since they share the axes.
   Extent x, y;
   std::vector<double> values;
   for (const PlotLine& line : plot.lines) {
@@ -238,6 +242,7 @@ std::string line_element(const PlotLine& line, const Frame& frame, int columns) 
   if (sparse) {
     out += path_element("marks", marks_of(points, frame));
   } else {
+    // All levels are in the page and its style sheet shows one, so the slider needs no data.
     for (int level = 0; level < 4; ++level) {
       const double window = kSmoothShares[level] * static_cast<double>(line.points.size());
       out += path_element(
@@ -290,6 +295,7 @@ std::vector<double> shares_of(const std::vector<double>& values, const PlotAxis&
 
 std::string bars_of(const std::vector<double>& shares, const Frame& frame) {
   const auto edge = [&](size_t bin) {
+    // Shared by neighbours, so that no gap opens between bars.
     return std::lround(static_cast<double>(bin) / static_cast<double>(shares.size()) * kWidth *
                        kUnits);
   };
@@ -349,6 +355,7 @@ std::string histogram_figure(const std::string& title, const std::vector<Histogr
   // A few extreme values would flatten the histogram of many.
   const double beyond = all.size() >= kManyValues ? kBeyond : 0;
   const PlotAxis axis = plot_axis(quantile(all, beyond), quantile(all, 1 - beyond), 5);
+  // By the mean count of a line, since all lines share the bins.
   const int bins = bins_for(all.size() / lines.size());
   std::vector<std::vector<double>> shares;
   double highest = 0;
@@ -356,6 +363,7 @@ std::string histogram_figure(const std::string& title, const std::vector<Histogr
     shares.push_back(shares_of(line.values, axis, bins));
     highest = std::max(highest, *std::max_element(shares.back().begin(), shares.back().end()));
   }
+  // From 0, so that the heights of bars can be compared.
   const Frame frame{axis, plot_axis(0, highest, 4)};
   std::string inside = svg_open(frame, title) + axes(frame);
   inside += fmt::format("<g transform=\"scale({})\">", 1.0 / kUnits);

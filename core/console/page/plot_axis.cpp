@@ -20,6 +20,7 @@ double tick_step(double span, int wanted) {
   const double rough = span / std::max(wanted, 1);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   for (const double factor : {1.0, 2.0, 5.0}) {
+    // 0.7: a few ticks too many rather than too few.
     if (factor * power >= rough * 0.7) return factor * power;
   }
   return 10 * power;
@@ -38,6 +39,7 @@ std::string tick_text(double value, double step) {
 
 void add_even_ticks(PlotAxis& axis, int wanted) {
   const double step = tick_step(axis.high - axis.low, wanted);
+  // 1e-9 keeps a tick at the end of the axis, which the division may round past.
   const double first = std::ceil(axis.low / step - 1e-9);
   const double last = std::floor(axis.high / step + 1e-9);
   // Beyond 2^53 neighbouring ticks would be one number.
@@ -50,6 +52,7 @@ void add_log_ticks(PlotAxis& axis, int wanted) {
   const int first = static_cast<int>(std::floor(std::log10(axis.low)));
   const int last = static_cast<int>(std::ceil(std::log10(axis.high)));
   const int decades = last - first;
+  // Over many decades only every second, third, ... has a tick.
   const int skip = std::max(1, decades / std::max(wanted, 1));
   // Up to two decades have ticks at 1, 2 and 5.
   const bool fine = decades <= 2;

@@ -37,6 +37,7 @@ tr.differs td { font-weight: 600; }
 .notice { border-left: 3px solid var(--bad); padding-left: .7em; }
 )css";
 
+// One topic of the page; `id` is its anchor.
 struct Section {
   const char* id;
   const char* title;
@@ -55,6 +56,7 @@ constexpr Section kSections[] = {
     {"environment", "Environment and hashes", report_environment},
 };
 
+// "" for a metric that was not logged.
 std::string last_of(const RunFiles& run, std::string_view name) {
   const MetricSeries* series = run.metrics.find(name);
   return series == nullptr ? "" : axis_number(series->values.back());
@@ -71,6 +73,7 @@ std::string time_of(const RunFiles& run) {
 
 bool is_true(const Json* value) { return value != nullptr && value->is_bool() && value->as_bool(); }
 
+// Why something is not shown: a file is missing or damaged.
 std::string notices(Runs runs) {
   std::string out;
   for (const RunFiles& run : runs) {
@@ -95,6 +98,7 @@ std::string open_state_text(const std::filesystem::path& dir) {
   std::error_code code;
   if (dir.empty() || !std::filesystem::is_regular_file(lock, code)) return kUnknown;
   try {
+    // A process that was killed holds no lock.
     return FileLock(lock, false).held() ? "not finished: killed" : "running";
   } catch (const Error&) {
     return kUnknown;  // a folder of somebody else, or a file system without locks
@@ -108,6 +112,7 @@ std::string run_heading(Runs runs, const RunFiles& run) {
 }
 
 std::string run_state_text(const RunFiles& run) {
+  // First the end that the run itself wrote, then what its lock tells.
   const std::string stopped = value_of(run.record.find("stopped"));
   std::string text;
   if (!stopped.empty()) {
@@ -130,11 +135,12 @@ std::string run_state_text(const RunFiles& run) {
 std::string report_summary(Runs runs) {
   using A = Align;
   HtmlTable table(
-      {"run", "recipe", "state", "steps", "train/loss", "valid/loss", "time in steps", "begun"},
+      {"run", "recipe", "state", "steps", "train/loss", "valid/loss", "time in steps", "started"},
       {A::kLeft, A::kLeft, A::kLeft, A::kRight, A::kRight, A::kRight, A::kRight});
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];
     std::string name = html_escape(run.name);
+    // The checkbox hides the run's lines by their class.
     if (runs.size() > 1) {
       name = fmt::format(
           "<label style=\"--c:{}\"><input type=\"checkbox\" checked data-group=\"run-{}\"> "

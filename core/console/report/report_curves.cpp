@@ -68,6 +68,7 @@ MetricName split_metric_name(const RunMetrics& metrics, const std::string& name,
 
 Topic topic_of(const std::string& topic) {
   if (topic == "lr" || topic == "grad_norm" || topic.starts_with("perf/")) return Topic::kUpdate;
+  // By prefix, so that metrics of one side or one share belong too.
   for (const char* of_pairs : {"margin", "reward", "logprob", "length"}) {
     if (topic.starts_with(of_pairs)) return Topic::kPair;
   }
@@ -110,6 +111,7 @@ std::string join(std::initializer_list<std::string> words) {
 PlotLine line_of(const MetricSeries& series, const MetricName& name, Runs runs, size_t run) {
   PlotLine line;
   line.name = join({runs.size() > 1 ? runs[run].name : "", name.split, name.side});
+  // A metric whose topic is its whole name.
   if (line.name.empty()) line.name = series.name;
   line.dashed = name.split.starts_with("valid");
   line.group = fmt::format("run-{}", run);
@@ -178,6 +180,8 @@ std::string slider() {
 std::string histograms(const std::vector<Chart>& charts) {
   std::string out;
   for (const Chart& chart : charts) {
+    // Results are read as curves, and the learning rate follows a schedule: neither has a
+    // distribution.
     if (chart.topic == Topic::kResult || chart.plot.title == "lr") continue;
     std::vector<HistogramLine> lines;
     for (const PlotLine& line : chart.plot.lines) {
@@ -204,6 +208,7 @@ std::vector<std::string> figures_of(const MetricSeries& series) {
           axis_number(series.values.back()), axis_number(least), axis_number(greatest)};
 }
 
+// All metrics of each run, drawn or not.
 std::string figures(Runs runs) {
   using A = Align;
   std::string out;

@@ -100,6 +100,8 @@ std::string answer_html(const std::string& text) {
          blanks + "</span></div>";
 }
 
+// Returns a table with one line per prompt and one column per step, so that an answer can be
+// followed through the training.
 std::string samples_of(const RunFiles& run) {
   std::vector<std::string> header = {"prompt"};
   std::vector<int64_t> order;  // rows of the data
@@ -108,6 +110,7 @@ std::string samples_of(const RunFiles& run) {
     header.push_back(fmt::format("step {}", run.samples[i].step));
     for (const Json& answer : run.samples[i].answers) {
       const Json* row = answer.find("row");
+      // Answers that name no row share one line, in which a step's last answer stays.
       const int64_t number = row != nullptr && row->is_int() ? row->as_int() : -1;
       auto found = rows.find(number);
       if (found == rows.end()) {
@@ -126,6 +129,7 @@ std::string samples_of(const RunFiles& run) {
                                       "</div>"};
     for (size_t i = 0; i < run.samples.size(); ++i) {
       const auto text = answers.texts.find(i);
+      // A step that did not sample this row has an empty cell.
       cells.push_back(text == answers.texts.end() ? "" : answer_html(text->second));
     }
     table.add(cells);
@@ -141,6 +145,7 @@ std::string report_ledger(Runs runs) {
   std::string out;
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];
+    // Runs that differ in a setting only have one ledger, which is long.
     if (i > 0 && !run.ledger.is_null() && run.ledger == runs[0].ledger) {
       out += run_heading(runs, run) + dim("the same as for " + html_escape(runs[0].name));
       continue;
@@ -150,6 +155,7 @@ std::string report_ledger(Runs runs) {
       out += dim("the run has no ledger.json");
       continue;
     }
+    // A damaged file costs its own section only, not the page.
     try {
       out += ledger_html(Ledger::from_json(run.ledger));
     } catch (const Error& error) {
@@ -185,6 +191,7 @@ std::string source_html(const SourceSample& source) {
   std::string out = fmt::format("<p><b>{}</b>{}</p>\n", html_escape(source.name),
                                 source.gap.empty() ? "" : ": " + html_escape(source.gap));
   for (const SampleRow& row : source.rows) {
+    // Names only for pairs and the like: a single stream has nothing to be told apart from.
     std::string names;
     for (const std::string& name : source.streams) {
       if (source.streams.size() > 1) names += (names.empty() ? ": " : ", ") + html_escape(name);

@@ -28,6 +28,7 @@ std::string rollout_figures(const RunFiles& run) {
     if (!series.name.starts_with(kPrefix) || series.values.empty()) continue;
     std::string name = series.name.substr(kPrefix.size());
     if (name.starts_with("pass_at_")) name = "pass@" + name.substr(8);
+    // The highest, not the best: for a length the reader decides.
     table.add({html_escape(name), axis_number(series.values.front()),
                axis_number(*std::max_element(series.values.begin(), series.values.end())),
                axis_number(series.values.back())});
@@ -35,11 +36,13 @@ std::string rollout_figures(const RunFiles& run) {
   return table.html();
 }
 
+// The ways in which answers ended, as shares of each step.
 std::string finish_shares(const std::vector<RecordedRollouts>& steps) {
   std::map<std::string, std::vector<double>> shares;  // by finish, one for each step
   for (size_t s = 0; s < steps.size(); ++s) {
     for (const RecordedRollout& one : steps[s].answers) {
       std::vector<double>& of = shares[one.finish];
+      // A finish that a step lacks counts 0.
       of.resize(steps.size());
       of[s] += 1 / static_cast<double>(steps[s].answers.size());
     }
@@ -89,6 +92,7 @@ std::string answers_table(const RecordedRollouts& step, bool highest) {
   return table.html();
 }
 
+// Answers of the last step only; the figures and finishes cover the run.
 std::string rollouts_of_run(const RunFiles& run) {
   std::string out = rollout_figures(run) + finish_shares(run.rollouts);
   const RecordedRollouts& last = run.rollouts.back();

@@ -22,12 +22,14 @@ struct SettingRow {
 
 bool differs(const SettingRow& row) {
   for (const Setting* setting : row.values) {
+    // One of the runs lacks the key.
     if ((setting == nullptr) != (row.values[0] == nullptr)) return true;
     if (setting != nullptr && !(setting->value == row.values[0]->value)) return true;
   }
   return false;
 }
 
+// Keys in the order of the first run that has them.
 std::vector<SettingRow> rows_of(const std::vector<std::vector<Setting>>& settings) {
   std::vector<SettingRow> rows;
   std::map<std::string_view, size_t> index;
@@ -64,6 +66,7 @@ std::string origin_cell(const Setting* setting) {
   return "<span class=\"dim\">" + html_escape(setting->origin) + "</span>";
 }
 
+// Value and origin in columns for one run, a column per run for several.
 std::string settings_table(Runs runs, const std::vector<SettingRow>& rows) {
   const bool several = runs.size() > 1;
   std::vector<std::string> header = {"key"};
@@ -93,6 +96,7 @@ std::string recipes(Runs runs) {
     if (runs[i].recipe.empty()) continue;
     std::string name =
         runs.size() > 1 ? "recipe.lua of " + html_escape(runs[i].name) : "recipe.lua";
+    // Shown once, if it is the same recipe.
     if (i > 0 && runs[i].recipe == runs[0].recipe) {
       out += fmt::format("<p class=\"dim\">{}: identical</p>\n", name);
       continue;

@@ -61,8 +61,10 @@ class ComparisonText {
   }
 
  private:
+  // `same` is the section's text if nothing differs, else "".
   void section(const char* name, const std::string& same) {
     const std::string title = fmt::format("{:8}  ", name);
+    // Name and verdict share a line where they fit.
     if (!same.empty() && text_width(title + same) <= width_) {
       out_ += console_.bold(title) + console_.dim(same) + "\n";
       return;
@@ -94,6 +96,7 @@ class ComparisonText {
     out_ += indented(table.text(width));
   }
   void values_below(const std::vector<TextRow>& rows) {
+    // Signs need a legend; with columns the header names the runs.
     legend_ = console_.red(cut_to_width("- " + shown(one_.name_a), width_)) + "\n" +
               console_.bold(cut_to_width("+ " + shown(one_.name_b), width_)) + "\n";
     for (const TextRow& row : rows) {
@@ -180,6 +183,7 @@ class ComparisonText {
     for (const FinalDifference& last : one_.finals) {
       rows.push_back({"last " + shown(last.metric), number(last.a), number(last.b), ""});
     }
+    // The weights by the first digits of their digests.
     for (const FactDifference& file : one_.weights) {
       rows.push_back({shown(file.name), shown(file.a.substr(0, kDigestDigits)),
                       shown(file.b.substr(0, kDigestDigits)), ""});
@@ -188,6 +192,7 @@ class ComparisonText {
   }
 
   std::string number(double value) const {
+    // All digits where there is room, since runs may differ in the last one.
     return width_ < kExactWidth ? fmt::format("{:.5g}", value) : shortest_decimal(value);
   }
 

@@ -18,7 +18,7 @@ constexpr size_t kMostSnapshots = 200;
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 // Part of a word: letters, digits, _ and everything beyond ASCII.
-bool wordly(char c) {
+bool is_word_char(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || std::isalnum(byte) != 0 || c == '_';
 }
@@ -93,15 +93,16 @@ size_t EditBuffer::previous(size_t at) const {
 
 size_t EditBuffer::word_begin() const {
   size_t at = cursor_;
-  while (at > 0 && !wordly(text_[at - 1])) --at;
-  while (at > 0 && wordly(text_[at - 1])) --at;
+  // Blanks and signs before the word are passed over first, as in Emacs.
+  while (at > 0 && !is_word_char(text_[at - 1])) --at;
+  while (at > 0 && is_word_char(text_[at - 1])) --at;
   return at;
 }
 
 size_t EditBuffer::word_end() const {
   size_t at = cursor_;
-  while (at < text_.size() && !wordly(text_[at])) ++at;
-  while (at < text_.size() && wordly(text_[at])) ++at;
+  while (at < text_.size() && !is_word_char(text_[at])) ++at;
+  while (at < text_.size() && is_word_char(text_[at])) ++at;
   return at;
 }
 
@@ -118,12 +119,14 @@ void EditBuffer::right() {
 void EditBuffer::move_to_line(size_t begin, int column) {
   const size_t end = line_end_at(begin);
   // The column is kept in display columns, not bytes.
+  // A shorter line puts the cursor at its end.
   cursor_ = begin + fitting_size(std::string_view(text_).substr(begin, end - begin), column);
   typing_ = false;
 }
 
 bool EditBuffer::up() {
   const size_t begin = line_begin(cursor_);
+  // In the first line: the caller goes to an older input.
   if (begin == 0) return false;
   const int column = text_width(std::string_view(text_).substr(begin, cursor_ - begin));
   move_to_line(line_begin(begin - 1), column);
@@ -132,6 +135,7 @@ bool EditBuffer::up() {
 
 bool EditBuffer::down() {
   const size_t end = line_end_at(cursor_);
+  // In the last line: the caller goes to a newer input.
   if (end == text_.size()) return false;
   const size_t begin = line_begin(cursor_);
   const int column = text_width(std::string_view(text_).substr(begin, cursor_ - begin));
@@ -170,6 +174,7 @@ void EditBuffer::kill_to_line_end() {
 void EditBuffer::kill_to_line_begin() { kill(line_begin(cursor_), cursor_); }
 
 void EditBuffer::kill_word_left() {
+  // To the blank before the word, as Ctrl-W in shells; Alt-Backspace also stops at signs.
   size_t at = cursor_;
   while (at > 0 && blank(text_[at - 1])) --at;
   while (at > 0 && !blank(text_[at - 1])) --at;

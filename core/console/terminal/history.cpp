@@ -148,6 +148,7 @@ void History::read_file() {
 }
 
 void History::append(const std::string& line) {
+  // Opened for each input, so that a file replaced meanwhile is found.
   const LockedFile opened(file_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened.fd() >= 0 && write_whole(opened.fd(), line)) return;
   problem_ = fmt::format("inputs are not saved: {}: {}", file_.string(), std::strerror(errno));
@@ -157,6 +158,7 @@ void History::add(std::string_view input) {
   while (!input.empty() && input.back() == '\n') input.remove_suffix(1);
   // An input that begins with a space is not kept, as in shells.
   if (is_blank(input) || input[0] == ' ') return;
+  // The same input again.
   if (!inputs_.empty() && inputs_.back() == input) return;
   inputs_.emplace_back(input);
   if (!file_.empty() && problem_.empty()) append(encode(input));

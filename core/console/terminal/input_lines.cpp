@@ -50,6 +50,7 @@ bool EditedLines::obey(EditorRequest request, Outcome* outcome) {
     case EditorRequest::kAccept: *outcome = Outcome::kInput; return true;
     case EditorRequest::kEnd: *outcome = Outcome::kEnd; return true;
     case EditorRequest::kCancel: {
+      // The cancelled text stays on the screen, as in shells.
       draw(true);
       terminal_.write("^C" + painter_.finish());
       editor_.reset();
@@ -61,6 +62,7 @@ bool EditedLines::obey(EditorRequest request, Outcome* outcome) {
       return false;
     case EditorRequest::kClear:
       terminal_.write(kClearScreen);
+      // The rows that the painter would return to are gone.
       painter_.forget();
       return false;
     case EditorRequest::kNone: return false;
@@ -166,6 +168,7 @@ InputLines::Outcome PlainLines::next(std::string& input) {
     if (ask_) ask_(begun);
     std::string line;
     const Line got = read_line(line);
+    // Ctrl-C drops the lines of an unfinished input.
     if (got == Line::kInterrupted) {
       if (stopped()) return Outcome::kStopped;
       input.clear();

@@ -21,6 +21,7 @@ constexpr size_t kLongestSequence = 32;  // longer ones are noise
 // Long enough for the rest of a sequence to arrive, too short to be noticed after Esc.
 constexpr int kEscapeMs = 50, kPasteMs = 1000;
 
+// 1~ and 4~ are VT220's; 7~, 8~, c and d are rxvt's; M is Enter on the keypad.
 constexpr std::array<std::pair<std::string_view, Kind>, 30> kSequences = {{
     {"A", Kind::kUp},           {"B", Kind::kDown},        {"C", Kind::kRight},
     {"D", Kind::kLeft},         {"H", Kind::kHome},        {"F", Kind::kEnd},
@@ -47,6 +48,7 @@ std::string plain_text(std::string_view pasted) {
   for (size_t at = 0; at < pasted.size(); ++at) {
     const char c = pasted[at];
     if (c == '\r') {
+      // CR LF is one line end, as is CR alone.
       if (at + 1 == pasted.size() || pasted[at + 1] != '\n') out += '\n';
     } else if (c == '\n' || c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != '\x7f')) {
       out += c;
@@ -138,7 +140,9 @@ std::optional<Key> KeyReader::read_escape() {
   if (second == kEscape) return take(1, {Kind::kEscape});
   if (second == '\x7f' || second == '\b') return take(2, {Kind::kAlt, "backspace"});
   if (second == '\r' || second == '\n') return take(2, {Kind::kAlt, "enter"});
+  // A control after ESC: the ESC was a key of its own.
   if (static_cast<unsigned char>(second) < 0x20) return take(1, {Kind::kEscape});
+  // ESC before a character is Alt with that character.
   bytes_.erase(0, 1);
   std::optional<Key> key = read_character();
   if (!key) {

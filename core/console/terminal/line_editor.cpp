@@ -78,6 +78,7 @@ EditorRequest LineEditor::press(const Key& key) {
   return EditorRequest::kNone;
 }
 
+// The keys of Emacs and readline.
 EditorRequest LineEditor::press_control(char letter) {
   switch (letter) {
     case 'a': buffer_.line_home(); break;
@@ -117,7 +118,7 @@ void LineEditor::press_alt(const std::string& text) {
 
 void LineEditor::type(std::string_view text) {
   buffer_.insert(text);
-  pull_left_closing_word();
+  dedent_closing_word();
 }
 
 // Starts a line with this line's indent, and more after a line that opens a block.
@@ -131,7 +132,7 @@ void LineEditor::begin_line() {
 }
 
 // Moves an `end` typed at the indent of its block's lines one level to the left.
-void LineEditor::pull_left_closing_word() {
+void LineEditor::dedent_closing_word() {
   const std::string& text = buffer_.text();
   const size_t begin = buffer_.line_begin(buffer_.cursor());
   // Only where the word is all of its line.
@@ -176,10 +177,12 @@ ScreenText LineEditor::shown(const ScreenSize& size, bool last) const {
 // Up shows only inputs that begin with the text typed so far.
 void LineEditor::show_input(size_t index) {
   index_ = index;
+  // The end of the history is the input that is being typed.
   buffer_.set(index == history_.inputs().size() ? left_ : history_.inputs()[index]);
 }
 
 void LineEditor::go_older(bool by_line) {
+  // Within an input of several lines first.
   if (by_line && buffer_.up()) return;
   // The text that was typed is kept, to come back after the newest input.
   if (index_ == history_.inputs().size()) {
@@ -208,6 +211,7 @@ void LineEditor::begin_search(HistorySearch direction) {
 
 void LineEditor::end_search(bool keep) {
   search_ = HistorySearch::kNone;
+  // Given up: the input is as it was before the search.
   if (!keep) {
     buffer_.set(before_search_, cursor_before_search_);
     index_ = history_.inputs().size();
@@ -238,11 +242,13 @@ bool LineEditor::press_in_search(const Key& key) {
       // A character, not a byte.
       while (!query_.empty() && is_continuation(query_.back())) query_.pop_back();
       if (!query_.empty()) query_.pop_back();
+      // The shorter text may match a newer input, so the search starts over.
       search_from(search_ == HistorySearch::kOlder ? newest : 0);
       return true;
     case Key::Kind::kControl:
       if (key.text == "r" || key.text == "s") {
         search_ = key.text == "r" ? HistorySearch::kOlder : HistorySearch::kNewer;
+        // The next match after the one shown.
         search_from(index_);
         return true;
       }
@@ -262,7 +268,7 @@ namespace {
 constexpr int kMostRows = 8;
 constexpr int kWidestCell = 28;  // longer candidates are cut in columns
 
-std::string agreed_beginning(const std::vector<Completion>& candidates) {
+std::string common_completion_prefix(const std::vector<Completion>& candidates) {
   std::string beginning = candidates.front().text;
   for (const Completion& candidate : candidates) {
     const auto [differs, unused] = std::mismatch(beginning.begin(), beginning.end(),
@@ -291,6 +297,7 @@ void LineEditor::choose(size_t candidate) {
 void LineEditor::complete(bool backward) {
   if (completing_) {
     const size_t count = completions_.candidates.size();
+    // Listed, but none chosen yet.
     if (chosen_ >= count) return choose(backward ? count - 1 : 0);
     return choose((chosen_ + (backward ? count - 1 : 1)) % count);
   }
@@ -304,7 +311,7 @@ void LineEditor::complete(bool backward) {
   if (!settings_.complete) return;
   completions_ = settings_.complete(buffer_.text(), buffer_.cursor());
   if (completions_.candidates.empty()) return;
-  const std::string agreed = agreed_beginning(completions_.candidates);
+  const std::string agreed = common_completion_prefix(completions_.candidates);
   // Also if the candidates agree on nothing more: the single one may differ in its letters.
   if (agreed.size() > buffer_.cursor() - completions_.begin ||
       completions_.candidates.size() == 1) {
@@ -328,6 +335,7 @@ std::vector<std::string> LineEditor::candidate_rows(const ScreenSize& size) cons
   int widest = 0;
   for (const Completion& candidate : candidates)
     widest = std::max(widest, text_width(candidate.text));
+  // At least 4 rows are left for the input.
   const int most_rows = std::max(1, std::min(kMostRows, size.rows - 4));
   std::vector<std::string> rows;
   if (count <= most_rows) {

@@ -63,7 +63,7 @@ class LineEditor {
   EditorRequest enter();
   void type(std::string_view text);
   void begin_line();
-  void pull_left_closing_word();
+  void dedent_closing_word();
 
   void go_older(bool by_line);
   void go_newer(bool by_line);

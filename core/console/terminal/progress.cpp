@@ -81,6 +81,7 @@ std::string RunProgress::line(const StepProgress& progress) const {
         fmt::format("  epoch {}/{}", format_epochs(progress.epoch), format_epochs(progress.epochs));
   }
   if (progress.loss) text += "  loss " + format_metric(*progress.loss);
+  // A line has room for one of the two.
   if (progress.accuracy) {
     text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
   } else if (progress.margin) {
@@ -146,6 +147,7 @@ TaskProgress::~TaskProgress() { console_.set_status(""); }
 void TaskProgress::update(int64_t done, int64_t total) {
   const double now = clock_();
   const bool terminal = console_.traits().terminal;
+  // A short task shows nothing.
   if (now - began_ < kShowTaskAfterS) return;
   if (now - shown_ < (terminal ? kRedrawS : kPlainLineS)) return;
   shown_ = now;

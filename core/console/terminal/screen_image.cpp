@@ -31,6 +31,7 @@ std::string shown(std::string_view text, size_t at, size_t size) {
   const bool turns = (point.value >= 0x202A && point.value <= 0x202E) ||
                      (point.value >= 0x2066 && point.value <= 0x2069);
   if (!point.valid) return fmt::format("<{:02X}>", byte);
+  // Below 0xA0 are the C1 controls, which terminals obey.
   if (turns || point.value < 0xA0) return fmt::format("<U+{:04X}>", point.value);
   return std::string(text.substr(at, size));
 }
@@ -65,6 +66,7 @@ class RowFiller {
 };
 
 std::string fitted_prompt(const std::string& prompt, int columns) {
+  // A narrow terminal has the short prompt.
   return text_width(prompt) + kTextBeside <= columns ? prompt : "> ";
 }
 
@@ -115,6 +117,7 @@ ScreenImage lay_out(const ScreenText& text, const ScreenSize& size) {
 std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& size) {
   // The rows that the old image now takes, at the terminal's present width.
   const int columns = std::max(size.columns, 1);
+  // The cursor's own row may have wrapped too.
   int up = drawn_.cursor_column / columns;
   for (int row = 0; row < drawn_.cursor_row; ++row) {
     const int width = text_width(drawn_.rows[static_cast<size_t>(row)]);

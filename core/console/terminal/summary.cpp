@@ -110,6 +110,7 @@ std::string step_text(const RunSummary& summary) {
   return text;
 }
 
+// The peak of the process, and of its tensors beside what was planned.
 std::string memory_text(const RunSummary& summary) {
   std::string text = format_bytes(summary.peak_rss_mb * 1024 * 1024);
   if (summary.tensor_bytes > 0) {
@@ -180,6 +181,7 @@ std::string stopping_line(double step_seconds) {
 }
 
 std::string closing_summary(const RunSummary& summary, const Console& console) {
+  // add() leaves out what is empty.
   Facts facts(console);
   facts.add("steps", step_text(summary));
   facts.add("stopped", summary.stopped);
@@ -204,6 +206,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   }
   facts.add("run", summary.dir.string());
   for (const auto& [path, dtype] : summary.exported) {
+    // hf/ is the trained model; other exports go by the name of their folder.
     const std::string name = path.filename() == "hf" ? "model" : path.filename().string();
     facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }

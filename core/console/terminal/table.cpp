@@ -58,6 +58,7 @@ TextTable::TextTable(std::vector<std::string> header, std::vector<Align> align)
 void TextTable::add(std::vector<std::string> cells) {
   XRUN_CHECK(cells.size() <= align_.size(), "a row of {} cells in a table of {} columns",
              cells.size(), align_.size());
+  // Cells that are not given are blank.
   cells.resize(align_.size());
   rows_.push_back(std::move(cells));
 }
@@ -141,6 +142,7 @@ std::vector<std::string> broken_lines(std::string_view text, int width, WideWord
 std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width) {
   int widest = 0;
   for (const auto& [name, meaning] : words) widest = std::max(widest, text_width(name));
+  // On a narrow terminal the meaning goes below its name.
   const bool beside = widest + kWordGap + kNarrowestMeaning <= width;
   const int indent = beside ? widest + kWordGap : kWordGap;
   std::string out;
@@ -157,6 +159,7 @@ std::string word_list(const std::vector<std::pair<std::string, std::string>>& wo
 
 std::string bar_line(std::span<const int64_t> counts) {
   constexpr std::array kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  // 1, so that counts of 0 do not divide by 0.
   int64_t most = 1;
   for (const int64_t count : counts) most = std::max(most, count);
   std::string out;

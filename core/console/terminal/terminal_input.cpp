@@ -150,6 +150,7 @@ ScreenSize TerminalInput::size() const {
 void TerminalInput::suspend() {
   leave();
   ::kill(0, SIGTSTP);  // the whole group, as the terminal itself would
+  // The process continues here when the shell resumes it.
   enter();
 }
 

@@ -23,6 +23,7 @@ int columns_of(uint32_t code_point) {
   return range != end && code_point >= range->first ? range->columns : 1;
 }
 
+// The blocks that hold emoji; what else they hold follows no joiner.
 bool is_symbol(uint32_t c) { return (c >= 0x2190 && c < 0x2C00) || (c >= 0x1F000 && c < 0x20000); }
 bool is_skin_tone(uint32_t c) { return c >= 0x1F3FB && c <= 0x1F3FF; }
 bool is_regional(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
@@ -87,7 +88,9 @@ size_t fitting_size(std::string_view text, int columns) {
 std::string cut_to_width(std::string_view text, int columns) {
   if (fitting_size(text, columns) == text.size()) return std::string(text);
   if (columns <= 0) return "";
+  // One column is for the ellipsis.
   std::string out(text.substr(0, fitting_size(text, columns - 1)));
+  // After a cut between a colour and its reset, the colour would run on.
   const size_t escape = out.rfind("\x1b[");
   const bool painted = escape != std::string::npos && out.compare(escape, 4, "\x1b[0m") != 0;
   out += "…";

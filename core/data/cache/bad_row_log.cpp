@@ -33,6 +33,7 @@ BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
   XRUN_CHECK(hasher_.hex() == committed.xxh3, "{}: is damaged", path_.string());
 }
 
+// One JSON object a line, in the form that jq and the next build read.
 void BadRowLog::add(const std::string& file, int64_t line, const std::string& reason,
                     const std::string& detail) {
   Json row = Json::object();
@@ -49,6 +50,7 @@ void BadRowLog::add(const std::string& file, int64_t line, const std::string& re
   ++entry_.rows;
 }
 
+// Synced before the manifest that will name these bytes.
 BadRowsEntry BadRowLog::commit() {
   if (!writer_) return entry_;
   writer_->sync();

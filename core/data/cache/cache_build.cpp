@@ -34,7 +34,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kProgressInterval = std::chrono::milliseconds(200);
-constexpr uint64_t kHugeRow = 8;  // a shard above 9/8 of shard_bytes has a huge row
+// A shard above 9/8 of shard_bytes contains a huge row.
+constexpr uint64_t kHugeRow = 8;
 
 // True if an error says nothing about the data, so that committed shards stay.
 bool is_of_system(const Error& error) {
@@ -72,6 +73,7 @@ class Build {
     remove_cache_folder(dir_);
   }
 
+  // Starts from nothing: leftovers of an older build must not be appended to.
   void begin() {
     remove_build(dir_);
     manifest_ = CacheManifest();
@@ -90,6 +92,7 @@ class Build {
   // or its files are damaged or of other bytes or columns: then every row is read again.
   bool continue_build() {
     if (!path_exists(dir_ / kPartialName)) return false;
+    // To return to, if restoring the columns fails halfway.
     const Json fresh = columns_.summary();
     try {
       // Reads every committed page once: a torn shard must not end up in a finished cache.
@@ -101,6 +104,7 @@ class Build {
     } catch (const Error& error) {
       if (is_of_system(error)) throw;  // a later call may read it
       columns_.restore(fresh);
+      // Reported, since reading every row again may take hours.
       if (source_.notice) {
         source_.notice(
             fmt::format("the interrupted build of {} cannot continue, every row is read again: {}",
@@ -128,6 +132,7 @@ class Build {
   }
 
   void take_rows() {
+    // Line numbers of the ledger count all files; the splitter counts within one.
     lines_before_ = manifest_.ledger.lines - cursor_.at.lines;
     for (size_t f = 0; f < source_.files.size(); ++f) {
       total_bytes_ += source_.files[f].bytes;
@@ -136,6 +141,7 @@ class Build {
     RowPipeline pipeline(source_.files, source_.schema, source_.make_encoder,
                          {source_.workers, source_.block_bytes}, cursor_.file,
                          std::move(splitter_));
+    // Interrupts are answered here, on the caller's thread.
     while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
       take_block(*block);
       report(block->raw_bytes);
@@ -161,6 +167,7 @@ class Build {
     if (block.ends_file) end_file(block);
   }
 
+  // A row is counted first and judged after, so that rows = kept + dropped at every moment.
   void take_row(EncodedBlock& block, size_t index) {
     SourceLedger& ledger = manifest_.ledger;
     const RowBlock::Row& raw = block.raw.rows[index];
@@ -168,6 +175,7 @@ class Build {
     RowOutcome& outcome = block.outcomes[index];
     ++ledger.rows;
     if (outcome.row.repairs > 0) ledger.repair(at, outcome.row.repairs);
+    // Encoded on another thread, where it was refused.
     if (!outcome.reason.empty()) {
       drop(at, outcome.reason, outcome.detail);
       return;
@@ -175,9 +183,11 @@ class Build {
     try {
       columns_.accept(outcome.row, at, ledger);
     } catch (const RowRefusal& refusal) {
+      // Some refusals need the earlier rows, such as the type of a column.
       drop(at, refusal.reason(), refusal.what());
       return;
     }
+    // At the first row, since the columns are known only then.
     if (!shard_) shard_ = std::make_unique<ShardData>(columns_.columns());
     columns_.append(outcome.row, at, *shard_);
     shard_->end_row();

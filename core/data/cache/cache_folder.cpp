@@ -29,6 +29,7 @@ bool belongs_to_cache(const std::string& name) {
          name.starts_with(kManifestName) || name.starts_with(kPartialName);
 }
 
+// The lock file outlives a build; only a held lock means that one is running.
 bool is_being_built(const fs::path& dir) {
   return path_exists(dir / kLockName) && !FileLock(dir / kLockName, false).held();
 }
@@ -81,6 +82,7 @@ CacheFolder describe_folder(const fs::path& dir) {
   return folder;
 }
 
+// By part of the name, so that the temporaries of every writer are found.
 void remove_files(const fs::path& dir, const std::string& part) {
   std::error_code ignored;  // remaining files are overwritten
   for (const fs::path& path : list_folder(dir, ignored)) {
@@ -104,6 +106,7 @@ std::vector<CacheFolder> list_caches(const fs::path& data_root) {
   for (const fs::path& path : list_folder(data_root)) {
     std::error_code failed;
     const bool folder = fs::is_directory(path, failed) && !fs::is_symlink(path, failed);
+    // The name is the key; other folders are somebody else's.
     if (folder && is_cache_key(path.filename().string())) folders.push_back(describe_folder(path));
   }
   std::sort(folders.begin(), folders.end(), [](const CacheFolder& a, const CacheFolder& b) {
@@ -115,6 +118,7 @@ std::vector<CacheFolder> list_caches(const fs::path& data_root) {
 
 void remove_cache(const fs::path& dir) {
   std::error_code code;
+  // Checked before anything is removed, since DIR comes from a command line.
   XRUN_CHECK(is_cache_key(dir.filename().string()) && fs::is_directory(dir, code),
              "{}: is not a cache folder; `xrun cache ls` lists them", dir.string());
   for (const fs::path& path : list_folder(dir)) {
@@ -148,6 +152,7 @@ std::error_code remove_cache_folder(const fs::path& dir) {
   return code;
 }
 
+// Only the caller that holds the lock may continue from it.
 CacheManifest read_interrupted_build(const fs::path& dir) {
   CacheManifest manifest = read_manifest(dir, kPartialName);
   XRUN_CHECK(!manifest.shards.empty(), "no shard is committed");

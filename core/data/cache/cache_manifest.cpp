@@ -22,6 +22,7 @@ constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 
 std::string hex64(uint64_t value) { return fmt::format("{:016x}", value); }
 
+// Exactly 16 digits: a shorter number would pass as another checksum.
 uint64_t read_hex64(const Json& value) {
   const std::string& text = value.as_string();
   uint64_t number = 0;
@@ -41,6 +42,7 @@ Json shard_json(const ShardEntry& shard) {
   for (int64_t count : shard.elements) elements.push_back(count);
   entry.set("elements", std::move(elements));
   entry.set("head_bytes", shard.head_bytes);
+  // Hexadecimal, since a JSON number may lose bits beyond 2^53.
   entry.set("head_xxh3", hex64(shard.head_xxh3));
   Json cursor = Json::object();
   cursor.set("file", shard.cursor.file);
@@ -60,6 +62,7 @@ ShardEntry read_shard(const Json& entry, int64_t first_row, size_t index) {
   XRUN_CHECK(shard.file == shard_name(index), "shard {} is in file \"{}\"", index, shard.file);
   shard.rows = entry.at("rows").as_int();
   shard.first_row = entry.at("first_row").as_int();
+  // Shards follow one another without gaps.
   XRUN_CHECK(shard.rows > 0 && shard.first_row == first_row,
              "shard {} has {} rows from row {}, wanted row {}", index, shard.rows, shard.first_row,
              first_row);
@@ -94,6 +97,7 @@ Json columns_json(const std::vector<Column>& columns) {
   return list;
 }
 
+// A jagged column names its offsets column, which must come before it.
 std::vector<Column> read_columns(const Json& list) {
   std::vector<Column> columns;
   const auto index_of = [&](const std::string& name) {
@@ -103,6 +107,7 @@ std::vector<Column> read_columns(const Json& list) {
                "\"{}\" is not an offsets column before this one", name);
     return static_cast<int32_t>(found - columns.begin());
   };
+  // An offsets column precedes the columns that use it.
   for (const Json& entry : list.as_array()) {
     Column column{entry.at("name").as_string(), column_type_of(entry.at("type").as_string()), -1};
     if (const Json* offsets = entry.find("offsets"))
@@ -112,6 +117,8 @@ std::vector<Column> read_columns(const Json& list) {
   return columns;
 }
 
+// Numbers are checked against each other, although the checksum matched: a newer or a wrong writer
+// can be consistent with itself.
 CacheManifest decode_manifest(const Json& value) {
   XRUN_CHECK(value.at("format").as_string() == "xrun token cache",
              "is not the manifest of a cache");
@@ -181,7 +188,7 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   const std::string text = read_file(path, kMaxManifestBytes);
   const size_t body = text.size() < kTailBytes ? 0 : text.size() - kTailBytes;
   const std::string_view view(text);
-  // Before the parser sees a byte.
+  // The checksum is compared before the parser sees a byte.
   const bool whole = body > 0 && view.substr(body, kTailBegin.size()) == kTailBegin &&
                      view.ends_with(kTailEnd) &&
                      view.substr(body + kTailBegin.size(), 32) == hash_hex(view.substr(0, body));

@@ -54,6 +54,7 @@ void CacheReader::open_shard(const ShardEntry& entry) {
   shards_.push_back(std::move(shard));
 }
 
+// The size alone: reading the file is left to verify().
 void CacheReader::check_bad_rows_size() const {
   if (manifest_.bad_rows.bytes == 0) return;
   const fs::path path = dir_ / kBadRowsName;
@@ -64,6 +65,7 @@ void CacheReader::check_bad_rows_size() const {
              manifest_.bad_rows.bytes, kRebuildHint);
 }
 
+// By type too: a cache of another version may have widened a column.
 size_t CacheReader::column(const std::string& name, ColumnType type) const {
   for (size_t c = 0; c < manifest_.columns.size(); ++c) {
     const Column& column = manifest_.columns[c];
@@ -82,6 +84,7 @@ CacheReader::ShardRow CacheReader::find(int64_t row) const {
   return {shard, static_cast<uint64_t>(row - first_row_[shard])};
 }
 
+// Reads every byte once; opening reads only the heads.
 void CacheReader::verify(const std::function<void(uint64_t, uint64_t)>& progress) const {
   uint64_t total = manifest_.bad_rows.bytes;
   uint64_t done = 0;
@@ -101,6 +104,7 @@ void CacheReader::verify(const std::function<void(uint64_t, uint64_t)>& progress
   if (progress) progress(total, total);
 }
 
+// The list is for people, so its contents are checked here alone.
 void CacheReader::verify_bad_rows() const {
   if (manifest_.bad_rows.bytes == 0) return;
   const fs::path path = dir_ / kBadRowsName;

@@ -38,8 +38,10 @@ constexpr Conversion kConversions[] = {
      "python3 -c \"import pandas, sys; pandas.read_csv(sys.argv[1])"
      ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
 };
+// -n: never over an existing file.
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
+// Raw bytes: a compressed file is to be recognised, not read.
 std::string beginning_of(const std::string& path) {
   std::string beginning(4096, '\0');
   std::ifstream file(path);
@@ -61,6 +63,7 @@ std::string conversion_of(const std::string& path) {
   const std::string beginning = beginning_of(path);
   const size_t first = beginning.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return "";
+  // The first character tells an array from objects.
   return beginning[first] == '['   ? command(kRename, ".json")
          : beginning[first] == '{' ? command(kRename, ".jsonl")
                                    : "";
@@ -111,6 +114,7 @@ void refuse_other_kinds(const std::string& path) {
   throw Error(fmt::format("{}: {}; convert it with\n  {}", path, kWanted, command));
 }
 
+// For messages; it may have been removed under the process.
 std::string current_folder() {
   std::error_code code;
   const fs::path path = fs::current_path(code);
@@ -145,6 +149,7 @@ std::string missing_file_hint(const fs::path& path) {
   return "; xrun init DIR --recipe NAME makes a folder with a recipe and its data";
 }
 
+// Checks go from the cheapest to the dearest; hashing, which reads all bytes, is last.
 DataFile read_data_file(const std::string& path, const HashProgress& progress,
                         const FileDigests& digests) {
   // A relative path is the usual cause, so the message has the folder it is relative to.
@@ -156,6 +161,7 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);
   const std::string beginning = beginning_of(path);
   refuse_lfs_pointer(beginning, path);
+  // Those names have a conversion of their own below.
   const bool named_otherwise = path.ends_with(".parquet") || path.ends_with(".csv");
   if (!named_otherwise) refuse_binary(beginning, path);
   refuse_other_kinds(path);
@@ -192,6 +198,7 @@ std::vector<DataFile> find_data_files(const std::string& path, const HashProgres
   return as_data_errors([&] { return matching_files(path, progress, digests); });
 }
 
+// In the key of a cache, so a file that moves or changes gives another cache.
 Json data_files_json(const std::vector<DataFile>& files) {
   Json list = Json::array();
   for (const DataFile& file : files) {

@@ -42,6 +42,7 @@ std::optional<FileState> state_of(const fs::path& path) {
   struct stat info {};
   if (code || ::stat(real.c_str(), &info) != 0) return std::nullopt;
   FileState state;
+  // Whatever a change of the content would change.
   state.document = Json::object();
   state.document.set("path", real.string());
   state.document.set("bytes", static_cast<int64_t>(info.st_size));
@@ -59,6 +60,7 @@ int64_t now_ns() {
   return nanoseconds(now);
 }
 
+// Over both members, so that a record cannot pair one file with another's digest.
 std::string check_of(const Json& file, const std::string& digest) {
   return hash_hex(dump_json(file) + digest);
 }
@@ -78,6 +80,7 @@ std::string read_record(const fs::path& path, const Json& file, const char* name
   }
 }
 
+// A failure is ignored: the digest is then computed again next time.
 void write_record(const fs::path& path, const Json& file, const char* name,
                   const std::string& digest) {
   Json record = Json::object();

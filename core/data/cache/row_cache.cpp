@@ -27,6 +27,7 @@ void read_bits(const CacheReader::Elements& bits, ElementRange range, std::vecto
   }
 }
 
+// Ids are stored with 16 or 32 bits and returned with 32.
 template <typename T>
 void read_ids(const CacheReader::Elements& ids, ElementRange range, std::vector<int32_t>& out) {
   out.resize(range.end - range.begin);
@@ -38,6 +39,7 @@ void read_ids(const CacheReader::Elements& ids, ElementRange range, std::vector<
   }
 }
 
+// A cache without weights has no such column at all.
 bool has_column(const CacheManifest& manifest, const std::string& name, ColumnType type) {
   return std::any_of(manifest.columns.begin(), manifest.columns.end(), [&](const Column& column) {
     return column.name == name && column.type == type;
@@ -55,6 +57,7 @@ RowCache::RowCache(const std::filesystem::path& dir, RowKind kind)
   const Json& summary = reader_->manifest().summary;
   longest_ = {summary.at("longest_row").as_int(), summary.at("longest_tokens").as_int()};
   max_id_ = {summary.at("max_id_row").as_int(), summary.at("max_id").as_int()};
+  // "kept": the key of the format, docs/cache-format.md.
   for (const Json& entry : summary.at("kept").as_array()) {
     const bool is_number = entry.at("type").as_string() == "number";
     extra_.push_back(
@@ -81,6 +84,7 @@ void RowCache::find_columns() {
     stream.ids = reader_->column(names[s] + "_ids", ids);
     stream.mask = reader_->column(names[s] + "_mask", ColumnType::kBits);
     stream.weights = has_weights_ ? reader_->column(names[s] + "_weights", ColumnType::kF32) : 0;
+    // Without weights the ids stand in: they pass the check already.
     for (size_t column : {stream.ids, stream.mask, has_weights_ ? stream.weights : stream.ids}) {
       XRUN_CHECK(manifest.columns[column].offsets == static_cast<int32_t>(stream.offsets),
                  "{}: column {} does not follow {}_offsets", dir().string(), column, names[s]);
@@ -97,6 +101,7 @@ void RowCache::find_columns() {
   if (kind_ == RowKind::kFeedback) label_ = reader_->column("label", ColumnType::kU8);
 }
 
+// keepK holds the K-th extra column of the summary, whatever its name.
 void RowCache::find_extra() {
   const CacheManifest& manifest = reader_->manifest();
   for (size_t k = 0; k < extra_.size(); ++k) {
@@ -129,6 +134,7 @@ void RowCache::read(int64_t row, size_t stream, TokenStream& out) const {
   read_part(row, stream, 0, length(row, stream), out);
 }
 
+// Maps bytes to tokens without copying the row: windows read parts of long documents.
 void RowCache::read_part(int64_t row, size_t stream, int64_t begin, int64_t end,
                          TokenStream& out) const {
   const CacheReader::ShardRow at = reader_->find(row);
@@ -166,6 +172,7 @@ float RowCache::weight(int64_t row) const {
 }
 
 int8_t RowCache::label(int64_t row) const {
+  // Only feedback has labels.
   if (kind_ != RowKind::kFeedback) return 0;
   return static_cast<int8_t>(reader_->value<uint8_t>(reader_->find(row), label_));
 }
@@ -177,11 +184,12 @@ int64_t RowCache::first_token(int64_t row) const {
   return first_token_[at.shard] + reader_->value<int64_t>(at, streams_[0].offsets);
 }
 
+// The last row that begins at or before the token; rows are never empty. log2(rows) steps, each of
+// which reads one offset from the map.
 int64_t RowCache::row_of_token(int64_t token) const {
   XRUN_CHECK(token >= 0 && token < first_token_.back(), "token {} is out of range, there are {}",
              token, first_token_.back());
-  // Finds the last row that begins at or before the token; rows are never empty.
-  // log2(rows) steps, each of which reads one offset from the map.
+  // Bisection: first_token() rises with the row.
   int64_t low = 0;
   for (int64_t high = size(); high - low > 1;) {
     const int64_t middle = low + (high - low) / 2;

@@ -12,6 +12,7 @@ namespace xrun {
 
 namespace {
 
+// The names are in the summary of every cache.
 const char* extra_type(const Json& value) {
   return value.is_null() ? "absent" : value.is_string() ? "string" : "number";
 }
@@ -88,6 +89,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
       const bool noted = std::any_of(row.notes.begin(), row.notes.end(), is_of_reader);
       if (!noted) note_first(fmt::format("keep: no text in \"{}\", so it is empty", keep[k]));
     }
+    // null in a number column is refused too, by its type.
     if (extra_types_[k] == extra_type(row.extra[k])) continue;
     throw RowRefusal("bad_extra_column",
                      fmt::format("\"{}\" is {}, the first row has a {} there", keep[k],
@@ -95,6 +97,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
   }
 }
 
+// Fills the ledger for a row that is stored; a refusal here still counts as dropped.
 void RowColumns::accept(StoredRow& row, const SourceLine& at, SourceLedger& ledger) {
   fix_extra_types(row);
   for (const std::string& note : row.notes) ledger.note(note, at);
@@ -106,11 +109,13 @@ void RowColumns::accept(StoredRow& row, const SourceLine& at, SourceLedger& ledg
   } else {
     ++ledger.zero_weight;
   }
+  // The lengths of the ledger are those before the cut.
   if (row.cut_tokens == 0) return;
   ledger.cut_row({at, row.tokens() + row.cut_tokens, row.cut_tokens, row.cut_sides}, row.cut_kept,
                  row.cut_lost);
 }
 
+// Columns of a stream: offsets, ids, mask and, if the schema has them, weights.
 void RowColumns::append_stream(ShardData& shard, size_t first_column, const StoredStream& stream) {
   const size_t tokens = static_cast<size_t>(stream.tokens);
   shard.push_elements(first_column + 1, {stream.ids.data(), stream.ids.size()});
@@ -164,6 +169,7 @@ void RowColumns::append(const StoredRow& row, const SourceLine& at, ShardData& s
   ++rows_;
 }
 
+// All that restore() needs, so that an interrupted build continues with the same columns.
 Json RowColumns::summary() const {
   Json value = Json::object();
   value.set("rows", rows_);

@@ -19,6 +19,7 @@ constexpr size_t kSpareBlocks = 4;
 constexpr size_t kHugeBytes = 4;    // in blocks' bytes: no other block is read beside a larger one
 constexpr size_t kSpareBytes = 16;  // in blocks' bytes: a larger block is freed, not reused
 
+// Capacity rather than size: reused buffers keep what they have grown to.
 size_t token_bytes(const RowOutcome& outcome) {
   size_t bytes = 0;
   for (const StoredStream& stream : outcome.row.streams) {
@@ -40,10 +41,10 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
       splitter_(std::move(splitter)) {
   int& workers = options_.workers;
   if (workers <= 0) workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // One encoder per thread: it has buffers and, for a Lua template, a Lua state.
   for (int i = 0; i < workers; ++i) encoders_.push_back(make_encoder());
   try {
     for (const auto& encoder : encoders_) {
-      // One encoder per thread: it has buffers and, for a Lua template, a Lua state.
       threads_.emplace_back([this, &encoder] { work(*encoder); });
     }
   } catch (...) {  // the system gives no more threads
@@ -54,6 +55,7 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
 
 RowPipeline::~RowPipeline() { end_threads(); }
 
+// Workers notice at their next row, so this waits for a row each at most.
 void RowPipeline::end_threads() {
   {
     const std::lock_guard lock(mutex_);
@@ -66,6 +68,7 @@ void RowPipeline::end_threads() {
 std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& waiting) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {
+    // Ready, or there is nothing more to wait for.
     return failure_ || (slots_.empty() ? all_read_ : slots_.front()->ready);
   };
   // Polled, because only the caller's thread answers Ctrl-C.
@@ -112,6 +115,7 @@ void RowPipeline::work(RowEncoder& encoder) {
       changed_.notify_all();
     }
   } catch (...) {
+    // next() throws it again.
     {
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
@@ -142,6 +146,7 @@ bool RowPipeline::wait_for_room() {
   return !stop_ && !all_read_;
 }
 
+// A spare block if there is one: allocating and page-faulting megabytes per block costs more.
 std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
   std::unique_ptr<EncodedBlock> block;
   {
@@ -201,6 +206,7 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   const bool more = splitter_->next(block.raw, options_.block_bytes);
   block.raw_bytes = splitter_->file().bytes();
   if (more) return true;
+  // The next file begins where nothing was read yet.
   block.raw.after = block.raw.from;
   // A separate empty block, so that the digest is compared after the last row.
   block.ends_file = true;
@@ -210,11 +216,13 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   return true;
 }
 
+// A block is encoded by one worker, so outcomes need no lock.
 void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
   if (block.error) return;
   // Only grows: outcomes keep their buffers from block to block.
   if (block.outcomes.size() < block.raw.rows.size()) block.outcomes.resize(block.raw.rows.size());
   try {
+    // stop_: the consumer has gone, so no row is needed.
     for (size_t row = 0; row < block.raw.rows.size() && !stop_; ++row) {
       encode_row(encoder, block, row);
       ++block.encoded;

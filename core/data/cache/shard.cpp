@@ -34,6 +34,7 @@ struct FileHeader {
   uint32_t pages;
   uint8_t key[16];
 };
+// The file is these bytes: no padding, little-endian.
 static_assert(sizeof(FileHeader) == 64);
 
 struct FileColumn {
@@ -56,6 +57,7 @@ uint64_t aligned(uint64_t at) {
   return (at + kShardAlignment - 1) / kShardAlignment * kShardAlignment;
 }
 
+// The key is the folder's name in hexadecimal, half as long in the file.
 void key_to_bytes(const std::string& key, uint8_t (&out)[16]) {
   XRUN_CHECK(key.size() == 32, "a cache key has 32 hexadecimal digits, got \"{}\"", key);
   for (size_t i = 0; i < 16; ++i) {
@@ -69,6 +71,7 @@ std::string key_from_bytes(const uint8_t (&bytes)[16]) {
   return key;
 }
 
+// Offsets have one element more than rows; a jagged column has as many as its offsets say.
 uint64_t wanted_elements(std::span<const Column> columns, size_t c, uint64_t rows,
                          uint64_t elements) {
   if (is_offsets_column(columns, c)) return rows + 1;
@@ -179,6 +182,7 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
   header.index = file.index;
   header.pages = file.pages;
   header.key = key_from_bytes(file.key);
+  // Before a column is read: sizes must agree with the file.
   const uint64_t head = header.head_bytes();
   XRUN_CHECK(
       file.columns == columns.size() && file.file_bytes == bytes.size() &&
@@ -239,6 +243,7 @@ void ShardData::push_bits(size_t column, std::span<const uint64_t> words, size_t
   if (at < end) data.bytes[at] = static_cast<char>(carry);
 }
 
+// Row i ends where row i + 1 begins, so each end is written once.
 void ShardData::push_offset(size_t offsets, size_t of) {
   push(offsets, static_cast<int64_t>(columns_[of].elements));
 }
@@ -249,6 +254,7 @@ uint64_t ShardData::bytes() const {
   return total;
 }
 
+// Columns one after the other, each padded to the alignment that a mapped reader relies on.
 void ShardData::body(const std::function<void(std::string_view)>& write) const {
   constexpr char kZeros[kShardAlignment] = {};
   for (const ColumnData& column : columns_) {

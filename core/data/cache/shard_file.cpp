@@ -14,6 +14,7 @@ namespace xrun {
 
 namespace {
 
+// Checked before mapping, whose own error would not name the manifest.
 const std::filesystem::path& require_there(const std::filesystem::path& path) {
   XRUN_CHECK(path_exists(path), "{}: is missing, and the manifest names it; {}", path.string(),
              kRebuildHint);
@@ -29,6 +30,7 @@ ShardFile::ShardFile(const std::filesystem::path& path, std::span<const Column> 
       map_(require_there(path)),
       body_(expected.head_bytes) {
   const std::string_view all = map_.bytes();
+  // The cheapest check first: a truncated file.
   XRUN_CHECK(all.size() == expected.bytes, "{}: has {} bytes, the manifest says {}; {}", name_,
              all.size(), expected.bytes, kRebuildHint);
   XRUN_CHECK(body_ <= all.size() && hash_u64(all.substr(0, body_)) == expected.head_xxh3,
@@ -82,7 +84,7 @@ ShardFile::Elements ShardFile::elements(uint64_t row, size_t column) const {
           bits ? found.begin % 8 : 0};
 }
 
-// A page that was checked before costs one bit test.
+// A page is hashed when a row first touches it; after that it costs one bit test.
 void ShardFile::check_bytes(uint64_t begin, uint64_t end) const {
   const uint64_t first = (begin - body_) / kPageBytes;
   const uint64_t last = (end - 1 - body_) / kPageBytes;
@@ -97,6 +99,7 @@ void ShardFile::check_bytes(uint64_t begin, uint64_t end) const {
 }
 
 void ShardFile::check_page(uint64_t page) const {
+  // The last page may be short.
   const uint64_t begin = body_ + page * kPageBytes;
   const std::string_view bytes = map_.bytes().substr(begin, kPageBytes);
   const uint64_t got = hash_u64(bytes);
@@ -109,6 +112,7 @@ void ShardFile::check_page(uint64_t page) const {
 }
 
 bool ShardFile::row_in_bytes(uint64_t row, size_t column, uint64_t begin, uint64_t end) const {
+  // Unchecked on purpose: this runs while an error is put together.
   const Column& schema = columns_[column];
   uint64_t ends[2];
   std::memcpy(
@@ -143,6 +147,7 @@ std::string ShardFile::rows_of_page(uint64_t page) const {
       const uint64_t at = header_.columns[c].begin;
       const uint64_t from = page_begin > at ? (page_begin - at) / size : 0;
       const uint64_t to = (page_end - at - 1) / size;
+      // The end of a row is the offset after it, hence one row more to the front.
       add(from > 0 ? from - 1 : 0, std::min(to, header_.rows - 1));
     } else if (overlaps(static_cast<size_t>(offsets))) {
       add(0, header_.rows - 1);
@@ -167,6 +172,7 @@ void append_shard(const std::filesystem::path& dir, const ShardData& shard, Sour
   for (size_t c = 0; c < shard.columns().size(); ++c) {
     entry.elements.push_back(static_cast<int64_t>(shard.elements(c)));
   }
+  // The head depends on the body's checksums.
   const std::string head = shard.head(index, static_cast<uint64_t>(entry.first_row), manifest.key);
   entry.head_bytes = head.size();
   entry.head_xxh3 = hash_u64(head);

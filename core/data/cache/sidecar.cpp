@@ -43,6 +43,7 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) == kHeadBytes);
 
+// Every record stays aligned to 8 bytes.
 uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 // The bytes of a file from `at` on; fewer than `size` only at its end.
@@ -58,6 +59,7 @@ std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
       throw FileError(code,
                       fmt::format("{}: cannot be read: {}", path.string(), std::strerror(code)));
     }
+    // The end of the file: the caller sees it by the size.
     if (n == 0) break;
     total += static_cast<uint64_t>(n);
   }
@@ -105,6 +107,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
   return at;
 }
 
+// The key's hash names the folder: another reference or tokenizer has another one.
 fs::path dir_of(const fs::path& root, const SidecarKey& key) {
   return root / hash_hex(dump_json(key.document()));
 }
@@ -133,6 +136,7 @@ Json SidecarKey::document() const {
 fs::path sidecar_root() { return cache_root() / "columns"; }
 
 bool Sidecar::exists(const fs::path& root, const SidecarKey& key) {
+  // A smaller file holds no record.
   std::error_code failed;
   const uint64_t bytes = fs::file_size(dir_of(root, key) / kValuesName, failed);
   return !failed && bytes >= kHeadBytes + kCheckBytes;
@@ -195,6 +199,7 @@ bool Sidecar::has(int64_t row, int32_t side) const {
   return has_in(index_) || has_in(pending_);
 }
 
+// Kept in memory until flush(), so that a step writes once.
 void Sidecar::add_bytes(const SidecarEntry& entry, std::string_view bytes, size_t value_bytes) {
   const uint64_t count = bytes.size() / value_bytes;
   XRUN_CHECK(value_bytes == value_bytes_ && count <= UINT32_MAX &&
@@ -235,11 +240,13 @@ void Sidecar::flush() {
   read_records();
 }
 
+// For `xrun cache verify`: problems are returned, not thrown, so that all folders are checked.
 std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
   std::vector<SidecarCheck> checks;
   std::error_code code;
   if (!fs::exists(root, code)) return checks;
   for (const fs::path& dir : list_folder(root)) {
+    // Other folders are not sidecars.
     if (!is_cache_key(dir.filename().string())) continue;
     SidecarCheck check;
     check.dir = dir;
@@ -268,6 +275,7 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
                    path.string(), end);
       }
     } catch (const Interrupted&) {
+      // Stopped by the user, not damaged.
       throw;
     } catch (const Error& error) {
       check.problem = error.what();

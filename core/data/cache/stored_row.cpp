@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kNarrowVocabulary = 65536;  // ids below fit 16 bits
 constexpr size_t kWord = 64;                  // flags per word
 
+// The largest id is found in the same pass, for the check against the model's vocabulary.
 template <typename T>
 void pack_ids(std::span<const int32_t> ids, StoredStream& out) {
   out.ids.resize(ids.size() * sizeof(T));
@@ -63,6 +64,7 @@ ColumnType id_type(const RowSchema& schema) {
   return schema.vocab_size <= kNarrowVocabulary ? ColumnType::kU16 : ColumnType::kU32;
 }
 
+// Called by the workers, so that the thread that writes only appends bytes.
 void store_row(EncodedRow&& row, ColumnType ids, StoredRow& out) {
   for (size_t s = 0; s < row.streams.size(); ++s) {
     TokenStream& from = row.streams[s];

@@ -14,6 +14,7 @@ namespace xrun {
 
 namespace {
 
+// Chunks of a side ascend and do not overlap, so each begins at or after the end of the last.
 void check_range(size_t segment, const char* side, int32_t begin, int32_t end, int32_t least,
                  size_t tokens) {
   XRUN_CHECK(begin >= least && end > begin && end <= static_cast<int64_t>(tokens),
@@ -29,6 +30,7 @@ class CompanionBuilder {
       : batch_(batch), companion_(std::make_shared<CompanionPack>()) {
     companion_->fingerprint = fingerprint;
     companion_->counts.seconds = seconds;
+    // -1: a row outside every chunk.
     batch_.chunk.assign(static_cast<size_t>(batch_.rows.size()), -1);
   }
 
@@ -57,6 +59,7 @@ class CompanionBuilder {
     const auto end_row = rows.segment.size();
     int32_t s_last = 0, t_last = 0;
     for (const CompanionTokens::Chunk& chunk : document.chunks) {
+      // Throws instead of clamping: a wrong chunk comes from the aligner, not from the data.
       check_range(segment, "student", chunk.s_begin, chunk.s_end, s_last, length);
       check_range(segment, "teacher", chunk.t_begin, chunk.t_end, t_last, document.ids.size());
       s_last = chunk.s_end;
@@ -73,6 +76,7 @@ class CompanionBuilder {
       for (; in_segment() && token() < chunk.s_end; count_row()) {
         trained += rows.weight[row_] > 0;
       }
+      // t_begin 0 would need a row that predicts the teacher's first token.
       if (chunk.t_begin < 1 || trained != chunk.s_end - chunk.s_begin) continue;
       for (size_t r = first_row; r < row_; ++r) batch_.chunk[r] = next_;
       companion_->counts.covered += trained;
@@ -94,7 +98,7 @@ class CompanionBuilder {
 
   PackedBatch& batch_;
   std::shared_ptr<CompanionPack> companion_;
-  size_t row_ = 0;    // the first loss row behind those that were counted
+  size_t row_ = 0;    // the first loss row after those that were counted
   int32_t next_ = 0;  // number of the next valid chunk
 };
 
@@ -109,6 +113,7 @@ void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& docum
   builder.finish();
 }
 
+// One call for all packs, since align() spreads its documents over threads.
 void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& source) {
   std::vector<CompanionSource::Document> documents;
   for (const PackedBatch& pack : packs) {
@@ -116,6 +121,7 @@ void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& sour
       const auto first = static_cast<size_t>(pack.cu_seqlens[s]);
       const auto end = static_cast<size_t>(pack.cu_seqlens[s + 1]);
       documents.push_back(
+          // Views: align() must not outlive the packs.
           {pack.row_id[s], pack.side[s], std::span(pack.tokens).subspan(first, end - first)});
     }
   }
@@ -131,6 +137,7 @@ void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& sour
   }
 }
 
+// Without a companion each trained token is a chunk of its own.
 void number_row_chunks(PackedBatch& batch) {
   int32_t next = 0;
   batch.chunk.clear();

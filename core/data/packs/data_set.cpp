@@ -33,6 +33,7 @@ std::string metric_name(const DataSource& source, const std::vector<std::string>
 
 }  // namespace
 
+// Sources are opened in their order; row ids run through all of them.
 DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
                       const std::shared_ptr<const ChatTemplate>& chat_template) {
   XRUN_CHECK(!options.sources.empty(), "a data set has no source of data");
@@ -79,6 +80,7 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
 
 RowKind DataSet::kind() const { return state_->kind; }
 
+// The word for messages: "pair", "prompt", "window" or "sequence".
 const char* DataSet::unit_name() const {
   if (windows_) return "window";
   if (kind() == RowKind::kPreference) return "pair";
@@ -132,6 +134,7 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
   }
   std::pair<DataSet, DataSet> sets(*this, *this);
   // Both halves share the caches; only their rows differ.
+  // Their streams differ, so neither may see the other's.
   sets.first.selection_ = std::make_shared<RowSelection>(std::move(rows.first));
   sets.second.selection_ = std::make_shared<RowSelection>(std::move(rows.second));
   sets.first.streams_ = std::make_shared<Streams>();
@@ -139,6 +142,7 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
   return sets;
 }
 
+// Shares caches and selection; only the units change.
 DataSet DataSet::in_windows(int64_t length) const {
   XRUN_CHECK(kind() == RowKind::kText || kind() == RowKind::kTokens,
              "batch.tokens cuts windows of text and token rows; {} rows are whole: write "
@@ -148,6 +152,7 @@ DataSet DataSet::in_windows(int64_t length) const {
   windows->length = length;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
     const RowSelection::SourceRange& range = selection_->ranges[s];
+    // A window may span rows, so rows that are left out would join others.
     XRUN_CHECK(!range.listed,
                "batch.tokens cuts windows of whole files; split them by = \"row\" instead of "
                "by prompt, or write batch = {{ sequences = 8 }}");
@@ -160,6 +165,7 @@ DataSet DataSet::in_windows(int64_t length) const {
   return set;
 }
 
+// Chunks change packs, not the order of rows, so the streams stay.
 DataSet DataSet::with_companion(std::shared_ptr<const CompanionSource> source) const {
   DataSet set = *this;
   set.companion_ = std::move(source);
@@ -174,10 +180,12 @@ int64_t DataSet::source_size(size_t source) const {
 }
 
 int64_t DataSet::unit_of(size_t source, int64_t row) const {
+  // A row's number counts over all sources.
   return windows_ ? windows_->first[source] + row
                   : state_->sources[source].first_row + selection_->ranges[source].at(row);
 }
 
+// Building a stream walks its quotas, so the last few are remembered by their plan.
 std::shared_ptr<const RowStream> DataSet::stream_of(const StepPlan& plan) const {
   constexpr size_t kKnown = 4;  // a loop has one plan; a preview asks for a few
   const std::lock_guard lock(streams_->mutex);
@@ -189,6 +197,7 @@ std::shared_ptr<const RowStream> DataSet::stream_of(const StepPlan& plan) const 
   return known.emplace_back(plan, std::make_shared<const RowStream>(make_stream(plan))).second;
 }
 
+// Refers to this set only while it is built: RowStream drops `tokens` then.
 RowStream DataSet::make_stream(const StepPlan& plan) const {
   XRUN_CHECK(plan.units > 0, "a step has {} {}s, wanted at least 1", plan.units, unit_name());
   XRUN_CHECK(plan.epochs >= 0, "epochs is {}, wanted at least 0", plan.epochs);
@@ -200,6 +209,7 @@ RowStream DataSet::make_stream(const StepPlan& plan) const {
     from.weight = source.weight;
     if (source.quota_rows > 0) from.quota = source.quota_rows;
     from.quota_tokens = source.quota_tokens;
+    // Only quotas in tokens call it.
     from.tokens = [this, s](int64_t row) { return unit_tokens(unit_of(s, row)); };
   }
   stream.stop = state_->stop;
@@ -232,6 +242,7 @@ int64_t DataSet::steps_total(const StepPlan& plan) const {
   return *length / plan.units + (*length % plan.units != 0);
 }
 
+// Empty after the last step.
 std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) const {
   XRUN_CHECK(step >= 0, "step {} is below 0", step);
   const auto rows = stream_of(plan);

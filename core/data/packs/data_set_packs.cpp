@@ -32,6 +32,7 @@ bool has_target(const TokenStream& tokens, float weight) {
 
 }  // namespace
 
+// Rows that do not fit are named with the settings that would admit them.
 void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const {
   const int64_t max_tokens = limits.max_tokens;
   const State::SourceRow at = state_->find(row);
@@ -63,6 +64,7 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
                    line_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
 }
 
+// What batch.max_tokens would have to be for every row to fit.
 int64_t DataSet::longest_in_pack(const PackLimits& limits) const {
   int64_t longest = 0;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
@@ -92,6 +94,7 @@ bool DataSet::has_row_within(int64_t length) const {
   return false;
 }
 
+// All sides of a row: one stream, or chosen and rejected.
 std::vector<TokenStream> DataSet::read_streams(int64_t row) const {
   const State::SourceRow at = state_->find(row);
   std::vector<TokenStream> streams(static_cast<size_t>(at.source.cache->stream_count()));
@@ -105,6 +108,7 @@ int64_t DataSet::folded_row_tokens(int64_t row, const PackLimits& limits) const 
   return folded_tokens(std::span(&unit, 1), limits);
 }
 
+// Once, before step 0: a run must not end at step 900 because of one row.
 void DataSet::check_fits(const PackLimits& limits) const {
   const int64_t max_tokens = limits.max_tokens;
   XRUN_CHECK(window_length() <= max_tokens,
@@ -121,6 +125,7 @@ void DataSet::check_fits(const PackLimits& limits) const {
       const int64_t tokens = source.cache->tokens(range.at(i));
       if (tokens <= max_tokens) continue;
       const int64_t row = source.first_row + range.at(i);
+      // Too long as it stands, but a pack shares the prefix of its sides.
       if (limits.fold && folded_row_tokens(row, limits) <= max_tokens) continue;
       fail_too_long(row, tokens, limits);
     }
@@ -210,6 +215,7 @@ void DataSet::finish(std::vector<PackedBatch>& batches) const {
   }
 }
 
+// Tokens are read first, since the plan depends on shared prefixes and not on lengths alone.
 std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
                                               const PackLimits& limits) const {
   std::vector<std::vector<TokenStream>> streams;
@@ -234,6 +240,7 @@ std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
   return batches;
 }
 
+// The reference scores these packs: their contents must not depend on the step that asks.
 PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
   const State::SourceRow at = state_->find(row);
   const RowCache& cache = *at.source.cache;

@@ -6,6 +6,7 @@
 
 namespace xrun {
 
+// Sources may have different extra columns; a batch has one list of them.
 void DataSet::State::merge_extra() {
   for (Source& source : sources) {
     for (const ExtraColumn& column : source.cache->extra_columns()) {
@@ -48,6 +49,7 @@ size_t DataSet::State::extra_index(const std::string& name) const {
       "\"{0}\" is not an extra column; name it in data.keep: keep = {{ \"{0}\" }}", name));
 }
 
+// Of all rows, drawn or not: the bound must hold for every selection.
 int64_t DataSet::longest() const {
   // Windows all have one length.
   int64_t most = window_length();
@@ -70,6 +72,7 @@ TokenStream DataSet::stream(int64_t row, size_t stream) const {
   return tokens;
 }
 
+// Empty if the first token is trained, the whole row if none is.
 std::vector<int32_t> DataSet::prompt_ids(int64_t row) const {
   TokenStream tokens = stream(row, 0);
   // The answer begins at the first trained token.
@@ -93,6 +96,7 @@ int8_t DataSet::label(int64_t row) const {
   return at.source.cache->label(at.row);
 }
 
+// Feedback losses need both labels; a run on one label is a mistake worth an error.
 std::optional<int8_t> DataSet::only_label() const {
   if (kind() != RowKind::kFeedback || size() == 0) return std::nullopt;
   const int8_t first = label(unit(0));
@@ -121,6 +125,7 @@ std::string DataSet::extra_string(int64_t row, const std::string& name) const {
   XRUN_CHECK(!state_->extra[k].is_number, "the extra column \"{}\" holds numbers", name);
   const State::SourceRow at = state_->find(row);
   const int32_t column = at.source.extra[k];
+  // A source without the column.
   if (column < 0) return "";
   return std::string(at.source.cache->extra_string(at.row, static_cast<size_t>(column)));
 }

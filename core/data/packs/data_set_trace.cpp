@@ -36,6 +36,7 @@ bool begins_with(const std::vector<int32_t>& whole, const std::vector<int32_t>& 
          std::equal(beginning.begin(), beginning.end(), whole.begin());
 }
 
+// Side by side: a pair is its two streams, in order.
 bool is_of(const RowTrace& trace, const std::vector<TokenStream>& cached) {
   if (trace.streams.size() != cached.size()) return false;
   for (size_t s = 0; s < cached.size(); ++s) {
@@ -68,6 +69,7 @@ class DataSet::RowReader {
     encoding.tokenizer = &tokenizer;
     encoding.trace = &trace_;
     encoding.settings.max_length = 0;  // a cut must not hide what it removed
+    // Rows were accepted with or without their calls; the display must not refuse them.
     encoding.settings.lost_calls = true;
     encoder_ = make_row_encoder(encoding);
   }
@@ -162,6 +164,7 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
       for (auto& [line, one] : wanted) one.trace->failure = error.what();
     }
   }
+  // A row that was asked for twice is read once.
   for (size_t i = 0; i < rows.size(); ++i) {
     const size_t found = first.at(rows[i]);
     if (found != i) traces[i] = traces[found];
@@ -199,6 +202,7 @@ std::vector<Conversation> DataSet::conversations(const std::vector<int64_t>& row
   return found;
 }
 
+// 0 for rows beyond those that a ledger lists.
 int64_t DataSet::cut_tokens(int64_t row) const {
   const State::SourceRow at = state_->find(row);
   const SourceLine line = at.source.cache->at(at.row);

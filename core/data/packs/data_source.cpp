@@ -34,6 +34,7 @@ std::string source_name(const DataSource& source) {
   return source.name.empty() ? source.path : source.name;
 }
 
+// Sorted, so that the order in a recipe does not change the key.
 Json sorted_list(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   Json list = Json::array();
@@ -41,6 +42,7 @@ Json sorted_list(std::vector<std::string> names) {
   return list;
 }
 
+// The digest covers more than the source, for example today's date if the template prints it.
 void add_template(Json& key, const DataOptions& options, const ChatTemplate& chat_template) {
   key.set("template_name", chat_template.name());
   key.set("template", chat_template.source());
@@ -55,6 +57,7 @@ Json key_of_files(const DataOptions& options, const DataSource& source,
                   const std::vector<DataFile>& files, const RowEncoding& encoding) {
   Json key = Json::object();
   key.set("row_type", row_kind_name(options.kind));
+  // Whatever changes a stored row is in the key; a cache is never updated.
   key.set("row_version", kRowVersion);
   key.set("cache_version", kCacheVersion);
   key.set("name", source_name(source));
@@ -82,6 +85,7 @@ void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, co
   for (size_t r = 0; r < block.rows.size() && samples.size() < kLawRows; ++r) {
     const RowBlock::Row& row = block.rows[r];
     if (row.line > kLawLines) return;
+    // Laws are checked on rows that are quick to render.
     if (block.text(r).size() > kLawRowBytes) continue;
     const std::string location = fmt::format("{}:{}", file, row.line);
     int64_t repairs = 0;
@@ -91,6 +95,7 @@ void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, co
       samples.push_back(encoder.law_sample(value));
       samples.back().where = location;
     } catch (const RowRefusal&) {
+      // A refused row is no sample; the build will count it.
       continue;
     }
   }
@@ -110,9 +115,11 @@ std::vector<LawSample> sample_rows(RowEncoder& encoder, const std::vector<DataFi
   return samples;
 }
 
+// Before hours of encoding: a template that trains the wrong tokens is found on a few rows.
 void check_template(const DataOptions& options, const RowEncoding& encoding,
                     const std::vector<DataFile>& files) {
   const ChatTemplate& chat_template = *encoding.chat_template;
+  // Without marks no template tells which tokens are the answer's.
   XRUN_CHECK(chat_template.marks_generation() || encoding.settings.train_on == TrainOn::kAll,
              "the chat template \"{}\" has no {{% generation %}} marks, so no token of an answer "
              "would be trained; name a template that has them, say template = \"chatml\"",
@@ -133,6 +140,7 @@ void check_template(const DataOptions& options, const RowEncoding& encoding,
   throw data_error(text, "", {{setting, "train although the template breaks this law"}});
 }
 
+// The largest id of the whole cache is in its summary, so this costs nothing.
 void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
   const RowCache::Extreme largest = cache.max_token_id();
   if (vocab_limit <= 0 || largest.value < vocab_limit) return;
@@ -142,6 +150,7 @@ void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
       cache.ledger().location(cache.at(largest.row)), largest.value, vocab_limit));
 }
 
+// Everything a build needs, before the key is known.
 CacheSource cache_source(const DataOptions& options, const DataSource& source,
                          const std::filesystem::path& root) {
   CacheSource build;
@@ -181,6 +190,7 @@ RowEncoding row_encoding(const DataOptions& options, size_t index,
   return encoding;
 }
 
+// In the order of rising cost: settings, names, files, laws, cache.
 std::shared_ptr<const RowCache> open_data_source(
     const DataOptions& options, size_t index, const Tokenizer& tokenizer,
     const std::shared_ptr<const ChatTemplate>& chat_template) {

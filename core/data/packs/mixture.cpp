@@ -30,6 +30,7 @@ void require_weight(size_t source, double weight) {
              "data[{}].weight is {}, wanted a finite number >= 0", source + 1, weight);
 }
 
+// Numbered from 1 in messages, as Lua counts.
 void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
   for (size_t s = 0; s < stages.size(); ++s) {
     const MixtureStage& stage = stages[s];
@@ -79,6 +80,7 @@ Mixture::Mixture(const MixturePlan& plan) { build(plan); }
 
 namespace {
 
+// Infinity minus anything decides nothing, so the sum is checked too.
 void require_weights(const std::vector<double>& weights) {
   double total = 0;
   for (size_t d = 0; d < weights.size(); ++d) {
@@ -119,6 +121,7 @@ bool is_positive(double weight) { return weight > 0; }
 
 }  // namespace
 
+// A grid is a stretch of constant shares: a stage, or a part of one after a source met its quota.
 void Mixture::build(const MixturePlan& plan) {
   order_ = plan.order;
   block_ = plan.block;
@@ -138,11 +141,13 @@ void Mixture::build(const MixturePlan& plan) {
              "a mixture has {} quotas for {} sources", plan.quotas.size(), sources);
   Grid grid;
   grid.base.assign(sources, 0);
+  // Each round of the inner loop ends at a quota or at the end of the stage.
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const bool last = s + 1 == plan.stages.size();
     const int64_t start = plan.stages[s].start;
     XRUN_CHECK(last || plan.stages[s + 1].start <= (int64_t{1} << 62) / plan.step_rows,
                "mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2, plan.stages[s + 1].start);
+    // In rows: a stage starts with a step.
     int64_t left = last ? kEndless : (plan.stages[s + 1].start - start) * plan.step_rows;
     for (bool whole_stage = true; left > 0; whole_stage = false) {
       const std::vector<double> weights = weights_left(plan, s, grid.base);
@@ -159,6 +164,7 @@ void Mixture::build(const MixturePlan& plan) {
         return;
       }
       set_shares(grid, weights, left);
+      // Only blocks: a round robin draws every source within one period.
       if (whole_stage && order_ == MixtureOrder::kBlocks) {
         require_draws(plan, s, grid.whole > 0 ? grid.begin : grid.rest_begin);
       }
@@ -184,6 +190,7 @@ void Mixture::set_shares(Grid& grid, const std::vector<double>& weights, int64_t
   grid.period = robin ? round_robin_block(weights) : std::vector<int32_t>();
   grid.block = robin ? std::ssize(grid.period) : block_;
   grid.whole = rows == kEndless ? kEndless : rows / grid.block;
+  // The last, shorter block of a stage has shares of its own.
   const int64_t rest = rows == kEndless ? 0 : rows % grid.block;
   if (robin) {
     grid.begin = first_slots(grid.period, weights.size());
@@ -244,6 +251,7 @@ std::optional<int64_t> Mixture::draws_of(int32_t source) const {
   return last.base.at(d);
 }
 
+// The stream's length at which a source has given `draws` rows; nothing if it never does.
 std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const {
   if (draws <= 0) return 0;
   const size_t d = static_cast<size_t>(source);
@@ -257,6 +265,7 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
   return grid.start + *rows;
 }
 
+// Within one grid; blocks before the wanted one all give `count` draws.
 std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int64_t n) const {
   const int64_t count = slots_of(grid.begin, source);
   int64_t number = grid.whole;
@@ -274,6 +283,7 @@ std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int6
   return std::nullopt;
 }
 
+// What a grid adds to each source's draws if it ends after `rows`.
 void Mixture::add_draws(const Grid& grid, int64_t rows, std::vector<int64_t>& base) const {
   const int64_t whole = rows / grid.block, rest = rows % grid.block;
   for (size_t d = 0; d < base.size(); ++d) base[d] += whole * slots_of(grid.begin, d);

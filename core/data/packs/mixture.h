@@ -31,7 +31,7 @@ struct MixturePlan {
 
   std::vector<MixtureStage> stages;  // at least one
   bool staged = false;               // they are mixture.stages, which messages then name
-  std::vector<int64_t> quotas = {};  // rows that a source gives in all; -1: no limit; empty: none
+  std::vector<int64_t> quotas = {};  // rows that a source gives in total; -1: no limit; empty: none
   int64_t step_rows = 1;             // rows per step; places the starts of stages
   uint64_t seed = 0;                 // of the shuffle
   bool shuffle = true;

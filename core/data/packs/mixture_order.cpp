@@ -34,6 +34,7 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
   return begin;
 }
 
+// Draw j of a source with n slots goes to (2j + 1) / 2n of the block: evenly spread, no randomness.
 std::vector<int32_t> interleaved_block(const std::vector<int64_t>& begin) {
   struct Slot {
     int64_t halves;  // 2j + 1, of 2n
@@ -48,6 +49,7 @@ std::vector<int32_t> interleaved_block(const std::vector<int64_t>& begin) {
     }
   }
   // (2j + 1) / 2n compared in integers: rounded quotients would decide ties.
+  // Same fraction: stable_sort keeps the lower source first.
   std::stable_sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
     return a.halves * b.count < b.halves * a.count;
   });
@@ -74,7 +76,8 @@ namespace {
 
 constexpr double kMostWeight = 1 << 20;  // of a round robin's period
 
-// The rule of nmoe.
+// The smallest whole numbers in the ratio of the weights, as nmoe finds them: the first scale up to
+// 1,000 at which all are whole, else parts per million.
 std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> whole(weights.size(), 0);
@@ -82,6 +85,7 @@ std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
     double sum = 0;
     for (size_t d = 0; d < weights.size(); ++d) {
       const double value = weights[d] * scale, rounded = std::nearbyint(value);
+      // Relative, since weights may have any size.
       if (exact && std::abs(value - rounded) > 1e-9 * scale * std::max(weights[d], 1.0)) {
         return false;
       }
@@ -91,12 +95,14 @@ std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
     }
     return true;
   };
+  // Dividing by the common divisor keeps the period short.
   const auto reduce = [&] {
     int64_t divisor = 0;
     for (const int64_t weight : whole) divisor = std::gcd(divisor, weight);
     for (int64_t& weight : whole) weight /= divisor;
     return static_cast<double>(std::accumulate(whole.begin(), whole.end(), int64_t{0}));
   };
+  // Weights such as 0.7 and 0.3 are whole at a small scale; others are rounded to millionths.
   for (int scale = 1; scale <= 1000; ++scale) {
     if (scaled(scale, /*exact=*/true) && reduce() <= kMostWeight) return whole;
   }
@@ -107,6 +113,8 @@ std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
 
 }  // namespace
 
+// Smooth weighted round robin: each source gains its weight, the richest one is drawn and pays the
+// total.
 std::vector<int32_t> round_robin_block(const std::vector<double>& shares) {
   const std::vector<int64_t> weights = whole_weights(shares);
   const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});

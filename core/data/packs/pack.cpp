@@ -81,6 +81,7 @@ class RoomTable {
     if (room < 0) return {-1, 0};
     int32_t& top = first_[static_cast<size_t>(room)];
     const int32_t pack = top;
+    // A pairing heap per room: the lowest pack number is on top.
     top = merge_children(pack);
     if (top < 0) rooms_.erase(static_cast<size_t>(room));
     return {pack, room};
@@ -154,6 +155,7 @@ std::vector<int32_t> by_falling_size(std::span<const int64_t> sizes, int64_t lar
     });
     return order;
   }
+  // Counting sort, largest first, stable.
   std::vector<int32_t> index(static_cast<size_t>(largest) + 2, 0);
   for (const int64_t size : sizes) ++index[static_cast<size_t>(largest - size) + 1];
   std::partial_sum(index.begin(), index.end(), index.begin());
@@ -189,6 +191,7 @@ std::vector<std::vector<int64_t>> list_packs(std::span<const int32_t> pack_of, s
   std::vector<int32_t> number(packs, -1);
   std::vector<std::vector<int64_t>> lists;
   lists.reserve(packs);
+  // Packs are numbered by their first item, so that the order of the input is kept.
   for (size_t i = 0; i < pack_of.size(); ++i) {
     const size_t pack = static_cast<size_t>(pack_of[i]);
     if (number[pack] < 0) {
@@ -200,11 +203,13 @@ std::vector<std::vector<int64_t>> list_packs(std::span<const int32_t> pack_of, s
   return lists;
 }
 
+// Saturating: hostile lengths must not wrap into a small cost.
 int64_t add_up_to_limit(int64_t a, int64_t b) {
   int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
+// Attention is quadratic in a segment, so this is its cost up to a factor.
 int64_t square_up_to_limit(int64_t a) {
   int64_t square = 0;
   return __builtin_mul_overflow(a, a, &square) ? std::numeric_limits<int64_t>::max() : square;
@@ -212,6 +217,7 @@ int64_t square_up_to_limit(int64_t a) {
 
 }  // namespace
 
+// Item i goes to the open pack with the least room that holds it, larger items first.
 std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> sizes,
                                                       int64_t capacity) {
   XRUN_CHECK(sizes.size() < (size_t{1} << 31), "packing: {} items, the most is 2^31 - 1",
@@ -244,7 +250,7 @@ int64_t pack_cost(PackCost by, std::span<const int64_t> segment_lengths) {
 
 // Longest processing time first (Graham 1969), with a limit on the packs of a rank.
 std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int64_t ranks) {
-  XRUN_CHECK(ranks >= 1, "sharing packs out: {} ranks, wanted at least 1", ranks);
+  XRUN_CHECK(ranks >= 1, "distributing packs: {} ranks, wanted at least 1", ranks);
   std::vector<size_t> order(costs.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -257,7 +263,7 @@ std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int6
   std::set<std::pair<int64_t, int64_t>> reached;  // the same with `each` packs
   for (int64_t rank = 0; rank < ranks; ++rank) (each > 0 ? open : reached).emplace(0, rank);
   for (const size_t pack : order) {
-    XRUN_CHECK(costs[pack] >= 0, "sharing packs out: pack {} costs {}, wanted at least 0", pack,
+    XRUN_CHECK(costs[pack] >= 0, "distributing packs: pack {} costs {}, wanted at least 0", pack,
                costs[pack]);
     // A rank that has `each` packs takes one more only if it is cheaper than every rank that has
     // not.

@@ -1,5 +1,5 @@
 #pragma once
-// Packing items into few packs (best-fit-decreasing) and sharing packs out over ranks. pack_cost
+// Packing items into few packs (best-fit-decreasing) and distributing packs over ranks. pack_cost
 // and share_out are for the planned step over several ranks; nothing but tests and pack_bench calls
 // them yet.
 

@@ -29,6 +29,7 @@ class FoldedSizes {
         lists.push_back(list);
         lengths_.push_back(std::ssize(list));
         unit_of_.push_back(u);
+        // Lists of different classes share nothing.
         if (limits.frequency_class) keys.push_back(limits.frequency_class(lengths_.back()));
       }
     }
@@ -47,6 +48,7 @@ class FoldedSizes {
       const std::vector<int32_t>& own = positions_[static_cast<size_t>(unit)];
       positions.insert(positions.end(), own.begin(), own.end());
     }
+    // Sorted positions are sorted lists, so nothing is compared again.
     std::sort(positions.begin(), positions.end());
     SortedLists sorted;
     std::vector<int64_t> lengths;
@@ -80,6 +82,7 @@ class FoldedSizes {
     for (size_t list = 0; list < trie.leaf.size(); ++list) {
       if (trie.leaf[list] < 0) continue;
       int64_t& seen = unit_at[static_cast<size_t>(root[static_cast<size_t>(trie.leaf[list])])];
+      // Lists under one root share a prefix, so their units belong together.
       if (seen < 0) seen = static_cast<int64_t>(unit_of_[list]);
       const size_t a = find(static_cast<size_t>(seen)), b = find(unit_of_[list]);
       joined[std::max(a, b)] = std::min(a, b);
@@ -99,19 +102,21 @@ class FoldedSizes {
     return found;
   }
 
-  // Tokens that the first segments of two units share.
+  // Tokens that the first segments of two units share; used between neighbours, where these decide.
   int32_t link(int64_t a, int64_t b) const {
     if (positions_[static_cast<size_t>(b)].empty()) return 0;
     return shared(rank(a), rank(b));
   }
 
  private:
+  // A unit without segments sorts last.
   int32_t rank(int64_t unit) const {
     const std::vector<int32_t>& own = positions_[static_cast<size_t>(unit)];
     return own.empty() ? static_cast<int32_t>(sorted_.order.size()) : own.front();
   }
 
   // The common prefix of two positions, from <= to; 0 for one that is too short to be shared.
+  // Linear in the distance, but stops at the first prefix that is too short.
   int32_t shared(int32_t from, int32_t to) const {
     int32_t least = std::numeric_limits<int32_t>::max();
     for (int32_t n = from + 1; n <= to; ++n) {
@@ -226,12 +231,15 @@ void join_clusters(const Items& clusters, size_t units, Items& packs) {
 
 }  // namespace
 
+// An upper bound for any order of the same units, since a trie has none.
 int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limits) {
   std::vector<int64_t> all(units.size());
   std::iota(all.begin(), all.end(), 0);
   return FoldedSizes(units, limits).tokens(all);
 }
 
+// Two plans are compared: clusters kept together, which computes less, and single units, which may
+// fill packs better.
 std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> units,
                                                     const PackLimits& limits) {
   const FoldedSizes sizes(units, limits);
@@ -241,6 +249,7 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
     const int64_t folded = sizes.tokens(singles.back());
     int64_t sum = 0;
     for (const TokenList list : units[u]) sum += std::ssize(list);
+    // Only by folding may a unit be longer than the limit.
     XRUN_CHECK(folded <= limits.max_tokens,
                "packing: unit {} has {} tokens, {} with shared prefixes once; max_tokens is {}", u,
                sum, folded, limits.max_tokens);

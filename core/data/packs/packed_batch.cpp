@@ -21,6 +21,7 @@ void check_length(const std::vector<T>& field, const std::string& name, int64_t 
              field.size(), dimension, want);
 }
 
+// A negative weight would turn a loss around; NaN would spread over the step.
 void check_weights(const std::vector<float>& weights, const char* name) {
   for (size_t i = 0; i < weights.size(); ++i) {
     XRUN_CHECK(std::isfinite(weights[i]) && weights[i] >= 0,
@@ -63,6 +64,7 @@ void check_rows(const PackedBatch& batch) {
     const int64_t begin = batch.cu_seqlens[static_cast<size_t>(s)];
     const int64_t end = batch.cu_seqlens[static_cast<size_t>(s) + 1];
     const int64_t t = rows.hidden[r];
+    // The last token of a segment predicts nothing.
     XRUN_CHECK(
         t >= begin && t + 1 < end,
         "batch: rows.hidden[{}] is {}, wanted a slot before the last of segment {}: {} to {}", r, t,
@@ -78,6 +80,7 @@ void check_rows(const PackedBatch& batch) {
   check_weights(rows.weight, "rows.weight");
 }
 
+// A pair is complete in its pack: the loss needs both sides at once.
 void check_pairs(const PackedBatch& batch) {
   const size_t segments = static_cast<size_t>(batch.segment_count());
   for (size_t s = 0; s < segments; ++s) {
@@ -119,6 +122,7 @@ std::vector<int32_t> chunk_segments(const PackedBatch& batch) {
   for (size_t r = 0; r < batch.chunk.size(); ++r) {
     const int32_t chunk = batch.chunk[r];
     const auto next = static_cast<int32_t>(segments.size());
+    // -1, or the chunk of the row before.
     if (chunk < 0 || chunk + 1 == next) continue;
     XRUN_CHECK(chunk == next,
                "batch: chunk[{}] is {}, wanted {} or {}: beside a companion the "
@@ -129,6 +133,7 @@ std::vector<int32_t> chunk_segments(const PackedBatch& batch) {
   return segments;
 }
 
+// The companion is the teacher's text of the same segments, in its own tokens.
 void check_companion(const PackedBatch& batch) {
   if (!batch.companion) return;
   const CompanionPack& companion = *batch.companion;
@@ -160,6 +165,7 @@ void check_companion(const PackedBatch& batch) {
     XRUN_CHECK(companion.target[r] == companion.tokens[static_cast<size_t>(t) + 1],
                "batch: companion.target[{}] is {}, token {} is {}", r, companion.target[r], t + 1,
                companion.tokens[static_cast<size_t>(t) + 1]);
+    // Rows are in the order of the tokens.
     XRUN_CHECK(r == 0 || t > companion.hidden[r - 1],
                "batch: companion.hidden[{}] is {}, wanted more than the one before, {}", r, t,
                companion.hidden[r - 1]);
@@ -179,8 +185,10 @@ void AlignmentCounts::add(const AlignmentCounts& other) {
   seconds += other.seconds;
 }
 
+// By its chosen side, which check_pairs() has found beside the rejected one.
 int64_t PackedBatch::pair_count() const { return std::count(side.begin(), side.end(), 1); }
 
+// A pack grows by whole segments; nothing is ever split here.
 void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids,
                          const std::vector<uint8_t>& trained,
                          const std::vector<float>& token_weights) {
@@ -198,9 +206,8 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
   tokens.insert(tokens.end(), ids.begin(), ids.end());
   for (size_t i = 0; i < ids.size(); ++i) {
     position_ids.push_back(static_cast<int32_t>(i));
-    // Token 0 of a segment has no hidden state that predicts it.
+    // A token is predicted by the hidden state of the one before, so token 0 has no row.
     if (i == 0 || trained[i] == 0) continue;
-    // The hidden state of the token before predicts this one.
     rows.hidden.push_back(begin + static_cast<int32_t>(i) - 1);
     rows.target.push_back(ids[i]);
     rows.segment.push_back(index);
@@ -232,6 +239,7 @@ SegmentTokens PackedBatch::segment_tokens(int64_t s) const {
   return out;
 }
 
+// After a pack is built and before it is used: every later stage indexes without checks.
 void PackedBatch::validate(int64_t vocab_size) const {
   check_segments(cu_seqlens, position_ids, token_count());
   for (size_t t = 0; t < tokens.size(); ++t) {

@@ -50,6 +50,7 @@ class TrieBuilder {
     for (size_t s = 0; s < leaf_.size(); ++s) end_alone(s);
   }
 
+  // Numbers nodes so that a subtree is a range and a parent comes before its children.
   PrefixTrie in_preorder() {
     link_children();
     PrefixTrie trie;
@@ -208,6 +209,7 @@ class TrieBuilder {
 
 }  // namespace
 
+// The first difference decides, so lengths need not be equal.
 int64_t common_prefix(TokenList a, TokenList b) {
   const size_t n = std::min(a.size(), b.size());
   size_t i = 0;
@@ -221,6 +223,7 @@ int64_t common_prefix(TokenList a, TokenList b) {
   return static_cast<int64_t>(i);
 }
 
+// A class of frequencies comes before the tokens: rows with different RoPE scales share nothing.
 SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t> keys) {
   XRUN_CHECK(keys.empty() || keys.size() == lists.size(),
              "folding: frequency_classes has {} entries for {} segments", keys.size(),
@@ -236,8 +239,10 @@ SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t
   SortedLists sorted;
   sorted.order.resize(lists.size());
   std::iota(sorted.order.begin(), sorted.order.end(), 0);
+  // Ties by index, so that the order is the same on every machine.
   std::sort(sorted.order.begin(), sorted.order.end(), [&](int32_t x, int32_t y) {
     const size_t i = static_cast<size_t>(x), j = static_cast<size_t>(y);
+    // A class is a block of the order.
     if (!keys.empty() && keys[i] != keys[j]) return keys[i] < keys[j];
     const size_t at = static_cast<size_t>(common_prefix(lists[i], lists[j]));
     if (at < lists[i].size() && at < lists[j].size()) return lists[i][at] < lists[j][at];
@@ -253,6 +258,7 @@ SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t
   return sorted;
 }
 
+// Every node's run is computed once.
 int64_t PrefixTrie::tokens() const {
   int64_t sum = 0;
   for (size_t n = 0; n < end.size(); ++n) sum += end[n] - begin(n);

@@ -29,10 +29,12 @@ RowStream::RowStream(Plan plan) : plan_(std::move(plan)) {
   find_length();
 }
 
+// Sources without rows or with weight 0 take no part and need no quota.
 std::vector<int32_t> RowStream::find_active_sources() const {
   std::vector<int32_t> active;
   for (int32_t s = 0; s < std::ssize(plan_.sources); ++s) {
     const Source& source = plan_.sources[static_cast<size_t>(s)];
+    // Weight 0 takes a source out without its index changing.
     if (source.rows <= 0 || source.weight == 0) continue;
     require_weight_in_a_stage(s);
     active.push_back(s);
@@ -74,7 +76,8 @@ void RowStream::find_quotas() {
   for (Source& source : plan_.sources) source.tokens = nullptr;  // they may refer to a data set
 }
 
-// The rows of whole epochs, then row by row in the order of the last one.
+// The least rows whose tokens reach the quota: whole epochs, then row by row in the order of the
+// last one.
 int64_t RowStream::rows_with_tokens(int32_t source) const {
   const Source& from = plan_.sources[static_cast<size_t>(source)];
   int64_t epoch_tokens = 0;
@@ -91,6 +94,7 @@ int64_t RowStream::rows_with_tokens(int32_t source) const {
   return rows;
 }
 
+// Weights of inactive sources are zeroed here, so that the mixture never draws them.
 void RowStream::make_mixture() {
   MixturePlan plan;
   plan.step_rows = plan_.step_rows;
@@ -101,6 +105,7 @@ void RowStream::make_mixture() {
   plan.staged = !plan_.stages.empty();
   for (size_t i = 0; i < plan_.stages.size(); ++i) {
     std::vector<double>& weights = plan_.stages[i].weights;
+    // Sources without rows would leave gaps in the order.
     weights = only_active(weights, active_);
     XRUN_CHECK(*std::max_element(weights.begin(), weights.end()) > 0,
                "mixture.stages[{}] gives weights above 0 only to sources without rows", i + 1);
@@ -169,6 +174,7 @@ void RowStream::find_mixture_length() {
   length_ = first ? *least : *greatest;
 }
 
+// A pure function of the index: resuming needs no state but the step.
 RowStream::DrawnRow RowStream::at(int64_t index) const {
   const Mixture::Draw draw = mixture_ ? (*mixture_)(index) : Mixture::Draw{active_[0], index};
   const int64_t rows = plan_.sources[static_cast<size_t>(draw.source)].rows;
@@ -178,6 +184,7 @@ RowStream::DrawnRow RowStream::at(int64_t index) const {
   return {draw.source, order(draw.draw % rows)};
 }
 
+// For the record of a run; null if there is nothing to mix.
 Json RowStream::mixture_plan() const {
   const bool any_quota =
       std::any_of(active_.begin(), active_.end(), [&](int32_t s) { return has_quota(s); });

@@ -26,7 +26,7 @@ class RowStream {
   struct Source {
     int64_t rows = 0;
     double weight = 1;  // 0: never drawn, in no stage either
-    // Rows that the source gives in all, in as many epochs as that takes; -1: no quota. With
+    // Rows that the source gives in total, over as many epochs as that takes; -1: no quota. With
     // quota_tokens above 0 as many as first hold so many tokens, by `tokens` of a row.
     int64_t quota = -1;
     int64_t quota_tokens = 0;

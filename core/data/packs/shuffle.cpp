@@ -69,6 +69,7 @@ uint64_t whole_blocks(uint64_t size, uint64_t block, uint64_t window) {
 
 }  // namespace
 
+// Sequential reads within a window, for data sets larger than memory.
 BlockShuffle::BlockShuffle(uint64_t size, uint64_t block, uint64_t window, uint64_t seed,
                            uint64_t epoch, uint64_t stream)
     : size_(size),
@@ -92,6 +93,7 @@ uint64_t BlockShuffle::operator()(uint64_t index) const {
   return blocks_(at / block_) * block_ + at % block_;
 }
 
+// File order keeps no shuffle at all, and index i is row i.
 EpochOrder::EpochOrder(const RowOrder& order, int64_t rows, uint64_t seed, uint64_t epoch,
                        uint64_t stream)
     : rows_(rows) {
@@ -116,7 +118,7 @@ int64_t EpochOrder::operator()(int64_t index) const {
   if (const BlockShuffle* blocks = std::get_if<BlockShuffle>(&shuffle_)) {
     return static_cast<int64_t>((*blocks)(at));
   }
-  return index;
+  return index;  // RowOrder::Kind::kFile
 }
 
 }  // namespace xrun

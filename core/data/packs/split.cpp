@@ -44,6 +44,7 @@ void for_each_prompt(std::span<const uint64_t> prompt_hash, const std::vector<Ha
 
 }  // namespace
 
+// At least one row on each side, whatever the fraction, if there are two rows.
 int64_t held_out_count(int64_t n, double fraction) {
   XRUN_CHECK(fraction >= 0 && fraction < 1,
              "valid.fraction is {}, wanted a number from 0 to below 1", fraction);
@@ -94,12 +95,14 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
   return held_out;
 }
 
+// Of all sources together; a source may have none.
 int64_t RowSelection::size() const {
   int64_t total = 0;
   for (const SourceRange& range : ranges) total += range.size();
   return total;
 }
 
+// By source, so that each keeps its share.
 std::pair<RowSelection, RowSelection> RowSelection::split_last(double fraction) const {
   std::pair<RowSelection, RowSelection> sets;
   for (const SourceRange& range : ranges) {

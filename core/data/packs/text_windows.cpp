@@ -15,11 +15,12 @@ TextWindows::TextWindows(std::shared_ptr<const RowCache> cache, int64_t begin, i
   XRUN_CHECK(length >= 2, "a window has {} tokens, wanted at least 2", length);
   first_ = cache_->first_token(begin);
   last_ = cache_->first_token(end);
-  // The very last token begins no window.
+  // The very last token predicts nothing, so it begins no window.
   const int64_t targets = std::max<int64_t>(last_ - first_ - 1, 0);
   size_ = targets / stride_ + (targets % stride_ != 0);
 }
 
+// In the order of the text; a window may span several rows, and never attends across them.
 std::vector<TextWindows::Piece> TextWindows::pieces(int64_t window) const {
   XRUN_CHECK(window >= 0 && window < size_, "window {} is out of range, there are {}", window,
              size_);

@@ -23,6 +23,7 @@ namespace {
 // Throws Error unless `beginning` is that of compressed data. A file that ends inside the magic
 // passes: it is reported as truncated later.
 void check_magic(std::string_view beginning, std::string_view magic, const std::string& name) {
+  // A shorter file is compared as far as it goes.
   if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
   const bool gzip = beginning.starts_with(kGzipMagic);
   if (gzip || beginning.starts_with(kZstdMagic)) {
@@ -38,6 +39,7 @@ void check_magic(std::string_view beginning, std::string_view magic, const std::
 class PlainStream : public ByteStream {
  public:
   explicit PlainStream(std::unique_ptr<RawFile> file) : ByteStream(std::move(file)) {}
+  // Uncompressed bytes pass through; the file counts and hashes them.
   size_t read(char* to, size_t size) override { return file_->read(to, size); }
   bool skip(uint64_t size) override {
     file_->skip(size);
@@ -89,12 +91,13 @@ class GzipStream : public ByteStream {
       if (--state_.avail_in == 0) fill();
     }
     if (seen_member_ && state_.avail_in == 0) return false;
+    // Only for the first member: wrong bytes after it are corruption, not a wrong name.
     if (!seen_member_) {
       check_magic({input_.data(), state_.avail_in}, kGzipMagic, file_->name());
     }
     ::inflateReset(&state_);
     in_member_ = seen_member_ = true;
-    // Once: it is inside the member now.
+    // Recurses once: the stream is inside the member now.
     return begin_member();
   }
 
@@ -103,6 +106,7 @@ class GzipStream : public ByteStream {
     state_.avail_in = static_cast<uInt>(file_->read(input_.data(), input_.size()));
   }
 
+  // Takes every code that inflate() may return.
   void check(int code) const {
     // Z_BUF_ERROR asks for more input, which the next round reads.
     if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) return;
@@ -179,6 +183,7 @@ RawFile::RawFile(const std::string& path, std::string name) : name_(std::move(na
 
 RawFile::~RawFile() { ::close(fd_); }
 
+// Reports errno, so nothing may be called between the failure and this.
 void RawFile::fail(const char* what) const {
   const int code = errno;
   throw FileError(code, fmt::format("{}: cannot be {}: {}", name_, what, std::strerror(code)));
@@ -195,6 +200,7 @@ size_t RawFile::read(char* to, size_t size) {
 }
 
 void RawFile::skip(uint64_t size) {
+  // The bytes passed over are not hashed: only a reader that verified them before skips them.
   if (::lseek(fd_, static_cast<off_t>(size), SEEK_CUR) < 0) fail("read");
 }
 
@@ -205,6 +211,7 @@ std::string content_name(const std::string& path) {
   return path;
 }
 
+// By name alone: the contents are checked against it when they are read.
 std::unique_ptr<ByteStream> open_byte_stream(const std::string& path, const std::string& name) {
   auto file = std::make_unique<RawFile>(path, name);
   if (path.ends_with(".gz")) return std::make_unique<GzipStream>(std::move(file));

@@ -23,7 +23,7 @@ class RawFile {
 
   // Reads `size` bytes, fewer only at the end of the file. Throws FileError.
   size_t read(char* to, size_t size);
-  // Continues behind the next `size` bytes, which are neither read nor hashed. Throws FileError.
+  // Continues after the next `size` bytes, which are neither read nor hashed. Throws FileError.
   void skip(uint64_t size);
   const std::string& name() const { return name_; }
   uint64_t bytes() const { return bytes_; }             // read so far
@@ -46,7 +46,7 @@ class ByteStream {
   // Reads `size` bytes of content, fewer only at its end. Throws FileError if the system cannot
   // read, Error that names the file and its byte for corrupt or truncated compressed data.
   virtual size_t read(char* to, size_t size) = 0;
-  // Continues behind the next `size` bytes of content if that needs no reading; else returns false
+  // Continues after the next `size` bytes of content if that needs no reading; else returns false
   // and does nothing. Throws FileError.
   virtual bool skip(uint64_t size) {
     static_cast<void>(size);

@@ -14,6 +14,7 @@ namespace {
 
 [[noreturn]] void refuse_choices(const std::string& text) { throw RowRefusal("bad_choices", text); }
 
+// Numbers become their text, so that a list of years or prices is a list of choices.
 Json read_choices(const Json* value) {
   if (value == nullptr || !value->is_array() || value->size() < 2) {
     refuse_choices(fmt::format("\"choices\" is {}, wanted a list of at least two texts",
@@ -33,6 +34,7 @@ Json read_choices(const Json* value) {
   return texts;
 }
 
+// An index, counted from 0, or the text of a choice.
 int64_t read_answer(const Json* value, const Json& choices) {
   const auto count = static_cast<int64_t>(choices.size());
   if (value != nullptr && value->is_int() && value->as_int() >= 0 && value->as_int() < count) {
@@ -70,6 +72,7 @@ class ChoiceRows : public RowTransform {
 
 class ChoiceRowsSource : public RowTransformSource {
  public:
+  // source() is in the keys of token caches: a new number there rebuilds them.
   explicit ChoiceRowsSource(std::shared_ptr<const RowTransformSource> own)
       : own_(std::move(own)), source_("choices 1;" + (own_ ? own_->source() : std::string())) {}
 

@@ -21,6 +21,7 @@ namespace xrun {
 
 namespace {
 
+// Borrows from `encoding`; an encoder passes its own copy.
 ConversationStyle style_of(const RowEncoding& encoding) {
   return {*encoding.tokenizer, *encoding.chat_template, encoding.settings.train_on,
           encoding.settings.lost_calls, encoding.trace};
@@ -48,6 +49,7 @@ class PreferenceEncoder : public RowEncoder {
       out.streams[s] =
           encode_conversation(*sides[s], row.kwargs, row.shared, style_, out.straddlers);
     }
+    // Both sides: without a trained token on one of them the pair expresses no preference.
     for (size_t s = 0; s < 2; ++s) {
       if (is_trained(out.streams[s])) continue;
       throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained",
@@ -74,6 +76,7 @@ class ChatEncoder : public RowEncoder {
         reader_(RowKind::kChat, encoding.settings),
         style_(style_of(encoding_)) {}
 
+  // Every answer is trained, or the parts that `given` and the flags leave.
   void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow chat = read_chat(row);
     out.streams[0] =
@@ -81,6 +84,7 @@ class ChatEncoder : public RowEncoder {
     if (!is_trained(out.streams[0])) {
       throw RowRefusal("empty_mask", "no token of the conversation is trained");
     }
+    // Up to the first answer: rows with one prompt stay on one side of a split.
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
     finish_row(encoding_, {"the conversation"}, chat.messages, chat.kwargs, chat, out);
   }
@@ -91,7 +95,6 @@ class ChatEncoder : public RowEncoder {
   }
 
  private:
-  // The prompt of a conversation, for splits by prompt: everything before its first answer.
   static size_t first_answer(const Json& messages) {
     const Json::Array& list = messages.as_array();
     return static_cast<size_t>(std::find_if(list.begin(), list.end(), is_assistant) - list.begin());
@@ -196,6 +199,8 @@ class FeedbackEncoder : public RowEncoder {
     const Json* label = reader_.fields().find(row, "label");
     if (label == nullptr) {
       throw RowRefusal("bad_label", fmt::format("has no \"{}\"{}", name,
+                                                // The template decides where the answer begins, not
+                                                // the encoder.
                                                 reader_.fields().other_columns(row, "label")));
     }
     if (label->is_bool()) return label->as_bool() ? 1 : 0;

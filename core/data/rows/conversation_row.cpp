@@ -14,6 +14,7 @@ namespace xrun {
 
 namespace {
 
+// All names that `fields` may rename: the common ones and those of one kind of row.
 std::vector<std::string> with_more(std::vector<std::string> more) {
   std::vector<std::string> names = {
       "messages", "conversations", "prompt", "completion", "instruction",          "input",
@@ -32,6 +33,7 @@ void append(Json& messages, Json&& more) {
 
 }  // namespace
 
+// Roles that may open a conversation, as opposed to answer one.
 bool is_opening_role(const std::string& role) {
   return role == "system" || role == "user" || role == "developer";
 }
@@ -43,6 +45,7 @@ uint64_t hash_messages(const Json& messages, size_t count) {
   return hash_u64(dump_json(shared));
 }
 
+// A turn in the messages wins over the column.
 Json with_system(const std::string& system, Json messages, const RowFields& fields,
                  RowExtras& out) {
   if (system.empty()) return messages;
@@ -70,6 +73,7 @@ Json ConversationReader::turns_of(const Json& value, const std::string& ours, co
   return read_messages(value, fields_.spelled(ours), out.notes);
 }
 
+// Alpaca's rows: instruction, input, output, and the earlier turns that LLaMA-Factory adds.
 void ConversationReader::read_instruction(const Json& row, ConversationRow& out) const {
   if (const Json* history = fields_.find(row, "history")) {
     const auto is_pair = [](const Json& turn) {
@@ -104,6 +108,7 @@ void ConversationReader::read_prompt(const Json& row, const Json& prompt,
                                      ConversationRow& out) const {
   out.messages = turns_of(prompt, "prompt", "user", out);
   const Json* completion = fields_.find(row, "completion");
+  // A prompt alone is a row for xrun.prompts.
   if (completion == nullptr && wants_answer_) fields_.refuse_format(row);
   if (completion == nullptr) return;
   Json answer = turns_of(*completion, "completion", "assistant", out);
@@ -135,6 +140,7 @@ void ConversationReader::check_rival(const Json& row, const Json& turns,
   fields_.note_losers(row, "messages", {"conversations"}, out);
 }
 
+// The first spelling that the row has wins: messages, conversations, instruction, prompt.
 void ConversationReader::read_turns(const Json& row, ConversationRow& out) const {
   const Json* prompt = fields_.find(row, "prompt");
   for (const char* name : {"messages", "conversations"}) {

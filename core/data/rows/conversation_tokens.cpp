@@ -139,6 +139,7 @@ std::vector<std::string> template_inputs(const Json& messages, const Json& kwarg
   return inputs;
 }
 
+// Renders, tokenises and masks one conversation; throws whatever the template throws.
 TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
                    const ConversationStyle& style, int64_t& straddlers) {
   ChatTokens tokens = encode_chat(style.tokenizer, style.chat_template, messages, kwargs);
@@ -154,6 +155,7 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
     if (std::find(wanted.begin(), wanted.end(), 0) != wanted.end()) {
       train_turns(tokens, trained_turns(wanted, tokens, style, messages, kwargs));
     }
+    // In the other modes every token is trained, so none can straddle a border.
     straddlers += tokens.straddlers;
   }
   if (style.trace != nullptr) {
@@ -186,6 +188,7 @@ size_t text_bytes(const Json& value) {
   return bytes;
 }
 
+// As require_borders(), for every string inside a value.
 void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
   if (value.is_string()) return require_borders(value.as_string(), tokenizer);
   if (value.is_array()) {

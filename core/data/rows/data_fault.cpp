@@ -37,6 +37,7 @@ DataError data_error(std::string fault, std::string_view row,
   return DataError(text);
 }
 
+// Errors of the system are worded by their cause, since the fix differs.
 DataError unreadable_data(const FileError& error) {
   const char* fix = "check the path and the disk that holds it";
   if (error.code() == EACCES || error.code() == EPERM) {
@@ -49,6 +50,7 @@ DataError unreadable_data(const FileError& error) {
   return DataError(fmt::format("{}; {}", error.what(), fix), /*of_system=*/true);
 }
 
+// "" if it cannot be read: this only serves a hint.
 std::string beginning_of_content(const std::string& path, size_t bytes) {
   try {
     std::string text(bytes, '\0');
@@ -61,6 +63,7 @@ std::string beginning_of_content(const std::string& path, size_t bytes) {
   }
 }
 
+// Lines count from 1; "" if the line is beyond the bytes that are searched.
 std::string line_of_file(const std::string& path, int64_t line) {
   const std::string text = beginning_of_content(path, kSearchedBytes);
   size_t begin = 0;

@@ -11,6 +11,7 @@ namespace xrun {
 
 namespace {
 
+// In the order of the enumerators: the index is the value.
 constexpr const char* kOverLength[] = {"raise", "drop", "cut"};
 constexpr const char* kTrainOn[] = {"assistant", "last", "all"};
 constexpr const char* kStop[] = {"restart", "first", "all"};

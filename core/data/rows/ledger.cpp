@@ -22,9 +22,9 @@ struct CountField {
   int64_t SourceLedger::*field;
 };
 
-// The plain counters, in the order in which they are written.
+// The plain counters, in the order in which they are written. One table for writing and reading: a
+// build that continues loses no counter.
 constexpr CountField kCounts[] = {
-    // One table for writing and reading: a build that continues loses no counter.
     {"lines", &SourceLedger::lines},
     {"rows", &SourceLedger::rows},
     {"kept", &SourceLedger::kept},
@@ -108,6 +108,7 @@ int64_t SourceLedger::dropped_total() const {
 void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
   ++repaired;
   repairs += pieces;
+  // Examples; `repaired` counts all of them.
   if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
 }
 
@@ -122,6 +123,7 @@ void SourceLedger::cut_row(const CutRow& row, const std::string& before, const s
   if (cut_at.size() < kListedRows) cut_at.push_back(row);
 }
 
+// A row that the recipe's own filter drops is not a bad row.
 int64_t SourceLedger::bad_total() const {
   const auto filtered = dropped.find(kFilteredReason);
   return dropped_total() - (filtered == dropped.end() ? 0 : filtered->second);
@@ -154,6 +156,7 @@ std::string SourceLedger::noted_rows(const std::string& note) const {
   const int64_t rows = notes.at(note);
   std::string text = counted(rows, "row");
   const auto lines = noted_at.find(note);
+  // On every row, or from an older cache: the number alone says enough.
   if (rows >= kept || lines == noted_at.end()) return text;
   const char* between = ": ";
   for (const SourceLine& at : lines->second) {
@@ -203,7 +206,7 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   for (const CountField& count : kCounts) ledger.*count.field = value.at(count.name).as_int();
   ledger.dropped = read_counts(value.at("dropped"));
   ledger.notes = read_counts(value.at("notes"));
-  if (const Json* lines = value.find("noted_at")) {  // caches of before have none
+  if (const Json* lines = value.find("noted_at")) {  // older caches have none
     for (const auto& [note, rows] : lines->as_object()) ledger.noted_at[note] = read_lines(rows);
   }
   for (const Json& entry : value.at("bad").as_array()) {

@@ -17,8 +17,8 @@ namespace xrun {
 namespace {
 
 constexpr size_t kShownRows = 10;  // of a kind, in an error message
-constexpr size_t kListedOfReason =
-    3;  // a thousand too_long rows would hide the one with another fault
+// A thousand too_long rows would hide the one with another fault.
+constexpr size_t kListedOfReason = 3;
 
 template <typename Row, typename Print>
 std::vector<std::string> first_lines(const std::vector<Row>& rows, size_t count,
@@ -100,6 +100,7 @@ std::vector<PastedSetting> settings_with_calls(const SourceLedger& ledger,
   return settings;
 }
 
+// "" if its file is unknown or has changed.
 std::string first_bad_row(const SourceLedger& ledger) {
   if (ledger.bad.empty()) return "";
   const SourceLine& at = ledger.bad.front().at;
@@ -112,6 +113,7 @@ bool looks_like_gb18030(std::string_view text) {
   size_t paired = 0, alone = 0;
   for (size_t at = 0; at < text.size(); ++at) {
     if (static_cast<uint8_t>(text[at]) < 0x80) continue;
+    // Lead and trail bytes of GB 2312 are 0xA1 and above.
     const bool pair = at + 1 < text.size() && static_cast<uint8_t>(text[at]) >= 0xa1 &&
                       static_cast<uint8_t>(text[at + 1]) >= 0xa1;
     ++(pair ? paired : alone);
@@ -144,6 +146,7 @@ void check_encoding(const SourceLedger& ledger, double max_bad) {
 
 // "chats (tools.jsonl)": the name of a source, and its file if that has another name.
 std::string name_and_file(const SourceLedger& ledger) {
+  // A data set of several files is named as a whole.
   if (ledger.files.size() != 1 || ledger.files[0] == ledger.name) return ledger.name;
   return fmt::format("{} ({})", ledger.name, ledger.files[0]);
 }
@@ -156,6 +159,7 @@ std::string bad_rows_text(const SourceLedger& ledger) {
 
 }  // namespace
 
+// Rows with the same reason and detail are listed once, at most kListedOfReason of a reason.
 std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
   std::vector<std::string> lines;
   std::map<std::string, std::set<std::string>> of_reason;  // the details shown
@@ -184,6 +188,7 @@ std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
         row.sides.empty() ? fmt::format("{} of the row's {} tokens", count_text(row.cut_tokens),
                                         count_text(row.tokens))
                           : row.sides);
+    // Only the first cut is shown with the text around it.
     if (&row == &cut_at.front()) {
       line += fmt::format("\n    kept  ...{}\n    lost  {}...", visible_blanks(cut_kept),
                           visible_blanks(cut_lost));
@@ -218,6 +223,7 @@ std::string Ledger::text(size_t listed) const {
   return out;
 }
 
+// Also called while a cache is built (`building`), to stop at the first such rows.
 void check_strict(const SourceLedger& ledger, bool building) {
   const int64_t bad = ledger.bad_total();
   if (bad == 0 && ledger.cut == 0 && ledger.repaired == 0) return;
@@ -254,6 +260,7 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
   for (const auto& [reason, count] : ledger.dropped) bad -= is_about_length(reason) ? count : 0;
   const double share = static_cast<double>(bad) / static_cast<double>(ledger.kept + bad);
   if (share <= max_bad) return;
+  // Examples of the rows that count here, not of those that are too long.
   SourceLedger counted = ledger;
   std::erase_if(counted.bad, [](const BadRow& row) { return is_about_length(row.reason); });
   throw data_error(

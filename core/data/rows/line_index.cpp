@@ -9,10 +9,12 @@
 
 namespace xrun {
 
-void LineIndex::add(const ContentCursor& behind) {
+// Called for every block; keeps one position for each spacing_ bytes.
+void LineIndex::add(const ContentCursor& after) {
   const std::lock_guard lock(mutex_);
-  if (behind.offset < (positions_.empty() ? 0 : positions_.back().offset) + spacing_) return;
-  positions_.push_back(behind);
+  if (after.offset < (positions_.empty() ? 0 : positions_.back().offset) + spacing_) return;
+  positions_.push_back(after);
+  // Full: keep every second position, and half as many from now on.
   if (positions_.size() <= kMostPositions) return;
   size_t left = 0;
   for (size_t i = 1; i < positions_.size(); i += 2) positions_[left++] = positions_[i];
@@ -30,10 +32,11 @@ ContentCursor LineIndex::before(int64_t line) const {
 }
 
 std::shared_ptr<LineIndex> LineIndexes::of(const std::string& path) {
-  std::error_code missing;  // reported by the one who opens the file
+  std::error_code missing;  // reported when the file is opened
   const uintmax_t bytes = std::filesystem::file_size(path, missing);
   const auto changed = std::filesystem::last_write_time(path, missing);
   const std::lock_guard lock(mutex_);
+  // A file that has changed gets a new index: old positions would be inside other rows.
   Indexed& file = files_[path];
   if (file.index == nullptr || missing || file.bytes != bytes || file.changed != changed) {
     file = {bytes, changed, std::make_shared<LineIndex>()};

@@ -19,8 +19,8 @@ class LineIndex {
   static constexpr uint64_t kSpacing = uint64_t{1} << 16;    // bytes between two positions at first
   static constexpr size_t kMostPositions = size_t{1} << 16;  // 2 MiB; beyond, half are forgotten
 
-  // Notes a position behind a row. Ignored unless it is at least the spacing behind the last one.
-  void add(const ContentCursor& behind);
+  // Notes a position after a row. Ignored unless it is at least the spacing after the last one.
+  void add(const ContentCursor& after);
   // Returns the last position that no row on this line (from 1) precedes: the beginning of the file
   // if none is noted.
   ContentCursor before(int64_t line) const;

@@ -60,7 +60,7 @@ bool is_blank(const Json* text) {
          text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
 }
 
-// A list, or one spelt as a string: columns of tables cannot hold lists of mixed types.
+// A list, or one written as a string: columns of tables cannot hold lists of mixed types.
 Json read_tools(const Json& tools) {
   Json list = tools;
   if (tools.is_string()) {
@@ -76,6 +76,7 @@ Json read_tools(const Json& tools) {
 
 // In the role/content spelling an unknown role passes: the template knows its roles.
 const char* known_speaker(std::string name, bool from_value) {
+  // Roles in capitals occur; the names of from/value data are exact.
   if (!from_value) {
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -99,6 +100,7 @@ void add_once(std::vector<std::string>& texts, const std::string& text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
 }
 
+// `from_value`: the spelling of ShareGPT, "from" and "value".
 std::string read_role(const Json& value, bool from_value, const std::string& where,
                       std::vector<std::string>& notes) {
   const char* key = from_value ? "from" : "role";
@@ -143,6 +145,7 @@ Json spoken_calls(const Json& text, const std::string& where) {
   } catch (const Error&) {
     // not JSON: refused below
   }
+  // An object is one call, anything else that is not a list is refused below.
   Json calls = Json::array();
   for (const Json& call : spelled.is_array() ? spelled.as_array() : Json::Array{spelled}) {
     if (!call.is_object() || call.find("name") == nullptr) {
@@ -198,6 +201,7 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
 
 }  // namespace
 
+// A single message counts as a list of one.
 Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes) {
   Json messages = Json::array();
   if (value.is_object()) {
@@ -215,6 +219,7 @@ Json read_messages(const Json& value, const std::string& field, std::vector<std:
   return messages;
 }
 
+// A common fault of converted tables, which would train on the brackets and quotes.
 void refuse_spelled_messages(const Json& value, const std::string& field) {
   if (!value.is_string()) return;
   // `[{`, a quote, and both keys in the same quotes: a text that only begins with a bracket passes.
@@ -237,6 +242,7 @@ void refuse_spelled_messages(const Json& value, const std::string& field) {
   }
 }
 
+// For turns that a row gives as plain text.
 Json make_message(const std::string& role, std::string content) {
   Json message = Json::object();
   message.set("role", role);
@@ -262,9 +268,10 @@ std::string other_speakers(const Json& messages) {
   std::vector<std::string> roles;
   for (const Json& message : messages.as_array()) add_once(roles, message_role(message));
   if (roles.size() > kNamed) roles.resize(kNamed);
-  return fmt::format("; its turns are of {}", fmt::join(roles, ", "));
+  return fmt::format("; its turns are by {}", fmt::join(roles, ", "));
 }
 
+// White space says nothing; a tool call does.
 bool says_something(const Json& message) {
   const Json* content = message.find("content");
   if (!is_blank(content)) return true;
@@ -276,6 +283,7 @@ bool says_something(const Json& message) {
   return makes_calls(message);
 }
 
+// Later ones win: the recipe's arguments, the row's, the row's tools.
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {
   Json merged = defaults.is_object() ? defaults : Json::object();
   if (kwargs != nullptr && !kwargs->is_null()) {

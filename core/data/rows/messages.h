@@ -30,7 +30,7 @@ std::string kind_text(const Json& value);
 // allowed.
 void require_user_texts(const Json& messages);
 
-// Returns the speakers of a conversation, for a message about a missing one: "; its turns are of
+// Returns the speakers of a conversation, for a message about a missing one: "; its turns are by
 // user, tool".
 std::string other_speakers(const Json& messages);
 

@@ -65,11 +65,13 @@ constexpr const char* kTranscriptHint =
     "docs/data.md "
     "has one";
 
+// Both speakers: one alone may be prose.
 bool is_transcript(std::string_view text) {
   return text.find("\n\nHuman:") != std::string_view::npos &&
          text.find("\n\nAssistant:") != std::string_view::npos;
 }
 
+// The prompt must ask something, on both sides.
 void check_prompt(const PreferenceRow& row) {
   if (row.shared == 0) throw RowRefusal("no_prompt", "no turn comes before the answers");
   for (const Json* side : {&row.chosen, &row.rejected}) require_user_texts(*side);
@@ -101,6 +103,7 @@ PreferenceReader::PreferenceReader(const RowSettings& settings)
     : fields_(RowKind::kPreference, kOurNames, settings),
       template_kwargs_(settings.template_kwargs) {}
 
+// Also reads the system text, which may come with any spelling of the prompt.
 PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, PreferenceRow& out) const {
   Prompt prompt;
   prompt.system = fields_.text(row, "system");
@@ -127,6 +130,7 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
   return prompt;
 }
 
+// Returns the whole conversation of a side, whatever the row repeats.
 Json PreferenceReader::read_side(const Json& row, const std::string& ours, const Prompt& prompt,
                                  PreferenceRow& out) const {
   const std::string name = fields_.spelled(ours);

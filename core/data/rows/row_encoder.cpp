@@ -18,6 +18,7 @@ RowSchema row_schema(const RowEncoding& encoding) {
 RowEncoder::RowEncoder(const RowEncoding& encoding)
     : encoding_(encoding), transform_(encoding.transform ? encoding.transform->make() : nullptr) {}
 
+// Refused rows and those that the filter drops leave by RowRefusal.
 Json RowEncoder::read(const RawRow& row, const std::string& location, int64_t& repairs) {
   Json value = parse_row(row, location, repairs);
   if (transform_ && !transform_->apply(value, location)) {
@@ -33,6 +34,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
   } catch (const RowRefusal& refusal) {
     const bool raises =
         refusal.reason() == kTooLongReason && encoding_.settings.over_length == OverLength::kRaise;
+    // The caller counts every other refusal in the ledger.
     if (!raises) throw;
     std::vector<PastedSetting> settings = {
         {"over_length=drop", "leave such rows out; the ledger counts them"}};
@@ -42,6 +44,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
       if (!above->cut_helps()) {
         fault += "; its prompt alone fills it, and a cut keeps whole prompts";
       }
+      // A prompt has no answer to cut.
       if (encoding_.kind != RowKind::kPrompts && above->cut_helps()) {
         settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
       }

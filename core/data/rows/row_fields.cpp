@@ -37,6 +37,7 @@ bool is_beyond_exact(const Json& number) {
   return std::floor(value) == value && std::fabs(value) > static_cast<double>(kExactInteger);
 }
 
+// Linear: a row's formats have a dozen names.
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -98,6 +99,7 @@ const std::vector<RowFormat>& known_row_formats() {
   return formats;
 }
 
+// Nulls were left out by the caller, so a null column does not match.
 bool has_all(const RowFormat& format, const std::vector<std::string>& columns) {
   return std::all_of(format.columns.begin(), format.columns.end(),
                      [&](const std::string& column) { return contains(columns, column); });
@@ -198,6 +200,7 @@ void RowFields::require_object(const Json& row) {
                                    : ""));
 }
 
+// Explains a wrong `fields` table: for each of its columns that the row lacks, a hint.
 std::string RowFields::missing_fields(const Json& row) const {
   std::string text;
   for (const auto& [ours, theirs] : fields_) {
@@ -210,6 +213,8 @@ std::string RowFields::missing_fields(const Json& row) const {
   return text;
 }
 
+// The message goes from the surest explanation to the vaguest: wrong names in `fields`, columns
+// known from public sets, another kind of row, the unused columns.
 void RowFields::refuse_format(const Json& row) const {
   std::vector<std::string> seen;
   std::vector<std::string> columns;  // those that are not null
@@ -245,6 +250,7 @@ void RowFields::refuse_format(const Json& row) const {
   throw RowRefusal("unknown_format", text);
 }
 
+// "" unless the renamed columns complete a format, since half a fix would fail again.
 std::string RowFields::likely_fields(const std::vector<std::string>& columns) const {
   std::string text;
   std::vector<std::string> known = columns;
@@ -254,12 +260,14 @@ std::string RowFields::likely_fields(const std::vector<std::string>& columns) co
     known.emplace_back(ours);
   }
   const std::vector<RowFormat>& formats = known_row_formats();
+  // Only names that make the row complete.
   const bool whole = std::any_of(formats.begin(), formats.end(), [&](const RowFormat& format) {
     return format.kind == kind_ && has_all(format, known);
   });
   return whole ? text : "";
 }
 
+// True if nothing reads the column, so that a ledger can say that it is lost.
 bool RowFields::is_unread(const std::string& column) const {
   return std::none_of(ours_.begin(), ours_.end(),
                       [&](const std::string& ours) { return spelled(ours) == column; }) &&
@@ -298,6 +306,7 @@ void RowFields::refuse_rivals(const std::string& first, const std::string& secon
 void RowFields::read_extra(const Json& row, RowExtras& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
+    // A value may be missing; a similar name is probably a slip.
     if (value == nullptr) {
       const std::string near = suggestion(name, row);
       if (!near.empty()) out.notes.push_back("extra column \"" + name + "\" is not there" + near);

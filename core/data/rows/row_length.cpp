@@ -56,6 +56,7 @@ bool prompt_fills(const EncodedRow& row, size_t streams, int64_t max_length) {
   return false;
 }
 
+// Names the bytes, since a user has to find the stretch.
 [[noreturn]] void refuse_stretch(size_t begin, size_t end, const Tokenizer& tokenizer) {
   const SplitKinds kinds = tokenizer.safe_splits();
   const std::string most = count_text(static_cast<int64_t>(tokenizer.max_stretch()));

@@ -20,6 +20,7 @@ namespace {
 bool is_high(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
 bool is_low(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
 
+// Paragraph files keep their text, so a CR would be trained as a token.
 std::string with_plain_line_ends(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -71,6 +72,7 @@ bool is_csv_header(std::string_view line) {
   });
 }
 
+// An exception a call: used for hints after a failure alone.
 bool is_json(std::string_view line) {
   try {
     parse_json(line, "line");
@@ -118,7 +120,7 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
     if (values > kMaxRowValues) {
       throw RowRefusal(kTooLongReason,
                        fmt::format("the row has up to {} JSON values, at most {} are "
-                                   "read; make more rows of it",
+                                   "read; split it into several rows",
                                    count_text(static_cast<int64_t>(values)),
                                    count_text(int64_t{kMaxRowValues})));
     }
@@ -129,7 +131,9 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
   return value;
 }
 
+// A guess from the first bytes why no row could be read; "" without one.
 std::string row_form_hint(const std::string& path) {
+  // Files of other names were read in the form that the name says.
   if (!content_name(path).ends_with(".jsonl")) return "";
   const std::string text = beginning_of_content(path);
   if (text.starts_with(kGzipMagic)) return fmt::format("; it is compressed: name it {}.gz", path);

@@ -53,6 +53,7 @@ class ParagraphSplitter : public RowSplitter {
   RowForm form() const override { return RowForm::kText; }
 
  protected:
+  // Bytes up to `done` are accounted for; a row is added once the blank line after it is seen.
   void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
     const bool marked = cursor_.offset == 0 && content.starts_with(kByteOrderMark);
     size_t begin = marked ? kByteOrderMark.size() : 0;  // of the row
@@ -159,6 +160,7 @@ class ArraySplitter : public RowSplitter {
     done = skip(content, 0, done);
     while (!ended_) {
       size_t at = content.find_first_not_of(kSpace, done);
+      // More content is needed, or the file ended inside the array.
       if (at == kUnknown) break;
       if (!opened) {
         if (content[at] != '[') refuse_beginning(content, at);
@@ -212,8 +214,8 @@ class ArraySplitter : public RowSplitter {
     }
     if (content[at] == '{') {
       throw Error(fmt::format(
-          "{}: is one object, wanted an array of rows; if the rows are a member of it, take them "
-          "out, say with\n  python3 -c \"import json, sys; "
+          "{}: is one object, wanted an array of rows; if the rows are a member of it, extract "
+          "them, for example with\n  python3 -c \"import json, sys; "
           "json.dump(json.load(open(sys.argv[1]))['{}'], open(sys.argv[2], 'x'))\" IN.json "
           "OUT.json",
           name(), list_member(content, at)));
@@ -224,6 +226,7 @@ class ArraySplitter : public RowSplitter {
   bool ended_ = false;
 };
 
+// The name decides, without its compression: contents may look alike.
 std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::string& name) {
   const std::string content = content_name(path);
   if (content.ends_with(".jsonl")) return std::make_unique<LineSplitter>();
@@ -234,12 +237,14 @@ std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::s
 
 }  // namespace
 
+// Errors in here are faults of the data, not of the recipe.
 std::unique_ptr<RowSplitter> RowSplitter::open(const std::string& path, const std::string& name,
                                                const ContentCursor& from, Prefix prefix) {
   return as_data_errors([&] {
     std::unique_ptr<RowSplitter> splitter = make_splitter(path, name);
     splitter->name_ = name;
     splitter->stream_ = open_byte_stream(path, name);
+    // Otherwise the prefix is read, for its digest or because the stream cannot seek.
     const bool skipped = prefix == Prefix::kSkip && splitter->stream_->skip(from.offset);
     if (!skipped) splitter->read_prefix(from.offset);
     splitter->cursor_ = from;
@@ -265,6 +270,7 @@ void RowSplitter::split_block(RowBlock& block) {
   try {
     split(block.content, at_end_, block.rows);
   } catch (const Error&) {
+    // The rows before the fault come first, the fault with the next call.
     if (block.rows.empty()) throw;
     fault_ = std::current_exception();
   }
@@ -281,6 +287,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
   std::string& content = block.content;
   content.assign(carry_);
   carry_.clear();
+  // One long row must not hold memory for the rest of the file.
   if (carry_.capacity() > kCarryBytes) carry_.shrink_to_fit();
   // Until at least one row is whole.
   for (size_t want = target;; want = std::max(want, 2 * content.size())) {
@@ -308,6 +315,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
   return true;
 }
 
+// UTF-16 would give no line ends at all, and an error about a long row.
 void RowSplitter::check_beginning(std::string_view content) const {
   const std::string_view line = content.substr(0, content.find('\n'));
   XRUN_CHECK(!is_utf16(line), "{}:1: is {}", name_, kUtf16Hint);
@@ -327,6 +335,7 @@ size_t RowSplitter::skip(std::string_view content, size_t at, size_t after) {
   return after;
 }
 
+// Line and column are those of the row's first byte, for messages.
 size_t RowSplitter::add_row(std::string_view content, size_t at, size_t begin, size_t end,
                             size_t after, std::vector<RowBlock::Row>& rows) {
   skip(content, at, begin);

@@ -15,6 +15,7 @@ class TextEncoder : public RowEncoder {
  public:
   explicit TextEncoder(const RowEncoding& encoding)
       : RowEncoder(encoding), fields_(RowKind::kText, {"text", "weight"}, encoding.settings) {
+    // The default passes: a recipe that names no mode gets "all".
     if (encoding_.settings.train_on_given && encoding_.settings.train_on != TrainOn::kAll) {
       throw UsageError(fmt::format(
           "train_on is \"{}\": text rows have no turns, all their tokens are trained; set "
@@ -35,7 +36,7 @@ class TextEncoder : public RowEncoder {
     if (encoding_.settings.end_of_text && end && (ids.empty() || ids.back() != *end)) {
       ids.push_back(*end);
     }
-    if (ids.size() < 2) throw RowRefusal("empty_mask", "one token alone leaves none to train");
+    if (ids.size() < 2) throw RowRefusal("empty_mask", "a single token leaves nothing to train");
     TokenStream& stream = out.streams[0];
     stream.trained.assign(ids.size(), 1);
     stream.trained[0] = 0;
@@ -74,6 +75,7 @@ class TextEncoder : public RowEncoder {
     return ids;
   }
 
+  // A bare string is a row too, for sources made by a recipe.
   const std::string& text_of(const Json& row) const {
     if (row.is_string()) return row.as_string();
     RowFields::require_object(row);

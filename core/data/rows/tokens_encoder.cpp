@@ -46,6 +46,7 @@ class TokensEncoder : public RowEncoder {
     if (!is_trained(stream)) throw RowRefusal("empty_mask", "no token is trained");
     fields_.read_extra(row, out);
     fields_.finish_notes(row, out);
+    // All ids, since such a row has no prompt of its own.
     out.prompt_hash = hash_u64(std::string_view(reinterpret_cast<const char*>(stream.ids.data()),
                                                 stream.ids.size() * sizeof(int32_t)));
     fit_length(encoding_, {"the row"}, out);
@@ -58,7 +59,7 @@ class TokensEncoder : public RowEncoder {
                                                kind_text(value)));
   }
 
-  // The list of a column with one element per id; nullptr if the row has none.
+  // The list of a column with one element per id; nullptr if the row has no such column.
   const Json::Array* column(const Json& row, const std::string& ours, size_t count) const {
     const Json* value = fields_.find(row, ours);
     if (value == nullptr) return nullptr;
@@ -83,6 +84,7 @@ class TokensEncoder : public RowEncoder {
     for (const char* other : {"tokens", "ids"}) {
       const Json* rival = other == ours ? nullptr : fields_.find(row, other);
       if (rival == nullptr) continue;
+      // A column `tokens` may hold text.
       const bool holds_ids =
           rival->is_array() && rival->size() > 0 && rival->as_array()[0].is_int();
       if (holds_ids && *rival != ids) fields_.refuse_rivals(ours, other);

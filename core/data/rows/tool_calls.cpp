@@ -61,6 +61,7 @@ size_t count_name(std::string_view text, std::string_view name,
   return count;
 }
 
+// A template that never mentions a key cannot render it.
 bool mentions(const ChatTemplate& chat_template, const Json& kwargs, const char* word) {
   return chat_template.chosen(kwargs).source().find(word) != std::string::npos;
 }
@@ -77,6 +78,7 @@ struct Call {
 // Tables have an object of nulls if a message has no call.
 bool is_call(const Json& value) {
   if (!value.is_object()) return !value.is_null();
+  // A typed table fills absent calls with nulls.
   return std::any_of(value.as_object().begin(), value.as_object().end(),
                      [](const Json::Member& member) { return !member.second.is_null(); });
 }
@@ -126,6 +128,7 @@ std::set<std::string> tool_names(const Json& messages, const Json& kwargs) {
 
 bool makes_calls(const Json& message) { return !calls_of(message).empty(); }
 
+// Names are counted for each tool and not for each call, since templates may reorder calls.
 void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                    std::string_view rendered) {
   const bool knows_calls = mentions(chat_template, kwargs, kCalls);
@@ -147,6 +150,7 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
   }
 }
 
+// For a rendering that failed: a call the template does not know is the likelier reason.
 void refuse_unknown_calls(const Json& messages, const Json& kwargs,
                           const ChatTemplate& chat_template, bool may_be_lost) {
   const bool knows_calls = mentions(chat_template, kwargs, kCalls);
@@ -156,6 +160,7 @@ void refuse_unknown_calls(const Json& messages, const Json& kwargs,
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
       if (key == kCalls ? knows_calls : knows_old) continue;
       if (!may_be_lost) refuse_lost(m, call_name(*call), key, knows_calls);
+      // The text beside the call remains.
       if (content != nullptr && !content->is_null()) continue;
       throw RowRefusal(
           "empty_answer",
@@ -183,6 +188,7 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
   }
 }
 
+// `rendered` is called at most once: decoding a row is not free.
 void note_quoted_arguments(const Json& messages, const std::function<std::string()>& rendered,
                            std::vector<std::string>& notes) {
   std::string text;

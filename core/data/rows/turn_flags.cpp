@@ -34,6 +34,7 @@ bool is_flag(const std::string& key) {
 
 }  // namespace
 
+// Read for its check too: a flag that is neither 0 nor 1 is refused here.
 std::string flag_note(const Json::Member& member, const std::string& where, bool is_answer) {
   const std::string& flag = member.first;
   const bool says = is_flag(flag) && !member.second.is_null();
@@ -69,6 +70,7 @@ bool is_same_turn(const Json& a, const Json& b) {
   return (has_flag(a) || has_flag(b)) && without_flags(a) == without_flags(b);
 }
 
+// Both sides get one prompt, so that its tokens have one mask.
 void join_flags(Json& a, Json& b, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Json& first = a.as_array()[i];

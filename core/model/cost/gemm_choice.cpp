@@ -42,6 +42,7 @@ double product_ms(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   // A forward and its backward, as a step has them.
   linear(x, weight, {}, gemm).backward(grad);
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  // Otherwise the next backward would also add to them, which is not its time.
   x.mutable_grad().reset();
   weight.mutable_grad().reset();
   return ms;
@@ -60,6 +61,7 @@ MeasuredValue stored_choice(const GemmShape& shape, c10::ScalarType dtype) {
                                          {"dtype", dtype_name(dtype)}}));
 }
 
+// A damaged file must not decide the type of a run's products.
 double time_from(const Json& json, const char* name) {
   const double ms = json.at(name).as_double();
   XRUN_CHECK(ms > 0 && ms < kMaxMs, "{} is {}, which is not a time in ms", name, ms);

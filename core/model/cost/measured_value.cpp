@@ -41,6 +41,8 @@ std::string processor_text() {
 
 }  // namespace
 
+// Whatever changes a measurement is in the key: another machine, build or thread count measures for
+// itself.
 MeasuredValue::MeasuredValue(const std::string& kind, std::string name, const Json& settings)
     : name_(std::move(name)),
       key_(Json::Object{{"processor", processor_text()},
@@ -54,6 +56,7 @@ MeasuredValue::MeasuredValue(const std::string& kind, std::string name, const Js
 std::optional<Json> MeasuredValue::read() const {
   if (!path_exists(file_)) return std::nullopt;
   const Json json = parse_json(read_file(file_, kMaxFileBytes), file_.string());
+  // The file's name is a hash, which two keys may share.
   XRUN_CHECK(json.is_object() && json.at("key") == key_, "{}: belongs to another machine or model",
              file_.string());
   return json.at(name_);

@@ -290,6 +290,7 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     join(turns[model.turn], step.fullest());
   }
   PeakBytes most;
+  // One turn's tensors are freed before the next begins: the peaks do not add up.
   for (const auto& [turn, peak] : turns) {
     if (peak.total() > most.total()) most = peak;
   }

@@ -48,6 +48,7 @@ class ChangeSearch {
     if (!change.fewer_tokens) return fitting(change, tokens_);
     // Downwards by a sixteenth at a time: a plan takes long for a search token by token, and a
     // suggestion needs no more precision.
+    // No row is split over micro-batches, so the longest one sets the least size.
     const int64_t least = (longest_ + kTokenStep - 1) / kTokenStep * kTokenStep;
     for (int64_t tokens = (tokens_ - 1) / kTokenStep * kTokenStep;
          tokens >= std::max(least, kTokenStep);
@@ -139,6 +140,7 @@ std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& mod
 
 void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int64_t held,
                   int64_t available) {
+  // The plan counts the weights that are loaded already; `available` does not.
   const auto fits = [&](int64_t bytes) { return bytes - held <= available; };
   const auto text_of = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
   const std::vector<MemoryKind> plan = memory_plan(models);

@@ -61,6 +61,7 @@ struct SquareProduct {
   at::Tensor a, b, out;
 };
 
+// A damaged file may hold anything.
 bool is_peak(double flops) { return flops > 0 && flops < kMaxFlops; }
 
 // None if the file is missing, damaged or without a rate.
@@ -85,6 +86,7 @@ double time_peak(c10::ScalarType dtype) {
     SquareProduct product(n, dtype);
     const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
     double seconds = 0;
+    // Only a product that is long enough is repeated; shorter ones run once.
     do {
       seconds = product.blas_seconds();
       // bf16 goes to oneDNN in at::mm already

@@ -34,6 +34,7 @@ at::Tensor probe_rows(int64_t rows, int64_t width) {
   return at::arange(rows * width, at::kFloat).mul_(0.37).sin_().mul_(3).view({rows, width});
 }
 
+// All rows have the same target: a row's log-prob may depend on its own hidden state alone.
 at::Tensor head_logprob(const at::Tensor& x) {
   const int64_t rows = x.size(0);
   return linear_head(x, probe_rows(50, x.size(1)), at::arange(rows, at::kLong),
@@ -43,6 +44,8 @@ at::Tensor head_logprob(const at::Tensor& x) {
 
 bool keeps_bits(const RowOperation& operation, int64_t width) {
   const at::Tensor x = probe_rows(kProbeRows, width), all = operation.apply(x);
+  // The first, middle and last rows: a library may treat those that are left after whole tiles
+  // differently.
   for (const int64_t n : {1, 2, 3, 7, 16, 33}) {
     for (const int64_t from : {int64_t{0}, (kProbeRows - n) / 2, kProbeRows - n}) {
       const at::Tensor some = operation.apply(x.narrow(0, from, n).clone());

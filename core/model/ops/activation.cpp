@@ -19,6 +19,7 @@ namespace {
 
 using kernels::ActivationCurve;
 
+// The names of ATen's two forms.
 const char* gelu_form(ActivationCurve curve) {
   return curve == ActivationCurve::kGeluTanh ? "tanh" : "none";
 }
@@ -41,6 +42,7 @@ class ActivationFunction : public torch::autograd::Function<ActivationFunction> 
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                             int64_t curve) {
+    // Below autograd: the kernel's own calls must not be recorded.
     at::AutoDispatchBelowADInplaceOrView below;
     ctx->save_for_backward({x});
     ctx->saved_data["curve"] = curve;
@@ -57,6 +59,7 @@ class ActivationFunction : public torch::autograd::Function<ActivationFunction> 
   }
 };
 
+// Other devices and fp64 take ATen's forms, whose gradients are ATen's.
 at::Tensor activation_of(const at::Tensor& x, ActivationCurve curve) {
   if (x.device().is_cpu() && has_kernel_type(x)) {
     return ActivationFunction::apply(x, static_cast<int64_t>(curve));

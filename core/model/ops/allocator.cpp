@@ -24,6 +24,7 @@ int64_t usable_size(void* block) {
   return block == nullptr ? 0 : static_cast<int64_t>(malloc_usable_size(block));
 }
 
+// A plain function: LibTorch may call a deleter after any object of ours is gone.
 void release_block(void* block) {
   bytes_held.fetch_sub(usable_size(block), std::memory_order_relaxed);
   c10::free_cpu(block);
@@ -39,6 +40,7 @@ void count_block(int64_t bytes) {
   }
 }
 
+// LibTorch's own allocation, plus the counters.
 class CountingAllocator : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -79,8 +81,10 @@ MemoryCount memory_count() {
           bytes_allocated.load(std::memory_order_relaxed)};
 }
 
+// Racing allocations may be missed by a block or two: the peak is a figure, not a limit.
 void reset_memory_peak() { bytes_peak.store(bytes_held.load()); }
 
+// Freed blocks that glibc keeps are free memory too.
 int64_t free_heap_bytes() { return static_cast<int64_t>(mallinfo2().fordblks); }
 
 }  // namespace xrun

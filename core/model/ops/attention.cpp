@@ -23,6 +23,7 @@ namespace {
 
 using AttentionOutputs = std::tuple<at::Tensor, at::Tensor>;
 
+// Looked up once by name: the CUDA half is registered when its plug-in loads.
 AttentionOutputs attention_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                    at::IntArrayRef parent) {
@@ -62,6 +63,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     refuse_second_derivative("varlen_attention");
+    // A backward of a long pack takes minutes on a CPU, so Ctrl-C is answered between layers.
     check_work_interrupt();
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
@@ -71,6 +73,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const std::vector<int64_t> parent = ctx->saved_data["parent"].toIntVector();
     at::AutoDispatchBelowADInplaceOrView below;
     at::Tensor dq, dk, dv;
+    // A loss may have used `out`, `lse` or both.
     if (grads[0].defined()) {
       std::tie(dq, dk, dv) =
           attention_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window, parent);
@@ -99,6 +102,7 @@ class HeldAttentionFunction : public torch::autograd::Function<HeldAttentionFunc
                             const at::Tensor& k, const at::Tensor& v, const at::Tensor& held_k,
                             const at::Tensor& held_v, at::IntArrayRef cu_seqlens, double scale,
                             int64_t window, at::IntArrayRef parent) {
+    // HeldKeys' own gradients flow through its inputs, so they are saved as tensors.
     at::AutoDispatchBelowADInplaceOrView below;
     auto [out, lse] =
         held_attention_forward(q, k, v, {held_k, held_v}, cu_seqlens, scale, window, parent);
@@ -128,6 +132,7 @@ class HeldAttentionFunction : public torch::autograd::Function<HeldAttentionFunc
 at::Tensor attention_without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                    at::IntArrayRef parent) {
+  // lse is computed anyway; without a graph nobody reads it.
   return std::get<0>(attention_forward(q, k, v, cu_seqlens, scale, window, parent));
 }
 
@@ -146,6 +151,7 @@ AttentionOutputs attention_lse_with_graph(const at::Tensor& q, const at::Tensor&
 
 }  // namespace
 
+// varlen_attention* are what models call; _forward and _backward are what devices implement.
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
   m.def(
       "varlen_attention(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
@@ -214,6 +220,7 @@ Temporaries attention_temporaries(double heads, double kv_heads, double head_dim
           .backward = std::max(4 * heads + 4 * kv_heads, 6 * heads + 2 * kv_heads) * head_dim};
 }
 
+// Checked before any kernel: they index without bounds.
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent,
                      int64_t held) {

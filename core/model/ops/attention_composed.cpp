@@ -63,6 +63,7 @@ at::Tensor unseen(const TreeRows& rows, int64_t window) {
 }
 
 // Masked scores [H, n, n] of a tree.
+// -inf and not a large negative number: a row's sum of exponentials then ignores it exactly.
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale,
                   const at::Tensor& hidden) {
   return at::matmul(q, k.transpose(1, 2)).mul_(scale).masked_fill_(hidden, -kInfinity);
@@ -77,6 +78,7 @@ void each_tree(const LayoutPaths& paths, int64_t window, c10::Device device, F f
   }
 }
 
+// Empty segments have no rows and would be empty calls.
 template <class F>
 void each_segment(at::IntArrayRef cu_seqlens, F f) {
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
@@ -101,6 +103,7 @@ std::tuple<at::Tensor, at::Tensor> attention_forward_composed(
         scores(heads_first(q, begin, n), heads_first(all_k, begin, n), scale, hidden);
     // exp(s - lse) instead of a softmax: the backward forms p from the same lse.
     const at::Tensor l = at::logsumexp(s, -1, /*keepdim=*/true);
+    // p is normalised already, so one product gives the output.
     const at::Tensor y = at::matmul(s.sub(l).exp_(), heads_first(all_v, begin, n));
     out.narrow(0, begin, n).copy_(y.permute({1, 0, 2}));
     lse.narrow(1, begin, n).copy_(l.squeeze(-1));
@@ -135,6 +138,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
           sum_of_copies(dv, groups).to(v.scalar_type())};
 }
 
+// As the library wants them: int32 boundaries, and where each row is in a padded lse.
 PackBorders make_pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   PackBorders borders;
   std::vector<int> starts = {0};
@@ -172,6 +176,7 @@ PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   return last->borders;
 }
 
+// [S, H, padded] of the library to [H, T]: only rows that exist are taken.
 at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders) {
   TORCH_CHECK(
       padded.dim() == 3 && padded.size(0) == borders.count && padded.size(2) == borders.padded,
@@ -185,6 +190,7 @@ at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders) {
       .index_select(1, borders.padded_row);
 }
 
+// The inverse; +inf in the padding makes its exponentials 0.
 at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders) {
   const int64_t heads = lse.size(0);
   return at::full({heads, borders.count * borders.padded}, kInfinity, lse.options())
@@ -194,12 +200,14 @@ at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders) {
       .contiguous();
 }
 
+// Library kernels without grouped heads get each key head once per query head.
 at::Tensor head_copies(const at::Tensor& k, int64_t heads) {
   const int64_t T = k.size(0), groups = k.size(1), width = k.size(2);
   if (groups == heads) return k;
   return k.unsqueeze(2).expand({T, groups, heads / groups, width}).reshape({T, heads, width});
 }
 
+// The gradient of a copy adds to its original.
 at::Tensor sum_of_copies(const at::Tensor& dk, int64_t groups) {
   const int64_t heads = dk.size(1);
   if (groups == heads) return dk;

@@ -24,6 +24,7 @@ namespace {
 using Outputs = std::tuple<at::Tensor, at::Tensor>;
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
+// Borrows from `paths`, which the caller keeps alive over the call.
 kernels::AttentionNodes kernel_nodes(const LayoutPaths& paths, int64_t window) {
   return {paths.cu_seqlens.data(), paths.parent.data(), paths.position.data(),
           paths.end.data(),        paths.nodes(),       window};
@@ -56,6 +57,7 @@ void each_item(int64_t count, int64_t scratch_size, const std::function<void(int
   // One range per thread: the loop inside takes items from the shared counter.
   const int64_t threads = std::min<int64_t>(at::get_num_threads(), count);
   at::parallel_for(0, threads, 1, [&](int64_t from, int64_t to) {
+    // Scratch of the thread, taken once for all its items.
     const at::Tensor scratch = scratch_floats(scratch_size);
     for (; from < to; ++from) {
       for (int64_t item = next++; item < count; item = next++) {
@@ -97,6 +99,7 @@ Outputs attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
   if (q_any.scalar_type() == at::kDouble) {
     return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
   }
+  // fp16: computed in fp32, rounded once.
   if (!has_kernel_type(q_any)) {
     auto [out, lse] =
         attention_forward_cpu(q_any.to(at::kFloat), k_any.to(at::kFloat), v_any.to(at::kFloat),
@@ -148,6 +151,7 @@ std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels
 }
 
 // dk and dv cover the rows of the layout, held ones first.
+// Whole trees are items, since all rows of a tree add to the same keys.
 Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const at::Tensor& out_any,
                           const at::Tensor& lse_any, const LayoutPaths& paths, double scale,
                           int64_t window) {
@@ -215,6 +219,7 @@ Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q
     return attention_backward_composed(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens,
                                        scale, window, parent);
   }
+  // As in the forward.
   if (!has_kernel_type(q_any)) {
     const auto wide = [](const at::Tensor& x) { return x.to(at::kFloat); };
     const auto [dq, dk, dv] =
@@ -229,6 +234,7 @@ Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q
 static_assert(std::is_same_v<decltype(attention_forward_cpu), AttentionForward>);
 static_assert(std::is_same_v<decltype(attention_backward_cpu), AttentionBackward>);
 
+// Both held tensors against k, whose shape check_attention() has proved.
 void check_held(const at::Tensor& q, const at::Tensor& k, const HeldKeys& held) {
   for (const auto& [name, x] : {std::pair{"held k", &held.k}, std::pair{"held v", &held.v}}) {
     check_type("varlen_attention", name, *x, q.scalar_type(), q.device());

@@ -32,6 +32,7 @@ constexpr int64_t kUnmasked = 0, kCausal = 1;
 
 enum class AttentionKernel { kFlash, kEfficient, kProducts };
 
+// Segments of one token attend to themselves alone.
 bool has_longer_than_one(at::IntArrayRef cu_seqlens) {
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     if (cu_seqlens[s + 1] - cu_seqlens[s] > 1) return true;
@@ -63,6 +64,7 @@ std::shared_ptr<const std::vector<AttentionSlice>> slices_of(const at::Tensor& q
   return slices;
 }
 
+// The library counts keys before and after the query, not those in the window.
 std::optional<int64_t> keys_before(int64_t window) {
   return window > 0 ? std::optional<int64_t>(window - 1) : std::nullopt;
 }
@@ -71,6 +73,7 @@ std::optional<int64_t> keys_behind(int64_t window) {
   return window > 0 ? std::optional<int64_t>(0) : std::nullopt;
 }
 
+// The shape of lse is checked: a newer LibTorch may lay it out otherwise.
 Forward flash_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       const AttentionSlice& slice, double scale, int64_t window) {
   auto [out, lse, rng_state, unused, debug] = at::_flash_attention_forward(
@@ -88,6 +91,7 @@ Backward flash_backward(const at::Tensor& grad, const at::Tensor& q, const at::T
                         const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                         const AttentionSlice& slice, double scale, int64_t window) {
   // Without dropout the state of the random numbers is not read.
+  // Shapes of the generator's state, which the backward wants in any case.
   const at::Tensor rng_state = at::empty({2}, q.options().dtype(at::kUInt64));
   const at::Tensor unused = at::empty({}, q.options().dtype(at::kUInt64));
   return at::_flash_attention_backward(
@@ -124,6 +128,7 @@ Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const a
           sum_of_copies(dv.squeeze(0), groups)};
 }
 
+// A window never reaches the memory-efficient kernels: kernel_for() excludes it.
 Forward slice_forward(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                       const at::Tensor& v, const AttentionSlice& slice, double scale,
                       int64_t window) {
@@ -147,6 +152,7 @@ AttentionSlice whole_pack(at::IntArrayRef cu_seqlens, c10::Device device) {
   return {.query_rows = {}, .key_rows = {}, .queries = pack, .keys = pack, .causal = true};
 }
 
+// A whole pack is one call; a tree is one call per level, whose results are merged.
 Forward attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
                                const at::Tensor& v_any, at::IntArrayRef cu_seqlens, double scale,
                                int64_t window, at::IntArrayRef parent) {

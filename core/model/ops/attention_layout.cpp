@@ -13,6 +13,7 @@ namespace xrun {
 
 namespace {
 
+// A wrong boundary would read beyond the pack.
 void check_boundaries(const char* op, at::IntArrayRef cu_seqlens, int64_t rows) {
   XRUN_CHECK(!cu_seqlens.empty(), "{}: cu_seqlens is empty, wanted the boundaries from 0 to {}", op,
              rows);
@@ -30,6 +31,7 @@ void check_boundaries(const char* op, at::IntArrayRef cu_seqlens, int64_t rows) 
              op, cu_seqlens.size() - 1, cu_seqlens.back(), rows);
 }
 
+// Positions and ends once per layout, for all layers and both passes.
 LayoutPaths make_paths(at::IntArrayRef cu_seqlens, at::IntArrayRef parent) {
   const size_t nodes = cu_seqlens.size() - 1;
   LayoutPaths paths{.cu_seqlens = cu_seqlens.vec(),
@@ -72,6 +74,7 @@ void check_layout(const char* op, at::IntArrayRef cu_seqlens, at::IntArrayRef pa
     const auto self = static_cast<int64_t>(n);
     XRUN_CHECK(parent[n] >= -1 && parent[n] < self,
                "{}: parent[{}] is {}, wanted -1 (a root) or a node before {}", op, n, parent[n], n);
+    // Parents that are not on the path have ended, and with them their subtrees.
     while (!open.empty() && open.back() != parent[n]) open.pop_back();
     XRUN_CHECK(
         parent[n] == -1 || !open.empty(),
@@ -90,6 +93,7 @@ std::shared_ptr<const LayoutPaths> layout_paths(at::IntArrayRef cu_seqlens,
   };
   // Every layer of a forward asks for the same layout.
   static thread_local LastLayout last;
+  // Compared by value: two steps may have equal layouts, and often do.
   if (!last.paths || at::IntArrayRef(last.paths->cu_seqlens) != cu_seqlens ||
       at::IntArrayRef(last.parent) != parent) {
     last.paths = std::make_shared<const LayoutPaths>(make_paths(cu_seqlens, parent));

@@ -36,6 +36,7 @@ std::vector<AttentionSlice> make_slices(const LayoutPaths& paths, c10::Device de
   std::vector<size_t> depth(paths.parent.size(), 0);
   for (size_t n = 0; n < paths.parent.size(); ++n) {
     if (paths.parent[n] >= 0) depth[n] = depth[static_cast<size_t>(paths.parent[n])] + 1;
+    // Rows below a node see all of its keys: a rectangle without a mask.
     const int64_t begin = paths.cu_seqlens[n], below = paths.cu_seqlens[n + 1];
     // An empty node has no keys, a leaf no rows below it.
     if (begin == below || below == paths.end[n]) continue;
@@ -57,6 +58,7 @@ std::vector<AttentionSlice> make_slices(const LayoutPaths& paths, c10::Device de
   return slices;
 }
 
+// Undefined `rows` stands for all of them, in order.
 at::Tensor rows_of(const at::Tensor& x, const at::Tensor& rows, int64_t dim = 0) {
   return rows.defined() ? x.index_select(dim, rows) : x;
 }
@@ -98,6 +100,7 @@ std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at:
     // y [rows, H, K], l [H, rows]; out = sum of exp(lse_i - lse) y_i over the slices of a row.
     auto [y, l] = forward(rows_of(q, slice.query_rows), rows_of(k, slice.key_rows),
                           rows_of(v, slice.key_rows), slice);
+    // The first slice covers every row: each row sees at least itself.
     if (!out.defined()) {
       out = y.to(l.scalar_type()), lse = l;
       continue;

@@ -6,6 +6,7 @@
 
 namespace xrun {
 
+// Never waits for the device, so that a step stays ahead of it.
 at::Tensor on_device(const at::Tensor& values, c10::Device device) {
   if (values.device().type() == device.type()) return values;
   if (!values.is_cpu()) return values.to(device);

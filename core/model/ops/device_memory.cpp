@@ -62,6 +62,7 @@ constexpr GroupFiles kVersion2{"memory.max", "memory.current", {"inactive_file",
 
 // The memory left by a group and its parents, whose limits hold for it too; the page cache counts
 // as free, since the kernel drops it before it refuses memory.
+// The least of all levels: a parent may allow less than its child.
 int64_t left_in_group(const std::filesystem::path& mount, const std::string& group,
                       const GroupFiles& files) {
   int64_t left = kUnlimited;
@@ -76,12 +77,14 @@ int64_t left_in_group(const std::filesystem::path& mount, const std::string& gro
       }
       left = std::min(left, std::max<int64_t>(*limit - used, 0));
     }
+    // Up to the root of the mount.
     if (path.relative_path().empty()) return left;
     path = path.parent_path();
   }
 }
 
 // Lines of /proc/self/cgroup: "4:memory:/path" of version 1, "0::/path" of version 2.
+// Both versions may be mounted at once.
 int64_t left_in_groups(const std::filesystem::path& root) {
   const std::filesystem::path mount = root / "sys/fs/cgroup";
   std::ifstream in(root / "proc/self/cgroup");
@@ -98,6 +101,7 @@ int64_t left_in_groups(const std::filesystem::path& root) {
 }
 
 // Null for a kind of device whose allocator counts nothing.
+// Initialises the device: its allocator exists only then.
 c10::DeviceAllocator* allocator_of(c10::Device device) {
   at::globalContext().lazyInitDevice(device.type());
   return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
@@ -113,6 +117,7 @@ const c10::CachingAllocator::Stat& sum_of(const c10::CachingAllocator::StatArray
 
 }  // namespace
 
+// `root` is a folder with proc and sys below it, another one in tests.
 int64_t system_bytes(const std::filesystem::path& root) {
   const auto kib = named_number(root / "proc/meminfo", "MemAvailable:");
   const int64_t system = kib && *kib < (kUnlimited >> 10) ? *kib << 10 : kUnlimited;
@@ -121,6 +126,7 @@ int64_t system_bytes(const std::filesystem::path& root) {
   return left == kUnlimited ? 0 : std::max<int64_t>(left, 1);
 }
 
+// The user's own limit, for machines whose limits cannot be read.
 std::optional<int64_t> memory_setting() {
   const char* const own = std::getenv("XRUN_MEMORY_MB");
   if (own == nullptr || own[0] == '\0') return std::nullopt;
@@ -130,9 +136,11 @@ std::optional<int64_t> memory_setting() {
   return *mb * kMb;
 }
 
+// At least 1, since 0 would mean unknown.
 int64_t available_bytes(const std::filesystem::path& root) {
   if (const auto own = memory_setting()) return std::max<int64_t>(*own - memory_count().held, 1);
   const int64_t left = system_bytes(root);
+  // Memory that was freed stays in the heap and can be used again.
   return left == 0 ? 0 : left + free_heap_bytes();
 }
 
@@ -151,6 +159,7 @@ DeviceMemory device_memory(c10::Device device) {
   } else {
     const auto [free, total] = allocator->getMemoryInfo(index_of(device));
     memory.available =
+        // Cached blocks count as reserved and are free to the next tensor.
         static_cast<int64_t>(free) + sum_of(stats.reserved_bytes).current - memory.held;
   }
   memory.available = std::max<int64_t>(memory.available, 1);

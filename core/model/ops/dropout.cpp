@@ -24,6 +24,7 @@ constexpr int64_t kWords = 4;  // of one Philox counter
 constexpr int64_t kMaskGrain = 4096;
 constexpr int64_t kMaxLimit = int64_t{1} << 32;
 
+// 0 or `scale` for each element; the product with x is the caller's.
 at::Tensor dropout_mask_cpu(const at::Tensor& like, int64_t key, int64_t limit, double scale) {
   check_floating(kMaskOp, "like", like);
   XRUN_CHECK(limit >= 0 && limit <= kMaxLimit, "{}: limit is {}, wanted 0 to 2^32", kMaskOp, limit);
@@ -55,6 +56,7 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) { m.impl("dropout_mask", dropout_mask_cpu); }
 
+// limit = rate 2^32, so that rates are compared exactly in integers.
 at::Tensor dropout_mask(const at::Tensor& like, uint64_t key, double rate) {
   static const auto op = find_op<decltype(dropout_mask_cpu)>("xrun::dropout_mask");
   XRUN_CHECK(rate >= 0 && rate < 1, "{}: rate is {}, wanted 0 or more and below 1", kMaskOp, rate);
@@ -63,6 +65,7 @@ at::Tensor dropout_mask(const at::Tensor& like, uint64_t key, double rate) {
                  static_cast<int64_t>(std::ldexp(rate, 32)), 1.0 / (1.0 - rate));
 }
 
+// Each map of a micro-batch has its own key, and each step others.
 at::Tensor dropped(const at::Tensor& x, double rate, const DropoutKey& key, int64_t map) {
   // micro and map share one word: maps are below 2^32.
   const uint64_t mask_key =

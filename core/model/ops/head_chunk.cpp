@@ -28,6 +28,7 @@ constexpr int64_t kGrainColumns = 128;  // of a row, at least, for each thread
 
 std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
 
+// Blocked by columns of dz, which are the rows of w.
 void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Tensor& w) {
   // dx [R, D], dz [R, V], w [V, D].
   const int64_t vocab = w.size(0), rows = dz.size(0);
@@ -45,6 +46,7 @@ void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Te
 
 }  // namespace
 
+// A multiple of the chunk, so that saved and recomputed rows have the same chunks and bits.
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
   const int64_t fit = bytes / 4 / std::max<int64_t>(vocab, 1);
@@ -54,6 +56,7 @@ int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
 void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
                       int64_t from, const std::function<void(const LogitChunk&)>& f) {
   // x [R, D], w [V, D], z [n, V].
+  // Chunks of saved rows write into them; the others share one buffer.
   const int64_t rows = x.size(0), vocab = w.size(0);
   const int64_t saved_count = saved_rows.defined() ? saved_rows.size(0) : 0;
   at::Tensor spare;
@@ -79,6 +82,7 @@ HeadGradients::HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want
   dw_ = x.size(0) > 0 ? at::empty(w.sizes(), at::kFloat) : at::zeros(w.sizes(), at::kFloat);
 }
 
+// `scale` is the factor of each row of dz, which need not be multiplied into it.
 void HeadGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale) {
   // dz [n, V]; dx [n, D] = dz w; dw [V, D] += dz^T x.
   const int64_t n = dz.size(0);
@@ -97,6 +101,7 @@ void HeadGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& s
   first_ = false;
 }
 
+// One column of dz alone: c e_id for row h, without a product.
 void HeadGradients::add_target(int64_t h, int64_t id, float c) {
   const auto add_row = [c](const at::Tensor& to, int64_t row, const at::Tensor& from,
                            int64_t from_row) {
@@ -129,6 +134,7 @@ at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const 
 
 HeadCounts head_counts() { return {rows_seen.load(), rows_recomputed.load()}; }
 
+// For the metric of recomputed rows.
 void count_head_rows(const at::Tensor& x, const at::Tensor& saved_rows) {
   rows_seen += x.size(0);
   rows_recomputed += x.size(0) - saved_rows.size(0);

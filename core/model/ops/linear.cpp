@@ -25,6 +25,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 using LinearBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // Throws Error for operands that do not fit; returns whether there is a bias.
+// Shapes and types are checked for every device before its kernel.
 bool check_linear(const at::Tensor& x, const at::Tensor& weight,
                   const OptionalTensor& bias = std::nullopt) {
   check_floating("linear", "x", x, x.device());
@@ -38,6 +39,7 @@ bool check_linear(const at::Tensor& x, const at::Tensor& weight,
   return true;
 }
 
+// The reference: fp64, and devices without a kernel.
 at::Tensor linear_composed(const at::Tensor& x, const at::Tensor& weight,
                            const OptionalTensor& bias) {
   const bool has_bias = check_linear(x, weight, bias);
@@ -52,6 +54,7 @@ template <class Weight>
 at::Tensor linear_by_row(const at::Tensor& x, const Weight& weight, int64_t rows,
                          const at::Tensor& bias) {
   const at::Tensor b = bias.defined() ? bias.to(at::kFloat).contiguous() : at::Tensor();
+  // fp32 results need no copy.
   const bool wide = x.scalar_type() == at::kFloat;
   const at::Tensor y =
       wide ? at::empty({x.size(0), rows}, x.options()) : scratch_matrix(x.size(0), rows);
@@ -99,6 +102,7 @@ LinearBackward linear_backward_composed(const at::Tensor& grad, const OptionalTe
   return result;
 }
 
+// For fp32 and below; see the bits in linear_backward_composed().
 LinearBackward linear_backward_cpu(const at::Tensor& grad, const OptionalTensor& x,
                                    const OptionalTensor& weight, bool x_wanted, bool weight_wanted,
                                    bool bias_wanted) {
@@ -138,6 +142,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     at::AutoDispatchBelowADInplaceOrView below;
     // A frozen weight needs no x, and the first layer's x needs no weight.
     const at::Tensor none;
+    // Undefined tensors take no memory in the saved list.
     ctx->save_for_backward({weight.requires_grad() ? x : none, x.requires_grad() ? weight : none});
     ctx->saved_data["bias"] = bias.has_value() && bias->defined();
     return linear_forward(x, weight, bias);
@@ -193,6 +198,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   const at::ScalarType type = x.scalar_type();
   // Our own kernel, where a row's bits do not depend on its neighbours; elsewhere the library is
   // faster.
+  // A row's bits must be the same in training and sampling, whatever rows are beside it.
   const bool by_row = type == at::kFloat ? x.device().is_cpu() : gemm == GemmType::kFloat;
   if (!by_row) return at::linear(x, weight, bias);
   static const auto op = find_op<decltype(linear_forward)>("xrun::linear");
@@ -206,6 +212,7 @@ at::Tensor linear(const at::Tensor& x, const PackedMatrix& weight, const at::Ten
   return linear_by_row(x, weight, weight.rows, bias);
 }
 
+// B (A x) scaled between the two, where the tensor is narrow.
 at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                     GemmType gemm) {
   return linear(linear(x, a, {}, gemm).mul(scale), b, {}, gemm);
@@ -215,6 +222,7 @@ void linear_saves(SavedTensors& saved, const std::string& x, double width, bool 
   if (trained) saved.add(x, width);
 }
 
+// 0 if the products run in the storage type: nothing is upcast then.
 double linear_scratch(double tokens, double in, double out, c10::ScalarType dtype, GemmType gemm) {
   if (gemm != GemmType::kFloat || dtype == at::kFloat) return 0;
   // x of one map is as wide as y of the next, so both buffers grow to the wider of the two.

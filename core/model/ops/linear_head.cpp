@@ -27,6 +27,7 @@ constexpr const char* kHeadOp = "linear_head";
 // Below the minimum a log-sum-exp tells nothing about its row but the largest logit.
 constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
 
+// Padding rows of the weight are no tokens: they take no part in the softmax.
 int64_t existing_columns(const HeadInputs& in) {
   return in.columns > 0 ? in.columns : in.weight.size(0);
 }
@@ -41,6 +42,7 @@ void check_head_weight(const HeadInputs& in) {
              in.columns, in.weight.size(0));
 }
 
+// Messages name the element: one bad id among thousands is found by its index.
 void check_head_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* what) {
   const int64_t a_row = ids_a_row(ids);
   const int64_t* id = ids.const_data_ptr<int64_t>();
@@ -84,6 +86,7 @@ auto linear_head_forward(const at::Tensor& hidden, const at::Tensor& weight,
 // logprob, entropy, lse, top_logprob, top_id
 using HeadOutputs = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
+// An output that is not wanted is [0], since an operator returns a fixed number of tensors.
 at::Tensor lse_or_empty(const at::Tensor& lse, bool wanted) {
   return wanted ? lse : at::empty({0}, lse.options());
 }
@@ -109,6 +112,7 @@ HeadOutputs head_composed(const at::Tensor& hidden, const HeadInputs& in, double
 
 // Keeps no rows, since the results carry no graph.
 HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weight,
+                               // For sampling and scoring.
                                const at::Tensor& index, const at::Tensor& target,
                                double temperature, int64_t columns, bool entropy, int64_t top_k,
                                int64_t, bool lse_wanted) {
@@ -128,6 +132,7 @@ struct HeadOutputGradients {
   at::Tensor grad_entropy;  // [R], or [0] for none
 };
 
+// One list of (id, gradient) per row: the kernel then treats targets and top k alike.
 HeadOutputGradients gather_gradients(const torch::autograd::variable_list& grads,
                                      const at::Tensor& target, const at::Tensor& top_id,
                                      const at::Tensor& lse) {
@@ -197,6 +202,7 @@ class LinearHeadFunction : public torch::autograd::Function<LinearHeadFunction> 
   }
 };
 
+// fp64 is differentiated by autograd, for tests of the gradients.
 HeadOutputs head_with_graph(const at::Tensor& hidden, const at::Tensor& weight,
                             const at::Tensor& index, const at::Tensor& target, double temperature,
                             int64_t columns, bool entropy, int64_t top_k, int64_t head_mb,
@@ -259,6 +265,7 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
   return result;
 }
 
+// The common case of training, for which the softmax is written over the logits.
 bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, bool lse) {
   const bool all_columns = columns == 0 || columns == weight.size(0);
@@ -283,6 +290,7 @@ void check_head_options(const HeadInputs& inputs, double temperature, int64_t to
              existing_columns(inputs));
 }
 
+// The backward's own check: its inputs come from a saved graph, but also from tests.
 void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens) {
   check_head_weight(inputs);
   check_head_rows(inputs, tokens);

@@ -33,6 +33,7 @@ struct RowsByHidden {
   const int64_t* from(int64_t begin) const { return first.empty() ? nullptr : &first[begin]; }
 };
 
+// `share` only where the kernels can: targets alone, at temperature 1.
 RowsByHidden rows_by_hidden(const at::Tensor& index, bool share) {
   const int64_t* const row = index.const_data_ptr<int64_t>();
   std::vector<int64_t> first;
@@ -49,6 +50,7 @@ struct HeadRowOutputs {
   at::Tensor logprob, entropy, lse, top_logprob, top_id;
 };
 
+// Filled by the kernels; a width of 0 is an output that nobody asked for.
 HeadRowOutputs make_outputs(const at::Tensor& target, int64_t hidden_rows, bool entropy,
                             int64_t top_k) {
   // logprob [R] or [R, N]; entropy [R] or [0]; lse [U]; top_logprob, top_id [R, k].
@@ -111,6 +113,8 @@ void recompute_softmax(const at::Tensor& z, int64_t begin, const RowsByHidden& s
   });
 }
 
+// Order of the outputs: logprob, entropy, lse, top_logprob, top_id, then x and rows for the
+// backward.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>
 linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                         const at::Tensor& target, double temperature, int64_t columns, bool entropy,
@@ -178,6 +182,7 @@ struct HeadRowGradients {
   }
 };
 
+// An entropy without a gradient comes as [0].
 void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
                      const at::Tensor& entropy, int64_t rows) {
   check_floating("linear_head", "grad_lse", grad_lse);
@@ -242,6 +247,7 @@ void add_row_gradients(const HeadRowGradients& rows, const at::Tensor& x, const 
     rows.apply(saved_rows.narrow(0, begin, n), dz, begin);
     gradients.add(dz, begin);
   }
+  // The buffer is free before the recomputed chunks take one of the same size.
   spare.reset();
   each_logit_chunk(x, w, {}, saved_count, [&](const LogitChunk& chunk) {
     rows.apply(chunk.z, chunk.z, chunk.begin);
@@ -283,6 +289,7 @@ static_assert(std::is_same_v<decltype(linear_head_backward_cpu), LinearHeadBackw
 
 }  // namespace
 
+// Mirrors the forward and the backward above; a change there belongs here too.
 HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,
                        int64_t width, int64_t head_mb, c10::ScalarType dtype) {
   const auto wide = static_cast<double>(width), columns = static_cast<double>(vocab);

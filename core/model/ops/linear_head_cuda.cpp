@@ -101,6 +101,7 @@ at::Tensor ChunkGradients::hidden(const at::Tensor& index, int64_t tokens) const
   return dhidden.index_add_(0, index, dx_);
 }
 
+// Views into the outputs of the whole call.
 struct RowOutputs {
   at::Tensor logprob, entropy, lse, top_logprob, top_id;
 
@@ -128,6 +129,7 @@ struct RowOutputs {
   }
 
   // The top k of the rows from `begin` on, whose logits are z [n, columns].
+  // z is sorted, not s: the scale is positive and keeps the order.
   void fill_top(const at::Tensor& z, int64_t begin, float scale) const {
     const int64_t top = top_id.size(1), n = z.size(0);
     const auto [value, id] = at::sort(z, /*stable=*/true, 1, /*descending=*/true);
@@ -160,6 +162,7 @@ kernels::CudaSoftmaxRows softmax_rows(const at::Tensor& z, const at::Tensor& tar
           keep};
 }
 
+// The same outputs as linear_head_forward_cpu.
 Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& weight,
                                  const at::Tensor& index, const at::Tensor& target,
                                  double temperature, int64_t columns, bool entropy, int64_t top_k,
@@ -188,6 +191,7 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
       out.fill(z, begin, ids, existing, static_cast<float>(1 / temperature));
     }
     // Logits, or softmax minus one-hot after softmax_rows_cuda has overwritten them.
+    // A copy: z is the next chunk's memory.
     if (keep) saved_rows.narrow(0, begin, n).copy_(z);
   });
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};

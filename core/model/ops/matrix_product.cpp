@@ -53,6 +53,7 @@ bool onednn_multiplies() {
 }
 
 // Packed columns, or those of a matrix.
+// Exactly one of `w` and `panels` is set.
 struct ProductColumns {
   int64_t count;
   const float* w;
@@ -83,6 +84,7 @@ void multiply_columns_into(const at::Tensor& out, const at::Tensor& x,
           columns.panels == nullptr ? nullptr : columns.panels + j * K});
     }
   };
+  // Threads would cost more than the product.
   if (M * N * K < kAloneMultiplies) return multiply(0, strips * blocks);
   at::parallel_for(0, strips * blocks, 1, multiply);
 }
@@ -106,6 +108,7 @@ int64_t packed_floats(int64_t rows, int64_t inner) {
   return (rows + kColumns - 1) / kColumns * kColumns * inner;
 }
 
+// Once per weight, for sampling: each token then reads the panels as they are.
 PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels) {
   const at::Tensor source = upcast(weight.contiguous());
   const int64_t N = source.size(0), K = source.size(1);
@@ -119,6 +122,7 @@ PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels) {
   return {panels, N, K};
 }
 
+// Of experts and adapters: weights in any type.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                         GemmType gemm) {
   if (out.scalar_type() == at::kFloat) return multiply_rows_into(out, x, weight);
@@ -132,6 +136,7 @@ void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Te
   out.copy_(product);
 }
 
+// For gradients, which need equal bits each time and not one order for each row.
 void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (out.numel() == 0) return;
   if (a.numel() > 0 && onednn_multiplies()) {
@@ -139,6 +144,7 @@ void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
     return;
   }
   at::Tensor result = out;
+  // Without oneDNN.
   if (into == Into::kAdd) {
     result.addmm_(a, b);
   } else {
@@ -146,6 +152,7 @@ void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
   }
 }
 
+// oneDNN keeps a compiled kernel for each shape, and packs have many shapes.
 void bound_kernel_caches() {
   for (const char* name : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"}) {
     ::setenv(name, "128", /*overwrite=*/0);
@@ -162,10 +169,12 @@ void product_into(at::Tensor out, const at::Tensor& a, const at::Tensor& b, Gemm
   out.copy_(product);
 }
 
+// fp32, freed for reuse with its last reference.
 at::Tensor scratch_matrix(int64_t rows, int64_t columns) {
   return scratch_floats(rows * columns).view({rows, columns});
 }
 
+// A copy only below fp32; the copy lives in scratch.
 at::Tensor upcast(const at::Tensor& x) {
   if (x.scalar_type() == at::kFloat) return x;
   return scratch_matrix(x.size(0), x.size(1)).copy_(x);

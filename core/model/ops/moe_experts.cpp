@@ -46,6 +46,7 @@ struct Experts {
   }
 };
 
+// An id beyond the experts would read another expert's rows, or none.
 void check_expert_index(const at::Tensor& index, int64_t experts) {
   const at::Tensor dense = index.contiguous();
   const int64_t* const expert = dense.const_data_ptr<int64_t>();
@@ -85,6 +86,7 @@ Experts checked_experts(const at::Tensor& x, const at::Tensor& index, const at::
           upcast && x.scalar_type() != at::kDouble ? GemmType::kFloat : GemmType::kStorage};
 }
 
+// By row: the routing's weights in the order of the sorted rows.
 at::Tensor weight_by_row(const at::Tensor& weight, const ExpertRows& rows) {
   return weight.flatten().index_select(0, rows.slot);
 }
@@ -92,6 +94,7 @@ at::Tensor weight_by_row(const at::Tensor& weight, const ExpertRows& rows) {
 // y, and gate and up by row [T k, I] for the backward.
 using MoeForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
+// The experts run one after the other, each on all cores.
 MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
                            const at::Tensor& gate_up, const at::Tensor& down, bool upcast) {
   const Experts experts = checked_experts(x, index, weight, gate_up, down, upcast);
@@ -118,6 +121,7 @@ MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const a
 // dx, dweight, dgate_up, ddown; undefined if not wanted.
 using MoeBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
+// The op itself, so that it runs on the device of its operands.
 std::tuple<at::Tensor, at::Tensor> swiglu_gradient(const at::Tensor& grad, const at::Tensor& gate,
                                                    const at::Tensor& up) {
   using Signature =
@@ -165,6 +169,7 @@ MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x
   // [T k, 2 I], in the order of gate_up's rows: one product gives the gradient of each.
   const at::Tensor both = at::cat({dgate, dup}, 1);
   if (experts_wanted) {
+    // From here on dy is weighted; da' was the last to read it unweighted.
     dy.mul_(scale);
     const at::Tensor in = at::index_select(x, 0, experts.rows.token);
     // An expert without rows keeps a gradient of 0.
@@ -181,6 +186,7 @@ MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x
       product_into(dy.narrow(0, first, n), both.narrow(0, first, n), experts.gate_up[e],
                    experts.gemm);
     });
+    // A token's gradient is the sum over its experts.
     std::get<0>(result) = sum_of_rows(dy, {}, experts.rows);
   }
   return result;
@@ -260,6 +266,7 @@ at::Tensor moe_experts(const at::Tensor& x, const at::Tensor& index, const at::T
   return op.call(x, index, weight, gate_up, down, gemm == GemmType::kFloat);
 }
 
+// Listed for the memory plan, in the order of save_for_backward above.
 void moe_experts_saves(SavedTensors& saved, const std::string& x, double width, double inner,
                        double top_k) {
   saved.add(x, width);

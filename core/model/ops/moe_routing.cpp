@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kGrainTokens = 64;  // tokens below which a thread costs more than it saves
 
+// Without weights the factor is 1: the backward sums unweighted gradients.
 template <class T>
 void sum_rows_of(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows,
                  at::Tensor& y) {
@@ -62,6 +63,7 @@ Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise, const a
   const at::Tensor order = std::get<1>(
       at::sort(routing.prob.detach(), /*stable=*/true, /*dim=*/-1, /*descending=*/true));
   routing.index = order.narrow(1, 0, top_k).contiguous();
+  // -1 leaves a token to the router: such a row was not recorded.
   if (chosen.defined()) {
     const at::Tensor known = chosen.to(routing.index.device());
     routing.index = at::where(known.lt(0).any(1, /*keepdim=*/true), routing.index, known);
@@ -82,6 +84,7 @@ void route_saves(SavedTensors& saved, double experts, double top_k) {
 
 // A counting sort by expert, stable in the slots, so a token's rows are in the order of its
 // experts.
+// Device indices come to the host here; the experts run on the CPU.
 ExpertRows expert_rows(const at::Tensor& index, int64_t experts) {
   const at::Tensor dense = index.contiguous();
   const int64_t T = index.size(0), k = index.size(1), slots = T * k;
@@ -115,6 +118,7 @@ at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const Expe
   return y;
 }
 
+// Counts of tokens and sums of probabilities: all that the balance loss needs of a layer.
 void RouterRecord::add_layer(const Routing& routing, const at::Tensor& multiplicity) {
   const int64_t experts = routing.prob.size(1);
   top_k = routing.index.size(1);
@@ -163,6 +167,7 @@ double balance(const RouterTotals& totals) {
   return sum / (totals.tokens * totals.tokens * static_cast<double>(totals.count.size()));
 }
 
+// The gradient of the step's balance that this micro-batch contributes.
 at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step) {
   at::Tensor sum = at::zeros({}, at::kFloat);
   if (step.tokens == 0) return sum;
@@ -175,6 +180,7 @@ at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step) {
   return sum;
 }
 
+// Shares of an even load: 1 is balanced, 0 an idle expert.
 ExpertLoad expert_load(const RouterTotals& totals) {
   ExpertLoad load;
   if (totals.tokens == 0 || totals.count.empty()) return load;

@@ -11,6 +11,7 @@ namespace xrun {
 
 namespace {
 
+// Quantised, sparse and meta tensors have no memory that a kernel could read.
 void check_dense(const char* op, const char* name, const at::Tensor& x,
                  c10::Device device = c10::kCPU) {
   XRUN_CHECK(x.defined() && x.layout() == at::kStrided && x.device() == device,
@@ -40,6 +41,7 @@ void check_type(const char* op, const char* name, const at::Tensor& x, at::Scala
              c10::toString(x.scalar_type()), c10::toString(wanted));
 }
 
+// Our backward functions are not differentiable; a silent zero would be worse than an error.
 void refuse_second_derivative(const char* op) {
   XRUN_CHECK(!at::GradMode::is_enabled(),
              "{} has no second derivative; call backward without create_graph", op);

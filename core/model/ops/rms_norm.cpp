@@ -81,6 +81,7 @@ int64_t check_norm_backward(const at::Tensor& grad, const at::Tensor& x, const a
 NormBackward rms_norm_backward_composed(const at::Tensor& grad, const at::Tensor& x,
                                         const at::Tensor& weight, const at::Tensor& rstd) {
   const int64_t rows = check_norm_backward(grad, x, weight, rstd), width = x.size(-1);
+  // The same formula as the kernel's, so that a device without one differs by roundings alone.
   const at::Tensor scale = rstd.unsqueeze(1);
   const at::ScalarType wide = wide_type(x);
   const at::Tensor xn = x.to(wide).reshape({rows, width}).mul(scale);
@@ -100,6 +101,7 @@ NormBackward rms_norm_backward_cpu(const at::Tensor& grad_any, const at::Tensor&
   const int64_t width = x_any.size(-1), blocks = (rows + kNormBlockRows - 1) / kNormBlockRows;
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
   const at::Tensor rstd = rstd_any.contiguous();
+  // autograd may hand over a gradient of another type or layout.
   const at::Tensor grad = grad_any.to(x.scalar_type()).contiguous();
   // dweight: one partial sum a block of rows, then their sum in order.
   at::Tensor dx = at::empty_like(x), partial = at::zeros({blocks, width}, at::kFloat);
@@ -141,6 +143,7 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;
     auto [dx, dweight] = op.call(grads[0], saved[0], saved[1], saved[2]);
+    // The weight is fp32 or the activation's type; its gradient follows it.
     return {dx, dweight.to(saved[1].scalar_type()), {}};
   }
 };

@@ -23,6 +23,7 @@ namespace xrun {
 
 namespace {
 
+// cos and sin of every row: the same position may have other angles in another segment.
 void check_rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   check_floating("rope", "x", x, x.device());
   XRUN_CHECK(x.dim() == 3 && x.size(2) % 2 == 0, "rope: x is [{}], wanted [T, H, K] with an even K",
@@ -68,6 +69,7 @@ at::Tensor rope_rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any,
   return y;
 }
 
+// One op for both directions: the inverse only negates the sine.
 at::Tensor rope_rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                        bool inverse) {
   static const auto op = find_op<decltype(rope_rotate_cpu)>("xrun::rope_rotate");
@@ -117,6 +119,7 @@ TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
 
 TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rope", rope_with_graph); }
 
+// Types whose frequencies depend on the length that a segment reaches.
 bool rope_by_length(const RopeConfig& rope) {
   return rope.type == RopeConfig::Type::kDynamic || rope.type == RopeConfig::Type::kLongrope;
 }

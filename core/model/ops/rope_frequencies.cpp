@@ -17,6 +17,7 @@ namespace xrun {
 
 namespace {
 
+// NTK-aware scaling of the base, as transformers grows it with the length.
 double dynamic_theta(const RopeConfig& rope, double head_dim, int64_t length) {
   const double most = static_cast<double>(rope.max_length);
   const double n = std::max(static_cast<double>(length), most);
@@ -24,6 +25,7 @@ double dynamic_theta(const RopeConfig& rope, double head_dim, int64_t length) {
   return rope.theta * std::pow(grown, head_dim / (head_dim - 2));
 }
 
+// Waves longer than the original context are interpolated, short ones kept.
 double llama3(const RopeConfig& rope, float inverse) {
   const double length = static_cast<double>(rope.original_max_length);
   const double wave = 2 * std::numbers::pi / inverse;
@@ -58,6 +60,7 @@ YarnRamp yarn_ramp(const RopeConfig& rope, double head_dim) {
 
 }  // namespace
 
+// Segments of one class have the same angles, so that they may share a prefix.
 int64_t rope_frequency_class(const RopeConfig& rope, int64_t length) {
   switch (rope.type) {
     // Up to max_length nothing is stretched; beyond it every length has its own theta.

@@ -26,6 +26,7 @@ ScratchPool& scratch_pool() {
   return *pool;
 }
 
+// One reference is the pool's own; a view of a buffer holds another.
 bool is_free(const at::Tensor& buffer) { return buffer.storage().use_count() == 1; }
 
 at::Tensor make_buffer(int64_t n) {
@@ -61,8 +62,10 @@ at::Tensor scratch_floats(int64_t n) {
   return best->narrow(0, 0, n);
 }
 
+// The bytes that scratch_floats(n) may take, for the memory plan.
 double scratch_bytes(double n) { return std::ceil(4 * n / kHugePage) * kHugePage; }
 
+// Only buffers that nobody uses.
 void free_scratch() {
   ScratchPool& p = scratch_pool();
   const std::lock_guard lock(p.mutex);

@@ -47,6 +47,7 @@ at::Tensor swiglu_cpu(const at::Tensor& gate_any, const at::Tensor& up_any) {
   return y;
 }
 
+// grad may have another type than gate: autograd does not promise one.
 void check_swiglu_backward(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
   check_swiglu(gate, up);
   check_floating("swiglu", "grad", grad, gate.device());
@@ -81,6 +82,7 @@ SwiGluGradients swiglu_backward_cpu(const at::Tensor& grad_any, const at::Tensor
   return {dgate, dup};
 }
 
+// Behind the autograd function, which is what models call.
 at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up) {
   static const auto op = find_op<decltype(swiglu_cpu)>("xrun::swiglu_forward");
   return op.call(gate, up);

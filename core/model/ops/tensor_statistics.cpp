@@ -48,6 +48,7 @@ void for_all(const at::Tensor& flat, const Each& each) {
 
 }  // namespace
 
+// For the prompt and pages, which meet tensors of any kind.
 bool has_statistics(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
          !at::isComplexType(tensor.scalar_type()) && tensor.device().type() != at::kMeta;
@@ -58,6 +59,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
   const at::NoGradGuard no_grad;
   TensorStatistics out;
   out.elements = tensor.numel();
+  // Above the limit, reading everything would take seconds.
   const bool sampled =
       static_cast<int64_t>(tensor.nbytes()) > sample_above && out.elements > kSample;
   const at::Tensor flat = sampled ? evenly_spread(tensor.detach()) : tensor.detach().reshape({-1});
@@ -75,6 +77,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
     sum += value;
     ++out.finite;
   });
+  // Nothing was finite: the bounds that the loop began with must not remain.
   if (out.finite == 0) {
     out.min = out.max = 0;
     return out;
@@ -87,6 +90,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
     if (!std::isfinite(value)) return;
     squares += (value - out.mean) * (value - out.mean);
     // Equal values all go to the first bin.
+    // Bins have equal width from min to max.
     const double share = half_span > 0 ? (value / 2 - out.min / 2) / half_span : 0;
     const auto bin = static_cast<int>(share * TensorStatistics::kBins);
     ++out.histogram[static_cast<size_t>(std::clamp(bin, 0, TensorStatistics::kBins - 1))];

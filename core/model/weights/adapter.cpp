@@ -35,6 +35,7 @@ std::vector<std::string> target_names(const std::vector<LinearModule>& modules) 
   return names;
 }
 
+// Before any weight is read: a typo in a target must not cost a load.
 void check_targets(const std::vector<std::string>& targets,
                    const std::vector<LinearModule>& modules) {
   const std::vector<std::string> known = target_names(modules);
@@ -78,6 +79,7 @@ AdapterFactors make_factors(const AdapterOptions& options, const LinearModule& m
 
 std::string module_role(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
+// Every linear map of the blocks except routers, whether it is adapted or not.
 std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   constexpr std::string_view kWeight = ".weight";
   // The names of the blocks' weights begin so: "model.layers.".
@@ -93,6 +95,7 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   return modules;
 }
 
+// By role, so that "q_proj" names that map in every layer.
 bool is_adapter_target(const AdapterOptions& options, const LinearModule& module) {
   const std::string name = module_role(module.name);
   return std::any_of(
@@ -100,6 +103,7 @@ bool is_adapter_target(const AdapterOptions& options, const LinearModule& module
       [&](const std::string& target) { return target == kAllTargets || target == name; });
 }
 
+// For the memory plan, without making any factor.
 double adapter_elements(const AdapterOptions& options, const ModelConfig& config) {
   double sum = 0;
   for (const LinearModule& module : linear_modules(config)) {
@@ -151,6 +155,7 @@ std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const Model
   return adapter;
 }
 
+// For an export: the factors disappear into the weight.
 at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale) {
   // W + scale B A, [out, in], in fp32: the caller rounds it once.
   return at::addmm(weight.detach().to(at::kFloat), factors.b.detach(), factors.a.detach(), 1,

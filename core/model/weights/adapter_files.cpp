@@ -128,6 +128,7 @@ class FactorMismatch {
   std::map<std::string, std::vector<std::string>> lists_;
 };
 
+// All mistakes are collected, so that one error lists them.
 void check_factors(const SafetensorsFile& file, const std::vector<LinearModule>& modules,
                    int64_t rank) {
   std::map<std::string, std::vector<int64_t>> known;
@@ -174,6 +175,7 @@ Json target_modules(const Adapter& adapter, const ModelConfig& config) {
   return list;
 }
 
+// The keys that PEFT's reader needs; others keep its defaults.
 Json adapter_config(const Adapter& adapter, const ModelConfig& config, const std::string& base) {
   const AdapterOptions& options = adapter.options;
   const auto whole = static_cast<int64_t>(options.alpha);
@@ -204,8 +206,10 @@ Json read_adapter_config(const fs::path& dir) {
 
 }  // namespace
 
+// By its config alone; the weights are checked when they are read.
 bool is_adapter(const fs::path& dir) { return fs::is_regular_file(dir / kAdapterConfig); }
 
+// "" if the file names none.
 std::string adapter_base(const fs::path& dir) {
   const Json config = read_adapter_config(dir);
   return ConfigReader(config, (dir / kAdapterConfig).string()).text("base_model_name_or_path", "");
@@ -235,6 +239,7 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
   return adapter;
 }
 
+// PEFT's names and shapes, so that other programs load it.
 void write_adapter(const Adapter& adapter, const ModelConfig& config, const std::string& base,
                    const fs::path& out) {
   // Only an adapter is replaced, never another folder that holds something.

@@ -24,6 +24,7 @@ int64_t ConfigReader::integer(const char* key) const {
   return integer(key, 0);
 }
 
+// For sizes and counts, none of which may be 0 or negative.
 int64_t ConfigReader::integer(const char* key, int64_t otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
@@ -58,6 +59,7 @@ std::string ConfigReader::text(const char* key, const std::string& otherwise) co
   return value->as_string();
 }
 
+// An absent list is an empty one.
 std::vector<double> ConfigReader::numbers(const char* key) const {
   const Json* value = find(key);
   if (value == nullptr) return {};

@@ -72,6 +72,7 @@ void replace_config_template(const std::filesystem::path& path, const std::strin
   write_file_atomic(path, dump_json(config, {.indent = 2}) + "\n");
 }
 
+// A failure leaves `out` as it was.
 void write_export(const std::vector<TensorReader>& tensors, const Json& config,
                   const std::filesystem::path& source, const std::filesystem::path& out,
                   const std::string& chat_template) {
@@ -102,6 +103,7 @@ void write_export(const std::vector<TensorReader>& tensors, const Json& config,
 
 }  // namespace
 
+// The files that a tokenizer of ours or of transformers reads.
 std::vector<std::string> tokenizer_files(const std::filesystem::path& dir) {
   std::vector<std::string> found;
   for (const char* name : kTokenizerFiles) {
@@ -125,6 +127,7 @@ void export_model(const ExportedModel& model, const std::filesystem::path& sourc
   write_export(model.tensors, config_of(model.config, model.dtype), source, out, chat_template);
 }
 
+// For a reward model, as transformers' AutoModelForSequenceClassification loads it.
 void export_classifier(ExportedModel model, const at::Tensor& score,
                        const std::filesystem::path& source, const std::filesystem::path& out,
                        const std::string& chat_template) {

@@ -199,6 +199,7 @@ void read_moe_layers(const ConfigReader& reader, ModelConfig& config) {
   }
 }
 
+// Qwen3-MoE's keys; other families of experts have others.
 void read_moe(const ConfigReader& reader, ModelConfig& config) {
   MoeConfig& moe = config.moe;
   moe.experts = read_expert_count(reader);
@@ -232,6 +233,7 @@ void read_qwen3_moe(const ConfigReader& reader, ModelConfig& config) {
 
 // GPT-2: LayerNorm, learned positions, q, k and v in one map, linear maps stored [in, out].
 
+// GPT-2's names predate the common ones, so all of them are set.
 WeightNames gpt2_names() {
   WeightNames names;
   names.prefix = "transformer.";
@@ -290,6 +292,7 @@ constexpr ModelFamily kFamilies[] = {
 
 }  // namespace
 
+// An unknown model_type lists what is supported.
 const ModelFamily& family_named(const std::string& model_type, const std::string& name) {
   std::string known;
   for (const ModelFamily& family : kFamilies) {

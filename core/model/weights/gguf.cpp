@@ -113,6 +113,7 @@ class GgufCursor {
 
 Json read_value(GgufCursor& in, uint32_t type, int depth);
 
+// Nesting is bounded, since a hostile file may nest without end.
 Json read_array(GgufCursor& in, int depth) {
   if (depth >= kMaxNesting) in.fail(fmt::format("arrays are nested deeper than {}", kMaxNesting));
   const uint32_t type = in.number<uint32_t>("an array's type");
@@ -214,6 +215,7 @@ GgufTensor read_tensor_info(GgufCursor& in) {
   return tensor;
 }
 
+// A power of two within reason: the padding of the data depends on it.
 uint64_t read_alignment(GgufCursor& in, const Json* value) {
   if (value == nullptr) return 32;
   if (!value->is_int() || value->as_int() < 1 || value->as_int() > (1 << 30) ||
@@ -300,6 +302,7 @@ const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
 }
 
+// Decoded to fp32, one tensor at a time.
 at::Tensor GgufFile::read(const GgufTensor& tensor) const {
   const BlockFormat* format = find_block_format(tensor.format);
   at::Tensor values = at::empty(tensor.shape, at::kFloat);

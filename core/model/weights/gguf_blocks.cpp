@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kBlock = 32;
 
+// Blocks are unaligned in the file.
 template <typename T>
 T load_at(const uint8_t* at) {
   T value;
@@ -90,6 +91,7 @@ constexpr const char* kGgmlTypeNames[] = {
 
 }  // namespace
 
+// Null for formats that are not decoded.
 const BlockFormat* find_block_format(uint32_t id) {
   for (const BlockFormat& format : kBlockFormats) {
     if (format.id == id) return &format;
@@ -97,6 +99,7 @@ const BlockFormat* find_block_format(uint32_t id) {
   return nullptr;
 }
 
+// Also names formats that are not decoded, for the error.
 std::string block_format_name(uint32_t id) {
   if (id < std::size(kGgmlTypeNames) && kGgmlTypeNames[id][0] != '\0') return kGgmlTypeNames[id];
   return fmt::format("type {}", id);

@@ -24,6 +24,7 @@ namespace xrun {
 
 namespace {
 
+// Whatever would load and then compute something else is refused here.
 void check_supported(const GgufFile& file, const GgufKeys& keys) {
   const Json* architecture = file.find("general.architecture");
   XRUN_CHECK(architecture != nullptr && architecture->is_string(),
@@ -48,6 +49,7 @@ void check_supported(const GgufFile& file, const GgufKeys& keys) {
              keys.where());
 }
 
+// The config.json that transformers would have written for this model.
 Json make_config(const GgufFile& file, const GgufKeys& keys, const TokenizerFiles& tokenizer) {
   const int64_t hidden = keys.size("embedding_length"), heads = keys.size("attention.head_count");
   const int64_t kv_heads = keys.size("attention.head_count_kv", heads);

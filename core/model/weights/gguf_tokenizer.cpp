@@ -53,6 +53,7 @@ struct GgufPreTokenizer {
   bool adds_bos = false;  // if the file does not say
 };
 
+// The name stands for a regular expression that the file does not hold.
 GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string& name) {
   if (name == "gpt-2") return {nullptr, byte_level(true)};
   if (name == "smollm") {
@@ -73,6 +74,7 @@ GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string&
                   where, name));
 }
 
+// As strict as for a tokenizer.json: every merge must make a token.
 Json bpe_model(const GgufKeys& in, const Json::Array& tokens, bool ignore_merges) {
   std::unordered_set<std::string_view> known;
   Json::Object vocab;
@@ -109,6 +111,7 @@ Json bpe_model(const GgufKeys& in, const Json::Array& tokens, bool ignore_merges
                  {"merges", Json(std::move(merges))}});
 }
 
+// Without types the file has no special tokens.
 Json::Array added_tokens(const GgufKeys& in, const Json::Array& tokens) {
   Json::Array added;
   if (in.find("token_type") == nullptr) return added;
@@ -167,6 +170,7 @@ Json chat_templates(const GgufFile& file) {
 
 }  // namespace
 
+// Written as transformers writes them, so that nothing else has to know GGUF.
 TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
   const GgufKeys in(file, "tokenizer.ggml.");
   const std::string model = in.string("model");

@@ -54,6 +54,7 @@ int64_t label_count(const Json& config, const ConfigReader& reader) {
   return named ? std::ssize(names->as_object()) : reader.integer("num_labels", 2);
 }
 
+// `generation` may be empty; `name` is the file that messages name.
 ModelConfig parse_config(const Json& config, const Json& generation, const std::string& name,
                          bool classifiers) {
   XRUN_CHECK(config.is_object(), "{}: is not a JSON object", name);
@@ -120,6 +121,7 @@ ModelConfig read_frozen_config(const std::filesystem::path& dir) {
   return read_config(dir, /*classifiers=*/true);
 }
 
+// transformers' spelling, which exports write.
 std::string dtype_name(c10::ScalarType dtype) {
   switch (dtype) {
     case c10::ScalarType::Float: return "float32";
@@ -129,6 +131,7 @@ std::string dtype_name(c10::ScalarType dtype) {
   }
 }
 
+// Several spellings, since recipes, configs and commands all come here.
 c10::ScalarType dtype_from_name(const std::string& name) {
   const auto is = [&](std::initializer_list<std::string_view> spellings) {
     return std::find(spellings.begin(), spellings.end(), name) != spellings.end();

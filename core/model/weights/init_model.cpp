@@ -127,6 +127,7 @@ at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64
   return x;
 }
 
+// Only the ids: sampling settings are the recipe's.
 Json generation_json(const Json& config) {
   Json generation = Json::object();
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
@@ -157,6 +158,7 @@ std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOpt
 
 }  // namespace
 
+// Shapes for tests and first runs, not for training.
 InitOptions init_preset(const std::string& name) {
   // ffn is 8/3 of the width, rounded up to a multiple of 16.
   const InitOptions tiny{
@@ -189,6 +191,7 @@ InitOptions init_preset(const std::string& name) {
       "there is no preset '{}'; there are tiny, mid, moe-1, moe-8, moe-64 and gpt2-tiny", name));
 }
 
+// Refuses what parse_model_config() would refuse, before a folder is made.
 void check_init_options(const InitOptions& options) {
   parse_model_config(init_config(options), Json::object(), kShape);
   // Without a head_dim the config rounds hidden / heads down.

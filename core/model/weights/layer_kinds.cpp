@@ -9,6 +9,7 @@ namespace xrun {
 
 namespace {
 
+// The config of a model with that many equal layers.
 ModelConfig with_layers(const ModelConfig& config, int64_t layers, bool is_moe) {
   ModelConfig changed = config;
   changed.layers = layers;

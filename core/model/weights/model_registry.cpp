@@ -34,6 +34,7 @@ const KnownModel* find_known(const std::string& name) {
 
 fs::path models_root() { return cache_root() / "models"; }
 
+// Commands that work without xrun, on a machine that has a network.
 std::string by_hand(const KnownModel& model) {
   return fmt::format(
       "\nwith a network run it again, or by hand:\n"
@@ -182,6 +183,7 @@ std::string nearest_folder(const fs::path& missing) {
   return near.empty() ? "" : (parent / near).string();
 }
 
+// The likeliest mistakes get their own fix: a GGUF file, a misspelling, a repository not fetched.
 [[noreturn]] void fail_to_resolve(const std::string& name, const fs::path& cache) {
   std::error_code code;
   if (fs::is_regular_file(name, code)) {
@@ -238,6 +240,7 @@ bool is_fetched(const KnownModel& model) {
   return fs::exists(model_folder(model) / "config.json", code);
 }
 
+// At most one process fetches; others wait for its result.
 fs::path fetch_model(const KnownModel& model, const Notice& notice) {
   const fs::path folder = model_folder(model);
   if (is_fetched(model)) return folder;
@@ -273,6 +276,7 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
   return folder;
 }
 
+// In this order: a folder, a known name, the cache of Hugging Face.
 fs::path resolve_model(const std::string& name, const Notice& notice) {
   std::error_code code;
   if (fs::is_directory(name, code)) return name;

@@ -15,6 +15,7 @@ namespace xrun {
 
 namespace {
 
+// An empty folder may be replaced: people make it before the command.
 bool is_filled(const std::filesystem::path& dir) {
   std::error_code code;
   return std::filesystem::exists(dir, code) && !std::filesystem::is_empty(dir, code);

@@ -27,6 +27,7 @@ RopeConfig::Type rope_type_named(const ConfigReader& reader, const std::string& 
   reader.fail(fmt::format("rope_type '{}' is not supported; supported: {}", name, known));
 }
 
+// No defaults: transformers has none for these two.
 void read_llama3(const ConfigReader& nested, RopeConfig& rope) {
   for (const char* key : {"low_freq_factor", "high_freq_factor"}) {
     if (!nested.has(key)) nested.fail(fmt::format("rope_type 'llama3' needs a {}", key));

@@ -48,6 +48,7 @@ class SafetensorsEntryParser {
     // Offsets count from the end of the header.
     entry.begin = number(offsets.as_array()[0], "data_offsets");
     entry.end = number(offsets.as_array()[1], "data_offsets");
+    // Damaged offsets must not reach outside the file.
     require(entry.begin <= entry.end && entry.end <= data_bytes,
             fmt::format("its data_offsets [{}, {}] are not within the {} data bytes that the file "
                         "has; the file is truncated or damaged, fetch it again",
@@ -128,6 +129,7 @@ void check_tiling(const std::filesystem::path& path, const std::vector<Safetenso
 
 }  // namespace
 
+// Everything is checked before the first tensor is read.
 SafetensorsFile::SafetensorsFile(std::filesystem::path path)
     : path_(std::move(path)), file_(path_) {
   const std::string_view bytes = file_.bytes();
@@ -253,6 +255,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   }
 }
 
+// Sorted, since file_of_ is a map.
 std::vector<std::string> SafetensorsFolder::names() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : file_of_) names.push_back(name);

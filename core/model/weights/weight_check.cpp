@@ -30,6 +30,7 @@ std::string name_line(const char* what, const std::vector<std::string>& names) {
   return fmt::format("\n  {} {}: {}", names.size(), what, listed(names, kNamesInMessage));
 }
 
+// Old files store masks, which are not weights.
 bool is_buffer(const std::string& name, const ModelConfig& config) {
   return std::any_of(config.names.buffers.begin(), config.names.buffers.end(),
                      [&](const std::string& suffix) { return name.ends_with(suffix); });
@@ -59,6 +60,7 @@ int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype) {
   return static_cast<int64_t>(std::clamp(bytes, 0.0, kMostBytes));
 }
 
+// 0 available means unknown: then nothing is refused.
 void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
                        const std::string& where) {
   const int64_t bytes = weight_bytes(config, dtype);
@@ -69,6 +71,7 @@ void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t
              dtype == c10::ScalarType::Float ? ", or load it as bf16 where it is not trained" : "");
 }
 
+// Also "" if the files cannot be read: loading reports that.
 std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config) {
   const std::string head = config.names.head + ".weight";
   try {
@@ -83,6 +86,7 @@ std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig
       dir.string(), head);
 }
 
+// Names and shapes before any data: a wrong folder fails at once.
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
                         const FileForm& form, const std::string& where) {
   // Name and shape of each tensor that the files must hold.
@@ -96,6 +100,7 @@ void check_weight_names(const SafetensorsFolder& files, const ModelConfig& confi
   for (const std::string& name : files.names()) {
     const auto found = wanted.find(name);
     if (found == wanted.end()) {
+      // The tied head is checked by value, in check_tied_head().
       const bool tied_head = config.tied && name == config.names.head + ".weight";
       if (!is_buffer(name, config) && !tied_head) unexpected.push_back(name);
       continue;
@@ -115,6 +120,7 @@ void check_weight_names(const SafetensorsFolder& files, const ModelConfig& confi
                           name_line("unexpected", unexpected), name_line("misshapen", misshapen)));
 }
 
+// Called for each weight as it is loaded.
 void WeightValues::saw(const std::string& name, const at::Tensor& weight) {
   const auto [low, high] = at::aminmax(weight);  // one pass, no copy; NaN wins
   const double least = low.item<double>(), most = high.item<double>();
@@ -130,6 +136,7 @@ void WeightValues::saw(const std::string& name, const at::Tensor& weight) {
                              : fmt::format("{} (infinity)", name));
 }
 
+// After the last weight, so that one error lists all.
 void WeightValues::finish(const std::string& where) const {
   if (!broken_.empty()) {
     throw Error(fmt::format("{}: {} not finite: {}; the file is damaged or its training diverged",

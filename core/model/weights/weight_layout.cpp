@@ -74,6 +74,7 @@ void add_experts(const ModelConfig& c, const std::string& at, SpecList& list) {
   list.experts(experts + ".down_proj", c.hidden, c.moe.ffn, {"down_proj"});
 }
 
+// The order fixes the numbers by which new weights are drawn.
 void add_layer(const ModelConfig& c, int64_t layer, SpecList& list) {
   const WeightNames& names = c.names;
   const std::string at = fmt::format(fmt::runtime(names.layer), layer);
@@ -94,6 +95,7 @@ std::string expert_name(const WeightSpec& spec, int64_t expert, const std::strin
 
 }  // namespace
 
+// The only list of a model's weights: loading, export and new models follow it.
 std::vector<WeightSpec> weight_specs(const ModelConfig& c) {
   SpecList list(c);
   list.table(c.names.embedding, c.vocab);
@@ -115,6 +117,7 @@ double weight_elements(const ModelConfig& config) {
   return sum;
 }
 
+// Decided by the names in the files, since both forms are in use.
 FileForm file_form(const SafetensorsFolder& files, const ModelConfig& config,
                    const std::string& where) {
   FileForm form{config.names.prefix};
@@ -183,6 +186,7 @@ at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
   return spec.layout == WeightSpec::Layout::kTransposed ? read.t().contiguous() : read;
 }
 
+// The inverse of read_weight(), with separate experts.
 std::vector<NamedTensor> stored_form(const WeightSpec& spec, const at::Tensor& weight) {
   using Layout = WeightSpec::Layout;
   if (spec.layout == Layout::kPlain) return {{spec.name, weight}};

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kBytes = 256;
 constexpr const char* kMarks[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
+// As GPT-2's; without merges its split into words changes no id.
 Json byte_level() {
   return Json(Json::Object{{"type", "ByteLevel"},
                            {"add_prefix_space", false},
@@ -25,6 +26,7 @@ Json byte_level() {
                            {"use_regex", true}});
 }
 
+// normalized = false: found in the raw text. special: decoding can leave them out.
 Json marks() {
   Json tokens = Json::array();
   for (int64_t id = kBytes; const char* mark : kMarks) {
@@ -39,6 +41,7 @@ Json marks() {
   return tokens;
 }
 
+// Keys are in the printable alphabet of ByteLevel, where a space is Ġ.
 Json vocabulary() {
   Json ids = Json::object();
   for (int64_t byte = 0; byte < kBytes; ++byte) {
@@ -70,6 +73,7 @@ void write_bytes_tokenizer(const std::filesystem::path& dir) {
                                     {"post_processor", Json()},
                                     {"decoder", byte_level()},
                                     {"model", model}});
+  // <|im_end|> is the EOS, so sampling stops at the end of an answer.
   const Json config(Json::Object{{"tokenizer_class", "PreTrainedTokenizerFast"},
                                  {"eos_token", kMarks[2]},
                                  {"pad_token", kMarks[0]},

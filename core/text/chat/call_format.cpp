@@ -151,9 +151,10 @@ bool reads_probe(std::string_view text, const CallFormat& format) {
     // The turn's head is in front of the call. Another family's JSON in tags of its own would also
     // be found here, so the key of the arguments must be Llama's.
     if (text.find("\"parameters\"") == std::string_view::npos) return false;
+    // The last brace in front of the name opens the call.
     text.remove_prefix(std::min(text.rfind('{', text.find(kProbeName)), text.size()));
   }
-  // The special token after the turn.
+  //  Drop the special token after the turn.
   if (format.close.empty()) text = text.substr(0, text.find_last_of("]})") + 1);
   const std::vector<SampledCall> calls = parse_calls(text, format);
   return calls.size() == 1 && calls[0].name == kProbeName && calls[0].error.empty() &&
@@ -173,9 +174,11 @@ std::span<const CallFormat> call_formats() { return kFormats; }
 
 const CallFormat* call_format_of(const ChatTemplate& chat_template, const Json& kwargs) {
   const std::string text = render_call_probe(chat_template, kwargs);
+  // The template writes no calls at all, so only documentation can tell.
   if (text.find(kProbeName) == std::string::npos) {
     return &documented_format(chat_template.chosen(kwargs).source());
   }
+  // A call in a form that we cannot read back is refused (nullptr), never guessed.
   const auto found =
       std::find_if(std::begin(kFormats), std::end(kFormats),
                    [&](const CallFormat& format) { return reads_probe(text, format); });

@@ -21,9 +21,11 @@ class LiteralReader {
 
   std::vector<LiteralCall> calls(size_t max_calls) {
     std::vector<LiteralCall> calls;
+    // LFM2 puts its calls into a list, Gemma 4 writes them bare.
     const bool is_list = take("[");
     while (calls.size() < max_calls && !at_end() && !(is_list && take("]"))) {
       calls.push_back(call());
+      // A missing comma is harmless: the next call starts with its own name.
       take(",");
     }
     return calls;
@@ -56,6 +58,7 @@ class LiteralReader {
   }
 
   LiteralCall call() {
+    // Any delimiter ends the name; need() below reports a wrong one.
     LiteralCall made{.name = word("({[,)}]")};
     XRUN_CHECK(!made.name.empty(), "a call has no name");
     const bool braces = take("{");
@@ -73,6 +76,7 @@ class LiteralReader {
       XRUN_CHECK(!key.empty(), "an argument has no name");
       need(separator, "after the name of an argument");
       all.set(key, value(depth + 1));
+      // A trailing comma is allowed: the loop then finds the closing mark.
       if (!take(",")) {
         need(close, "after an argument");
         break;
@@ -101,6 +105,7 @@ class LiteralReader {
     if (bare == "True") return true;
     if (bare == "False") return false;
     if (bare == "None") return {};
+    // Numbers, true and false. Anything else is an error that quotes the value.
     return parse_json(bare, "value");
   }
 
@@ -118,10 +123,12 @@ class LiteralReader {
     }
     const char quote = rest_.front();
     size_t end = 1;
+    // An escaped quote does not close the text. A last backslash takes `end` past the size.
     while (end < rest_.size() && rest_[end] != quote) end += rest_[end] == '\\' ? 2 : 1;
     XRUN_CHECK(end < rest_.size(), "a text is not closed by {}", quote);
     const std::string_view quoted = rest_.substr(0, end + 1);
     rest_.remove_prefix(quoted.size());
+    // Double quotes have JSON's escapes, single quotes Python's.
     if (quote == '"') return parse_json(quoted, "text").as_string();
     return unescaped(quoted.substr(1, quoted.size() - 2));
   }

@@ -72,6 +72,7 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_temp
   Encoding encoding = tokenizer.encode(out.rendering.text, options);
   out.ids = std::move(encoding.ids);
   out.offsets = std::move(encoding.offsets);
+  // Every turn is trained until the caller chooses.
   train_turns(out, std::vector<uint8_t>(out.rendering.turns.size(), 1));
   return out;
 }
@@ -90,6 +91,7 @@ size_t count_shared_turns(const ChatTemplate& chat_template, const Json& chosen,
   if (shared == 0) return 0;
   const Json::Array& messages = chosen.as_array();
   try {
+    // Count by rendering: one message may become several blocks, or none.
     const Json prompt(
         Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(shared)));
     return chat_template.render(prompt, kwargs).turns.size();

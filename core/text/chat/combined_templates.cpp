@@ -24,10 +24,12 @@ class ToolTemplate final : public ChatTemplate {
   }
   const ChatTemplate& chosen(const Json& kwargs) const override {
     const Json* tools = kwargs.is_object() ? kwargs.find("tools") : nullptr;
+    // An empty list of tools chooses tool_use too, as in transformers.
     const bool has_tools = tools != nullptr && !tools->is_null();
     return has_tools ? *tool_use_ : *plain_;
   }
 
+  // A row may go to either, so both need marks.
   bool marks_generation() const override {
     return plain_->marks_generation() && tool_use_->marks_generation();
   }

@@ -33,6 +33,7 @@ std::tm clock_of(const std::string& date) {
   bool whole = day && date.size() == 10;
   if (day && !whole) {
     int more = 0;
+    // %n is the number of characters read. Exactly ten: "2024-7-26" is refused.
     whole = std::sscanf(date.c_str() + 10, "%*1[T ]%2d:%2d:%2d%n", &clock.tm_hour, &clock.tm_min,
                         &clock.tm_sec, &more) == 3 &&
             more == 9 && date.size() == 19;
@@ -71,10 +72,12 @@ Rendering rendering_of(const jinja::Text& text, const std::vector<int64_t>& mess
   uint32_t turn = 0;
   for (const jinja::MarkedRun& run : text.runs) {
     const bool generation = run.mark.turn != 0;
+    // Equal neighbours merge, so that spans alternate.
     if (!out.spans.empty() && out.spans.back().origin == run.mark.origin &&
         out.spans.back().generation == generation) {
       out.spans.back().end = run.end;
     } else {
+      // Turns count from 1; 0 is text outside every generation block.
       out.spans.push_back({begin, run.end, run.mark.origin, generation});
     }
     // Adjacent blocks are separate turns, although they share one span.
@@ -152,6 +155,7 @@ class JinjaTemplate final : public ChatTemplate {
     for (const auto& [name, token] : tokens) {
       variables.emplace_back(tree.symbol_of(name), Value::text(token));
     }
+    // transformers passes these three even if the caller gives none of them.
     variables.emplace_back(tree.symbol_of("tools"), Value::none());
     variables.emplace_back(tree.symbol_of("documents"), Value::none());
     variables.emplace_back(tree.symbol_of("add_generation_prompt"), Value::boolean(false));
@@ -185,6 +189,7 @@ class JinjaTemplate final : public ChatTemplate {
 }  // namespace
 
 bool is_reserved_argument(std::string_view name) {
+  // Parameters of apply_chat_template itself, which never reach a template.
   constexpr std::string_view kReserved[] = {"messages",
                                             "conversation",
                                             "chat_template",

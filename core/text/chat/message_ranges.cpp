@@ -59,6 +59,7 @@ std::optional<uint32_t> first_text(const ChatTemplate& chat_template, const Json
   const Json* content = first.find("content");
   if (content == nullptr || !content->is_string()) return std::nullopt;
   const std::string was = content->as_string();
+  // Another first letter than the text's own, so the renderings differ exactly there.
   first.set("content", (was.starts_with('Q') ? "Z" : "Q") + was);
   return end_of(chat_template, changed, kwargs, changed.size(), text);
 }
@@ -80,10 +81,12 @@ uint32_t own_beginning(const ChatTemplate& chat_template, const Json& messages, 
   const std::string_view before = std::string_view(rendering.text).substr(0, shows);
   const size_t at = before.rfind(end);
   if (at == std::string_view::npos) return 0;
+  // The line feed after an end of turn belongs to that turn.
   const size_t after = before.find_first_not_of(" \t\r\n", at + end.size());
   return static_cast<uint32_t>(std::min(after, before.size()));
 }
 
+// Otherwise every prefix would end in a prompt that the whole does not have at that point.
 Json without_generation_prompt(const Json& kwargs) {
   Json changed = kwargs;
   if (changed.find("add_generation_prompt") != nullptr) changed.set("add_generation_prompt", false);
@@ -119,13 +122,16 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
         list.size() > kMaxMessages && m + 1 < list.size()
             ? std::nullopt
             : end_of(chat_template, messages, plain, m + 1, rendering.text);
+    // A message that adds no text, or does not render yet, shares the next range.
     if (!end || *end <= begin) continue;
     ranges.push_back({static_cast<int64_t>(m), std::exchange(roles, ""), {begin, *end}});
     begin = *end;
   }
+  // Messages without a range of their own end the conversation: theirs is the rest.
   if (begin < size && !roles.empty()) {
     ranges.push_back({static_cast<int64_t>(list.size()) - 1, roles, {begin, size}});
   } else if (begin < size) {
+    // Only text of the template is left, such as a generation prompt.
     ranges.push_back({-1, "", {begin, size}});
   }
   return ranges;

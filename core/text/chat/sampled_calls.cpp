@@ -38,6 +38,7 @@ std::optional<Json> arguments_of(const Json* value) {
 // Members have other names in some families: parameters (Llama), tool_name (Command R).
 SampledCall call_of(const Json& value) {
   if (!value.is_object()) return failed("a call is not a JSON object");
+  // Either OpenAI's wrapping {"id", "function": {...}} or the bare call.
   const Json* const function = value.find("function");
   const Json& call = function != nullptr && function->is_object() ? *function : value;
   SampledCall made{.name = text_member(call, "name"), .id = text_member(value, "id")};
@@ -56,12 +57,14 @@ void add_json(std::string_view text, std::vector<SampledCall>& calls) {
   const Json value = parse_json(text, "tool call");
   if (!value.is_array()) return calls.push_back(call_of(value));
   for (const Json& one : value.as_array()) {
+    // One more than allowed, so that the caller sees that there were more.
     if (calls.size() > kMaxCalls) return;
     calls.push_back(call_of(one));
   }
 }
 
 bool is_json(std::string_view text) {
+  // [{...} is a list of calls; [text] is not JSON of a call.
   if (text.starts_with('[')) text = trimmed(text.substr(1));
   return text.starts_with('{');
 }
@@ -74,6 +77,7 @@ SampledCall named_call(std::string_view text, const CallFormat& format) {
     if (at == kNone) return failed(fmt::format("a call has no {}", format.name_open));
     text.remove_prefix(at + format.name_open.size());
   }
+  // The name ends at the mark of the id, at the arguments or at a fence.
   const size_t end = std::min(text.find_first_of("[{<\n"), text.size());
   SampledCall call{.name = std::string(trimmed(text.substr(0, end)))};
   text = trimmed(text.substr(end));
@@ -100,9 +104,11 @@ SampledCall named_call(std::string_view text, const CallFormat& format) {
 bool is_text_parameter(const Json& tools, std::string_view tool, std::string_view parameter) {
   if (!tools.is_array()) return false;
   for (const Json& one : tools.as_array()) {
+    // OpenAI wraps a tool in {"type", "function"}; bare schemas occur too.
     const Json* const function = one.find("function");
     const Json& described = function != nullptr ? *function : one;
     if (text_member(described, "name") != tool) continue;
+    // parameters.properties.NAME of the JSON schema.
     const Json* found = described.find("parameters");
     for (const std::string_view key : {std::string_view("properties"), parameter}) {
       if (found != nullptr) found = found->find(key);
@@ -118,6 +124,7 @@ Json bare_value(std::string_view text) {
   if (text == "True") return true;
   if (text == "False") return false;
   if (text == "None") return {};
+  // Try only what can begin a JSON value: an exception for every word would be slow.
   if (text.empty() || std::string_view("-0123456789{[tfn").find(text[0]) == kNone) return text;
   try {
     return parse_json(text, "value");
@@ -145,6 +152,7 @@ SampledCall tagged_call(std::string_view text, const CallFormat& format, const J
     name = name.substr(0, end);
   }
   SampledCall call{.name = std::string(trimmed(name))};
+  // Prose in front of the first tag is not a name.
   if (call.name.empty() || call.name.find_first_of(kBlanks) != kNone) {
     return failed("a call has no name");
   }
@@ -160,9 +168,11 @@ SampledCall tagged_call(std::string_view text, const CallFormat& format, const J
     const size_t end = text.find(format.value_close, begin);
     if (end == kNone) return unclosed(format.value_close);
     std::string_view value = text.substr(begin, end - begin);
+    // The value stands on lines of its own; line feeds inside it are its own.
     if (format.value_lines && value.starts_with('\n')) value.remove_prefix(1);
     if (format.value_lines && value.ends_with('\n')) value.remove_suffix(1);
     const std::string_view parameter = trimmed(text.substr(key, key_end - key));
+    // The schema decides: 5 stays a text for a string parameter.
     const bool is_text = is_text_parameter(tools, call.name, parameter);
     call.arguments.set(parameter, is_text ? Json(value) : bare_value(value));
     at = text.find(format.key_open, end);
@@ -176,10 +186,12 @@ SampledCall tagged_call(std::string_view text, const CallFormat& format, const J
 void add_calls(std::string_view text, const CallFormat& format, const Json& tools,
                std::vector<SampledCall>& calls) {
   if (format.shape != CallShape::kTagged) {
+    // The last one, since an argument may contain the mark.
     const size_t end = format.value_close.empty() ? kNone : text.rfind(format.value_close);
     text = trimmed(text.substr(0, end));
   }
   try {
+    // A family with names in front may have revisions that write plain JSON, as Mistral's v3.
     if (format.shape == CallShape::kJson || (format.shape != CallShape::kTagged && is_json(text))) {
       add_json(text, calls);
     } else if (format.shape == CallShape::kNamed) {
@@ -187,6 +199,7 @@ void add_calls(std::string_view text, const CallFormat& format, const Json& tool
     } else if (format.shape == CallShape::kTagged) {
       calls.push_back(tagged_call(text, format, tools));
     } else {
+      // One more than allowed, as in add_json.
       for (LiteralCall& one : parse_literal_calls(text, kMaxCalls + 1)) {
         calls.push_back({.name = std::move(one.name), .arguments = std::move(one.arguments)});
       }
@@ -238,9 +251,11 @@ std::vector<SampledCall> parse_calls(std::string_view text, const CallFormat& fo
   for (size_t at = 0; calls.size() <= kMaxCalls;) {
     const Opening opening = find_opening(text, format, at);
     if (opening.begin == kNone) break;
+    // Without a closing mark a call extends to the next opening one.
     const size_t end = format.close.empty() ? find_opening(text, format, opening.end).begin
                                             : text.find(format.close, opening.end);
     if (end == kNone && !format.close.empty()) {
+      // Where this call ends is unknown, so nothing after it is read.
       calls.push_back(failed(fmt::format("{} is not closed by {}", format.open, format.close)));
       break;
     }

@@ -61,6 +61,7 @@ MarkedVariant known_stock(const ChatTemplate& stock, const Tokenizer& tokenizer,
   const BuiltinTemplate* builtin = find_builtin(family);
   if (builtin == nullptr) return {};
   auto marked = make_builtin(*builtin, marked_name(family), tokenizer, date);
+  // The text is known, yet a built-in that spells out its special tokens may not fit these.
   if (!renders_alike(stock, *marked)) return {};
   return {marked, "our marked copy, which renders the same text"};
 }
@@ -73,6 +74,7 @@ MarkedVariant marked_text(const std::shared_ptr<const ChatTemplate>& stock,
     auto marked = make_jinja_template(source->text, marked_name(source->family),
                                       template_tokens(tokenizer), date);
     if (!renders_alike(*stock, *marked)) return {};
+    // Our edits fit a text that nobody published: compare every row.
     if (stock_family(stock->source()) != source->family) {
       marked = make_checked_template(stock, marked);
     }
@@ -88,6 +90,7 @@ MarkedVariant same_behaviour(const std::shared_ptr<const ChatTemplate>& stock,
                              const Tokenizer& tokenizer, const std::string& date) {
   for (const BuiltinTemplate& builtin : builtin_templates()) {
     auto marked = make_builtin(builtin, marked_name(builtin.name), tokenizer, date);
+    // Probes are only a sample of the rows, so the check stays.
     if (!renders_alike(*stock, *marked)) continue;
     return {make_checked_template(stock, marked),
             "our marked template that renders the same text on all probes; each row is compared"};
@@ -146,6 +149,7 @@ std::string quoted_names(const NamedTexts& templates) {
 // One of the tokenizer's own templates.
 ResolvedTemplate resolve_own(const std::string& name, const std::string& source,
                              const MarkPolicy& policy) {
+  // transformers gives this name to the only template of a tokenizer.
   const bool plain = name == "default";
   auto own = make_jinja_template(source, plain ? "own" : "own:" + name,
                                  template_tokens(policy.tokenizer), policy.date);
@@ -188,6 +192,7 @@ ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
       joined_names());
   const std::string* plain = find_text(templates, "default");
   const std::string* tool_use = find_text(templates, "tool_use");
+  // One template for all rows.
   if (plain != nullptr && tool_use == nullptr) return resolve_own("default", *plain, policy);
   const std::string no_plain = fmt::format(
       "the tokenizer has the chat templates {} but none named \"default\" for rows without tools; "
@@ -195,6 +200,7 @@ ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
       quoted_names(templates));
   XRUN_CHECK(tool_use != nullptr, "{}", no_plain);
   const AutoTemplate rows = resolve_for_rows("default", plain, no_plain, policy);
+  // Without `missing`: this one exists, or the check above has thrown.
   const AutoTemplate tools = resolve_for_rows("tool_use", tool_use, "", policy);
   // Neither can be used: the message is that of the template for rows without tools, if it exists.
   const AutoTemplate& first = plain == nullptr ? tools : rows;
@@ -220,6 +226,7 @@ ResolvedTemplate resolve_file(const std::string& path, const MarkPolicy& policy)
 
 ResolvedTemplate resolve_setting(const std::string& setting, const MarkPolicy& policy) {
   if (setting.empty() || setting == "auto") return resolve_auto(policy);
+  // Built-in names win over the tokenizer's and over files; ./chatml is always the file.
   if (const BuiltinTemplate* builtin = find_builtin(setting)) {
     return {make_builtin(*builtin, setting, policy.tokenizer, policy.date),
             fmt::format("{} (built in)", setting)};

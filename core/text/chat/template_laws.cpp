@@ -45,6 +45,7 @@ std::string head(const ChatTokens& side) {
 
 Breach check_bos(const Case& at) {
   const std::vector<int32_t> expected = at.tokenizer.leading_bos();
+  // If encoding adds no BOS, only a doubled one is a breach.
   const std::optional<int32_t> bos =
       expected.empty() ? at.tokenizer.bos_id() : std::optional<int32_t>(expected.front());
   if (!bos) return {};
@@ -97,7 +98,8 @@ Breach check_prefix(const Case& at) {
       std::string prompt;
       try {
         prompt = render_alone(at, s, turn, false);
-        // Some templates close a conversation that is not a prompt, as Phi-3 with its end of text.
+        // The prompt as sampling renders it, with or without a generation prompt: some templates
+        // close a conversation that is not a prompt, as Phi-3 does with its end of text.
         if (whole.starts_with(prompt) || whole.starts_with(render_alone(at, s, turn, true))) {
           continue;
         }
@@ -117,6 +119,7 @@ Breach check_prefix(const Case& at) {
 
 Breach check_mask_not_empty(const Case& at) {
   for (size_t s = 0; s < at.sides.size(); ++s) {
+    // Without an answer there is nothing to train: the row's fault, not the template's.
     if (!has_assistant(*at.messages[s])) continue;
     const std::vector<uint8_t>& mask = at.sides[s].mask;
     if (std::find(mask.begin(), mask.end(), 1) != mask.end()) continue;

@@ -44,6 +44,7 @@ constexpr Edit kGlm4[] = {
      "{{ item['content'] }}{% endif %}{% endif %}{% endfor %}"},
 };
 
+// One expression writes the turns of all roles, so it is cut after the role's head.
 constexpr Edit kGranite[] = {
     {"+ '<|end_of_role|>' + message['content'] + '<|end_of_text|>", 1,
      "+ '<|end_of_role|>' }}{% if message['role'] == 'assistant' %}{% generation %}"
@@ -76,6 +77,7 @@ constexpr Edit kQwen3Vl[] = {
     kQwenEnd,
 };
 
+// The end of turn moves from the tail that all roles share into the answer, where it is trained.
 constexpr Edit kCohere2[] = {
     {"<|START_RESPONSE|>{{ message['content'] }}<|END_RESPONSE|>", 1,
      "<|START_RESPONSE|>{% generation %}{{ message['content'] }}<|END_RESPONSE|>"
@@ -128,6 +130,7 @@ constexpr Edit kMistralV1[] = {
     {"{{- eos_token}}", 1, "{{- eos_token}}{%- endgeneration %}"},
 };
 
+// The variable end_of_turn contains a line feed, which is not trained; hence the spelled-out token.
 constexpr Edit kExaone4[] = {
     {"{{- role_indicators['assistant'] }}\n\n        {%- if msg.content %}", 1,
      "{{- role_indicators['assistant'] }}{%- generation %}\n\n        {%- if msg.content %}"},
@@ -168,6 +171,7 @@ constexpr Edit kGemma4Unthinking[] = {{"<|channel>thought", 0, ""},
                                       kGemma4Item,
                                       kGemma4End};
 
+// Content is a text or a list of parts; both branches are marked.
 constexpr Edit kQwen25Vl[] = {
     {"{{ message['content'] }}<|im_end|>\n{% else %}", 1,
      "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] }}<|im_end|>"

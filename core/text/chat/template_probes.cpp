@@ -122,6 +122,7 @@ bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked) {
     const std::optional<std::string> wanted = rendered(stock, probe);
     if (!wanted) continue;
     if (rendered(marked, probe) != wanted) return false;
+    // Only a rendering that shows the answer is evidence: dropped turns agree too easily.
     if (wanted->find("xyzzy") != std::string::npos) ++answers;
   }
   return answers >= kWantedAnswers;
@@ -130,6 +131,7 @@ bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked) {
 std::optional<std::string> refusal_of_probes(const ChatTemplate& chat_template) {
   std::string first, refusal;
   for (const Probe& probe : probes()) {
+    // One probe renders, so the template works with this tokenizer.
     if (rendered(chat_template, probe, &refusal)) return {};
     if (first.empty()) first = refusal;
   }

@@ -55,6 +55,7 @@ std::string text_difference(std::string_view label_a, std::string_view a, std::s
   if (at == a.size() && at == b.size()) return "both texts are equal";
   const size_t begin = begin_of_point(a, at > kBefore ? at - kBefore : 0);
   const std::string_view dots = begin > 0 ? "…" : "";
+  // The texts agree up to `at`, so one copy serves both lines.
   const std::string before = visible_blanks(a.substr(begin, at - begin));
   const size_t width = std::max(label_a.size(), label_b.size());
   std::string out;

@@ -15,6 +15,7 @@ namespace {
 
 // Returns the index of the token that holds the byte at `at`, or the number of tokens.
 size_t token_at(const ChatTokens& side, size_t at) {
+  // The first token that ends after `at`; it begins later if no token holds that byte.
   const auto token = std::upper_bound(side.offsets.begin(), side.offsets.end(), at,
                                       [](size_t value, ByteRange one) { return value < one.end; });
   return token != side.offsets.end() && token->begin <= at
@@ -43,6 +44,7 @@ TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
   // A trained block right after a turn ends it, as the next turn's head does.
   if (i + 1 < turns.size() && turns[i + 1].begin == turns[i].end) return TurnEnd::kNextHead;
   const std::string_view text = std::string_view(side.rendering.text).substr(0, turns[i].end);
+  // White space after the end of turn does not count as its end.
   const size_t last = text.find_last_not_of(" \t\r\n");
   if (last == std::string_view::npos || last < turns[i].begin ||
       origin_at(side.rendering, last) != Origin::kTemplate) {
@@ -84,6 +86,7 @@ std::optional<std::string> find_open_turn(const Tokenizer& tokenizer, const Chat
   bool heads_end_turns = false;
   for (size_t i = 0; i < turns.size(); ++i) {
     const TurnEnd end = turn_end(tokenizer, side, i);
+    // Once is enough: such a template ends every answer with the next head (GLM-4).
     heads_end_turns = heads_end_turns || (end == TurnEnd::kNextHead && is_head(side, turns[i + 1]));
     // No head follows the last answer to end it.
     const bool open = heads_end_turns && turns[i].end == side.rendering.text.size();

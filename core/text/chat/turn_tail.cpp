@@ -32,6 +32,7 @@ Json addressed(const std::vector<SampledCall>& calls, Json reply, size_t turn) {
   size_t tool = 0;
   for (Json& message : reply.as_array()) {
     if (message_role(message) != "tool") continue;
+    // More replies than calls: the rest get ids made from their position.
     const SampledCall none;
     const SampledCall& call = tool < calls.size() ? calls[tool] : none;
     if (message.find("tool_call_id") == nullptr) {
@@ -90,6 +91,7 @@ std::vector<int32_t> TurnTail::render(bool as_calls) const {
   kwargs.set("add_generation_prompt", true);
   const ChatTemplate& chat_template = *conversation_.chat_template;
   const Rendering rendering = chat_template.render(messages(placeholder, as_calls), kwargs);
+  // The last one, since every sampled turn holds the placeholder.
   const size_t found = rendering.text.rfind(placeholder);
   XRUN_CHECK(found != std::string::npos,
              "it leaves out the turn in front of the environment's messages");

@@ -10,6 +10,7 @@ namespace xrun::jinja {
 
 namespace {
 
+// The messages are CPython's.
 [[noreturn]] void unsupported(std::string_view op, const Value& a, const Value& b) {
   if (op == "+" && a.is_text()) {
     throw Fault(fmt::format("can only concatenate str (not \"{}\") to str", type_name(b)));
@@ -54,6 +55,7 @@ int64_t floor_divide(int64_t a, int64_t b) {
 
 int64_t floor_remainder(int64_t a, int64_t b) {
   XRUN_JINJA_CHECK(b != 0, "integer modulo by zero");
+  // INT64_MIN % -1 traps too.
   if (b == -1) return 0;
   const int64_t rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
@@ -68,6 +70,7 @@ Value integer_binary(std::string_view op, int64_t a, int64_t b) {
   if (op == "%") return Value::integer(floor_remainder(a, b));
   if (op == "**" && b >= 0) return Value::integer(integer_power(a, b));
   if (op == "**") {
+    // Python raises ZeroDivisionError, where pow() would give infinity.
     XRUN_JINJA_CHECK(a != 0, "0.0 cannot be raised to a negative power");
     return Value::number(std::pow(static_cast<double>(a), static_cast<double>(b)));
   }
@@ -90,8 +93,10 @@ Value float_binary(std::string_view op, double a, double b) {
 }
 
 Value repeat(const Value& value, int64_t times, Budget& budget) {
+  // A negative count gives nothing, as in Python.
   times = std::max<int64_t>(times, 0);
   if (value.is_text()) {
+    // Repeating "" a billion times must not loop a billion times.
     if (value.bytes().empty()) times = 0;
     charge_copies(budget, times, value.text());
     TextBuilder out;
@@ -147,9 +152,11 @@ Value apply_binary(std::string_view op, const Value& a, const Value& b, Budget& 
   for (const Value* side : {&a, &b}) {
     XRUN_JINJA_CHECK(!side->is_undefined(), "{}", side->undefined_message());
   }
+  // bool is an int here, as in Python.
   if (a.is_integral() && b.is_integral()) return integer_binary(op, a.as_int(), b.as_int());
   if (a.is_number() && b.is_number()) return float_binary(op, a.as_double(), b.as_double());
   if (op == "+" && a.is_text() && b.is_text()) return add_texts(a, b, budget);
+  // A list joins a list and a tuple a tuple, never one the other.
   if (op == "+" && is_sequence(a) && is_sequence(b) && a.list().style == b.list().style) {
     return add_lists(a.list(), b.list(), budget);
   }

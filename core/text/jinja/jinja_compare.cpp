@@ -50,6 +50,7 @@ std::partial_ordering order_numbers(const Value& a, const Value& b) {
 }
 
 bool equal_lists(const List& a, const List& b, Budget& budget) {
+  // A list equals itself even if it holds a NaN, as in Python.
   if (&a == &b) return true;
   // A list is never a tuple, and two generators are never equal.
   if (a.style != b.style || a.style == ListStyle::kGenerator || a.items.size() != b.items.size()) {

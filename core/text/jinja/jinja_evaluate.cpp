@@ -40,6 +40,7 @@ Value Interpreter::dispatch(const Node& node) {
     case NodeKind::kCall: {
       const Value callee = evaluate(*node.a);
       Arguments arguments = evaluate_arguments(node);
+      // The arguments may stand on later lines; a fault of the call belongs to this one.
       line_ = node.line;
       return call(callee, arguments);
     }
@@ -109,6 +110,7 @@ Value Interpreter::evaluate_dict(const Node& node) {
 
 Value Interpreter::evaluate_slice(const Node& node) {
   const Value object = evaluate(*node.a);
+  // A part that was left out is None, as in Python's slice().
   Value bounds[3] = {Value::none(), Value::none(), Value::none()};
   for (size_t i = 0; i < 3; ++i) {
     if (node.items[i] != nullptr) bounds[i] = evaluate(*node.items[i]);
@@ -237,8 +239,8 @@ Arguments Interpreter::evaluate_arguments(const Node& node) {
 
 Value Interpreter::call(const Value& callee, Arguments& arguments) {
   XRUN_JINJA_CHECK(!callee.is_undefined(), "{}", callee.undefined_message());
-  if (callee.is(Kind::kLoop)) {  // loop(...) of a recursive loop
-    // The body of a recursive loop is the function that runs it again.
+  if (callee.is(Kind::kLoop)) {
+    // loop(...): the body of a recursive loop is the function that runs it again.
     const Value again = callee.loop().body;
     XRUN_JINJA_CHECK(!again.is_undefined(),
                      "The loop must have the 'recursive' marker to be called "

@@ -106,6 +106,7 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
   // All items before the first iteration: loop.length, loop.last and loop.nextitem need them.
   loop->items = node.c == nullptr ? std::move(items) : filtered(node, std::move(items));
   loop->depth = depth;
+  // A loop holds its items, so it is one level deeper than the deepest of them.
   for (const Value& item : loop->items) loop->nesting = std::max(loop->nesting, depth_of(item) + 1);
   require_depth(loop->nesting);
   // Only a recursive loop can be called: `loop(children)`.
@@ -120,6 +121,7 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
   bool completed = false;  // some iteration finished; as in Jinja, `else` runs otherwise
   for (; loop->index < loop->items.size(); ++loop->index) {
     const ScopeGuard guard(*this);
+    // -1: the template never mentions `loop`.
     if (loop_ >= 0) scope_->set(loop_, Value::loop(loop));
     assign(*node.a, loop->items[loop->index]);
     const Flow flow = execute(node.bodies[0]);
@@ -146,6 +148,7 @@ void Interpreter::assign(const Node& target, const Value& value) {
                      "a namespace cannot store '{}': it begins with an underscore", target.name);
     return space->space().set(target.name, value);
   }
+  // Unpacking, as in `for key, value in pairs`.
   std::vector<Value> values = iterate(value, budget_);
   XRUN_JINJA_CHECK(values.size() == target.items.size(), "{} values to unpack, expected {}",
                    values.size(), target.items.size());

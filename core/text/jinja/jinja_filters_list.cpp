@@ -112,6 +112,7 @@ Value default_filter(Interpreter&, const Value& input, Arguments& arguments) {
   const Value* value = reader.next("default_value");
   const bool boolean = reader.boolean("boolean", false);
   reader.finish();
+  // With boolean = true any false value counts as missing.
   const bool missing = input.is_undefined() || (boolean && !is_truthy(input));
   if (!missing) return input;
   return value == nullptr ? Value::text("") : *value;
@@ -266,9 +267,9 @@ Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   }
   XRUN_JINJA_CHECK(!arguments.positional.empty() && arguments.positional[0].is_text(),
                    "map requires a filter argument");
-  // The name of a filter, then its arguments.
   const std::string name = arguments.positional[0].bytes();
   for (const Value& item : iterate(input, interpreter.budget())) {
+    // Each call gets its own copy, without the filter's name.
     Arguments rest = arguments;
     rest.positional.erase(rest.positional.begin());
     interpreter.budget().charge(2);
@@ -288,7 +289,6 @@ Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
     attribute = arguments.positional[used++];
   }
   std::string test;
-  // Without a name of a test the truth of the value decides.
   if (arguments.positional.size() > used) {
     XRUN_JINJA_CHECK(arguments.positional[used].is_text(), "the name of a test must be a str");
     test = arguments.positional[used++].bytes();

@@ -29,6 +29,7 @@ Value trim(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   reader.finish();
   const Value text = soft_text(interpreter, input);
   if (chars != nullptr) {
+    // Each character of the text is searched in `chars`.
     interpreter.budget().charge_bytes(text.bytes().size() * chars->bytes.size());
   }
   return Value::text(strip_text(text.as_text(), Side::kBoth, chars.get()), text.markup());
@@ -48,6 +49,7 @@ Value string(Interpreter& interpreter, const Value& input, Arguments& arguments)
 
 Value safe(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("safe", arguments).finish();
+  // Becomes Markup as it is, unescaped.
   return Value::text(to_text(input, interpreter.budget()), true);
 }
 
@@ -171,6 +173,7 @@ bool read_number(std::string_view text, Number& out) {
   std::string number = plain_number(text);
   if (!join_digits(number)) return false;
   const char* const end = number.data() + number.size();
+  // Unlike strtod, from_chars ignores the locale.
   const auto result = std::from_chars(number.data(), end, out);
   return !number.empty() && result.ec == std::errc() && result.ptr == end;
 }

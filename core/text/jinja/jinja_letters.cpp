@@ -102,6 +102,7 @@ void append_upper_of(std::string& out, uint32_t point) {
   append_utf8(out, *upper);
 }
 
+// Jinja's title filter splits words at ([-\s({\[<]+).
 bool is_before_word(uint32_t point) {
   return is_space_point(point) ||
          (point < 0x80 && point != 0 &&
@@ -127,6 +128,7 @@ TextPtr capitalize_text(const Text& text) {
   });
 }
 
+// Python's str.title(): a letter is lower case only after another letter.
 TextPtr title_text(const Text& text) {
   bool inside = false;
   return map_text(text, [&](std::string& out, uint32_t point, size_t at) {
@@ -155,6 +157,7 @@ TextPtr title_words(const Text& text) {
   });
 }
 
+// Python's str.isspace(): White_Space and the separators U+001C to U+001F.
 bool is_space_point(uint32_t point) {
   return (point >= 0x09 && point <= 0x0D) || (point >= 0x1C && point <= 0x20) || point == 0x85 ||
          point == 0xA0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200A) ||

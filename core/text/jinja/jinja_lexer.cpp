@@ -75,6 +75,7 @@ std::string unescape_literal(std::string_view literal, int line) {
       if (simple < kTo.size()) out += kTo[simple];  // a backslash before a newline joins lines
       at += 2;
     } else if (c == 'x' || c == 'u' || c == 'U') {
+      // Exactly this many digits, as in Python: "\x4" is malformed.
       const size_t wanted = c == 'x' ? 2 : c == 'u' ? 4 : 8;
       if (read_digits(literal, at + 2, wanted, 16, point) != wanted || point > 0x10FFFF) {
         throw SyntaxFault(fmt::format("the string has a malformed \\{} escape", c), line);
@@ -167,8 +168,8 @@ class TemplateLexer {
     at += 2;
     if (sign == '-') {
       at = skip_blanks(at);
-      // trim_blocks
     } else if (sign == 0 && !variable && at < source_.size() && source_[at] == '\n') {
+      // trim_blocks
       ++at;
     }
     // For lstrip_blocks of the next tag, if no text comes between.
@@ -221,6 +222,7 @@ class TemplateLexer {
     at = skip_blanks(at + 3);
     const bool strip = at < source_.size() && source_[at] == '-';
     if (strip) ++at;
+    // A longer name that starts with "raw" is an ordinary tag.
     if (source_.compare(at, 2, "%}") != 0) return false;
     at += 2;
     advance(strip ? skip_blanks(at) : at);
@@ -233,7 +235,7 @@ class TemplateLexer {
     for (size_t tag = begin; (tag = source_.find("{%", tag)) != std::string::npos; tag += 2) {
       const char sign = tag + 2 < source_.size() ? source_[tag + 2] : 0;
       size_t at = skip_blanks(tag + 2 + (sign == '-' || sign == '+' ? 1 : 0));
-      // No other tag counts in here.
+      //  Any other tag is text here.
       if (source_.compare(at, 6, "endraw") != 0) continue;
       add_data(data_end(begin, tag, sign, false));
       advance(skip_blanks(at + 6));
@@ -263,6 +265,7 @@ class TemplateLexer {
         number();
       } else if (is_name_start(c)) {
         size_t end = at_;
+        // A name may hold letters beyond ASCII, but not white space such as U+00A0.
         while (end < source_.size() && is_name_part(source_[end]) && blank_size(end) == 0) ++end;
         add(TokenKind::kName, std::string_view(source_).substr(at_, end - at_));
         advance(end);
@@ -318,7 +321,7 @@ class TemplateLexer {
 
   void string(char quote) {
     size_t end = at_ + 1;
-    // An escaped quote ends nothing.
+    //  An escaped quote does not end the string.
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) fail("unterminated string");
     const std::string_view literal = std::string_view(source_).substr(at_ + 1, end - at_ - 1);

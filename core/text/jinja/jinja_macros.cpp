@@ -36,6 +36,7 @@ struct Macro : Function {
   }
 };
 
+// A captured scope is never reused: the macro may be called after its scope has ended.
 void capture(Scope* scope) {
   // Above a captured scope all are captured.
   for (; scope != nullptr && !scope->captured; scope = scope->parent) scope->captured = true;

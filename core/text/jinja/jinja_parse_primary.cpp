@@ -17,6 +17,7 @@ NodePtr Parser::constant(Value value) {
 NodePtr Parser::primary() {
   switch (peek().kind) {
     case TokenKind::kName: {
+      // Jinja accepts both spellings.
       for (std::string_view word : {"true", "True", "false", "False"}) {
         if (skip_word(word)) return constant(Value::boolean(word[0] == 't' || word[0] == 'T'));
       }
@@ -158,6 +159,7 @@ NodePtr Parser::test(NodePtr node) {
   if (is_operator("(")) {
     out->arguments = call_arguments();
   } else if (value && !is_any_word({"else", "or", "and"})) {
+    // These words continue the expression around the test.
     if (is_word("is")) fail("You cannot chain multiple tests with is");
     // As in Jinja the argument of a test is a primary (`x is eq 3`), never an operation. Any name
     // that follows is one, so `x is string if y` does not parse.

@@ -49,6 +49,7 @@ NodePtr Parser::statement() {
   if (word == "break") return loop_control(NodeKind::kBreak);
   if (word == "continue") return loop_control(NodeKind::kContinue);
   if (word == "set") return set_statement();
+  // A chat template is one file, so tags that read others are refused.
   for (std::string_view file_tag : {"include", "import", "from", "extends", "block"}) {
     if (word == file_tag) fail(fmt::format("'{}' is not supported in chat templates", word));
   }
@@ -160,6 +161,7 @@ NodePtr Parser::call_statement() {
   node->a = expression();
   if (node->a->kind != NodeKind::kCall) fail("expected call");
   expect(TokenKind::kBlockEnd);
+  // As in a macro, `break` cannot leave the block.
   const int loops = std::exchange(loops_, 0);
   node->bodies.push_back(body({"endcall"}));
   loops_ = loops;
@@ -225,6 +227,7 @@ NodePtr Parser::single_target(bool with_namespace) {
     if (name == reserved) fail(fmt::format("can't assign to '{}'", name));
   }
   node->symbol = symbol(name);
+  // `set ns.x = ...`: only a namespace can be changed from an inner scope.
   if (with_namespace && skip_operator(".")) {
     node->kind = NodeKind::kNamespaceTarget;
     node->name = expect_name();

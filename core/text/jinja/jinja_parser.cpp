@@ -12,7 +12,7 @@ namespace xrun::jinja {
 
 namespace {
 
-// The second: a + b + c + ... and x|f|g|... nest the tree without any recursion.
+//  The tree has its own limit: a + b + c + ... and x|f|g|... nest it without any recursion.
 constexpr int kMaxNesting = 150;
 constexpr int kMaxTreeDepth = 400;
 

@@ -116,6 +116,7 @@ Value Value::list(std::vector<Value> items, ListStyle style, Origin origin) {
   return Value::list(std::move(list));
 }
 
+// 128 bits, since the bounds of a slice of a range may exceed 64.
 Value Value::range(std::vector<Value> items, __int128 start, __int128 stop, __int128 step) {
   auto range = std::make_shared<Range>();
   range->items = std::move(items);
@@ -254,6 +255,7 @@ int64_t length_of(const Value& value) {
   if (value.is_list()) return static_cast<int64_t>(value.list().items.size());
   if (value.is_dict()) return static_cast<int64_t>(value.dict().members.size());
   if (value.is(Kind::kLoop)) return static_cast<int64_t>(value.loop().items.size());
+  // Jinja's Undefined has the length 0.
   return 0;
 }
 

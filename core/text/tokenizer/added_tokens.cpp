@@ -119,6 +119,7 @@ const AddedToken* AddedTokens::find(std::string_view content) const {
   return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 
+// The normalised content: transformers decodes a normalised token so.
 const std::string& AddedTokens::decoded(const AddedToken& token) const {
   return normal_forms_[size_t(&token - tokens_.data())];
 }
@@ -171,6 +172,7 @@ AddedToken read_added_token(const Json& json, const std::string& where) {
     const ComponentSpec spec(json, where);
     token.content = spec.text("content");
     token.special = spec.boolean("special", false);
+    // As in the package: special tokens match the input, the others its normal form.
     token.normalized = spec.boolean("normalized", !token.special);
     token.single_word = spec.boolean("single_word", false);
     token.lstrip = spec.boolean("lstrip", false);
@@ -187,11 +189,13 @@ std::string package_numbering(const std::vector<AddedToken>& added, const Vocabu
   std::string first;
   std::unordered_set<std::string_view> seen;
   for (const AddedToken& token : added) {
+    // A repeated token keeps its first id.
     if (!seen.insert(token.content).second) continue;
     const std::optional<int32_t> known = vocabulary.find(token.content);
     // As the package's add_tokens does it.
     const int64_t id = known ? *known : std::max(last + 1, pieces);
     last = std::max(last, id);
+    // It keeps the id that the file gives it.
     if (id == token.id) continue;
     ++others;
     if (first.empty()) {

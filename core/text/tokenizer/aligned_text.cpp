@@ -25,6 +25,7 @@ size_t invalid_piece(std::string_view input, size_t at) {
 
 ByteRange AlignedText::character_origin(size_t at) const {
   const std::string_view bytes = text();
+  // The whole character, even if `at` is in the middle of it.
   while (at > 0 && is_continuation(bytes[at])) --at;
   return origin(at, at + utf8_size(bytes[at]));
 }
@@ -49,6 +50,7 @@ AlignedText AlignedText::slice(size_t begin, size_t end) const {
 
 AlignedTextBuilder::AlignedTextBuilder(const AlignedText& from) : from_(from) {
   out_.owned_ = true;
+  // The limit is the input's own, whatever the number of steps.
   out_.most_ = from.most_;
   out_.bytes_.reserve(from.size() + from.size() / 2 + 16);
   out_.ranges_.reserve(from.size() + from.size() / 2 + 16);
@@ -63,6 +65,7 @@ void AlignedTextBuilder::check_size() const {
 void AlignedTextBuilder::copy(size_t begin, size_t end) {
   out_.bytes_.append(from_.text().substr(begin, end - begin));
   check_size();
+  // Ranges exist only after a first change.
   if (from_.owned_) {
     out_.ranges_.insert(out_.ranges_.end(), from_.ranges_.begin() + int64_t(begin),
                         from_.ranges_.begin() + int64_t(end));
@@ -85,6 +88,7 @@ void AlignedTextBuilder::edit(size_t begin, size_t end, std::span<const Characte
   size_t at = begin;
   std::string bytes;
   for (const CharacterEdit& edit : edits) {
+    // change > 0 inserts a character, 0 replaces one, -n replaces n + 1 of them.
     const bool replaces = edit.change <= 0 && at < end;
     // An unchanged character is copied with its ranges.
     if (replaces && edit.change == 0 && utf8_character(text, at) == edit.character) {

@@ -64,6 +64,7 @@ void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
 
 SafeSplit Bpe::split_after(SafeSplit split) const {
   finish_loading();
+  // kPiece is a border of any model; kMark is one where the model cuts at its marks.
   const bool cuts =
       split == SafeSplit::kPiece || (split == SafeSplit::kMark && !word_mark_.empty());
   return cuts ? SafeSplit::kPiece : SafeSplit::kNone;
@@ -86,6 +87,7 @@ bool Bpe::hash_rules(Hasher& hasher) const {
 
 void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
                        std::vector<ByteRange>& words) const {
+  // Cut only at the end, so that positions stay those of the text.
   const std::string_view bytes = text.substr(0, piece.end);
   const size_t size = word_mark_.size();
   for (size_t from = piece.begin, at = from; at < bytes.size(); from = at) {
@@ -134,6 +136,7 @@ void Bpe::split_bytes(std::string_view word, std::vector<ModelToken>& symbols) c
 }
 
 int32_t Bpe::character_id(std::string_view word, uint32_t begin, uint32_t end) const {
+  // An affix is part of the spelling, so the tables by byte do not apply.
   if (has_affixes_) {
     std::string spelling(begin > 0 ? options_.prefix : "");
     spelling.append(word, begin, end - begin);
@@ -167,6 +170,7 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
 }
 
 void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const {
+  // Without an unknown token the character is dropped, as in the package.
   if (options_.unk_token.empty()) return;
   if (unk_id_ < 0) throw_no_unknown_token(options_.unk_token);
   // Only neighbours fuse: a known token in between ends the run.

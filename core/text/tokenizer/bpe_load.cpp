@@ -39,6 +39,7 @@ class MergeReader {
 
  private:
   static constexpr size_t kBlock = 32;
+  // The look-ups of a block overlap, since each waits for memory.
   struct Pair {
     std::string_view left, right;
     uint64_t left_hash, right_hash;
@@ -178,6 +179,7 @@ Vocabulary read_vocab_file(const BpeFiles& files) {
 
 BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
                            const std::string& name) {
+  // The format has no continuing_subword_prefix.
   MergeReader reader(vocabulary, 0, name);
   uint64_t number = 0;
   for (size_t at = 0; at < text.size();) {
@@ -185,6 +187,7 @@ BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
     std::string_view line = text.substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
     ++number;
+    // An empty line, such as the last one, is not a merge.
     if (!line.empty()) add_merge_line(line, number, name, reader);
     at = end + 1;
   }

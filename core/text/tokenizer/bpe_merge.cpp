@@ -43,6 +43,7 @@ void MergeTable::grow() {
 }
 
 void MergeTable::hash(Hasher& hasher) const {
+  // By rank: the order of slots depends on the table's size.
   struct RankedMerge {
     uint32_t rank;
     int32_t left, right, id;
@@ -114,6 +115,7 @@ class MergeQueue {
       symbols_[best.left].id = best.id;
       symbols_[best.left].end = symbols_[right].end;
       symbols_[right].id = -1;
+      // `right` is dead; its neighbours are linked around it.
       next_[best.left] = next_[right];
       if (next_[right] < symbols_.size()) previous_[next_[right]] = best.left;
       if (best.left > 0) add(previous_[best.left]);
@@ -188,6 +190,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   // The table is far larger than the caches: all lookups of a word are started before the first.
   for (uint32_t i = 0; i + 1 < n; ++i) merges.prefetch(symbols[i].id, symbols[i + 1].id);
   for (uint32_t i = 0; i < n; ++i) {
+    // The first one's `previous` wraps around and is never read.
     links[i] = {i - 1, i + 1, -1};
     if (i + 1 < n) rank_pair(i, i + 1);
   }
@@ -201,6 +204,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
     symbols[left].id = links[left].merged;
     symbols[left].end = symbols[right].end;
     symbols[right].id = -1;
+    // Never the lowest again, until a new pair is ranked.
     order[right] = order[left] = UINT64_MAX;
     links[left].next = after;
     if (after < n) {

@@ -19,6 +19,7 @@ constexpr std::array<uint16_t, 256> make_alphabet() {
   std::array<uint16_t, 256> alphabet{};
   uint16_t next = 0x100;
   for (int b = 0; b < 256; ++b) {
+    // GPT-2's printable bytes stand for themselves; the others follow from U+0100.
     const bool printable = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
     alphabet[b] = printable ? uint16_t(b) : next++;
   }

@@ -112,6 +112,7 @@ class ByteLevelDecoder : public TokenDecoder {
    public:
     ByteLevelStage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
     void push(std::string_view text) override {
+      // Fragments are parts of one token, whose spelling can only be read whole.
       if (input_ == DecoderInput::kFragments) {
         whole_ += text;
         return;

@@ -26,6 +26,7 @@ MetaspaceOptions read_metaspace(const ComponentSpec& spec) {
     XRUN_CHECK(scheme == "first" || scheme == "never" || scheme == "always",
                "{}.prepend_scheme: got \"{}\", wanted first, never or always", spec.where(),
                scheme);
+    // first: only at the beginning of the input.
     options.scheme = scheme == "first"   ? PrependScheme::kFirst
                      : scheme == "never" ? PrependScheme::kNever
                                          : PrependScheme::kAlways;
@@ -55,9 +56,11 @@ class MetaspacePreTokenizer : public PreTokenizer {
   // Text that begins with a space or a mark gets no further mark.
   SafeSplit split_after(SafeSplit split) const override {
     if (options_.replacement != "\u2581") return SafeSplit::kNone;
+    // With `split` the mark begins a piece, so nothing crosses the cut.
     if (split == SafeSplit::kSpace || split == SafeSplit::kMark) {
       return options_.split ? SafeSplit::kPiece : SafeSplit::kMark;
     }
+    // "always" would put a mark before the part after the cut, too.
     return options_.scheme == PrependScheme::kAlways ? SafeSplit::kNone : split;
   }
   void describe(TextSpelling& spelling) const override {
@@ -94,6 +97,7 @@ class MetaspacePreTokenizer : public PreTokenizer {
 
   bool wants_prefix(const AlignedText& from, ByteRange piece) const {
     const std::string_view text = from.text().substr(piece.begin, piece.end - piece.begin);
+    // It has one already.
     if (text[0] == ' ' || text.substr(0, options_.replacement.size()) == options_.replacement) {
       return false;
     }

@@ -202,6 +202,7 @@ class ReplaceNormalizer : public Normalizer {
   }
   SafeSplit split_after(SafeSplit split) const override {
     if (!marks_spaces_) return SafeSplit::kNone;
+    // The space before the rest of the text has become a mark.
     return split == SafeSplit::kSpace ? SafeSplit::kMark : split;
   }
   void describe(TextSpelling& spelling) const override {

@@ -55,7 +55,8 @@ class SurroundingProcessor : public PostProcessor {
       : before_(std::move(before)), after_(std::move(after)) {}
   void apply(Encoding& encoding, const PostContext& context) const override {
     if (!context.add_tokens) return;
-    // Tokens that no text gave.
+    //  Tokens without text of their own.
+    // Tokens that cover no text.
     const ByteRange nothing{0, 0};
     encoding.ids.insert(encoding.ids.begin(), before_.begin(), before_.end());
     encoding.offsets.insert(encoding.offsets.begin(), before_.size(), nothing);
@@ -161,6 +162,7 @@ void add_template_ids(const ComponentSpec& spec, const ComponentSpec& piece,
 // TemplateProcessing: fixed tokens before and after the text, from the template "single".
 std::unique_ptr<const PostProcessor> make_template_processor(const ComponentSpec& spec) {
   std::vector<int32_t> before, after;
+  // "pair" is ignored: a text is always encoded alone.
   size_t texts = 0;
   for (const ComponentSpec& piece : spec.list("single")) {
     if (piece.has("Sequence")) {

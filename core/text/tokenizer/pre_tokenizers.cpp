@@ -63,6 +63,7 @@ void add_pieces(const std::vector<Stretch>& stretches, uint32_t base, SplitBehav
       has_empty = has_empty || s.begin == s.end;
     }
   }
+  // An empty match makes an empty piece, which no model takes.
   if (!has_empty) return;
   const auto is_empty = [](const ByteRange& piece) { return piece.begin == piece.end; };
   out.erase(std::remove_if(out.begin() + first, out.end(), is_empty), out.end());
@@ -79,6 +80,7 @@ void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior beh
   for (const ByteRange piece : list.pieces) {
     stretches.clear();
     pattern.find(text.substr(piece.begin, piece.end - piece.begin), stretches);
+    // `invert`: the pattern names what to keep.
     if (invert) {
       for (Stretch& s : stretches) s.is_match = !s.is_match;
     }
@@ -139,6 +141,7 @@ class PunctuationPreTokenizer : public PreTokenizer {
   void apply(PieceList& list) const override { split_pieces(list, *mark_, behavior_); }
   SafeSplit split_after(SafeSplit split) const override { return split; }
   void describe(TextSpelling& spelling) const override {
+    // Removed text is in no token.
     if (behavior_ == SplitBehavior::kRemoved) spelling.exact = false;
   }
 

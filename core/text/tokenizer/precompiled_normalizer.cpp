@@ -83,6 +83,7 @@ class PrecompiledNormalizer : public Normalizer {
   void add_cluster(std::string_view cluster, Replacements& out) const {
     // The limit is that of Hugging Face's tokenizers.
     constexpr size_t kWholeLimit = 6;  // bytes
+    // As SentencePiece: a whole cluster first, if it is short, then its characters.
     if (cluster.size() < kWholeLimit) {
       if (const auto found = charsmap_.find(cluster)) return out.replace(cluster, *found);
     }

@@ -46,6 +46,7 @@ constexpr NamedSet kSets[] = {
 // Oniguruma, or if neither knows it.
 const NamedSet* find_named_set(std::string_view name) {
   std::string plain;
+  // Oniguruma ignores case, blanks, "-" and "_" in names of properties.
   for (const char c : name) {
     if (c != ' ' && c != '-' && c != '_') plain += c >= 'A' && c <= 'Z' ? char(c + 32) : c;
   }
@@ -137,6 +138,7 @@ class RegexTranslation {
     } else if (!negated) {
       out_ += set;
     } else if (set.starts_with("\\p{") && set.find('}') + 1 == set.size()) {
+      // PCRE2 has no negated set inside a class, but \P of one property.
       out_ += "\\P" + std::string(set.substr(2));
     } else {
       // A class cannot negate several sets at once.
@@ -196,6 +198,7 @@ class RegexTranslation {
 
   void interval() {
     size_t end = 0;
+    // A brace without a count is a character, as in Oniguruma.
     if (!find_interval(end)) {
       begin_atom();
       out_ += in_[at_++];
@@ -250,6 +253,7 @@ class RegexTranslation {
       } else if (in_[at_] == '[') {
         add_inner(operands.back());
       } else if (in_[at_] == '\\') {
+        // escape() writes to out_, so the operand takes its place meanwhile.
         std::swap(out_, operands.back());
         escape(true);
         std::swap(out_, operands.back());
@@ -274,6 +278,7 @@ class RegexTranslation {
     if (set == nullptr || set->bracket.empty()) {
       operand += in_.substr(at_, next - at_);
     } else {
+      // put_set() writes to out_.
       std::swap(out_, operand);
       put_set(set->bracket, negated, true);
       std::swap(out_, operand);
@@ -286,6 +291,7 @@ class RegexTranslation {
     std::vector<std::string> inner;
     const bool negated = class_operands(inner);
     if (inner.size() > 1) refuse("&& in a class inside another one");
+    // A negated class is supported only as the whole operand.
     const bool alone = operand.empty() && (in_.substr(at_, 1) == "]" || in_.substr(at_, 2) == "&&");
     if (alone) {
       operand = (negated ? "[^" : "[") + inner[0] + "]";
@@ -316,6 +322,7 @@ std::string regex_excerpt(std::string_view regex, size_t at) {
   if (regex.size() <= kSize) return std::string(regex);
   size_t begin = std::min(at > kSize / 2 ? at - kSize / 2 : 0, regex.size() - kSize);
   size_t end = begin + kSize;
+  // Not inside a character.
   while (begin < end && is_continuation(regex[begin])) ++begin;
   while (end < regex.size() && is_continuation(regex[end])) --end;
   return fmt::format("{}{}{}", begin > 0 ? "..." : "", regex.substr(begin, end - begin),

@@ -43,6 +43,7 @@ size_t find_safe_split(std::string_view text, size_t from, size_t most, SplitKin
     return (kinds.space && is_space_split(text, at)) || (kinds.line && is_line_split(text, at));
   };
   if (!kinds.space && !kinds.line) return text.size();
+  // The last split before the limit, else the first one after it.
   for (size_t at = most; at > from; --at) {
     if (is_split(at)) return at;
   }

@@ -32,6 +32,7 @@ class ProtoReader {
     field.number = tag >> 3;
     field.at = at_;
     field.is_varint = (tag & 7) == 0;
+    // Wire types: 0 varint, 1 fixed64, 2 length-delimited, 5 fixed32.
     switch (tag & 7) {
       case 0: field.value = varint(); break;
       case 1: skip(8); break;
@@ -55,6 +56,7 @@ class ProtoReader {
   // Seven bits a byte, the lowest first; the high bit says that another byte follows.
   uint64_t varint() {
     uint64_t value = 0;
+    // Ten bytes at most; a longer varint is damaged.
     for (int shift = 0; shift < 64; shift += 7) {
       if (at_ == message_.size()) fail();
       const auto byte = static_cast<unsigned char>(message_[at_++]);
@@ -64,6 +66,7 @@ class ProtoReader {
     fail();
   }
   void skip(uint64_t size) {
+    // Compared so that no sum overflows.
     if (size > message_.size() - at_) fail();
     at_ += size;
   }

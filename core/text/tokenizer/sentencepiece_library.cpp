@@ -49,6 +49,7 @@ MakeSentencePieceEncoder load_entry() {
 
 std::unique_ptr<const SentencePieceEncoder> make_sentencepiece_encoder(const std::string& bytes,
                                                                        const std::string& where) {
+  // Loaded at the first model that needs it.
   static const MakeSentencePieceEncoder make = load_entry();
   std::string message;
   std::unique_ptr<const SentencePieceEncoder> encoder(make(bytes, message));

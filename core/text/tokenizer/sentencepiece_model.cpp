@@ -50,6 +50,7 @@ class SentencePieceModel : public TokenModel {
     const SentencePieceEncoder& encoder = prefix_everywhere_ ? *encoder_ : without_prefix();
     for (const ByteRange piece : pieces) add_tokens(encoder, text, piece, out);
   }
+  // After a cut the text goes on, so it gets no space of its own.
   void tokenize_rest(std::string_view text, std::span<const ByteRange> pieces,
                      std::vector<ModelToken>& out) const override {
     for (const ByteRange piece : pieces) add_tokens(without_prefix(), text, piece, out);
@@ -169,6 +170,7 @@ class SentencePieceStage : public DecodeStage {
     }
     pass_on_characters(true);
     bool stripped = false;
+    // The space that was put before the text is taken away again.
     if (at_begin_ && rules_.strips_first && token.starts_with(kMark)) {
       token.remove_prefix(kMark.size());
       stripped = !rules_.strips_all;
@@ -261,6 +263,8 @@ AddedToken added_token(const SentencePiece& piece, int32_t id) {
 std::unique_ptr<const PostProcessor> make_bos_eos_processor(const FolderSettings& settings,
                                                             const TokenModel& model) {
   const std::string name = class_name(settings);
+  // The defaults of transformers: these classes add a BOS, T5's an EOS.
+  // The classes of transformers whose default adds a BOS, or an EOS.
   const bool llama_like =
       name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
   const bool t5_like = name.starts_with("T5") || name.starts_with("MT5");

@@ -53,7 +53,7 @@ Extras read_extras(const SettingsFile& file, const char* key) {
 
 class SpecialTokenList {
  public:
-  // A later value of a name replaces the earlier one.
+  // A later value of a name replaces the earlier one in its place.
   void set(const std::string& name, const Json& value, std::string where) {
     const auto known = std::find_if(tokens_.begin(), tokens_.end(),
                                     [&](const SpecialToken& one) { return one.name == name; });

@@ -149,6 +149,7 @@ WordEnds word_ends(const TextScanner& in, size_t begin) {
     if (k == LetterCase::kBoth) after_both = at;
   }
   const size_t upper_end = at;
+  // No lower-case letter follows: the first form ends after the last letter without case.
   if (k != LetterCase::kLower) return {after_both, upper_end > begin ? upper_end : 0};
   for (; k == LetterCase::kLower || k == LetterCase::kBoth; k = case_at(in, at)) at = in.next(at);
   return {at, at};
@@ -207,6 +208,7 @@ class RunSplitter : public TextPattern {
       }
       if (done < at) out.push_back({uint32_t(done), uint32_t(at), false});
       size_t end = at;
+      // At most `limit_` characters a piece.
       for (size_t i = 0; i < limit_ && end < text.size() && test_(in, end); ++i) end = in.next(end);
       out.push_back({uint32_t(at), uint32_t(end), true});
       done = at = end;

@@ -103,6 +103,7 @@ class ByteFallbackDecoder : public TokenDecoder {
       if (is_valid_utf8(run_)) {
         if (!run_.empty()) next_.push(run_);
       } else {
+        // As in the package: bytes that make no character become one U+FFFD each.
         for (size_t i = 0; i < run_.size(); ++i) next_.push("\uFFFD");
       }
       run_.clear();
@@ -207,6 +208,7 @@ class StripDecoder : public TokenDecoder {
     XRUN_CHECK(start_ >= 0 && stop_ >= 0, "{}: start and stop must not be negative", spec.where());
   }
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    // With stop > 0 the end of the token matters too, so it must be complete.
     if (input == DecoderInput::kFragments && stop_ == 0) {
       return std::make_unique<FrontStage>(next, content_, start_);
     }
@@ -257,6 +259,7 @@ class WordPieceDecoder : public TokenDecoder {
       const bool continues = index > 0 && token.starts_with(prefix_);
       std::string changed(index > 0 && !continues ? " " : "");
       changed += continues ? token.substr(prefix_.size()) : token;
+      // Token by token, as in the package.
       return cleanup_ ? without_token_spaces(std::move(changed)) : changed;
     });
   }

@@ -32,6 +32,7 @@ int32_t TokenFinder::step(int32_t node, unsigned char byte) const {
   while (true) {
     const int32_t next = child(node, byte);
     if (next > 0 || node == 0) return next;
+    // The longest end of what was read that begins another path.
     node = nodes_[size_t(node)].fail;
   }
 }
@@ -40,6 +41,7 @@ void TokenFinder::add(std::string_view bytes, int32_t token) {
   if (nodes_.empty()) nodes_.emplace_back();
   last_bytes_[static_cast<unsigned char>(bytes.back())] = true;
   int32_t node = 0;
+  // Reversed, since texts are read backwards.
   for (size_t at = bytes.size(); at-- > 0;) {
     const auto byte = static_cast<unsigned char>(bytes[at]);
     int32_t next = child(node, byte);

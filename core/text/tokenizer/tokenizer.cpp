@@ -15,6 +15,7 @@ const std::string* find_text(const NamedTexts& texts, std::string_view name) {
 }
 
 std::string_view Tokenizer::State::piece(int32_t id) const {
+  // An added token's content wins over a piece of its id.
   if (const AddedToken* token = added.find(id)) return token->content;
   const Vocabulary& vocabulary = stages.model->vocabulary();
   return vocabulary.has(id) ? vocabulary.piece(id) : std::string_view();

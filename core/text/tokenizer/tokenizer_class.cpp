@@ -9,6 +9,7 @@ namespace xrun {
 
 namespace {
 
+// What transformers' class does without a tokenizer.json.
 constexpr const char* kGpt2Stages = R"({
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
   "decoder": {"type": "ByteLevel"}
@@ -37,6 +38,7 @@ constexpr TokenizerClass kTokenizerClasses[] = {
     {"GPTNeoXTokenizer", "gpt_neox", kNfcGpt2Stages},
 };
 
+// Defaults of the classes, which apply where no file names the token.
 constexpr ClassRole kGpt2Roles[] = {
     {"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}};
 
@@ -94,6 +96,7 @@ const TokenizerClass* find_tokenizer_class(std::string_view name) {
   return nullptr;
 }
 
+// For a folder whose config.json alone says what it is.
 const TokenizerClass* find_model_type_class(std::string_view model_type) {
   for (const TokenizerClass& known : kTokenizerClasses) {
     if (model_type == known.model_type) return &known;

@@ -74,6 +74,7 @@ class Tokenizer::State::Encoder {
       check_interrupt();
       const bool last = text.size() - at <= part_bytes_;
       const size_t end =
+          // At a split that changes no token, so that the parts give the tokens of the whole.
           last ? text.size() : find_safe_split(text.text(), at, at + part_bytes_, kinds);
       part(text.slice(at, end), at == 0);
       at = end;
@@ -143,6 +144,7 @@ class Tokenizer::State::Encoder {
       if (state_.added.find(id) == nullptr) return state_.piece(id);
       return input_.substr(range.begin, range.end - range.begin);
     };
+    // The post-processor adds its tokens once, around the first part.
     const PostContext context{input_, spelling, add_tokens_ && is_first_, is_first_};
     const size_t size = tokens_.ids.size();
     state_.stages.post_processor->apply(tokens_, context);
@@ -186,6 +188,7 @@ size_t Tokenizer::max_stretch() const { return state_->stages.model->max_stretch
 
 uint32_t Tokenizer::encode_parts(std::string_view text, const EncodeOptions& options,
                                  const TakeTokens& take, size_t part_bytes) const {
+  // Offsets are 32 bits.
   XRUN_CHECK(text.size() < UINT32_MAX, "a text of {} bytes is too long to be tokenised at once",
              text.size());
   uint32_t replaced = 0;
@@ -198,6 +201,7 @@ uint32_t Tokenizer::encode_parts(std::string_view text, const EncodeOptions& opt
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   Encoding out;
   const auto take = [&](Encoding&& part) {
+    // The first part is moved: most texts have no other.
     if (out.ids.empty()) {
       out = std::move(part);
       if (text.size() > kPartBytes) reserve_rest(out, text.size());

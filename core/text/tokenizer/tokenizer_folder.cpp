@@ -60,6 +60,7 @@ void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
 void add_special_tokens(const std::vector<SpecialToken>& tokens, std::vector<AddedToken>& added) {
   for (const auto& [name, value, where] : tokens) {
     const bool empty = value.is_null() || (value.is_string() && value.as_string().empty());
+    // A role without a token; an entry of a list must not be empty.
     if (empty && !name.empty()) continue;
     AddedToken token = read_added_token(value, where);
     token.special = true;
@@ -82,6 +83,7 @@ void set_template(NamedTexts& out, const std::string& name, std::string text) {
 
 NamedTexts read_template_member(const Json& value, const std::string& where) {
   NamedTexts out;
+  // An empty template is none.
   if (value.is_string()) {
     if (!value.as_string().empty()) set_template(out, "default", value.as_string());
     return out;
@@ -141,6 +143,7 @@ FolderSettings read_folder_settings(const fs::path& dir) {
 void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
                      const Vocabulary& vocabulary) {
   for (const ClassRole& role : class_roles(tokenizer_class)) {
+    // Only roles whose token is in the vocabulary, and that no file names.
     if (!vocabulary.find(role.text) || !settings.names.set_default(role.name, role.text)) continue;
     AddedToken token;
     token.content = role.text;

@@ -28,6 +28,7 @@ bool is_stage(std::string_view key) {
 void read_model_members(simdjson::ondemand::object model, ModelSource& source) {
   for (auto field : model) {
     const std::string key(std::string_view(field.unescaped_key()));
+    // Of two equal keys parsers take different ones.
     for (const auto& [known, text] : source.members) {
       XRUN_CHECK(known != key, "{}: the key \"{}\" appears twice", source.where, key);
     }
@@ -70,6 +71,7 @@ std::unique_ptr<const Component> make_stage(
 
 // True if a normalizer or pre-tokenizer puts a space before the text.
 bool prefixes_space(const Json* stage) {
+  // Also within sequences.
   if (stage == nullptr || !stage->is_object()) return false;
   for (const char* list : {"normalizers", "pretokenizers"}) {
     const Json* stages = stage->find(list);

@@ -30,6 +30,7 @@ bool spells_all_bytes(std::string_view vocab_json) {
 // model_type of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
 const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
                                       std::string_view vocab_json) {
+  // The class decides; without one the model's type; without that the form of vocab.json.
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
   if (named != nullptr && named->is_string()) {
     const TokenizerClass* known = find_tokenizer_class(named->as_string());
@@ -82,6 +83,7 @@ void check_prefix_space(const fs::path& dir, const FolderSettings& settings, boo
   const Json* asked = settings.tokenizer_config.find("add_prefix_space");
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
   if (asked == nullptr || !asked->is_bool() || named == nullptr || !named->is_string()) return;
+  // Follows tokenizer.json, whatever the setting.
   if (named->as_string().starts_with("PreTrainedTokenizer")) return;
   XRUN_CHECK(asked->as_bool() == prefixes_space,
              "{}: add_prefix_space is {}, but tokenizer.json {} a space before a text; make them "
@@ -133,6 +135,7 @@ class AddedTokenList {
       return;
     }
     AddedToken& same = list_[known->second];
+    // The same token in another file.
     XRUN_CHECK(token.id < 0 || token.id == same.id,
                "{}: the added token \"{}\" has two ids, {} and {}", where_, token.content, same.id,
                token.id);
@@ -184,6 +187,7 @@ Tokenizer::State::Role read_role(const Tokenizer::State& state, const FolderSett
   // If a list names several ends of text, the first is the one that xrun writes.
   const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
   XRUN_CHECK(id.is_int(), "{}: {}_id: got {}, wanted an id", file, name, id.kind_name());
+  // Some configurations name an id beyond the vocabulary.
   if (id.as_int() < 0 || id.as_int() >= state.vocab_size) return {};
   const std::string_view text = state.piece(int32_t(id.as_int()));
   if (text.empty()) return {};

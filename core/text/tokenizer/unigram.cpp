@@ -95,6 +95,7 @@ void Unigram::segment(std::string_view piece, std::vector<ModelToken>& out) cons
   for (auto end = uint32_t(piece.size()); end > 0; end = steps[end].begin) {
     const BestStep& step = steps[end];
     XRUN_CHECK(step.id >= 0, "the tokenizer has no unknown token, but a text needs it");
+    // A run of unknown characters is one token.
     if (step.id == unk_id_ && !reversed.empty() && reversed.back().id == unk_id_) {
       reversed.back().begin = step.begin;
     } else {

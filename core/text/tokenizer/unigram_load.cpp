@@ -22,6 +22,7 @@ double power_of_ten(int64_t exponent) {
   static const std::vector<double> kPowers = [] {
     std::vector<double> powers;
     for (int64_t e = 0; e <= kMostPower; ++e) {
+      // strtod rounds correctly, which repeated products would not.
       powers.push_back(std::strtod(fmt::format("1e{}", e).c_str(), nullptr));
     }
     return powers;

@@ -65,6 +65,7 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
     const size_t size = std::min(kBlock, entries_.size() - begin);
     for (size_t i = 0; i < size; ++i) {
       const PieceSpan span = entries_[begin + i].span;
+      // Hashes of a block first, so that its slots are in the cache when they are filled.
       hashes[i] = hash_piece({arena_.data() + span.begin, span.size});
       prefetch(hashes[i]);
     }

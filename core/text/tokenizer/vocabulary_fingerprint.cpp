@@ -38,6 +38,7 @@ std::string vocabulary_fingerprint(const Tokenizer& tokenizer) {
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     const std::string_view piece = tokenizer.piece(id);
     if (piece.empty()) continue;  // unused ids at the end change nothing
+    // The length, since a piece may hold any byte.
     pieces += std::to_string(id);
     pieces += tokenizer.is_special(id) ? '!' : ':';
     pieces += std::to_string(piece.size());
@@ -52,6 +53,7 @@ std::string vocabulary_fingerprint(const Tokenizer& tokenizer) {
 
 VocabularyMatch compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
   const auto rules_a = rules_of(a), rules_b = rules_of(b);
+  // Rules that a model does not know (SentencePiece) count as equal.
   if (rules_a && rules_b && *rules_a != *rules_b) return VocabularyMatch::kDifferent;
   int64_t common = 0, only_a = 0, only_b = 0;
   const auto ids = int32_t(std::max(a.vocab_size(), b.vocab_size()));
@@ -61,12 +63,14 @@ VocabularyMatch compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
       if (!same_token(a, b, id)) return VocabularyMatch::kDifferent;
       ++common;
     } else if (in_a || in_b) {
+      // Equal ids would pair different texts.
       if (in_a ? is_renumbered(a, b, id) : is_renumbered(b, a, id)) {
         return VocabularyMatch::kDifferent;
       }
       ++(in_a ? only_a : only_b);
     }
   }
+  // Neither extends the other if each has tokens of its own.
   if (common == 0 || (only_a > 0 && only_b > 0)) return VocabularyMatch::kDifferent;
   return only_a + only_b == 0 ? VocabularyMatch::kEqual : VocabularyMatch::kExtended;
 }

@@ -69,6 +69,7 @@ class WordPiece : public TokenModel {
   void cut(std::string_view word, std::vector<ModelToken>& out) const {
     const int64_t characters =
         std::count_if(word.begin(), word.end(), [](char c) { return !is_continuation(c); });
+    // A word beyond the limit is unknown, as in BERT.
     bool known = characters <= options_.max_characters;
     for (uint32_t begin = 0; begin < word.size() && known;) {
       const ModelToken token = longest_at(word, begin);

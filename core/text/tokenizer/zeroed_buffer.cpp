@@ -28,6 +28,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 }  // namespace
 
 ZeroedBuffer::ZeroedBuffer(size_t bytes) {
+  // A map of whole huge pages would waste more than it holds.
   if (bytes < kHugePage / 2) {
     // aligned_alloc needs a size that is a multiple of the alignment and not 0.
     data_ = std::aligned_alloc(kAlignment, round_up(bytes + 1, kAlignment));
@@ -66,6 +67,7 @@ PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
              std::strerror(errno));
   const long size = std::ftell(file.get());
   std::rewind(file.get());
+  // -1 for a file without a size, such as a pipe.
   XRUN_CHECK(size >= 0 && size_t(size) <= max_bytes, "{}: the file is larger than {} MiB", path,
              max_bytes >> 20);
   buffer_ = ZeroedBuffer(size_t(size) + kJsonPadding);

@@ -50,6 +50,7 @@ bool is_word(uint32_t c) {
     default:
       break;
   }
+  // UTS #18 adds Join_Control and the enclosed letters of Other_Alphabetic.
   return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
          (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
          (c >= 0x1F170 && c <= 0x1F189);
@@ -58,6 +59,7 @@ bool is_word(uint32_t c) {
 bool is_numeric(uint32_t c) {
   using namespace unicode_data;
   if (char_kind(c) == CharKind::kNumber) return true;
+  // Characters of other categories with a numeric value, such as the ideographs for one to ten.
   return std::binary_search(kExtraDigits, kExtraDigits + kExtraDigitsSize, c);
 }
 

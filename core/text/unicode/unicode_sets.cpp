@@ -50,6 +50,7 @@ enum class GraphemeClass : uint8_t {
 };
 
 GraphemeClass grapheme_class(uint32_t c) {
+  // Hangul syllables: every 28th has no final consonant (LV), the others have one (LVT).
   if (c >= 0xAC00 && c < 0xD7A4) {
     return (c - 0xAC00) % 28 == 0 ? GraphemeClass::kLv : GraphemeClass::kLvt;
   }
@@ -74,12 +75,15 @@ bool joins(const ClusterState& state, GraphemeClass next) {
   const G a = state.last;
   if (a == G::kCr && next == G::kLf) return true;
   if (is_control(a) || is_control(next)) return false;
+  // GB9, GB9a, GB9b
   if (next == G::kExtend || next == G::kZwj || next == G::kSpacingMark || a == G::kPrepend) {
     return true;
   }
+  // GB6 to GB8: Hangul
   if (a == G::kL) return next == G::kL || next == G::kV || next == G::kLv || next == G::kLvt;
   if (a == G::kLv || a == G::kV) return next == G::kV || next == G::kT;
   if (a == G::kLvt || a == G::kT) return next == G::kT;
+  // GB11, then GB12 and GB13
   if (a == G::kZwj) return state.after_picture && next == G::kPicture;
   return a == G::kRegional && next == G::kRegional && state.odd_regional;
 }
@@ -105,6 +109,7 @@ bool is_bert_ideograph(uint32_t c) {
 }
 
 void append_lowercase(std::string& out, uint32_t c) {
+  // ASCII needs no table.
   if (c < 128) {
     out.push_back(char(c >= 'A' && c <= 'Z' ? c + 32 : c));
     return;

@@ -161,7 +161,7 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
 TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
   EXPECT_EQ(
       error(config("", "print(cfg.model)")),
-      "dpo.lua:4: `model` has no value: A folder in Hugging Face form, a name from `xrun "
+      "dpo.lua:4: `model` has no value: A Hugging Face model folder, a name from `xrun "
       "models`, or the sizes of a new model with random weights: { layers = 4, hidden = 256, "
       "tokenizer = \"DIR\" }. Its weights depend on them, the tokenizer and `seed` alone. Add "
       "it to the config, or --set model=...");

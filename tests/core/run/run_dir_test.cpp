@@ -126,7 +126,7 @@ TEST(RunDir, AnUnwritableFolderFailsAtOnce) {
   put_text(folder / "file", "");
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file/run"); }),
             (folder / "file/run").string() +
-                ": the folder cannot be made: Not a directory; choose "
+                ": the folder cannot be created: Not a directory; choose "
                 "another folder with --run DIR");
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file"); }),
             (folder / "file").string() +

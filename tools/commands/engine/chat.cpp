@@ -130,6 +130,7 @@ class Chat {
                  ids.size(), limit);
       messages_.push_back(chat_message("assistant", generate_answer(ids)));
     } catch (const Interrupted&) {
+      // Ctrl-C has ended only the answer, in generate_answer(); any other signal ends the program.
       throw;
     } catch (const Error& error) {
       messages_.pop_back();
@@ -137,6 +138,7 @@ class Chat {
     }
   }
 
+  // Writes the answer while it is sampled.
   std::string generate_answer(const std::vector<int32_t>& ids) {
     std::string text, ending;
     TextOptions options = settings_.options;
@@ -174,6 +176,7 @@ class Chat {
 
 }  // namespace
 
+// At the first use: rows of plain prompts need no template.
 const ChatTemplate& ChatPrompt::chat_template() {
   if (!template_) {
     const ResolvedTemplate resolved =
@@ -185,6 +188,7 @@ const ChatTemplate& ChatPrompt::chat_template() {
 }
 
 std::vector<int32_t> ChatPrompt::ids(const Json& messages, Json kwargs) {
+  // A row may turn it off.
   if (kwargs.find("add_generation_prompt") == nullptr) kwargs.set("add_generation_prompt", true);
   return encode_chat(*tokenizer_, chat_template(), messages, kwargs).ids;
 }

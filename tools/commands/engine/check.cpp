@@ -1,4 +1,4 @@
-// xrun check: tests in seconds if a recipe would train, without weights or training.
+// xrun check: tests in seconds whether a recipe would train, without weights or training.
 
 #include <fmt/core.h>
 
@@ -30,6 +30,7 @@ constexpr int kMostLoops = 16;     // of a recipe; the report says if there are 
 void check_loop(Preview& preview, FindingReport& report) {
   const LoopPause pause = *preview.pause();
   report.add(loop_findings(pause));
+  // Rows that do not fit leave nothing to plan or to step.
   if (report.trouble() > 0) return;
   report.add(memory_finding(pause));
   report.begin("taking one dry step ...");
@@ -45,6 +46,7 @@ void check_loops(Preview& preview, FindingReport& report) {
     }
     if (loops > 1) report.say(fmt::format("\nloop {}", loops));
     check_loop(preview, report);
+    // The dry step may have run the recipe to its end.
     if (report.trouble() > 0 || preview.pause() == nullptr) break;
     preview.next_loop();
   }
@@ -76,9 +78,11 @@ int command_check(int argc, char** argv) {
   warn_of_threads(options.threads);
   FindingReport report(json, kCheckColumns);
   report.begin("reading the data ...");
+  // Findings say what the recipe would print.
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<Preview> preview =
       from_option([&] { return open_preview(options, quiet); });
+  // A wrong configuration has no resolved values to show.
   const bool misused = preview->error() != nullptr && preview->error()->usage;
   if (preview->resolved() && !misused)
     report.add(config_finding(preview->recipe().context().config, all));

@@ -101,6 +101,7 @@ std::string odd_sides(const std::vector<Side>& sides) {
   for (const Side& side : sides) {
     if (side.name == "all") continue;
     if (side.gradient == 0) return fmt::format("it does not depend on {} answers", side.name);
+    // A step makes more likely what has a negative slope.
     const bool wanted = side.name == "chosen" || side.name == "good";
     if (wanted && side.gradient > 0) return "it makes " + side.name + " answers less likely";
     if (!wanted && side.gradient < 0) return "it makes " + side.name + " answers more likely";
@@ -111,6 +112,7 @@ std::string odd_sides(const std::vector<Side>& sides) {
 // A row whose gradient differs from finite differences; nothing if all agree.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
+  // Every slope is below what rounding allows to check.
   if (check.rows.empty() && check.unsure > 0) {
     return Finding{Verdict::kNote, subject,
                    "the loss changes so little with its log-probs that rounding hides whether its "
@@ -155,6 +157,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   const std::vector<Side> sides = sides_of(micro, leaves);
   int64_t values = 0;
   for (const at::Tensor& leaf : leaves) values += leaf.numel();
+  // A row's loss must not depend on the rows beside it.
   if (const std::string row = non_separable_row(micro, objective, leaves_of); !row.empty()) {
     return {Verdict::kNote, subject, "the loss of this row depends on the log-probs of others",
             "packing then changes the result; compute what couples rows in the loop and assign it: "
@@ -207,6 +210,7 @@ Finding dry_step_error(const ErrorReport& report) {
           report.position()};
 }
 
+// By the text: a graph does not tell what was detached on purpose.
 bool takes_gradients_out(const std::string& recipe) {
   return recipe.find("detach") != std::string::npos || recipe.find("no_grad") != std::string::npos;
 }

@@ -48,6 +48,7 @@ int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& f
                     const Policy& policy) {
   const PolicyOptions& options = policy.options();
   const AdapterOptions* const lora = options.lora ? &*options.lora : nullptr;
+  // This model computes every pack's prefix again.
   if (!HeldPrefix::obstacle(read_model_config(policy.dir()), lora, options.device).empty())
     return 0;
   std::vector<const PackedBatch*> all;
@@ -103,6 +104,7 @@ std::string answers_text(const StepLoop& loop, const StepSource& source, int64_t
   for (const int64_t unit : source.data->set.step_units(source.plan, step)) {
     const int64_t prompt = std::ssize(source.data->set.prompt_ids(unit));
     tokens += samples * (prompt + longest);
+    // A prompt below fold_min is computed for each of its answers.
     computed += (prompt < loop.fold.min_run ? samples : 1) * prompt + samples * longest;
   }
   if (computed == tokens) return "";
@@ -114,6 +116,7 @@ std::string answers_text(const StepLoop& loop, const StepSource& source, int64_t
 Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep& packs) {
   const StepLoop& loop = *pause.loop;
   const StepSource& source = loop.sources[which];
+  // In all micro-batches of the step.
   const int64_t room = loop.max_tokens * packs.pack_count;
   Finding finding{
       Verdict::kOk, "steps",
@@ -127,6 +130,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   finding.text += source.data->set.kind() == RowKind::kPrompts
                       ? answers_text(loop, source, pause.step)
                       : fold_text(loop, which, pause.step, packs.tokens, packs.computed);
+  // The first reason stands for all.
   const auto unfolded =
       std::find_if(packs.packs.begin(), packs.packs.end(),
                    [](const InspectedPack& one) { return !one.unfolded.empty(); });
@@ -146,6 +150,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
     }
   }
   const auto rows = static_cast<double>(set.size());
+  // How often one step holds each row.
   const double repeats = static_cast<double>(source.plan.units) / rows;
   // Without a number of epochs: the passes that the loop's steps make.
   const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)
@@ -186,6 +191,7 @@ std::optional<Finding> prefix_finding(const InspectedStep& step) {
 
 }  // namespace
 
+// Rows that do not fit leave nothing else to say.
 std::vector<Finding> loop_findings(const LoopPause& pause) {
   if (const auto finding = fit_finding(*pause.loop)) return {*finding};
   std::vector<Finding> findings;

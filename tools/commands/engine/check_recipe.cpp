@@ -72,6 +72,7 @@ Finding source_finding(const SourceLedger& source) {
 
 }  // namespace
 
+// "pairs.jsonl:12: text" becomes a location and a text.
 void split_location(Finding& finding) {
   size_t colon = 0;
   while ((colon = finding.text.find(':', colon)) != std::string::npos) {
@@ -93,6 +94,7 @@ void split_location(Finding& finding) {
 }
 
 Finding error_finding(const std::string& subject, const ErrorReport& report) {
+  // A data error is located in the data, not in the recipe.
   if (report.data) {
     Finding finding{Verdict::kWrong, "data", report.message};
     split_location(finding);
@@ -102,12 +104,14 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
+  // Without a hint the line itself is the best there is.
   if (finding.fix.empty() && !report.source_line.empty()) {
     finding.fix = "see: " + std::string(trimmed(report.source_line));
   }
   return finding;
 }
 
+// Without `all`, only values that someone has set.
 Finding config_finding(const Config& config, bool all) {
   TextTable table({"", "", ""});
   const Json json = config.to_json();
@@ -140,6 +144,7 @@ std::vector<Finding> template_findings(Preview& preview) {
   std::vector<Finding> findings;
   std::string off, held;
   const Json* laws = preview.recipe().context().config.find("laws");
+  // A law is checked unless the configuration turns it off.
   for (const std::string& law : law_names()) {
     const Json* chosen = laws == nullptr || !laws->is_object() ? nullptr : laws->find(law);
     const bool disabled = chosen != nullptr && chosen->is_bool() && !chosen->as_bool();

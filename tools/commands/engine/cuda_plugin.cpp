@@ -73,6 +73,7 @@ std::string read(void* driver, CudaDriver& out) {
                      out.capability_major);
 }
 
+// A resumed run has its device from its record, so the fix differs.
 [[noreturn]] void refuse(const std::string& why, bool of_run) {
   throw UsageError(
       of_run ? fmt::format("the run was on --device cuda: {}; to continue it on the CPU, where the "

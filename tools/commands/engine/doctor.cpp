@@ -1,6 +1,6 @@
-// xrun doctor tests if this machine can train, and prints the fix if not. A disk is measured by
-// writing an unnamed file of random bytes for about a second, syncing it, dropping it from the page
-// cache and reading it.
+// xrun doctor tests whether this machine can train, and prints the fix if it cannot. A disk is
+// measured by writing an unnamed file of random bytes for about a second, syncing it, dropping it
+// from the page cache and reading it.
 
 #include "tools/commands/engine/doctor.h"
 
@@ -47,7 +47,7 @@ class UnnamedFile {
   explicit UnnamedFile(const std::filesystem::path& folder) {
     std::string name = folder / ".xrun-doctor-XXXXXX";
     fd_ = ::mkostemp(name.data(), O_CLOEXEC);
-    XRUN_CHECK(fd_ >= 0, "{}: cannot make a file: {}", folder.string(), std::strerror(errno));
+    XRUN_CHECK(fd_ >= 0, "{}: cannot create a file: {}", folder.string(), std::strerror(errno));
     ::unlink(name.c_str());
   }
   ~UnnamedFile() { ::close(fd_); }
@@ -144,7 +144,8 @@ void add_found(FindingReport& report, const std::string& subject, const Find& fi
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    report.add({Verdict::kWrong, subject, error.what(), "install or make what the message names"});
+    report.add(
+        {Verdict::kWrong, subject, error.what(), "install or create what the message names"});
   }
 }
 
@@ -161,7 +162,7 @@ std::vector<char> noise_block(size_t size) {
 
 int command_doctor(int argc, char** argv) {
   CLI::App app(
-      "Tests if this machine can train: processor, memory, LibTorch, GPU, disks, and a short "
+      "Tests whether this machine can train: processor, memory, LibTorch, GPU, disks, and a short "
       "training run of known outcome. Each line is ok, missing or wrong, with the fix. Exit status "
       "1 if something that is needed is missing or wrong.",
       "xrun doctor");

@@ -54,6 +54,7 @@ Finding processor_finding(const Json& environment) {
     finding.verdict = Verdict::kNote;
     finding.fix = "it has neither AVX2 nor AVX-512, so training is several times slower";
   } else if (threads > 0 && threads < all) {
+    // Pinned, or in a container.
     finding.text += fmt::format(" of {}", all);
   }
   return finding;
@@ -107,6 +108,7 @@ Finding torch_finding() {
   return finding;
 }
 
+// Missing without a driver, wrong with one that cannot be used.
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
     const std::string fix =
@@ -134,6 +136,7 @@ Finding plugin_finding(bool has_gpu) {
 // Returns its version if it can be loaded the way LibTorch does.
 std::optional<int> nccl_version(const std::filesystem::path& torch) {
   const std::string beside = torch.parent_path() / "nvidia/nccl/lib/libnccl.so.2";
+  // As the loader finds it, then in the wheel beside LibTorch.
   for (const std::string& name : {std::string("libnccl.so.2"), beside}) {
     void* const library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) continue;
@@ -205,6 +208,7 @@ std::vector<Finding> program_findings() {
           : Finding{Verdict::kNote, "demo model", model.name + " is not fetched yet",
                     fmt::format("xrun models get {} ({} MB); recipes fetch it by themselves",
                                 model.name, model.download_mb)});
+  // Training needs none of them.
   for (Finding& finding : findings) finding.needed = false;
   return findings;
 }

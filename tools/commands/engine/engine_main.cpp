@@ -70,6 +70,7 @@ int run(int (*command)(int, char**), int argc, char** argv) {
 }  // namespace xrun
 
 extern "C" int xrun_engine_main(int argc, char** argv) {
+  // Before the first tensor and the first kernel.
   xrun::tune_allocator();
   xrun::install_memory_count();
   xrun::bound_kernel_caches();

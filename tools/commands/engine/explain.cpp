@@ -1,4 +1,4 @@
-// xrun explain prints the documentation of a command, an option of a run, a config key, a Lua name
+// xrun explain prints the documentation of a command, an option of a run, a config key, a Lua name,
 // an operator, a recipe or a template.
 
 #include <fmt/core.h>
@@ -136,9 +136,11 @@ std::string explain_recipe_key(const std::string& key) {
       const std::string_view line = trimmed(whole);
       const size_t equals = line.find_first_of(" =");
       if (line.substr(0, equals) == key && equals != std::string_view::npos) {
+        // NAME = function, below a comment.
         if (line.substr(equals).find("= function") < 3 && above.starts_with("--")) {
           members += fmt::format("  recipes/{}.lua: {}\n    {}\n", recipe, above, line);
         } else if (line.find(" -- ") != std::string_view::npos) {
+          // A comment on the line explains the key; other lines only show a value.
           keys += fmt::format("  recipes/{}.lua: {}\n", recipe, without_columns(line));
         } else if (line.ends_with(',')) {
           plain += fmt::format("  recipes/{}.lua: {}\n", recipe, without_columns(line));
@@ -168,7 +170,7 @@ std::string explain_function_option(const std::string& name) {
   if (takers.empty()) return "";
   std::string text = fmt::format("{}, an option of {}\n", name, listed(takers, takers.size()));
   if (takers.size() > kExplained) {
-    return text + fmt::format("  xrun explain {} has its meaning\n", takers.front());
+    return text + fmt::format("  see xrun explain {}\n", takers.front());
   }
   for (const std::string& taker : takers) text += explain(taker);
   return text;
@@ -189,6 +191,7 @@ std::string explain_template(const std::string& name) {
 std::string explain_other(const std::string& name) {
   std::string text = explain_recipe(name);
   text += explain_template(name);
+  // Of "sampling.samples" the table is a key of recipes, the rest an option.
   const size_t dot = name.find('.');
   const bool dotted = dot != std::string::npos && text.empty();
   text += explain_recipe_key(dotted ? name.substr(0, dot) : name);
@@ -261,6 +264,7 @@ int command_explain(int argc, char** argv) {
     fmt::print("{}", all_names());
     return 0;
   }
+  // An option first: "--resume" is no key.
   std::string text = explain_option(name);
   if (!text.empty()) {
     fmt::print("{}", text);
@@ -276,6 +280,7 @@ int command_explain(int argc, char** argv) {
     name.insert(list.size() - 1, "[]");
   }
   text = explain_command(name);
+  // A name of another program, with ours for it.
   if (std::string path; find_config_field(name) == nullptr) {
     if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
       text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);

@@ -14,11 +14,11 @@
 namespace xrun {
 
 int command_import(int argc, char** argv) {
-  CLI::App app("Makes a Hugging Face folder (fp32) of a llama-architecture GGUF file",
+  CLI::App app("Converts a llama-architecture GGUF file to a Hugging Face folder (fp32)",
                "xrun import");
   std::string file, out;
   app.add_option("FILE", file, "the GGUF file: F32, F16, BF16, Q8_0, Q4_0, Q4_1")->required();
-  app.add_option("OUT", out, "the folder to make")->required();
+  app.add_option("OUT", out, "the folder to create")->required();
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const GgufImport report = import_gguf(file, out);
   fmt::print("{}: {} tensors, {} parameters, {} tokens\n", out, report.tensors, report.parameters,

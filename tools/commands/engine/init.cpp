@@ -84,7 +84,7 @@ int command_init(int argc, char** argv) {
       "xrun init");
   std::string dir = ".", recipe = "dpo", from;
   bool types = false;
-  app.add_option("DIR", dir, "the folder; made if it is missing")->capture_default_str();
+  app.add_option("DIR", dir, "the folder; created if it is missing")->capture_default_str();
   app.add_option("--recipe", recipe, "the recipe to start from: dpo, sft, ...")
       ->type_name("NAME")
       ->capture_default_str();

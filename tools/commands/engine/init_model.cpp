@@ -26,7 +26,7 @@ int command_init_model(int argc, char** argv) {
   CLI::App app("Writes a model folder with random weights, which depend only on the options",
                "xrun init-model");
   InitArguments a;
-  app.add_option("OUT", a.out, "the folder to make")->required();
+  app.add_option("OUT", a.out, "the folder to create")->required();
   app.add_option(
          "--preset", a.model.preset,
          "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide), both Llama; moe-1, moe-8 or "

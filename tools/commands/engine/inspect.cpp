@@ -80,6 +80,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
       ->check(whole_number(1));
 }
 
+// A page and JSON may be asked for together; text is written only without them.
 void write_inspected(const InspectArguments& arguments, const std::vector<InspectedStep>& sets) {
   if (!arguments.html.empty()) {
     const std::string page = pack_page(sets);
@@ -164,6 +165,7 @@ void score(Preview& preview, const StepSource& source, const LoopPause& pause, i
     const PackedBatch& packed = packs[static_cast<size_t>(pack.index)];
     add_scores(pack, packed, token_scores(policy, packed, info), &InspectedToken::policy);
     for (const auto& reference : preview.session().models.references()) {
+      // A reference of another policy has other values.
       if (reference->policy().get() != &policy) continue;
       add_scores(pack, packed, token_scores(*reference, packed, info), &InspectedToken::reference);
       break;
@@ -199,6 +201,7 @@ void inspect_run(const InspectArguments& arguments) {
     throw UsageError(fmt::format("--step {}: the run has rollouts of {}, {} to {}", step,
                                  counted(std::ssize(steps), "step"), steps.front(), steps.back()));
   }
+  // A run's folder has no packs, which these options show.
   if (arguments.json || arguments.logprobs || !arguments.html.empty()) {
     throw UsageError(fmt::format(
         "--json, --html and --logprobs are for recipes; zstdcat {}/rollouts/step_{:07}.jsonl.zst "

@@ -41,6 +41,7 @@ ModelFolders named_model_folder(const std::string& name) {
   const Notice notice = [](const std::string& line) {
     fmt::print(stderr, "xrun: {}\n", shown_text(line));
   };
+  // A PEFT folder names its base.
   const std::filesystem::path dir = resolve_model(name, notice);
   return {dir, is_adapter(dir) ? resolve_base_model(dir, notice) : dir};
 }
@@ -67,6 +68,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
   return tokenizer;
 }
 
+// The caller adds the place of the row.
 std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
   XRUN_CHECK(value.is_array(), "the field \"ids\" has type {}, wanted an array of token ids",
              value.kind_name());
@@ -87,6 +89,7 @@ Console& error_console() {
   return console;
 }
 
+// In JSON it is a line of output, so that lines match the input; else it goes to standard error.
 std::string error_line(const std::string& message, bool json) {
   if (!json) {
     fmt::print(stderr, "xrun: error: {}\n", shown_text(message));
@@ -119,6 +122,7 @@ int answer_rows(
       row.ids = parse(line, rows);
     } catch (const Error& error) {
       row.error = error.what();
+      // The parser may have named the row already.
       if (!row.error.starts_with(rows.name())) row.error = rows.location() + ": " + row.error;
       status = 1;
     }

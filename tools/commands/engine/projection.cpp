@@ -94,6 +94,7 @@ void print_summary(const Projection& p, const std::string& file) {
              share_text(summary.teacher_tokens, p.teacher_vocab));
 }
 
+// Ids without a piece are unused, not empty.
 void print_empty_rows(const Projection& p, const TokenizerPair& pair) {
   std::vector<std::string> pieces;
   for (int32_t row = 0; row < p.student_vocab; ++row) {
@@ -135,6 +136,7 @@ Json numerals_json(const Projection& p, const TokenizerPair& pair) {
   return list;
 }
 
+// The file names its tokenizers, so that `show` can.
 void write_and_report(Projection& p, const TokenizerPair& pair, const std::string& out, bool json) {
   p.made_by.set("student", pair.student_name);
   p.made_by.set("teacher", pair.teacher_name);
@@ -172,6 +174,7 @@ int import_file(const ProjectionArguments& arguments) {
 
 int show(const ProjectionArguments& arguments) {
   const std::string& file = arguments.file;
+  // With one of them nothing can be shown that needs both.
   if (arguments.student.empty() != arguments.teacher.empty()) {
     throw UsageError("xrun projection show: give both --student and --teacher, or neither");
   }

@@ -27,6 +27,7 @@ namespace {
 // A background process that reads from its terminal is stopped.
 bool in_background() {
   const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
+  // -1: standard input is no terminal.
   return foreground >= 0 && foreground != ::getpgrp();
 }
 
@@ -76,6 +77,7 @@ int command_recipe(int argc, char** argv) {
   add_run_arguments(app, options, repl_at);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
+  // resumed_options() keeps the run's device unless one is given.
   options.device_given = app.count("--device") > 0;
   const std::unique_ptr<Ranks> ranks = join_run();
   if (ranks != nullptr && repl_at) {

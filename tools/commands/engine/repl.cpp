@@ -67,6 +67,7 @@ int command_repl(int argc, char** argv) {
   Prompt prompt(preview->state(), console);
   const auto paused = bare ? nullptr : std::make_shared<PausedRun>(preview->hooks());
   if (!bare) add_step_verbs(prompt, paused, [&] { return paused->reload(); });
+  // A recipe's own `xrun` stays.
   if (!prompt.push_name("xrun")) {
     preview->state().push_module(preview->state());
     prompt.assign("xrun");
@@ -74,6 +75,7 @@ int command_repl(int argc, char** argv) {
   if (!bare) talk->say(where_text(*preview, talk->traits().width));
   if (!typed) {
     const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
+    // Also where only the recipe failed.
     return failed || preview->error() != nullptr ? 1 : 0;
   }
   run_prompt(prompt, console->dim("xrun: :help lists commands, Tab completes, Ctrl-D leaves"));

@@ -254,7 +254,8 @@ int answer_all(const SampleArguments& arguments, Model& model,
         if (!noted && !arguments.model.json && is_json_row(line)) {
           noted = true;
           fmt::print(stderr,
-                     "xrun: note: {}: a row of JSON is continued as text; --json reads it\n",
+                     "xrun: note: {}: this row looks like JSON but is continued as text; --json "
+                     "reads it\n",
                      at.location());
         }
         std::vector<int32_t> ids = rows.parse(line, at);
@@ -286,6 +287,7 @@ int command_sample(int argc, char** argv) {
   GenerateOptions& generate = arguments.text.generate;
   check_sampling(generate.sampling, "--");
   check_stop_strings(arguments.text.stop);
+  // A conversation needs a terminal at both ends.
   const bool terminal = arguments.chat && arguments.model.file.empty() && !arguments.model.json &&
                         ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
   if (terminal && app.count("--max-new-tokens") == 0) generate.max_new_tokens = kChatTokens;
@@ -296,7 +298,7 @@ int command_sample(int argc, char** argv) {
   // A wrong --template is refused before the first row.
   if (arguments.chat || app.count("--template") > 0) chat.chat_template();
   if (!terminal) return answer_all(arguments, *model, tokenizer, chat);
-  // a model without a template is refused before the first line
+  // So is a model without a template.
   const std::optional<int32_t> turn_end = turn_end_of(*tokenizer, chat.chat_template());
   if (turn_end && !arguments.ignore_eos) generate.stop_ids.push_back(*turn_end);
   return chat_on_terminal({*model, *tokenizer, chat, arguments.text, arguments.model.model});

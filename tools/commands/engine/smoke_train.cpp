@@ -37,6 +37,7 @@ void make_inputs(const std::filesystem::path& folder) {
   make_dirs(folder / "bytes");
   write_bytes_tokenizer(folder / "bytes");
   const auto tokenizer = Tokenizer::load(folder / "bytes");
+  // Small enough for seconds on any machine.
   InitOptions options = init_preset("tiny");
   options.layers = 2;
   options.hidden = 96;

@@ -95,6 +95,7 @@ class Verification {
   // Checks a child that should have succeeded.
   bool ended_well(const std::string& what, const ChildResult& child) {
     if (child.status == 0) return true;
+    // A mistake on the command line or in the recipe.
     if (child.status == 2) {
       constexpr std::string_view kOurs = "xrun: error: ";  // it is printed again
       const std::string& text = child.last_lines;

@@ -200,11 +200,11 @@ TEST(ShareOut, IsWithinAThirdOfTheBestPossible) {
 
 TEST(ShareOut, RefusesZeroRanksAndNegativeCosts) {
   EXPECT_EQ(error_of([] { share_out(std::vector<int64_t>{1}, 0); }),
-            "sharing packs out: 0 ranks, wanted at least 1");
+            "distributing packs: 0 ranks, wanted at least 1");
   EXPECT_EQ(error_of([] {
               share_out(std::vector<int64_t>{1, -2}, 2);
             }),
-            "sharing packs out: pack 1 costs -2, wanted at least 0");
+            "distributing packs: pack 1 costs -2, wanted at least 0");
 }
 
 }  // namespace

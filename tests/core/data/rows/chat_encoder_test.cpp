@@ -153,7 +153,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"messages":7})",
             "wrong_type: messages is an integer, wanted a string, a message or a list"},
            {R"({"messages":[)" USER("a") "]}",
-            "no_assistant: the conversation has no assistant turn; its turns are of user"},
+            "no_assistant: the conversation has no assistant turn; its turns are by user"},
            {R"({"messages":[)" USER(" ") "," ASSISTANT("b") "]}",
             "empty_prompt: turn 1 is a user turn without text"},
            {R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b","weight":0.5}]})",

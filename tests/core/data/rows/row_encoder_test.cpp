@@ -201,7 +201,7 @@ TEST_F(TextEncoder, SaysWhyARowIsRefused) {
             "unknown_format: its columns: text (null); wanted: text");
   settings_.end_of_text = false;
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"a"})"),
-            "empty_mask: one token alone leaves none to train");
+            "empty_mask: a single token leaves nothing to train");
   settings_.train_on = TrainOn::kAssistant;
   settings_.train_on_given = true;
   EXPECT_THROW(encode(RowKind::kText, R"({"text":"some"})"), UsageError);
