@@ -176,7 +176,7 @@ class Distillation : public FrozenRuns {
   static std::string recipe() { return read_file(source_path("recipes/distill.lua")); }
 };
 
-TEST_F(Distillation, TheRecipeLearnsFromItsTeacherAndResumes) {
+TEST_F(Distillation, SlowTheRecipeLearnsFromItsTeacherAndResumes) {
   ASSERT_EQ(run(recipe(), "r", false, {}, sets({"steps=16", "optim.lr=0.01"})), "");
   const std::vector<double> kd = values("r", "valid/kd"), ce = values("r", "valid/ce");
   ASSERT_GE(kd.size(), 3u);
@@ -291,7 +291,7 @@ TEST_F(Distillation, ATeacherIsNotReadBeyondItsContext) {
 
 // ---- two vocabularies
 
-TEST_F(Distillation, TwoTokenizersLearnByChunkAndResume) {
+TEST_F(Distillation, SlowTwoTokenizersLearnByChunkAndResume) {
   make_other();
   const std::string recipe = read_file(source_path("recipes/xdistill.lua"));
   const auto with = [](const std::vector<std::string>& more) {
@@ -321,7 +321,7 @@ TEST_F(Distillation, TwoTokenizersLearnByChunkAndResume) {
   expect_same_when_resumed(recipe, {1, 3}, with({"steps=4"}));
 }
 
-TEST_F(Distillation, OnPolicyStartsAtRatioOneAndApproachesTheTeacher) {
+TEST_F(Distillation, SlowOnPolicyStartsAtRatioOneAndApproachesTheTeacher) {
   std::string prompts;
   for (int i = 0; i < 24; ++i) prompts += "{\"prompt\":\"fox " + std::to_string(i) + "\"}\n";
   write_file_atomic("prompts.jsonl", prompts);

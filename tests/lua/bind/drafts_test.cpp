@@ -68,7 +68,7 @@ file:close()
   }
 };
 
-TEST_F(Drafts, ChangeNoBitAtAnyTemperature) {
+TEST_F(Drafts, SlowChangeNoBitAtAnyTemperature) {
   int number = 0;
   for (const std::string sampling : {"temperature = 0", "temperature = 0.05", "temperature = 1",
                                      "temperature = 1, draws = \"row\""}) {

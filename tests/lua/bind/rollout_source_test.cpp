@@ -107,7 +107,7 @@ TEST_F(RolloutSources, GiveScoredBatchesOfGroupsWithVariedRewards) {
   EXPECT_TRUE(has(output_, ", loss path: on-policy\n"));
 }
 
-TEST_F(RolloutSources, ResumeToTheSameBitsWithCarriedGroupsAndSampleNothingTwice) {
+TEST_F(RolloutSources, SlowResumeToTheSameBitsWithCarriedGroupsAndSampleNothingTwice) {
   const std::string counted =
       std::string("local f = io.open('calls', 'a') f:write('x') f:close() ") + kReward;
   const std::string text = recipe("round = 5", kUpdate, counted);
@@ -131,7 +131,7 @@ TEST_F(RolloutSources, ResumeToTheSameBitsWithCarriedGroupsAndSampleNothingTwice
   }
 }
 
-TEST_F(RolloutSources, AheadOfTrainingAreClippedAndResumeToTheSameBits) {
+TEST_F(RolloutSources, SlowAheadOfTrainingAreClippedAndResumeToTheSameBits) {
   const std::string text = recipe("depth = 2");
   expect_same_when_resumed(text, {1, 2, 4});
   for (const int stop : {1, 2, 4}) expect_same_files("whole", fmt::format("stopped_{}", stop));
@@ -177,7 +177,7 @@ TEST_F(RolloutSources, AreCorrectedByTruncatedImportanceSampling) {
   EXPECT_TRUE(has(output_, "step 1: loss path: corrected by truncated importance sampling (100 %"));
 }
 
-TEST_F(RolloutSources, OfSeveralUpdatesResumeToTheSameBits) {
+TEST_F(RolloutSources, SlowOfSeveralUpdatesResumeToTheSameBits) {
   const std::string text = recipe("", R"(
   for mini in rollouts:minibatches { epochs = 2, groups = 1 } do run:log(adamw:step(mini, grpo)) end)");
   expect_same_when_resumed(text, {1, 3});
@@ -372,7 +372,7 @@ TEST_F(RolloutSources, TakeAGroupRewardAFilterAndAPassLimit) {
   has(none, "or the filter left no answer");
 }
 
-TEST_F(RolloutSources, PassAtKIsDecidedOnceForTheWholeRun) {
+TEST_F(RolloutSources, SlowPassAtKIsDecidedOnceForTheWholeRun) {
   // Rewards are 0 and 1 in every second body alone.
   const auto text = [](int penalty) {
     return recipe(
@@ -445,7 +445,7 @@ TEST_F(RolloutSources, OfOneLoopAddTheirCounts) {
   EXPECT_EQ(values("r", "rollout/waiting_groups"), (Values{1}));
 }
 
-TEST_F(RolloutSources, ScoredAgainInTheBodyResumeToTheSameBits) {
+TEST_F(RolloutSources, SlowScoredAgainInTheBodyResumeToTheSameBits) {
   const std::string text = recipe("depth = 1", std::string(R"(
   rollouts:score(function(s) return s.reward + 1 end)
   if io.open('fail') and step == 2 then error('broken') end )") +
@@ -511,7 +511,7 @@ TEST_F(RolloutSources, SeveralUpdatesWithoutOldLogprobsAreRefused) {
   EXPECT_TRUE(values("best", "train/path_on_policy").empty());
 }
 
-TEST_F(RolloutSources, AnswersAreInTheMemoryPlan) {
+TEST_F(RolloutSources, SlowAnswersAreInTheMemoryPlan) {
   install_memory_count();
   ASSERT_EQ(run(recipe("", kUpdate, "return s.index"), "r", false, {},
                 {"sampling.samples=16", "sampling.max_tokens=100", "batch.groups=4",
