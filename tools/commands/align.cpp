@@ -163,8 +163,6 @@ int align_rows(const AlignArguments& arguments) {
     try {
       const std::string row = aligned.line(line, rows);
       if (!arguments.report) out.write(row);
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       if (!arguments.json) throw;
       status = 1;

@@ -267,8 +267,6 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
                    "{}: is damaged at byte {}; the next run computes the values after it again",
                    path.string(), end);
       }
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       check.problem = error.what();
     }
