@@ -115,8 +115,9 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 void RunLoop::begin(StepLoop& loop, const Json& state) {
   if (run_->in_body()) log_rollouts();  // of a loop that `break` left
   for (const StepSource& source : loop.sources) {
-    source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+    // First with the answers: a limit that fits the prompts alone would be refused next.
     check_prompts_fit(loop, source);
+    source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
   }
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;

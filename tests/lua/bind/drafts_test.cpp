@@ -108,8 +108,8 @@ TEST_F(Drafts, OfDrawsByRowAreTheAnswersOfAnUnchangedPolicy) {
 
 TEST_F(Drafts, AnUnknownScopeOfDrawsIsAnError) {
   has(train("wrong", "draws = \"rows\""),
-      "draws is \"rows\", wanted \"step\" or \"row\"; did you mean `row`?");
-  has(train("wrong", "draw = \"row\""), "there is no option `draw`");
+      "sampling.draws: got \"rows\", wanted \"step\" or \"row\"");
+  has(train("wrong", "draw = \"row\""), "sampling has no `draw`");
 }
 
 TEST_F(Drafts, AreNoPartOfWhatAResumeRepeats) {
