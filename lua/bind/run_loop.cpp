@@ -322,7 +322,7 @@ void RunLoop::note_update(int64_t tokens) {
 void RunLoop::finish(const Json& state) {
   if (run_->in_body()) log_rollouts();  // of a loop that `break` left
   report_.end_progress();
-  write_ledger();
+  report_.write_ledger();  // also of a run without a loop
   for (const auto& reference : session_.models.references()) {
     reference->flush();
     reference->check_digest();
