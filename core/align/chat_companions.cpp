@@ -47,8 +47,6 @@ std::vector<CompanionTokens> ChatCompanions::align(const std::vector<Document>& 
   for_each_on_threads(documents.size(), workers_, [&](size_t i) {
     try {
       out[i] = align_one(documents[i], traces[i]);
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       throw Error(
           fmt::format("{}: the teacher cannot read this conversation: {}; give align() a "

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -32,10 +33,12 @@ class MissingField : public Error {
   std::string name_;
 };
 
-// The run was asked to stop (SIGINT or SIGTERM); carries the signal's number.
-class Interrupted : public Error {
+// The run was asked to stop (SIGINT or SIGTERM); carries the signal's number. Not an Error, so that
+// code that continues after an Error does not continue after a request to stop.
+class Interrupted : public std::exception {
  public:
-  explicit Interrupted(int signal_number) : Error("interrupted"), signal_number_(signal_number) {}
+  explicit Interrupted(int signal_number) : signal_number_(signal_number) {}
+  const char* what() const noexcept override { return "interrupted"; }
   int signal_number() const { return signal_number_; }
 
  private:

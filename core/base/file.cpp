@@ -31,6 +31,7 @@ constexpr uint64_t kBufferBytes = 1 << 20;
 // pieces: 32 scattered rows of a mapped cache took 226 MB of memory with writes of 1 MiB, 38 MB
 // with these.
 constexpr uint64_t kWriteBytes = 1 << 16;
+constexpr uint64_t kFirstReadBytes = 64 << 20;  // a stated size that is not true costs no more
 constexpr auto kLockPoll = std::chrono::milliseconds(50);
 
 // Fault injection of tests, XRUN_FILE_FAULT=OPERATION:N or set_file_fault: the N-th call of the
@@ -120,12 +121,16 @@ bool is_file(const std::filesystem::path& path) {
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(path, "be opened");
-  std::string bytes;
+  // One byte more than the file has shows its end. A string zeroes what it grows by, so a small
+  // file does not begin with a large buffer.
+  struct stat status{};
+  const bool sized = ::fstat(fd, &status) == 0 && status.st_size > 0;
+  const auto asked = sized ? static_cast<uint64_t>(status.st_size) + 1 : kWriteBytes;
+  std::string bytes(std::min(asked, kFirstReadBytes), '\0');
   uint64_t size = 0;
   // Read to the end rather than to the size that stat gives: a pipe and /proc have none.
   while (true) {
-    if (bytes.size() < size + kBufferBytes)
-      bytes.resize(std::max(bytes.size() * 2, size + kBufferBytes));
+    if (bytes.size() == size) bytes.resize(bytes.size() * 2);
     const ssize_t n = ::read(fd, bytes.data() + size, bytes.size() - size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {

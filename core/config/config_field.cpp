@@ -190,6 +190,7 @@ std::string wanted_text(const ConfigField& field) {
       return fmt::format("a list of {}numbers{}",
                          field.elements == 0 ? "" : fmt::format("{} ", field.elements), range);
     case K::kTexts: return "a list of text, { \"...\" }";
+    case K::kTextOrTexts: return "text or a list of text, { \"...\" }";
     case K::kRenames: return "a table of name = \"text\"";
     case K::kFlags: return "a table of name = true or false";
     case K::kWhole: return "a whole number" + range;
@@ -221,6 +222,9 @@ bool fits(const ConfigField& field, const Json& value) {
     case K::kNumbers:
       return (field.elements == 0 || value.size() == field.elements) &&
              is_list(value, [&](const Json& element) { return number_fits(field, element); });
+    case K::kTextOrTexts:
+      if (value.is_string()) return true;
+      [[fallthrough]];
     case K::kTexts: return is_list(value, [](const Json& element) { return element.is_string(); });
     case K::kRenames:
       return is_named(value, [](const Json& element) { return element.is_string(); });

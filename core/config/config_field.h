@@ -16,6 +16,9 @@ namespace xrun {
 constexpr double kMaxBadShare = 0.5;       // max_bad
 constexpr int64_t kMaxMicroTokens = 8192;  // batch.max_tokens
 constexpr int64_t kFoldMin = 64;           // batch.fold_min
+constexpr int64_t kSamples = 8;            // sampling.samples
+constexpr int64_t kAnswerTokens = 128;     // sampling.max_tokens
+constexpr int64_t kMaxTurns = 8;           // sampling.max_turns
 
 enum class FieldKind {
   kText,
@@ -29,6 +32,7 @@ enum class FieldKind {
   kList,
   kNumbers,  // a list of numbers
   kTexts,    // a list of text
+  kTextOrTexts,
   kRenames,  // name = "text"
   kFlags,    // name = true
 };

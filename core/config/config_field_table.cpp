@@ -1,6 +1,8 @@
 // One line declares a key: its name, type, default, range, doc, and its names in other libraries.
 // The checks, docs/lua-api.md, `xrun explain` and the editors' stubs read this table.
 
+#include <fmt/core.h>
+
 #include <limits>
 #include <utility>
 
@@ -72,6 +74,11 @@ ConfigField above_zero(std::string path, Json default_value, std::string doc) {
       of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
   field.above_least = true;
   return at_least(0, std::move(field));
+}
+
+ConfigField up_to(double most, ConfigField field) {
+  field.most = most;
+  return field;
 }
 
 ConfigField required(ConfigField field) {
@@ -370,6 +377,50 @@ std::vector<ConfigField> of_steps() {
   };
 }
 
+// policy:sample, run:sample and xrun.rollouts.
+std::vector<ConfigField> of_sampling() {
+  return {
+      of_kind(K::kTable, "sampling", kNone,
+              "Options of policy:sample, which takes the table as its last argument, and of "
+              "xrun.rollouts and run:sample."),
+      foreign({"num_generations"},
+              whole("sampling.samples", kSamples, 1, "Answers to each prompt.")),
+      whole("sampling.max_tokens", kAnswerTokens, 0,
+            "The most tokens of an answer, or of one turn of a conversation."),
+      foreign({"temperature"},
+              number("sampling.temperature", 1, 0, 1000,
+                     "Divides the logits; 0, the default of run:sample, takes the likeliest "
+                     "token.")),
+      foreign({"top_k"},
+              whole("sampling.top_k", 0, 0, "Draws from the likeliest k tokens alone; 0 is off.")),
+      foreign({"top_p"}, up_to(1, above_zero("sampling.top_p", 1,
+                                             "Draws from the likeliest tokens whose shares sum to "
+                                             "p; 1 is off."))),
+      foreign({"min_p"}, number("sampling.min_p", 0, 0, 1,
+                                "Leaves out tokens below this share of the likeliest; 0 is off.")),
+      of_kind(K::kTextOrTexts, "sampling.stop", kNone, "Texts that end an answer."),
+      whole("sampling.seed", kNone, 0, "Seeds the draws; by default the run's seed."),
+      text("sampling.draws", "step",
+           "Draws depend on the row and the sample, and under \"step\" on the step too.",
+           {"step", "row"}),
+      flag("sampling.drafts", true,
+           "Takes the answer of an earlier epoch as a draft, which changes no token."),
+      flag("sampling.replay_routes", false,
+           "A mixture of experts takes the sampler's experts for the answers in training."),
+      foreign({"max_tool_calling_iterations"},
+              whole("sampling.max_turns", kNone, 1,
+                    fmt::format("The most turns of a conversation with an environment; {} if it "
+                                "is absent.",
+                                kMaxTurns))),
+      text("sampling.on_error", kNone,
+           "A failure of an environment ends the run (error, the default), leaves the conversation "
+           "out (mask) or gives it the reward 0 (zero).",
+           {"error", "mask", "zero"}),
+      above_zero("sampling.deadline_s", kNone,
+                 "The most seconds of one call of an environment; 10 if it is absent."),
+  };
+}
+
 // xrun.kd.
 std::vector<ConfigField> of_distillation() {
   return {
@@ -403,8 +454,8 @@ std::vector<ConfigField> of_distillation() {
 const std::vector<ConfigField>& config_fields() {
   static const std::vector<ConfigField> fields = [] {
     std::vector<ConfigField> all;
-    for (auto group :
-         {of_rows, of_new_model, of_order, of_model, of_optimizer, of_distillation, of_steps}) {
+    for (auto group : {of_rows, of_new_model, of_order, of_model, of_optimizer, of_sampling,
+                       of_distillation, of_steps}) {
       for (ConfigField& field : group()) all.push_back(std::move(field));
     }
     return all;

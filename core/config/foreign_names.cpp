@@ -49,9 +49,6 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
      "of sampled answers it is `sampling.max_tokens` of the recipe; given answers are limited "
      "together with their prompt by `max_length`, and `over_length` decides about longer rows"},
     {"max_prompt_length", "prompts are never cut; `max_length` limits prompt and answer together"},
-    {"max_tool_calling_iterations", "policy:sample has it as `max_turns`, beside `environment`"},
-    {"min_p", "it is `sampling.min_p` of the recipe, an option of policy:sample"},
-    {"num_generations", "it is `sampling.samples` of the recipe, an option of policy:sample"},
     {"num_generations_eval", "run:sample answers each held-out prompt once"},
     {"num_iterations",
      "rollouts:minibatches { epochs = 2 } gives several updates of one batch; "
@@ -77,9 +74,6 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
     {"steps_per_generation",
      "rollouts:minibatches { groups = 4 } gives several updates of one batch; "
      "recipes/ppo.lua has `updates.groups`"},
-    {"temperature", "it is `sampling.temperature` of the recipe, an option of policy:sample"},
-    {"top_k", "it is `sampling.top_k` of the recipe, an option of policy:sample"},
-    {"top_p", "it is `sampling.top_p` of the recipe, an option of policy:sample"},
     {"undesirable_weight", "recipes/kto.lua has it as `bad`"},
     {"use_vllm", "the sampler is part of xrun and reads the policy's own weights"},
     {"vllm_importance_sampling_cap",

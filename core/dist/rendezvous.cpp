@@ -78,8 +78,6 @@ void wait_for_server(const World& world, const std::string& host) {
   }
   try {
     connect_to(host, world.port, join_timeout_s(), [](const std::string&) { check_interrupt(); });
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     throw Error(
         fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "

@@ -1,5 +1,4 @@
-// A zip archive NAME/: data.pkl is a pickle whose persistent ids name storages, data/KEY their
-// bytes. A pickle is a program for a stack machine that may call any Python function. This machine
+// A pickle is a program for a stack machine that may call any Python function. This machine
 // has only the opcodes that build plain values, and knows two functions, as fixed code:
 // torch._utils._rebuild_tensor_v2 (a tensor over a storage) and collections.OrderedDict() (a
 // tensor's empty hooks). Anything else is refused by name. Memory is a small multiple of the file.
@@ -8,47 +7,19 @@
 
 #include <bit>
 #include <cstring>
-#include <unordered_map>
-#include <unordered_set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/base/zip_archive.h"
+#include "core/distill/torch_archive.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr uint64_t kMaxTorchBytes = uint64_t{4} << 30;
-// Five million entries of a sparse projection; a value takes 16 to 60 bytes of memory per byte.
-constexpr uint64_t kMaxPickleBytes = uint64_t{128} << 20;
 constexpr size_t kMaxTorchDimensions = 8;
-
-struct TorchTypeName {
-  std::string_view storage;  // the class of a storage
-  TorchType type;
-  int64_t bytes;
-};
-constexpr TorchTypeName kTorchTypes[] = {
-    {"torch.DoubleStorage", TorchType::kFloat64, 8},
-    {"torch.FloatStorage", TorchType::kFloat32, 4},
-    {"torch.HalfStorage", TorchType::kFloat16, 2},
-    {"torch.BFloat16Storage", TorchType::kBFloat16, 2},
-    {"torch.LongStorage", TorchType::kInt64, 8},
-    {"torch.IntStorage", TorchType::kInt32, 4},
-    {"torch.ShortStorage", TorchType::kInt16, 2},
-    {"torch.CharStorage", TorchType::kInt8, 1},
-    {"torch.ByteStorage", TorchType::kUInt8, 1},
-    {"torch.BoolStorage", TorchType::kBool, 1},
-};
-
-int64_t element_bytes(TorchType type) {
-  for (const TorchTypeName& known : kTorchTypes) {
-    if (known.type == type) return known.bytes;
-  }
-  return 1;
-}
 
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
@@ -81,32 +52,7 @@ constexpr OpcodeName kRefused[] = {
 class PickleReader {
  public:
   explicit PickleReader(TorchFile& file)
-      : file_(file),
-        archive_{.where = file.name_,
-                 .no_archive = ", as torch.save has written them since PyTorch 1.6",
-                 .compressed = ", which torch.save never does",
-                 .wrong_crc = ": the file is damaged, or was saved with "
-                              "torch.serialization.set_crc32_options(False)"} {
-    members_ = read_stored_zip(file_.bytes_, archive_);
-    for (const ZipMember& member : members_) {
-      by_name_[member.name] = &member;
-      const size_t slash = member.name.find('/');
-      if (slash != std::string::npos && member.name.substr(slash) == "/data.pkl") {
-        prefix_ = member.name.substr(0, slash + 1);
-      }
-    }
-    const ZipMember* pickle = prefix_.empty() ? nullptr : find_member("data.pkl");
-    XRUN_CHECK(pickle != nullptr,
-               "{}: is a zip archive without a data.pkl: torch.save did not write it", file_.name_);
-    XRUN_CHECK(pickle->data.size() <= kMaxPickleBytes,
-               "{}: its data.pkl has {} bytes, the limit is {}", file_.name_, pickle->data.size(),
-               kMaxPickleBytes);
-    check_zip_member(*pickle, archive_);
-    if (const ZipMember* order = find_member("byteorder")) {
-      XRUN_CHECK(order->data == "little", "{}: was saved on a big-endian machine", file_.name_);
-    }
-    code_ = pickle->data;
-  }
+      : file_(file), archive_(file.bytes_, file.name_), code_(archive_.pickle()) {}
 
   TorchFile::Value run() {
     for (;;) {
@@ -121,13 +67,18 @@ class PickleReader {
 
  private:
   using Value = TorchFile::Value;
-  struct StorageView {
-    TorchType type;
-    std::string_view bytes;
-  };
-
   void check(bool holds, const std::string& what) const {
     XRUN_CHECK(holds, "{}: data.pkl, byte {}: {}", file_.name_, begin_, what);
+  }
+
+  // Calls `act`, whose errors then begin with the file and the opcode.
+  template <typename Act>
+  auto checked(const Act& act) const {
+    try {
+      return act();
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: data.pkl, byte {}: {}", file_.name_, begin_, error.what()));
+    }
   }
 
   [[noreturn]] void refuse(uint8_t opcode) const {
@@ -139,12 +90,6 @@ class PickleReader {
         "{}: data.pkl, byte {}: the opcode {} is refused: a file of tensors, numbers, strings, "
         "tuples and dicts has none; nothing was executed",
         file_.name_, begin_, name));
-  }
-
-  const ZipMember* find_member(const std::string& name) const {
-    const std::string whole = prefix_ + name;
-    const auto found = by_name_.find(whole);
-    return found == by_name_.end() ? nullptr : found->second;
   }
 
   // ---- bytes of the pickle
@@ -337,8 +282,8 @@ class PickleReader {
     for (const std::string_view known : {kRebuildTensor, kOrderedDict}) {
       if (whole == known) return push_string(TorchKind::kClass, known);
     }
-    for (const TorchTypeName& known : kTorchTypes) {
-      if (whole == known.storage) return push_string(TorchKind::kClass, known.storage);
+    if (const std::string_view known = torch_storage_class(whole); !known.empty()) {
+      return push_string(TorchKind::kClass, known);
     }
     check(false, fmt::format("refers to {}, which a file of plain tensors never needs; nothing was "
                              "executed",
@@ -352,24 +297,11 @@ class PickleReader {
               file_.as_string(items[0]) == "storage" && file_.kind(items[1]) == TorchKind::kClass &&
               file_.kind(items[2]) == TorchKind::kString && file_.kind(items[4]) == TorchKind::kInt,
           "a persistent id does not name a storage");
-    const TorchTypeName* type = nullptr;
-    for (const TorchTypeName& known : kTorchTypes) {
-      if (known.storage == file_.as_string(items[1])) type = &known;
-    }
-    check(type != nullptr, "a persistent id does not name a storage");
     const std::string_view key = file_.as_string(items[2]);
-    const ZipMember* member = find_member(fmt::format("data/{}", key));
-    check(member != nullptr, fmt::format("the archive has no storage {}", shortened(key, 50)));
-    const int64_t elements = file_.as_int(items[4]);
-    check(elements >= 0 &&
-              static_cast<uint64_t>(elements) ==
-                  member->data.size() / static_cast<uint64_t>(type->bytes) &&
-              member->data.size() % static_cast<uint64_t>(type->bytes) == 0,
-          fmt::format("the storage {} has {} bytes, wanted {} elements of {}", shortened(key, 50),
-                      member->data.size(), elements, type->bytes));
-    // Once for each storage: a hostile pickle may name one a million times.
-    if (checked_.insert(member).second) check_zip_member(*member, archive_);
-    storages_.push_back({type->type, member->data});
+    storages_.push_back(checked([&] {
+      return archive_.storage(file_.as_string(items[1]), key, file_.as_int(items[4]));
+    }));
+    archive_.check_storage(key);
     push(TorchKind::kStorage, static_cast<int64_t>(storages_.size() - 1));
   }
 
@@ -404,43 +336,21 @@ class PickleReader {
               file_.kind(arguments[0]) == TorchKind::kStorage &&
               file_.kind(arguments[1]) == TorchKind::kInt && file_.as_int(arguments[1]) >= 0,
           "a tensor is not made of a storage, an offset, a shape and a stride");
-    const StorageView& storage =
+    const TorchStorage& storage =
         storages_[static_cast<size_t>(file_.nodes_[size_t(arguments[0])].whole)];
-    TorchTensor tensor{storage.type, storage.bytes, file_.as_int(arguments[1]), sizes(arguments[2]),
-                       sizes(arguments[3])};
-    check(tensor.shape.size() == tensor.stride.size(), "a tensor's shape and stride differ");
-    const auto elements = static_cast<int64_t>(storage.bytes.size()) / element_bytes(storage.type);
-    int64_t count = 1, last = tensor.offset;
-    bool empty = false, overflows = false;
-    for (size_t d = 0; d < tensor.shape.size(); ++d) {
-      // Such a stride is never taken, and need not be within bounds.
-      if (tensor.shape[d] == 1) tensor.stride[d] = 0;
-      empty |= tensor.shape[d] == 0;
-      int64_t reach = 0;
-      overflows |= __builtin_mul_overflow(count, tensor.shape[d], &count) ||
-                   __builtin_mul_overflow(tensor.shape[d] - 1, tensor.stride[d], &reach) ||
-                   __builtin_add_overflow(last, reach, &last);
-    }
-    if (empty) {
-      tensor.offset = 0;
-      return tensor;
-    }
-    // More elements than the storage has (a stride of 0) would ask for memory that the file lacks.
-    check(!overflows && last < elements && count <= elements, "a tensor is beyond its storage");
-    return tensor;
+    std::vector<int64_t> shape = sizes(arguments[2]), stride = sizes(arguments[3]);
+    return checked([&] {
+      return tensor_over(storage, file_.as_int(arguments[1]), std::move(shape), std::move(stride));
+    });
   }
 
   TorchFile& file_;
-  ZipReadText archive_;
-  std::vector<ZipMember> members_;
-  std::string prefix_;  // "NAME/"
+  TorchArchive archive_;
   std::string_view code_;
   size_t at_ = 0, begin_ = 0;  // begin_: of the opcode that messages name
   std::vector<Value> stack_, memo_;
   std::vector<size_t> marks_;
-  std::vector<StorageView> storages_;
-  std::unordered_map<std::string_view, const ZipMember*> by_name_;
-  std::unordered_set<const ZipMember*> checked_;
+  std::vector<TorchStorage> storages_;
 };
 
 TorchFile::TorchFile(const std::filesystem::path& path)

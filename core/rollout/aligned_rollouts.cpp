@@ -140,8 +140,6 @@ class TeacherPrompts {
       return encode_chat(teacher_.aligner->teacher(), *teacher_.chat_template,
                          conversation.messages, kwargs)
           .ids;
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       throw Error(
           fmt::format("{}: the teacher cannot read this prompt: {}; give align() a "

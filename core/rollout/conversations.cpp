@@ -186,8 +186,6 @@ class Conversations {
     std::vector<int32_t> tail;
     try {
       tail = tails_[conversation].append(calls, messages);
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       throw Error(fmt::format("{}: turn {} of sample {}: {}", row_text(info_, one.row),
                               one.turns.size(), one.sample, error.what()));

@@ -29,7 +29,8 @@ struct EnvironmentOptions {
   // is the last of its `turns`. The order of the calls depends on the turns alone, not on the time
   // they took. Empty: there is no environment, and an answer has one turn.
   std::function<TurnReply(size_t conversation, const Rollout& so_far)> reply = {};
-  int64_t max_turns = 8;  // of the policy; messages after the last one are dropped ("max_turns")
+  // Turns of the policy; messages after the last one are dropped ("max_turns").
+  int64_t max_turns = kMaxTurns;
   // Called at most once in a call of sample_conversations: the template writes tool calls in a form
   // that is not read (call_format.h). Empty: not reported.
   std::function<void(const std::string& notice)> notify = {};

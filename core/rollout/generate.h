@@ -12,7 +12,7 @@ namespace xrun {
 class Model;
 
 struct GenerateOptions {
-  int64_t max_new_tokens = 128;
+  int64_t max_new_tokens = kAnswerTokens;
   std::vector<int32_t> stop_ids = {};  // a sequence ends with the first of these, which it includes
   int64_t batch = 64;                  // sequences decoded at once
   SamplingOptions sampling = {};

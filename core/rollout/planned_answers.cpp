@@ -27,6 +27,16 @@ std::string room_fix(int64_t wanted, const AnswerRoom& room) {
   return text;
 }
 
+int64_t longest_prompt(const DataSet& set) {
+  int64_t longest = 0;
+  for (int64_t row = 0; row < set.total_rows(); ++row) {
+    // A row's length is an upper bound: it may have an answer.
+    if (set.unit_tokens(row) <= longest) continue;
+    longest = std::max<int64_t>(longest, std::ssize(set.prompt_ids(row)));
+  }
+  return longest;
+}
+
 }  // namespace
 
 std::optional<PlannedAnswers> planned_answers(const Json& sampling) {
@@ -46,20 +56,24 @@ std::optional<PlannedAnswers> planned_answers(const Json& sampling) {
   return answers;
 }
 
-void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room) {
+void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room,
+                int64_t longest_prompt) {
   XRUN_CHECK(prompt_tokens > 0, "{}: the prompt is empty", where);
   XRUN_CHECK(room.model_tokens == 0 || prompt_tokens < room.model_tokens,
              "{}: the prompt has {} tokens, which leaves none of the model's {} for an answer; "
              "shorten it, or leave such prompts out: max_length = {} with over_length = \"drop\"",
              where, count_text(prompt_tokens), count_text(room.model_tokens),
              room.model_tokens - 1);
-  int64_t longest = prompt_tokens + room.max_tokens;
-  if (room.model_tokens > 0) longest = std::min(longest, room.model_tokens);
-  XRUN_CHECK(room.batch_tokens == 0 || longest <= room.batch_tokens,
+  const auto with_answer = [&room](int64_t prompt) {
+    const int64_t tokens = prompt + room.max_tokens;
+    return room.model_tokens > 0 ? std::min(tokens, room.model_tokens) : tokens;
+  };
+  XRUN_CHECK(room.batch_tokens == 0 || with_answer(prompt_tokens) <= room.batch_tokens,
              "{}: a prompt of {} tokens and max_tokens = {} of an answer exceed batch.max_tokens "
              "= {}; {}",
              where, count_text(prompt_tokens), count_text(room.max_tokens),
-             count_text(room.batch_tokens), room_fix(longest, room));
+             count_text(room.batch_tokens),
+             room_fix(with_answer(std::max(prompt_tokens, longest_prompt)), room));
 }
 
 void check_room(const DataSet& set, const AnswerRoom& room) {
@@ -71,7 +85,13 @@ void check_room(const DataSet& set, const AnswerRoom& room) {
     // A row's length is an upper bound: it may have an answer.
     const int64_t length = set.unit_tokens(row);
     if (length > 0 && length <= max_prompt) continue;
-    check_room(set.location(row), std::ssize(set.prompt_ids(row)), room);
+    const int64_t tokens = std::ssize(set.prompt_ids(row));
+    try {
+      check_room(set.location(row), tokens, room);
+    } catch (const Error&) {
+      // Once more, with a limit that fits every prompt.
+      check_room(set.location(row), tokens, room, longest_prompt(set));
+    }
   }
 }
 

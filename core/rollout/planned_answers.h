@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/config/config_field.h"
 #include "core/rollout/group_queue.h"
 
 namespace xrun {
@@ -14,10 +15,8 @@ class DataSet;
 
 // The sampling options that decide the size of a step.
 struct PlannedAnswers {
-  static constexpr int64_t kSamples = 8, kMaxTokens = 128;  // the defaults of policy:sample
-
-  int64_t samples = kSamples;       // of a prompt
-  int64_t max_tokens = kMaxTokens;  // of an answer, or of one turn of a conversation
+  int64_t samples = kSamples;          // of a prompt
+  int64_t max_tokens = kAnswerTokens;  // of an answer, or of one turn of a conversation
   double temperature = 1;
   int64_t turns = 1;  // of the policy in a conversation, at most
 
@@ -39,8 +38,10 @@ struct AnswerRoom {
 
 // Throws Error that names the prompt and the fix if a prompt is empty, if the model has no room for
 // one token of an answer, or if the longest answer does not fit a micro-batch.
-//   where  "prompts.jsonl:17"
-void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room);
+//   where           "prompts.jsonl:17"
+//   longest_prompt  that the proposed limit must fit too; 0: this one alone
+void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room,
+                int64_t longest_prompt = 0);
 
 // The same for every prompt of a set. Reads the lengths of all rows, and the tokens of long ones.
 void check_room(const DataSet& set, const AnswerRoom& room);

@@ -28,7 +28,7 @@ enum class DrawScope {
 };
 
 struct RolloutOptions {
-  int64_t samples = 8;    // of each prompt
+  int64_t samples = kSamples;  // of each prompt
   TextOptions text = {};  // max_new_tokens of a turn, sampling and stop strings
   DrawScope draws = DrawScope::kStep;
   // Gives drafts and receives the answers; null: no drafts. Changes no answer.

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/model/sampling.h"
 
 namespace xrun {
@@ -36,7 +37,7 @@ struct SampleRequest {
   // request had `hold`, only the new ids are computed.
   std::vector<int32_t> prompt;
   int64_t samples = 1;                 // answers to the prompt
-  int64_t max_new_tokens = 128;        // of an answer; below 1: none, finish "length"
+  int64_t max_new_tokens = kAnswerTokens;  // of an answer; below 1: none, finish "length"
   std::vector<int32_t> stop_ids = {};  // an answer ends with the first of these, which it includes
   SamplingOptions sampling = {};
   uint64_t prompt_key = 0;    // the prompt in draw keys, below 2^44

@@ -87,8 +87,6 @@ std::optional<int32_t> turn_end_of(const Tokenizer& tokenizer, const ChatTemplat
   ChatTokens chat;
   try {
     chat = encode_chat(tokenizer, chat_template, messages, Json::object());
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error&) {
     return std::nullopt;  // the template rejects such messages
   }

@@ -107,8 +107,6 @@ RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& noti
       if (input.kind != InputKind::kData) continue;
       keys.push_back(data_key(input.name, data_files_json(find_data_files(input.name, {}, digests))));
     }
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     notices.push_back(fmt::format("the data are not compared: {}: {}", file, error.what()));
     keys = Json();

@@ -248,8 +248,6 @@ FoundInput find_input(const LockedInput& input, const fs::path& folder, const Mo
       found.path = input.name;
       return found;
     }
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     reason = error.what();
   }

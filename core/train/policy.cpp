@@ -38,8 +38,6 @@ std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokeni
     try {
       const ResolvedTemplate own = resolve_template(tokenizer, "auto", "", /*allow_unmarked=*/true);
       if (own.chat_template->source() == used.source()) return "";
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error&) {
       // The folder's own cannot be used, so another one was named.
     }

@@ -42,6 +42,7 @@ std::string type_of(const ConfigField& field, const std::string& root) {
     case K::kList: return root + "." + list_class(field.path) + "[]";
     case K::kNumbers: return "number[]";
     case K::kTexts: return "string[]";
+    case K::kTextOrTexts: return "string|string[]";
     case K::kRenames: return "table<string, string>";
     case K::kFlags: return "table<string, boolean>";
   }

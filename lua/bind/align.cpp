@@ -144,8 +144,6 @@ std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options
     const ResolvedTemplate resolved = resolve_template(
         *teacher.tokenizer, setting, template_date(session), /*allow_unmarked=*/true);
     return resolved.chat_template;
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     throw Error(
         fmt::format("{} is to read conversations in its own template: {}; for align() "

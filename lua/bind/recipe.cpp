@@ -207,7 +207,7 @@ bool Recipe::resume() {
   try {
     if (status != 0) throw_report(report_of(thread_, -1));
     if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));
-  } catch (const Error&) {
+  } catch (...) {  // an interruption too
     failure_ = std::current_exception();
     throw;
   }

@@ -43,7 +43,7 @@ int load(lua_State* L, const std::string& key, const std::string& name) {
   push(L, name);
   try {
     protected_call(L, 1, 1);
-  } catch (const Error&) {
+  } catch (...) {
     lua_pushnil(L);  // so that a corrected file can be required again
     lua_setfield(L, chunk + 1, key.c_str());
     throw;

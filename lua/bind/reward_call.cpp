@@ -78,8 +78,6 @@ std::string call_with_deadline(lua_State* L, int results, double seconds) {
   try {
     protected_call(L, 1, results);
     return "";
-  } catch (const Interrupted&) {
-    throw;
   } catch (const LuaError& error) {
     const std::string position = error.report().position();
     return (position.empty() ? "" : position + ": ") + first_line(error.message());

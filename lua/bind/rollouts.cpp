@@ -28,20 +28,12 @@ namespace {
 
 // ---- sampling
 
-DrawScope read_draws(const Options& given) {
-  const std::string name = given.get<std::string>("draws", "step");
-  if (name == "row") return DrawScope::kRow;
-  XRUN_CHECK(name == "step", "draws is \"{}\", wanted \"step\" or \"row\"{}", name,
-             did_you_mean(name, {"step", "row"}));
-  return DrawScope::kStep;
-}
-
 RolloutOptions read_rollout_options(lua_State* L, uint64_t seed) {
   const Options given(L, 3);
   RolloutOptions options;
   options.samples = given.get<int64_t>("samples", options.samples);
   options.text = read_sampling_options(L, given, /*temperature=*/1, seed);
-  options.draws = read_draws(given);
+  if (given.get<std::string>("draws", "step") == "row") options.draws = DrawScope::kRow;
   if (given.get<bool>("drafts", true)) {
     options.history = &LuaState::of(L).service<AnswerHistory>();
   }
@@ -243,21 +235,12 @@ void open_rollouts(LuaState& state) {
       .method(
           "sample",
           {{"prompts", "Batch"},
-           {"options?",
-            "table",
-            {"samples", "temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "seed",
-             "draws", "drafts", "replay_routes", "environment", "max_turns", "on_error",
-             "deadline_s"}}},
+           {"options?", "xrun.Config.sampling", {"environment"}}},
           {"Rollouts"},
-          "Samples answers to the prompts of a batch, in the order of prompts: samples (8) of "
-          "each, temperature 1, max_tokens 128. Draws depend on seed (the run's), step, row "
-          "and sample; draws = \"row\" (\"step\") leaves the step out. The answer of an earlier "
-          "epoch is a draft, which saves time and changes no token; drafts = false does "
-          "without. replay_routes = true makes a mixture of experts "
-          "take the sampler's experts for these tokens in training. With environment, a table "
-          "with reply(self, turn) or a function that runs as a coroutine, an answer has up to "
-          "max_turns (8) turns; a failure of it follows on_error (\"error\", \"mask\", "
-          "\"zero\"), one call may take deadline_s (10).",
+          "Samples answers to the prompts of a batch, in the order of prompts. The options are the "
+          "fields of the configuration's `sampling`, and environment: a table with reply(self, "
+          "turn) or a function that runs as a coroutine, with which an answer has several turns. "
+          "Draws depend on the seed, the step, the row and the sample.",
           sample_policy);
   register_doc({.name = "Rollouts",
                 .kind = DocKind::kClass,

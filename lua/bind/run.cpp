@@ -279,15 +279,12 @@ void open_run(LuaState& state) {
           {{"policy", "Policy"},
            {"set", "DataSet"},
            {"shown?", "integer"},
-           {"options?",
-            "table",
-            {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score",
-             "environment", "max_turns", "on_error", "deadline_s"}}},
+           {"options?", "xrun.Config.sampling", {"score", "environment"}}},
           {"Metrics"},
           "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
-          "run's earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
-          "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
-          "or a list of texts that end an answer, and score: a function of a sample { text, ids, "
+          "run's earliest answers and writes all to samples/. Options: those of the "
+          "configuration's `sampling`, where temperature is 0 unless it is given and max_tokens = "
+          "0 makes no answers, and score: a function of a sample { text, ids, "
           "length, finish, prompt, prompt_ids, row, group, index, extra columns }, or the name "
           "of an extra column, which scores 1 if the answer contains its value as whole words, "
           "in either case. An error in the function ends the run. With environment, max_turns, "

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/config/config_field.h"
 #include "core/console/terminal/progress.h"
 #include "core/dist/agreement.h"
 #include "core/model/model.h"
@@ -137,14 +138,26 @@ bool has_column(RunLoop& run, const DataHandle& data, const std::string& column)
   return false;
 }
 
+// Options of the configuration's `sampling` that run:sample has no use for. The table has their
+// defaults, so only another value was asked for.
+void refuse_rollout_options(const Options& options) {
+  const auto refuse = [](const char* name) {
+    throw Error(fmt::format(
+        "{} is an option of policy:sample; run:sample answers each prompt once, for no training",
+        name));
+  };
+  if (options.get<int64_t>("samples", kSamples) != kSamples) refuse("samples");
+  if (options.get<std::string>("draws", "step") != "step") refuse("draws");
+  if (options.get<bool>("replay_routes", false)) refuse("replay_routes");
+}
+
 SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle& data) {
   SampleSettings settings;
   settings.shown = std::max<int64_t>(opt_arg<int64_t>(L, 4, "shown").value_or(3), 0);
   const Options options(L, kSampleOptions);
   settings.text = read_sampling_options(L, options, /*temperature=*/0, run.seed());
+  refuse_rollout_options(options);
   const GenerateOptions& generate = settings.text.generate;
-  XRUN_CHECK(generate.max_new_tokens >= 0, "max_tokens is {}, wanted 0 (no answers) or more",
-             generate.max_new_tokens);
   check_sampling(generate.sampling);
   check_stop_strings(settings.text.stop);
   settings.converses = has_environment(options);

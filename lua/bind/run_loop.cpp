@@ -124,8 +124,9 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 void RunLoop::begin(StepLoop& loop, const Json& state) {
   if (run_->in_body()) log_rollouts();  // of a loop that `break` left
   for (const StepSource& source : loop.sources) {
-    source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
+    // First with the answers: a limit that fits the prompts alone would be refused next.
     check_prompts_fit(loop, source);
+    source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
   }
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
@@ -343,7 +344,7 @@ void RunLoop::note_update(int64_t tokens) {
 void RunLoop::finish(const Json& state) {
   if (run_->in_body()) log_rollouts();  // of a loop that `break` left
   report_.end_progress();
-  write_ledger();
+  report_.write_ledger();  // also of a run without a loop
   for (const auto& reference : session_.models.references()) {
     reference->flush();
     reference->check_digest();

@@ -114,6 +114,7 @@ std::pair<int64_t, std::map<int64_t, std::string>> read_earliest(const std::file
 
 TextOptions read_sampling_options(lua_State* L, const Options& given, double temperature,
                                   uint64_t seed) {
+  given.check_fields("sampling");
   TextOptions text;
   GenerateOptions& generate = text.generate;
   generate.max_new_tokens = given.get<int64_t>("max_tokens", generate.max_new_tokens);

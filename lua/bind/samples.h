@@ -34,9 +34,8 @@ struct Sample {
   std::string question = {};      // headline on the console; "": the end of the prompt
 };
 
-// Reads the sampling options that policy:sample and run:sample share: max_tokens (128),
-// temperature, top_k, top_p, min_p, seed, and stop, a string or a list. Sampling then stops where
-// the recipe may be interrupted.
+// Reads what policy:sample and run:sample share of the options, the fields of the config's
+// `sampling`. Sampling then stops where the recipe may be interrupted.
 //   temperature, seed  where the options have none
 TextOptions read_sampling_options(lua_State* L, const Options& given, double temperature,
                                   uint64_t seed);

@@ -68,16 +68,20 @@ RunDir* run_dir_of(Session& session) {
 }
 
 Json binary_identity() {
-  // The library that holds this function, and the core library beside it.
-  Dl_info info{};
-  Json identity = Json::object();
-  if (dladdr(reinterpret_cast<const void*>(&binary_identity), &info) == 0) return identity;
-  const std::filesystem::path engine = info.dli_fname;
-  identity.set("torch", TORCH_VERSION);
-  identity.set("engine", hash_file(engine));
-  const std::filesystem::path core = engine.parent_path() / "libxrun_core.so";
-  if (std::filesystem::exists(core)) identity.set("core", hash_file(core));
-  return identity;
+  // Hashed once: the loaded code stays the same even if its files are replaced.
+  static const Json loaded = [] {
+    // The library that holds this function, and the core library beside it.
+    Dl_info info{};
+    Json identity = Json::object();
+    if (dladdr(reinterpret_cast<const void*>(&binary_identity), &info) == 0) return identity;
+    const std::filesystem::path engine = info.dli_fname;
+    identity.set("torch", TORCH_VERSION);
+    identity.set("engine", hash_file(engine));
+    const std::filesystem::path core = engine.parent_path() / "libxrun_core.so";
+    if (std::filesystem::exists(core)) identity.set("core", hash_file(core));
+    return identity;
+  }();
+  return loaded;
 }
 
 Json binary_lock() {

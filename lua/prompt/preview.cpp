@@ -32,8 +32,6 @@ std::shared_ptr<const ErrorReport> error_of(const Act& act) {
     act();
   } catch (const LuaError& error) {
     return error.shared_report();
-  } catch (const Interrupted&) {
-    throw;
   } catch (const UsageError& error) {
     return report_with(error.what(), true);
   } catch (const Error& error) {

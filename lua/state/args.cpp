@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/config/config_field.h"
 
 namespace xrun {
 
@@ -142,6 +143,19 @@ void Options::push_value(const char* key) const {
   if (index_ == 0) return lua_pushnil(state_);
   lua_pushstring(state_, key);
   lua_rawget(state_, index_);
+}
+
+void Options::check_fields(const std::string& section) const {
+  const StackGuard guard(state_);
+  for (const std::string& name : config_field_names(section)) {
+    if (!has(name.c_str())) continue;
+    push_value(name.c_str());
+    const int value = lua_gettop(state_);
+    const ConfigField& field = *find_config_field(section + "." + name);
+    const bool plain = lua_type(state_, value) != LUA_TFUNCTION;
+    XRUN_CHECK(plain && fits(field, to_json(state_, value)), "option `{}`: got {}, wanted {}", name,
+               describe_value(state_, value), wanted_text(field));
+  }
 }
 
 // Valid until the next call, which uses the buffer again.

@@ -117,6 +117,9 @@ class Options {
     return get<T>(key);
   }
   void push_value(const char* key) const;  // nil if it is missing
+  // Checks the options that are fields of a config section against their declarations. Throws Error
+  // "option `top_p`: got 2, wanted a number above 0".
+  void check_fields(const std::string& section) const;
 
  private:
   const char* name_of(const char* key) const;

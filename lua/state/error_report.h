@@ -65,8 +65,6 @@ template <typename Act>
 auto outside_recipe(const Act& act) {
   try {
     return act();
-  } catch (const Interrupted&) {
-    throw;
   } catch (const UsageError& error) {
     throw OutsideError(error.what(), true);
   } catch (const Error& error) {

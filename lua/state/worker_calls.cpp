@@ -123,8 +123,6 @@ void push_builtin_modules(lua_State* L) {
     luaL_loadbuffer(L, module.text.data(), module.text.size(), chunk.c_str());
     try {
       protected_call(L, 0, 1);
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error&) {
       continue;
     }

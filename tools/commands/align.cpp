@@ -165,8 +165,6 @@ int align_rows(const AlignArguments& arguments) {
     try {
       const std::string row = aligned.line(line, rows);
       if (!arguments.report) out.write(row);
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       // A line of text is never bad: the error is not the row's.
       if (!arguments.json) throw;

@@ -130,8 +130,6 @@ bool verify_one(const fs::path& dir, bool json) {
     reader.verify([&](uint64_t done, uint64_t total) {
       progress.update(static_cast<int64_t>(done >> 20), static_cast<int64_t>(total >> 20));
     });
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     problem = error.what();
   }

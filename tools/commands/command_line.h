@@ -31,8 +31,6 @@ template <class Read>
 auto from_option(Read read) {
   try {
     return read();
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     throw UsageError(error.what());
   }

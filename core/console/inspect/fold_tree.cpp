@@ -33,9 +33,7 @@ class TreeWriter {
     }
     // Sequences that share nothing are one line together.
     if (alone > 0) {
-      lines_.push_back(fmt::format("└─ {} that shares nothing",
-                                   counted(static_cast<int64_t>(alone), "sequence")));
-      if (alone > 1) lines_.back() = fmt::format("└─ {} sequences that share nothing", alone);
+      lines_.push_back("└─ " + shares_nothing_text(static_cast<int64_t>(alone)));
     }
     return std::move(lines_);
   }
@@ -65,6 +63,24 @@ class TreeWriter {
 };
 
 }  // namespace
+
+FoldTreeNodes fold_tree_nodes(const InspectedFold& fold) {
+  FoldTreeNodes found;
+  // Nodes follow their parents, so a root is decided before what is below it.
+  std::vector<bool> shown(fold.nodes.size());
+  for (size_t n = 0; n < fold.nodes.size(); ++n) {
+    const int32_t parent = fold.tree.parent[n];
+    shown[n] = parent < 0 ? fold.nodes[n].segments > 1 : shown[static_cast<size_t>(parent)];
+    if (shown[n]) found.shared.push_back(n);
+    if (parent < 0 && !shown[n]) ++found.alone;
+  }
+  return found;
+}
+
+std::string shares_nothing_text(int64_t alone) {
+  return alone == 1 ? "1 sequence that shares nothing"
+                    : fmt::format("{} sequences that share nothing", alone);
+}
 
 std::vector<std::string> fold_tree_lines(const InspectedFold& fold, int width) {
   return TreeWriter(fold, width).write();

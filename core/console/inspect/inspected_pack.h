@@ -124,6 +124,16 @@ InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, 
 // Returns the length of the common prefix of two segments, equal in id, target and weight.
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
 
+// The nodes of a tree that are drawn, in the order of the pack.
+struct FoldTreeNodes {
+  std::vector<size_t> shared;  // nodes of the trees that several sequences share
+  int64_t alone = 0;           // sequences that share nothing, which are one line together
+};
+FoldTreeNodes fold_tree_nodes(const InspectedFold& fold);
+
+// "3 sequences that share nothing".
+std::string shares_nothing_text(int64_t alone);
+
 // Draws a tree, a line per node of at most `width` columns: "├─ 1,024 tokens x2: <|im_start|>...".
 // Sequences that share nothing are counted in one line.
 std::vector<std::string> fold_tree_lines(const InspectedFold& fold, int width);

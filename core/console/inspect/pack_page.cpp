@@ -235,7 +235,8 @@ class PageWriter {
     add("</details>\n");
   }
 
-  // The tree of a folded pack: a bar per node, as long as its tokens, at its position on the path.
+  // The tree of a folded pack, with the nodes of the terminal's: a bar per node, as long as its
+  // tokens, at its position on the path.
   void fold(const InspectedPack& pack, const InspectedFold& fold) {
     add("<details class=\"fold\"><summary>folded {:.1f}x: {} tokens computed as {}</summary>\n",
         fold.tree.ratio(), count_text(pack.tokens), count_text(fold.tree.token_count()));
@@ -243,18 +244,24 @@ class PageWriter {
     // The longest path takes the full width.
     const double longest =
         position.empty() ? 1 : 1.0 + *std::max_element(position.begin(), position.end());
-    for (size_t n = 0; n < fold.nodes.size(); ++n) {
+    const FoldTreeNodes drawn = fold_tree_nodes(fold);
+    for (const size_t n : drawn.shared) {
       const InspectedFold::Node& node = fold.nodes[n];
       const auto begin = static_cast<size_t>(fold.tree.node_begin[n]);
       std::string ends;
       for (const std::string& end : node.ends) add_item(ends, end);
-      add("<div class=\"node{}\" style=\"margin-left:{:.2f}%;width:{:.2f}%\" title=\"{}\">{}{} "
+      if (!ends.empty()) ends = " (" + ends + ")";
+      // The title has what a short bar cuts off.
+      const std::string size = counted(node.tokens, "token") +
+                               (node.segments > 1 ? fmt::format(" x{}", node.segments) : "") +
+                               escaped(ends);
+      add("<div class=\"node{}\" style=\"margin-left:{:.2f}%;width:{:.2f}%\" title=\"{}: {}\">{} "
           "<span class=\"dim\">{}</span></div>\n",
           node.segments > 1 ? " shared" : "", 100 * position[begin] / longest,
-          100 * static_cast<double>(node.tokens) / longest, escaped(ends), count_text(node.tokens),
-          node.segments > 1 ? fmt::format(" x{}", node.segments) : std::string(),
+          100 * static_cast<double>(node.tokens) / longest, size, html_escape(node.text), size,
           html_escape(node.text));
     }
+    if (drawn.alone > 0) add("<p class=\"dim\">{}</p>\n", shares_nothing_text(drawn.alone));
     add("</details>\n");
   }
 

@@ -41,7 +41,6 @@ constexpr uint64_t kHugeRow = 8;
 bool is_of_system(const Error& error) {
   const auto* data = dynamic_cast<const DataError*>(&error);
   return (data != nullptr && data->of_system()) ||
-         dynamic_cast<const Interrupted*>(&error) != nullptr ||
          dynamic_cast<const FileError*>(&error) != nullptr;
 }
 

@@ -274,9 +274,6 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
                    "{}: is damaged at byte {}; the next run computes the values after it again",
                    path.string(), end);
       }
-    } catch (const Interrupted&) {
-      // Stopped by the user, not damaged.
-      throw;
     } catch (const Error& error) {
       check.problem = error.what();
     }

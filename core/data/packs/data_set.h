@@ -174,7 +174,7 @@ class DataSet {
   // The last step of every pack: companions or chunks, then the checks of PackedBatch::validate.
   void finish(std::vector<PackedBatch>& batches) const;
   [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const;
-  // Tokens that the longest row of the selection takes in a pack.
+  // Tokens that the longest row takes in a pack, of all rows.
   int64_t longest_in_pack(const PackLimits& limits) const;
   // True if the selection has a row of which each stream has at most `length` tokens.
   bool has_row_within(int64_t length) const;

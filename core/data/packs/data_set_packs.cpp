@@ -67,10 +67,10 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
 // What batch.max_tokens would have to be for every row to fit.
 int64_t DataSet::longest_in_pack(const PackLimits& limits) const {
   int64_t longest = 0;
-  for (size_t s = 0; s < state_->sources.size(); ++s) {
-    const RowSelection::SourceRange& range = selection_->ranges[s];
-    for (int64_t i = 0; i < range.size(); ++i) {
-      const int64_t row = state_->sources[s].first_row + range.at(i);
+  // Over all rows, so that the number also fits the other part of a split, which is read later.
+  for (const State::Source& source : state_->sources) {
+    for (int64_t i = 0; i < source.cache->size(); ++i) {
+      const int64_t row = source.first_row + i;
       // Folding only removes tokens: rows that are shorter unfolded need not be read.
       if (tokens(row) <= longest) continue;
       longest = std::max(longest, limits.fold ? folded_row_tokens(row, limits) : tokens(row));

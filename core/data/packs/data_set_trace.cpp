@@ -79,8 +79,6 @@ class DataSet::RowReader {
     try {
       EncodedRow out;
       encoder_->encode(row, location, out);
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       return {{}, error.what()};
     }

@@ -225,9 +225,7 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   try {
     return encode(messages, kwargs, given, style, straddlers);
   } catch (const RowRefusal&) {
-    // This and Interrupted derive from Error and must pass unchanged.
-    throw;
-  } catch (const Interrupted&) {
+    // It derives from Error and must pass unchanged.
     throw;
   } catch (const Error& error) {
     // A call that the template does not know is the likelier cause, so its message comes first.

@@ -56,8 +56,6 @@ std::string beginning_of_content(const std::string& path, size_t bytes) {
     std::string text(bytes, '\0');
     text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
     return text;
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error&) {
     return "";
   }

@@ -51,8 +51,6 @@ template <typename Read>
 auto as_data_errors(const Read& read) {
   try {
     return read();
-  } catch (const Interrupted&) {
-    throw;
   } catch (const DataError&) {
     throw;
   } catch (const FileError& error) {

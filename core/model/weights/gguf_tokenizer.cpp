@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "core/base/error.h"
+#include "core/base/tokenizer_json.h"
 #include "core/model/weights/gguf.h"
 
 namespace xrun {
@@ -19,13 +20,6 @@ namespace {
 enum TokenType : int64_t { kControl = 3, kUserDefined = 4 };
 
 Json object(Json::Object members) { return Json(std::move(members)); }
-
-Json byte_level(bool use_regex) {
-  return object({{"type", "ByteLevel"},
-                 {"add_prefix_space", false},
-                 {"trim_offsets", true},
-                 {"use_regex", use_regex}});
-}
 
 Json split(const char* regex) {
   return object({{"type", "Split"},
@@ -55,18 +49,18 @@ struct GgufPreTokenizer {
 
 // The name stands for a regular expression that the file does not hold.
 GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string& name) {
-  if (name == "gpt-2") return {nullptr, byte_level(true)};
+  if (name == "gpt-2") return {nullptr, byte_level_json(true)};
   if (name == "smollm") {
     Json digits = object({{"type", "Digits"}, {"individual_digits", true}});
-    return {nullptr, sequence(std::move(digits), byte_level(true))};
+    return {nullptr, sequence(std::move(digits), byte_level_json(true))};
   }
   // Llama 3: a text that is a token needs no merges, and BOS is added unless the file says
   // otherwise.
   if (name == "llama-bpe") {
-    return {nullptr, sequence(split(kLlama3Regex), byte_level(false)), true, true};
+    return {nullptr, sequence(split(kLlama3Regex), byte_level_json(false)), true, true};
   }
   if (name == "qwen2") {
-    return {object({{"type", "NFC"}}), sequence(split(kQwen2Regex), byte_level(false))};
+    return {object({{"type", "NFC"}}), sequence(split(kQwen2Regex), byte_level_json(false))};
   }
   throw Error(
       fmt::format("{}: tokenizer.ggml.pre is \"{}\"; supported: gpt-2, smollm, "
@@ -123,13 +117,8 @@ Json::Array added_tokens(const GgufKeys& in, const Json::Array& tokens) {
     const int64_t type = types[i].as_int();
     // Only these two match a text as a whole, before any merge.
     if (type != kControl && type != kUserDefined) continue;
-    added.push_back(object({{"id", static_cast<int64_t>(i)},
-                            {"content", tokens[i]},
-                            {"single_word", false},
-                            {"lstrip", false},
-                            {"rstrip", false},
-                            {"normalized", false},
-                            {"special", type == kControl}}));
+    added.push_back(
+        added_token_json(static_cast<int64_t>(i), tokens[i].as_string(), type == kControl));
   }
   return added;
 }
@@ -212,7 +201,7 @@ TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
   config.emplace_back("tokenizer_class", "PreTrainedTokenizerFast");
   out.config = Json(std::move(config));
   // Decoding ignores this flag; transformers writes it so.
-  Json decoder = byte_level(true);
+  Json decoder = byte_level_json(true);
   decoder.set("add_prefix_space", true);
   out.tokenizer = object({{"version", "1.0"},
                           {"truncation", nullptr},

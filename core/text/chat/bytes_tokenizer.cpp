@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/tokenizer_json.h"
 #include "core/text/chat/template_families.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 
@@ -18,25 +19,11 @@ namespace {
 constexpr int64_t kBytes = 256;
 constexpr const char* kMarks[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
-// As GPT-2's; without merges its split into words changes no id.
-Json byte_level() {
-  return Json(Json::Object{{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", true}});
-}
-
 // normalized = false: found in the raw text. special: decoding can leave them out.
 Json marks() {
   Json tokens = Json::array();
   for (int64_t id = kBytes; const char* mark : kMarks) {
-    tokens.push_back(Json(Json::Object{{"id", id++},
-                                       {"content", mark},
-                                       {"single_word", false},
-                                       {"lstrip", false},
-                                       {"rstrip", false},
-                                       {"normalized", false},
-                                       {"special", true}}));
+    tokens.push_back(added_token_json(id++, mark, /*special=*/true));
   }
   return tokens;
 }
@@ -69,9 +56,9 @@ void write_bytes_tokenizer(const std::filesystem::path& dir) {
   const Json tokenizer(Json::Object{{"version", "1.0"},
                                     {"added_tokens", marks()},
                                     {"normalizer", Json()},
-                                    {"pre_tokenizer", byte_level()},
+                                    {"pre_tokenizer", byte_level_json(/*use_regex=*/true)},
                                     {"post_processor", Json()},
-                                    {"decoder", byte_level()},
+                                    {"decoder", byte_level_json(/*use_regex=*/true)},
                                     {"model", model}});
   // <|im_end|> is the EOS, so sampling stops at the end of an answer.
   const Json config(Json::Object{{"tokenizer_class", "PreTrainedTokenizerFast"},

@@ -136,8 +136,6 @@ std::string render_call_probe(const ChatTemplate& chat_template, const Json& kwa
       const std::string text = chat_template.render(messages, kwargs).text;
       const size_t question = text.rfind(kProbeQuestion);
       return question == std::string::npos ? text : text.substr(question + kProbeQuestion.size());
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error&) {
       continue;
     }

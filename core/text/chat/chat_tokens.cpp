@@ -95,8 +95,6 @@ size_t count_shared_turns(const ChatTemplate& chat_template, const Json& chosen,
     const Json prompt(
         Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(shared)));
     return chat_template.render(prompt, kwargs).turns.size();
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error&) {
     // The shared messages do not render alone, so no block is known to be shared.
     return 0;

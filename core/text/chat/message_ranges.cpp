@@ -27,8 +27,6 @@ std::optional<uint32_t> end_of(const ChatTemplate& chat_template, const Json& me
     const auto [end, ignored] =
         std::mismatch(text.begin(), text.end(), rendered.begin(), rendered.end());
     return static_cast<uint32_t>(end - text.begin());
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -128,8 +128,6 @@ Json bare_value(std::string_view text) {
   if (text.empty() || std::string_view("-0123456789{[tfn").find(text[0]) == kNone) return text;
   try {
     return parse_json(text, "value");
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error&) {
     return text;
   }
@@ -204,8 +202,6 @@ void add_calls(std::string_view text, const CallFormat& format, const Json& tool
         calls.push_back({.name = std::move(one.name), .arguments = std::move(one.arguments)});
       }
     }
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     calls.push_back(failed(error.what()));
   }

@@ -79,8 +79,6 @@ MarkedVariant marked_text(const std::shared_ptr<const ChatTemplate>& stock,
       marked = make_checked_template(stock, marked);
     }
     return {marked, "the same template with our marks in it"};
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error&) {
     return {};  // the marks break the syntax
   }
@@ -170,8 +168,6 @@ AutoTemplate resolve_for_rows(const std::string& name, const std::string* source
   try {
     XRUN_CHECK(source != nullptr, "{}", missing);
     return {resolve_own(name, *source, policy), ""};
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     const std::string own = plain ? "own" : "own:" + name;
     std::string notice = fmt::format(

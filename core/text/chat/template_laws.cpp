@@ -103,8 +103,6 @@ Breach check_prefix(const Case& at) {
         if (whole.starts_with(prompt) || whole.starts_with(render_alone(at, s, turn, true))) {
           continue;
         }
-      } catch (const Interrupted&) {
-        throw;
       } catch (const Error&) {
         continue;  // some templates refuse to stop there
       }
@@ -184,8 +182,6 @@ bool prepare(Case& at) {
     for (const Json* messages : at.messages) {
       at.sides.push_back(encode_chat(at.tokenizer, at.chat_template, *messages, at.sample.kwargs));
     }
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error&) {
     return false;
   }

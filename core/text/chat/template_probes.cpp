@@ -106,8 +106,6 @@ std::optional<std::string> rendered(const ChatTemplate& chat_template, const Pro
                                     std::string* refusal = nullptr) {
   try {
     return chat_template.render(probe.messages, probe.kwargs).text;
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     if (refusal != nullptr) *refusal = error.what();
     return {};

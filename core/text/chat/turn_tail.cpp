@@ -126,8 +126,6 @@ std::vector<int32_t> TurnTail::append(const std::vector<SampledCall>& calls, con
   for (const bool as_calls : {false, true}) {
     try {
       return render(as_calls);
-    } catch (const Interrupted&) {
-      throw;
     } catch (const Error& error) {
       if (refusal.empty()) refusal = error.what();
     }

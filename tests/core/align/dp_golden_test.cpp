@@ -174,7 +174,7 @@ class AlignmentTexts {
   std::string files_[2];
 };
 
-TEST(DpGolden, TenThousandSequencesOfThreeTokenizersAlignAsInTheReference) {
+TEST(DpGolden, SlowTenThousandSequencesOfThreeTokenizersAlignAsInTheReference) {
   if (!std::filesystem::exists(shared_data() / "tokenizers/qwen")) GTEST_SKIP() << "no shared data";
   constexpr uint64_t kBlock = 500;
   const AlignmentTexts texts;

@@ -84,7 +84,7 @@ class PublicTokenizers : public testing::Test {
   std::vector<std::shared_ptr<const Tokenizer>> all_;
 };
 
-TEST_F(PublicTokenizers, CoverEveryText) {
+TEST_F(PublicTokenizers, SlowCoverEveryText) {
   for (const auto& s : all_) {
     for (const auto& t : all_) check_all_texts(s, t);
   }
@@ -115,7 +115,7 @@ std::vector<int32_t> other_segmentation(const Tokenizer& tokenizer, const TokenT
   return out;
 }
 
-TEST_F(PublicTokenizers, AlignIdsThatNoTokenizerWouldChoose) {
+TEST_F(PublicTokenizers, SlowAlignIdsThatNoTokenizerWouldChoose) {
   std::mt19937 random(5);
   for (const auto& s : all_) {
     for (const auto& t : all_) {

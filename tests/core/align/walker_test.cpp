@@ -309,7 +309,7 @@ class RandomCuts {
   std::map<std::string, int32_t> by_text_;
 };
 
-TEST(Walker, IsTheDefinitionOnAMillionRandomSegmentations) {
+TEST(Walker, SlowIsTheDefinitionOnAMillionRandomSegmentations) {
   RandomCuts cuts;
   Walker walker;
   const TokenTable& table = cuts.table();

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <type_traits>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -15,6 +16,10 @@
 
 namespace xrun::child_process_test {
 namespace {
+
+TEST(Interrupted, IsNotAnErrorAfterWhichCodeContinues) {
+  EXPECT_FALSE((std::is_base_of_v<Error, Interrupted>));
+}
 
 class RunChild : public testing::Test {
  protected:

@@ -18,8 +18,10 @@ TEST(ForeignNames, HaveAHintAndOthersHaveNone) {
   EXPECT_EQ(foreign_name_hint("logging_steps"), "every step is logged");
   EXPECT_EQ(foreign_name_hint("bett"), "");
   std::string path = "left";
-  EXPECT_TRUE(has(foreign_name_hint("num_generations", &path), "`sampling.samples`"));
+  EXPECT_TRUE(has(foreign_name_hint("max_completion_length", &path), "`sampling.max_tokens`"));
   EXPECT_EQ(path, "");
+  EXPECT_EQ(foreign_name_hint("num_generations", &path), "here it is `sampling.samples`");
+  EXPECT_EQ(path, "sampling.samples");
   EXPECT_EQ(foreign_name_hint("learning_rate", &path), "here it is `optim.lr`");
   EXPECT_EQ(path, "optim.lr");
 }

@@ -6,6 +6,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <ostream>
 
 #include "core/model/ops/head_chunk.h"
@@ -94,7 +96,9 @@ TEST_P(KdLosses, AgreeWithTheDenseOracleInFp32) {
   EXPECT_LT(close(got.weight, want.weight), 1e-5);
 }
 
-TEST_P(KdLosses, HaveTheSameBitsForAnyHeadMb) {
+class KdBlocks : public KdLosses {};
+
+TEST_P(KdBlocks, HaveTheSameBitsForAnyHeadMb) {
   // 603 logits a row: 1 MiB holds 434 of 600 rows, which are one block of 256 and part of another.
   KdProblem p = kd_problem(options().loss, 600, 640);
   const std::vector<int64_t> sizes(300, 2), one(300, 1);
@@ -169,8 +173,24 @@ TEST_P(KdLosses, PaddingHasNoGradient) {
   EXPECT_TRUE(got.hidden.isfinite().all().item<bool>());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KdLosses, testing::ValuesIn(cases()),
-                         [](const auto& info) { return info.param.name; });
+std::string name_of_case(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(All, KdLosses, testing::ValuesIn(cases()), name_of_case);
+
+// Cases of one loss without further settings, or those with them.
+std::vector<Case> cases_with_settings(bool with) {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [with](const Case& one) {
+    const bool has = std::any_of(one.name.begin(), one.name.end(),
+                                 [](unsigned char c) { return std::isupper(c) != 0; });
+    return has != with;
+  });
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Plain, KdBlocks, testing::ValuesIn(cases_with_settings(false)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Slow, KdBlocks, testing::ValuesIn(cases_with_settings(true)),
+                         name_of_case);
 
 }  // namespace
 

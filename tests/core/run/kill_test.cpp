@@ -60,7 +60,7 @@ void kill_and_compare(int kills, int most_ms, uint32_t seed) {
   EXPECT_FALSE(last_weights(run).empty());
 }
 
-TEST(Kill, ARunKilledAFewTimesMatchesTheUninterruptedOne) { kill_and_compare(3, 40, 1); }
+TEST(Kill, ARunKilledOnceMatchesTheUninterruptedOne) { kill_and_compare(1, 40, 1); }
 
 TEST(SlowKill, ARunKilledFiftyTimesMatchesTheUninterruptedOne) {
   for (uint32_t seed = 2; seed < 7; ++seed) kill_and_compare(10, 60, seed);

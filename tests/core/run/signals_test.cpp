@@ -44,7 +44,7 @@ TEST(Child, DISABLED_StopSlowly) {
   std::fflush(stdout);
 }
 
-TEST(Signals, AStopIsReportedOnce) {
+TEST(Signals, SlowAStopIsReportedOnce) {
   for (const bool has_text : {true, false}) {
     has_text ? setenv("XRUN_TEST_TEXT", "1", 1) : unsetenv("XRUN_TEST_TEXT");
     ChildProcess child("StopSlowly", "");
@@ -111,7 +111,7 @@ void expect_sigterm_counts_as_the_first(int pause_ms) {
   EXPECT_TRUE(child.said().ends_with("flag 15 hook 15\n")) << child.said();
 }
 
-TEST(Signals, AtAPromptSIGTERMTakesThePlaceOfAPendingCtrlC) {
+TEST(Signals, SlowAtAPromptSIGTERMTakesThePlaceOfAPendingCtrlC) {
   expect_sigterm_counts_as_the_first(0);
   expect_sigterm_counts_as_the_first(350);
 }

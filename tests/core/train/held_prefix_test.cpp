@@ -149,7 +149,7 @@ TEST_F(HeldPrefixes, LogprobsHaveTheBitsOfTheUnfoldedStepAndOfTheUnsplitFold) {
   }
 }
 
-TEST_F(HeldPrefixes, GradientsAreThoseOfTheUnfoldedStep) {
+TEST_F(HeldPrefixes, SlowGradientsAreThoseOfTheUnfoldedStep) {
   for (const MakeObjective& make : {MakeObjective(dpo_of), MakeObjective(nll_of)}) {
     for (const bool recompute : {false, true}) {
       for (const bool lora : {false, true}) {
@@ -338,7 +338,7 @@ TEST_F(HeldPrefixes, ServeTrainedModelsWithoutDropoutOrExperts) {
 }
 
 // 32 answers of 64 tokens to a prompt of 1,024, in one micro-batch and in 16.
-TEST_F(HeldPrefixes, HalveThePeakMemoryOfAGroupAsPlanned) {
+TEST_F(HeldPrefixes, SlowHalveThePeakMemoryOfAGroupAsPlanned) {
   install_memory_count();
   free_scratch();
   const int64_t before = memory_count().held;
@@ -373,7 +373,7 @@ TEST_F(HeldPrefixes, HalveThePeakMemoryOfAGroupAsPlanned) {
 }
 
 // 24 blocks hold more keys, values and their gradients than one block needs to run again.
-TEST_F(HeldPrefixes, OfADeepModelHaveTheGradientsOfTheirKeysInThePlan) {
+TEST_F(HeldPrefixes, SlowOfADeepModelHaveTheGradientsOfTheirKeysInThePlan) {
   install_memory_count();
   free_scratch();
   const int64_t before = memory_count().held;

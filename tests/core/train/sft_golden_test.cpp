@@ -47,9 +47,8 @@ TEST_P(SftGolden, TwentyStepsAgreeWithPlainPyTorch) {
 
 // Sequences a micro-batch: all four together, as they are and folded, and each alone.
 INSTANTIATE_TEST_SUITE_P(Packing, SftGolden,
-                         testing::Values(GoldenPacking{4, false}, GoldenPacking{4, true},
-                                         GoldenPacking{1, false}),
-                         name_of);
+                         testing::Values(GoldenPacking{4, false}, GoldenPacking{4, true}), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowPacking, SftGolden, testing::Values(GoldenPacking{1, false}), name_of);
 
 TEST(SftGolden, TheMixtureDrawsTheSameRows) {
   const Json golden = read_json(kGolden + "sft_steps.json");

@@ -117,7 +117,7 @@ TEST_F(FrozenRuns, WrongOptionsAreNamed) {
 
 // ---- xrun.kd
 
-TEST_F(Distillation, TheRecipeLearnsFromItsTeacherAndResumes) {
+TEST_F(Distillation, SlowTheRecipeLearnsFromItsTeacherAndResumes) {
   ASSERT_EQ(run(recipe(), "r", false, {}, sets({"steps=16", "optim.lr=0.01"})), "");
   const std::vector<double> kd = values("r", "valid/kd"), ce = values("r", "valid/ce");
   ASSERT_GE(kd.size(), 3u);
@@ -230,7 +230,7 @@ TEST_F(Distillation, ATeacherIsNotReadBeyondItsContext) {
       "has a sequence of 32; set max_length = 16");
 }
 
-TEST_F(Distillation, OnPolicyStartsAtRatioOneAndApproachesTheTeacher) {
+TEST_F(Distillation, SlowOnPolicyStartsAtRatioOneAndApproachesTheTeacher) {
   std::string prompts;
   for (int i = 0; i < 24; ++i) prompts += "{\"prompt\":\"fox " + std::to_string(i) + "\"}\n";
   write_file_atomic("prompts.jsonl", prompts);

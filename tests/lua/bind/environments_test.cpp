@@ -196,7 +196,7 @@ assert(groups.size == 2 and groups.reward:sum():item() == 0)
             "");
 }
 
-TEST_F(Environments, AResumeRepeatsTheSameConversations) {
+TEST_F(Environments, SlowAResumeRepeatsTheSameConversations) {
   expect_same_when_resumed(head() + R"(
 local env = { reply = function(_, turn) return "again", turn.ids[1] % 3 end }
 for step, prompts in run:steps(data, cfg.batch) do
@@ -209,7 +209,7 @@ run:export(policy)
                            {1, 2});
 }
 
-TEST_F(Environments, BatchesOfXrunRolloutsResumeToTheSameBits) {
+TEST_F(Environments, SlowBatchesOfXrunRolloutsResumeToTheSameBits) {
   std::string text = head();
   const std::string prompts = "batch = { prompts = 2,";
   text.replace(text.find(prompts), prompts.size(), "batch = { groups = 2,");
@@ -246,7 +246,7 @@ run:export(policy)
   }
 }
 
-TEST_F(Environments, DraftsOfTheLastEpochChangeNoBit) {
+TEST_F(Environments, SlowDraftsOfTheLastEpochChangeNoBit) {
   const auto text = [&](const std::string& more) {
     return head() + R"(
 local env = { reply = function(_, turn) return "again", turn.ids[1] % 3 end }

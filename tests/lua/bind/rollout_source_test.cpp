@@ -1,5 +1,5 @@
-// xrun.rollouts from Lua: batches of groups with varied rewards, a queue of older ones, the loss
-// path of their tokens, and resumes to the same bits.
+// xrun.rollouts from Lua: batches of groups with varied rewards, a queue of older ones, and the loss
+// path of their tokens.
 
 #include <ATen/Parallel.h>
 
@@ -8,49 +8,10 @@
 #include <cstdio>
 
 #include "core/base/strings.h"
-#include "core/data/rows/byte_stream.h"
 #include "core/model/ops/allocator.h"
-#include "tests/lua/bind/rollout_fixture.h"
+#include "tests/lua/bind/rollout_source_fixture.h"
 
 namespace xrun::rollout_source_test {
-
-class RolloutSources : public RolloutTest {
- protected:
-  static constexpr const char* kUpdate = "run:log(adamw:step(rollouts, grpo))";
-  static constexpr const char* kReward =
-      "return s.ids[1] % 2 + 0 * math.random(), { even = s.ids[1] % 2 }";
-
-  // A recipe over xrun.rollouts with these further options, updates and reward.
-  static std::string recipe(const std::string& options = "", const std::string& update = kUpdate,
-                            const std::string& reward = kReward) {
-    return objects("batch = { groups = 2, max_tokens = 600 }, steps = 5") +
-           R"(local function plain(r) return -(policy:token_logprob(r) * r:spread(r.advantage)) end
-local function reward(s) )" +
-           reward + R"( end
-local source = xrun.rollouts { prompts = data, sampling = cfg.sampling, reward = reward, )" +
-           options + R"( }
-local run = xrun.run(cfg, { policy = policy, adamw = adamw })
-for step, rollouts in run:steps(source, cfg.batch) do
-  rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group)
-  )" + update +
-           R"(
-end
-run:export(policy)
-)";
-  }
-  static std::string decompressed(const std::string& path) {
-    std::string text(1 << 22, '\0');
-    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
-    return text;
-  }
-  void expect_same_files(const std::string& a, const std::string& b, int steps = 5) {
-    for (int step = 0; step < steps; ++step) {
-      const std::string file = fmt::format("/rollouts/step_{:07}.jsonl.zst", step);
-      EXPECT_EQ(read_file(a + file), read_file(b + file)) << b << file;
-    }
-  }
-  using Values = std::vector<double>;
-};
 
 TEST_F(RolloutSources, GiveScoredBatchesOfGroupsWithVariedRewards) {
   ASSERT_EQ(run(recipe("", R"(
@@ -107,51 +68,6 @@ TEST_F(RolloutSources, GiveScoredBatchesOfGroupsWithVariedRewards) {
   EXPECT_TRUE(has(output_, ", loss path: on-policy\n"));
 }
 
-TEST_F(RolloutSources, ResumeToTheSameBitsWithCarriedGroupsAndSampleNothingTwice) {
-  const std::string counted =
-      std::string("local f = io.open('calls', 'a') f:write('x') f:close() ") + kReward;
-  const std::string text = recipe("round = 5", kUpdate, counted);
-  ASSERT_EQ(run(text, "whole"), "");
-  const size_t calls = read_file("calls").size();
-  const Values waiting = values("whole", "rollout/waiting_groups");
-  EXPECT_GT(*std::max_element(waiting.begin(), waiting.end() - 1), 0);
-  std::filesystem::remove("calls");
-  for (const int64_t stop : {1, 2, 3, 4}) {
-    const std::string dir = "stopped_" + std::to_string(stop);
-    ASSERT_EQ(run(text, dir, false, stop), "");
-    const std::string partial = dir + "/rollouts/step_0000004.jsonl.zst.tmp7";
-    write_file_atomic(partial, "half of a file that a kill left");
-    ASSERT_EQ(run(text, dir, true), "");
-    EXPECT_FALSE(path_exists(partial));
-    EXPECT_EQ(metrics(dir), metrics("whole")) << stop;
-    EXPECT_EQ(read_file(dir + "/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
-    expect_same_files("whole", dir);
-    EXPECT_EQ(read_file("calls").size(), calls) << "an answer was scored twice";
-    std::filesystem::remove("calls");
-  }
-}
-
-TEST_F(RolloutSources, AheadOfTrainingAreClippedAndResumeToTheSameBits) {
-  const std::string text = recipe("depth = 2");
-  expect_same_when_resumed(text, {1, 2, 4});
-  for (const int stop : {1, 2, 4}) expect_same_files("whole", fmt::format("stopped_{}", stop));
-  EXPECT_EQ(values("whole", "train/path_on_policy"), (Values{1, 0, 0, 0, 0}));
-  EXPECT_EQ(values("whole", "train/path_clipped"), (Values{0, 1, 1, 1, 1}));
-  EXPECT_EQ(values("whole", "rollout/waiting_groups"), (Values{4, 4, 4, 4, 4}));
-  const Values ratio = values("whole", "train/ratio");
-  EXPECT_EQ(ratio[0], 1);
-  EXPECT_NE(ratio[2], 1);
-  EXPECT_TRUE(has(decompressed("whole/rollouts/step_0000004.jsonl.zst"), "\"version\":2,"));
-  ASSERT_EQ(run(text, "again"), "");
-  EXPECT_TRUE(has(output_, "; sampled 2 steps ahead, so their weights are older"));
-  EXPECT_TRUE(has(output_,
-                  "step 1: loss path: clipped (100 % of the trained tokens, up to 1 update"
-                  " old)\n"));
-  EXPECT_EQ(output_.find("step 2: loss path"), std::string::npos) << output_;
-  ASSERT_EQ(run(recipe("depth = 2, staleness = 1"), "limit"), "");
-  EXPECT_EQ(values("limit", "rollout/stale_dropped"), (Values{0, 0, 2, 0, 2}));
-}
-
 TEST_F(RolloutSources, AreCorrectedByTruncatedImportanceSampling) {
   ASSERT_EQ(run(recipe("depth = 1", R"(
   rollouts.old_logprob = policy:token_logprob(rollouts)
@@ -177,19 +93,6 @@ TEST_F(RolloutSources, AreCorrectedByTruncatedImportanceSampling) {
   EXPECT_TRUE(has(output_, "step 1: loss path: corrected by truncated importance sampling (100 %"));
 }
 
-TEST_F(RolloutSources, OfSeveralUpdatesResumeToTheSameBits) {
-  const std::string text = recipe("", R"(
-  for mini in rollouts:minibatches { epochs = 2, groups = 1 } do run:log(adamw:step(mini, grpo)) end)");
-  expect_same_when_resumed(text, {1, 3});
-  for (const double share : values("whole", "train/path_on_policy")) {
-    EXPECT_GT(share, 0.2);
-    EXPECT_LT(share, 0.3) << "one of four updates, of about as many tokens each";
-  }
-  EXPECT_EQ(values("whole", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
-}
-
-// Decoding has other shapes than training. Where bf16 products depend on the number of rows these
-// metrics are above 0; the bounds are those at which public trainers raise an alarm.
 TEST_F(RolloutSources, InBf16DifferFromTheTrainingForwardByALittleAtMost) {
   ASSERT_EQ(run(recipe(), "r", false, {}, {"dtype=bf16", "gemm=bf16"}), "");
   const auto printed = [&](const char* name) {
@@ -223,17 +126,6 @@ TEST_F(RolloutSources, InBf16WithUpcastProductsAreThoseOfTheTrainingForward) {
   ASSERT_EQ(run(recipe(), "r", false, {}, {"dtype=bf16", "gemm=fp32"}), "");
   EXPECT_EQ(values("r", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
   EXPECT_EQ(values("r", "train/ratio_max"), (Values{1, 1, 1, 1, 1}));
-}
-
-TEST_F(RolloutSources, FilesOfRepeatedStepsAreRemovedByAResume) {
-  const std::string text = recipe();
-  ASSERT_EQ(run(text, "r", false, 2), "");
-  const std::string file = "r/rollouts/step_0000004.jsonl.zst";
-  std::filesystem::copy_file("r/rollouts/step_0000001.jsonl.zst", file);  // of a killed process
-  ASSERT_EQ(run(text, "r", true, 3), "");
-  EXPECT_FALSE(path_exists(file)) << "the last file would be taken for the last step";
-  EXPECT_TRUE(path_exists("r/rollouts/step_0000001.jsonl.zst"));
-  EXPECT_TRUE(path_exists("r/rollouts/step_0000002.jsonl.zst"));
 }
 
 TEST_F(RolloutSources, CountInTheDiskThatARunNeeds) {
@@ -281,33 +173,6 @@ TEST_F(RolloutSources, AFailedRewardOfAnEarlyAnswerEndsTheRunAsALateOneDoes) {
   const std::string late = with("local _ = adamw");
   has(late, "the reward of sample 0 failed");
   EXPECT_EQ(with(std::string("local _ = 123")), late);
-}
-
-TEST_F(RolloutSources, AFailedRewardLosesNoGroup) {
-  const std::string failing =
-      std::string("if io.open('fail') and adamw.update_count >= 2 then error('broken') end ") +
-      kReward;
-  const std::string text = recipe("round = 5", kUpdate, failing);
-  ASSERT_EQ(run(text, "whole"), "");
-  write_file_atomic("fail", "");
-  has(run(text, "r"), "broken");
-  std::filesystem::remove("fail");
-  ASSERT_EQ(run(text, "r", true), "");
-  EXPECT_EQ(metrics("r"), metrics("whole"));
-  EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
-}
-
-TEST_F(RolloutSources, AFailedUpdateLosesNoGroup) {
-  const std::string text =
-      recipe("depth = 1",
-             std::string("if io.open('fail') and step == 2 then error('broken') end ") + kUpdate);
-  ASSERT_EQ(run(text, "whole"), "");
-  write_file_atomic("fail", "");
-  has(run(text, "r"), "broken");  // its batch had been taken from the queue
-  std::filesystem::remove("fail");
-  ASSERT_EQ(run(text, "r", true), "");
-  EXPECT_EQ(metrics("r"), metrics("whole"));
-  EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
 
 TEST_F(RolloutSources, MaskedSamplesAreLeftOutAndRecorded) {
@@ -372,21 +237,6 @@ TEST_F(RolloutSources, TakeAGroupRewardAFilterAndAPassLimit) {
   has(none, "or the filter left no answer");
 }
 
-TEST_F(RolloutSources, PassAtKIsDecidedOnceForTheWholeRun) {
-  // Rewards are 0 and 1 in every second body alone.
-  const auto text = [](int penalty) {
-    return recipe(
-        "", kUpdate,
-        fmt::format("return s.ids[1] % 2 - (s.version % 2 == {} and 0.25 or 0)", penalty));
-  };
-  expect_same_when_resumed(text(1), {1, 2});
-  EXPECT_EQ(values("whole", "rollout/pass_at_1").size(), 5u);
-  EXPECT_EQ(read_json("whole/run.json").at("pass").at("limit").as_double(), 0);
-  ASSERT_EQ(run(text(0), "penalty"), "");
-  EXPECT_EQ(values("penalty", "rollout/pass_at_1").size(), 0u);
-  EXPECT_TRUE(read_json("penalty/run.json").at("pass").at("limit").is_null());
-}
-
 TEST_F(RolloutSources, ReadTheirSamplingOnceAndWithTheDefaultsOfSampling) {
   std::string text = recipe("", R"(
   cfg.sampling.max_tokens = 5
@@ -445,20 +295,6 @@ TEST_F(RolloutSources, OfOneLoopAddTheirCounts) {
   EXPECT_EQ(values("r", "rollout/waiting_groups"), (Values{1}));
 }
 
-TEST_F(RolloutSources, ScoredAgainInTheBodyResumeToTheSameBits) {
-  const std::string text = recipe("depth = 1", std::string(R"(
-  rollouts:score(function(s) return s.reward + 1 end)
-  if io.open('fail') and step == 2 then error('broken') end )") +
-                                                   kUpdate);
-  ASSERT_EQ(run(text, "whole"), "");
-  write_file_atomic("fail", "");
-  has(run(text, "r"), "broken");
-  std::filesystem::remove("fail");
-  ASSERT_EQ(run(text, "r", true), "");
-  EXPECT_EQ(metrics("r"), metrics("whole"));
-  expect_same_files("whole", "r");
-}
-
 TEST_F(RolloutSources, APromptThatLeavesTheModelNoRoomIsRefusedBeforeStepZero) {
   const std::string error = run(recipe(), "a", false, {}, {"sampling.max_tokens=590"});
   const std::string before = "prompts.jsonl:1: a prompt of ";
@@ -511,7 +347,7 @@ TEST_F(RolloutSources, SeveralUpdatesWithoutOldLogprobsAreRefused) {
   EXPECT_TRUE(values("best", "train/path_on_policy").empty());
 }
 
-TEST_F(RolloutSources, AnswersAreInTheMemoryPlan) {
+TEST_F(RolloutSources, SlowAnswersAreInTheMemoryPlan) {
   install_memory_count();
   ASSERT_EQ(run(recipe("", kUpdate, "return s.index"), "r", false, {},
                 {"sampling.samples=16", "sampling.max_tokens=100", "batch.groups=4",

@@ -117,7 +117,7 @@ TEST_F(RolloutUpdates, AMetricThatTheBodyWritesItselfIsRefused) {
 // Sharp draws share tokens. The weight w of a token: 1 (per_sample), 1 / n among n answers that
 // begin alike, here all, since the template begins every prompt (branch_mean), or 1 in the first
 // answer that has it and 0 in the others (own_once).
-TEST_F(RolloutUpdates, SharedTokensCountAsFoldWeightSaysInEveryDenominator) {
+TEST_F(RolloutUpdates, SlowSharedTokensCountAsFoldWeightSaysInEveryDenominator) {
   const std::string update = R"(
   local key, seen = {}, {}
   rollouts:score(function(s)

@@ -214,7 +214,7 @@ TEST_F(LuaRollouts, AResumeRepeatsTheSameBitsAndFiles) {
   }
 }
 
-TEST_F(LuaRollouts, SeveralUpdatesOfABodyResumeToTheSameBits) {
+TEST_F(LuaRollouts, SlowSeveralUpdatesOfABodyResumeToTheSameBits) {
   expect_same_when_resumed(head(loop(R"(
   for mini in rollouts:minibatches { epochs = 2, groups = 1 } do run:log(adamw:step(mini, grpo)) end)")),
                            {1, 3});

@@ -110,10 +110,12 @@ TEST_F(RunSample, OptionsOutOfRangeAreNamed) {
     return run(head() + "run:sample(policy, valid, 0, " + options + ")\n",
                fmt::format("r{}", ++runs));
   };
-  EXPECT_NE(refused("{ temperature = -1 }").find("temperature is -1, wanted 0"), std::string::npos);
+  EXPECT_NE(refused("{ temperature = -1 }").find("option `temperature`: got -1, wanted a number from 0 to 1000"),
+            std::string::npos);
   EXPECT_NE(refused("{ top_p = 0.5 }").find("set a temperature"), std::string::npos);
-  EXPECT_NE(refused("{ max_tokens = -1 }").find("max_tokens is -1"), std::string::npos);
+  EXPECT_NE(refused("{ max_tokens = -1 }").find("option `max_tokens`: got -1"), std::string::npos);
   EXPECT_NE(refused("{ stop = '' }").find("a stop string is empty"), std::string::npos);
+  EXPECT_NE(refused("{ samples = 2 }").find("run:sample answers each prompt once"), std::string::npos);
   EXPECT_NE(refused("{ temprature = 1 }").find("temperature"), std::string::npos);
 }
 

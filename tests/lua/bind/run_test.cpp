@@ -287,6 +287,19 @@ TEST_F(RunBinding, ACheckpointHoldsNothingOfTheReference) {
   EXPECT_EQ(moments, 2 * model);
 }
 
+TEST_F(RunBinding, ARunThatOnlyEvaluatesHasItsLedger) {
+  const std::string recipe = R"(local xrun = require "xrun"
+local cfg = xrun.config { model = "tiny", data = { { path = "pairs.jsonl" } }, optim = { lr = 1e-3 } }
+local policy = xrun.policy(cfg.model)
+local data = xrun.preference(cfg.data, policy)
+local run = xrun.run(cfg, { policy = policy })
+run:log(run:evaluate(data, function(p) return -policy:logprob(p.chosen) end))
+)";
+  ASSERT_EQ(this->run(recipe, "r"), "");
+  has(output_, "pairs.jsonl: 24 of 24 rows kept");
+  EXPECT_TRUE(path_exists("r/ledger.json"));
+}
+
 TEST_F(RunBinding, ALossThatIsNotFiniteInANarrowTypeNamesTheType) {
   const std::string text = head() + R"(
 local function bad(p) return policy:logprob(p.chosen) * 0 / 0 end

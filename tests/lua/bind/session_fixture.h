@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +20,33 @@
 
 namespace xrun {
 
+// Keeps the probe of row bits (row_probe.h) for the next test: a fresh cache would measure again.
+class KeptRowProbe {
+ public:
+  void give(const std::filesystem::path& cache) const {
+    if (!path_exists(folder_)) return;
+    std::filesystem::create_directories(cache / "measured");
+    std::filesystem::copy(folder_, cache / "measured/rows");
+  }
+  void take(const std::filesystem::path& cache) const {
+    if (path_exists(folder_) || !path_exists(cache / "measured/rows")) return;
+    std::filesystem::copy(cache / "measured/rows", folder_);
+  }
+  ~KeptRowProbe() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("xrun_row_probe_" + std::to_string(getpid()));
+};
+
+inline const KeptRowProbe& kept_row_probe() {
+  static const KeptRowProbe kept;
+  return kept;
+}
+
 class SessionTest : public testing::Test {
  protected:
   SessionTest() : before_(std::filesystem::current_path()) {
@@ -27,6 +55,7 @@ class SessionTest : public testing::Test {
     folder_ = name;
     std::filesystem::current_path(folder_);
     setenv("XRUN_CACHE", (folder_ / "cache").c_str(), 1);
+    kept_row_probe().give(folder_ / "cache");
     const std::filesystem::path source = source_path();
     std::filesystem::copy_file(source / "tests/data/pairs.jsonl", "pairs.jsonl");
     InitOptions options = init_preset("tiny");
@@ -44,6 +73,7 @@ class SessionTest : public testing::Test {
   }
   ~SessionTest() override {
     unsetenv("XRUN_CACHE");
+    kept_row_probe().take(folder_ / "cache");
     std::filesystem::current_path(before_);
     std::filesystem::remove_all(folder_);
   }

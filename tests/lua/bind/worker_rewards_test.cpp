@@ -212,7 +212,7 @@ TEST_F(RecipeRewards, AreTheSameInEitherState) {
             "");
 }
 
-TEST_F(RecipeRewards, FollowTheSamePolicyForFailures) {
+TEST_F(RecipeRewards, SlowFollowTheSamePolicyForFailures) {
   const char* const failures[] = {"return nil",
                                   "return '1'",
                                   "return 0 / 0",

@@ -37,7 +37,7 @@ class TwoTokenizerRecipe : public Distillation {
   }
 };
 
-TEST_F(Distillation, TwoTokenizersLearnByChunkAndResume) {
+TEST_F(Distillation, SlowTwoTokenizersLearnByChunkAndResume) {
   make_other();
   const std::string recipe = read_file(source_path("recipes/xdistill.lua"));
   const auto with = [](const std::vector<std::string>& more) {

@@ -42,7 +42,7 @@ TEST_F(StackGuardTest, SlowMetamethodsEndInAnError) {
       "return t.x");
 }
 
-TEST_F(StackGuardTest, ChainsOfProtectedCallsEndInAnError) {
+TEST_F(StackGuardTest, SlowChainsOfProtectedCallsEndInAnError) {
   overflows("local function f() local ok, e = pcall(f) if not ok then error(e, 0) end end f()");
   overflows("local function f() xrun.no_grad(f) end f()");
   EXPECT_EQ(run("local function f() return pcall(string.gsub, 'a', 'a', f) end f() return 1"), "1");

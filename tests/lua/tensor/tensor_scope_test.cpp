@@ -81,7 +81,7 @@ TEST_F(TensorScopes, TheSoftLimitGrowsWhileMostIsAlive) {
   EXPECT_GT(ledger().soft_limit(), before);
 }
 
-TEST_F(TensorScopes, TwoThousandStepsKeepMemoryFlat) {
+TEST_F(TensorScopes, SlowTwoThousandStepsKeepMemoryFlat) {
   const std::string steps = R"(
     local weight = xrun.randn({64}, {requires_grad = true})
     local function objective(chosen, rejected)

@@ -129,9 +129,6 @@ class Chat {
                  "the conversation has {} tokens, the model's limit is {}; /reset starts over",
                  ids.size(), limit);
       messages_.push_back(chat_message("assistant", generate_answer(ids)));
-    } catch (const Interrupted&) {
-      // Ctrl-C has ended only the answer, in generate_answer(); any other signal ends the program.
-      throw;
     } catch (const Error& error) {
       messages_.pop_back();
       console_.print(console_.red(error.what()));

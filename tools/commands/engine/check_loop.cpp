@@ -32,8 +32,6 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     try {
       source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
-    } catch (const Interrupted&) {
-      throw;  // an Error too, but not a finding
     } catch (const Error& error) {
       Finding finding{Verdict::kWrong, "batch", error.what()};
       split_location(finding);

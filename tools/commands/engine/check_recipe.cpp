@@ -181,8 +181,6 @@ Finding memory_finding(const LoopPause& pause) {
   }
   try {
     return {Verdict::kOk, "memory", MemoryReport::plan(pause.run->models(), *pause.loop).text()};
-  } catch (const Interrupted&) {
-    throw;  // an Error too, but not a finding
   } catch (const Error& error) {
     return {Verdict::kWrong, "memory", error.what(),
             "make the change that it names, or set XRUN_MEMORY_MB if more memory is there"};

@@ -141,8 +141,6 @@ template <class Find>
 void add_found(FindingReport& report, const std::string& subject, const Find& find) {
   try {
     report.add(find());
-  } catch (const Interrupted&) {
-    throw;
   } catch (const Error& error) {
     report.add(
         {Verdict::kWrong, subject, error.what(), "install or create what the message names"});

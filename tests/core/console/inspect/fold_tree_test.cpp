@@ -65,6 +65,7 @@ TEST_F(FoldTree, TextDrawsANodeALineWithinTheWidth) {
 TEST_F(FoldTree, PageDrawsTheTree) {
   const std::string page = pack_page({folded()});
   EXPECT_TRUE(has(page, "class=\"node shared\""));
+  EXPECT_TRUE(has(page, " tokens (chosen ")) << "a bar names the sequences that end in it";
   EXPECT_TRUE(has(page, "tokens computed as"));
 }
 

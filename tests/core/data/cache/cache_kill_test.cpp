@@ -98,7 +98,7 @@ class CacheKill : public testing::Test {
   fs::path dir_;
 };
 
-TEST_F(CacheKill, AKillLosesNoCommittedRow) { kill_builds(2, 5); }
+TEST_F(CacheKill, AKillLosesNoCommittedRow) { kill_builds(2, 1); }
 TEST_F(CacheKill, SlowAHundredKillsWithOneWorkerChangeNoByte) { kill_builds(1, 100); }
 TEST_F(CacheKill, SlowAHundredKillsWithThreeWorkersChangeNoByte) { kill_builds(3, 100); }
 

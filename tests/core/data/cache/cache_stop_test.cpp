@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(CacheStop, AFailedReadKeepsCommittedShards) {
+TEST(CacheStop, SlowAFailedReadKeepsCommittedShards) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(1500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));

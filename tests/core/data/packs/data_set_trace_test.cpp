@@ -131,7 +131,7 @@ TEST_F(DataSetTrace, RowsOfALongLineAreFoundTwice) {
 }
 
 // Display reads the first 256 MB; a conversation must continue whatever its row.
-TEST_F(DataSetTrace, AConversationIsReadFromAnywhereInItsFile) {
+TEST_F(DataSetTrace, SlowAConversationIsReadFromAnywhereInItsFile) {
   std::string blank(size_t{8} << 20, ' ');
   blank.back() = '\n';
   const std::string frame = zstd(blank);

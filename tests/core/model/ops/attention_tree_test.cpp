@@ -294,7 +294,7 @@ TEST(AttentionTree, GradientsOfLossesOverSequencesAddUp) {
 }
 
 // The first rows of a tree are held: their keys and values are given apart, and they have no query.
-TEST(AttentionTree, RowsAfterHeldKeysHaveTheBitsAndGradientsOfTheWholePack) {
+TEST(AttentionTree, SlowRowsAfterHeldKeysHaveTheBitsAndGradientsOfTheWholePack) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       SCOPED_TRACE(fmt::format("seed {} {}", seed, c10::toString(type)));

@@ -46,7 +46,8 @@ class AvailableMemory : public testing::Test {
   static std::string mib(int64_t n) { return std::to_string(n * kMiB); }
 
   std::string load_error() {
-    const std::filesystem::path dir = folder_ / "model";
+    static const TemporaryDir kept{"memory_test_model"};
+    const std::filesystem::path dir = kept.path() / "model";
     if (!std::filesystem::exists(dir)) init_model(dir, init_preset("tiny"));
     try {
       Model::load(dir, at::kFloat, /*trainable=*/true);
