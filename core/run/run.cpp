@@ -33,7 +33,7 @@ RunDir recorded(RunDir dir, const SavedObjects& saved, Ranks* ranks) {
 
 // Returns true if a signal came, to any rank. A reason to stop of one rank becomes that of all; of
 // several that of the lowest rank.
-bool agree_to_go_on(Ranks* ranks, std::string& stopped) {
+bool share_stops(Ranks* ranks, std::string& stopped) {
   if (ranks == nullptr) return interrupt_requested();
   const std::string own = fmt::format("{} {}", interrupt_signal(), stopped);
   std::string reason;
@@ -132,8 +132,12 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
   if (in_body_) end_body(state);
   const std::optional<LoopBody> body = upcoming();
   if (!body) return std::nullopt;
-  // Between bodies: everything is saved or savable here. Ranks have just agreed that none stops.
-  if (settings_.ranks == nullptr) check_interrupt();
+  // Between bodies: everything is saved or savable here. At the end of a body ranks have agreed.
+  if (settings_.ranks == nullptr) {
+    check_interrupt();
+  } else if (!ended_body_ && agree_on_interrupt(settings_.ranks, "the beginning of a loop")) {
+    check_interrupt();
+  }
   // run.state as it was: an error in the body must not save half of its changes.
   body_state_ = state;
   body_sources_ = sources_;
@@ -234,7 +238,7 @@ void Run::close_body() {
 void Run::end_body(const Json& state) {
   XRUN_CHECK(in_body_, "a body ends that did not begin; call begin_body first");
   close_body();
-  const bool interrupted = agree_to_go_on(settings_.ranks, at_.stopped);
+  const bool interrupted = share_stops(settings_.ranks, at_.stopped);
   if (save_is_due() || interrupted || phase_is_over() || limit_reached()) save(state);
   // Thrown after the save, so that a Ctrl-C costs no finished body.
   if (interrupted) check_interrupt();
