@@ -13,6 +13,7 @@
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
 #include "core/dist/agreement.h"
+#include "core/dist/ranks.h"
 #include "core/model/ops/device_memory.h"
 #include "core/train/saveable.h"
 
@@ -28,6 +29,21 @@ RunDir recorded(RunDir dir, const SavedObjects& saved, Ranks* ranks) {
   check_saved_names(saved);
   if (!dir.resuming()) agree(ranks, "the run's folder", [&] { dir.begin(); });
   return dir;
+}
+
+// Returns true if a signal came, to any rank. A reason to stop of one rank becomes that of all; of
+// several that of the lowest rank.
+bool share_stops(Ranks* ranks, std::string& stopped) {
+  if (ranks == nullptr) return interrupt_requested();
+  const std::string own = fmt::format("{} {}", interrupt_signal(), stopped);
+  std::string reason;
+  for (const std::string& text : ranks->gather("the end of a step", own)) {
+    const size_t space = text.find(' ');
+    if (text.substr(0, space) != "0") request_interrupt(std::stoi(text.substr(0, space)));
+    if (reason.empty()) reason = text.substr(space + 1);
+  }
+  stopped = reason;
+  return interrupt_requested();
 }
 
 bool has_group(const Json& object, std::string_view group) {
@@ -116,8 +132,12 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
   if (in_body_) end_body(state);
   const std::optional<LoopBody> body = upcoming();
   if (!body) return std::nullopt;
-  // Between bodies: everything is saved or savable here. Ranks have just agreed that none stops.
-  if (settings_.ranks == nullptr) check_interrupt();
+  // Between bodies: everything is saved or savable here. At the end of a body ranks have agreed.
+  if (settings_.ranks == nullptr) {
+    check_interrupt();
+  } else if (!ended_body_ && agree_on_interrupt(settings_.ranks, "the beginning of a loop")) {
+    check_interrupt();
+  }
   // run.state as it was: an error in the body must not save half of its changes.
   body_state_ = state;
   body_sources_ = sources_;
@@ -218,7 +238,7 @@ void Run::close_body() {
 void Run::end_body(const Json& state) {
   XRUN_CHECK(in_body_, "a body ends that did not begin; call begin_body first");
   close_body();
-  const bool interrupted = agree_on_interrupt(settings_.ranks, "the end of a step");
+  const bool interrupted = share_stops(settings_.ranks, at_.stopped);
   if (save_is_due() || interrupted || phase_is_over() || limit_reached()) save(state);
   // Thrown after the save, so that a Ctrl-C costs no finished body.
   if (interrupted) check_interrupt();

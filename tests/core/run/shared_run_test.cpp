@@ -80,6 +80,20 @@ TEST(SharedRun, ASignalAtOneRankSavesAndStopsAllAndAnyNumberResumes) {
   EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), text_of(folder / "one/metrics.jsonl"));
 }
 
+TEST(SharedRun, AStopOfOneRankEndsTheLoopOfAll) {
+  const ScratchFolder folder;
+  for (const std::string& text : on_ranks(3, [&](Ranks* ranks) {
+         ToyLoop loop = shared(ranks);
+         loop.at = [&](const char* event, int64_t step, xrun::Run& run) {
+           if (step == 2 && ranks->rank() == 1 && std::string(event) == "logged") run.stop("enough");
+         };
+         const std::string end = go(folder / "run", loop);
+         return end.substr(0, end.find(','));
+       })) {
+    EXPECT_EQ(text, "3 steps");
+  }
+}
+
 TEST(SharedRun, AnotherNumberOfProcessesIsANotice) {
   const ScratchFolder folder;
   ToyLoop loop = shared(nullptr);
