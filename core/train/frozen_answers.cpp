@@ -4,13 +4,13 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/model/model.h"
+#include "core/model/ops/linear.h"
 #include "core/train/batch.h"
 #include "core/train/computed_pack.h"
 #include "core/train/frozen_model.h"
@@ -80,7 +80,7 @@ at::Tensor FrozenModel::score(const View& view) {
     ends.hidden.push_back(companion->cu_seqlens[static_cast<size_t>(s) + 1] - 1);
   }
   const at::Tensor last = companion_hidden(model(), ends).to(at::kFloat);
-  return at::linear(last, score_weight()).select(1, 0);
+  return linear(last, score_weight(), {}, GemmType::kStorage).select(1, 0);
 }
 
 at::Tensor FrozenModel::token_score(const View& view) {
@@ -91,7 +91,8 @@ at::Tensor FrozenModel::token_score(const View& view) {
   MicroBatch& micro = view.micro();
   const at::Tensor hidden = micro.hidden(model());
   const at::Tensor row = view.select_rows(micro.computed(model()).row_hidden);
-  return at::linear(at::index_select(hidden, 0, row).to(at::kFloat), score_weight()).select(1, 0);
+  const at::Tensor before = at::index_select(hidden, 0, row).to(at::kFloat);
+  return linear(before, score_weight(), {}, GemmType::kStorage).select(1, 0);
 }
 
 at::Tensor FrozenModel::score(Batch& batch) {

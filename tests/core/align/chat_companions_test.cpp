@@ -50,18 +50,19 @@ class ChatCompanionsTest : public TwoTokenizers {
     const TokenStream stream = set.stream(row, 0);
     return source.align({{row, 0, stream.ids}}).front();
   }
-  // The student's text of all chunks, with bars between them; both sides spell the same bytes.
+  // The student's text of all chunks; both sides spell the same bytes, or end a turn.
   static std::string chunk_text(const DataSet& set, int64_t row, const CompanionTokens& companion) {
     const TokenStream stream = set.stream(row, 0);
     std::string text;
     for (const CompanionTokens::Chunk& chunk : companion.chunks) {
-      const std::string s = spelled(*bytes(), stream.ids, chunk.s_begin, chunk.s_end);
-      const std::string t = spelled(*pieces(), companion.ids, chunk.t_begin, chunk.t_end);
-      EXPECT_EQ(s, t);
-      if (s.empty()) {  // special tokens
-        text += "<" + std::string(bytes()->piece(stream.ids[static_cast<size_t>(chunk.s_begin)]));
+      const int32_t first = stream.ids[static_cast<size_t>(chunk.s_begin)];
+      if (bytes()->is_special(first)) {
         EXPECT_EQ(companion.ids[static_cast<size_t>(chunk.t_begin)], *pieces()->eos_id());
+        text += bytes()->piece(first);
+        continue;
       }
+      const std::string s = spelled(*bytes(), stream.ids, chunk.s_begin, chunk.s_end);
+      EXPECT_EQ(s, spelled(*pieces(), companion.ids, chunk.t_begin, chunk.t_end));
       text += s;
     }
     return text;
@@ -77,7 +78,8 @@ TEST_F(ChatCompanionsTest, MessagesAndEndsOfTurnsAreChunks) {
             "user:\nWhere is it?<|endoftext|>assistant:\nOn the hill.<|endoftext|>"
             "user:\nWhich?<|endoftext|>assistant:\nThe old town 水.<|endoftext|>");
   EXPECT_EQ(chunk_text(set, 0, companion),
-            "Where is it?On the hill.<<|im_end|>Which?The old town 水.<<|im_end|>");
+            "userWhere is it?assistantOn the hill.<|im_end|>"
+            "userWhich?assistantThe old town 水.<|im_end|>");
   EXPECT_EQ(companion.wrong, 0);
   EXPECT_GT(companion.one_sided, 20);  // the two templates' own texts
 }
@@ -94,13 +96,16 @@ TEST_F(ChatCompanionsTest, APackTrainsTheChunksOfTheAnswersAlone) {
 }
 
 TEST_F(ChatCompanionsTest, ARowThatWasCutIsTheBeginningOfItsConversation) {
-  const DataSet whole = set(), cut = set(60);
-  const CompanionTokens companion = align_row(*companions(cut), cut, 1);
+  const DataSet whole = set(), cut = set(40);
+  const int64_t last = cut.total_rows() - 1;  // the first one has no room for an answer
+  ASSERT_EQ(cut.tokens(last), 40);
+  const CompanionTokens companion = align_row(*companions(cut), cut, last);
   const CompanionTokens full = align_row(*companions(whole), whole, 1);
   ASSERT_LT(companion.chunks.size(), full.chunks.size());
+  ASSERT_GT(companion.chunks.size(), 0u);
   for (size_t i = 0; i < companion.chunks.size(); ++i) {
     EXPECT_EQ(companion.chunks[i], full.chunks[i]);
-    EXPECT_LE(companion.chunks[i].s_end, 60);
+    EXPECT_LE(companion.chunks[i].s_end, 40);
   }
 }
 
