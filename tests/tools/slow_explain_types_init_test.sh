@@ -25,7 +25,7 @@ wants 0 'recipes/grpo.lua: beta' "$xrun" explain beta
 wants 0 'here it is `sampling.samples`' "$xrun" explain num_generations
 wants 0 'it is `sampling.max_tokens` of the recipe' "$xrun" explain max_completion_length
 wants 0 'here it is `sampling.temperature`' "$xrun" explain temperature
-wants 0 'temperature, an option of ' "$xrun" explain temperature
+wants 0 'sampling.temperature: Divides the logits' "$xrun" explain temperature
 wants 0 'here it is `shuffle`' "$xrun" explain shuffle_dataset
 wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
 
