@@ -172,6 +172,7 @@ std::string wanted_text(const ConfigField& field) {
   std::string range;
   if (field.above_least) {
     range = fmt::format(" above {}", field.least);
+    if (std::isfinite(field.most)) range += fmt::format(", up to {}", field.most);
   } else if (std::isfinite(field.least) && field.below_most) {
     range = fmt::format(" from {} to below {}", field.least, field.most);
   } else if (std::isfinite(field.least)) {

@@ -18,14 +18,14 @@ wants 0 'xrun init DIR --recipe kto' "$xrun" explain recipes/kto.lua
 wants 0 'recipes/pair_losses.lua: -- Azar et al. 2023' "$xrun" explain ipo
 wants 0 'Group Sequence Policy Optimization' "$xrun" explain gspo
 wants 0 'on_error, an option of Policy:sample, Rollouts:score' "$xrun" explain on_error
-wants 0 'samples, an option of Policy:sample' "$xrun" explain sampling.samples
-wants 0 'sampling, a key of recipes' "$xrun" explain sampling.samples
+wants 0 'sampling.samples: Answers to each prompt.' "$xrun" explain sampling.samples
+wants 0 'samples, an option of Policy:sample' "$xrun" explain samples
 wants 0 'data[].quota: ' "$xrun" explain data.quota
 wants 0 'recipes/grpo.lua: beta' "$xrun" explain beta
-wants 0 'it is `sampling.samples` of the recipe' "$xrun" explain num_generations
+wants 0 'here it is `sampling.samples`' "$xrun" explain num_generations
 wants 0 'it is `sampling.max_tokens` of the recipe' "$xrun" explain max_completion_length
-wants 0 'it is `sampling.temperature` of the recipe' "$xrun" explain temperature
-wants 0 'temperature, an option of ' "$xrun" explain temperature
+wants 0 'here it is `sampling.temperature`' "$xrun" explain temperature
+wants 0 'sampling.temperature: Divides the logits' "$xrun" explain temperature
 wants 0 'here it is `shuffle`' "$xrun" explain shuffle_dataset
 wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
 

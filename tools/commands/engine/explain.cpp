@@ -163,7 +163,8 @@ std::string explain_function_option(const std::string& name) {
   for (const DocEntry& entry : doc_entries()) {
     const bool takes =
         std::any_of(entry.parameters.begin(), entry.parameters.end(), [&](const LuaParameter& one) {
-          return std::find(one.keys.begin(), one.keys.end(), name) != one.keys.end();
+          const std::vector<std::string> keys = option_keys(one);
+          return std::find(keys.begin(), keys.end(), name) != keys.end();
         });
     if (takes) takers.push_back(entry.name);
   }
@@ -187,7 +188,7 @@ std::string explain_template(const std::string& name) {
 }
 
 // Returns the documentation of a name that no command, option, key or Lua name has: a recipe, a
-// recipe's own key, an option of a function ("sampling.samples"), a template; or "".
+// recipe's own key, an option of a function ("on_error"), a template; or "".
 std::string explain_other(const std::string& name) {
   std::string text = explain_recipe(name);
   text += explain_template(name);
@@ -196,10 +197,11 @@ std::string explain_other(const std::string& name) {
   const bool dotted = dot != std::string::npos && text.empty();
   text += explain_recipe_key(dotted ? name.substr(0, dot) : name);
   // `lr` is more likely optim.lr than an option of adamw:step: the error says so. The fields of kd
-  // are options of xrun.kd themselves.
+  // and sampling are options of functions themselves.
   const std::vector<ConfigField>& fields = config_fields();
   const bool ends_key = std::any_of(fields.begin(), fields.end(), [&](const ConfigField& field) {
-    return last_part(field.path) == name && !field.path.starts_with("kd.");
+    return last_part(field.path) == name && !field.path.starts_with("kd.") &&
+           !field.path.starts_with("sampling.");
   });
   return ends_key ? text : text + explain_function_option(dotted ? name.substr(dot + 1) : name);
 }
