@@ -85,8 +85,9 @@ class PickleReader {
         archive_{.where = file.name_,
                  .no_archive = ", as torch.save has written them since PyTorch 1.6",
                  .compressed = ", which torch.save never does",
-                 .wrong_crc = ": the file is damaged, or was saved with "
-                              "torch.serialization.set_crc32_options(False)"} {
+                 .wrong_crc =
+                     ": the file is damaged, or was saved with "
+                     "torch.serialization.set_crc32_options(False)"} {
     members_ = read_stored_zip(file_.bytes_, archive_);
     for (const ZipMember& member : members_) {
       by_name_[member.name] = &member;

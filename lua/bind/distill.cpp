@@ -124,11 +124,10 @@ std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& s
           "{} {} {} {}", setting, kd_loss_name(loss), from.digest(), to.digest())];
   if (known != nullptr) return known;
   const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
-  const Projection projection = setting == "auto" ? made_projection(from, to, from_name, to_name)
-                                                  : load_projection(
-                                                        local_input(L, InputKind::kProjection,
-                                                                    setting),
-                                                        from_name, to_name);
+  const Projection projection =
+      setting == "auto"
+          ? made_projection(from, to, from_name, to_name)
+          : load_projection(local_input(L, InputKind::kProjection, setting), from_name, to_name);
   // p-kl compares no pairs, and two vocabularies may have none.
   std::vector<std::pair<int32_t, int32_t>> common;
   if (loss != KdLoss::kProjected) common = exact_map(projection, least_common_weight(loss));
@@ -279,7 +278,8 @@ void open_distill(LuaState& state) {
        {"options?", "xrun.Config.kd"}},
       {{"Tensor", "[C]"}},
       "The divergence of the student's distribution from the teacher's in each chunk: one loss per "
-      "trained token, [R], if both have one vocabulary, else per chunk of the alignment. For a view "
+      "trained token, [R], if both have one vocabulary, else per chunk of the alignment. For a "
+      "view "
       "it reads the step's forward and carries the student's gradient; for a batch it has no "
       "gradient.",
       push_kd);

@@ -93,7 +93,8 @@ int open_policy(lua_State* L) {
   const Options given(L, 2);
   const Json table = lua_istable(L, 2) ? to_json(L, 2) : Json::object();
   Console& console = *session_of(L).console;
-  const auto dir = resolve_model(local_input(L, InputKind::kModel, name), [&](const std::string& text) { console.say(text); });
+  const auto dir = resolve_model(local_input(L, InputKind::kModel, name),
+                                 [&](const std::string& text) { console.say(text); });
   PolicyOptions options;
   options.dtype = read_dtype(L);
   options.device = recipe_device(recipe_context(L).options);

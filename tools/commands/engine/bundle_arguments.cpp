@@ -27,7 +27,8 @@ std::vector<std::string> schemas_of(const std::string& name) {
 constexpr int64_t kMostLockedThreads = 1024;
 
 void take_machine(const LockedRun& run, RecipeOptions& options) {
-  if (!options.device_given && text_member(run.machine, "device") == "cuda") options.device = "cuda";
+  if (!options.device_given && text_member(run.machine, "device") == "cuda")
+    options.device = "cuda";
   const Json* threads = run.machine.find("threads");
   if (options.threads == 0 && threads != nullptr && threads->is_int() && threads->as_int() > 0) {
     options.threads = static_cast<int>(std::min(threads->as_int(), kMostLockedThreads));
