@@ -50,7 +50,7 @@ struct LockedInput {
 // The run whose first steps a bundle has.
 struct LockedRun {
   Json machine;      // {"device", "threads"}
-  Json environment;  // run_environment()
+  Json environment;  // {"cpu"}
   std::string date;  // that templates saw; "": none asked
   Json measured;     // choices measured on that machine, or null
   Json::Array steps;

@@ -124,11 +124,13 @@ LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
     const Json* value = run.record.find(name);
     return value != nullptr && value->is_object() ? *value : Json::object();
   };
-  LockedRun out{.machine = object("machine"),
-                .environment = object("environment"),
-                .date = text_member(run.record, "date"),
-                .measured = object("measured"),
-                .steps = first_steps(dir, steps_done(run), most)};
+  LockedRun out{
+      .machine = object("machine"),
+      // Only what decides bits: a bundle says no more of the machine than it must.
+      .environment = Json(Json::Object{{"cpu", text_member(object("environment"), "cpu")}}),
+      .date = text_member(run.record, "date"),
+      .measured = object("measured"),
+      .steps = first_steps(dir, steps_done(run), most)};
   XRUN_CHECK(!out.steps.empty(), "it has no step yet");
   return out;
 }

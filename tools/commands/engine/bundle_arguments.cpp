@@ -43,8 +43,6 @@ ProgramFacts program_facts() {
           .models = {.folder = find_model, .cached = cached_models()}};
 }
 
-bool is_foreign(const RecipeOptions& options) { return options.bundle != nullptr; }
-
 RecipeOptions unchecked_bundle(RecipeOptions options) {
   const auto opened = std::make_shared<const OpenedBundle>(extract_bundle(options.recipe));
   options.recipe = opened->recipe();
