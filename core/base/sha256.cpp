@@ -50,8 +50,8 @@ void mix_plain(Sha256Words& words, const unsigned char* block) {
   for (size_t t = 0; t < 64; ++t) {
     const uint32_t first = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
                            ((e & f) ^ (~e & g)) + kRoundConstants[t] + w[t];
-    const uint32_t second = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) +
-                            ((a & b) ^ (a & c) ^ (b & c));
+    const uint32_t second =
+        (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + first;
     d = c, c = b, b = a, a = first + second;
   }
@@ -100,10 +100,11 @@ __attribute__((target("sha,sse4.1,ssse3"))) void mix_sha(Sha256Words& words,
 }
 
 bool has_sha_instructions() {
-  static const bool has = __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") && [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 29 & 1) != 0;
-  }();
+  static const bool has =
+      __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") && [] {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 29 & 1) != 0;
+      }();
   return has;
 }
 

@@ -31,8 +31,8 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view data);
 
-// Returns the digest of a file's bytes, read in pieces; `each` gets the bytes read so far after each
-// piece, and may throw. Throws Error if the file cannot be read.
+// Returns the digest of a file's bytes, read in pieces; `each` gets the bytes read so far after
+// each piece, and may throw. Throws Error if the file cannot be read.
 std::string sha256_file(const std::filesystem::path& path,
                         const std::function<void(uint64_t bytes)>& each = {});
 

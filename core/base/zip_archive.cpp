@@ -112,8 +112,8 @@ class ZipReader {
     uint64_t local = read<uint32_t>(at + 42);
     read_zip64(at + kEntryBytes + name_bytes, extra_bytes, {&size, &packed, &local});
     XRUN_CHECK((flags & 1) == 0, "{}: its member {} is encrypted", where_, member.name);
-    XRUN_CHECK(method == 0 && packed == size,
-               "{}: its member {} is compressed{}", where_, member.name, text_.compressed);
+    XRUN_CHECK(method == 0 && packed == size, "{}: its member {} is compressed{}", where_,
+               member.name, text_.compressed);
     within(local, kLocalBytes, bytes_.size(), "a member is beyond the end");
     if (read<uint32_t>(local) != kLocalHeader) damaged("a member has no header");
     const uint64_t data =

@@ -39,7 +39,8 @@ void check_names(const std::vector<ZipMember>& members, const std::string& where
     XRUN_CHECK(i == 1 || members[i - 1].name < name, "{}: its member {} is out of order", where,
                name);
     // "a" and "a/b" cannot both be files. Between them in the order may stand "a-b".
-    for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    for (size_t slash = name.find('/'); slash != std::string::npos;
+         slash = name.find('/', slash + 1)) {
       const std::string folder = name.substr(0, slash);
       const auto at = std::lower_bound(
           members.begin() + 1, members.end(), folder,
@@ -124,7 +125,8 @@ void put_bundle(BundleLock lock, std::vector<BundleMember> members,
   for (const BundleMember& member : members) measured.push_back(measure(member));
   lock.members.clear();
   for (const MeasuredMember& one : measured) {
-    lock.members.push_back({.name = one.entry.name, .bytes = one.entry.bytes, .sha256 = one.sha256});
+    lock.members.push_back(
+        {.name = one.entry.name, .bytes = one.entry.bytes, .sha256 = one.sha256});
   }
   const BundleMember first{.name = kBundleLock, .file = {}, .text = lock_text(lock)};
   std::vector<ZipEntry> entries = {measure(first).entry};
@@ -178,10 +180,11 @@ void Bundle::read(std::string_view bytes) {
                          .compressed = ", which xrun bundle never does"};
   const std::vector<ZipMember> members = read_stored_zip(bytes, text);
   check_names(members, where_);
-  XRUN_CHECK(is_plain_zip(bytes, members),
-             "{}: is not laid out as xrun bundle writes it: it has links, comments, gaps, or members "
-             "that overlap or that its directory describes otherwise; do not trust it",
-             where_);
+  XRUN_CHECK(
+      is_plain_zip(bytes, members),
+      "{}: is not laid out as xrun bundle writes it: it has links, comments, gaps, or members "
+      "that overlap or that its directory describes otherwise; do not trust it",
+      where_);
   check_zip_member(members[0], text);
   lock_ = parse_lock(members[0].data, where_);
   digest_ = sha256_hex(members[0].data);

@@ -40,8 +40,9 @@ class Bundle {
   std::string_view text(const std::string& member) const;
   // Compares the digest of every member. Throws Error that names the first damaged one.
   void verify() const;
-  // Returns the folder that has the members, made if it is missing: below `root`, named by digest().
-  // A kill at any time leaves no incomplete folder. Members in it are compared with the lock again.
+  // Returns the folder that has the members, made if it is missing: below `root`, named by
+  // digest(). A kill at any time leaves no incomplete folder. Members in it are compared with the
+  // lock again.
   std::filesystem::path extract(const std::filesystem::path& root) const;
 
  private:
@@ -63,9 +64,9 @@ struct BundleMember {
   std::string text;
 };
 
-// Sets lock.members from `members`, and writes the bundle. Equal members and locks give equal bytes.
-// `path` appears whole or not at all. Throws Error if a file cannot be read, changes meanwhile, or
-// `path` cannot be written.
+// Sets lock.members from `members`, and writes the bundle. Equal members and locks give equal
+// bytes. `path` appears whole or not at all. Throws Error if a file cannot be read, changes
+// meanwhile, or `path` cannot be written.
 void write_bundle(BundleLock lock, std::vector<BundleMember> members,
                   const std::filesystem::path& path);
 

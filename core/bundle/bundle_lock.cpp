@@ -51,8 +51,8 @@ class LockReader {
   // Every field but these is of a newer format.
   void only(std::initializer_list<const char*> known) const {
     for (const auto& [name, value] : object_.as_object()) {
-      const bool found = std::any_of(known.begin(), known.end(),
-                                     [&](const char* one) { return name == one; });
+      const bool found =
+          std::any_of(known.begin(), known.end(), [&](const char* one) { return name == one; });
       check(found, full(name.c_str()),
             "is a field that this xrun does not know: a newer one made the bundle, or the lock is "
             "damaged");
@@ -174,9 +174,9 @@ void check_members(const BundleLock& lock, const LockReader& reader) {
     for (const LockedFile& file : input.files) {
       if (file.member.empty()) continue;
       const LockedFile* member = find(file.member);
-      reader.check(member != nullptr && member->sha256 == file.sha256 && member->bytes == file.bytes,
-                   fmt::format("inputs: {} {}", input.name, file.name),
-                   "is not the member that it names");
+      reader.check(
+          member != nullptr && member->sha256 == file.sha256 && member->bytes == file.bytes,
+          fmt::format("inputs: {} {}", input.name, file.name), "is not the member that it names");
     }
   }
 }

@@ -1,13 +1,14 @@
 #pragma once
-// The lock of a bundle: the SHA-256 of every file that decides the numbers of a recipe, its resolved
-// settings, and what its first steps gave. The member bundle.json of a bundle.
+// The lock of a bundle: the SHA-256 of every file that decides the numbers of a recipe, its
+// resolved settings, and what its first steps gave. The member bundle.json of a bundle.
 //
 // {"format": 1, "recipe": "recipe/dpo.lua", "sets": ["steps=4"], "config": {...}, "origins": {...},
 //  "seeds": {"seed": 0}, "members": [FILE], "inputs": [{"kind", "name", "files": [FILE]}],
 //  "binary": {"version", "torch", "engine", "core"}, "operators": {"log_sigmoid": [schema]},
-//  "run": null | {"machine", "environment", "date", "measured", "steps": [object of metrics.jsonl]}}
-// FILE is {"name", "bytes", "sha256"}, of an input with "xxh3" (of data) and "member" (if the bundle
-// has it) too.
+//  "run": null | {"machine", "environment", "date", "measured", "steps": [object of
+//  metrics.jsonl]}}
+// FILE is {"name", "bytes", "sha256"}, of an input with "xxh3" (of data) and "member" (if the
+// bundle has it) too.
 
 #include <cstdint>
 #include <optional>
@@ -49,7 +50,7 @@ struct LockedInput {
 // The run whose first steps a bundle has.
 struct LockedRun {
   Json machine;      // {"device", "threads"}
-  Json environment;  // run_environment()
+  Json environment;  // {"cpu"}
   std::string date;  // that templates saw; "": none asked
   Json measured;     // choices measured on that machine, or null
   Json::Array steps;

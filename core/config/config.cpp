@@ -202,17 +202,18 @@ class ConfigCheck {
       std::vector<std::string> known = config_field_names("");
       known.insert(known.begin(), own_.begin(), own_.end());
       fail_line(read.line, key,
-           fmt::format("`{}.{}` is read, but the config has no `{}`{}", recipe_.config_name, key,
-                       key, did_you_mean(key, known, recipe_.config_name + ".")));
+                fmt::format("`{}.{}` is read, but the config has no `{}`{}", recipe_.config_name,
+                            key, key, did_you_mean(key, known, recipe_.config_name + ".")));
     }
     const ConfigField* field = find_config_field(key);
     // The recipe's own tables may have any member.
     if (read.path.size() < 2 || field == nullptr || field->kind != FieldKind::kTable) return;
     const std::vector<std::string> names = config_field_names(key);
     if (std::find(names.begin(), names.end(), read.path[1]) != names.end()) return;
-    fail_line(read.line, read.path[1],
-         fmt::format("`{}` is read, but `{}` has no `{}`{}", full, key, read.path[1],
-                     did_you_mean(read.path[1], names, recipe_.config_name + "." + key + ".")));
+    fail_line(
+        read.line, read.path[1],
+        fmt::format("`{}` is read, but `{}` has no `{}`{}", full, key, read.path[1],
+                    did_you_mean(read.path[1], names, recipe_.config_name + "." + key + ".")));
   }
 
   // ---- required keys
@@ -240,8 +241,8 @@ class ConfigCheck {
       if (given || !wanted) continue;
       // The table's line, else the first read of it, else the config itself.
       fail_at(table, top,
-           fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
-                       field.doc, field.path));
+              fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
+                          field.doc, field.path));
     }
   }
 
@@ -253,8 +254,8 @@ class ConfigCheck {
       if (batch != nullptr && batch->find(name) != nullptr) return;
     }
     fail_at(batch, "batch",
-         "`batch` does not say how much a step takes: add one of pairs, sequences, prompts, "
-         "groups and tokens to it, or --set batch.pairs=...");
+            "`batch` does not say how much a step takes: add one of pairs, sequences, prompts, "
+            "groups and tokens to it, or --set batch.pairs=...");
   }
 
   const ScannedRecipe& recipe_;

@@ -94,8 +94,8 @@ class BaseMerge {
  private:
   [[noreturn]] void fail(int source, int line, const std::string& what) const {
     const auto [file, text] = source_of(source);
-    throw UsageError(fmt::format("{}:{}: {}{}", file, line, what,
-                                 excerpt_of_word(text, line, kExtends)));
+    throw UsageError(
+        fmt::format("{}:{}: {}{}", file, line, what, excerpt_of_word(text, line, kExtends)));
   }
   std::pair<std::string, std::string> source_of(int source) const {
     if (source == 0) return {recipe_.file, recipe_.text};
@@ -115,8 +115,9 @@ class BaseMerge {
     const Literal value = *found;
     std::erase_if(config.entries, [](const Literal::Entry& one) { return one.key == kExtends; });
     if (value.is_table || !value.scalar.is_string() || value.scalar.as_string().empty()) {
-      fail(source, value.line, fmt::format("extends: got {}, wanted the file of a recipe or bundle",
-                                           dump_json(literal_json(value))));
+      fail(source, value.line,
+           fmt::format("extends: got {}, wanted the file of a recipe or bundle",
+                       dump_json(literal_json(value))));
     }
     chain_.back().line = value.line;
     return value.scalar.as_string();
@@ -189,8 +190,8 @@ class BaseMerge {
         continue;
       }
       check_type(*own, entry.value, inner);
-      const bool tables = own->is_table && entry.value.is_table && !own->is_list() &&
-                          !entry.value.is_list();
+      const bool tables =
+          own->is_table && entry.value.is_table && !own->is_list() && !entry.value.is_list();
       if (tables) {
         merge(*own, entry.value, inner);
       } else {

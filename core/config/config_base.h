@@ -1,6 +1,7 @@
 #pragma once
-// A config over others: `extends = "base.lua"`, or a bundle, gives every value that the config leaves
-// out. Tables with named keys merge key by key, at every depth; scalars and lists are replaced.
+// A config over others: `extends = "base.lua"`, or a bundle, gives every value that the config
+// leaves out. Tables with named keys merge key by key, at every depth; scalars and lists are
+// replaced.
 
 #include <functional>
 #include <string>
@@ -18,8 +19,9 @@ using LocalPath = std::function<std::string(const std::string& file)>;
 std::string base_path(const std::string& file, const std::string& base);
 
 // scan_recipe, with the config laid over those that it extends, which may extend others. Each value
-// keeps its origin; `extends` itself is no value. Of a bundle the resolved settings count. Throws UsageError with both lines
-// for a cycle, a base that is missing or has no config, and a value of another type than the base's.
+// keeps its origin; `extends` itself is no value. Of a bundle the resolved settings count. Throws
+// UsageError with both lines for a cycle, a base that is missing or has no config, and a value of
+// another type than the base's.
 ScannedRecipe scan_with_bases(std::string file, std::string text, const LocalPath& local = {});
 
 }  // namespace xrun

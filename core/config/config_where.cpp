@@ -1,5 +1,5 @@
-// The config is resolved twice, with and without --set: what the second has and the first replaces is
-// worth a line.
+// The config is resolved twice, with and without --set: what the second has and the first replaces
+// is worth a line.
 
 #include "core/config/config_where.h"
 
@@ -54,10 +54,9 @@ class WhereText {
   }
 
   static bool is_plain_list(const Json& value) {
-    return value.is_array() && std::none_of(value.as_array().begin(), value.as_array().end(),
-                                            [](const Json& one) {
-                                              return one.is_object() || one.is_array();
-                                            });
+    return value.is_array() &&
+           std::none_of(value.as_array().begin(), value.as_array().end(),
+                        [](const Json& one) { return one.is_object() || one.is_array(); });
   }
 
   void add(const std::string& path, const Json& value) {
@@ -81,7 +80,8 @@ class WhereText {
     const Json* before = origin == "--set" ? plain_config_.find(path) : nullptr;
     if (before != nullptr) add_replaced(*before, origin_of(plain_config_, path));
     for (const ReplacedValue& one : recipe_.replaced) {
-      if (one.path == path || one.path.starts_with(path + ".") || path.starts_with(one.path + ".")) {
+      if (one.path == path || one.path.starts_with(path + ".") ||
+          path.starts_with(one.path + ".")) {
         add_replaced(literal_json(one.value), literal_origin(recipe_, one.value));
       }
     }

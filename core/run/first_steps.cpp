@@ -16,8 +16,8 @@ std::string FirstSteps::before() const {
   if (!compares()) {
     std::string fields;
     for (const Difference& one : terms_.settings) add_item(fields, one.path);
-    return fmt::format("the bundle's first steps are not compared: this run has other settings ({})",
-                       fields);
+    return fmt::format(
+        "the bundle's first steps are not compared: this run has other settings ({})", fields);
   }
   if (machine_.empty()) return "";
   std::string text;
@@ -37,7 +37,8 @@ std::string FirstSteps::same_text() const {
 std::string FirstSteps::compare(const Json& metrics) {
   const int64_t step = metrics.at("step").as_int();
   // A resumed run begins later.
-  while (next_ < recorded_.steps.size() && recorded_.steps[next_].at("step").as_int() < step) ++next_;
+  while (next_ < recorded_.steps.size() && recorded_.steps[next_].at("step").as_int() < step)
+    ++next_;
   if (!compares() || next_ >= recorded_.steps.size()) return "";
   const Json& wanted = recorded_.steps[next_];
   if (wanted.at("step").as_int() != step) return "";

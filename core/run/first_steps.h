@@ -23,9 +23,9 @@ class FirstSteps {
 
   // Returns the line before step 0: what will be compared, or why nothing is; "" if that is plain.
   std::string before() const;
-  // Compares the metrics of a body that has ended. Returns a line to print, or "". Throws Error that
-  // names the metric if they differ, on the same kind of machine and without `force`; elsewhere the
-  // first difference is a line.
+  // Compares the metrics of a body that has ended. Returns a line to print, or "". Throws Error
+  // that names the metric if they differ, on the same kind of machine and without `force`;
+  // elsewhere the first difference is a line.
   std::string compare(const Json& metrics);
   // The line of a run that ends before its last recorded step, or "".
   std::string end();

@@ -1,5 +1,5 @@
-// Nothing of the day, the user or the folder enters a lock, so that two bundles of one recipe are the
-// same bytes: origins name members, inputs the spelling of the recipe.
+// Nothing of the day, the user or the folder enters a lock, so that two bundles of one recipe are
+// the same bytes: origins name members, inputs the spelling of the recipe.
 
 #include "core/share/bundle_maker.h"
 
@@ -10,8 +10,8 @@
 #include "core/base/file.h"
 #include "core/bundle/bundle_file.h"
 #include "core/config/config_base.h"
-#include "core/share/recorded_run.h"
 #include "core/share/recipe_sources.h"
+#include "core/share/recorded_run.h"
 
 namespace xrun {
 

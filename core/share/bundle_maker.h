@@ -1,6 +1,6 @@
 #pragma once
-// Makes the bundle of a recipe: its files, its inputs' digests, its settings and, if it has run, its
-// first steps. The recipe is read, not run.
+// Makes the bundle of a recipe: its files, its inputs' digests, its settings and, if it has run,
+// its first steps. The recipe is read, not run.
 
 #include <filesystem>
 #include <string>

@@ -24,9 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 
-Json files_of(const Json& files) {
-  return Json(Json::Object{{"files", files}});
-}
+Json files_of(const Json& files) { return Json(Json::Object{{"files", files}}); }
 
 // {"inputs": {"data": {"1": {"keys": [...]}}}}, as run.json has it.
 Json record_of(Json keys, Json modules) {
@@ -77,7 +75,8 @@ RunFiles files_of_bundle(const std::string& file) {
   for (const LockedInput& input : lock.inputs) {
     if (input.kind != InputKind::kData) continue;
     Json files = Json::array();
-    for (const LockedFile& one : input.files) files.push_back(Json(Json::Object{{"xxh3", one.xxh3}}));
+    for (const LockedFile& one : input.files)
+      files.push_back(Json(Json::Object{{"xxh3", one.xxh3}}));
     keys.push_back(data_key(input.name, std::move(files)));
   }
   for (const LockedFile& member : lock.members) {
@@ -105,7 +104,8 @@ RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& noti
     const FileDigests digests(cache_root() / kFileDigestsFolder);
     for (const NamedInput& input : sources.inputs) {
       if (input.kind != InputKind::kData) continue;
-      keys.push_back(data_key(input.name, data_files_json(find_data_files(input.name, {}, digests))));
+      keys.push_back(
+          data_key(input.name, data_files_json(find_data_files(input.name, {}, digests))));
     }
   } catch (const Error& error) {
     notices.push_back(fmt::format("the data are not compared: {}: {}", file, error.what()));

@@ -1,5 +1,5 @@
-// A file is the locked one if its size and its SHA-256 are. Sizes are compared first, so that a lock
-// of someone else's cannot make this machine read devices or large files for nothing.
+// A file is the locked one if its size and its SHA-256 are. Sizes are compared first, so that a
+// lock of someone else's cannot make this machine read devices or large files for nothing.
 
 #include "core/share/input_files.h"
 
@@ -148,9 +148,10 @@ std::vector<fs::path> named_files(const LockedInput& input, const ModelPlaces& p
   std::vector<fs::path> files;
   const fs::path model = input.kind == InputKind::kModel ? places.folder(input.name) : fs::path();
   for (const LockedFile& file : input.files) {
-    files.push_back(input.kind == InputKind::kModel  ? model / file.name
-                    : input.kind == InputKind::kData ? fs::path(split_glob(input.name).first + file.name)
-                                                     : fs::path(input.name));
+    files.push_back(input.kind == InputKind::kModel ? model / file.name
+                    : input.kind == InputKind::kData
+                        ? fs::path(split_glob(input.name).first + file.name)
+                        : fs::path(input.name));
   }
   return files;
 }
@@ -165,8 +166,8 @@ std::vector<Difference> differences_of(const LockedInput& input,
     if (!is_file(files[i])) {
       out.push_back({path, locked.sha256, "absent"});
     } else if (size_of(files[i]) != locked.bytes) {
-      out.push_back({path + " bytes", std::to_string(locked.bytes),
-                     std::to_string(size_of(files[i]))});
+      out.push_back(
+          {path + " bytes", std::to_string(locked.bytes), std::to_string(size_of(files[i]))});
     } else if (const std::string digest = file_sha256(files[i]); digest != locked.sha256) {
       out.push_back({path + " sha256", locked.sha256, digest});
     }
@@ -194,7 +195,8 @@ std::string missing_text(const LockedInput& input, const std::string& reason) {
   }
   const LockedFile& file = input.files.front();
   return fmt::format(
-      "{} \"{}\" ({}, SHA-256 {}) is neither in the bundle nor known here; link the file there: ln -s "
+      "{} \"{}\" ({}, SHA-256 {}) is neither in the bundle nor known here; link the file there: ln "
+      "-s "
       "FILE {}; a bundle made with --with-data has it",
       input_kind_name(input.kind), input.name, size, file.sha256, shell_word(input.name));
 }
@@ -203,7 +205,8 @@ std::string missing_text(const LockedInput& input, const std::string& reason) {
 
 std::pair<std::string, std::string> split_glob(const std::string& name) {
   const size_t wild = name.find_first_of("*?[");
-  const size_t slash = name.rfind('/', wild == std::string::npos || is_file(name) ? name.size() : wild);
+  const size_t slash =
+      name.rfind('/', wild == std::string::npos || is_file(name) ? name.size() : wild);
   if (slash == std::string::npos) return {"", name};
   return {name.substr(0, slash + 1), name.substr(slash + 1)};
 }
@@ -263,7 +266,9 @@ FoundInput find_input(const LockedInput& input, const fs::path& folder, const Mo
   if (std::ssize(links) == wanted) {
     for (const auto& [name, target] : links) link_to(own / name, target);
     return {path_in(input, own),
-            fmt::format("found by digest: {}", links.front().second.string()), {}, ""};
+            fmt::format("found by digest: {}", links.front().second.string()),
+            {},
+            ""};
   }
   // Nothing has the name if every file is absent.
   const bool none = std::all_of(found.differences.begin(), found.differences.end(),

@@ -1,6 +1,6 @@
 #pragma once
-// The files behind the inputs of a recipe: their digests for a lock, and where a locked input's bytes
-// are on this machine.
+// The files behind the inputs of a recipe: their digests for a lock, and where a locked input's
+// bytes are on this machine.
 
 #include <filesystem>
 #include <functional>
@@ -28,8 +28,8 @@ struct LocalInput {
 };
 
 // Finds the files of an input and takes their digests, remembered ones where the files are
-// unchanged. Of a model: its weights and every file that config, tokenizer and templates consist of.
-// Throws Error as find_data_files and ModelPlaces::folder do; Interrupted.
+// unchanged. Of a model: its weights and every file that config, tokenizer and templates consist
+// of. Throws Error as find_data_files and ModelPlaces::folder do; Interrupted.
 LocalInput measure_input(const NamedInput& input, const ModelPlaces& places);
 
 // True for the files of a model that a bundle leaves out unless it is asked for the model.
@@ -40,7 +40,7 @@ std::string file_sha256(const std::filesystem::path& path);
 
 // Where a locked input is.
 struct FoundInput {
-  std::string path;  // to open in place of the name; "": it is missing
+  std::string path;                     // to open in place of the name; "": it is missing
   std::string where;                    // "in the bundle", "found by digest: ...", "by its name"
   std::vector<Difference> differences;  // of what has its name and another digest
   std::string missing;                  // what to do about a missing one
@@ -52,8 +52,8 @@ struct FoundInput {
 FoundInput find_input(const LockedInput& input, const std::filesystem::path& folder,
                       const ModelPlaces& places);
 
-// Returns the path of an input inside a bundle, "data/1/pairs.jsonl"; "" unless the bundle has all of
-// it.
+// Returns the path of an input inside a bundle, "data/1/pairs.jsonl"; "" unless the bundle has all
+// of it.
 std::string bundled_path(const LockedInput& input);
 
 // Returns the folder of the extracted bundles: cache_root()/bundles.

@@ -35,9 +35,9 @@ class SourceReader {
     add_file(recipe_, scanned_.text);
     for (const ConfigSource& base : scanned_.bases) add_base(base.file);
     add_config(config_.values());
-    for (const auto& [key, kind] : {std::pair("model", InputKind::kModel),
-                                    std::pair("template", InputKind::kTemplate),
-                                    std::pair("kd.projection", InputKind::kProjection)}) {
+    for (const auto& [key, kind] :
+         {std::pair("model", InputKind::kModel), std::pair("template", InputKind::kTemplate),
+          std::pair("kd.projection", InputKind::kProjection)}) {
       const Json* value = config_.find(key);
       if (value != nullptr && value->is_string()) add_named(kind, value->as_string());
     }
@@ -63,7 +63,8 @@ class SourceReader {
 
   void add_input(InputKind kind, const std::string& name) {
     const NamedInput input{kind, name};
-    const bool known = std::find(out_.inputs.begin(), out_.inputs.end(), input) != out_.inputs.end();
+    const bool known =
+        std::find(out_.inputs.begin(), out_.inputs.end(), input) != out_.inputs.end();
     if (!name.empty() && !known) out_.inputs.push_back(input);
   }
 
@@ -147,10 +148,10 @@ class SourceReader {
 
   void add_module(const fs::path& from, size_t i) {
     if (token(i).kind != Kind::kString) {
-      out_.notices.push_back(
-          fmt::format("{}:{}: requires a module whose name the text does not have; the bundle lacks "
-                      "it",
-                      from.string(), token(i).line));
+      out_.notices.push_back(fmt::format(
+          "{}:{}: requires a module whose name the text does not have; the bundle lacks "
+          "it",
+          from.string(), token(i).line));
       return;
     }
     const std::string& name = token(i).text;
@@ -161,7 +162,8 @@ class SourceReader {
       const fs::path path = file.lexically_normal();
       // From $XRUN_PATH: in a bundle it is in the recipe's folder, where require looks first.
       const bool beside = name.starts_with(".");
-      if (!beside && path != module_candidates(name, "", recipe_.parent_path())[0].lexically_normal()) {
+      if (!beside &&
+          path != module_candidates(name, "", recipe_.parent_path())[0].lexically_normal()) {
         moved_.emplace_back(path, module_candidates(name, "", recipe_.parent_path())[0]);
       }
       return add_file(path, read_file(path, kMostModuleBytes));

@@ -28,8 +28,8 @@ struct RecipeSources {
   std::string recipe;             // its member
   std::vector<SourceFile> files;  // the recipe first
   std::vector<NamedInput> inputs;
-  std::set<std::string> words;        // every name after a dot or a colon, in any of the files
-  std::vector<std::string> notices;   // what the text does not tell
+  std::set<std::string> words;       // every name after a dot or a colon, in any of the files
+  std::vector<std::string> notices;  // what the text does not tell
 };
 
 // Reads a recipe, the modules that it and they require by a literal name, and the bases of its

@@ -1,4 +1,5 @@
-// Values are compared as the doubles that metrics.jsonl spells exactly, so equal means the same bits.
+// Values are compared as the doubles that metrics.jsonl spells exactly, so equal means the same
+// bits.
 
 #include "core/share/recorded_run.h"
 
@@ -57,10 +58,11 @@ void check_data(const RunFiles& run, const BundleLock& lock) {
     for (const Json& key : keys->as_array()) {
       for (const Json& file : key.at("files").as_array()) {
         const std::string digest = text_member(file, "xxh3"), name = text_member(file, "name");
-        const bool locked = std::any_of(lock.inputs.begin(), lock.inputs.end(), [&](const auto& one) {
-          return std::any_of(one.files.begin(), one.files.end(),
-                             [&](const LockedFile& other) { return other.xxh3 == digest; });
-        });
+        const bool locked =
+            std::any_of(lock.inputs.begin(), lock.inputs.end(), [&](const auto& one) {
+              return std::any_of(one.files.begin(), one.files.end(),
+                                 [&](const LockedFile& other) { return other.xxh3 == digest; });
+            });
         XRUN_CHECK(locked, "the run read {} with other bytes than it has now", name);
       }
     }
@@ -108,7 +110,8 @@ LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
                              const std::string& recipe_text, const Json& run_binary, int64_t most) {
   const RunFiles run = read_run_files(dir);
   XRUN_CHECK(run.recipe == recipe_text, "its recipe.lua is another text than the recipe has now");
-  const auto settings = find_differences(deciding_settings(run.config), deciding_settings(lock.config), "config");
+  const auto settings =
+      find_differences(deciding_settings(run.config), deciding_settings(lock.config), "config");
   XRUN_CHECK(settings.empty(), "its settings are others:\n{}", describe_differences(settings));
   const Json* binary = run.record.find("binary");
   const auto program = find_differences(binary == nullptr ? Json() : *binary, run_binary, "binary");
@@ -121,11 +124,13 @@ LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
     const Json* value = run.record.find(name);
     return value != nullptr && value->is_object() ? *value : Json::object();
   };
-  LockedRun out{.machine = object("machine"),
-                .environment = object("environment"),
-                .date = text_member(run.record, "date"),
-                .measured = object("measured"),
-                .steps = first_steps(dir, steps_done(run), most)};
+  LockedRun out{
+      .machine = object("machine"),
+      // Only what decides bits: a bundle says no more of the machine than it must.
+      .environment = Json(Json::Object{{"cpu", text_member(object("environment"), "cpu")}}),
+      .date = text_member(run.record, "date"),
+      .measured = object("measured"),
+      .steps = first_steps(dir, steps_done(run), most)};
   XRUN_CHECK(!out.steps.empty(), "it has no step yet");
   return out;
 }

@@ -14,9 +14,10 @@ namespace xrun {
 // The settings without those that only decide when something is written (save, export).
 Json deciding_settings(const Json& config);
 
-// Takes the first `most` steps of a run, without the speed of steps (perf/*). `lock` has the recipe,
-// the settings and the inputs that the run must have had; `recipe_text` is the recipe's. Throws Error
-// that says what is different, or why the run proves nothing (a prompt was opened in it).
+// Takes the first `most` steps of a run, without the speed of steps (perf/*). `lock` has the
+// recipe, the settings and the inputs that the run must have had; `recipe_text` is the recipe's.
+// Throws Error that says what is different, or why the run proves nothing (a prompt was opened in
+// it).
 LockedRun record_first_steps(const std::filesystem::path& run, const BundleLock& lock,
                              const std::string& recipe_text, const Json& run_binary, int64_t most);
 
@@ -28,8 +29,8 @@ struct StepDifference {
   double relative = 0;        // |a - b| / max(|a|, |b|)
 };
 
-// Compares a step with the recorded one, every metric but perf/* bit by bit; returns the metric with
-// the largest difference.
+// Compares a step with the recorded one, every metric but perf/* bit by bit; returns the metric
+// with the largest difference.
 std::optional<StepDifference> compare_step(const Json& recorded, const Json& now);
 
 // The fields in which two machines of runs differ, of those that decide bits: device, threads, cpu.

@@ -86,11 +86,10 @@ std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, 
   Session& session = session_of(L);
   const Json setting = option_or_config(options, L, "template");
   const bool allow_unmarked = kind == RowKind::kPrompts;  // nothing of a prompt is trained
-  const ResolvedTemplate chosen =
-      resolve_template(*policy.tokenizer(),
-                       local_input(L, InputKind::kTemplate,
-                                   setting.is_string() ? setting.as_string() : "auto"),
-                       template_date(L), allow_unmarked);
+  const ResolvedTemplate chosen = resolve_template(
+      *policy.tokenizer(),
+      local_input(L, InputKind::kTemplate, setting.is_string() ? setting.as_string() : "auto"),
+      template_date(L), allow_unmarked);
   policy.use_template(chosen.chat_template);  // an export contains it
   session.notices.add(chosen.notice);
   return chosen.chat_template;

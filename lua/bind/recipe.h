@@ -47,15 +47,16 @@ struct RecipeOptions {
   bool json = false;                 // of a purpose that prints
   bool profile = false;              // --profile: the run gets a profile.json
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
-  std::string suffix = {};  // Lua appended to the text, unless that makes a syntax error
-  lua_CFunction suffix_call = nullptr;  // the suffix gets it as `...`; null: nothing
+  std::string suffix = {};           // Lua appended to the text, unless that makes a syntax error
+  lua_CFunction suffix_call = nullptr;    // the suffix gets it as `...`; null: nothing
   std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
   // Of a recipe that came in a bundle, which others may have written; `recipe` is then its name in
   // messages, and `sets` begin with the bundle's.
   std::shared_ptr<const OpenedBundle> bundle = {};
 };
 
-// Returns the text of the options' recipe. Throws UsageError with the nearest file if there is none.
+// Returns the text of the options' recipe. Throws UsageError with the nearest file if there is
+// none.
 std::string read_recipe(const RecipeOptions& options);
 
 // The config of a text, with the bases that it extends.

@@ -139,14 +139,15 @@ void tie_state(lua_State* L, RunLoop& loop) {
 void compare_first_steps(lua_State* L, RunLoop& loop) {
   const RecipeContext& context = recipe_context(L);
   const auto& bundle = context.options.bundle;
-  if (!bundle || !bundle->lock.run) return;
-  loop.first_steps.emplace(*bundle->lock.run,
-                           FirstStepsTerms{.machine = loop.run().dir().identity().machine,
-                                           .environment = run_environment(),
-                                           .settings = find_differences(
-                                               deciding_settings(bundle->lock.config),
-                                               deciding_settings(context.config.values()), "config"),
-                                           .force = context.options.force});
+  if (!bundle) return;
+  if (!bundle->lock.run) return loop.say("the bundle recorded no first steps to compare with");
+  loop.first_steps.emplace(
+      *bundle->lock.run, FirstStepsTerms{.machine = loop.run().dir().identity().machine,
+                                         .environment = run_environment(),
+                                         .settings = find_differences(
+                                             deciding_settings(bundle->lock.config),
+                                             deciding_settings(context.config.values()), "config"),
+                                         .force = context.options.force});
   loop.say(loop.first_steps->before());
 }
 

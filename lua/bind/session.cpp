@@ -86,8 +86,8 @@ Json binary_identity() {
 
 Json binary_lock() {
   Dl_info info{};
-  Json lock(Json::Object{
-      {"source", kSourceDigest}, {"torch", TORCH_VERSION}, {"compiler", __VERSION__}});
+  Json lock(
+      Json::Object{{"source", kSourceDigest}, {"torch", TORCH_VERSION}, {"compiler", __VERSION__}});
   if (dladdr(reinterpret_cast<const void*>(&binary_lock), &info) == 0) return lock;
   const std::filesystem::path engine = info.dli_fname;
   lock.set("engine", file_sha256(engine));

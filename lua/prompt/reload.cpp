@@ -40,7 +40,7 @@ std::string PausedRun::go_on_from(const Carried& carried) {
     run->write_state(carried.state);
   }
   std::string message = fmt::format("{} was read again; it is paused before step {}{}", file,
-                                 carried.step, trained ? " with the weights as they are" : "");
+                                    carried.step, trained ? " with the weights as they are" : "");
   carried_.reset();
   return message;
 }

@@ -74,8 +74,7 @@ std::string key_of_recipe(std::string name, int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (!std::string_view(argv[i]).ends_with(".lua")) continue;
     try {
-      const ScannedRecipe recipe =
-          scan_with_bases(argv[i], read_file(argv[i], kMostScannedBytes));
+      const ScannedRecipe recipe = scan_with_bases(argv[i], read_file(argv[i], kMostScannedBytes));
       return recipe.config.find(name) == nullptr ? "" : name;
     } catch (const Error&) {
       return "";  // the recipe's own error is reported when it runs

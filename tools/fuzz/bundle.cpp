@@ -3,10 +3,9 @@
 //
 // The first byte says which: 'z' a whole file, anything else the lock of a bundle with one member.
 
-#include "core/bundle/bundle_file.h"
-
 #include "core/base/error.h"
 #include "core/base/zip_archive.h"
+#include "core/bundle/bundle_file.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {
@@ -16,9 +15,10 @@ namespace {
 constexpr const char* kRecipe = "return 1";
 
 std::string bundle_with_lock(std::string_view lock) {
-  const ZipEntry entries[] = {
-      {.name = kBundleLock, .bytes = lock.size(), .crc = zip_crc32(lock)},
-      {.name = "recipe/a.lua", .bytes = std::string_view(kRecipe).size(), .crc = zip_crc32(kRecipe)}};
+  const ZipEntry entries[] = {{.name = kBundleLock, .bytes = lock.size(), .crc = zip_crc32(lock)},
+                              {.name = "recipe/a.lua",
+                               .bytes = std::string_view(kRecipe).size(),
+                               .crc = zip_crc32(kRecipe)}};
   return zip_header(entries[0]) + std::string(lock) + zip_header(entries[1]) + kRecipe +
          zip_directory(entries);
 }

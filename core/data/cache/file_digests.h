@@ -27,8 +27,8 @@ class FileDigests {
                        std::chrono::nanoseconds min_age = std::chrono::seconds(5),
                        DigestKind kind = DigestKind::kXxh3);
 
-  // Returns the digest of a file as hash_file_pieces or sha256_file does; a remembered one without calling `each`.
-  // A folder that cannot be written costs only time.
+  // Returns the digest of a file as hash_file_pieces or sha256_file does; a remembered one without
+  // calling `each`. A folder that cannot be written costs only time.
   std::string digest(const std::filesystem::path& path,
                      const std::function<void(uint64_t bytes)>& each) const;
   // Returns the files that had this digest when they were last read, by path; they may have changed

@@ -294,8 +294,8 @@ fs::path find_model(const std::string& name) {
   std::error_code code;
   const KnownModel* known = fs::is_directory(name, code) ? nullptr : find_known(name);
   if (known != nullptr && !is_fetched(*known)) {
-    throw UsageError(fmt::format("model \"{0}\" is not fetched yet: {1} models get {0}", name,
-                                 called_as()));
+    throw UsageError(
+        fmt::format("model \"{0}\" is not fetched yet: {1} models get {0}", name, called_as()));
   }
   return resolve_model(name);
 }

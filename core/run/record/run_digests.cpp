@@ -33,7 +33,8 @@ bool is_settled(const std::string& name) {
 std::vector<std::string> settled_files(const fs::path& run) {
   std::vector<std::string> names;
   std::error_code code;
-  for (fs::recursive_directory_iterator at(run, code), end; !code && at != end; at.increment(code)) {
+  for (fs::recursive_directory_iterator at(run, code), end; !code && at != end;
+       at.increment(code)) {
     const std::string name = at->path().lexically_relative(run).generic_string();
     if (at->is_regular_file() && is_settled(name)) names.push_back(name);
   }
@@ -44,8 +45,8 @@ std::vector<std::string> settled_files(const fs::path& run) {
 
 Json digest_of_file(const fs::path& file) {
   const std::string digest = sha256_file(file, [](uint64_t) { check_interrupt(); });
-  return Json(Json::Object{{"bytes", static_cast<int64_t>(fs::file_size(file))},
-                           {"sha256", digest}});
+  return Json(
+      Json::Object{{"bytes", static_cast<int64_t>(fs::file_size(file))}, {"sha256", digest}});
 }
 
 }  // namespace
@@ -79,12 +80,13 @@ std::vector<std::string> changed_run_files(const fs::path& run) {
     if (!is_file(file)) {
       changed.push_back(name + " is missing");
     } else if (digest_of_file(file) != locked) {
-      changed.push_back(fmt::format("{} has changed: its SHA-256 was {}", name,
-                                    text_member(locked, "sha256")));
+      changed.push_back(
+          fmt::format("{} has changed: its SHA-256 was {}", name, text_member(locked, "sha256")));
     }
   }
   for (const std::string& name : settled_files(run)) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) changed.push_back(name + " is new");
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      changed.push_back(name + " is new");
   }
   return changed;
 }

@@ -26,7 +26,8 @@ const ZipReadText kText{.where = "a.zip"};
 }  // namespace
 
 TEST(ZipArchive, ReadsWhatItWrites) {
-  const std::string bytes = archive_of({{"a", "first"}, {"b/c", ""}, {"d", std::string(70000, 'x')}});
+  const std::string bytes =
+      archive_of({{"a", "first"}, {"b/c", ""}, {"d", std::string(70000, 'x')}});
   const std::vector<ZipMember> members = read_stored_zip(bytes, kText);
   ASSERT_EQ(members.size(), 3u);
   EXPECT_EQ(members[0].name, "a");

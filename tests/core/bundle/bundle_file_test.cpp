@@ -154,13 +154,16 @@ TEST(BundleFile, OtherArchivesAreRefused) {
 }
 
 TEST(BundleFile, WrongLocksAreRefusedWithTheField) {
-  EXPECT_EQ(lock_error("\"format\":1", "\"format\":9"),
-            "a.xrb: is a bundle of format 9, this xrun reads formats up to 1; a newer xrun runs it");
-  EXPECT_TRUE(contains(lock_error("\"seeds\"", "\"sedes\""), "sedes is a field that this xrun does"));
+  EXPECT_EQ(
+      lock_error("\"format\":1", "\"format\":9"),
+      "a.xrb: is a bundle of format 9, this xrun reads formats up to 1; a newer xrun runs it");
+  EXPECT_TRUE(
+      contains(lock_error("\"seeds\"", "\"sedes\""), "sedes is a field that this xrun does"));
   EXPECT_TRUE(contains(lock_error("\"recipe/a.lua\"", "\"recipe/b.lua\""), "recipe is no member"));
   EXPECT_TRUE(contains(lock_error("\"kind\":\"data\"", "\"kind\":\"code\""),
                        "inputs.1.kind is no kind of input"));
-  EXPECT_TRUE(contains(lock_error("\"bytes\":3", "\"bytes\":4"), "is not the member that it names"));
+  EXPECT_TRUE(
+      contains(lock_error("\"bytes\":3", "\"bytes\":4"), "is not the member that it names"));
   EXPECT_TRUE(contains(lock_error("\"beta=0.2\"", "7"), "sets has a member that is no text"));
   EXPECT_TRUE(contains(lock_error("\"rows.jsonl\"", "\"../rows.jsonl\""), "inputs.1.files.1.name"));
   EXPECT_TRUE(contains(lock_error("{", "["), "bundle.json:"));
@@ -182,7 +185,8 @@ TEST(BundleFile, AFullDiskLeavesNoBundle) {
   const ScratchFolder folder;
   for (int64_t nth = 1; nth < 100; ++nth) {
     set_file_fault("write", nth);
-    const std::string error = error_of([&] { write_bundle(small_lock(), small_members(), folder / "a.xrb"); });
+    const std::string error =
+        error_of([&] { write_bundle(small_lock(), small_members(), folder / "a.xrb"); });
     set_file_fault("", 0);
     if (error.empty()) break;
     EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << nth;

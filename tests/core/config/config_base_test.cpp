@@ -42,8 +42,11 @@ class ConfigBase : public testing::Test {
 }  // namespace
 
 TEST_F(ConfigBase, TablesMergeKeyByKeyAndListsAreReplaced) {
-  write("base.lua", "beta = 0.1,\noptim = { lr = 1e-5, warmup = 0.1 },\ndata = { { path = 'a' }, { path = 'b' } },");
-  write("dpo.lua", "extends = 'base.lua',\noptim = { lr = 2e-5 },\ndata = { { path = 'c' } },", "print(cfg.beta)");
+  write("base.lua",
+        "beta = 0.1,\noptim = { lr = 1e-5, warmup = 0.1 },\ndata = { { path = 'a' }, { path = 'b' "
+        "} },");
+  write("dpo.lua", "extends = 'base.lua',\noptim = { lr = 2e-5 },\ndata = { { path = 'c' } },",
+        "print(cfg.beta)");
   const Config resolved = resolve("dpo.lua");
   EXPECT_EQ(resolved.number("optim.lr"), 2e-5);
   EXPECT_EQ(resolved.number("optim.warmup"), 0.1);

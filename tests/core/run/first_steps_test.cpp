@@ -49,9 +49,10 @@ TEST(FirstSteps, ARunThatEndsEarlierReportsWhatItHas) {
 TEST(FirstSteps, ADifferenceEndsTheRunUnlessItIsForced) {
   const double other = std::nextafter(0.5, 1);
   FirstSteps steps(recorded(), terms());
-  EXPECT_EQ(error_of([&] { steps.compare(step(0, other)); }),
-            "step 0: train/loss is 0.5000000000000001, and 0.5 in the bundle (relative difference "
-            "2.2e-16); this kind of machine should give the same bits; --force goes on all the same");
+  EXPECT_EQ(
+      error_of([&] { steps.compare(step(0, other)); }),
+      "step 0: train/loss is 0.5000000000000001, and 0.5 in the bundle (relative difference "
+      "2.2e-16); this kind of machine should give the same bits; --force goes on all the same");
   FirstStepsTerms forced = terms();
   forced.force = true;
   FirstSteps goes_on(recorded(), forced);
@@ -79,7 +80,9 @@ TEST(FirstSteps, OtherSettingsAreNotCompared) {
 
 TEST(FirstSteps, AMissingMetricAndANanAreDifferences) {
   FirstSteps missing(recorded(), terms());
-  EXPECT_NE(error_of([&] { missing.compare(Json(Json::Object{{"step", 0}})); }).find("is absent"),
+  EXPECT_NE(error_of([&] {
+              missing.compare(Json(Json::Object{{"step", 0}}));
+            }).find("is absent"),
             std::string::npos);
   FirstSteps nan(recorded(), terms());
   EXPECT_THROW(nan.compare(step(0, std::numeric_limits<double>::quiet_NaN())), Error);

@@ -24,7 +24,9 @@ class InputFiles : public testing::Test {
   LockedInput locked(InputKind kind, const std::string& name) {
     return measure_input({kind, name}, places_).locked;
   }
-  FoundInput find(const LockedInput& input) { return find_input(input, folder_ / "bundle", places_); }
+  FoundInput find(const LockedInput& input) {
+    return find_input(input, folder_ / "bundle", places_);
+  }
 
   ScratchFolder folder_;
   ScopedVariable cache_;

@@ -77,8 +77,8 @@ TEST_F(Sources, InputsAreThoseOfTheResolvedConfig) {
 
 TEST_F(Sources, ATemplateIsAnInputIfItIsAFile) {
   const std::string file = folder_.write("t.jinja", "x");
-  EXPECT_TRUE(has(read("local c = xrun.config { template = '" + file + "' }"),
-                  InputKind::kTemplate, file));
+  EXPECT_TRUE(
+      has(read("local c = xrun.config { template = '" + file + "' }"), InputKind::kTemplate, file));
   EXPECT_TRUE(read("local c = xrun.config { template = 'chatml' }").inputs.empty());
 }
 

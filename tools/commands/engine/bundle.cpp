@@ -40,9 +40,10 @@ std::string input_text(const LockedInput& input) {
                                   [](const LockedFile& file) { return file.member.empty(); });
   const std::string size = format_bytes(static_cast<double>(input.bytes()));
   return fmt::format("{} {} ({}): {}", input_kind_name(input.kind), input.name, size,
-                     left == 0                       ? "in the bundle"
-                     : input.kind == InputKind::kModel ? "tokenizer in the bundle, weights by digest"
-                                                     : "by digest");
+                     left == 0 ? "in the bundle"
+                     : input.kind == InputKind::kModel
+                         ? "tokenizer in the bundle, weights by digest"
+                         : "by digest");
 }
 
 void report_bundle(const MadeBundle& made) {

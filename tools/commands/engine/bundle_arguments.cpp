@@ -27,7 +27,8 @@ std::vector<std::string> schemas_of(const std::string& name) {
 constexpr int64_t kMostLockedThreads = 1024;
 
 void take_machine(const LockedRun& run, RecipeOptions& options) {
-  if (!options.device_given && text_member(run.machine, "device") == "cuda") options.device = "cuda";
+  if (!options.device_given && text_member(run.machine, "device") == "cuda")
+    options.device = "cuda";
   const Json* threads = run.machine.find("threads");
   if (options.threads == 0 && threads != nullptr && threads->is_int() && threads->as_int() > 0) {
     options.threads = static_cast<int>(std::min(threads->as_int(), kMostLockedThreads));
@@ -41,8 +42,6 @@ ProgramFacts program_facts() {
           .operators = schemas_of,
           .models = {.folder = find_model, .cached = cached_models()}};
 }
-
-bool is_foreign(const RecipeOptions& options) { return options.bundle != nullptr; }
 
 RecipeOptions unchecked_bundle(RecipeOptions options) {
   const auto opened = std::make_shared<const OpenedBundle>(extract_bundle(options.recipe));

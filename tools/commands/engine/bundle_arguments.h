@@ -12,10 +12,8 @@ namespace xrun {
 // What this program is, for locks.
 ProgramFacts program_facts();
 
-// True if the options' recipe was written by someone else: it came in a bundle.
-// The one place that decides which recipes a command runs confined.
-bool is_foreign(const RecipeOptions& options);
-
+// Every command that takes a recipe passes its options through here, so that one place knows which
+// recipes others may have written (RecipeOptions::bundle), and which paths those may read.
 // Returns the options with those of the bundle that `recipe` names: its recipe, its settings before
 // the given --set, device and threads of its recorded run where none are given. Options of another
 // recipe are unchanged. Throws as open_bundle and accept_bundle do; `force` turns differences into

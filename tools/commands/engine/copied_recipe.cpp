@@ -48,7 +48,8 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
     if (!path.empty()) {
       names[input.name] = path;
     } else {
-      notes.push_back(fmt::format("{} {} is not in the bundle", input_kind_name(input.kind), input.name));
+      notes.push_back(
+          fmt::format("{} {} is not in the bundle", input_kind_name(input.kind), input.name));
     }
   }
   for (const LockedFile& member : lock.members) {

@@ -245,9 +245,15 @@ int command_explain(int argc, char** argv) {
                  "print where a value of a recipe's or bundle's config comes from, with what it "
                  "replaces: --where optim.lr RECIPE.lua")
       ->type_name("KEY");
-  app.add_option("--set", sets, "a config key, as of a run; with --where")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+  // Without --where, `xrun explain --set` explains that option of a run.
+  const bool asks_where = std::any_of(argv + 1, argv + argc, [](const char* argument) {
+    return std::string_view(argument).starts_with("--where");
+  });
+  if (asks_where) {
+    app.add_option("--set", sets, "a config key, as of a run")
+        ->allow_extra_args(false)
+        ->type_name("KEY=VALUE");
+  }
   app.add_option("NAME", name, "a command, an option, or a key or name as a recipe writes it");
   app.allow_extras();  // an option to explain is none of this command
   if (const auto status = parse_command_line(app, argc, argv)) return *status;

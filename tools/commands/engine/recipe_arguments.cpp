@@ -37,7 +37,8 @@ void add_run_arguments(CLI::App& app, RecipeOptions& options, std::optional<int6
   app.add_flag("--resume", options.resume,
                "continue a run with its own settings, device and threads: the one in --run, or the "
                "recipe's newest");
-  app.add_flag("--force", options.force, "resume, or run a bundle, although recipe, data or binary changed");
+  app.add_flag("--force", options.force,
+               "resume, or run a bundle, although recipe, data or binary changed");
   app.add_option("--steps", options.steps, "stop after this many steps; schedules do not change")
       ->check(whole_number(1));
   app.add_flag("--jit", options.jit, "compile Lua; Ctrl-C then cannot stop a Lua loop");

@@ -1,4 +1,5 @@
-// xrun verify FILE.xrb | RUN: every byte compared with the digests that were taken when it was made.
+// xrun verify FILE.xrb | RUN: every byte compared with the digests that were taken when it was
+// made.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
