@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 
 Json files_of(const Json& files) { return Json(Json::Object{{"files", files}}); }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The files that a recipe consists of and the inputs it names, read from its text: nothing is run.
 
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -10,6 +11,8 @@
 #include "core/config/config.h"
 
 namespace xrun {
+
+inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;  // of a recipe's file
 
 // A Lua file of the recipe, or a base of its config.
 struct SourceFile {
