@@ -11,6 +11,7 @@
 #include "core/rollout/watched_rollouts.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/adamw.h"
+#include "core/train/gradient_exchange.h"
 #include "core/train/policy.h"
 #include "core/train/step.h"
 #include "tests/forked_ranks.h"
@@ -78,7 +79,7 @@ TEST_F(SharedRollouts, AreThoseOfOneProcessWithTheirUpdate) {
     options.text.generate = {.max_new_tokens = 8, .sampling = {.temperature = 1, .seed = 5}};
     options.replay_routes = true;
     const auto rollouts = sample_rollouts(*policy, &policy->model(), *prompts(ranks), options);
-    AdamW adamw({policy}, {.lr = 1e-2});
+    AdamW adamw({policy}, {.lr = 1e-2}, {ranks, 0});
     std::string text = text_of(*rollouts);
     for (int update = 0; update < 2; ++update) {
       std::vector<StepTerm> terms = {{rollouts.get(), [&](MicroBatch& micro) {
