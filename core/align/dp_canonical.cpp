@@ -250,7 +250,7 @@ int32_t CanonicalStrings::canonical_id(std::string_view piece) {
   if (piece.empty()) return intern("");  // may have no address
   PieceSlot& slot = slot_of(piece);
   if (slot.data != nullptr) return slot.canonical;
-  slot = {piece.data(), piece.size(), intern(canonical_token(piece))};
+  slot = {piece.data(), static_cast<uint32_t>(piece.size()), intern(canonical_token(piece))};
   const int32_t id = slot.canonical;
   if (2 * ++piece_count_ > pieces_.size()) grow();
   return id;
