@@ -5,9 +5,10 @@
                                    [--runs N] [--only NAME...]
 
 CHECKOUT is a copy of NVIDIA-NeMo/RL; its token_aligner.py runs unchanged. The sequences are 2,048 tokens a side
-of prose, code (8 each), one phrase repeated and arithmetic; the last two take NeMo-RL most of a minute each, so they
-run once. dp_bench runs before and after the peer, --runs times each; both sides use one thread. Prints milliseconds of CPU time of
-both, and the ratio of the peer's time to the median of dp_bench's two medians. Packages: numpy, torch.
+of prose, code (8 each), one phrase repeated and arithmetic; the last two take NeMo-RL most of a minute each, so
+they run once. dp_bench runs before and after the peer, --runs times each; both sides use one thread. Prints
+milliseconds of CPU time a sequence, and the ratio of the peer's time to the median of dp_bench's two medians.
+Packages: numpy, torch.
 """
 import argparse
 import importlib.util
