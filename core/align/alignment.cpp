@@ -14,8 +14,8 @@ int64_t check_side(const char* side, size_t pair, int64_t begin, int64_t end, in
   // -1, -1 is an orphan of the other side: this side stands still.
   if (begin == -1 && end == -1) return expected;
   XRUN_CHECK(begin == expected && end > begin,
-             "alignment: pair {} has the {} tokens [{}, {}), wanted a range that begins at {}", pair,
-             side, begin, end, expected);
+             "alignment: pair {} has the {} tokens [{}, {}), wanted a range that begins at {}",
+             pair, side, begin, end, expected);
   return end;
 }
 

@@ -116,6 +116,8 @@ void unify_newlines(std::string& token) {
 
 // ---- step C
 
+constexpr size_t kMostCharacterBytes = 4;  // of UTF-8
+
 // Returns the byte that the reference takes a character for, or -1. Beyond Latin-1 it is neither
 // the byte that GPT-2 means nor one for each character of its alphabet.
 int byte_of(uint32_t character) {
@@ -191,12 +193,6 @@ std::string canonical_token(std::string_view piece) {
 
 // ---- CanonicalStrings
 
-namespace {
-
-constexpr size_t kMostBytes = 4;  // of a character
-
-}  // namespace
-
 std::string_view CanonicalTokens::text(int32_t first, int32_t last) const {
   if (last - first == 1) return strings->ids().text(id[static_cast<size_t>(first)]);
   joined_.clear();
@@ -255,7 +251,7 @@ int32_t CanonicalStrings::canonical_id(std::string_view piece) {
   if (piece.empty()) return intern("");  // may have no address
   PieceSlot& slot = slot_of(piece);
   if (slot.data != nullptr) return slot.canonical;
-  slot = {piece.data(), piece.size(), intern(canonical_token(piece))};
+  slot = {piece.data(), static_cast<uint32_t>(piece.size()), intern(canonical_token(piece))};
   const int32_t id = slot.canonical;
   if (2 * ++piece_count_ > pieces_.size()) grow();
   return id;
@@ -265,10 +261,10 @@ int32_t CanonicalStrings::canonical_id(std::string_view piece) {
 void CanonicalStrings::push_run(CanonicalTokens& out, std::span<const int32_t> ids,
                                 std::span<const int32_t> ends) {
   size_t count = 0;
-  for (size_t i = 0; i < ids.size() && count <= kMostBytes; ++i) {
+  for (size_t i = 0; i < ids.size() && count <= kMostCharacterBytes; ++i) {
     count += byte_count_[static_cast<size_t>(ids[i])];
   }
-  if (count >= 2 && count <= kMostBytes) {
+  if (count >= 2 && count <= kMostCharacterBytes) {
     std::string bytes;
     for (const int32_t id : ids) bytes += bytes_[static_cast<size_t>(id)];
     const CodePoint point = read_utf8(bytes, 0);

@@ -31,6 +31,10 @@ struct CanonicalTokens {
   std::string_view text_again(int32_t first, int32_t last) const;
   size_t size_again(int32_t first, int32_t last) const;  // of text_again
 
+  // Calls f(k, text) with the k tokens before `end` joined, for k from 2 to `most`.
+  template <class F>
+  void each_joined(int32_t end, int32_t most, const F& f) const;
+
  private:
   mutable std::string joined_;
 };
@@ -49,7 +53,7 @@ class CanonicalStrings {
  private:
   struct PieceSlot {
     const char* data = nullptr;  // nullptr: empty
-    size_t size = 0;
+    uint32_t size = 0;
     int32_t canonical = -1;
   };
   int32_t canonical_id(std::string_view piece);
@@ -68,5 +72,20 @@ class CanonicalStrings {
   std::vector<PieceSlot> pieces_;
   size_t piece_count_ = 0;
 };
+
+template <class F>
+void CanonicalTokens::each_joined(int32_t end, int32_t most, const F& f) const {
+  if (most < 2) return;
+  // One text for all k: each is the end of the longest.
+  const std::string_view longest = text(end - most, end);
+  const auto size_of = [&](int32_t n) {
+    return strings->ids().text(id[static_cast<size_t>(n)]).size();
+  };
+  size_t size = size_of(end - 1);
+  for (int32_t k = 2; k <= most; ++k) {
+    size += size_of(end - k);
+    f(k, longest.substr(longest.size() - size));
+  }
+}
 
 }  // namespace xrun

@@ -53,10 +53,11 @@ void DpSegments::find_joined(const DpSpan& stretch) {
   for (int32_t column = 1; column <= stretch.teachers(); ++column) {
     const int32_t end = stretch.t_begin + column;
     t_single_.push_back({t_.id[static_cast<size_t>(end - 1)], 1, column});
-    for (int32_t k = 2; k <= std::min(column, options_.max_combination); ++k) {
-      const int32_t id = ids_.find(t_.text(end - k, end));
+    const int32_t most = std::min(column, options_.max_combination);
+    t_.each_joined(end, most, [&](int32_t k, std::string_view text) {
+      const int32_t id = ids_.find(text);
       if (id >= 0) t_joined_.push_back({id, k, column});
-    }
+    });
   }
   for (std::vector<JoinedTokens>* list : {&t_single_, &t_joined_}) {
     std::ranges::sort(*list, {}, &JoinedTokens::id);
@@ -88,15 +89,16 @@ bool DpSegments::add_combinations(const DpSpan& stretch, int32_t row) {
     offer(t.column, above[t.column - t.size] + combination_gain(t.size) + student_rank(t.size));
     any = true;
   }
-  for (int32_t k = 2; k <= std::min(row, options_.max_combination); ++k) {
-    const int32_t id = ids_.find(s_.text(end - k, end));
-    if (id < 0) continue;
+  const int32_t most = std::min(row, options_.max_combination);
+  s_.each_joined(end, most, [&](int32_t k, std::string_view text) {
+    const int32_t id = ids_.find(text);
+    if (id < 0) return;
     const int32_t* before = row_of(row - k);
     for (const JoinedTokens& t : with_id(t_single_, id)) {
       offer(t.column, before[t.column - 1] + combination_gain(k) + teacher_rank(k));
       any = true;
     }
-  }
+  });
   return any;
 }
 

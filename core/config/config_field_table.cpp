@@ -183,14 +183,14 @@ std::vector<ConfigField> of_new_model() {
            "The folder of its tokenizer, a name from `xrun models`, or \"bytes\": one token per "
            "byte, with ChatML."),
       whole("model.layers", kNone, 1, "Number of layers."),
-      whole("model.hidden", kNone, 1, "Width."),
+      whole("model.hidden", kNone, 1, "Numbers in a token's hidden state."),
       whole("model.heads", kNone, 1, "Query heads."),
       whole("model.kv_heads", kNone, 1,
             "Key and value heads; by default those of the preset, or `heads` where that is given."),
       whole("model.ffn", kNone, 1,
             "Width of the feed-forward; by default 8/3 of another width (GPT-2: 4 times)."),
       whole("model.vocab", kNone, 1, "Rows of the embedding; by default the tokenizer's ids."),
-      whole("model.max_length", kNone, 1, "Positions."),
+      whole("model.max_length", kNone, 1, "Positions of the longest sequence."),
       flag("model.tied", true, "The head is the embedding."),
   };
 }

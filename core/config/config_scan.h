@@ -2,6 +2,7 @@
 // The configuration scan: a recipe's config and every read of its keys, found in the text without
 // running it.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 #include "core/base/json.h"
 
 namespace xrun {
+
+// Limit of a recipe's file.
+inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 
 // One literal of a config: a number, string, boolean, or a table of literals.
 struct Literal {

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-
 // "recipes/dpo.lua:9" as "recipe/dpo.lua:9".
 Json member_origins(const Json& origins, const RecipeSources& sources, const std::string& recipe) {
   Json out = Json::object();

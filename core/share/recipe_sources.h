@@ -12,8 +12,6 @@
 
 namespace xrun {
 
-inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;  // of a recipe's file
-
 // A Lua file of the recipe, or a base of its config.
 struct SourceFile {
   std::filesystem::path path;

@@ -137,12 +137,11 @@ struct AlignTeacher {
 
 std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options& options,
                                                      const TokenizerOwner& teacher) {
-  Session& session = session_of(L);
   const auto setting = options.get<std::string>("template", "auto");
   try {
     // Nothing of the teacher is trained, so its template needs no generation marks.
     const ResolvedTemplate resolved = resolve_template(
-        *teacher.tokenizer, setting, template_date(session), /*allow_unmarked=*/true);
+        *teacher.tokenizer, setting, template_date(L), /*allow_unmarked=*/true);
     return resolved.chat_template;
   } catch (const Error& error) {
     throw Error(

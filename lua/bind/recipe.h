@@ -25,8 +25,6 @@ struct DistOptions;
 // a prompt or command controls it, and its run is in a temporary folder (lua/prompt/preview.h).
 enum class RecipePurpose { kTrain, kCache, kPreview };
 
-inline constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
-
 // The recipe's name in a prompt without a recipe.
 inline constexpr const char* kNoRecipe = "(prompt)";
 

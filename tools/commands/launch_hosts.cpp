@@ -31,8 +31,8 @@ namespace {
 // After a launcher failed. The others' ranks end by their watchdogs, which may first save.
 constexpr double kEndOfOthersS = 90;
 constexpr double kEndOfConnectionS = 15;
-constexpr int kPollMs = 200;
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kHostPollMs = 200;
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kFirstPort = 12000, kPorts = 16000;  // below those that systems hand out
 
 struct HostProcess {
@@ -109,7 +109,7 @@ HostProcesses::HostProcesses(const std::vector<LaunchHost>& hosts,
                              const std::vector<std::string>& words) {
   sigset_t mask;
   sigemptyset(&mask);
-  for (const int signal_number : kForwarded) sigaddset(&mask, signal_number);
+  for (const int signal_number : kPassedOn) sigaddset(&mask, signal_number);
   sigaddset(&mask, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &mask, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
@@ -160,7 +160,7 @@ bool HostProcesses::all_ended() const {
 int HostProcesses::run() {
   while (!all_ended()) {
     pollfd wait = {signals_.fd(), POLLIN, 0};
-    ::poll(&wait, 1, kPollMs);
+    ::poll(&wait, 1, kHostPollMs);
     forward_signals();
     reap();
     if (!failed_) continue;

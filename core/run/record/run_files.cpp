@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/strings.h"
+#include "core/config/config_scan.h"
 
 namespace xrun {
 
@@ -16,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 constexpr uint64_t kMostSampleBytes = uint64_t{64} << 20;  // of one step's answers
 constexpr size_t kListedRuns = 5;
 

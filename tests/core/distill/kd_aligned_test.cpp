@@ -184,27 +184,29 @@ class KdAligned : public TwoTokenizers {
     return chunks;
   }
 
-  // log_softmax of a document's logits in fp64, [tokens - 1, ids]; with the gradient of a policy.
-  static at::Tensor dense(Policy& policy, const std::vector<int32_t>& ids, double temperature) {
+  // log_softmax of a document's logits in fp64, [tokens - 1, columns]; with a policy's gradient.
+  static at::Tensor dense(Policy& policy, const std::vector<int32_t>& ids, int64_t columns,
+                          double temperature) {
     const auto one = alone(ids);
     const at::Tensor z = policy.logits(one->micros()[0]->all());
-    const int64_t columns = policy.tokenizer()->vocab_size();
     return at::log_softmax(z.to(at::kDouble).narrow(1, 0, columns).div(temperature), 1);
   }
 
   // The step's loss and gradients without packs, alignments, blocks or fused products.
   Stepped oracle(const std::vector<std::string>& texts, const KdPair& pair) {
+    const double temperature = pair.options.temperature;
     std::vector<at::Tensor> losses, nll;
     for (const std::string& text : texts) {
       const std::vector<int32_t> s = student_tokenizer_->encode(text).ids;
       const std::vector<int32_t> t = teacher_tokenizer_->encode(text).ids;
       if (s.size() < 2) continue;
-      const at::Tensor student = dense(*student_, s, pair.options.temperature);
-      const at::Tensor own = dense(*student_, s, 1);
+      const at::Tensor student = dense(*student_, s, student_tokenizer_->vocab_size(), temperature);
+      const at::Tensor own = dense(*student_, s, student_->vocab(), 1);
       for (int64_t r = 0; r < own.size(0); ++r)
         nll.push_back(-own[r][s[static_cast<size_t>(r) + 1]]);
       if (t.size() < 2) continue;
-      const at::Tensor teacher = dense(*teacher_as_policy_, t, pair.options.temperature).detach();
+      const at::Tensor teacher =
+          dense(*teacher_as_policy_, t, teacher_tokenizer_->vocab_size(), temperature).detach();
       for (const Chunk& chunk : chunks_of(s, t)) {
         losses.push_back(oracle_chunk(student.index_select(0, at::tensor(chunk.student_row)),
                                       oracle_ids(chunk.student),

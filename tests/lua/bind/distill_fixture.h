@@ -75,6 +75,7 @@ class Distillation : public FrozenRuns {
     options.threads = 1;
     const auto preview = open_preview(
         std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
+    if (preview->error() != nullptr) return preview->error()->text();
     if (preview->pause() == nullptr) return preview->no_loop_text();
     preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
     preview->hooks().plan.bodies = 1;
