@@ -45,7 +45,8 @@ std::unique_ptr<Ranks> join_run() {
   if (!world) return nullptr;
   const char* const check = std::getenv("XRUN_DIST_CHECK");
   JoinOptions options;
-  for (const auto& [name, value] : binary_identity().as_object()) {
+  const Json binary = binary_identity();
+  for (const auto& [name, value] : binary.as_object()) {
     options.program += fmt::format("{} {}\n", name, value.as_string());
   }
   options.check = check != nullptr && std::string_view(check) == "1";
