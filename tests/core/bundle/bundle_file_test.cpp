@@ -22,7 +22,7 @@ BundleLock small_lock() {
   lock.operators = Json::object();
   const std::string rows = "{}\n";
   lock.inputs.push_back({InputKind::kData,
-                         "rows.jsonl",
+                         "pairs/rows.jsonl",
                          {{.name = "rows.jsonl",
                            .bytes = rows.size(),
                            .sha256 = sha256_hex(rows),
