@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/align/aligned_rows.h"
+#include "core/align/companion_maker.h"
 #include "core/data/packs/data_set.h"
 #include "core/distill/kd_view.h"
 #include "core/distill/projection_build.h"
@@ -79,7 +80,8 @@ class KdAligned : public TwoTokenizers {
     const auto aligner =
         std::make_shared<const TextAligner>(student_tokenizer_, teacher_tokenizer_);
     return DataSet::open(options, *student_tokenizer_, nullptr)
-        .with_companion(std::make_shared<AlignedRows>(aligner, folder_.path() / "sidecars", 1));
+        .with_companion(std::make_shared<AlignedRows>(
+            std::make_shared<TextCompanions>(aligner, 1), folder_.path() / "sidecars"));
   }
   static std::vector<std::string> texts() {
     return {"the town has a hill",
@@ -133,7 +135,9 @@ class KdAligned : public TwoTokenizers {
     Stepped out;
     StepOptions options;
     options.read_gradients = [&] {
-      for (const at::Tensor& one : adamw_->gradients()) out.gradients.push_back(one.clone());
+      for (const NamedTensor& one : adamw_->gradients()) {
+        out.gradients.push_back(one.tensor.clone());
+      }
     };
     out.loss = value(train_step({{&batch, objective}}, adamw_.get(), options), "loss");
     return out;

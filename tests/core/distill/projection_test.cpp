@@ -111,7 +111,7 @@ TEST(Projections, BrokenRowsAreRefused) {
 
 TEST(Projections, OtherFilesAreRefusedWithTheFix) {
   const ScratchFolder folder;
-  write_safetensors(folder / "model", {});
+  write_safetensors(folder / "model", std::vector<NamedTensor>());
   EXPECT_NE(message_of<Error>([&] {
               load_projection(folder / "model");
             }).find("has no 'format' in its metadata; `xrun projection build` makes"),
