@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
+constexpr uint64_t kMostComparedBytes = uint64_t{16} << 20;
 
 Json files_of(const Json& files) { return Json(Json::Object{{"files", files}}); }
 
@@ -91,7 +91,7 @@ RunFiles files_of_bundle(const std::string& file) {
 // ---- a recipe
 
 RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& notices) {
-  const ScannedRecipe scanned = scan_with_bases(file, read_file(file, kMostRecipeBytes));
+  const ScannedRecipe scanned = scan_with_bases(file, read_file(file, kMostComparedBytes));
   const Config config = Config::resolve(scanned);
   const RecipeSources sources = read_recipe_sources(file, scanned, config);
   RunFiles out;
