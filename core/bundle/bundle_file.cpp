@@ -176,7 +176,7 @@ Bundle Bundle::of_bytes(std::string_view bytes, const std::string& where) {
 
 void Bundle::read(std::string_view bytes) {
   const ZipReadText text{.where = where_,
-                         .no_archive = ", so it is no bundle, or was cut off; fetch it again",
+                         .no_archive = ", so it is not a bundle or it was cut off; fetch it again",
                          .compressed = ", which xrun bundle never does"};
   const std::vector<ZipMember> members = read_stored_zip(bytes, text);
   check_names(members, where_);

@@ -45,7 +45,7 @@ class LockReader {
  public:
   LockReader(const Json& object, std::string path, const std::string& where)
       : object_(object), path_(std::move(path)), where_(where) {
-    check(object.is_object(), path_, "is no object");
+    check(object.is_object(), path_, "is not an object");
   }
 
   // Every field but these is of a newer format.
@@ -66,7 +66,7 @@ class LockReader {
   }
   std::string text(const char* name) const {
     const Json& value = field(name);
-    check(value.is_string(), full(name), "is no text");
+    check(value.is_string(), full(name), "is not a string");
     return value.as_string();
   }
   std::string text_or(const char* name) const {
@@ -74,12 +74,12 @@ class LockReader {
   }
   const Json& table(const char* name) const {
     const Json& value = field(name);
-    check(value.is_object(), full(name), "is no object");
+    check(value.is_object(), full(name), "is not an object");
     return value;
   }
   const Json::Array& list(const char* name) const {
     const Json& value = field(name);
-    check(value.is_array(), full(name), "is no list");
+    check(value.is_array(), full(name), "is not a list");
     return value.as_array();
   }
   std::string full(const char* name) const { return path_.empty() ? name : path_ + "." + name; }
@@ -102,9 +102,9 @@ LockedFile read_locked_file(const LockReader& reader) {
   const std::string wrong = bad_member_name(file.name);
   reader.check(wrong.empty(), reader.full("name"), wrong.c_str());
   const Json& bytes = reader.field("bytes");
-  reader.check(bytes.is_int() && bytes.as_int() >= 0, reader.full("bytes"), "is no size");
+  reader.check(bytes.is_int() && bytes.as_int() >= 0, reader.full("bytes"), "is not a whole number of bytes, 0 or more");
   file.bytes = static_cast<uint64_t>(bytes.as_int());
-  reader.check(is_sha256(file.sha256), reader.full("sha256"), "is no SHA-256");
+  reader.check(is_sha256(file.sha256), reader.full("sha256"), "is not a SHA-256 digest");
   file.xxh3 = reader.text_or("xxh3");
   file.member = reader.text_or("member");
   return file;
@@ -127,12 +127,12 @@ LockedInput read_locked_input(const LockReader& reader) {
   LockedInput input;
   const std::string kind = reader.text("kind");
   const auto known = std::find(std::begin(kInputKinds), std::end(kInputKinds), kind);
-  reader.check(known != std::end(kInputKinds), reader.full("kind"), "is no kind of input");
+  reader.check(known != std::end(kInputKinds), reader.full("kind"), "is not a known kind of input; wanted data, model, template or projection");
   input.kind = static_cast<InputKind>(known - std::begin(kInputKinds));
   input.name = reader.text("name");
   reader.check(!input.name.empty() && is_valid_utf8(input.name) &&
                    input.name.find('\0') == std::string::npos,
-               reader.full("name"), "is no name");
+               reader.full("name"), "is not a name: wanted UTF-8 text without zero bytes");
   input.files = read_locked_files(reader, "files");
   reader.check(!input.files.empty(), reader.full("files"), "is empty");
   return input;
@@ -153,7 +153,7 @@ LockedRun read_locked_run(const LockReader& reader) {
     before = number->as_int();
     for (const auto& [name, value] : step.as_object()) {
       reader.check(value.is_number() || value.is_null(), reader.full("steps"),
-                   "has a metric that is no number");
+                   "has a metric that is not a number");
     }
   }
   return run;
@@ -167,7 +167,7 @@ void check_members(const BundleLock& lock, const LockReader& reader) {
         [](const LockedFile& member, const std::string& wanted) { return member.name < wanted; });
     return at != lock.members.end() && at->name == name ? &*at : nullptr;
   };
-  reader.check(find(lock.recipe) != nullptr, "recipe", "is no member");
+  reader.check(find(lock.recipe) != nullptr, "recipe", "is not a member of the bundle");
   std::set<std::pair<InputKind, std::string>> names;
   for (const LockedInput& input : lock.inputs) {
     reader.check(names.emplace(input.kind, input.name).second, "inputs", "has one of them twice");
@@ -244,7 +244,7 @@ BundleLock parse_lock(std::string_view text, const std::string& where) {
   const Json json = parse_json(text, where + ": " + kBundleLock);
   const LockReader reader(json, "", where);
   const Json& format = reader.field("format");
-  reader.check(format.is_int() && format.as_int() > 0, "format", "is no number");
+  reader.check(format.is_int() && format.as_int() > 0, "format", "is not a whole number above 0");
   if (format.as_int() > kBundleFormat) {
     throw UsageError(
         fmt::format("{}: is a bundle of format {}, this xrun reads formats up to {}; a newer xrun "
@@ -256,7 +256,7 @@ BundleLock parse_lock(std::string_view text, const std::string& where) {
   BundleLock lock;
   lock.recipe = reader.text("recipe");
   for (const Json& set : reader.list("sets")) {
-    reader.check(set.is_string(), "sets", "has a member that is no text");
+    reader.check(set.is_string(), "sets", "has an element that is not a string");
     lock.sets.push_back(set.as_string());
   }
   lock.config = reader.table("config");

@@ -1,5 +1,5 @@
 #pragma once
-// Where a value of a config comes from.
+// The origin of a value of a config.
 
 #include <string>
 #include <vector>

@@ -69,7 +69,7 @@ class FetchingRanks : public Ranks {
     int64_t source = -1, group = -1;  // -1: nothing
     bool operator==(const Wish&) const = default;
   };
-  // What one rank says when ranks meet.
+  // The message of one rank when ranks meet.
   struct Message {
     bool fetches = false;  // false: it has reached a collective
     Wish now, next;

@@ -1,4 +1,4 @@
-// A step after a difference says nothing new, but the largest difference of them is a measure.
+// The first differing step is reported; later ones only where they differ more.
 
 #include "core/run/first_steps.h"
 
@@ -58,7 +58,7 @@ std::string FirstSteps::compare(const Json& metrics) {
       fmt::format("step {}: {} is {}, and {} in the bundle (relative difference {:.1e})",
                   apart->step, apart->metric, apart->now, apart->recorded, apart->relative);
   XRUN_CHECK(!machine_.empty() || terms_.force,
-             "{}; this kind of machine should give the same bits; --force goes on all the same",
+             "{}; this kind of machine should give the same bits; pass --force to continue anyway",
              text);
   return first ? text : "";
 }

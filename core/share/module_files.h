@@ -1,5 +1,5 @@
 #pragma once
-// Where `require` looks for a module.
+// The files in which `require` looks for a module.
 
 #include <filesystem>
 #include <string>

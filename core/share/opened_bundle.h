@@ -14,7 +14,7 @@
 
 namespace xrun {
 
-// What this program is, to be compared with a lock.
+// The facts of this program that a lock is compared with.
 struct ProgramFacts {
   Json binary;  // {"source", "torch", "compiler", "engine", "core"}
   std::function<std::vector<std::string>(const std::string& name)> operators;
@@ -25,7 +25,7 @@ struct OpenedBundle {
   std::string file;              // as the user named it
   std::filesystem::path folder;  // that has the members
   BundleLock lock;
-  // What to open in place of a name, for inputs that are not simply there under their names.
+  // The path to open for an input that is not found under its own name.
   std::map<std::pair<InputKind, std::string>, std::string> inputs;
   std::vector<Difference> differences;  // each changes the numbers, or may
   std::vector<std::string> missing;     // inputs, with what to do

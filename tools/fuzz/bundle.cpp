@@ -39,7 +39,7 @@ void fuzz_bundle(std::string_view input) {
       fuzz_check(bad_member_name(member.name).empty(), "a member leaves its folder");
       has_recipe = has_recipe || member.name == lock.recipe;
     }
-    fuzz_check(has_recipe, "the recipe is no member");
+    fuzz_check(has_recipe, "the recipe is not a member");
     bundle.verify();
   } catch (const Error&) {
   }

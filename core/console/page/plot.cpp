@@ -110,7 +110,7 @@ constexpr size_t kManyValues = 1000;
 constexpr double kBeyond = 0.001;  // at each end of a histogram of many values
 constexpr size_t kMostLegend = 8;
 
-struct Frame {
+struct PlotArea {
   PlotAxis x, y;
   // In units of a quarter pixel; rows grow downwards.
   long column(double value) const { return std::lround(x.position(value) * kWidth * kUnits); }
@@ -153,7 +153,7 @@ class PathText {
 };
 
 // NaN is a gap, which no line crosses.
-std::string path_of(const std::vector<PlotPoint>& points, const Frame& frame) {
+std::string path_of(const std::vector<PlotPoint>& points, const PlotArea& frame) {
   PathText path;
   for (const PlotPoint& point : points) {
     if (std::isnan(point.y)) {
@@ -165,7 +165,7 @@ std::string path_of(const std::vector<PlotPoint>& points, const Frame& frame) {
   return path.text();
 }
 
-std::string marks_of(const std::vector<PlotPoint>& points, const Frame& frame) {
+std::string marks_of(const std::vector<PlotPoint>& points, const PlotArea& frame) {
   std::string out;
   for (const PlotPoint& point : points) {
     if (std::isnan(point.y)) continue;
@@ -185,7 +185,7 @@ struct Extent {
   bool empty() const { return low > high; }
 };
 
-std::optional<Frame> frame_of(const Plot& plot) {
+std::optional<PlotArea> frame_of(const Plot& plot) {
   // Of all lines, since they share the axes.
   Extent x, y;
   std::vector<double> values;
@@ -200,10 +200,10 @@ std::optional<Frame> frame_of(const Plot& plot) {
   if (y.empty()) return std::nullopt;
   // A schedule that ends near zero has one tiny value and needs no log scale.
   const bool log = y.low > 0 && wants_log(quantile(values, kLowShare), y.high);
-  return Frame{plot_axis(x.low, x.high, 5), plot_axis(y.low, y.high, 5, log)};
+  return PlotArea{plot_axis(x.low, x.high, 5), plot_axis(y.low, y.high, 5, log)};
 }
 
-std::string axes(const Frame& frame) {
+std::string axes(const PlotArea& frame) {
   std::string out = "<g class=\"axes\">";
   for (const Tick& tick : frame.y.ticks) {
     const double at = (1 - frame.y.position(tick.value)) * kHeight;
@@ -220,7 +220,7 @@ std::string axes(const Frame& frame) {
   return out + "</g>";
 }
 
-std::string svg_open(const Frame& frame, const std::string& title) {
+std::string svg_open(const PlotArea& frame, const std::string& title) {
   return fmt::format(
       "<svg viewBox=\"{} {} {} {}\" role=\"img\" aria-label=\"{}\" data-x=\"{} {}\" "
       "data-y=\"{} {}{}\">",
@@ -232,7 +232,7 @@ std::string path_element(std::string_view classes, const std::string& d) {
   return fmt::format("<path class=\"{}\" d=\"{}\"/>", classes, d);
 }
 
-std::string line_element(const PlotLine& line, const Frame& frame, int columns) {
+std::string line_element(const PlotLine& line, const PlotArea& frame, int columns) {
   const bool sparse = line.points.size() <= kSparse;
   std::string out = fmt::format("<g class=\"line {}{}{}\" data-name=\"{}\" style=\"--c:{}\">",
                                 line.group, line.dashed ? " dashed" : "", sparse ? " sparse" : "",
@@ -293,7 +293,7 @@ std::vector<double> shares_of(const std::vector<double>& values, const PlotAxis&
   return shares;
 }
 
-std::string bars_of(const std::vector<double>& shares, const Frame& frame) {
+std::string bars_of(const std::vector<double>& shares, const PlotArea& frame) {
   const auto edge = [&](size_t bin) {
     // Shared by neighbours, so that no gap opens between bars.
     return std::lround(static_cast<double>(bin) / static_cast<double>(shares.size()) * kWidth *
@@ -334,7 +334,7 @@ std::string legend_of(const Plot& plot) {
 
 std::string plot_figure(const Plot& plot) {
   const std::string legend = legend_of(plot);
-  const std::optional<Frame> frame = frame_of(plot);
+  const std::optional<PlotArea> frame = frame_of(plot);
   if (!frame) return figure(plot.title, legend, nothing_to_draw());
   std::string inside = svg_open(*frame, plot.title) + axes(*frame);
   inside += fmt::format("<g transform=\"scale({})\">", 1.0 / kUnits);
@@ -364,7 +364,7 @@ std::string histogram_figure(const std::string& title, const std::vector<Histogr
     highest = std::max(highest, *std::max_element(shares.back().begin(), shares.back().end()));
   }
   // From 0, so that the heights of bars can be compared.
-  const Frame frame{axis, plot_axis(0, highest, 4)};
+  const PlotArea frame{axis, plot_axis(0, highest, 4)};
   std::string inside = svg_open(frame, title) + axes(frame);
   inside += fmt::format("<g transform=\"scale({})\">", 1.0 / kUnits);
   for (size_t i = 0; i < lines.size(); ++i) {

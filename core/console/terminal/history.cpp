@@ -58,10 +58,10 @@ std::string decode(std::string_view line) {
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\n") == text.npos; }
 
 // Owns an open descriptor and the file's lock.
-class LockedFile {
+class FlockedFile {
  public:
   // Callers pass O_NONBLOCK: a FIFO in the file's place must not block.
-  LockedFile(const std::filesystem::path& file, int flags)
+  FlockedFile(const std::filesystem::path& file, int flags)
       : fd_(::open(file.c_str(), flags, 0600)) {
     struct stat about {};
     if (fd_ < 0) return;
@@ -72,9 +72,9 @@ class LockedFile {
       ::flock(fd_, LOCK_EX);
     }
   }
-  ~LockedFile() { close(); }
-  LockedFile(const LockedFile&) = delete;
-  LockedFile& operator=(const LockedFile&) = delete;
+  ~FlockedFile() { close(); }
+  FlockedFile(const FlockedFile&) = delete;
+  FlockedFile& operator=(const FlockedFile&) = delete;
   int fd() const { return fd_; }
 
  private:
@@ -114,7 +114,7 @@ History::History(std::filesystem::path file) : file_(std::move(file)) {
 void History::read_file() {
   std::error_code ignored;
   std::filesystem::create_directories(file_.parent_path(), ignored);
-  const LockedFile opened(file_, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const FlockedFile opened(file_, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened.fd() < 0) {
     problem_ = fmt::format("inputs are not saved: {}: {}", file_.string(), std::strerror(errno));
     return;
@@ -149,7 +149,7 @@ void History::read_file() {
 
 void History::append(const std::string& line) {
   // Opened for each input, so that a file replaced meanwhile is found.
-  const LockedFile opened(file_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const FlockedFile opened(file_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened.fd() >= 0 && write_whole(opened.fd(), line)) return;
   problem_ = fmt::format("inputs are not saved: {}: {}", file_.string(), std::strerror(errno));
 }

@@ -1,3 +1,6 @@
+// A frame is a header, kMagic | kind and the size of the body, both uint32 in the machine's byte order,
+// then the body.
+
 #include "core/dist/watch/frame_stream.h"
 
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// What the judging rank knows of another; times are its own CLOCK_MONOTONIC.
+// A rank as the judging rank sees it; times are the judge's CLOCK_MONOTONIC.
 struct RankView {
   RankStatus status;
   int64_t heard_ms = 0;       // its last message

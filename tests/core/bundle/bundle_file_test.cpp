@@ -145,7 +145,7 @@ TEST(BundleFile, AChangedMemberIsNamedWithBothDigests) {
 
 TEST(BundleFile, OtherArchivesAreRefused) {
   EXPECT_EQ(error_with("hello"),
-            "a.xrb: is not a zip archive, so it is no bundle, or was cut off; fetch it again");
+            "a.xrb: is not a zip archive, so it is not a bundle or it was cut off; fetch it again");
   EXPECT_EQ(error_with(archive_of({{"a", "b"}})),
             "a.xrb: is a zip archive, but no bundle: its first member is not bundle.json");
   std::string commented = small_bundle() + "x";
@@ -159,12 +159,12 @@ TEST(BundleFile, WrongLocksAreRefusedWithTheField) {
       "a.xrb: is a bundle of format 9, this xrun reads formats up to 1; a newer xrun runs it");
   EXPECT_TRUE(
       contains(lock_error("\"seeds\"", "\"sedes\""), "sedes is a field that this xrun does"));
-  EXPECT_TRUE(contains(lock_error("\"recipe/a.lua\"", "\"recipe/b.lua\""), "recipe is no member"));
+  EXPECT_TRUE(contains(lock_error("\"recipe/a.lua\"", "\"recipe/b.lua\""), "recipe is not a member of the bundle"));
   EXPECT_TRUE(contains(lock_error("\"kind\":\"data\"", "\"kind\":\"code\""),
-                       "inputs.1.kind is no kind of input"));
+                       "inputs.1.kind is not a known kind of input"));
   EXPECT_TRUE(
       contains(lock_error("\"bytes\":3", "\"bytes\":4"), "is not the member that it names"));
-  EXPECT_TRUE(contains(lock_error("\"beta=0.2\"", "7"), "sets has a member that is no text"));
+  EXPECT_TRUE(contains(lock_error("\"beta=0.2\"", "7"), "sets has an element that is not a string"));
   EXPECT_TRUE(contains(lock_error("\"rows.jsonl\"", "\"../rows.jsonl\""), "inputs.1.files.1.name"));
   EXPECT_TRUE(contains(lock_error("{", "["), "bundle.json:"));
 }

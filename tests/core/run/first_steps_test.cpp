@@ -53,7 +53,7 @@ TEST(FirstSteps, ADifferenceEndsTheRunUnlessItIsForced) {
   EXPECT_EQ(
       error_of([&] { steps.compare(step(0, other)); }),
       "step 0: train/loss is 0.5000000000000001, and 0.5 in the bundle (relative difference "
-      "2.2e-16); this kind of machine should give the same bits; --force goes on all the same");
+      "2.2e-16); this kind of machine should give the same bits; pass --force to continue anyway");
   FirstStepsTerms forced = terms();
   forced.force = true;
   FirstSteps goes_on(recorded(), forced);
