@@ -27,8 +27,8 @@ wants 0 'xrun cache [OPTIONS] RECIPE.lua | ls | verify | rm' "$xrun" cache --hel
 wants 2 'xrun cache [OPTIONS] RECIPE.lua | ls | verify | rm' "$xrun" cache
 wants 2 'xrun cache has no subcommand lss; did you mean ls?' "$xrun" cache lss
 wants 0 'xrun diff [OPTIONS] A B' "$xrun" diff --help
-wants 2 'got 1 RUN, wanted 2' "$xrun" diff one
-wants 2 'got 3 RUN, wanted 2' "$xrun" diff one two three
+wants 2 'B is required' "$xrun" diff one
+wants 2 'three is one argument too many' "$xrun" diff one two three
 wants 2 'b is one argument too many' "$xrun" init a b
 wants 2 '--temperature: got hot, wanted a number' "$xrun" sample --model tiny --temperature hot
 wants 2 '--jsn is not an option of xrun diff; did you mean --json?' "$xrun" diff --jsn one two
