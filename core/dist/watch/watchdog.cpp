@@ -388,7 +388,9 @@ bool Watchdog::ends_by_itself(const RankVerdict& verdict, bool reports) {
     if (monotonic_ms() - begin_ms >= limit_ms || (!reports && waits())) return false;
     changed_.wait_for(lock, kLook);
   }
-  return true;
+  // A main thread that has come to its own end without an error prints none: the verdict is still
+  // to be reported.
+  return failed_;
 }
 
 void Watchdog::leave() {
