@@ -1,7 +1,7 @@
 -- opd.lua: on-policy distillation (Agarwal et al. 2024; Lu 2025). The student answers, the teacher
--- scores each chunk c: -rho (log T(c) - log pi_old(c)), rho = pi / pi_old, whose gradient is that of
--- KL(pi || T) on the student's own answers. A chunk is tokens of both tokenizers that spell the same
--- bytes; with one tokenizer it is a token. Step 0 prints ratio = 1.
+-- scores each chunk c: -rho (log T(c) - log pi_old(c)), rho = pi / pi_old, whose gradient is that
+-- of KL(pi || T) on the student's own answers. A chunk is tokens of both tokenizers that spell the
+-- same bytes; with one tokenizer it is a token. Step 0 prints ratio = 1.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

@@ -37,7 +37,8 @@ void read(MessageReader& in, Rollout& rollout) {
   rollout.text = in.text();
   rollout.finish = in.text();
   rollout.environment_reward = in.real();
-  for (const Json& turn : parse_json(in.text(), "the turns of a rank").as_array()) {
+  const Json turns = parse_json(in.text(), "the turns of a rank");
+  for (const Json& turn : turns.as_array()) {
     rollout.turns.push_back(turn_from(turn));
   }
   if (in.whole() == 0) return;

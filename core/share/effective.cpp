@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-
 Json files_of(const Json& files) { return Json(Json::Object{{"files", files}}); }
 
 // {"inputs": {"data": {"1": {"keys": [...]}}}}, as run.json has it.

@@ -162,8 +162,10 @@ class StepMemory {
   double gradients() const {
     if (s_.ranks == 1) return 4 * moved_;
     const double sums = 4 * moved_ / static_cast<double>(s_.ranks);
-    const double sent = s_.level >= 2 ? kBucketsInFlight * bucket_ : 4 * moved_;
-    return sums + sent + kBucketsInFlight * bucket_ + (s_.level == 0 ? 4 * moved_ : 0);
+    // A small model has fewer buckets than may be under way.
+    const double under_way = std::min(kBucketsInFlight * bucket_, 4 * moved_);
+    const double sent = s_.level >= 2 ? under_way : 4 * moved_;
+    return sums + sent + under_way + (s_.level == 0 ? 4 * moved_ : 0);
   }
   double fetched_frozen() const { return share_ < 1 ? fetched_ + element_ * vocab_elements_ : 0; }
   double fetched() const { return shards_weights_ ? fetched_ : 0; }

@@ -31,7 +31,7 @@ std::string go(const std::filesystem::path& dir, const ToyLoop& loop) {
     const ToyResult toy = toy_run(dir, loop);
     return fmt::format("{} steps, {:a}, {}", toy.run->step(), toy.weights->first(),
                        dump_json(toy.state));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // Interrupted is not an Error
     return error.what();
   }
 }

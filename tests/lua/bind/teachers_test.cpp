@@ -130,7 +130,7 @@ TEST_F(Teachers, ATeacherOfConversationsNeedsATemplate) {
       "align: only conversations are rendered by a template; leave template out");
 }
 
-TEST_F(Teachers, OnPolicyATeacherOfAnotherTokenizerScoresTheAnswers) {
+TEST_F(Teachers, SlowOnPolicyATeacherOfAnotherTokenizerScoresTheAnswers) {
   const std::string text =
       replaced(recipe("opd.lua"), ":align(teacher)", ":align(teacher, { template = 'chatml' })");
   ASSERT_EQ(run(text, "r", false, {}, prompt_sets("other", 4)), "");
@@ -171,7 +171,7 @@ TEST_F(Teachers, AlignedRolloutsKeepTheirFieldsInMinibatches) {
   EXPECT_EQ(run(text, "r", false, 1, prompt_sets("other", 2)), "");
 }
 
-TEST_F(Teachers, SeveralTeachersAreSummedAveragedSelectedAndWeighted) {
+TEST_F(Teachers, SlowSeveralTeachersAreSummedAveragedSelectedAndWeighted) {
   const auto losses = [&](const std::string& objective, const std::string& dir) {
     EXPECT_EQ(distill_by(objective, dir), "") << objective;
     return values(dir, "train/loss");

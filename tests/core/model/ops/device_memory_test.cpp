@@ -46,8 +46,7 @@ class AvailableMemory : public testing::Test {
   static std::string mib(int64_t n) { return std::to_string(n * kMiB); }
 
   std::string load_error() {
-    static const TemporaryDir kept{"memory_test_model"};
-    const std::filesystem::path dir = kept.path() / "model";
+    const std::filesystem::path dir = folder_ / "model";
     if (!std::filesystem::exists(dir)) init_model(dir, init_preset("tiny"));
     try {
       Model::load(dir, at::kFloat, /*trainable=*/true);
