@@ -109,7 +109,7 @@ TEST_F(Drafts, OfDrawsByRowAreTheAnswersOfAnUnchangedPolicy) {
 TEST_F(Drafts, AnUnknownScopeOfDrawsIsAnError) {
   has(train("wrong", "draws = \"rows\""),
       "sampling.draws: got \"rows\", wanted \"step\" or \"row\"");
-  has(train("wrong", "draw = \"row\""), "sampling has no `draw`");
+  has(train("wrong", "draw = \"row\""), "there is no key `sampling.draw`; did you mean `sampling.draws`?");
 }
 
 TEST_F(Drafts, AreNoPartOfWhatAResumeRepeats) {

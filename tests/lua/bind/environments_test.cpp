@@ -156,7 +156,7 @@ TEST_F(Environments, AFailureNamesPromptSampleAndTurn) {
   has(body("policy:sample(prompts, { max_turns = 3 })"),
       "max_turns is an option of an environment");
   has(body("policy:sample(prompts, options({ reply = print }, { max_turns = 0 }))"),
-      "max_turns is 0, wanted 1 or more");
+      "option `max_turns`: got 0, wanted a whole number of at least 1");
 }
 
 TEST_F(Environments, MaskLeavesAbortedConversationsOutAndZeroGivesThemZero) {

@@ -295,8 +295,8 @@ local data = xrun.preference(cfg.data, policy)
 local run = xrun.run(cfg, { policy = policy })
 run:log(run:evaluate(data, function(p) return -policy:logprob(p.chosen) end))
 )";
-  ASSERT_EQ(this->run(recipe, "r"), "");
-  has(output_, "pairs.jsonl: 24 of 24 rows kept");
+  ASSERT_EQ(run(recipe, "r"), "");
+  has(output_, "pairs.jsonl: 24 rows = 24 kept + 0 dropped");
   EXPECT_TRUE(path_exists("r/ledger.json"));
 }
 
