@@ -68,7 +68,10 @@ TEST_F(SameSteps, FoldedMatchTheCpu) {
   for (uint64_t k = 0; k < 3; ++k) {
     const Metrics got = step(here, k), wanted = step(host, k);
     for (const char* name : {"loss", "margin", "grad_norm"}) {
-      EXPECT_NEAR(value(got, name), value(wanted, name), 1e-4) << name << " of step " << k;
+      const double number = value(wanted, name);
+      // Relative for a norm above 1, as the table of docs/numerics.md has gradients.
+      EXPECT_NEAR(value(got, name), number, 1e-4 * std::max(1.0, std::fabs(number)))
+          << name << " of step " << k;
     }
   }
 }
