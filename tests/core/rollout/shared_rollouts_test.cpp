@@ -72,14 +72,14 @@ class SharedRollouts : public testing::Test {
   TemporaryDir folder_{"shared_rollouts"};
 };
 
-TEST_F(SharedRollouts, AreThoseOfOneProcessWithTheirUpdate) {
+TEST_F(SharedRollouts, SlowAreThoseOfOneProcessWithTheirUpdate) {
   expect_one_process(3, [&](Ranks* ranks) {
     const auto policy = Policy::open(folder_.path() / "model");
     RolloutOptions options{.samples = 3};
     options.text.generate = {.max_new_tokens = 8, .sampling = {.temperature = 1, .seed = 5}};
     options.replay_routes = true;
     const auto rollouts = sample_rollouts(*policy, &policy->model(), *prompts(ranks), options);
-    AdamW adamw({policy}, {.lr = 1e-2}, {ranks, 0});
+    AdamW adamw({policy}, {.lr = 1e-2, .schedule = Schedule::kConstant}, {ranks, 0});
     std::string text = text_of(*rollouts);
     for (int update = 0; update < 2; ++update) {
       std::vector<StepTerm> terms = {{rollouts.get(), [&](MicroBatch& micro) {

@@ -70,7 +70,7 @@ TEST(SharedStep, RanksWithoutAPackTakePart) {
   });
 }
 
-TEST(SharedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
+TEST(SharedStep, SlowAMixtureOfExpertsHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   init_model(folder.path() / "mixture", {.family = "qwen3_moe",
                                          .hidden = 32,
@@ -88,7 +88,7 @@ TEST(SharedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
   });
 }
 
-TEST(SharedStep, PrefixesThatMicroBatchesShareStayOnOneRank) {
+TEST(SharedStep, SlowPrefixesThatMicroBatchesShareStayOnOneRank) {
   const TinyFolder folder;
   std::vector<TinyPair> pairs = tiny_pairs(7, 5);
   for (size_t i = 0; i < 6; ++i) {
@@ -112,7 +112,7 @@ TEST(SharedStep, PrefixesThatMicroBatchesShareStayOnOneRank) {
   });
 }
 
-TEST(SharedStep, TermsAndWeightsOfUnitsAreThoseOfOneProcess) {
+TEST(SharedStep, SlowTermsAndWeightsOfUnitsAreThoseOfOneProcess) {
   const TinyFolder folder;
   expect_one_process(3, [&](Ranks* ranks) {
     const Trained t = open_trained(folder, {.dist = {ranks, 0}});
