@@ -87,14 +87,19 @@ ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text) {
   return scan_with_bases(options.recipe, std::move(text), local);
 }
 
+const OpenedBundle* bundle_of(lua_State* L) {
+  const RecipeContext* const context = LuaState::of(L).service<ContextSlot>().context;
+  return context == nullptr ? nullptr : context->options.bundle.get();
+}
+
 std::string local_path(lua_State* L, const std::string& path) {
-  const auto& bundle = recipe_context(L).options.bundle;
-  return bundle ? bundle->local_path(path) : path;
+  const OpenedBundle* const bundle = bundle_of(L);
+  return bundle != nullptr ? bundle->local_path(path) : path;
 }
 
 std::string local_input(lua_State* L, InputKind kind, const std::string& name) {
-  const auto& bundle = recipe_context(L).options.bundle;
-  return bundle ? bundle->local_input(kind, name) : name;
+  const OpenedBundle* const bundle = bundle_of(L);
+  return bundle != nullptr ? bundle->local_input(kind, name) : name;
 }
 
 RecipeContext& recipe_context(lua_State* L) {

@@ -81,6 +81,8 @@ struct RecipeContext {
 // Returns how the ranks share models and optimizers: dist.level, and the ranks of the options,
 // which can fetch. In one process it has no ranks.
 DistOptions recipe_dist(lua_State* L);
+// The bundle that the recipe came in; null for other recipes, and where no recipe runs.
+const OpenedBundle* bundle_of(lua_State* L);
 // Returns where a file that the recipe names is on disk: a bundle's members are in the cache.
 std::string local_path(lua_State* L, const std::string& path);
 // Returns what to open for the name of a model, a data source, a template or a projection.

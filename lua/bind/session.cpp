@@ -102,8 +102,8 @@ const std::string& template_date(lua_State* L) {
   const RunDir* dir = session.folder.dir.get();
   const Json* begun = dir == nullptr ? nullptr : dir->record().find("date");
   if (begun != nullptr && begun->is_string()) return date = begun->as_string();
-  const auto& bundle = recipe_context(L).options.bundle;
-  const bool recorded = bundle && bundle->lock.run && !bundle->lock.run->date.empty();
+  const OpenedBundle* const bundle = bundle_of(L);
+  const bool recorded = bundle != nullptr && bundle->lock.run && !bundle->lock.run->date.empty();
   return date = recorded ? bundle->lock.run->date : today();
 }
 

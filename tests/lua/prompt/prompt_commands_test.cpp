@@ -36,7 +36,7 @@ TEST_F(PromptTest, AnUnknownCommandNamesTheNearest) {
 
 TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
   EXPECT_TRUE(says(":doc optim.lr", "optim.lr: "));
-  EXPECT_TRUE(says(":doc policy", "xrun.policy(model: string, "));
+  EXPECT_TRUE(says(":doc policy", "xrun.policy(model: string|xrun.Config.model, "));
   EXPECT_TRUE(says(":doc Policy:logprob", "Policy:logprob(view"));
   EXPECT_TRUE(says(":doc sum", "sum(Tensor self, int[]? dim, bool keepdim=False"));
   EXPECT_TRUE(says(":doc xrun.ops.xrun.linear_head", "linear_head("));
