@@ -94,7 +94,6 @@ TEST_F(SharedRollouts, SlowAreThoseOfOneProcessWithTheirUpdate) {
       const WatchedRollouts watched(terms, adamw);
       StepOptions step;
       step.ranks = ranks;
-      step.lr = 1e-2;
       Metrics metrics = train_step(terms, &adamw, step);
       UpdateRecord record;
       watched.report(record, metrics, ranks);
