@@ -88,7 +88,7 @@ ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text) {
 }
 
 const OpenedBundle* bundle_of(lua_State* L) {
-  const RecipeContext* const context = LuaState::of(L).service<ContextSlot>().context;
+  const RecipeContext* const context = LuaState::of(L).service<ContextSlot>().context.get();
   return context == nullptr ? nullptr : context->options.bundle.get();
 }
 
