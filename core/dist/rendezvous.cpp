@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -30,6 +31,7 @@ constexpr double kJoinS = 300;       // containers of one job start minutes apar
 constexpr double kOwnAddressS = 10;  // rank 0 reaches itself at once, or never
 constexpr int kFirstPauseMs = 1;
 constexpr int kLastPauseMs = 100;
+constexpr double kReadS = 5;  // for the others to read what differs; they look every 100 ms
 constexpr size_t kNamedRanks = 8;
 
 double join_timeout_s() {
@@ -161,7 +163,21 @@ void meet(c10d::Store& store, const World& world, const std::string& program) {
     if (waited_s > join_timeout_s()) throw_missing(store, world, waited_s);
     ::poll(nullptr, 0, pause_ms);
   }
-  compare_programs(store, world);
+  std::exception_ptr difference;
+  try {
+    compare_programs(store, world);
+  } catch (const Error&) {
+    difference = std::current_exception();
+  }
+  store.add("meet/read", 1);
+  if (!difference) return;
+  // Rank 0 may serve the store, and the others must read in it what differs.
+  const SteadyClock::time_point read = SteadyClock::now();
+  while (world.rank == 0 && store.add("meet/read", 0) < world.size &&
+         seconds_since(read) < kReadS) {
+    ::poll(nullptr, 0, kFirstPauseMs);
+  }
+  std::rethrow_exception(difference);
 }
 
 }  // namespace xrun

@@ -5,9 +5,11 @@ is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 # OPTION...: starts the shipped recipe on two ranks; returns after some steps.
 start_endless() {
   rm -f metrics_seen
+  local run=(--run "endless_$RANDOM$RANDOM")
+  [[ " $* " != *" --run "* ]] || run=()
   "$xrun" launch -n 2 "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
     --set steps=100000 --set batch.pairs=2 --set data.1.path="$root/tests/data/pairs.jsonl" \
-    --run endless_$RANDOM$RANDOM "$@" >out.txt 2>&1 </dev/null &
+    "${run[@]}" "$@" >out.txt 2>&1 </dev/null &
   launcher=$!
   local tries
   for tries in $(seq 600); do
