@@ -191,8 +191,9 @@ class StepGradient {
       }
       const GradientRound round{
           .items = static_cast<int64_t>(std::min(size, items.size() - first)),
-          // Alone in its step an item needs no sum of its own.
-          .one_backward = !works || items[own].prefix == nullptr || items.size() == 1,
+          // Alone in the step of one process an item needs no sum of its own.
+          .one_backward = !works || items[own].prefix == nullptr ||
+                          (items.size() == 1 && ranks_ == nullptr),
           .last = first + size >= items.size()};
       agree(ranks_, fmt::format("round {} of the step", first / size),
             [&] { add_round(round, compute); });
