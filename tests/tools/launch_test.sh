@@ -30,6 +30,7 @@ is "$(grep -c stepz out.txt)" 1
 # An error on one rank alone is printed once, and ends all.
 cat >fails.lua <<'LUA'
 if os.getenv("RANK") == "1" then error("no luck") end
+os.execute("sleep 1") -- or rank 0 may have ended before
 LUA
 wants 1 "rank 1 of 2: before step 0: fails.lua:1: no luck" "$xrun" launch -n 2 fails.lua
 is "$(grep -c 'xrun: error' out.txt)" 1
@@ -76,7 +77,7 @@ fi
 python3 -c 'import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True)
 time.sleep(60)' >port &
-sleep 0.5
+until [ -s port ]; do sleep 0.1; done
 RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(cat port) \
   wants 1 "port $(cat port) is in use by another process" "$xrun" environment.lua
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 XRUN_DIST_JOIN_S=1 \
