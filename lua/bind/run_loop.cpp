@@ -355,7 +355,11 @@ void RunLoop::finish(const Json& state) {
   }
   memory_.end_loop();
   run_->finish(state);
-  if (!session_.previews()) write_run_digests(run_->dir().path());
+  // By one rank: another's temporary file would be among the files that are hashed.
+  if (!session_.previews()) {
+    on_first_rank(run_->settings().ranks, "the digests of the run",
+                  [&] { write_run_digests(run_->dir().path()); });
+  }
   if (first_steps) say(first_steps->end());
   report_.close(memory_);
 }
