@@ -10,9 +10,17 @@ namespace xrun {
 // A rank may wait for hours while another builds a cache. The watchdog finds those that hang.
 static constexpr std::chrono::hours kNoGlooTimeout{24 * 365};
 
+// c10d keeps a trace of every collective unless this is set. Its trace belongs to the process and
+// two groups of one process corrupt it; ours is in core/dist/watch.
+static void turn_traces_off() {
+  static const int done = ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
+  static_cast<void>(done);
+}
+
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int64_t rank, int64_t size,
                                                     const std::string& address) {
+  turn_traces_off();
   const auto options = c10d::ProcessGroupGloo::Options::create(kNoGlooTimeout);
   const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
   options->devices = {interface != nullptr && *interface != 0

@@ -92,6 +92,8 @@ class ProcessGroup final : public Ranks {
   Call begin(std::string_view label, int64_t bytes, std::string_view arguments);
   void check_arguments(const Call& call, std::string_view arguments);
   void check_verdict() const;
+  // Throws for a connection that broke, with what the watchdog finds out: which rank is gone, why.
+  [[noreturn]] void explain_break(const std::exception& error) const;
   void wait(const Call& call, const Work& work);
   c10d::Backend& backend_of(const at::Tensor& tensor);
   void check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
@@ -135,8 +137,16 @@ ProcessGroup::ProcessGroup(const World& world, const JoinOptions& options,
       check_(options.check),
       record_(*options.record),
       store_(std::move(store)),
-      watchdog_(world, record_, std::move(watched), options.hooks, options.limits),
-      host_(make_gloo_backend(store_, world.rank, world.size, own_address(world))) {}
+      watchdog_(world, record_, std::move(watched), options.hooks, options.limits) {
+  const Call call = {record_.begin("connect", 0), "connect", 0};
+  record_.wait_for(call.number, call.label, call.bytes);
+  try {
+    host_ = make_gloo_backend(store_, world.rank, world.size, own_address(world));
+  } catch (const std::exception& error) {
+    explain_break(error);
+  }
+  record_.end();
+}
 
 ProcessGroup::~ProcessGroup() {
   // Gloo waits for its pending work, which a rank that is gone never ends.
@@ -148,6 +158,12 @@ void ProcessGroup::check_verdict() const {
   if (!verdict) return;
   if (verdict->status == 2) throw UsageError(verdict->text);
   throw Error(verdict->text);
+}
+
+void ProcessGroup::explain_break(const std::exception& error) const {
+  watchdog_.await_verdict(kVerdictS);
+  check_verdict();
+  throw Error(fmt::format("the connection to another rank broke: {}", error.what()));
 }
 
 ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
@@ -190,10 +206,7 @@ void ProcessGroup::wait(const Call& call, const Work& work) {
     } catch (const std::exception& error) {
       check_verdict();
       if (!work->isCompleted()) continue;
-      // The connection to a rank broke; the watchdog finds out which rank is gone and why.
-      watchdog_.await_verdict(kVerdictS);
-      check_verdict();
-      throw Error(fmt::format("the connection to another rank broke: {}", error.what()));
+      explain_break(error);
     }
   }
 }

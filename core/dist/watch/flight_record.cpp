@@ -16,7 +16,9 @@ namespace xrun {
 
 namespace {
 
-constexpr int kMostReads = 1000;  // a writer killed in the middle leaves the version odd
+constexpr int kReadsAtOnce = 100;
+constexpr int kMostSleeps = 200;  // a writer killed in the middle leaves the version odd
+constexpr timespec kSleep = {0, 1'000'000};
 
 template <size_t size>
 void set_text(char (&out)[size], std::string_view text) {
@@ -135,11 +137,14 @@ RankStatus FlightRecord::read() const { return read_slot(*slot_); }
 
 RankStatus read_slot(const FlightRecord::Slot& slot) {
   RankStatus out;
-  for (int i = 0; i < kMostReads; ++i) {
-    const uint32_t before = slot.version.load(std::memory_order_acquire);
-    std::memcpy(static_cast<void*>(&out), &slot.status, sizeof out);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (before % 2 == 0 && slot.version.load(std::memory_order_relaxed) == before) break;
+  for (int sleeps = 0; sleeps < kMostSleeps; ++sleeps) {
+    for (int reads = 0; reads < kReadsAtOnce; ++reads) {
+      const uint32_t before = slot.version.load(std::memory_order_acquire);
+      std::memcpy(static_cast<void*>(&out), &slot.status, sizeof out);
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (before % 2 == 0 && slot.version.load(std::memory_order_relaxed) == before) return out;
+    }
+    ::nanosleep(&kSleep, nullptr);  // the writer may have lost its core in the middle
   }
   return out;
 }

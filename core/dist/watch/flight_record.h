@@ -91,7 +91,8 @@ struct FlightRecord::Slot {
   char failure[1024] = "";
 };
 
-// Returns a copy of a slot's status that no write tore apart.
+// Returns a copy of a slot's status that no write tore apart, except where the writer stopped in the
+// middle of one: then, after 0.2 s, what there is.
 RankStatus read_slot(const FlightRecord::Slot& slot);
 
 // The record of this process.

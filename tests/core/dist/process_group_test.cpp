@@ -175,7 +175,7 @@ TEST(ProcessGroup, CheckNamesTheDifferingCall) {
   for (const std::string& error : run_ranks(
            2, [](Ranks& ranks) { ranks.barrier(ranks.rank() == 0 ? "a" : "b"); }, true)) {
     EXPECT_EQ(error,
-              "collective 0 differs between ranks: rank 0 calls \"a\" barrier, rank 1 calls \"b\" "
+              "collective 1 differs between ranks: rank 0 calls \"a\" barrier, rank 1 calls \"b\" "
               "barrier");
   }
 }
@@ -188,7 +188,7 @@ TEST(ProcessGroup, CheckNamesShapesAndDtypes) {
            },
            true)) {
     EXPECT_EQ(error,
-              "collective 0 differs between ranks: rank 0 calls \"weights\" broadcast of BFloat16 "
+              "collective 1 differs between ranks: rank 0 calls \"weights\" broadcast of BFloat16 "
               "[2, 3] from rank 0, rank 1 calls \"weights\" broadcast of BFloat16 [2, 4] from rank "
               "0");
   }
@@ -204,7 +204,7 @@ TEST(ProcessGroup, CheckNamesPiecesThatDoNotFit) {
            },
            true)) {
     EXPECT_EQ(error,
-              "collective 0 \"bucket\" differs between ranks: rank 0 sends 1 elements to rank 1, "
+              "collective 1 \"bucket\" differs between ranks: rank 0 sends 1 elements to rank 1, "
               "which expects 2");
   }
 }
