@@ -115,6 +115,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.reference_tokens = sizes.reference_tokens;
   shape.reference_rows = sizes.reference_rows;
   shape.several = sizes.micros > 1;
+  shape.several_items = sizes.items > 1;
   add_sampling(policy, sizes, shape);
   shape.trains = training.first_optimizer >= 0;
   // If several have the same weights, one is used in this loop, the others in later ones.

@@ -51,8 +51,10 @@ RolloutList planned_rollouts(const StepSource& source, const std::vector<int64_t
   return list;
 }
 
-void add_packs(const std::vector<const PackedBatch*>& packs, const FoldSettings& settings,
-               StepSizes& sizes) {
+// Returns the number of items.
+int64_t add_packs(const std::vector<const PackedBatch*>& packs, const FoldSettings& settings,
+                  StepSizes& sizes) {
+  int64_t items = 0;
   const std::vector<SharedPrefix> prefixes = shared_prefixes(packs, settings);
   auto prefix = prefixes.begin();
   for (size_t p = 0; p < packs.size(); ++p) {
@@ -63,16 +65,18 @@ void add_packs(const std::vector<const PackedBatch*>& packs, const FoldSettings&
     while (prefix != prefixes.end() && prefix->end <= p) ++prefix;
     const bool held =
         prefix != prefixes.end() && prefix->begin <= p && prefix->has_one_class(settings);
+    items += held && p > prefix->begin ? 0 : 1;
     sizes.rest_tokens = std::max(sizes.rest_tokens, held ? tokens - prefix->size() : tokens);
     if (held) sizes.prefix_tokens = std::max(sizes.prefix_tokens, prefix->size());
     sizes.loss_rows =
         std::max(sizes.loss_rows, fold ? std::ssize(fold->edge_target) : pack.rows.size());
   }
+  return items;
 }
 
-// Packs the answers of one step.
-void add_rollouts(const StepLoop& loop, const StepSource& source, const std::vector<int64_t>& units,
-                  StepSizes& sizes) {
+// Packs the answers of one step. Returns the number of items.
+int64_t add_rollouts(const StepLoop& loop, const StepSource& source,
+                     const std::vector<int64_t>& units, StepSizes& sizes) {
   std::vector<int64_t> prompts;
   int64_t tokens = 0, most = 0;
   for (const int64_t unit : units) {
@@ -92,26 +96,29 @@ void add_rollouts(const StepLoop& loop, const StepSource& source, const std::vec
   sizes.micros = std::max(sizes.micros, std::ssize(rollouts.micros()));
   std::vector<const PackedBatch*> packs;
   for (const auto& micro : rollouts.micros()) packs.push_back(&micro->pack());
-  add_packs(packs, loop.fold, sizes);
+  const int64_t items = add_packs(packs, loop.fold, sizes);
   // A reference computes sampled answers in the policy's own micro-batches.
   sizes.reference_tokens = std::max(sizes.reference_tokens, sizes.tokens);
   sizes.reference_rows = std::max(sizes.reference_rows, sizes.loss_rows);
+  return items;
 }
 
 // Packs a step of each set.
 void add_step(const StepLoop& loop, int64_t step, StepSizes& sizes) {
+  int64_t items = 0;
   for (const StepSource& source : loop.sources) {
     const DataSet& set = source.data->set;
     const std::vector<int64_t> units = set.step_units(source.plan, step);
     if (source.answers) {
-      add_rollouts(loop, source, units, sizes);
+      items += add_rollouts(loop, source, units, sizes);
       continue;
     }
     const std::vector<PackedBatch> packs = set.pack(units, pack_limits(loop.max_tokens, loop.fold));
     std::vector<const PackedBatch*> all;
     for (const PackedBatch& pack : packs) all.push_back(&pack);
-    add_packs(all, loop.fold, sizes);
+    items += add_packs(all, loop.fold, sizes);
   }
+  sizes.items = std::max(sizes.items, items);
 }
 
 // A step's sizes, from row lengths alone.

@@ -16,6 +16,7 @@ struct StepSizes {
   int64_t rest_tokens = 0, prefix_tokens = 0;
   int64_t longest = 0;  // no unit of the sets has more tokens
   int64_t micros = 0;
+  int64_t items = 0;  // of a step: micro-batches that share a held prefix are one
   int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
   // Of the step with the most prompt tokens, if the loop samples answers to them: their lengths.
   std::vector<int64_t> prompts;

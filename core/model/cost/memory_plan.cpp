@@ -160,7 +160,9 @@ class StepMemory {
   // Of ranks: what this rank sends, the sums of its range, and buckets under way
   // (gradient_exchange.h and its constants); at level 0 the sums of all ranges too.
   double gradients() const {
-    if (s_.ranks == 1) return 4 * moved_;
+    // A group of micro-batches is summed by itself before it is added to earlier ones
+    // (AdamW::begin_round).
+    if (s_.ranks == 1) return 4 * moved_ * (s_.prefix_tokens > 0 && s_.several_items ? 2 : 1);
     const double sums = 4 * moved_ / static_cast<double>(s_.ranks);
     // A small model has fewer buckets than may be under way.
     const double under_way = std::min(kBucketsInFlight * bucket_, 4 * moved_);

@@ -21,6 +21,7 @@ struct MemoryShape {
   int64_t loss_rows = 0;      // of that micro-batch
   bool several = false;       // several micro-batches in a step
   int64_t prefix_tokens = 0;  // computed once for several of them, beside `tokens` (held_prefix.h)
+  bool several_items = false;  // such a group is not alone in its step
   int64_t head_mb = 1024;
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights
