@@ -16,6 +16,7 @@
 #include "core/model/weights/safetensors.h"
 #include "core/rollout/generate.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/parity.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
@@ -68,7 +69,9 @@ TEST_P(ModelGoldenTest, PackedLogitsMatchSeparateSequences) {
   const GoldenPack golden = pack(want, *model);
   const at::Tensor logits = model->forward(golden.input).matmul(model->head_weight().t());
   for (const at::Tensor& rows : golden.rows) {
-    EXPECT_LT(largest_difference(logits.index_select(0, rows), want.read("logits")), 1e-5);
+    const double apart = largest_difference(logits.index_select(0, rows), want.read("logits"));
+    EXPECT_LT(apart, 1e-5);
+    note_parity(apart, 1e-5);
   }
 }
 
@@ -83,7 +86,9 @@ TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
     expected.push_back(want.read("logprob"));
   }
   const at::Tensor logprob = model->token_logprob(golden.input, at::cat(index), at::cat(target));
-  EXPECT_LT(largest_difference(logprob.detach(), at::cat(expected)), 1e-5);
+  const double apart = largest_difference(logprob.detach(), at::cat(expected));
+  EXPECT_LT(apart, 1e-5);
+  note_parity(apart, 1e-5);
   logprob.mean().neg().backward();
   int compared = 0;
   for (const Parameter& parameter : model->parameters()) {
@@ -92,7 +97,9 @@ TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
     const at::Tensor grad = want.read("grad/" + parameter.name);
     if (grad.abs().max().item<double>() < 1e-6) continue;  // a key's bias cancels in the softmax
     ++compared;
-    EXPECT_LT(relative_difference(parameter.master.grad(), grad), 1e-4) << parameter.name;
+    const double relative = relative_difference(parameter.master.grad(), grad);
+    EXPECT_LT(relative, 1e-4) << parameter.name;
+    note_parity(relative, 1e-4);
   }
   EXPECT_GE(compared, 8);
 }

@@ -16,6 +16,7 @@
 #include "core/base/json.h"
 #include "kernels/cpu/adamw.h"
 #include "tests/core/train/stub_trainable.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun::adamw_test {
@@ -71,14 +72,14 @@ TEST(AdamW, MatchesTorchWithDecayAndClipping) {
       set_gradients(*weights, step.at("grads"));
       const double norm = adamw.grad_norm().item().toDouble();
       const double wanted = step.at("grad_norm").as_double();
-      EXPECT_NEAR(norm, wanted, 1e-6 * wanted);
+      expect_parity(norm, wanted, 1e-6 * wanted);
       adamw.update(step.at("lr").as_double(), norm);
       for (const Parameter& parameter : weights->parameters()) {
         const at::Tensor got = parameter.master.detach().view(-1);
         const std::vector<float> after = floats(step.at("after").at(parameter.name));
         for (size_t i = 0; i < after.size(); ++i) {
-          EXPECT_NEAR(got[static_cast<int64_t>(i)].item().toDouble(), after[i], 2e-6)
-              << parameter.name << "[" << i << "]";
+          SCOPED_TRACE(fmt::format("{}[{}]", parameter.name, i));
+          expect_parity(got[static_cast<int64_t>(i)].item().toDouble(), after[i], 2e-6);
         }
       }
     }

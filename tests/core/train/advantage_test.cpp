@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "tests/error_of.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun::advantage_test {
@@ -29,7 +30,9 @@ at::Tensor column(const Json& values, at::ScalarType type) {
 
 void expect_near(const at::Tensor& got, const at::Tensor& want, double tolerance = 1e-12) {
   ASSERT_EQ(got.sizes(), want.sizes());
-  EXPECT_LE(got.to(at::kDouble).sub(want).abs().max().item().toDouble(), tolerance) << got;
+  const double apart = got.to(at::kDouble).sub(want).abs().max().item().toDouble();
+  EXPECT_LE(apart, tolerance) << got;
+  note_parity(apart, tolerance);
 }
 
 TEST(GroupAdvantage, MatchesTrl) {

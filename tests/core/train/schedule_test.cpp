@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/train/adamw.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun::schedule_test {
@@ -18,9 +19,9 @@ TEST(Schedule, FactorsMatchTransformers) {
     const int64_t warmup = warmup_steps(row.at("warmup").as_double(), steps);
     const Json::Array& factors = row.at("factors").as_array();
     for (int64_t k = 0; k < steps; ++k) {
-      EXPECT_NEAR(schedule_factor(schedule, k, warmup, steps),
-                  factors[static_cast<size_t>(k)].as_double(), 1e-12)
-          << dump_json(row) << " at " << k;
+      SCOPED_TRACE(fmt::format("{} at {}", dump_json(row), k));
+      expect_parity(schedule_factor(schedule, k, warmup, steps),
+                    factors[static_cast<size_t>(k)].as_double(), 1e-12);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/train/step_fixture.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun::scorer_test {
@@ -147,8 +148,8 @@ TEST_F(ScorerTest, AgreesWithTransformersAndExportsItsFolder) {
       const at::Tensor scores = scorer->score(batch);
       ASSERT_EQ(scores.numel(), 2 * std::ssize(values));
       for (int64_t i = 0; i < scores.numel(); ++i) {
-        EXPECT_NEAR(scores[i].item().toDouble(),
-                    values[static_cast<size_t>(i) % values.size()].as_double(), 1e-5);
+        expect_parity(scores[i].item().toDouble(),
+                      values[static_cast<size_t>(i) % values.size()].as_double(), 1e-5);
       }
     }
     const std::filesystem::path out = folder_.path() / name;

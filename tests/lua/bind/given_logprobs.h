@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "tests/lua/state/lua_fixture.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun {
@@ -38,8 +39,9 @@ class GivenLogprobs : public LuaTest {
     const at::Tensor flat = got.contiguous();
     for (size_t i = 0; i < values.size(); ++i) {
       const double value = values[i].as_double();
-      EXPECT_NEAR(flat.const_data_ptr<double>()[i], value, 1e-6 * std::max(1.0, std::abs(value)))
-          << "row " << i;
+      SCOPED_TRACE(i);
+      expect_parity(flat.const_data_ptr<double>()[i], value,
+                    1e-6 * std::max(1.0, std::abs(value)));
     }
   }
 };

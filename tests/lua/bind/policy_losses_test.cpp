@@ -16,6 +16,7 @@
 #include "core/model/ops/linear_head.h"
 #include "lua/bind/modules.h"
 #include "tests/lua/state/lua_fixture.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun::policy_losses_test {
@@ -38,7 +39,8 @@ void expect_near(const at::Tensor& got, const std::vector<double>& wanted, doubl
   ASSERT_EQ(got.numel(), std::ssize(wanted));
   const at::Tensor flat = got.contiguous();
   for (size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_NEAR(flat.const_data_ptr<double>()[i], wanted[i], tolerance) << "element " << i;
+    SCOPED_TRACE(i);
+    expect_parity(flat.const_data_ptr<double>()[i], wanted[i], tolerance);
   }
 }
 
@@ -92,7 +94,7 @@ TEST_F(PolicyLosses, MatchTrlInValueAndGradient) {
   for (const auto& [name, wanted] : golden_.at("losses").as_object()) {
     SCOPED_TRACE(name);
     const Stepped got = step(wanted);
-    EXPECT_NEAR(got.loss, wanted.at("loss").as_double(), 1e-6);
+    expect_parity(got.loss, wanted.at("loss").as_double(), 1e-6);
     expect_near(got.gradient, numbers(wanted.at("gradient")), 1e-6);
   }
 }
@@ -151,7 +153,7 @@ TEST_F(PolicyLosses, KlTermsMatchInValueAndGradient) {
     const at::Tensor reference = at::tensor(numbers(rollouts.at("reference")), at::kDouble);
     const at::Tensor loss = kl_term(name, policy, reference).mean();
     loss.backward();
-    EXPECT_NEAR(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
+    expect_parity(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
     expect_near(policy.grad(), numbers(wanted.at("gradient")), 1e-6);
   }
 }
@@ -161,7 +163,7 @@ TEST_F(PolicyLosses, AnEntropyBonusMatchesInValueAndGradient) {
   const Json& given = golden_.at("vocabulary");
   const Json& wanted = given.at("losses").at("ppo");
   const Stepped got = step("ppo", given.at("settings"), given);
-  EXPECT_NEAR(got.loss, wanted.at("loss").as_double(), 1e-6);
+  expect_parity(got.loss, wanted.at("loss").as_double(), 1e-6);
   expect_near(got.gradient, numbers(wanted.at("gradient")), 1e-6);
 }
 
@@ -179,7 +181,7 @@ TEST_F(PolicyLosses, EntropyAndZLossMatchInValueAndGradient) {
                     at::arange(target.numel(), at::kLong), target, {.entropy = true, .lse = true});
     const at::Tensor loss = (name == "entropy" ? head.entropy : head.lse.square()).mean();
     loss.backward();
-    EXPECT_NEAR(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
+    expect_parity(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
     expect_near(logits.grad(), numbers(wanted.at("gradient")), 1e-6);
   }
 }

@@ -11,6 +11,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/gradient_check.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun::moe_routing_test {
@@ -143,7 +144,8 @@ TEST(Moe, BalanceMatchesTransformersForOneLayer) {
     const auto model = Model::load(dir, at::kFloat, false);
     model->forward(pack_sequences({sequence}), {.router = &record});
     EXPECT_EQ(record.layers.size(), 1u);
-    EXPECT_NEAR(balance(totals_of({record})), golden.read("aux").item<double>(), 1e-5) << name;
+    SCOPED_TRACE(name);
+    expect_parity(balance(totals_of({record})), golden.read("aux").item<double>(), 1e-5);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/model/ops/rope.h"
 #include "core/model/weights/hf_config.h"
+#include "tests/parity.h"
 #include "tests/tree.h"
 
 namespace xrun::rope_frequencies_test {
@@ -40,8 +41,8 @@ TEST(Rope, EveryTypeGivesTransformersFrequencies) {
     ASSERT_EQ(got.size(0), static_cast<int64_t>(want.size()));
     for (size_t i = 0; i < want.size(); ++i) {
       const double value = want[i].as_double();
-      EXPECT_NEAR(got[static_cast<int64_t>(i)].item<double>(), value, 1e-6 * value)
-          << dump_json(row) << " " << i;
+      SCOPED_TRACE(fmt::format("{} {}", dump_json(row), i));
+      expect_parity(got[static_cast<int64_t>(i)].item<double>(), value, 1e-6 * value);
     }
     EXPECT_NEAR(config.rope.attention_factor, row.at("attention_factor").as_double(), 1e-9);
   }

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Writes docs/parity.md: how far xrun is from the implementations that its goldens come from.
+
+Each row names tests of the build. Their report (GoogleTest's XML) says how many values they compared
+and, of the value that uses the largest share of its bound, the difference and the bound; a test
+that notes none compares exactly. A row without a passing test is an error, so the table cannot
+claim more than the tests hold.
+
+    tools/oracle/parity.py [--build DIR] [--check]
+
+--check compares everything but the figures with the page and writes nothing. The goldens themselves
+come from tests/golden/make, which needs the Python packages; this script needs none.
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "parity.md"
+
+# (behaviour, peer, test program, tests, golden's script)
+SECTIONS = [
+    ("Text to tokens", [
+        ("ids and offsets of strings over all of Unicode, 12 tokenizers",
+         "tokenizers 0.23.3, sentencepiece 0.1.99", "test_text", "*TokenizerGolden.*", "tokenizer_goldens.py"),
+        ("components of tokenizer.json", "tokenizers 0.23.3", "test_text", "TokenizerComponents.*",
+         "component_goldens.py"),
+        ("chat templates: text and mask of every family", "transformers 5.23, jinja2 3.1", "test_text",
+         "TemplateFamilies.Every*", "template_goldens.py"),
+        ("Jinja snippets and errors", "jinja2 3.1", "test_text", "JinjaCases.*", "jinja_snippets.py"),
+    ]),
+    ("Models", [
+        ("logits, log-probs and gradients, packed and folded, 16 variants of six families", "transformers 5.23",
+         "test_model", "*ModelGoldenTest.*", "model_goldens.py"),
+        ("rotary frequencies of every type", "transformers 5.23", "test_model", "Rope.EveryType*",
+         "rope_frequencies.py"),
+        ("balance loss of a mixture of experts, one layer", "transformers 5.23", "test_model",
+         "Moe.BalanceMatches*", "model_goldens.py"),
+        ("scores of classifiers", "transformers 5.23", "test_train", "ScorerTest.AgreesWith*", "scores.py"),
+        ("kept tokens and log-probs under temperature, top k, top p, min p", "transformers 5.23", "test_model",
+         "Sampling.KeepsTheSame*", "sampling_goldens.py"),
+    ]),
+    ("Losses", [
+        ("every loss over pairs: dpo.lua, simpo.lua, orpo.lua, the table of pair_losses.lua", "TRL 1.16",
+         "test_lua", "PreferenceLosses.MatchTrl", "preference_losses.py"),
+        ("kto.lua with its baseline", "TRL 1.16", "test_lua", "FeedbackLosses.*", "feedback_losses.py"),
+        ("losses over rollouts, values and gradients", "TRL 1.16", "test_lua", "PolicyLosses.MatchTrl*",
+         "policy_losses.py"),
+        ("KL terms, entropy, z-loss", "their formulas in float64", "test_lua",
+         "PolicyLosses.KlTerms*:PolicyLosses.*Entropy*", "policy_losses.py"),
+        ("distillation: p-kl, gold, h-kl, top k, full vocabulary; uld, hybrid",
+         "NeMo-RL 7ea279abf; TRL 1.16", "test_rollout", "KdGolden.LossesAndGradients*", "kd_losses.py"),
+        ("operators of Lua tensors", "PyTorch 2.11", "test_lua", "OpGolden.*", "lua_ops.py"),
+    ]),
+    ("Advantages and alignment", [
+        ("advantages of groups: mean, deviation, leave one out", "TRL 1.16", "test_train",
+         "GroupAdvantage.MatchesTrl", "policy_losses.py"),
+        ("alignment by dynamic programming: pairs and is_correct", "NeMo-RL 7ea279abf", "test_data",
+         "DpGolden.N*:DpGolden.R*:DpGolden.SequencesOf*", "make_dp_alignments.py"),
+        ("projections under `--nemo`", "NeMo-RL 7ea279abf", "test_rollout", "NemoProjection.HasTheNumbersOfItsTools",
+         "projection_goldens.py"),
+    ]),
+    ("Steps", [
+        ("20 steps of DPO: loss, margin, gradient norm; log-probs of step 0",
+         "transformers 5.23 under TRL 1.16's loss", "test_train", "*Packing/DpoGolden.*", "dpo_steps.py"),
+        ("20 steps of SFT on a weighted mixture", "transformers 5.23", "test_train", "*SftGolden.*", "sft_steps.py"),
+        ("20 steps of KTO", "transformers 5.23 under TRL 1.16's loss", "test_train", "*KtoGolden.*", "kto_steps.py"),
+        ("AdamW with decay and clipping", "PyTorch 2.11", "test_train", "AdamW.MatchesTorch*", "adamw_goldens.py"),
+        ("factors of the learning rate by step", "transformers 5.23", "test_train", "Schedule.FactorsMatch*",
+         "adamw_goldens.py"),
+        ("packed prompts: ids and mask of a packed batch, pair by pair", "the unpacked rows", "test_train",
+         "ReferencePacks.InFloat32*", None),
+        ("a step over a folded tree: loss and every gradient, DPO and SFT, fp64 and fp32",
+         "the same step over separate sequences", "test_train", "*FoldOracle.In*", None),
+    ]),
+]
+
+ON_PURPOSE = [
+    ("a row that does not fit `max_length`", "TRL cuts it without a word",
+     "an error that names the row; `over_length` = \"drop\" or \"cut\" does it with a count"),
+    ("mean of an SFT loss over accumulated micro-batches", "older trainers average the means",
+     "each trained token counts once, whatever the packing"),
+    ("ORPO's likelihood term", "TRL counts the tokens of the prompt", "the answer alone, as in the paper"),
+    ("chunks of a distillation loss", "NeMo-RL's mean depends on the micro-batch and on its top k of columns",
+     "each valid chunk counts once and has the same loss in any micro-batch"),
+    ("deviation of a group's rewards", "TRL adds 1e-4", "1e-6; `eps` = 1e-4 gives TRL's numbers"),
+    ("longrope and dynamic frequencies", "transformers uses the padded batch's length and keeps it between calls",
+     "the length of each sequence, so that packing changes nothing"),
+    ("balance loss of several MoE layers", "transformers pools all layers before it multiplies",
+     "per layer, then the mean; one layer agrees"),
+    ("`aot` and `aot_unpaired`", "TRL sorts the batch before it pairs it", "left out: not a sum over pairs"),
+]
+
+HEADER = """\
+# Parity
+Made by `tools/oracle/parity.py` from the reports of the tests; `./xrun test slow_parity` compares everything but the
+figures again. A figure is the difference of the value that uses the largest share of its bound, relative where the
+bound is; "identical" rows compare ids, texts, masks or pairs one by one. The goldens are numbers of the peers' own
+code, made once by the scripts in `tests/golden/make`. Nothing here compares with open-instruct yet.
+"""
+
+
+def wrong(text):
+    sys.exit(f"parity.py: {text}")
+
+
+def report(build, program, tests, folder):
+    """Returns (tests passed, values compared, difference, bound); the last two are None for exact tests."""
+    out = folder / f"{program}.xml"
+    run = subprocess.run([build / "bin" / program, f"--gtest_filter={tests}", f"--gtest_output=xml:{out}"],
+                         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if run.returncode != 0:
+        wrong(f"{program} --gtest_filter='{tests}' failed:\n{run.stdout[-2000:]}")
+    passed, values, most = 0, 0, None
+    for case in xml.parse(out).getroot().iter("testcase"):
+        if case.get("result") != "completed":
+            continue
+        passed += 1
+        notes = {note.get("name"): note.get("value") for note in case.iter("property")}
+        if "difference" not in notes:
+            continue
+        values += int(notes["values"])
+        difference, bound = float(notes["difference"]), float(notes["bound"])
+        share = difference / bound if bound else difference
+        if most is None or share > most[0]:
+            most = (share, notes["difference"], notes["bound"])
+    if passed == 0:
+        wrong(f"{program} --gtest_filter='{tests}' ran no test; build it, or mend the row")
+    return (passed, values) + (most[1:] if most else (None, None))
+
+
+def page(build, figures):
+    lines = [HEADER]
+    with tempfile.TemporaryDirectory() as folder:
+        for title, rows in SECTIONS:
+            lines += [f"## {title}", "| behaviour | peer | figure | bound | tests | golden by |", "|---|---|---|---|---|---|"]
+            for behaviour, peer, program, tests, script in rows:
+                passed, values, difference, bound = report(build, program, tests, pathlib.Path(folder))
+                if script and not (ROOT / "tests/golden/make" / script).exists():
+                    wrong(f"{script} is not in tests/golden/make")
+                figure = "identical" if difference is None else f"{difference} of {values:,} values"
+                lines.append(f"| {behaviour} | {peer} | {figure if figures else '-'} | {bound or 'exact'} | "
+                             f"`bin/{program} --gtest_filter='{tests}'` | {f'`{script}`' if script else '-'} |")
+            lines.append("")
+    lines += ["## Different on purpose", "| behaviour | there | here |", "|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in ON_PURPOSE]
+    return "\n".join(lines) + "\n"
+
+
+def without_figures(text):
+    rows = []
+    for line in text.splitlines():
+        cells = line.split(" | ")
+        if len(cells) == 6 and "gtest_filter" in line:
+            cells[2] = "-"
+        rows.append(" | ".join(cells))
+    return "\n".join(rows) + "\n"
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    options.add_argument("--check", action="store_true")
+    given = options.parse_args()
+    text = page(given.build.resolve(), figures=not given.check)
+    if not given.check:
+        PAGE.write_text(text)
+    elif without_figures(PAGE.read_text()) != text:
+        wrong("docs/parity.md is not what the tests say; run tools/oracle/parity.py")
+
+
+main()
