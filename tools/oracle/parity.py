@@ -2,14 +2,15 @@
 """Writes docs/parity.md: how far xrun is from the implementations that its goldens come from.
 
 Each row names tests of the build. Their report (GoogleTest's XML) says how many values they compared
-and, of the value that uses the largest share of its bound, the difference and the bound; a test
-that notes none compares exactly. A row without a passing test is an error, so the table cannot
-claim more than the tests hold.
+and, of the value that uses the largest share of its bound, the difference and the bound
+(tests/parity.h). A row without a passing test, or whose tests note no difference where it does not
+claim to be exact, is an error.
 
     tools/oracle/parity.py [--build DIR] [--check]
 
---check compares everything but the figures with the page and writes nothing. The goldens themselves
-come from tests/golden/make, which needs the Python packages; this script needs none.
+--check runs no test and writes nothing: it compares the page's rows with this script's and looks for
+their tests and scripts. The goldens come from tests/golden/make, which needs Python packages; this
+script needs none.
 """
 
 import argparse
@@ -22,16 +23,18 @@ import xml.etree.ElementTree as xml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "parity.md"
 
-# (behaviour, peer, test program, tests, golden's script)
+EXACT = "exact"  # ids, texts, masks or pairs are compared one by one
+
+# (behaviour, peer, test program, tests, golden's script[, EXACT])
 SECTIONS = [
     ("Text to tokens", [
         ("ids and offsets of strings over all of Unicode, 12 tokenizers",
-         "tokenizers 0.23.3, sentencepiece 0.1.99", "test_text", "*TokenizerGolden.*", "tokenizer_goldens.py"),
+         "tokenizers 0.23.3, sentencepiece 0.1.99", "test_text", "*TokenizerGolden.*", "tokenizer_goldens.py", EXACT),
         ("components of tokenizer.json", "tokenizers 0.23.3", "test_text", "TokenizerComponents.*",
-         "component_goldens.py"),
+         "component_goldens.py", EXACT),
         ("chat templates: text and mask of every family", "transformers 5.23, jinja2 3.1", "test_text",
-         "TemplateFamilies.Every*", "template_goldens.py"),
-        ("Jinja snippets and errors", "jinja2 3.1", "test_text", "JinjaCases.*", "jinja_snippets.py"),
+         "TemplateFamilies.Every*", "template_goldens.py", EXACT),
+        ("Jinja snippets and errors", "jinja2 3.1", "test_text", "JinjaCases.*", "jinja_snippets.py", EXACT),
     ]),
     ("Models", [
         ("logits, log-probs and gradients, packed and folded, 16 variants of six families", "transformers 5.23",
@@ -54,15 +57,15 @@ SECTIONS = [
          "PolicyLosses.KlTerms*:PolicyLosses.*Entropy*", "policy_losses.py"),
         ("distillation: p-kl, gold, h-kl, top k, full vocabulary; uld, hybrid",
          "NeMo-RL 7ea279abf; TRL 1.16", "test_rollout", "KdGolden.LossesAndGradients*", "kd_losses.py"),
-        ("operators of Lua tensors", "PyTorch 2.11", "test_lua", "OpGolden.*", "lua_ops.py"),
+        ("operators of Lua tensors, rounded to fp32, within 4 units in the last place", "PyTorch 2.11", "test_lua", "OpGolden.*", "lua_ops.py", EXACT),
     ]),
     ("Advantages and alignment", [
         ("advantages of groups: mean, deviation, leave one out", "TRL 1.16", "test_train",
          "GroupAdvantage.MatchesTrl", "policy_losses.py"),
         ("alignment by dynamic programming: pairs and is_correct", "NeMo-RL 7ea279abf", "test_data",
-         "DpGolden.N*:DpGolden.R*:DpGolden.SequencesOf*", "make_dp_alignments.py"),
+         "DpGolden.N*:DpGolden.R*:DpGolden.SequencesOf*", "make_dp_alignments.py", EXACT),
         ("projections under `--nemo`", "NeMo-RL 7ea279abf", "test_rollout", "NemoProjection.HasTheNumbersOfItsTools",
-         "projection_goldens.py"),
+         "projection_goldens.py", EXACT),
     ]),
     ("Steps", [
         ("20 steps of DPO: loss, margin, gradient norm; log-probs of step 0",
@@ -72,8 +75,8 @@ SECTIONS = [
         ("AdamW with decay and clipping", "PyTorch 2.11", "test_train", "AdamW.MatchesTorch*", "adamw_goldens.py"),
         ("factors of the learning rate by step", "transformers 5.23", "test_train", "Schedule.FactorsMatch*",
          "adamw_goldens.py"),
-        ("packed prompts: ids and mask of a packed batch, pair by pair", "the unpacked rows", "test_train",
-         "ReferencePacks.InFloat32*", None),
+        ("the reference's log-probs of pairs in a pack", "each pair alone", "test_train",
+         "ReferencePacks.InFloat32*", None, EXACT),
         ("a step over a folded tree: loss and every gradient, DPO and SFT, fp64 and fp32",
          "the same step over separate sequences", "test_train", "*FoldOracle.In*", None),
     ]),
@@ -97,9 +100,9 @@ ON_PURPOSE = [
 
 HEADER = """\
 # Parity
-Made by `tools/oracle/parity.py` from the reports of the tests; `./xrun test slow_parity` compares everything but the
-figures again. A figure is the difference of the value that uses the largest share of its bound, relative where the
-bound is; "identical" rows compare ids, texts, masks or pairs one by one. The goldens are numbers of the peers' own
+Made by `tools/oracle/parity.py` from the reports of the tests; `./xrun test parity` checks that the rows and their
+tests are there. A figure is the difference of the value that uses the largest share of its bound; "identical" rows
+compare ids, texts, masks or pairs one by one. The goldens are numbers of the peers' own
 code, made once by the scripts in `tests/golden/make`. Nothing here compares with open-instruct yet.
 """
 
@@ -108,8 +111,8 @@ def wrong(text):
     sys.exit(f"parity.py: {text}")
 
 
-def report(build, program, tests, folder):
-    """Returns (tests passed, values compared, difference, bound); the last two are None for exact tests."""
+def report(build, program, tests, exact, folder):
+    """Returns the figure and the bound of a row."""
     out = folder / f"{program}.xml"
     run = subprocess.run([build / "bin" / program, f"--gtest_filter={tests}", f"--gtest_output=xml:{out}"],
                          cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -130,20 +133,34 @@ def report(build, program, tests, folder):
             most = (share, notes["difference"], notes["bound"])
     if passed == 0:
         wrong(f"{program} --gtest_filter='{tests}' ran no test; build it, or mend the row")
-    return (passed, values) + (most[1:] if most else (None, None))
+    if exact:
+        return "identical", "exact"
+    if most is None:
+        wrong(f"{program} --gtest_filter='{tests}' notes no difference; build it, or call it exact")
+    return f"{most[1]}, largest of {values:,} values", most[2]
 
 
-def page(build, figures):
+def find_tests(build, program, tests):
+    listed = subprocess.run([build / "bin" / program, f"--gtest_filter={tests}", "--gtest_list_tests"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    if not any(line.startswith("  ") for line in listed.splitlines()):
+        wrong(f"{program} has no test '{tests}'")
+
+
+def page(build, runs):
     lines = [HEADER]
     with tempfile.TemporaryDirectory() as folder:
         for title, rows in SECTIONS:
             lines += [f"## {title}", "| behaviour | peer | figure | bound | tests | golden by |", "|---|---|---|---|---|---|"]
-            for behaviour, peer, program, tests, script in rows:
-                passed, values, difference, bound = report(build, program, tests, pathlib.Path(folder))
+            for behaviour, peer, program, tests, script, *exact in rows:
                 if script and not (ROOT / "tests/golden/make" / script).exists():
                     wrong(f"{script} is not in tests/golden/make")
-                figure = "identical" if difference is None else f"{difference} of {values:,} values"
-                lines.append(f"| {behaviour} | {peer} | {figure if figures else '-'} | {bound or 'exact'} | "
+                if runs:
+                    figure, bound = report(build, program, tests, bool(exact), pathlib.Path(folder))
+                else:
+                    find_tests(build, program, tests)
+                    figure = bound = "-"
+                lines.append(f"| {behaviour} | {peer} | {figure} | {bound} | "
                              f"`bin/{program} --gtest_filter='{tests}'` | {f'`{script}`' if script else '-'} |")
             lines.append("")
     lines += ["## Different on purpose", "| behaviour | there | here |", "|---|---|---|"]
@@ -156,7 +173,7 @@ def without_figures(text):
     for line in text.splitlines():
         cells = line.split(" | ")
         if len(cells) == 6 and "gtest_filter" in line:
-            cells[2] = "-"
+            cells[2] = cells[3] = "-"
         rows.append(" | ".join(cells))
     return "\n".join(rows) + "\n"
 
@@ -166,11 +183,11 @@ def main():
     options.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     options.add_argument("--check", action="store_true")
     given = options.parse_args()
-    text = page(given.build.resolve(), figures=not given.check)
+    text = page(given.build.resolve(), runs=not given.check)
     if not given.check:
         PAGE.write_text(text)
     elif without_figures(PAGE.read_text()) != text:
-        wrong("docs/parity.md is not what the tests say; run tools/oracle/parity.py")
+        wrong("docs/parity.md has other rows than this script; run tools/oracle/parity.py")
 
 
 main()
