@@ -264,24 +264,7 @@ void add_loop_methods(Class<RunLoop>& run) {
                 leave_broken_loop(self, L);
                 self.log(read_metrics(L, 2));
                 return 0;
-              })
-      .method(
-          "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
-          "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
-          "of one label; returns its path. The folder is hf/ inside the run, or `name`: "
-          "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
-          push_export)
-      .method("stop", {{"reason?", "string"}}, {},
-              "Ends the loop after this body and logs the reason.",
-              [](RunLoop& self, lua_State* L) {
-                self.run().stop(
-                    opt_arg<std::string>(L, 2, "reason").value_or("the recipe asked to stop"));
-                return 0;
-              })
-      .method("mean", {{"x", "Tensor"}}, {"Tensor"},
-              "The mean of a tensor over ranks, in the loop and outside objectives; x itself where "
-              "all have the same, as with one process.",
-              push_mean);
+              });
 }
 
 void add_measuring_methods(Class<RunLoop>& run) {
@@ -324,11 +307,27 @@ void open_run(LuaState& state) {
   Class<RunLoop> run(state, "Run", "A run: its loops, metrics, checkpoints and exports.");
   add_loop_methods(run);
   add_measuring_methods(run);
-  run.property("state", "table", "A plain table saved with the run: best loss, patience.",
-               [](RunLoop& self, lua_State* L) {
-                 self.state_ref->push(L);
-                 return 1;
-               })
+  run.method("export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
+             "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
+             "of one label; returns its path. The folder is hf/ inside the run, or `name`: "
+             "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
+             push_export)
+      .method("stop", {{"reason?", "string"}}, {},
+              "Ends the loop after this body and logs the reason.",
+              [](RunLoop& self, lua_State* L) {
+                self.run().stop(
+                    opt_arg<std::string>(L, 2, "reason").value_or("the recipe asked to stop"));
+                return 0;
+              })
+      .method("mean", {{"x", "Tensor"}}, {"Tensor"},
+              "The mean of a tensor over ranks, in the loop and outside objectives; x itself where "
+              "all have the same, as with one process.",
+              push_mean)
+      .property("state", "table", "A plain table saved with the run: best loss, patience.",
+                [](RunLoop& self, lua_State* L) {
+                  self.state_ref->push(L);
+                  return 1;
+                })
       .property("dir", "string", "The run's folder.",
                 [](RunLoop& self, lua_State* L) {
                   push(L, self.run().dir().path().string());
