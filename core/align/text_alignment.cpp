@@ -225,8 +225,8 @@ class TextAligner::Builder {
     }
   }
 
-  // Content tokens [at_, end) of an answer whose bytes are no text: what was sampled has a price,
-  // so the teacher reads it byte by byte.
+  // Content tokens [at_, end) of an answer whose bytes are not a text: what was sampled has a
+  // price, so the teacher reads it byte by byte.
   void raw(size_t end, std::string_view bytes) {
     std::vector<int32_t> teacher;
     for (const char byte : bytes) {

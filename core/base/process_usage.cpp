@@ -3,11 +3,18 @@
 #include "core/base/process_usage.h"
 
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 namespace xrun {
+
+int64_t monotonic_ms() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
+}
 
 int64_t resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");

@@ -75,7 +75,7 @@ size_t open_utf8_bytes(std::string_view text) {
   return 0;
 }
 
-// Values that are no characters become U+FFFD, so that the output is always UTF-8.
+// Values that are not characters become U+FFFD, so that the output is always UTF-8.
 void append_utf8(std::string& out, uint32_t code_point) {
   if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
     code_point = kReplacement;

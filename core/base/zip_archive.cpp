@@ -166,7 +166,8 @@ uint32_t short_form(uint64_t value) {
   return needs_zip64(value) ? kIn64 : static_cast<uint32_t>(value);
 }
 
-// What the header of a member and its directory entry have in common, up to the size of the name.
+// Appends the fields that the header of a member shares with its directory entry, up to the size
+// of the name.
 void append_shared(std::string& out, const ZipEntry& entry, bool zip64) {
   append_value(out, zip64 ? kVersion64 : kVersion);
   append_value(out, kNamesAreUtf8);

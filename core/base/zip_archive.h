@@ -16,8 +16,8 @@ struct ZipMember {
   uint32_t crc = 0;  // as the archive's directory has it
 };
 
-// Whose archive is read: the beginning of every error, and the ends of three that its maker
-// explains.
+// Texts for errors of one kind of archive: the beginning of all of them, and the ends of three that
+// the maker of the archive explains.
 struct ZipReadText {
   std::string where;  // the file
   std::string no_archive = "";

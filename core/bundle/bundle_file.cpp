@@ -19,8 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Limits for archives from strangers: a lock is parsed as a whole, members are kept in one list.
 constexpr uint64_t kMostLockBytes = uint64_t{64} << 20;
 constexpr size_t kMostMembers = 100'000;
+// Ctrl-C is answered after each piece: large weights take seconds to hash.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 void check_names(const std::vector<ZipMember>& members, const std::string& where) {
@@ -99,6 +101,8 @@ void each_piece(const BundleMember& member, const std::function<void(std::string
   }
 }
 
+// The header of a stored member precedes its data and has its size and CRC, so every member is read
+// twice: to be measured and to be written.
 struct MeasuredMember {
   ZipEntry entry;
   std::string sha256;
@@ -128,6 +132,7 @@ void put_bundle(BundleLock lock, std::vector<BundleMember> members,
     lock.members.push_back(
         {.name = one.entry.name, .bytes = one.entry.bytes, .sha256 = one.sha256});
   }
+  // Made last, since the lock has the digests of all other members.
   const BundleMember first{.name = kBundleLock, .file = {}, .text = lock_text(lock)};
   std::vector<ZipEntry> entries = {measure(first).entry};
   put(zip_header(entries[0]));
@@ -185,6 +190,8 @@ void Bundle::read(std::string_view bytes) {
       "{}: is not laid out as xrun bundle writes it: it has links, comments, gaps, or members "
       "that overlap or that its directory describes otherwise; do not trust it",
       where_);
+  // The lock alone is checked now. Members are hashed when they are used: text(), verify(),
+  // extract().
   check_zip_member(members[0], text);
   lock_ = parse_lock(members[0].data, where_);
   digest_ = sha256_hex(members[0].data);
@@ -235,6 +242,7 @@ fs::path Bundle::extract(const fs::path& root) const {
       writer.close();
       check_interrupt();
     }
+    // One rename: a folder of the store is whole, or it does not exist.
     fs::rename(made, folder, ignored);
   } catch (...) {
     fs::remove_all(made, ignored);

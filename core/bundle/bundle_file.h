@@ -20,6 +20,7 @@ constexpr const char* kBundleEnding = ".xrb";
 // True if a command line's file is a bundle by its name.
 bool is_bundle_name(std::string_view name);
 
+// An opened bundle. Its members view the mapped file, or the caller's bytes.
 class Bundle {
  public:
   // Opens a file and checks its structure: the layout of the archive, names of members, the lock,

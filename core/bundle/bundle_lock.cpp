@@ -16,6 +16,7 @@ namespace xrun {
 
 namespace {
 
+// Common file systems take names of 255 bytes; the rest leaves room for suffixes such as .tmp123.
 constexpr size_t kMostNameBytes = 1024, kMostPartBytes = 200, kMostParts = 32;
 constexpr const char* kInputKinds[] = {"data", "model", "template", "projection"};
 
@@ -41,6 +42,7 @@ Json run_json(const LockedRun& run) {
 }
 
 // Reads the fields of one object and reports them by their path in the lock.
+// A lock may come from anywhere, so every field is checked before it is used.
 class LockReader {
  public:
   LockReader(const Json& object, std::string path, const std::string& where)
@@ -102,7 +104,8 @@ LockedFile read_locked_file(const LockReader& reader) {
   const std::string wrong = bad_member_name(file.name);
   reader.check(wrong.empty(), reader.full("name"), wrong.c_str());
   const Json& bytes = reader.field("bytes");
-  reader.check(bytes.is_int() && bytes.as_int() >= 0, reader.full("bytes"), "is not a whole number of bytes, 0 or more");
+  reader.check(bytes.is_int() && bytes.as_int() >= 0, reader.full("bytes"),
+               "is not a whole number of bytes, 0 or more");
   file.bytes = static_cast<uint64_t>(bytes.as_int());
   reader.check(is_sha256(file.sha256), reader.full("sha256"), "is not a SHA-256 digest");
   file.xxh3 = reader.text_or("xxh3");
@@ -127,7 +130,8 @@ LockedInput read_locked_input(const LockReader& reader) {
   LockedInput input;
   const std::string kind = reader.text("kind");
   const auto known = std::find(std::begin(kInputKinds), std::end(kInputKinds), kind);
-  reader.check(known != std::end(kInputKinds), reader.full("kind"), "is not a known kind of input; wanted data, model, template or projection");
+  reader.check(known != std::end(kInputKinds), reader.full("kind"),
+               "is not a known kind of input; wanted data, model, template or projection");
   input.kind = static_cast<InputKind>(known - std::begin(kInputKinds));
   input.name = reader.text("name");
   reader.check(!input.name.empty() && is_valid_utf8(input.name) &&
@@ -145,6 +149,7 @@ LockedRun read_locked_run(const LockReader& reader) {
                 .date = reader.text("date"),
                 .measured = reader.field("measured"),
                 .steps = reader.list("steps")};
+  // Steps rise, so that a resumed run finds its first step by one walk.
   int64_t before = -1;
   for (const Json& step : run.steps) {
     const Json* number = step.find("step");
@@ -204,6 +209,7 @@ std::string bad_member_name(std::string_view name) {
     const size_t end = std::min(name.find('/', at), name.size());
     const std::string_view part = name.substr(at, end - at);
     if (part.empty()) return "is absolute, or has an empty part";
+    // A member's name becomes a path below the folder of the bundle.
     if (part == "." || part == "..") return "leaves its folder";
     if (part.size() > kMostPartBytes || ++parts > kMostParts) return "is too long or too deep";
     for (const char c : part) {
@@ -236,6 +242,7 @@ std::string lock_text(const BundleLock& lock) {
                               {"operators", lock.operators},
                               {"run", lock.run ? run_json(*lock.run) : Json()}});
   JsonStyle style;
+  // One field a line: two locks are compared by diff.
   style.indent = 1;
   return dump_json(out, style) + "\n";
 }
@@ -245,6 +252,7 @@ BundleLock parse_lock(std::string_view text, const std::string& where) {
   const LockReader reader(json, "", where);
   const Json& format = reader.field("format");
   reader.check(format.is_int() && format.as_int() > 0, "format", "is not a whole number above 0");
+  // Before the fields: those of a newer format would be reported as unknown.
   if (format.as_int() > kBundleFormat) {
     throw UsageError(
         fmt::format("{}: is a bundle of format {}, this xrun reads formats up to {}; a newer xrun "

@@ -72,7 +72,7 @@ struct BundleLock {
 std::string lock_text(const BundleLock& lock);
 
 // Throws UsageError if a newer xrun wrote it, Error that names the field if it is damaged: unknown
-// and missing fields, other types, digests that are none, names that leave the bundle.
+// and missing fields, other types, texts that are not digests, names that leave the bundle.
 BundleLock parse_lock(std::string_view text, const std::string& where);
 
 // Returns "" if a name can be a member's: relative, without "..", control characters, backslashes,

@@ -213,13 +213,11 @@ std::vector<ConfigField> of_order() {
            "An exhausted source restarts without end (restart), ends the mixture (first), or "
            "restarts until every source has ended (all).",
            {"restart", "first", "all"}),
-      text(
-          "mixture.order", "blocks",
-          "The order of the sources: \"blocks\" shuffles them inside blocks of 2,048 rows with "
-          "each "
-          "source's exact share; \"round_robin\" is the smooth weighted round robin, A A B A C A A "
-          "for weights 5, 1, 1.",
-          {"blocks", "round_robin"}),
+      text("mixture.order", "blocks",
+           "The order of the sources: \"blocks\" shuffles them inside blocks of 2,048 rows with "
+           "each source's exact share; \"round_robin\" is the smooth weighted round robin, A A B A "
+           "C A A for weights 5, 1, 1.",
+           {"blocks", "round_robin"}),
       of_kind(K::kList, "mixture.stages", Json::array(),
               "Weights that change with the step, in place of data[].weight."),
       required(whole("mixture.stages[].start", kNone, 0,

@@ -15,6 +15,7 @@ namespace xrun {
 
 namespace {
 
+// The type travels as a letter, so that every rank ends with the exit status of the failed one.
 std::string error_message(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -82,9 +83,8 @@ void agree(Ranks* ranks, std::string_view label, const std::function<void()>& wo
 
 std::string from_first_rank(Ranks* ranks, std::string_view label,
                             const std::function<std::string()>& work) {
-  return gather_results(ranks, label, [&] {
-           return is_first_rank(ranks) ? work() : std::string();
-         }).front();
+  return gather_results(ranks, label, [&] { return is_first_rank(ranks) ? work() : std::string(); })
+      .front();
 }
 
 void on_first_rank(Ranks* ranks, std::string_view label, const std::function<void()>& work) {

@@ -41,6 +41,7 @@ RangeSource& FetchingRanks::source(int64_t number) {
   const auto offer = offers_.find(number);
   XRUN_CHECK(offer != offers_.end(), "another rank fetches from source {}, which is not here",
              number);
+  // Loaded at the first request of any rank, so that a model that nobody reads costs no memory.
   if (!offer->second.source) offer->second.source = offer->second.load();
   return *offer->second.source;
 }
@@ -55,9 +56,9 @@ std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
   std::copy(std::begin(words), std::end(words), in.mutable_data_ptr<int64_t>());
   ranks_.all_gather(kMeeting, all, sizes, in)->wait();
   std::vector<Message> messages;
-  const int64_t* said = all.const_data_ptr<int64_t>();
-  for (int64_t r = 0; r < size(); ++r, said += kWords) {
-    messages.push_back({said[0] != 0, {said[1], said[2]}, {said[3], said[4]}});
+  const int64_t* received = all.const_data_ptr<int64_t>();
+  for (int64_t r = 0; r < size(); ++r, received += kWords) {
+    messages.push_back({received[0] != 0, {received[1], received[2]}, {received[3], received[4]}});
   }
   return messages;
 }
@@ -114,6 +115,7 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
     if (r != me) fetched_bytes_ += out_sizes[r] * static_cast<int64_t>(options.dtype().itemsize());
   }
   transfer.out = at::empty({out_size}, options);
+  // The usual case: ranks run the same block of the model at the same time.
   if (all_want_one) {
     transfer.in = source(first->source).range(first->group);
     transfer.pending =
@@ -146,6 +148,7 @@ at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
   XRUN_CHECK(meets_, "a rank fetches before the ranks meet; call begin_meetings first");
   const Wish wanted{source, group};
   at::Tensor found;
+  // Asked for at the fetch before, and transferred while the ranks computed.
   if (ahead_.wish == wanted) {
     ahead_.pending->wait();
     found = ahead_.out;

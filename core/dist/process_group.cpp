@@ -29,8 +29,10 @@ namespace xrun {
 
 namespace {
 
+// Most texts are short (errors, counts): one block each spares a collective for their lengths.
 constexpr int64_t kBlockBytes = 512;
 constexpr int64_t kTextBytes = kBlockBytes - static_cast<int64_t>(sizeof(int64_t));
+// The host wakes this often to see whether the watchdog has found a failed rank.
 constexpr std::chrono::milliseconds kPoll{200};
 constexpr double kVerdictS = 12;  // a rank that stopped is found after 8 s
 constexpr double kWatchS = 60;
@@ -205,6 +207,7 @@ void ProcessGroup::wait(const Call& call, const Work& work) {
       return;
     } catch (const std::exception& error) {
       check_verdict();
+      // A timeout of kPoll ends up here too, and the collective goes on.
       if (!work->isCompleted()) continue;
       explain_break(error);
     }
@@ -374,6 +377,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   const int64_t offset = std::accumulate(sizes.begin(), sizes.begin() + rank(), int64_t{0});
   at::Tensor own = out.detach().reshape({-1}).narrow(0, offset, sizes[rank()]);
   const at::Tensor from = in.detach().reshape({-1});
+  // Callers may pass a range of `out` itself, which is in place already.
   if (own.data_ptr() != from.data_ptr()) own.copy_(from);
   const at::Tensor all = bytes_of(out);
   Call call = begin(label, all.numel(),

@@ -50,6 +50,7 @@ bool agent_serves() {
   return text != nullptr && std::string_view(text) == "True";
 }
 
+// The agent's store outlives a restart: keys of the run before must not be read.
 std::string key_prefix() {
   const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
   return fmt::format("xrun/{}", restarts == nullptr ? "0" : restarts);

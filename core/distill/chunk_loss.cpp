@@ -46,6 +46,8 @@ ChunkLoss<T>::ChunkLoss(const KdOptions& options, const VocabularyMap* map)
 template <class T>
 void ChunkLoss<T>::clear_gradients(int64_t columns) {
   const auto n = static_cast<size_t>(columns);
+  // Losses of log P (KL on tokens) and of P (sums over tokens, differences) have a gradient buffer
+  // each; one that no part of the loss fills stays empty, and costs nothing in the backward.
   const bool of_log =
       form_.columns != SupportColumns::kNone && !form_.projected && !form_.jensen_shannon;
   const bool of_p = form_.projected || form_.jensen_shannon || form_.rest != SortedRest::kNone;
@@ -131,6 +133,7 @@ void ChunkLoss<T>::choose_columns(const CachedRows& teacher) {
   score_.assign(static_cast<size_t>(U), T(0));
   std::vector<double> sums(static_cast<size_t>(U), 0.0);
   for (int64_t r = 0; r < n; ++r) {
+    // A column that this row did not cache gets an even share of the row's rest: rest / (V - k).
     const double others = static_cast<double>(std::max<int64_t>(teacher.columns - k, 1));
     const double rest = std::max<double>(teacher.rest[r], 1e-30);
     T* const row = logs.data() + r * U;
@@ -178,6 +181,7 @@ void ChunkLoss<T>::fill_teacher_log(int64_t rows, const RowLog& row_log) {
       for (int64_t r = 0; r < rows; ++r) sum += row_log(r, i);
       teacher_log_[i] = static_cast<T>(sum / n);
     } else {
+      // log mean exp, shifted by the largest term: exp of a log-prob of -100 is 0 in fp32.
       double most = row_log(0, i), sum = 0;
       for (int64_t r = 1; r < rows; ++r) most = std::max<double>(most, row_log(r, i));
       for (int64_t r = 0; r < rows; ++r) sum += std::exp(row_log(r, i) - most);
@@ -207,6 +211,8 @@ double ChunkLoss<T>::normalised_kl(const Mean& student) {
   }
   for (int64_t i = 0; i < K; ++i) {
     const double p = student_p_[i], q = teacher_p_[i];
+    // With both sides normalised on S: d KL(q, p) / d log p_i = p_i - q_i, and d KL(p, q) / d log
+    // p_i = p_i (log p_i - log q_i - KL).
     const double behind = static_cast<double>(student_log_[i]) - teacher_log_[i];
     log_gradient_[columns_[i]] =
         static_cast<T>(factor_ * (options_.reverse ? p * (behind - kl) : p - q));
@@ -234,6 +240,7 @@ double ChunkLoss<T>::projected_kl(Mean& student) {
     const double L = teacher_log_[i], q = std::exp(L);
     kl += options_.reverse ? (A + kProjectedEps) * (log_a - L) : q * (L - log_a);
     projected_gradient_[i] = options_.reverse ? log_a - L + 1 : -q / (A + kProjectedEps);
+    // By the quotient rule of A_i = x_i / sum x: dL/dx_i = (dL/dA_i - sum_j A_j dL/dA_j) / sum x.
     lift += projected_gradient_[i] * A;
   }
   for (int64_t i = 0; i < K; ++i) {
@@ -280,6 +287,7 @@ double ChunkLoss<T>::common_jensen_shannon(Mean& student, Mean& teacher) {
     } else {
       const double log_m = std::log((1 - beta) * p + beta * q);
       sum += beta * q * (log_q - log_m) + (1 - beta) * p * (log_p - log_m);
+      // The derivative through m cancels: beta q / m + (1 - beta) p / m = 1.
       d = (1 - beta) * (log_p - log_m);
     }
     if (P[column] >= kLeastJsdProbability) gradient_[column] += static_cast<T>(weight * d);
@@ -306,6 +314,8 @@ double ChunkLoss<T>::sorted_rest(Mean& student, Mean& teacher) {
   for (int64_t r = 0; r < std::max(n, m); ++r) {
     const double p = r < n ? P[ranked_[r].column] : T(0);
     const double q = r < m ? Q[ranked_teacher_[r].column] : T(0);
+    // Ranks are constant where no two probabilities are equal, so the gradient goes to the token
+    // that has the rank.
     sum += std::abs(p - q);
     if (r < n) gradient_[ranked_[r].column] += static_cast<T>(weight * sign_of(p - q));
   }

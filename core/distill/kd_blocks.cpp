@@ -38,6 +38,7 @@ std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
   std::vector<KdBlock> blocks;
   for (int64_t begin = 0; begin < chunks;) {
     int64_t end = begin + 1;
+    // Rows bound a block on both sides; a chunk of more rows is a block of its own.
     while (end < chunks && student[end + 1] - student[begin] <= kHeadChunkRows &&
            teacher[end + 1] - teacher[begin] <= kHeadChunkRows) {
       ++end;
@@ -86,6 +87,7 @@ at::Tensor KdBlocks<T>::teacher_logits(const KdBlock& block) const {
   for (size_t i = 0; i < teacher_x_.size(); ++i) {
     const at::Tensor z = block_matrix(n, teacher_w_[i].size(0), type_);
     logits_into(z, teacher_x_[i].narrow(0, block.teacher, n), teacher_w_[i]);
+    // The mean of logits is the normalised geometric mean of the distributions.
     if (mean.defined()) {
       mean.add_(z);
     } else {

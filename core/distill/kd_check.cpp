@@ -12,6 +12,7 @@ namespace xrun {
 
 namespace {
 
+// Recipes reach these checks through one function, whose name begins every message.
 constexpr const char* kKd = "xrun.kd";
 
 void check_row_ids(const at::Tensor& ids, int64_t rows, int64_t bound, const std::string& name) {

@@ -132,6 +132,8 @@ void MeanDistribution<T>::backward(const T* gradient, const T* log_gradient, boo
   // Whatever needs the logits of all rows comes before the first is overwritten.
   take_mean_logs(log_gradient);
   if (mean_ != ChunkMean::kArithmetic && gradient != nullptr) probabilities();
+  // The softmax's backward, dz = h - p sum(h), loses its second term if the caller's gradient sums
+  // to 0, as that of a distribution that is normalised after the mean does.
   const bool skip = sums_to_zero && mean_ != ChunkMean::kArithmetic;
   double chain_sum = 0;
   for (int64_t r = 0; r < n; ++r) {
@@ -156,6 +158,7 @@ void MeanDistribution<T>::backward(const T* gradient, const T* log_gradient, boo
       const T own = later ? T(0) : h[v];
       dz[v] = scale_ * (skip ? own : own - p[v] * total);
     }
+    // A later row of a chain multiplies P by the probability of its target alone.
     if (later && !skip) dz[target] += scale_ * total;
     std::fill(dz + V, dz + logits_.stride, T(0));
   }

@@ -88,6 +88,8 @@ class AnswerCompanion {
 
   void add_tail(const RolloutTurn& turn) {
     const std::vector<int32_t> tail = tail_.append(calls_from(turn.calls), turn.reply);
+    // The template's tail begins with the end of the turn, which an answer that stopped has
+    // already.
     const bool has_end = !tail.empty() && out_.ids.back() == tail.front();
     out_.ids.insert(out_.ids.end(), tail.begin() + (has_end ? 1 : 0), tail.end());
   }
@@ -95,6 +97,7 @@ class AnswerCompanion {
   void cut(int64_t limit) {
     if (limit <= 0 || std::ssize(out_.ids) <= limit) return;
     out_.ids.resize(static_cast<size_t>(limit));
+    // A chunk beyond the limit has no rows of the teacher to compare with.
     std::erase_if(out_.chunks, [&](const auto& chunk) { return chunk.t_end > limit; });
   }
 

@@ -35,6 +35,7 @@ void AnswerHistory::remember(const Prompt& prompt, int64_t sample,
   const uint64_t key = key_of(prompt, sample);
   const auto found = answers_.find(key);
   const int64_t before = found == answers_.end() ? 0 : std::ssize(found->second);
+  // A full history takes no more answers: a missing draft costs time, never a result.
   if (tokens_ - before + std::ssize(ids) > max_tokens_) return;
   tokens_ += std::ssize(ids) - before;
   answers_[key] = ids;

@@ -48,6 +48,7 @@ void Sampler::Decoding::decode() {
   AppendedTokens pack;
   std::vector<PendingDraw> draws;
   std::vector<QueuedSequence*> crossing;
+  // Drafts lengthen a step's forward to prefill_tokens rows at most, the bound of its memory.
   const int64_t max_draft = options_.prefill_tokens / std::ssize(running_) - 1;
   for (QueuedSequence* const s : std::exchange(running_, {})) {
     if (crosses(*s)) {

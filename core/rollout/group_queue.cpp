@@ -20,6 +20,7 @@
 
 namespace xrun {
 
+// Returns the unbiased standard deviation of a group's rewards: the divisor of GRPO.
 double reward_deviation(const RolloutList& group) {
   if (group.size() < 2) return 0;
   const auto count = static_cast<double>(group.size());
@@ -73,6 +74,7 @@ void GroupQueue::Streak::add(const RolloutList& group) {
   }
 }
 
+// Without this limit a hopeless recipe would sample forever without a step.
 void GroupQueue::give_up() const {
   const Streak& s = streak_;
   std::string mean = "none", cause;
@@ -147,6 +149,8 @@ void GroupQueue::accept(const SampledPrompts& sampled, TakenGroups& taken) {
 }
 
 TakenGroups GroupQueue::take(int64_t version, const SamplePrompts& sample) {
+  // A copy: if sampling fails or is interrupted, the queue is as it was, and a resume repeats the
+  // draw.
   GroupQueue next = *this;
   TakenGroups taken;
   next.drop_stale(version, taken);

@@ -72,8 +72,7 @@ std::string RolloutNotices::equal_line(int64_t step, const Metrics& metrics,
   equal_reported_ = true;
   return fmt::format(
       "step {}: in every group all rewards are equal (mean {:.4f}), so every advantage is 0 and "
-      "the "
-      "step learns nothing from them; the prompts are too hard or too easy, or the reward is "
+      "the step learns nothing from them; the prompts are too hard or too easy, or the reward is "
       "wrong. rollout/zero_variance_groups counts such groups",
       step, *reward);
 }

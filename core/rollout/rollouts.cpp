@@ -220,6 +220,7 @@ void Rollouts::note_trained() const {
   }
 }
 
+// Equal rewards give advantages of 0, with which a dry step would not test the objective.
 bool Rollouts::vary_stand_ins() {
   if (rollouts_.empty() || !rollouts_.front()->stand_in) return false;
   const bool equal = std::all_of(rollouts_.begin(), rollouts_.end(), [&](const auto& one) {

@@ -49,6 +49,7 @@ bool Sampler::Decoding::step() {
 }
 
 std::optional<SampledGroup> Sampler::Decoding::poll() {
+  // In order of submission: results must not depend on which answer happens to end first.
   if (requests_.empty() || requests_.front()->unfinished > 0) return std::nullopt;
   SampledGroup group{requests_.front()->ticket, {}};
   for (QueuedSequence& s : requests_.front()->sequences) {
@@ -116,6 +117,7 @@ void Sampler::Decoding::close(QueuedSequence& sequence) {
   --active_;
 }
 
+// The slot of a computed prompt, from which waiting samples of its request fork.
 void Sampler::Decoding::drop_prompt() {
   if (prompt_.request != nullptr) slots_.close(prompt_.slot);
   prompt_ = {};

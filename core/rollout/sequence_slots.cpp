@@ -32,6 +32,8 @@ SequenceSlots::Held SequenceSlots::find(const std::vector<int32_t>& tokens) {
   const auto frequencies = [&](const std::vector<int32_t>& ids) {
     return rope_frequency_class(config_.rope, std::ssize(ids));
   };
+  // The longest held sequence that the tokens extend; the last token is always computed, since its
+  // hidden state draws the next one.
   Held best = held_.end();
   for (Held it = held_.begin(); it != held_.end(); ++it) {
     const size_t n = it->ids.size();
@@ -62,6 +64,7 @@ int64_t SequenceSlots::release_held() {
   return count;
 }
 
+// Held sequences are dropped in the order in which they were held, oldest first.
 bool SequenceSlots::make_room(int64_t bytes, Held wanted) {
   const auto fits = [&] { return cache_.bytes() + bytes <= limit_; };
   for (Held it = held_.begin(); it != held_.end() && !fits();) {

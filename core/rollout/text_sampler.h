@@ -32,8 +32,7 @@ struct TextOptions {
 };
 
 // Runs generate() and returns the text of each sequence too, unless options.finished took them.
-// Throws what generate() throws, and
-// UsageError for a stop string that is empty or not UTF-8.
+// Throws what generate() throws, and UsageError for a stop string that is empty or not UTF-8.
 std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
                                     const std::vector<std::vector<int32_t>>& prompts,
                                     const TextOptions& options);

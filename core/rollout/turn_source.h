@@ -24,6 +24,7 @@ struct TurnRequest {
   std::vector<std::vector<int32_t>> drafts = {};  // SampleRequest::drafts
 };
 
+// Answers requests in the order of ask(). Not thread-safe.
 class TurnSource {
  public:
   virtual ~TurnSource() = default;

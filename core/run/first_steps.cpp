@@ -12,7 +12,7 @@ FirstSteps::FirstSteps(LockedRun recorded, FirstStepsTerms terms)
       terms_(std::move(terms)),
       machine_(machine_differences(recorded_, terms_.machine, terms_.environment)) {}
 
-std::string FirstSteps::before() const {
+std::string FirstSteps::comparison_notice() const {
   if (!compares()) {
     std::string fields;
     for (const Difference& one : terms_.settings) add_item(fields, one.path);

@@ -10,19 +10,23 @@
 
 namespace xrun {
 
-// What this run has in place of the recorded one's.
+// The values of this run that the recorded steps depend on.
 struct FirstStepsTerms {
   Json machine, environment;         // as run.json has them
   std::vector<Difference> settings;  // that decide numbers
   bool force = false;                // a difference is only reported
 };
 
+// Compares each of a run's first steps with the recorded one as it ends. On the recorded kind of
+// machine and with the recorded settings the metrics must have the same bits; on another kind
+// differences are reported; with other settings nothing is compared. One object per run.
 class FirstSteps {
  public:
   FirstSteps(LockedRun recorded, FirstStepsTerms terms);
 
-  // Returns the line before step 0: what will be compared, or why nothing is; "" if that is plain.
-  std::string before() const;
+  // Returns the notice to print before step 0: why steps are not compared or may differ; "" if
+  // neither holds.
+  std::string comparison_notice() const;
   // Compares the metrics of a body that has ended. Returns a line to print, or "". Throws Error
   // that names the metric if they differ, on the same kind of machine and without `force`;
   // elsewhere the first difference is a line.
@@ -36,7 +40,7 @@ class FirstSteps {
 
   LockedRun recorded_;
   FirstStepsTerms terms_;
-  std::vector<std::string> machine_;  // what is different about it
+  std::vector<std::string> machine_;  // differences of its kind, in words
   size_t next_ = 0, compared_ = 0;
   std::optional<StepDifference> worst_;
   bool reported_ = false;

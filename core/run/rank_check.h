@@ -1,5 +1,6 @@
 #pragma once
-// Ranks of one run must train the same: what they would train is compared before step 0.
+// Ranks of one run must train the same thing: recipe, settings, data and plans are compared before
+// step 0.
 
 #include <string_view>
 

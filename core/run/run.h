@@ -131,9 +131,8 @@ class Run {
   // Merges into the object of the current step (metrics_log.h).
   void log(MetricSpan metrics);
   // Writes the body's metrics, then saves if save_every, save_minutes, the phase's last step,
-  // stop(),
-  // --steps or an interrupt asks for it. Throws Interrupted after saving if an interrupt was
-  // requested.
+  // stop(), --steps or an interrupt asks for it. Throws Interrupted after saving if an interrupt
+  // was requested.
   void end_body(const Json& state);
   bool in_body() const { return in_body_; }
   // Ends the open body and, permanently, its loop: a `break` left it.

@@ -89,15 +89,19 @@ class RunDir {
   void log_line(std::string_view text);
 
  private:
+  static constexpr std::string_view kElsewhere = "choose another folder with --run DIR";
+
   RunDir(RunIdentity identity, const RunDirOptions& options);
   RunDir(RunIdentity identity, const Json& opened);  // opened by the first rank
   Json opened() const;
   void enter();
+  void leave() noexcept;
+  // run_dir_resume.cpp
   void read_run(const RunDirOptions& options);
   void note_repeated_steps();
   void compare(const RunIdentity& before);
   void forget_inputs();
-  void leave() noexcept;
+  // run_dir.cpp
   void write_identity();
   void add_resume();
 

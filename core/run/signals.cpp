@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "core/base/folder.h"
+#include "core/base/process_usage.h"
 
 namespace xrun {
 
@@ -36,12 +36,6 @@ std::atomic<SignalHook> signal_hook = nullptr;
 std::atomic<const char*> stopping_text = nullptr;
 std::atomic<int64_t> first_signal_ms = 0;
 
-int64_t now_ms() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
-}
-
 void say(const char* text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) {
     // Nobody reads stderr. The process ends anyway.
@@ -58,7 +52,7 @@ void on_signal(int signal_number) {
   const bool first = !interrupt_requested() || (pending_stays && !stays(signal_number));
   if (first) {
     clear_interrupt(SIGINT);
-    first_signal_ms = now_ms();
+    first_signal_ms = monotonic_ms();
     const char* const text = stays(signal_number) ? nullptr : stopping_text.load();
     if (text != nullptr) {
       say(text);
@@ -66,7 +60,7 @@ void on_signal(int signal_number) {
       // A timer thread would not be async-signal-safe; SIGALRM is.
       alarm(kStillStoppingAfterS);
     }
-  } else if (!pending_stays && now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
+  } else if (!pending_stays && monotonic_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
     remove_temporary_dirs();
     // A plain end would run destructors inside the handler.

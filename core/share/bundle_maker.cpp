@@ -58,6 +58,8 @@ class InputFolders {
   std::map<std::string, int> count_;
 };
 
+// Data and weights are large and often not the author's to pass on, so they are left out unless
+// they are asked for; templates, projections and configs always go in.
 bool takes(const BundleRequest& request, const LockedInput& input, const LockedFile& file) {
   if (input.kind == InputKind::kData) return request.with_data;
   return input.kind != InputKind::kModel || request.with_model || !is_weights(file);
@@ -83,6 +85,7 @@ void add_operators(const BundleRequest& request, const RecipeSources& sources, B
   lock.operators = Json::object();
   for (const std::string& word : sources.words) {
     Json schemas = Json::array();
+    // Words that are not operators have no schema: names of Lua tables and methods.
     for (const std::string& schema : request.operators(word)) schemas.push_back(schema);
     if (schemas.size() > 0) lock.operators.set(word, std::move(schemas));
   }
@@ -96,6 +99,8 @@ void add_run(const BundleRequest& request, const std::string& text, BundleLock& 
   } catch (const Error& error) {
     const std::string what = fmt::format("{}: its first steps cannot be recorded: {}",
                                          request.run.string(), error.what());
+    // A run that was only found beside the recipe is a convenience: without it the bundle is
+    // complete.
     if (request.run_given) throw Error(what);
     notices.push_back(what);
   }

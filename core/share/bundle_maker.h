@@ -17,7 +17,7 @@ struct BundleRequest {
   std::filesystem::path run;      // whose first steps are recorded; "": none
   bool run_given = false;         // by the user: a run of something else is then an error
   bool with_data = false, with_model = false;
-  ModelPlaces models;
+  ModelFolders models;
   Json binary;      // of the lock: version and SHA-256 of the running program
   Json run_binary;  // the same as run.json has it
   // Returns the schemas of an operator that recipes may call by this name; none if there is none.

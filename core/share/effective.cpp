@@ -42,6 +42,7 @@ std::string base_name(const std::string& path) { return fs::path(path).filename(
 
 // ---- a bundle
 
+// The recorded steps as metrics.jsonl would have them.
 RunMetrics metrics_of(const LockedRun& run) {
   RunMetrics metrics;
   std::map<std::string, size_t> known;
@@ -177,6 +178,7 @@ void keep_common_modules(RunFiles& a, RunFiles& b) {
   cut(b, of_a);
 }
 
+// A bundle has the first steps only: later ones of a run do not count as a difference.
 void keep_common_steps(RunFiles& a, RunFiles& b) {
   const int64_t last = std::min(a.metrics.last_step, b.metrics.last_step);
   const int64_t lines = std::min(a.metrics.objects, b.metrics.objects);

@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The limit that bundle_file.cpp has for a lock, so that every extracted one is read.
 constexpr uint64_t kMostLockOfFolder = uint64_t{64} << 20;
 
 FileDigests sha256_store() {
@@ -98,21 +99,21 @@ std::vector<fs::path> bundled_files(const std::string& sha256) {
   return found;
 }
 
-std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelPlaces& places) {
+std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFolders& models) {
   const auto first = [&](const std::vector<fs::path>& files) -> std::optional<fs::path> {
     for (const fs::path& file : files) {
       if (is_locked_file(file, locked)) return fs::absolute(file);
     }
     return std::nullopt;
   };
-  std::vector<fs::path> models;
-  for (const fs::path& folder : places.cached) models.push_back(folder / locked.name);
+  std::vector<fs::path> cached;
+  for (const fs::path& folder : models.cached) cached.push_back(folder / locked.name);
   if (auto file = first(bundled_files(locked.sha256))) return file;
   if (auto file = first(sha256_store().files_with(locked.sha256))) return file;
   if (!locked.xxh3.empty()) {
     if (auto file = first(xxh3_store().files_with(locked.xxh3))) return file;
   }
-  return first(models);
+  return first(cached);
 }
 
 // Replaces a link by one rename, so that another process never misses it.
@@ -143,10 +144,10 @@ std::string path_in(const LockedInput& input, const fs::path& folder) {
   return (folder / input.files.front().name).string();
 }
 
-// What this machine has under the input's name: the file of each locked one.
-std::vector<fs::path> named_files(const LockedInput& input, const ModelPlaces& places) {
+// The files that the input's name leads to on this machine, one per locked file.
+std::vector<fs::path> named_files(const LockedInput& input, const ModelFolders& models) {
   std::vector<fs::path> files;
-  const fs::path model = input.kind == InputKind::kModel ? places.folder(input.name) : fs::path();
+  const fs::path model = input.kind == InputKind::kModel ? models.folder(input.name) : fs::path();
   for (const LockedFile& file : input.files) {
     files.push_back(input.kind == InputKind::kModel ? model / file.name
                     : input.kind == InputKind::kData
@@ -196,8 +197,7 @@ std::string missing_text(const LockedInput& input, const std::string& reason) {
   const LockedFile& file = input.files.front();
   return fmt::format(
       "{} \"{}\" ({}, SHA-256 {}) is neither in the bundle nor known here; link the file there: ln "
-      "-s "
-      "FILE {}; a bundle made with --with-data has it",
+      "-s FILE {}; a bundle made with --with-data has it",
       input_kind_name(input.kind), input.name, size, file.sha256, shell_word(input.name));
 }
 
@@ -223,11 +223,11 @@ std::string file_sha256(const fs::path& path) {
 
 bool is_weights(const LockedFile& file) { return file.name.ends_with(".safetensors"); }
 
-LocalInput measure_input(const NamedInput& input, const ModelPlaces& places) {
+LocalInput measure_input(const NamedInput& input, const ModelFolders& models) {
   LocalInput local;
   local.locked = {.kind = input.kind, .name = input.name, .files = {}};
   if (input.kind == InputKind::kModel) {
-    const fs::path folder = places.folder(input.name);
+    const fs::path folder = models.folder(input.name);
     for (const std::string& name : model_files(folder)) add_local(local, name, folder / name);
     XRUN_CHECK(!local.files.empty(), "{}: has no file of a model", folder.string());
   } else if (input.kind == InputKind::kData) {
@@ -238,13 +238,14 @@ LocalInput measure_input(const NamedInput& input, const ModelPlaces& places) {
   return local;
 }
 
-FoundInput find_input(const LockedInput& input, const fs::path& folder, const ModelPlaces& places) {
+FoundInput find_input(const LockedInput& input, const fs::path& folder,
+                      const ModelFolders& models) {
   const fs::path own = folder_of(input, folder);
   if (input.bundled()) return {path_in(input, own), "in the bundle", {}, ""};
   FoundInput found;
   std::string reason;
   try {
-    found.differences = differences_of(input, named_files(input, places));
+    found.differences = differences_of(input, named_files(input, models));
     if (found.differences.empty()) add_unlocked(input, found.differences);
     if (found.differences.empty()) {
       found.where = "by its name";
@@ -254,10 +255,11 @@ FoundInput find_input(const LockedInput& input, const fs::path& folder, const Mo
   } catch (const Error& error) {
     reason = error.what();
   }
+  // All files or none: half an input would fail later, with a worse message.
   std::vector<std::pair<std::string, fs::path>> links;
   for (const LockedFile& file : input.files) {
     if (!file.member.empty()) continue;
-    const std::optional<fs::path> at = find_by_digest(file, places);
+    const std::optional<fs::path> at = find_by_digest(file, models);
     if (!at) break;
     links.emplace_back(file.name, *at);
   }

@@ -13,8 +13,9 @@
 
 namespace xrun {
 
-// Where models are. Rooms below core/model do not know its registry.
-struct ModelPlaces {
+// The folders of models on this machine, given by the caller: rooms below core/model do not know
+// its registry.
+struct ModelFolders {
   // Returns the folder of a model's name without downloading anything; throws UsageError with the
   // command that fetches it.
   std::function<std::filesystem::path(const std::string& name)> folder;
@@ -29,8 +30,8 @@ struct LocalInput {
 
 // Finds the files of an input and takes their digests, remembered ones where the files are
 // unchanged. Of a model: its weights and every file that config, tokenizer and templates consist
-// of. Throws Error as find_data_files and ModelPlaces::folder do; Interrupted.
-LocalInput measure_input(const NamedInput& input, const ModelPlaces& places);
+// of. Throws Error as find_data_files and ModelFolders::folder do; Interrupted.
+LocalInput measure_input(const NamedInput& input, const ModelFolders& models);
 
 // True for the files of a model that a bundle leaves out unless it is asked for the model.
 bool is_weights(const LockedFile& file);
@@ -38,19 +39,19 @@ bool is_weights(const LockedFile& file);
 // Returns the SHA-256 of a file, a remembered one if the file is unchanged.
 std::string file_sha256(const std::filesystem::path& path);
 
-// Where a locked input is.
+// The result of the search for a locked input.
 struct FoundInput {
   std::string path;                     // to open in place of the name; "": it is missing
   std::string where;                    // "in the bundle", "found by digest: ...", "by its name"
   std::vector<Difference> differences;  // of what has its name and another digest
-  std::string missing;                  // what to do about a missing one
+  std::string missing;                  // the fix, if it was not found
 };
 
 // Looks for an input: in the bundle, whose members are in `folder`; by its name; by digest in other
 // bundles, among the files that xrun has read before, and in the caches of models. Files found
 // elsewhere are linked into `folder` under their locked names. Reads only files of the locked size.
 FoundInput find_input(const LockedInput& input, const std::filesystem::path& folder,
-                      const ModelPlaces& places);
+                      const ModelFolders& models);
 
 // Returns the path of an input inside a bundle, "data/1/pairs.jsonl"; "" unless the bundle has all
 // of it.

@@ -18,7 +18,7 @@ namespace xrun {
 struct ProgramFacts {
   Json binary;  // {"source", "torch", "compiler", "engine", "core"}
   std::function<std::vector<std::string>(const std::string& name)> operators;
-  ModelPlaces models;
+  ModelFolders models;
 };
 
 struct OpenedBundle {

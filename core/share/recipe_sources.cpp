@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = LuaToken::Kind;
 
+// Far above any written module; they bound the work for a recipe that was generated or is hostile.
 constexpr uint64_t kMostModuleBytes = uint64_t{16} << 20;
 constexpr size_t kMostModules = 1000;
 
@@ -26,6 +27,7 @@ bool opens_model(std::string_view name) {
   return name == "policy" || name == "frozen" || name == "tokenizer";
 }
 
+// The text is read, never run: bundling someone's recipe must not execute it.
 class SourceReader {
  public:
   SourceReader(const std::string& recipe, const ScannedRecipe& scanned, const Config& config)
@@ -68,7 +70,7 @@ class SourceReader {
     if (!name.empty() && !known) out_.inputs.push_back(input);
   }
 
-  // A template may be "auto" or a built-in name, a projection "auto": those are no files.
+  // A template may be "auto" or a built-in name, a projection "auto": those are not files.
   void add_named(InputKind kind, const std::string& name) {
     if (kind == InputKind::kModel || is_file(name)) add_input(kind, name);
   }
@@ -101,6 +103,7 @@ class SourceReader {
         continue;
       }
       if (token(i).kind != Kind::kName) continue;
+      // A field or method of this name is not the global function.
       const bool member = i > 0 && (sign(i - 1, ".") || sign(i - 1, ":"));
       if (member) out_.words.insert(token(i).text);
       const size_t argument = sign(i + 1, "(") ? i + 2 : i + 1;

@@ -12,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/run/record/difference.h"
+#include "core/run/record/metrics_file.h"
 #include "core/run/record/run_files.h"
 #include "core/run/record/run_record.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Speed differs each time; every other metric has the same bits on one kind of machine.
 bool is_speed(std::string_view metric) { return metric.starts_with("perf/"); }
 
 Json without_speed(const Json& step) {
@@ -33,8 +35,7 @@ Json without_speed(const Json& step) {
 
 // The lines of the bodies: what was logged after the last one has a step of its own.
 Json::Array first_steps(const fs::path& run, int64_t bodies, int64_t most) {
-  constexpr uint64_t kMostBytes = uint64_t{2} << 30;
-  const std::string text = read_file(run / "metrics.jsonl", kMostBytes);
+  const std::string text = read_file(run / "metrics.jsonl", kMostMetricsBytes);
   Json::Array steps;
   size_t at = 0;
   for (size_t end; std::ssize(steps) < most && (end = text.find('\n', at)) != std::string::npos;
@@ -58,6 +59,7 @@ void check_data(const RunFiles& run, const BundleLock& lock) {
     for (const Json& key : keys->as_array()) {
       for (const Json& file : key.at("files").as_array()) {
         const std::string digest = text_member(file, "xxh3"), name = text_member(file, "name");
+        // By digest: a run may have opened the file under another path.
         const bool locked =
             std::any_of(lock.inputs.begin(), lock.inputs.end(), [&](const auto& one) {
               return std::any_of(one.files.begin(), one.files.end(),
@@ -101,6 +103,7 @@ std::string field_of(const Json& object, const char* name) {
 Json deciding_settings(const Json& config) {
   Json out = Json::object();
   for (const auto& [key, value] : config.as_object()) {
+    // Checkpoints and exports change no number of a step.
     if (key != "save" && key != "export") out.set(key, value);
   }
   return out;

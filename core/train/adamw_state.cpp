@@ -127,7 +127,7 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
     trainable->is_sharded();  // refuses what cannot be, before the first step
     for (size_t i = 0; i < trainable->parameters().size(); ++i) {
       weights_.push_back(trainable->parameters()[i].master);
-      places_.push_back({trainable.get(), i});
+      owners_.push_back({trainable.get(), i});
     }
   }
   for (int64_t t = 0; t < static_cast<int64_t>(index_.tensors().size()); ++t) {
@@ -157,8 +157,8 @@ void AdamWState::make_moments() {
 }
 
 at::Tensor AdamWState::flat_weight(int64_t tensor, int64_t begin, int64_t size) const {
-  const Place& place = places_[static_cast<size_t>(tensor)];
-  return place.trainable->held_master(place.parameter, begin, size);
+  const WeightOwner& owner = owners_[static_cast<size_t>(tensor)];
+  return owner.trainable->held_master(owner.parameter, begin, size);
 }
 
 bool AdamWState::has_gradient(int64_t tensor) const {
@@ -326,8 +326,8 @@ void AdamWState::gather_weights() {
   for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
     const auto i = static_cast<size_t>(g);
     // A group belongs to one object.
-    const auto place = places_[static_cast<size_t>(index_.groups()[i].first_tensor)];
-    if (place.trainable->is_sharded()) continue;
+    const WeightOwner& owner = owners_[static_cast<size_t>(index_.groups()[i].first_tensor)];
+    if (owner.trainable->is_sharded()) continue;
     if (gathers.size() == kGathersInFlight) finish();
     const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
     const at::Tensor buffer =

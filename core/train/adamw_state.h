@@ -77,12 +77,12 @@ class AdamWState {
   FlatShards owned_;    // ranges in which each rank sums gradients
   FlatShards held_;     // ranges of the moments: all at level 0
   int64_t holder_ = 0;  // this rank among those of held_
-  struct Place {
+  struct WeightOwner {
     Trainable* trainable;
-    size_t parameter;
+    size_t parameter;  // its number among the trainable's
   };
   std::vector<at::Tensor> weights_;
-  std::vector<Place> places_;  // of the weights, [tensors]
+  std::vector<WeightOwner> owners_;  // [tensors]
   std::vector<Held> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
   std::vector<at::Tensor> whole_;                 // [groups] gathered gradients of level 0

@@ -6,7 +6,6 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "core/base/error.h"
 #include "core/data/packs/data_set.h"
@@ -23,8 +22,6 @@ at::Tensor numbers(const DataSet& set, const std::string& name, const std::vecto
   for (int64_t row : rows) values.push_back(static_cast<T>(set.extra_number(row, name)));
   return at::tensor(values, type);
 }
-
-constexpr int64_t kNoLimit = std::numeric_limits<int32_t>::max();
 
 // A sequence cut where its answer begins.
 struct Halves {
@@ -179,8 +176,8 @@ std::shared_ptr<Batch> mismatched_batch(const Batch& batch) {
   const BatchInfo& from = batch.info();
   const std::vector<Halves> halves = cut_sequences(batch);
   const Mismatched sequences =
-      mismatch(halves, std::min(from.max_tokens > 0 ? from.max_tokens : kNoLimit,
-                                from.max_length > 0 ? from.max_length : kNoLimit));
+      mismatch(halves, std::min(from.max_tokens > 0 ? from.max_tokens : kNoTokenLimit,
+                                from.max_length > 0 ? from.max_length : kNoTokenLimit));
   const int64_t longest = *std::max_element(sequences.sizes.begin(), sequences.sizes.end());
   // A prompt with a longer answer than its own may exceed the packs of the batch.
   const int64_t capacity =

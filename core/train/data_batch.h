@@ -2,6 +2,7 @@
 // Batches of the rows of a data set, and batches that mismatch their prompts and answers.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ class ExtraColumns {
 
 // Returns the unit of a plain loss tensor: pairs for preference rows, else tokens.
 Unit unit_of_rows(RowKind kind);
+
+// As max_tokens: packs as long as the units they are given.
+constexpr int64_t kNoTokenLimit = std::numeric_limits<int32_t>::max();
 
 // Packs units of a set (rows, or windows of text) into a batch whose order is that of `units`.
 // Fills info's unit, max_tokens, data_key and row_name; extra columns and the label of feedback

@@ -117,7 +117,7 @@ at::Tensor ExpertBalance::share(const MicroBatch& micro, int64_t number) {
   auto& [at, seen] = seen_.emplace_back(number, *record);
   for (RouterRecord::Layer& layer : seen.layers) layer.prob_sum = layer.prob_sum.detach();
   if (weight_ == 0) return {};
-  // What was seen equals the step if there is one micro-batch.
+  // A step of one micro-batch is not counted beforehand: its own record is the step's.
   return balance_share(*record, counted_ > 0 ? step_ : totals_of(seen_)).mul(weight_);
 }
 

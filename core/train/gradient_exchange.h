@@ -15,7 +15,8 @@ namespace xrun {
 
 class FetchingRanks;
 
-// How the ranks of a run share the state of models and optimizers. Levels give the same bits.
+// The division of models' and optimizers' state among the ranks of a run. Every level gives the
+// same bits.
 struct DistOptions {
   Ranks* ranks = nullptr;  // null: one process
   // 0: every rank holds all moments and the summed gradient. 1: moments are sharded, each rank

@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/train/metric_means.h"
+#include "core/train/metric_unit.h"
 #include "core/train/objective.h"
-#include "core/train/step.h"
 
 namespace xrun {
 
@@ -18,26 +19,12 @@ class LogprobSource;
 class MicroBatch;
 class Ranks;
 
-// The unit of a metric, decided over all its micro-batches: in one of them, two units may have
-// equally many members.
-class MetricUnit {
- public:
-  // Narrows the units down to those whose count is the length of `value` in this micro-batch too.
-  // `first`, the unit of the first loss, is preferred among several. Throws Error that names the
-  // metric and the lengths it could have if none fits, or if none fits every micro-batch so far.
-  void narrow(const std::string& name, const at::Tensor& value, Unit first,
-              const MicroBatch& micro);
-  const std::vector<Unit>& candidates() const { return candidates_; }  // the preferred one first
-
- private:
-  std::vector<Unit> candidates_;  // empty before the first micro-batch
-};
-
 // Sums of one step or evaluation. Every micro-batch is added by one rank; read() adds those of all
 // ranks in the order of their numbers. Not thread-safe.
 class MetricSums {
  public:
-  // What follows is of the micro-batch of this number, counted over the step or evaluation.
+  // Starts a micro-batch: later calls add to the one of this number, which counts over the step or
+  // evaluation.
   void begin(int64_t micro) { micro_ = micro; }
 
   // Adds what an objective returned: each metric as (sum of value x weight, sum of weight), in
@@ -60,63 +47,42 @@ class MetricSums {
   // the sum over units of their weighted means.
   void add_unit_losses(const ObjectiveResult& result, const MicroBatch& micro);
 
-  // Reads everything once. `loss` comes first, then metrics in the order first seen, each followed
-  // by <name>/<source> for the sources of a mixture that have a value for each unit; a metric whose
-  // weights sum to 0 is left out. `extra` is one more 0-dim tensor to read along (may be
-  // undefined).
   struct MicroLoss {
     double value;
     int64_t micro, rank;
   };
   struct Read {
     Metrics metrics;
-    std::vector<MicroLoss> losses;  // one per add_loss of any rank, by micro-batch
-    double extra = 0;               // of this rank
+    std::vector<MicroLoss> losses;   // one per add_loss of any rank, by micro-batch
+    double extra = 0;                // of this rank
     std::vector<std::string> notes;  // the `note` of every rank
   };
-  // `note` goes to every rank beside the sums. With ranks every rank calls it, also without a
-  // micro-batch.
+  // Reads everything from the device once. `loss` comes first, then metrics in the order first
+  // seen, each followed by <name>/<source> for the sources of a mixture that have a value for each
+  // unit; a metric whose weights sum to 0 is left out. `extra` is one more 0-dim tensor to read
+  // along (may be undefined). `note` goes to every rank beside the sums. With ranks every rank
+  // calls it, also without a micro-batch.
   Read read(const at::Tensor& extra = {}, Ranks* ranks = nullptr,
             const std::string& note = {}) const;
 
  private:
-  enum class Kind : int64_t { kLoss, kUnitLoss, kSourceLoss, kPlain, kByUnit };
-  // The contribution of one micro-batch to one sum, on the host.
-  struct Addition {
-    Kind kind = Kind::kPlain;
-    int64_t micro = 0, rank = 0, term = 0;
-    std::string name = {};  // of a metric
-    Unit unit = Unit::kPair;
-    bool preferred = false;  // of the units that its value may have, the first
-    double term_weight = 1;  // of a source loss
-    double sum = 0, weight = 0;
-    double own_weight = 0;                 // of a metric with own weights, in place of `weight`
-    std::vector<double> source_sums = {};  // by source of a mixture; empty: not by source
-    std::vector<double> source_weights = {};
-  };
-  // The same with values that are still on the device.
+  // An addition whose values are still on the device.
   struct PendingAddition {
-    Addition host;
+    MetricAddition host;
     at::Tensor sum;               // 0-dim float64
     at::Tensor own_weight = {};   // 0-dim float64, or undefined
     at::Tensor source_sums = {};  // [sources] float64, or undefined
   };
-  using SourceNames = std::map<int64_t, std::vector<std::string>>;  // by term
-  class Means;
 
-  PendingAddition& add(Kind kind, int64_t term, const at::Tensor& value,
+  PendingAddition& add(MetricAddition::Kind kind, int64_t term, const at::Tensor& value,
                        const at::Tensor& unit_weights, const at::Tensor& own = {});
   void add_sources(PendingAddition& to, const at::Tensor& value, Unit unit,
                    const MicroBatch& micro);
-  std::vector<Addition> on_host(const at::Tensor& extra, double& extra_value) const;
-  std::string message(const std::vector<Addition>& additions, const std::string& note) const;
-  static void read_message(const std::string& message, int64_t rank,
-                           std::vector<Addition>& additions, SourceNames& sources,
-                           std::vector<std::string>& notes);
+  std::vector<MetricAddition> on_host(const at::Tensor& extra, double& extra_value) const;
 
   int64_t micro_ = 0;
   std::vector<PendingAddition> additions_;
-  SourceNames sources_;
+  MetricSources sources_;
   std::map<std::pair<std::string, int64_t>, MetricUnit> units_;  // of a metric in a term
 };
 

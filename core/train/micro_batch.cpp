@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/train/micro_forwards.h"
 

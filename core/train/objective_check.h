@@ -48,9 +48,8 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
 
 // Looks for a non-separable loss: moves the log-probs of every second unit (pair, sequence or
 // token) and returns the name ("pairs.jsonl:17") of the first other unit whose loss changed.
-// Returns
-// "" if none did, and for losses of several units, of groups or of chunks, which are not checked.
-// Throws what the objective throws.
+// Returns "" if none did, and for losses of several units, of groups or of chunks, which are not
+// checked. Throws what the objective throws.
 std::string non_separable_row(MicroBatch& micro, const Objective& objective,
                               const LogprobLeaves& leaves);
 

@@ -14,7 +14,7 @@ class MicroBatch;
 class Ranks;
 
 // Calls `score` for each micro-batch and returns what it gave, in the order of the micro-batches.
-// Where the batch has ranks, rank r calls it for micro-batches r, r + n, ..., and every rank gets
+// If the batch has ranks, rank r calls it for micro-batches r, r + n, ..., and every rank gets
 // all values with the same bits, without graphs, on the batch's device. `score` returns equally
 // many tensors each time; undefined ones are legal. If it throws on one rank, all throw
 // (core/dist/agreement.h).
@@ -23,8 +23,9 @@ std::vector<std::vector<at::Tensor>> score_micros(
     const std::function<std::vector<at::Tensor>(MicroBatch& micro)>& score);
 
 // The same for a single tensor each.
-std::vector<at::Tensor> score_micros_once(const Batch& batch, std::string_view label,
-                                          const std::function<at::Tensor(MicroBatch& micro)>& score);
+std::vector<at::Tensor> score_micros_once(
+    const Batch& batch, std::string_view label,
+    const std::function<at::Tensor(MicroBatch& micro)>& score);
 
 // Returns the mean of a tensor over ranks, in its type; the tensor itself where all have the same
 // bits. Throws Error if the shapes differ.

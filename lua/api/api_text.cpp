@@ -38,7 +38,7 @@ std::string field_row(const ConfigField& field) {
 
 bool is_operator(const DocEntry& entry) {
   const std::string last = entry.name.substr(entry.name.find_last_of(".:") + 1);
-  // Those two find members; they are no operators of a recipe.
+  // Those two find members; they are not operators of a recipe.
   return entry.kind == DocKind::kMetamethod && last.starts_with("__") && last != "__index" &&
          last != "__newindex";
 }
@@ -121,12 +121,17 @@ std::string explain_operator(const std::string& name) {
 // The config keys, the free functions and the prompt come first, then the classes by name.
 std::string lua_api_markdown(std::vector<DocEntry> entries) {
   std::string out =
-      "# Lua API\n\nGenerated from the doc strings beside each binding and each config field; a "
-      "test fails when it is stale. Besides the names below, every operator of ATen is a method of "
-      "Tensor and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and "
-      "indices "
-      "from 0 and keyword arguments in a last table.\n\n## Config keys\n\n"
-      "| key | default | value | meaning |\n|---|---|---|---|\n";
+      "# Lua API\n"
+      "\n"
+      "Generated from the doc strings beside each binding and each config field; a test fails when "
+      "it is stale. Besides the names below, every operator of ATen is a method of Tensor and a "
+      "function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and indices from 0 "
+      "and keyword arguments in a last table.\n"
+      "\n"
+      "## Config keys\n"
+      "\n"
+      "| key | default | value | meaning |\n"
+      "|---|---|---|---|\n";
   for (const ConfigField& field : config_fields()) out += field_row(field);
   std::map<std::string, std::string> sections, heads;
   for (const DocEntry& entry : sorted(std::move(entries))) {

@@ -150,6 +150,7 @@ int step(AdamW& adamw, lua_State* L) {
   }
   // Draws after the step do not depend on the micro-batches that were computed here.
   if (const auto& run = session_of(L).run) run->seed_after_update(L);
+  // A skipped step trained nothing, so no rollout of it counts as used.
   if (was_skipped(values)) {
     say_skipped(session_of(L), *terms.front().batch);
   } else if (const auto& run = session_of(L).run) {

@@ -160,7 +160,7 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
     settings.template_kwargs = read_template_kwargs(*kwargs, kind);
   }
   // Windows cut documents themselves, so a document longer than max_length is legal.
-  if (cuts_windows(kind, config_sizes(L))) settings.max_length = kNoLimit;
+  if (cuts_windows(kind, config_sizes(L))) settings.max_length = kUnlimitedLength;
   return result;
 }
 

@@ -186,13 +186,8 @@ Json plain_options(lua_State* L, int i) {
   if (!lua_istable(L, i)) return Json::object();
   const StackGuard guard(L);
   // A copy, since the table is the recipe's; functions cannot be written as JSON.
-  lua_newtable(L);
+  push_table_copy(L, i);
   const int copy = lua_gettop(L);
-  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    lua_pushvalue(L, -2);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, copy);
-  }
   for (const FunctionOption& option : kFunctionOptions) {
     lua_getfield(L, copy, option.name);
     const bool function = holds_functions(L, option.name);

@@ -61,7 +61,7 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
   const ModelConfig model = read_model_config(policy.dir());
   int64_t& max_length = result.settings.max_length;
   result.settings.model_length = model.max_length;
-  max_length = max_length == kNoLimit ? 0 : max_length == 0 ? model.max_length : max_length;
+  max_length = max_length == kUnlimitedLength ? 0 : max_length == 0 ? model.max_length : max_length;
   result.vocab_limit = model.vocab;
   result.workers = recipe_context(L).options.threads;
   result.notice = [L](const std::string& line) { session_of(L).console->say(line); };

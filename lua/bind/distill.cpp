@@ -324,12 +324,11 @@ void open_distill(LuaState& state) {
       "frozen", {{"model", "string"}, {"options?", "table", {"dtype", "tokenizer", "cache", "k"}}},
       {"FrozenModel"},
       "Opens a model that is only read: a teacher, the reference of another folder, or a sequence "
-      "classifier as a reward or value model. dtype is its "
-      "type (fp32, bf16, fp16; by default that of the recipe), tokenizer a folder whose vocabulary "
-      "it has. cache stores what it gives for distillation by row: \"topk\", the k (64) most "
-      "likely "
-      "tokens, or \"hidden\", hidden states, from which its head gives every log-prob; once all "
-      "rows are stored its weights (under \"hidden\", all but the head) never load.",
+      "classifier as a reward or value model. dtype is its type (fp32, bf16, fp16; by default that "
+      "of the recipe), tokenizer a folder whose vocabulary it has. cache stores what it gives for "
+      "distillation by row: \"topk\", the k (64) most likely tokens, or \"hidden\", hidden states, "
+      "from which its head gives every log-prob; once all rows are stored its weights (under "
+      "\"hidden\", all but the head) never load.",
       open_frozen_model);
   state.function(
       "kd",
@@ -340,8 +339,7 @@ void open_distill(LuaState& state) {
       {{"Tensor", "[C]"}},
       "The divergence of the student's distribution from the teacher's in each chunk: one loss per "
       "trained token, [R], if both have one vocabulary, else per chunk of the alignment. For a "
-      "view "
-      "it reads the step's forward and carries the student's gradient; for a batch it has no "
+      "view it reads the step's forward and carries the student's gradient; for a batch it has no "
       "gradient. Of a list of teachers of one vocabulary the logits are averaged.",
       push_kd);
 }

@@ -104,7 +104,7 @@ double read_reward(lua_State* L, int i) {
 
 // Once a session: every step has the same template.
 struct CallFormNotice {
-  bool said = false;
+  bool reported = false;
 };
 
 }  // namespace
@@ -138,8 +138,8 @@ LuaEnvironment::LuaEnvironment(lua_State* L, int i, const Batch& prompts)
   };
   options_.notify = [L](const std::string& notice) {
     auto& shown = LuaState::of(L).service<CallFormNotice>();
-    if (!shown.said) session_of(L).console->say(notice);
-    shown.said = true;
+    if (!shown.reported) session_of(L).console->say(notice);
+    shown.reported = true;
   };
 }
 

@@ -27,7 +27,6 @@ void open_rollouts(LuaState& state);        // rollouts.cpp; after policy and vi
 void open_rollout_source(LuaState& state);  // rollout_source.cpp
 void open_adamw(LuaState& state);           // adamw.cpp
 void open_run(LuaState& state);             // run.cpp
-void open_builtin_modules(LuaState& state);  // require.cpp
 void open_require(LuaState& state);         // require.cpp
 void open_strict_globals(LuaState& state);  // modules.cpp; last
 

@@ -220,8 +220,9 @@ LuaParameter head_options_parameter() {
   return {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}};
 }
 
-void open_policy(LuaState& state) {
-  lua_State* L = state;
+namespace {
+
+void register_policy(lua_State* L) {
   const LuaParameter head_options = head_options_parameter();
   Class<Policy>(L, "Policy",
                 "A model that can be trained, with its tokenizer. Weights load at the first "
@@ -288,6 +289,10 @@ void open_policy(LuaState& state) {
                   return 1;
                 })
       .tostring(describe_policy);
+}
+
+void register_reference(lua_State* L) {
+  const LuaParameter head_options = head_options_parameter();
   Class<Reference>(L, "Reference", "The frozen twin of a policy; never trained, saved or exported.")
       .method("logprob", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
               "As Policy:logprob, of the frozen weights; never has a gradient.",
@@ -311,6 +316,13 @@ void open_policy(LuaState& state) {
                   push(L, self.dir().string());
                   return 1;
                 });
+}
+
+}  // namespace
+
+void open_policy(LuaState& state) {
+  register_policy(state);
+  register_reference(state);
   state.function(
       "policy",
       {{"model", "string|xrun.Config.model"}, {"options?", "table", {"lora", "recompute"}}},

@@ -58,8 +58,7 @@ void settle_pass(Run& run, BodyRollouts& body) {
 Rollouts& rollouts_of(Batch& batch) {
   auto* rollouts = dynamic_cast<Rollouts*>(&batch);
   XRUN_CHECK(rollouts != nullptr,
-             "this batch has rows of the data, wanted what policy:sample "
-             "returned");
+             "this batch has rows of the data, wanted what policy:sample returned");
   return *rollouts;
 }
 
@@ -239,8 +238,10 @@ class Scoring {
   std::string first_failure_;
 };
 
-using Units = std::vector<std::vector<int64_t>>;          // rollouts that are scored together
-using UnitRewards = std::vector<std::vector<Reward>>;      // of each
+// Rewards are collected first and applied in the order of the samples afterwards, so that messages
+// and the record do not depend on which worker was faster.
+using Units = std::vector<std::vector<int64_t>>;       // rollouts that are scored together
+using UnitRewards = std::vector<std::vector<Reward>>;  // of each
 using RewardCall = std::function<std::vector<Reward>(lua_State* state, const LuaRef& function,
                                                      const std::vector<int64_t>& unit)>;
 
@@ -291,8 +292,8 @@ void read_rewards(MessageReader& in, std::vector<Reward>& unit) {
   }
 }
 
-// Each rank scores the answers that it sampled, on its workers. A function that cannot run there may
-// read and change what else the recipe has, so the first rank alone calls it, for all units.
+// Each rank scores the answers that it sampled, on its workers. A function that cannot run there
+// may read and change what else the recipe has, so the first rank alone calls it, for all units.
 UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& units,
                            const LuaRef& function, const RewardCall& call, Ranks& ranks) {
   const auto owner = [&](const std::vector<int64_t>& unit) {

@@ -36,18 +36,6 @@ bool has_member(lua_State* L, int i, const char* key) {
   return !lua_isnil(L, -1);
 }
 
-LuaRef copied_table(lua_State* L, int i) {
-  const StackGuard guard(L);
-  lua_newtable(L);
-  const int copy = lua_gettop(L);
-  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    lua_pushvalue(L, -2);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, copy);
-  }
-  return LuaRef(L, copy);
-}
-
 void read_sampling(lua_State* L, int i, RolloutSource& source) {
   PlannedAnswers& answers = source.answers;
   read_number_member(L, i, "samples", answers.samples);
@@ -69,7 +57,9 @@ void read_sampling(lua_State* L, int i, RolloutSource& source) {
              "sampling.temperature is {:g}: greedy answers to one prompt are all the same, so no "
              "group has varied rewards; wanted a temperature above 0",
              answers.temperature);
-  source.sampling = copied_table(L, i);
+  const StackGuard guard(L);
+  push_table_copy(L, i);
+  source.sampling = LuaRef(L, -1);
 }
 
 // { on_error, deadline_s, pass } for rollouts:score, which checks the values.

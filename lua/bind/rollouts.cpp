@@ -42,14 +42,14 @@ RolloutOptions read_rollout_options(lua_State* L, uint64_t seed) {
 }
 
 struct TruncationNotice {
-  bool said = false;
+  bool reported = false;
 };
 
 // The sampler's log-probs are of the whole vocabulary, as training's are.
 void say_truncation(lua_State* L, const SamplingOptions& sampling) {
   auto& notice = LuaState::of(L).service<TruncationNotice>();
-  if (!sampling.truncates() || notice.said) return;
-  notice.said = true;
+  if (!sampling.truncates() || notice.reported) return;
+  notice.reported = true;
   session_of(L).console->say(
       "top_k, top_p and min_p change the answers that are drawn, but not old_logprob: the policy "
       "is trained on answers of another distribution than its own");
@@ -233,9 +233,7 @@ void open_rollouts(LuaState& state) {
   lua_State* L = state;
   Class<Policy>(L, "Policy", "")
       .method(
-          "sample",
-          {{"prompts", "Batch"},
-           {"options?", "xrun.Config.sampling", {"environment"}}},
+          "sample", {{"prompts", "Batch"}, {"options?", "xrun.Config.sampling", {"environment"}}},
           {"Rollouts"},
           "Samples answers to the prompts of a batch, in the order of prompts. The options are the "
           "fields of the configuration's `sampling`, and environment: a table with reply(self, "

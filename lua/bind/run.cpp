@@ -148,7 +148,7 @@ void compare_first_steps(lua_State* L, RunLoop& loop) {
                                              deciding_settings(bundle->lock.config),
                                              deciding_settings(context.config.values()), "config"),
                                          .force = context.options.force});
-  loop.say(loop.first_steps->before());
+  loop.say(loop.first_steps->comparison_notice());
 }
 
 int make_run(lua_State* L) {
@@ -246,22 +246,17 @@ int push_mean(RunLoop& loop, lua_State* L) {
 
 std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().path().string(); }
 
-}  // namespace
-
-void open_run(LuaState& state) {
-  Class<StepLoop>(state, "StepLoop", "The state of `for step, batch in run:steps(...)`.");
-  Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
-      .method(
-          "steps",
-          {{"data", "DataSet|RolloutSource|table"},
-           {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
-          {"fun(): integer, Batch"},
-          "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
-          "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
-          "batch of each, counted in the unit of its rows: the first set decides the length, "
-          "the others go round. Of xrun.rollouts a batch is Rollouts, counted in groups. Saves, "
-          "resumes and stops between bodies.",
-          run_steps)
+void add_loop_methods(Class<RunLoop>& run) {
+  run.method("steps",
+             {{"data", "DataSet|RolloutSource|table"},
+              {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
+             {"fun(): integer, Batch"},
+             "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
+             "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
+             "batch of each, counted in the unit of its rows: the first set decides the length, "
+             "the others go round. Of xrun.rollouts a batch is Rollouts, counted in groups. Saves, "
+             "resumes and stops between bodies.",
+             run_steps)
       .method("log", {{"metrics", "Metrics|table"}}, {},
               "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
               "of numbers, { foo = 3 }, written as recipe/foo.",
@@ -269,12 +264,15 @@ void open_run(LuaState& state) {
                 leave_broken_loop(self, L);
                 self.log(read_metrics(L, 2));
                 return 0;
-              })
-      .method("evaluate", {{"set", "DataSet"}, {"objective", "function"}, {"name?", "string"}},
-              {"Metrics"},
-              "Loss and metrics over every row of a set, each weighted once, without gradient; "
-              "valid/loss, or valid/<name>/loss.",
-              run_evaluate)
+              });
+}
+
+void add_measuring_methods(Class<RunLoop>& run) {
+  run.method("evaluate", {{"set", "DataSet"}, {"objective", "function"}, {"name?", "string"}},
+             {"Metrics"},
+             "Loss and metrics over every row of a set, each weighted once, without gradient; "
+             "valid/loss, or valid/<name>/loss.",
+             run_evaluate)
       .method(
           "sample",
           {{"policy", "Policy"},
@@ -299,13 +297,21 @@ void open_run(LuaState& state) {
           "the sum, accuracy_mean by the mean per token, accuracy_byte by the mean per byte; "
           "choices/<name>/... with a name. Every question with its scores is in the run's folder, "
           "choices/step_N.jsonl or choices/<name>/step_N.jsonl.",
-          run_choices)
-      .method(
-          "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
-          "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
-          "of one label; returns its path. The folder is hf/ inside the run, or `name`: "
-          "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
-          push_export)
+          run_choices);
+}
+
+}  // namespace
+
+void open_run(LuaState& state) {
+  Class<StepLoop>(state, "StepLoop", "The state of `for step, batch in run:steps(...)`.");
+  Class<RunLoop> run(state, "Run", "A run: its loops, metrics, checkpoints and exports.");
+  add_loop_methods(run);
+  add_measuring_methods(run);
+  run.method("export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
+             "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
+             "of one label; returns its path. The folder is hf/ inside the run, or `name`: "
+             "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
+             push_export)
       .method("stop", {{"reason?", "string"}}, {},
               "Ends the loop after this body and logs the reason.",
               [](RunLoop& self, lua_State* L) {

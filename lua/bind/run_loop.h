@@ -27,6 +27,7 @@ namespace xrun {
 
 struct BodyRollouts;
 
+// Held by its Session and by the Lua object Run. Only the recipe's thread uses it.
 class RunLoop {
  public:
   // The models have no references: a recipe takes them later (SessionModels).

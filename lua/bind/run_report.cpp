@@ -20,6 +20,7 @@ namespace xrun {
 
 namespace {
 
+// The share of peak FLOPs matters to runs that last; a test run should not wait for the probe.
 constexpr double kPeakAfterS = 2;
 
 }  // namespace

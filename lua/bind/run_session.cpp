@@ -251,9 +251,8 @@ std::vector<std::string> sets_of_run(const ResumedRun& run, RecipeOptions& optio
       if (!options.force) {
         throw UsageError(fmt::format(
             "{0}: cannot resume: the run began with a setting that the recipe no longer takes: "
-            "{1}; "
-            "restore the key ({0}/recipe.lua is the recipe as it was), or add --force to resume "
-            "without the setting",
+            "{1}; restore the key ({0}/recipe.lua is the recipe as it was), or add --force to "
+            "resume without the setting",
             run.dir.string(), error.what()));
       }
       options.notices.push_back(fmt::format(

@@ -4,7 +4,6 @@
 #include "lua/bind/samples.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "core/base/error.h"
@@ -179,9 +178,9 @@ std::vector<Sample> converse_with_environment(lua_State* L, int i, Policy& polic
   info.seed = options.generate.sampling.seed;
   info.fold.mode = FoldMode::kNever;
   info.ranks = session_ranks(L);
-  constexpr int64_t kNoLimit = std::numeric_limits<int32_t>::max();  // the model's own remains
+  // The sampler applies the model's own limit.
   const std::shared_ptr<Batch> prompts =
-      data_batch(data.set, *data.extra, units, kNoLimit, std::move(info));
+      data_batch(data.set, *data.extra, units, kNoTokenLimit, std::move(info));
   LuaEnvironment environment(L, i, *prompts);
   const RolloutOptions asked{.samples = 1, .text = options, .environment = environment.options()};
   const auto rollouts =

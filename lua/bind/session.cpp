@@ -40,6 +40,8 @@ std::shared_ptr<Console> console_on(std::FILE* file) {
 
 Ranks* session_ranks(lua_State* L) { return recipe_context(L).options.ranks; }
 
+// With ranks an interruption inside the shared work of a step would leave the others waiting in a
+// collective, so it is taken only where the run allows it.
 void check_stop(lua_State* L) {
   if (session_ranks(L) == nullptr) return check_interrupt(L);
   const auto& run = session_of(L).run;

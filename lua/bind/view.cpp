@@ -81,9 +81,8 @@ int push_truncated_ratio(const View& view, lua_State* L) {
 constexpr const char* kRatioDoc =
     "Weights of truncated importance sampling for the loss of rollouts, constants: "
     "min(exp(old_logprob - sampler_logprob), cap), [R]. over = \"mean\" or \"sum\": one per "
-    "answer, "
-    "[n], from the mean or the sum of the differences over its tokens. Before the first update of "
-    "rollouts that earlier weights sampled, write rollouts.old_logprob = "
+    "answer, [n], from the mean or the sum of the differences over its tokens. Before the first "
+    "update of rollouts that earlier weights sampled, write rollouts.old_logprob = "
     "policy:token_logprob(rollouts).";
 constexpr const char* kSumDoc = "[R] -> [n]: the sum over each sequence's trained tokens.";
 constexpr const char* kMeanDoc = "[R] -> [n]: the mean over each sequence's trained tokens.";
@@ -112,15 +111,7 @@ std::string describe_batch_handle(const Batch& batch) {
                      counted(std::ssize(batch.micros()), "micro-batch", "es"));
 }
 
-}  // namespace
-
-View read_view(lua_State* L, int i) {
-  if (class_of(L, i) == &class_info<MicroBatch>) return arg<MicroBatch&>(L, i, "view").all();
-  return arg<View&>(L, i, "view");
-}
-
-void open_view(LuaState& state) {
-  lua_State* L = state;
+void register_view(lua_State* L) {
   Class<View>(L, "View",
               "Some sequences of a micro-batch. Fields by name: length, tokens, row, source, pair, "
               "group, weight, extra columns (strings as a list, whole numbers as i64, others as "
@@ -150,7 +141,9 @@ void open_view(LuaState& state) {
         return push_field(self, name, L);
       })
       .tostring(describe_view);
+}
 
+void register_micro(lua_State* L) {
   Class<MicroBatch>(L, "Micro",
                     "The argument of an objective: one packed micro-batch. For pairs, p.chosen "
                     "and p.rejected are its two views and fields have one value a pair.")
@@ -178,7 +171,9 @@ void open_view(LuaState& state) {
               [](MicroBatch& self, lua_State* L) { return push_truncated_ratio(self.all(), L); })
       .fallback(push_micro_field)
       .tostring(describe_micro);
+}
 
+void register_batch(lua_State* L) {
   Class<Batch>(L, "Batch",
                "The data of one step, in batch order. Fields as a view's; a tensor assigned to a "
                "field, one value a pair, sequence or trained token, is sliced into the views.")
@@ -210,8 +205,7 @@ void open_view(LuaState& state) {
       .method("mismatched", {}, {"Batch"},
               "As many sequences, each prompt with the answer of the sequence before it, the first "
               "with the last one's: unrelated pairs, for KTO's baseline. Not available for pairs "
-              "or a single "
-              "sequence.",
+              "or a single sequence.",
               [](Batch& self, lua_State* L) {
                 push(L, mismatched_batch(self));
                 return 1;
@@ -233,6 +227,19 @@ void open_view(LuaState& state) {
               })
       .fallback(push_batch_field, set_batch_field)
       .tostring(describe_batch_handle);
+}
+
+}  // namespace
+
+View read_view(lua_State* L, int i) {
+  if (class_of(L, i) == &class_info<MicroBatch>) return arg<MicroBatch&>(L, i, "view").all();
+  return arg<View&>(L, i, "view");
+}
+
+void open_view(LuaState& state) {
+  register_view(state);
+  register_micro(state);
+  register_batch(state);
 }
 
 }  // namespace xrun

@@ -58,7 +58,7 @@ void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size
   const StackGuard guard(L_);
   const std::optional<Meaning> meaning = resolve_chain(tokens, begin, end);
   if (!meaning) return;
-  // xrun.ops has its two namespaces, which are no methods.
+  // xrun.ops has its two namespaces, which are not methods.
   if (meaning->type == "xrun.ops") {
     for (const char* home : {"aten", "xrun"}) {
       if (!methods && std::string_view(home).starts_with(word)) add(home, "operators");

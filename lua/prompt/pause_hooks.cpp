@@ -83,7 +83,7 @@ PauseHooks::~PauseHooks() {
 }
 
 bool PauseHooks::resume() {
-  // Time at the prompt is no step's time.
+  // Time at the prompt does not count as a step's.
   if (pause_ != nullptr && pause_->run != nullptr) pause_->run->report().skip_wait();
   pause_ = nullptr;
   // The depth at which no C++ function waits for Lua; may_suspend compares with it.

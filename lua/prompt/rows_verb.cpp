@@ -206,8 +206,7 @@ PromptVerb rows_verb() {
       "order. Each is { value, row, prompt, text, rejected }: file and line, the end of the "
       "prompt, the first trained tokens of the answer or of both. With by = \"reward\", "
       "\"advantage\", \"length\" or a part of the reward: the answers that the last body sampled, "
-      "of "
-      "one group if `group` is given.",
+      "of one group if `group` is given.",
       show_rows};
 }
 

@@ -83,6 +83,16 @@ std::vector<std::string> read_string_list(lua_State* L, int i, const char* what)
   return read_list<std::string>(L, i, what, "a list of strings", read_string);
 }
 
+void push_table_copy(lua_State* L, int i) {
+  lua_newtable(L);
+  const int copy = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, copy);
+  }
+}
+
 void push(lua_State* L, std::string_view value) { lua_pushlstring(L, value.data(), value.size()); }
 
 namespace {

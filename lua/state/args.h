@@ -63,6 +63,8 @@ void push(lua_State* L, const Json& value);
 // `null` of worker states, since nil would end the list there; to_json() reads it back. A null
 // member is absent.
 void push_row(lua_State* L, const Json& row);
+// Pushes a shallow copy of the table at index i, read raw and without its metatable.
+void push_table_copy(lua_State* L, int i);
 void push(lua_State* L, std::string_view value);
 void push(lua_State* L, const at::Tensor& value);  // undefined: nil; counts towards the byte debt
 inline void push(lua_State* L, const char* value) { push(L, std::string_view(value)); }

@@ -191,7 +191,7 @@ int enter_binding(lua_State* L) {
   } catch (const DataError& error) {
     push_failure(L, binding, arguments, error.what(), {.data = true});
   } catch (const FileError& error) {
-    // A full disk is no line's fault.
+    // A full disk is not the fault of a line.
     const bool full = error.code() == ENOSPC || error.code() == EDQUOT;
     push_failure(L, binding, arguments, error.what(), {.outside = full});
   } catch (const MissingField& error) {

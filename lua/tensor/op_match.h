@@ -1,7 +1,7 @@
 #pragma once
-// Which overload of an operator takes the values of a call. Positional values fill arguments in
-// order (a method's object goes where the schema says `self`), named ones by name; every argument
-// left over needs a default.
+// Overload resolution: the form of an operator that takes the values of a call. Positional values
+// fill arguments in order (a method's object goes where the schema says `self`), named ones by
+// name; every argument left over needs a default.
 
 #include <c10/util/SmallVector.h>
 

@@ -22,8 +22,8 @@ int cache_function(lua_State* L, const OpPacket& packet) {
 // Our operators by their old names.
 std::string renamed_hint(const std::string& home, const std::string& name) {
   if (home == "xrun" && name == "linear_logprob") {
-    return "\nhint: it is now xrun.ops.xrun.linear_head(hidden, weight, index, target), whose "
-           "first "
+    return "\n"
+           "hint: it is now xrun.ops.xrun.linear_head(hidden, weight, index, target), whose first "
            "result is the log-probs";
   }
   return "";

@@ -23,7 +23,7 @@ LUA
 is "$(sort out.txt | tr '\n' ';')" \
   "0 3 0 3 127.0.0.1;[1] 1 3 1 3 127.0.0.1;[2] 2 3 2 3 127.0.0.1;"
 
-# What fails on all ranks alike is said once.
+# An error that all ranks share is printed once.
 wants 2 "--stepz is not an option" "$xrun" launch -n 3 environment.lua --stepz 3
 is "$(grep -c stepz out.txt)" 1
 

@@ -38,9 +38,8 @@ int diff(const std::vector<std::string>& names, bool json) {
 int command_diff(int argc, char** argv) {
   CLI::App app(
       "Shows the differences between two of: recipes, bundles, runs. Settings are the resolved "
-      "ones, "
-      "data are compared by their bytes, results by the steps that both have. Nothing is run. Exit "
-      "status: 0 no difference has an effect, 1 some have, 2 an error.",
+      "ones, data are compared by their bytes, results by the steps that both have. Nothing is "
+      "run. Exit status: 0 no difference has an effect, 1 some have, 2 an error.",
       "xrun diff");
   std::vector<std::string> names(2);
   bool json = false;

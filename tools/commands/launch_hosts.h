@@ -27,7 +27,7 @@ struct LaunchPart {
   std::string address;
 };
 std::string part_text(const LaunchPart& part);
-// Throws UsageError if the text is no part.
+// Throws UsageError if the text is not a part.
 LaunchPart read_part(const std::string& text);
 
 // Starts `xrun launch --part ... WORDS` on every host, by ssh or $XRUN_LAUNCH_SSH, in the same

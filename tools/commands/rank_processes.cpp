@@ -201,8 +201,8 @@ void RankProcesses::take_line(RankProcess& process, const std::string& line) {
   process.early_lines.clear();
 }
 
-// What a rank wrote and ended before it joined. Where all end alike, as after a mistyped option,
-// the first one has said it.
+// Prints the output of ranks that ended before they joined. If all end alike, as after a mistyped
+// option, only the first rank's is printed.
 void RankProcesses::print_early_lines() {
   const RankProcess& first = ranks_.front();
   for (const RankProcess& process : ranks_) {
@@ -379,7 +379,7 @@ std::string RankProcesses::end_text(const RankProcess& process) const {
 // Returns "rank R of N: step S: what happened".
 std::string RankProcesses::failure_text() const {
   if (WIFSIGNALED(*first_failed_->status)) return end_text(*first_failed_);
-  // What a rank reported itself, or its watchdog found out, if it had joined the others.
+  // A rank that had joined reports its own error, or its watchdog's finding.
   const auto text_of = [&](const RankProcess& process) {
     const char* const text = slots_[process.rank - options_.first_rank].failure;
     return std::string(text, ::strcspn(text, "\n"));

@@ -314,14 +314,14 @@ fs::path ensure_cache(const fs::path& data_root, const CacheSource& source) {
   const fs::path dir = data_root / cache_key(source.key_document);
   // Without the lock: the usual case, and readers must not wait for each other.
   if (is_cached(data_root, source)) return dir;
-  bool said = false;
+  bool reported = false;
   const FileLock lock(dir / kLockName, true, [&] {
     check_interrupt();
-    if (!said && source.notice) {
+    if (!reported && source.notice) {
       source.notice(fmt::format("waiting for another process that caches {} (in {})", source.name,
                                 dir.string()));
     }
-    said = true;
+    reported = true;
   });
   if (is_cached(data_root, source)) return dir;  // another process was first
   Build(dir, source).run();

@@ -1,6 +1,5 @@
 // A record is {"file": {...}, "xxh3" or "sha256": digest of the data file, "check": digest of these
-// two}. It is
-// not synced: a damaged or lost record is made again.
+// two}. It is not synced: a damaged or lost record is made again.
 
 #include "core/data/cache/file_digests.h"
 

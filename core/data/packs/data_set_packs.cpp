@@ -64,7 +64,7 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
                    line_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
 }
 
-// What batch.max_tokens would have to be for every row to fit.
+// Returns the smallest batch.max_tokens that every row fits in.
 int64_t DataSet::longest_in_pack(const PackLimits& limits) const {
   int64_t longest = 0;
   // Over all rows, so that the number also fits the other part of a split, which is read later.

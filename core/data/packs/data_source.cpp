@@ -95,7 +95,7 @@ void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, co
       samples.push_back(encoder.law_sample(value));
       samples.back().where = location;
     } catch (const RowRefusal&) {
-      // A refused row is no sample; the build will count it.
+      // A refused row is not a sample; the build will count it.
       continue;
     }
   }

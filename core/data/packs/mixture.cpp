@@ -283,7 +283,7 @@ std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int6
   return std::nullopt;
 }
 
-// What a grid adds to each source's draws if it ends after `rows`.
+// Adds to each source's draws those of a grid that ends after `rows`.
 void Mixture::add_draws(const Grid& grid, int64_t rows, std::vector<int64_t>& base) const {
   const int64_t whole = rows / grid.block, rest = rows % grid.block;
   for (size_t d = 0; d < base.size(); ++d) base[d] += whole * slots_of(grid.begin, d);

@@ -17,8 +17,7 @@ namespace xrun {
 Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes);
 
 // Throws RowRefusal "wrong_type" if a field is a string that spells a list of messages, as in
-// tables
-// (.csv): read as text its brackets and quotes would be trained.
+// tables (.csv): read as text its brackets and quotes would be trained.
 void refuse_spelled_messages(const Json& value, const std::string& field);
 
 Json make_message(const std::string& role, std::string content);

@@ -62,8 +62,7 @@ void check_side(const Json& messages, const std::string& side) {
 // For conversations written as in Anthropic's HH-RLHF.
 constexpr const char* kTranscriptHint =
     "; it is a transcript (Human: ... Assistant: ...): turn it into messages by a map, "
-    "docs/data.md "
-    "has one";
+    "docs/data.md has one";
 
 // Both speakers: one alone may be prose.
 bool is_transcript(std::string_view text) {

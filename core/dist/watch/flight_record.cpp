@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/process_usage.h"
 #include "core/base/strings.h"
 
 namespace xrun {
@@ -28,12 +29,6 @@ void set_text(char (&out)[size], std::string_view text) {
 }
 
 }  // namespace
-
-int64_t monotonic_ms() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
-}
 
 std::string step_text(const RankStatus& status) {
   return status.step < 0 ? "before step 0" : fmt::format("step {}", status.step);

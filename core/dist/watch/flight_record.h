@@ -1,6 +1,6 @@
 #pragma once
-// What a rank does at this moment, kept where its watchdog and `xrun launch` can read it, after a
-// kill too.
+// The flight record of a rank: its step, its current collective and its recipe line, in memory that
+// its watchdog and `xrun launch` can read, even after the rank was killed.
 
 #include <atomic>
 #include <cstdint>
@@ -38,9 +38,6 @@ std::string status_text(const RankStatus& status, int64_t now_ms);
 
 // Returns "step 17", or "before step 0".
 std::string step_text(const RankStatus& status);
-
-// CLOCK_MONOTONIC in milliseconds, the same for all processes of a machine.
-int64_t monotonic_ms();
 
 // The record of this process. One thread writes, any thread or process reads.
 class FlightRecord {
@@ -91,8 +88,8 @@ struct FlightRecord::Slot {
   char failure[1024] = "";
 };
 
-// Returns a copy of a slot's status that no write tore apart, except where the writer stopped in the
-// middle of one: then, after 0.2 s, what there is.
+// Returns a copy of a slot's status that no write tore apart, except where the writer stopped in
+// the middle of one: then, after 0.2 s, what there is.
 RankStatus read_slot(const FlightRecord::Slot& slot);
 
 // The record of this process.

@@ -1,5 +1,5 @@
-// A frame is a header, kMagic | kind and the size of the body, both uint32 in the machine's byte order,
-// then the body.
+// A frame is a header, kMagic | kind and the size of the body, both uint32 in the machine's byte
+// order, then the body.
 
 #include "core/dist/watch/frame_stream.h"
 
@@ -14,6 +14,7 @@ namespace xrun {
 namespace {
 
 constexpr uint32_t kMagic = 0x58524e00;  // in every kind: another program's bytes are refused
+// A table of 2,000 ranks has under 1 MB; a larger size is garbage, and would be allocated.
 constexpr uint32_t kMostBytes = 64u << 20;
 
 struct Header {
@@ -23,6 +24,7 @@ struct Header {
 
 }  // namespace
 
+// Non-blocking: the watchdog's thread must never wait for one peer.
 FrameStream::FrameStream(Socket socket) : socket_(std::move(socket)) {
   ::fcntl(socket_.fd(), F_SETFL, ::fcntl(socket_.fd(), F_GETFL) | O_NONBLOCK);
 }
@@ -34,6 +36,7 @@ void FrameStream::send(FrameKind kind, std::string_view body) {
   flush();
 }
 
+// Bytes that the kernel does not take stay in unsent_; the next flush() sends them.
 void FrameStream::flush() {
   while (!unsent_.empty()) {
     const ssize_t count = ::send(socket_.fd(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
@@ -67,6 +70,7 @@ bool FrameStream::receive(std::vector<Frame>& out) {
                    received_.substr(at + sizeof header, header.size)});
     at += sizeof header + header.size;
   }
+  // The rest is the beginning of a frame whose end has not arrived.
   received_.erase(0, at);
   return open;
 }

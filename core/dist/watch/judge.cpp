@@ -15,6 +15,7 @@ namespace xrun {
 
 namespace {
 
+// A verdict is printed on a terminal: more ranks than this say nothing more.
 constexpr size_t kShownRanks = 16;
 // A transfer slower than 1 MB/s does not end.
 constexpr int64_t kStallMs = 60000;
@@ -39,6 +40,8 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
   return most;
 }
 
+// True if the main thread used half the time or more since its last sign of progress. A recipe may
+// compute for minutes in plain Lua, which makes no call and no collective.
 bool busy(const RankView& rank, int64_t now_ms) {
   return 2 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
@@ -85,6 +88,7 @@ std::string mismatch(const RankView& first, const RankView& rank, const WatchLim
       rank.status.label, first.status.label);
 }
 
+// True if all ranks are in one collective for longer than its bytes explain.
 bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
   return std::all_of(ranks.begin(), ranks.end(), [&](const RankView& rank) {
     return waited_ms(rank, now_ms) > kStallMs + rank.status.bytes / kStallBytesPerMs;
@@ -95,6 +99,7 @@ bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
 
 void RankView::update(const RankStatus& newer, int64_t now_ms) {
   heard_ms = now_ms;
+  // Processor time alone is not progress: an endless loop uses it too.
   if (newer.activity != status.activity || newer.begun != status.begun ||
       newer.state != status.state || newer.step != status.step) {
     active_ms = now_ms;

@@ -17,7 +17,7 @@ struct RankView {
   int64_t active_ms = 0;      // its last change: a call, a collective, a sign of work
   int64_t active_cpu_ms = 0;  // status.cpu_ms then
   bool closed = false;        // its connection ended
-  bool left = false;          // and it had said so before
+  bool left = false;          // in an orderly way, which it had reported
   std::string failure;        // the error that it reported
   int failure_status = 1;     // its exit status then
 
@@ -33,7 +33,7 @@ struct WatchLimits {
 };
 
 // Returns the default limits, changed by $XRUN_DIST_HANG_S (seconds for lua_ms and stuck_ms).
-// Throws UsageError if it is no positive number.
+// Throws UsageError if it is not a positive number.
 WatchLimits watch_limits();
 
 struct RankVerdict {

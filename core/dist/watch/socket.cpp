@@ -64,6 +64,8 @@ int attempt(const addrinfo& address, Socket& out) {
 bool try_listen(const sockaddr* address, socklen_t size, Socket& out) {
   Socket socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.open()) return false;
+  // Without SO_REUSEADDR a restarted run could not listen for a minute (TIME_WAIT). Without V6ONLY
+  // = 0 the socket would refuse IPv4.
   const int on = 1, off = 0;
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address->sa_family == AF_INET6) {
@@ -87,6 +89,7 @@ Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+// An IPv6 socket takes both families; kernels without IPv6 need the second attempt.
 Socket listen_on(int port, bool loopback) {
   Socket out;
   sockaddr_in6 any{};
@@ -126,6 +129,7 @@ Socket connect_to(const std::string& host, int port, double timeout_s,
       if (code == 0) return out;
     }
     if (why.empty()) why = std::strerror(code);
+    // Rank 0 has not started to listen, so waiting helps; an unknown name or route may stay wrong.
     const bool listens_later = code == ECONNREFUSED || code == ECONNRESET;
     const double limit_s = listens_later ? timeout_s : std::min(timeout_s, kNoRouteS);
     const double waited_s = seconds_since(begin);

@@ -19,6 +19,7 @@
 
 #include "core/base/activity.h"
 #include "core/base/error.h"
+#include "core/base/process_usage.h"
 
 namespace xrun {
 
@@ -26,15 +27,19 @@ namespace {
 
 constexpr int kBeatMs = 250;
 constexpr int64_t kOwnPauseMs = 2000;  // this process was stopped itself, and goes on
+// Limits for a failing run: the verdict of rank 0, the unwinding of an error, the saving of a
+// failed batch, the last words on sockets.
 constexpr double kReplyS = 3;
 constexpr int64_t kUnwindMs = 5000;
 constexpr int64_t kSaveMs = 60000;
 constexpr int64_t kGoodbyeMs = 1000;
+// Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
 constexpr int64_t kTableBytesPerMs = 10000;
 
+// Bodies of frames, as bytes in memory: all ranks run one build of one machine type (rendezvous.h).
 struct Hello {
   int64_t rank;
   int64_t status_bytes;
@@ -177,6 +182,8 @@ void Watchdog::run() {
 
 void Watchdog::beat() {
   const int64_t now_ms = monotonic_ms();
+  // A stopped process (SIGSTOP, a suspended machine) heard nobody meanwhile: that is not the
+  // others' silence.
   if (const int64_t gap_ms = now_ms - last_ms_; gap_ms > kOwnPauseMs) {
     for (RankView& rank : ranks_) {
       rank.heard_ms += gap_ms;
@@ -346,6 +353,8 @@ void Watchdog::decide() {
 
 void Watchdog::decide_about_rank_0() {
   const auto found = judge({ranks_[0], ranks_[world_.rank]}, limits_, last_ms_);
+  // Rank 0 judges all others. Only its own end is judged elsewhere, by ranks that would wait
+  // forever.
   const bool gone = ranks_[0].closed && !ranks_[0].left;
   const bool silent = !ranks_[0].left && last_ms_ - ranks_[0].heard_ms >= limits_.silent_ms;
   const bool needed = ranks_[0].left && found && found->rank == 0;
@@ -363,6 +372,7 @@ void Watchdog::decide_about_rank_0() {
 void Watchdog::settle(const RankVerdict& verdict, bool reports) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    // The first verdict stands: what comes later is its consequence.
     if (verdict_) return;
     verdict_ = verdict;
     reports_ = reports;

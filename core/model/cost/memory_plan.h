@@ -65,8 +65,7 @@ struct MemoryKind {
 //   working      temporaries
 // The peak is one of seven: the forward of a reference, the backward of the head, of the last block
 // or of a shared prefix, the end of a micro-batch that reads one, the end of the step, or sampling,
-// which needs no gradients. Sizes may be
-// absurd: sums are capped at 2^56 bytes per kind.
+// which needs no gradients. Sizes may be absurd: sums are capped at 2^56 bytes per kind.
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape);
 // The same for all models of a run, at the turn with the highest peak.
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);

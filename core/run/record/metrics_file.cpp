@@ -16,8 +16,6 @@ namespace xrun {
 
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{2} << 30;  // some four million steps
-
 constexpr size_t kNamedRanges = 3;
 
 class MetricsReader {
@@ -135,7 +133,7 @@ const MetricSeries* RunMetrics::find(std::string_view name) const {
 }
 
 RunMetrics read_metrics(const std::filesystem::path& path) {
-  const std::string bytes = read_file(path, kMostBytes);
+  const std::string bytes = read_file(path, kMostMetricsBytes);
   MetricsReader reader(path.filename().string());
   for (size_t at = 0; at < bytes.size();) {
     const size_t end = bytes.find('\n', at);

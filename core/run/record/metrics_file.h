@@ -32,9 +32,11 @@ struct RunMetrics {
   const MetricSeries* find(std::string_view name) const;  // nullptr if it was never logged
 };
 
+constexpr uint64_t kMostMetricsBytes = uint64_t{2} << 30;  // some four million steps
+
 // Reads every whole line. The notices report a torn last line, lines that are not an object of a
 // later step than the one before (once, with their number), and steps without a line.
-// Throws Error if the file cannot be read or has more than 2 GiB.
+// Throws Error if the file cannot be read or has more than kMostMetricsBytes.
 RunMetrics read_metrics(const std::filesystem::path& path);
 
 // Collects the steps that have no line in metrics.jsonl, where every body of a run writes one.

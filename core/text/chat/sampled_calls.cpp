@@ -251,7 +251,7 @@ std::vector<SampledCall> parse_calls(std::string_view text, const CallFormat& fo
     const size_t end = format.close.empty() ? find_opening(text, format, opening.end).begin
                                             : text.find(format.close, opening.end);
     if (end == kNone && !format.close.empty()) {
-      // Where this call ends is unknown, so nothing after it is read.
+      // The end of this call is unknown, so nothing after it is read.
       calls.push_back(failed(fmt::format("{} is not closed by {}", format.open, format.close)));
       break;
     }

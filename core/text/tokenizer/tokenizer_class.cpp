@@ -9,7 +9,7 @@ namespace xrun {
 
 namespace {
 
-// What transformers' class does without a tokenizer.json.
+// The components that transformers' class builds if there is no tokenizer.json.
 constexpr const char* kGpt2Stages = R"({
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
   "decoder": {"type": "ByteLevel"}

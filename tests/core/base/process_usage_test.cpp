@@ -15,4 +15,12 @@ TEST(ProcessUsage, ResidentBytesCountTouchedPages) {
   EXPECT_GT(peak_resident_bytes(), before + (int64_t{56} << 20));
 }
 
+TEST(ProcessUsage, MonotonicMillisecondsFollowTheSteadyClock) {
+  const int64_t before = monotonic_ms();
+  const SteadyClock::time_point begin = SteadyClock::now();
+  while (seconds_since(begin) < 0.02) {
+  }
+  EXPECT_GE(monotonic_ms(), before + 19);
+}
+
 }  // namespace xrun::process_usage_test

@@ -1,4 +1,4 @@
-// Where a value comes from.
+// The origin of a value: recipe line, --set or default.
 #include "core/config/config_where.h"
 
 #include <gtest/gtest.h>

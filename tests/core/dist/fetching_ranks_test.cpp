@@ -40,8 +40,8 @@ class Numbers : public RangeSource {
   double sign_;
 };
 
-struct World {
-  explicit World(Ranks& ranks) : fetching(ranks) {
+struct FetchingFixture {
+  explicit FetchingFixture(Ranks& ranks) : fetching(ranks) {
     fetching.begin_meetings();
     for (int64_t i = 0; i < 2; ++i) {
       sources.push_back(std::make_shared<Numbers>(ranks.rank(), ranks.size(), i == 0 ? 1 : -1));
@@ -63,7 +63,7 @@ struct World {
 
 TEST(FetchingRanks, AllRanksFetchOneGroup) {
   on_threads(3, [](Ranks& ranks) {
-    World world(ranks);
+    FetchingFixture world(ranks);
     for (int64_t group = 0; group < 5; ++group) world.expect(0, group, group + 1);
     world.fetching.barrier("end");
     EXPECT_EQ(world.loads, 1) << "a source that nobody wants is not loaded";
@@ -72,7 +72,7 @@ TEST(FetchingRanks, AllRanksFetchOneGroup) {
 
 TEST(FetchingRanks, RanksFetchDifferentGroupsTypesAndSourcesAtATime) {
   on_threads(4, [](Ranks& ranks) {
-    World world(ranks);
+    FetchingFixture world(ranks);
     for (int64_t step = 0; step < 6; ++step) {
       world.expect((step + ranks.rank()) % 2, 3 + (step * ranks.rank()) % 5,
                    step % 2 == 0 ? -1 : 3 + ((step + 1) * ranks.rank()) % 5);
@@ -83,7 +83,7 @@ TEST(FetchingRanks, RanksFetchDifferentGroupsTypesAndSourcesAtATime) {
 
 TEST(FetchingRanks, ARankAtACollectiveServesHoweverOftenOthersFetch) {
   on_threads(3, [](Ranks& ranks) {
-    World world(ranks);
+    FetchingFixture world(ranks);
     for (int round = 0; round < 3; ++round) {
       for (int64_t k = 0; k < ranks.rank() * 4; ++k) world.expect(1, k, k % 3 == 0 ? k + 1 : 99);
       const auto all = world.fetching.gather("texts", fmt::format("{}", ranks.rank()));
@@ -95,7 +95,7 @@ TEST(FetchingRanks, ARankAtACollectiveServesHoweverOftenOthersFetch) {
 
 TEST(FetchingRanks, AGroupThatWasSentAheadIsSentOnce) {
   on_threads(2, [](Ranks& ranks) {
-    World world(ranks);
+    FetchingFixture world(ranks);
     world.expect(0, 1, 2);
     const int64_t before = world.fetching.fetched_bytes();
     world.expect(0, 2);

@@ -19,7 +19,7 @@
 
 namespace xrun {
 
-// What the threads share: one call at a time, which all of them make with one label.
+// State shared by the threads: one call at a time, which all of them make with one label.
 class ThreadWorld {
  public:
   explicit ThreadWorld(int64_t size) : size_(size), calls_(static_cast<size_t>(size)) {}

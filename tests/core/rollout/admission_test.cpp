@@ -1,4 +1,4 @@
-// Which keys are shared, held and computed when a sequence starts. Whatever it shares or drops, an
+// Keys that are shared, held and computed when a sequence starts. Whatever it shares or drops, an
 // answer has the tokens and log-probs that it has alone.
 
 #include "core/model/kv_cache.h"

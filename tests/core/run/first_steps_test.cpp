@@ -33,7 +33,7 @@ FirstStepsTerms terms() {
 
 TEST(FirstSteps, EqualBitsAreReportedAtTheLastOne) {
   FirstSteps steps(recorded(), terms());
-  EXPECT_EQ(steps.before(), "");
+  EXPECT_EQ(steps.comparison_notice(), "");
   EXPECT_EQ(steps.compare(step(0, 0.5)), "");
   EXPECT_EQ(steps.compare(step(1, 0.25)), "steps 0 to 1 are the bundle's, bit for bit");
   EXPECT_EQ(steps.compare(step(2, 0.1)), "");
@@ -66,7 +66,7 @@ TEST(FirstSteps, AnotherMachineIsReportedAndItsDifferencesToo) {
   FirstStepsTerms elsewhere = terms();
   elsewhere.environment = Json(Json::Object{{"cpu", "B"}});
   FirstSteps steps(recorded(), elsewhere);
-  EXPECT_NE(steps.before().find("(cpu: \"A\" -> \"B\")"), std::string::npos);
+  EXPECT_NE(steps.comparison_notice().find("(cpu: \"A\" -> \"B\")"), std::string::npos);
   EXPECT_NE(steps.compare(step(0, 0.4)), "");
 }
 
@@ -74,7 +74,7 @@ TEST(FirstSteps, OtherSettingsAreNotCompared) {
   FirstStepsTerms other = terms();
   other.settings = {{"config.beta", "0.1", "0.2"}};
   FirstSteps steps(recorded(), other);
-  EXPECT_EQ(steps.before(),
+  EXPECT_EQ(steps.comparison_notice(),
             "the bundle's first steps are not compared: this run has other settings (config.beta)");
   EXPECT_EQ(steps.compare(step(0, 9)), "");
 }

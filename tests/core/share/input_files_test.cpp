@@ -16,21 +16,21 @@ class InputFiles : public testing::Test {
     make_dirs(folder_ / "here");
     make_dirs(folder_ / "there");
     make_dirs(folder_ / "bundle");
-    places_.folder = [](const std::string& name) -> std::filesystem::path {
+    models_.folder = [](const std::string& name) -> std::filesystem::path {
       if (std::filesystem::is_directory(name)) return name;
       throw UsageError("fetch it: models get " + name);
     };
   }
   LockedInput locked(InputKind kind, const std::string& name) {
-    return measure_input({kind, name}, places_).locked;
+    return measure_input({kind, name}, models_).locked;
   }
   FoundInput find(const LockedInput& input) {
-    return find_input(input, folder_ / "bundle", places_);
+    return find_input(input, folder_ / "bundle", models_);
   }
 
   ScratchFolder folder_;
   ScopedVariable cache_;
-  ModelPlaces places_;
+  ModelFolders models_;
 };
 
 }  // namespace
@@ -67,7 +67,7 @@ TEST_F(InputFiles, WeightsAreFoundByDigestInTheCachesOfModels) {
   folder_.write("bundle/model/here/config.json", "{}");
   std::filesystem::rename(folder_ / "here/model.safetensors", folder_ / "there/model.safetensors");
   EXPECT_NE(find(input).missing, "") << "it is in no cache yet";
-  places_.cached = {folder_ / "there"};
+  models_.cached = {folder_ / "there"};
   const FoundInput found = find(input);
   EXPECT_EQ(found.path, (folder_ / "bundle/model/here").string());
   EXPECT_EQ(text_of(folder_ / "bundle/model/here/model.safetensors"), "weights");

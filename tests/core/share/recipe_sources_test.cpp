@@ -1,4 +1,4 @@
-// What the text of a recipe says about its files and inputs.
+// Files and inputs of a recipe, read from its text.
 #include "core/share/recipe_sources.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The arithmetic of lua/xrun/calculate.lua.
 
-#include "lua/bind/modules.h"
+#include "lua/state/builtin_modules.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::calculate_test {

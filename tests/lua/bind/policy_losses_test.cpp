@@ -14,7 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/model/ops/linear_head.h"
-#include "lua/bind/modules.h"
+#include "lua/state/builtin_modules.h"
 #include "tests/lua/state/lua_fixture.h"
 #include "tests/parity.h"
 #include "tests/tree.h"

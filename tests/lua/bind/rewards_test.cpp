@@ -1,6 +1,6 @@
 // The rule rewards of lua/xrun/rewards.lua.
 
-#include "lua/bind/modules.h"
+#include "lua/state/builtin_modules.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::rewards_test {

@@ -5,8 +5,8 @@
 #include <set>
 #include <thread>
 
-#include "lua/bind/modules.h"
 #include "lua/state/args.h"
+#include "lua/state/builtin_modules.h"
 #include "lua/state/worker_calls.h"
 #include "tests/lua/bind/session_fixture.h"
 

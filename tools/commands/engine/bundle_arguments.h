@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// What this program is, for locks.
+// Returns the version, build and libraries of this program, for locks.
 ProgramFacts program_facts();
 
 // Every command that takes a recipe passes its options through here, so that one place knows which

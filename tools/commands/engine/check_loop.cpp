@@ -148,7 +148,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
     }
   }
   const auto rows = static_cast<double>(set.size());
-  // How often one step holds each row.
+  // Occurrences of each row in one step.
   const double repeats = static_cast<double>(source.plan.units) / rows;
   // Without a number of epochs: the passes that the loop's steps make.
   const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)

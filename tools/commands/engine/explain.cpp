@@ -231,6 +231,40 @@ std::string all_names() {
   return table.text(console_traits(STDOUT_FILENO).width);
 }
 
+// Returns the documentation of a name in any of its spellings. Throws UsageError if there is none.
+std::string explanation(std::string name) {
+  // An option first: "--resume" is not a key.
+  std::string text = explain_option(name);
+  if (!text.empty()) return text;
+  if (name.starts_with("--")) {
+    name.erase(0, 2);
+    std::replace(name.begin(), name.end(), '-', '_');
+  }
+  // As a recipe writes it, without the number of the source.
+  for (const std::string_view list : {"data.", "mixture.stages."}) {
+    if (!name.starts_with(list) || find_config_field(name) != nullptr) continue;
+    name.insert(list.size() - 1, "[]");
+  }
+  text = explain_command(name);
+  // A name of another program, with ours for it.
+  if (std::string path; find_config_field(name) == nullptr) {
+    if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
+      text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
+      text += path.empty() ? explain_other(name) : explain(path);
+    }
+  }
+  text += explain(name);
+  if (text.empty()) text = explain_other(name);
+  if (text.empty()) {
+    const std::string near = meant(name);
+    throw UsageError(
+        fmt::format("unknown key or name \"{}\"{}; xrun explain lists all; docs/coming-from.md has "
+                    "the terms of TRL, and a recipe documents its own keys",
+                    name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+  }
+  return text;
+}
+
 }  // namespace
 
 int command_explain(int argc, char** argv) {
@@ -272,39 +306,7 @@ int command_explain(int argc, char** argv) {
     fmt::print("{}", all_names());
     return 0;
   }
-  // An option first: "--resume" is no key.
-  std::string text = explain_option(name);
-  if (!text.empty()) {
-    fmt::print("{}", text);
-    return 0;
-  }
-  if (name.starts_with("--")) {
-    name.erase(0, 2);
-    std::replace(name.begin(), name.end(), '-', '_');
-  }
-  // As a recipe writes it, without the number of the source.
-  for (const std::string_view list : {"data.", "mixture.stages."}) {
-    if (!name.starts_with(list) || find_config_field(name) != nullptr) continue;
-    name.insert(list.size() - 1, "[]");
-  }
-  text = explain_command(name);
-  // A name of another program, with ours for it.
-  if (std::string path; find_config_field(name) == nullptr) {
-    if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
-      text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
-      text += path.empty() ? explain_other(name) : explain(path);
-    }
-  }
-  text += explain(name);
-  if (text.empty()) text = explain_other(name);
-  if (text.empty()) {
-    const std::string near = meant(name);
-    throw UsageError(
-        fmt::format("unknown key or name \"{}\"{}; xrun explain lists all; docs/coming-from.md has "
-                    "the terms of TRL, and a recipe documents its own keys",
-                    name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
-  }
-  fmt::print("{}", text);
+  fmt::print("{}", explanation(name));
   return 0;
 }
 

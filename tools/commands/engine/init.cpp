@@ -79,9 +79,8 @@ std::string fill_folder(const std::filesystem::path& folder, const std::string& 
 int command_init(int argc, char** argv) {
   CLI::App app(
       "Sets up a folder to work in: a shipped recipe with its data, or a copy of another recipe or "
-      "of "
-      "a bundle, and .luarc.json with the "
-      "definitions of every name for editors. Existing files are not changed.",
+      "of a bundle, and .luarc.json with the definitions of every name for editors. Existing files "
+      "are not changed.",
       "xrun init");
   std::string dir = ".", recipe = "dpo", from;
   bool types = false;

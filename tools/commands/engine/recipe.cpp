@@ -27,7 +27,7 @@ namespace {
 // A background process that reads from its terminal is stopped.
 bool in_background() {
   const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
-  // -1: standard input is no terminal.
+  // -1: standard input is not a terminal.
   return foreground >= 0 && foreground != ::getpgrp();
 }
 
@@ -81,7 +81,8 @@ int command_recipe(int argc, char** argv) {
   options.device_given = app.count("--device") > 0;
   const std::unique_ptr<Ranks> ranks = join_run();
   if (ranks != nullptr && repl_at) {
-    throw UsageError("--repl-at opens a prompt in a single process; start the recipe without ranks");
+    throw UsageError(
+        "--repl-at opens a prompt in a single process; start the recipe without ranks");
   }
   options.ranks = ranks.get();
   return run_on_ranks(ranks.get(), [&] {

@@ -274,12 +274,9 @@ int answer_all(const SampleArguments& arguments, Model& model,
 int command_sample(int argc, char** argv) {
   CLI::App app(
       "Continues each row and writes one line per answer. Rows are lines of text (user messages "
-      "with "
-      "--chat); answers spell a newline \\n and a backslash \\\\. With --json rows are "
-      "{\"prompt\"}, "
-      "{\"messages\"} or {\"ids\"} and answers {\"ids\", \"text\", \"logprobs\", \"finish\"}. With "
-      "--chat "
-      "on a terminal: a conversation.",
+      "with --chat); answers spell a newline \\n and a backslash \\\\. With --json rows are "
+      "{\"prompt\"}, {\"messages\"} or {\"ids\"} and answers {\"ids\", \"text\", \"logprobs\", "
+      "\"finish\"}. With --chat on a terminal: a conversation.",
       "xrun sample");
   SampleArguments arguments;
   add_options(app, arguments);

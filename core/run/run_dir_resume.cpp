@@ -1,0 +1,161 @@
+// The run that a folder holds when it is opened. Nothing is compared before something was saved
+// there; from then on every difference is reported, and refuses the resume as resume.h says.
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+#include "core/run/checkpoint.h"
+#include "core/run/metrics_log.h"
+#include "core/run/record/run_files.h"
+#include "core/run/record/run_record.h"
+#include "core/run/run_dir.h"
+
+namespace xrun {
+
+namespace {
+
+// "3 processes", by the ranks of a machine's description.
+std::string processes_text(const Json& machine) {
+  const Json* ranks = machine.find("ranks");
+  return counted(ranks != nullptr && ranks->is_int() ? ranks->as_int() : 1, "process", "es");
+}
+
+Json object_or(const Json* value) { return value == nullptr ? Json::object() : *value; }
+
+// The identity of the run that a folder holds.
+RunIdentity read_identity(const std::filesystem::path& dir) {
+  const Json record = read_run_record(dir);
+  const Json* name = record.find("recipe");
+  RunIdentity identity;
+  if (name != nullptr && name->is_string()) identity.recipe_name = name->as_string();
+  identity.recipe_text = read_file(dir / "recipe.lua");
+  identity.config = object_or(read_json((dir / "config.json").string()).find("config"));
+  identity.binary = object_or(record.find("binary"));
+  identity.machine = object_or(record.find("machine"));
+  return identity;
+}
+
+// "metrics.jsonl.1", or the first of .2, .3, ... that does not exist.
+std::filesystem::path unused_metrics_name(const std::filesystem::path& dir) {
+  for (int n = 1;; ++n) {
+    auto path = dir / fmt::format("metrics.jsonl.{}", n);
+    if (!std::filesystem::exists(path)) return path;
+  }
+}
+
+}  // namespace
+
+void RunDir::read_run(const RunDirOptions& options) {
+  record_ = Json::object();
+  if (!std::filesystem::exists(file("run.json"))) return;
+  record_ = read_run_record(path_);
+  check_run_format(record_, path_);
+  // Set even without --resume: a run that never saved anything starts over in its own folder.
+  resuming_ = true;
+  begun_ = true;
+  const bool saved = newest_checkpoint(checkpoints()) || finished();
+  std::error_code none;
+  const bool logged = std::filesystem::file_size(file("metrics.jsonl"), none) > 0 && !none;
+  if (!options.resume && (saved || logged)) {
+    const Json* done = record_.find("finished");
+    if (done != nullptr && done->is_bool() && done->as_bool()) {
+      throw UsageError(fmt::format(
+          "{0}: this folder holds a finished run; xrun report {0} shows it, --resume --set steps=N "
+          "trains it further, --run DIR trains in another folder",
+          path_.string()));
+    }
+    throw UsageError(
+        fmt::format("{}: this folder already holds a run; add --resume to continue it, or {}",
+                    path_.string(), kElsewhere));
+  }
+  const RunIdentity before = read_identity(path_);
+  // From here on there is something to lose, so every difference is compared.
+  if (saved) {
+    compare(before);
+    const std::string missing = missing_metrics(
+        file("metrics.jsonl"), finished() ? 0 : newest_checkpoint(checkpoints()).value_or(0));
+    if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
+    note_repeated_steps();
+    return;
+  }
+  // Nothing was saved there, so another recipe may start over, unless it would replace metrics.
+  changed_ = identity_differences(before, identity_);
+  // Its metrics would be set aside for another recipe's: that needs --force.
+  if (!changed_.empty() && logged) {
+    note_difference(ResumeItem::kIdentity, "", changed_);
+  } else if (!changed_.empty()) {
+    notices_.push_back(
+        fmt::format("starting over with changes:\n{}", describe_differences(changed_)));
+  }
+  if (logged) {
+    metrics_aside_ = unused_metrics_name(path_);
+    notices_.push_back(
+        fmt::format("the steps logged so far are kept in {}", metrics_aside_.filename().string()));
+  }
+  // The data may have changed, too, since nothing was trained on them.
+  forget_inputs();
+}
+
+// Steps after the last save, which a kill lost, are cut from metrics.jsonl and repeated.
+void RunDir::note_repeated_steps() {
+  const Json* done = record_.find("finished");
+  if (done != nullptr && done->is_bool() && done->as_bool()) return;
+  const int64_t first = newest_checkpoint(checkpoints()).value_or(0);
+  const int64_t last = last_logged_step(file("metrics.jsonl"));
+  if (last < first) return;
+  notices_.push_back(fmt::format("{} logged after the last save and {} repeated",
+                                 last == first ? fmt::format("step {} was", first)
+                                               : fmt::format("steps {} to {} were", first, last),
+                                 last == first ? "is" : "are"));
+}
+
+// A run that starts over takes a new date and new fingerprints.
+void RunDir::forget_inputs() {
+  Json record = Json::object();
+  for (const auto& [key, value] : record_.as_object()) {
+    // These are history; everything else is written by the new start.
+    if (key == "started" || key == "resumes") record.set(key, value);
+  }
+  record_ = std::move(record);
+}
+
+void RunDir::compare(const RunIdentity& before) {
+  changed_ = identity_differences(before, identity_);
+  longer_ = lengths_differ(before, identity_);
+  if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
+  // Reported, since a changed save.every surprises less when it is seen.
+  const auto free = free_differences(before, identity_);
+  if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
+  if (is_interactive(record_) && !finished()) {
+    notices_.push_back(
+        "a prompt was opened in this run: what was typed there is in log.txt and not in the "
+        "recipe, so from here on the recipe's own values train\n");
+  }
+  auto machine = find_differences(before.machine, identity_.machine, "machine");
+  // Not a difference of results: ranks only share the work.
+  for (const Difference& one : machine) {
+    if (one.path != "machine.ranks") continue;
+    notices_.push_back(fmt::format("the run continues on {}; it was on {} before",
+                                   processes_text(identity_.machine),
+                                   processes_text(before.machine)));
+  }
+  std::erase_if(machine, [](const Difference& one) { return one.path == "machine.ranks"; });
+  if (!machine.empty()) note_difference(ResumeItem::kMachine, "", machine);
+}
+
+void RunDir::note_difference(ResumeItem item, const std::string& subject,
+                             const std::vector<Difference>& differences) {
+  try {
+    notices_.push_back(resume_notice(item, subject, differences, path_, force_));
+  } catch (const Error& error) {
+    try {
+      log_line(fmt::format("refused: {}", error.what()));
+    } catch (const Error&) {
+      // The folder cannot be written; the caller reports the refusal.
+    }
+    throw;
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,240 @@
+// A work item is a micro-batch, or several that share a held prefix; ranks are dealt items in
+// rounds, in the batch's order, so that gradients are added in the order of one process.
+
+#include "core/train/step_gradient.h"
+
+#include <ATen/Context.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/interrupt.h"
+#include "core/base/philox.h"
+#include "core/dist/agreement.h"
+#include "core/dist/rank_message.h"
+#include "core/dist/ranks.h"
+#include "core/train/adamw.h"
+#include "core/train/backward_error.h"
+#include "core/train/batch.h"
+#include "core/train/gradient_exchange.h"
+#include "core/train/held_prefix.h"
+#include "core/train/logprob_source.h"
+
+namespace xrun {
+
+// Micro-batches that one rank computes.
+struct WorkItem {
+  size_t term, begin, end;
+  int64_t number;                      // of the first micro-batch, among all of the step
+  std::shared_ptr<HeldPrefix> prefix;  // that they share; null: there is none
+};
+
+namespace {
+
+std::vector<WorkItem> work_items(const std::vector<StepTerm>& terms, bool holds_prefixes) {
+  std::vector<WorkItem> items;
+  int64_t first = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const auto& micros = terms[i].batch->micros();
+    std::vector<std::shared_ptr<HeldPrefix>> prefixes;
+    if (holds_prefixes) prefixes = held_prefixes(micros);
+    auto prefix = prefixes.begin();
+    for (size_t m = 0; m < micros.size(); m = items.back().end) {
+      const bool held = prefix != prefixes.end() && m == (*prefix)->begin();
+      const size_t end = held ? (*prefix)->end() : m + 1;
+      items.push_back({i, m, end, first + static_cast<int64_t>(m), held ? *prefix++ : nullptr});
+    }
+    first += std::ssize(micros);
+  }
+  return items;
+}
+
+// The objective has returned by now, so the error's own type has to name it. Too little memory is
+// no fault of the objective.
+void run_backward(const at::Tensor& loss) {
+  try {
+    loss.backward();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw BackwardError(fmt::format("the backward pass of the objective failed: {}",
+                                    error.what_without_backtrace()));
+  }
+}
+
+NonFiniteLoss bad_gradient(double norm, const std::vector<StepTerm>& terms) {
+  std::vector<int64_t> rows;
+  for (const StepTerm& term : terms) {
+    for (const auto& micro : term.batch->micros()) {
+      const std::vector<int64_t>& own = micro->pack().row_id;
+      rows.insert(rows.end(), own.begin(), own.end());
+    }
+  }
+  return NonFiniteLoss(
+      fmt::format("the gradient norm is {} at step {} although every loss is finite; look for a "
+                  "0/0 in the objective's gradient, or lower optim.lr",
+                  norm, terms.front().batch->step()),
+      0, -1, std::move(rows));
+}
+
+}  // namespace
+
+StepGradient::StepGradient(AdamW* adamw, const StepOptions& options)
+    : options_(options), adamw_(adamw), ranks_(adamw == nullptr ? nullptr : options.ranks) {
+  if (adamw == nullptr) return;
+  sources_ = trained_sources(*adamw);
+  experts_ = ExpertBalance(*adamw);
+}
+
+void StepGradient::accumulate(const std::vector<StepTerm>& terms,
+                              const std::vector<UnitTotals>& totals) {
+  // Before any backward: f must be constant over the whole step.
+  experts_.count(terms, options_.poll, ranks_);
+  const std::vector<WorkItem> items = work_items(terms, adamw_ != nullptr);
+  const size_t size = ranks_ == nullptr ? 1 : static_cast<size_t>(ranks_->size());
+  const size_t rank = ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->rank());
+  for (size_t first = 0; first < items.size(); first += size) {
+    const size_t own = first + rank;
+    const bool works = own < items.size();
+    const auto compute = [&] {
+      if (works) accumulate_item(items[own], terms, totals);
+    };
+    if (adamw_ == nullptr) {
+      compute();
+      continue;
+    }
+    const GradientRound round{.items = static_cast<int64_t>(std::min(size, items.size() - first)),
+                              // Alone in the step of one process an item needs no sum of its own.
+                              .one_backward = !works || items[own].prefix == nullptr ||
+                                              (items.size() == 1 && ranks_ == nullptr),
+                              .last = first + size >= items.size()};
+    agree(ranks_, fmt::format("round {} of the step", first / size),
+          [&] { add_round(round, compute); });
+  }
+}
+
+MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at::Tensor& grad_norm,
+                                    RankCounts& counts) {
+  if (ranks_ == nullptr) return checked(sums_.read(grad_norm), terms);
+  MessageWriter own;
+  own.real(counts.flops).real(counts.recomputed).whole(interrupt_signal());
+  own.text(experts_.message());
+  MetricSums::Read read = sums_.read(grad_norm, ranks_, own.take());
+  counts = {};
+  std::vector<std::string> routing;
+  int64_t signal_number = 0;
+  for (const std::string& note : read.notes) {
+    MessageReader in(note);
+    counts.flops += in.real();
+    counts.recomputed += in.real();
+    if (const int64_t raised = in.whole(); raised != 0) signal_number = raised;
+    routing.emplace_back(in.text());
+  }
+  experts_.take(routing);
+  read = checked(std::move(read), terms);
+  // Only what all ranks know may stop them here: a signal may have reached one a moment ago.
+  if (signal_number != 0) {
+    request_interrupt(static_cast<int>(signal_number));
+    if (options_.poll) options_.poll();
+  }
+  return read;
+}
+
+MetricSums::Read StepGradient::checked(MetricSums::Read read,
+                                       const std::vector<StepTerm>& terms) const {
+  for (const MetricSums::MicroLoss& loss : read.losses) {
+    // Checked after the backward on purpose: a test per micro-batch would sync with the device
+    // each time.
+    if (!std::isfinite(loss.value)) check_loss(loss);
+  }
+  if (!std::isfinite(read.extra)) throw bad_gradient(read.extra, terms);
+  return read;
+}
+
+// Throws NonFiniteLoss on every rank, if a value of this micro-batch's losses is not finite.
+void StepGradient::check_loss(const MetricSums::MicroLoss& loss) const {
+  if (ranks_ == nullptr) return check_own_loss(loss.micro);
+  MessageWriter found;
+  if (loss.rank == ranks_->rank()) {
+    try {
+      check_own_loss(loss.micro);
+    } catch (const NonFiniteLoss& error) {
+      found.text(error.what()).whole(error.term()).whole(error.micro()).list(error.rows());
+    }
+  }
+  const std::string message =
+      ranks_->broadcast("a loss that is not finite", found.take(), loss.rank);
+  if (message.empty()) return;
+  MessageReader in(message);
+  const std::string text = fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.text());
+  const int64_t term = in.whole(), micro = in.whole();
+  throw NonFiniteLoss(text, term, micro, in.list<int64_t>());
+}
+
+void StepGradient::check_own_loss(int64_t number) const {
+  for (const MicroLosses& own : losses_) {
+    if (own.number == number) check_finite(own.losses, *own.micro, own.term, own.micro_count);
+  }
+}
+
+// An item that fails still ends its round: other ranks wait for its part of the collectives.
+void StepGradient::add_round(const GradientRound& round, const std::function<void()>& compute) {
+  adamw_->begin_round(round);
+  std::exception_ptr failure;
+  try {
+    compute();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (ranks_ != nullptr || !failure) adamw_->end_round();
+  if (failure) std::rethrow_exception(failure);
+}
+
+// Computes a shared prefix with the first of its micro-batches, and its gradient after the last.
+void StepGradient::accumulate_item(const WorkItem& item, const std::vector<StepTerm>& terms,
+                                   const std::vector<UnitTotals>& totals) {
+  const auto& micros = terms[item.term].batch->micros();
+  int64_t number = item.number;
+  for (size_t m = item.begin; m < item.end; ++m) {
+    if (item.prefix) micros[m]->begin_with(item.prefix);
+    add(*micros[m], number++, terms, item.term, totals[item.term]);
+    if (item.prefix) item.prefix->collect();
+  }
+  if (item.prefix) item.prefix->backward();
+}
+
+void StepGradient::add(MicroBatch& micro, int64_t number, const std::vector<StepTerm>& terms,
+                       size_t i, const UnitTotals& totals) {
+  if (options_.poll) options_.poll();
+  // Every micro-batch has its own seed, so that a resumed run draws the same numbers.
+  at::manual_seed(philox_u64(micro.info().seed, kStreamMicro,
+                             static_cast<uint64_t>(micro.info().step),
+                             static_cast<uint64_t>(number)));
+  ObjectiveResult result = terms[i].objective(micro);
+  check_result(result, micro);
+  const WeightedLoss loss = weighted_loss(result, micro, totals, terms[i].weight);
+  // An empty micro-batch has no graph.
+  if (!loss.graph.requires_grad() && micro.token_count() > 0) {
+    throw BackwardError(
+        "the loss does not depend on the trained weights: it has no gradient; compute it from "
+        "policy:logprob or policy:token_logprob, and detach only what is constant");
+  }
+  const at::Tensor balance = experts_.share(micro, number);
+  const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
+  if (total.requires_grad()) run_backward(total);
+  sums_.begin(number);
+  sums_.add_loss(loss.value);
+  sums_.add_source_losses(result, micro, static_cast<int64_t>(i), terms[i].weight);
+  sums_.add_metrics(result, micro, static_cast<int64_t>(i));
+  sums_.add_scored(micro, sources_);
+  // Values are held for the message of a non-finite loss; graphs and metrics are freed now.
+  result.metrics.clear();
+  for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
+  losses_.push_back({std::move(result), &micro, number, static_cast<int64_t>(i),
+                     terms[i].batch->micros().size()});
+  // One graph at a time: this bounds the memory of a step by that of a micro-batch.
+  micro.close();
+}
+
+}  // namespace xrun
