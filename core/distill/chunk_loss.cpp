@@ -236,8 +236,7 @@ double ChunkLoss<T>::normalised_kl() {
   for (int64_t i = 0; i < K; ++i) {
     const double p = student_p_[i], q = teacher_p_[i];
     const double behind = static_cast<double>(student_log_[i]) - teacher_log_[i];
-    support_gradient_[i] =
-        static_cast<T>(factor_ * (options_.reverse ? p * (behind - kl) : p - q));
+    support_gradient_[i] = static_cast<T>(factor_ * (options_.reverse ? p * (behind - kl) : p - q));
   }
   return factor_ * kl;
 }

@@ -197,9 +197,9 @@ at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& 
     logprob = logprob.index_select(0, at::argsort(int64_tensor(order)));
   }
   micro.set_token_logprob(model, logprob);
-  const double products = at::GradMode::is_enabled() ? 1 + student.hidden.requires_grad() +
-                                                           student.weight.requires_grad()
-                                                     : 1;
+  const double products = at::GradMode::is_enabled()
+                              ? 1 + student.hidden.requires_grad() + student.weight.requires_grad()
+                              : 1;
   count_flops(products * head_flops(model.config(), micro.row_count()));
   return both.loss;
 }

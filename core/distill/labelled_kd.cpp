@@ -280,9 +280,11 @@ void LabelledBlocks::label_gradients(const SavedRows& saved, const KdBlock& bloc
   });
 }
 
-std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(
-    const SavedRows& saved, const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
-    int64_t tokens, bool want_hidden, bool want_weight) {
+std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(const SavedRows& saved,
+                                                           const at::Tensor& grad_loss,
+                                                           const at::Tensor& grad_logprob,
+                                                           int64_t tokens, bool want_hidden,
+                                                           bool want_weight) {
   const bool labels = grad_logprob.defined();
   at::Tensor a, g, x = blocks_.x(), index = call_.student_index;
   if (labels) a = grad_logprob.to(at::kFloat).contiguous();
@@ -349,10 +351,9 @@ class LabelledKdFunction : public torch::autograd::Function<LabelledKdFunction> 
           c10::static_intrusive_pointer_cast<SupportGradients>(support->second.toCapsule());
     }
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [dhidden, dweight] =
-        LabelledBlocks(*call, hidden, weight)
-            .backward(saved, grads[0], grads[1], hidden.size(0), ctx->needs_input_grad(0),
-                      ctx->needs_input_grad(1));
+    auto [dhidden, dweight] = LabelledBlocks(*call, hidden, weight)
+                                  .backward(saved, grads[0], grads[1], hidden.size(0),
+                                            ctx->needs_input_grad(0), ctx->needs_input_grad(1));
     if (dhidden.defined()) dhidden = dhidden.to(hidden.scalar_type());
     if (dweight.defined()) dweight = dweight.to(weight.scalar_type());
     return {dhidden, dweight, {}};

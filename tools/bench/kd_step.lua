@@ -1,8 +1,8 @@
 -- kd_step.lua: the time of a step with a cached teacher against a step of fine-tuning on the same
--- batch, in one process. Each body takes the steps in another order; the first one does not count.
+-- batch, in one process. Each body takes them in another order; the first one does not count.
 --     bin/xrun tools/bench/kd_step.lua [--set teacher=NAME] [--set model=NAME] [--threads N]
--- Prints seconds of a step and the ratio to the step of fine-tuning, wall clock and CPU time: median
--- (lowest to highest). sft: cross entropy; kd: the divergence; both: their sum.
+-- Prints seconds of a step and the ratio to the step of fine-tuning, wall clock and CPU time:
+-- median (lowest to highest). sft: cross entropy; kd: the divergence; both: their sum.
 -- Checked: cross entropy has the same value with and without the divergence beside it.
 local xrun = require "xrun"
 
@@ -39,7 +39,8 @@ local wall, cpu = { sft = {}, kd = {}, both = {} }, { sft = {}, kd = {}, both = 
 local function spread(values)
   local sorted = { unpack(values) }
   table.sort(sorted)
-  return ("%.3f (%.3f to %.3f)"):format(sorted[math.floor(#sorted / 2) + 1], sorted[1], sorted[#sorted])
+  local middle = sorted[math.floor(#sorted / 2) + 1]
+  return ("%.3f (%.3f to %.3f)"):format(middle, sorted[1], sorted[#sorted])
 end
 
 local function ratios(times, name)

@@ -120,10 +120,12 @@ Result run_apart(const Case& c, Weighing weighing) {
         linear_head(student.hidden, student.weight, at::cat({student.index, rest.index}),
                     at::cat({student.target, rest.target}))
             .logprob;
-    if (!c.cached) return LabelledKd{kd_loss(student, p.teacher, p.chunks, c.options, p.map), logprob};
-    return LabelledKd{kd_loss(student, cached(p.teacher, 9, c.options.temperature), p.chunks,
-                              c.options, p.map),
-                      logprob};
+    if (!c.cached) {
+      return LabelledKd{kd_loss(student, p.teacher, p.chunks, c.options, p.map), logprob};
+    }
+    return LabelledKd{
+        kd_loss(student, cached(p.teacher, 9, c.options.temperature), p.chunks, c.options, p.map),
+        logprob};
   });
 }
 
