@@ -96,6 +96,28 @@ double ChunkLoss<T>::operator()(const ChunkLogits<T>& student, const CachedRows&
   return loss;
 }
 
+// The means of log-probabilities, as MeanDistribution::log_at rounds them.
+template <class T>
+double ChunkLoss<T>::operator()(int64_t student_rows, const SupportLogs& logs,
+                                const CachedRows& teacher) {
+  choose_columns(teacher);
+  const auto K = std::ssize(columns_);
+  fill_teacher_log(teacher.rows, [&](int64_t r, int64_t i) { return cached_log_[r * K + i]; });
+  const int64_t n = of_first_row_alone() ? 1 : student_rows;
+  row_log_.resize(static_cast<size_t>(n * K));
+  for (int64_t r = 0; r < n; ++r) logs(r, columns_, row_log_.data() + r * K);
+  student_log_.resize(columns_.size());
+  for (int64_t i = 0; i < K; ++i) {
+    double sum = 0;
+    for (int64_t r = 0; r < n; ++r) sum += row_log_[r * K + i];
+    student_log_[i] = static_cast<T>(sum / static_cast<double>(n));
+  }
+  const double loss = normalised_kl();
+  const T scale = static_cast<T>(1 / options_.temperature), divisor = static_cast<T>(n);
+  for (T& g : support_gradient_) g = scale * (g / divisor);
+  return loss;
+}
+
 // One row is ordered by its logits, as the head orders its top k; of several rows the mean
 // log-probability is.
 template <class T>
@@ -195,14 +217,20 @@ template <class T>
 template <class RowLog>
 double ChunkLoss<T>::compare_columns(Mean& student, int64_t teacher_rows, const RowLog& row_log) {
   fill_teacher_log(teacher_rows, row_log);
-  return form_.projected ? projected_kl(student) : normalised_kl(student);
-}
-
-template <class T>
-double ChunkLoss<T>::normalised_kl(const Mean& student) {
+  if (form_.projected) return projected_kl(student);
   const auto K = static_cast<int64_t>(columns_.size());
   student_log_.resize(columns_.size());
   for (int64_t i = 0; i < K; ++i) student_log_[i] = static_cast<T>(student.log_at(columns_[i]));
+  const double loss = normalised_kl();
+  for (int64_t i = 0; i < K; ++i) log_gradient_[columns_[i]] = support_gradient_[i];
+  return loss;
+}
+
+// Compares student_log_ [K], which it normalises, and fills support_gradient_ [K], of log P.
+template <class T>
+double ChunkLoss<T>::normalised_kl() {
+  const auto K = static_cast<int64_t>(columns_.size());
+  support_gradient_.resize(columns_.size());
   normalise_logs(student_log_, student_p_);
   double kl = 0;
   for (int64_t i = 0; i < K; ++i) {
@@ -214,8 +242,7 @@ double ChunkLoss<T>::normalised_kl(const Mean& student) {
     // With both sides normalised on S: d KL(q, p) / d log p_i = p_i - q_i, and d KL(p, q) / d log
     // p_i = p_i (log p_i - log q_i - KL).
     const double behind = static_cast<double>(student_log_[i]) - teacher_log_[i];
-    log_gradient_[columns_[i]] =
-        static_cast<T>(factor_ * (options_.reverse ? p * (behind - kl) : p - q));
+    support_gradient_[i] = static_cast<T>(factor_ * (options_.reverse ? p * (behind - kl) : p - q));
   }
   return factor_ * kl;
 }

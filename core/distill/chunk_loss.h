@@ -2,6 +2,7 @@
 // The distillation loss of one chunk and its gradient, from the logits of the chunk's tokens.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/distill/kd_options.h"
@@ -36,6 +37,18 @@ class ChunkLoss {
   // row's rest: log(rest / (columns - k)).
   double operator()(const ChunkLogits<T>& student, const CachedRows& teacher, bool gradient);
 
+  // The same loss, with the same bits, of a form that reads_support_alone(), from the student's
+  // log-probabilities there. `logs(row, columns, out)` writes those of a row.
+  using SupportLogs =
+      std::function<void(int64_t row, const std::vector<int32_t>& columns, T* logprob)>;
+  double operator()(int64_t student_rows, const SupportLogs& logs, const CachedRows& teacher);
+
+  // Of the last such call: the support [K], and the gradient there of the logits of each of the
+  // chunk's rows, or of its first row alone (a chain).
+  const std::vector<int32_t>& support() const { return columns_; }
+  const std::vector<T>& support_gradient() const { return support_gradient_; }
+  bool of_first_row_alone() const { return form_.student == ChunkMean::kChain; }
+
  private:
   using Mean = MeanDistribution<T>;
 
@@ -47,7 +60,7 @@ class ChunkLoss {
   double compare_columns(Mean& student, int64_t teacher_rows, const RowLog& row_log);
   template <class RowLog>
   void fill_teacher_log(int64_t rows, const RowLog& row_log);
-  double normalised_kl(const Mean& student);
+  double normalised_kl();
   double projected_kl(Mean& student);
   double common_kl(Mean& student, Mean& teacher);
   double common_jensen_shannon(Mean& student, Mean& teacher);
@@ -60,10 +73,10 @@ class ChunkLoss {
   MeanBuffers<T> student_buffers_, teacher_buffers_;
   std::vector<T> gradient_, log_gradient_;  // [Vs], of P and log P
   std::vector<int32_t> columns_;            // [K] rising, the support
-  std::vector<T> score_;
+  std::vector<T> score_, support_gradient_;
   std::vector<T> student_log_, student_p_, teacher_log_, teacher_p_;  // [K]
   std::vector<double> projected_, projected_gradient_;                // [K]
-  std::vector<T> cached_log_;                                         // [rows, K]
+  std::vector<T> cached_log_, row_log_;                               // [rows, K]
   std::vector<RankedColumn> ranked_, ranked_teacher_;
 };
 

@@ -14,10 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/error.h"
 #include "core/distill/kd_blocks.h"
-#include "core/distill/kd_check.h"
-#include "core/distill/support_set.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/op.h"
 
@@ -158,32 +155,6 @@ at::Tensor run_call(const KdSide& student, const c10::intrusive_ptr<KdCall>& cal
   return out.losses.to(weight.device());
 }
 
-at::Tensor host_ids(const at::Tensor& ids) {
-  return ids.defined() ? ids.cpu().contiguous() : at::Tensor();
-}
-
-bool reads_targets(const KdOptions& options) {
-  const SupportForm form = support_form(options);
-  return form.student == ChunkMean::kChain && !form.divides_by_sum();
-}
-
-// The half of a call that is the same for both kinds of teacher; checks it.
-c10::intrusive_ptr<KdCall> student_call(const KdSide& student, int64_t chunks,
-                                        const KdOptions& options,
-                                        std::shared_ptr<const VocabularyMap> map) {
-  check_kd_options(options);
-  check_kd_side(student, "student", reads_targets(options));
-  auto call = c10::make_intrusive<KdCall>();
-  call->options = options;
-  call->map = std::move(map);
-  call->student_columns = kd_columns(student);
-  call->student_first = first_rows(student.chunk, chunks, "student");
-  call->student_index = host_ids(student.index);
-  call->student_chunk = host_ids(student.chunk);
-  call->student_target = host_ids(student.target);
-  return call;
-}
-
 }  // namespace
 
 at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
@@ -193,44 +164,12 @@ at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
 
 at::Tensor kd_loss(const KdSide& student, const std::vector<KdSide>& teachers, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map) {
-  const auto call = student_call(student, chunks, options, std::move(map));
-  XRUN_CHECK(!teachers.empty(), "xrun.kd: there is no teacher");
-  for (const KdSide& teacher : teachers) {
-    check_kd_side(teacher, "teacher", reads_targets(options));
-    const std::vector<int64_t> first = first_rows(teacher.chunk, chunks, "teacher");
-    const int64_t columns = kd_columns(teacher);
-    if (call->teachers.empty()) {
-      call->teacher_first = first;
-      call->teacher_columns = columns;
-    }
-    XRUN_CHECK(first == call->teacher_first && columns == call->teacher_columns,
-               "xrun.kd: the teachers whose logits are averaged have {} and {} rows, {} and {} "
-               "tokens; they must read the same tokens of one vocabulary",
-               call->teacher_first.back(), first.back(), call->teacher_columns, columns);
-    call->teachers.push_back({teacher.hidden.detach(), teacher.weight.detach(),
-                              host_ids(teacher.index), host_ids(teacher.chunk),
-                              host_ids(teacher.target), columns});
-  }
-  check_kd_vocabularies(options, call->student_columns, call->teacher_columns, call->map.get());
-  call->blocks = make_blocks(call->student_first, call->teacher_first);
-  return run_call(student, call);
+  return run_call(student, online_call(student, teachers, chunks, options, std::move(map)));
 }
 
 at::Tensor kd_loss(const KdSide& student, const TeacherColumns& teacher, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map) {
-  const auto call = student_call(student, chunks, options, std::move(map));
-  // The teacher's vocabulary is the map's, or the student's own.
-  call->teacher_columns = call->map ? call->map->teacher_vocab : call->student_columns;
-  check_teacher_columns(teacher, call->teacher_columns, options);
-  check_kd_vocabularies(options, call->student_columns, call->teacher_columns, call->map.get());
-  call->teacher_first = first_rows(teacher.chunk, chunks, "teacher");
-  XRUN_CHECK(teacher.chunk.size(0) == teacher.id.size(0),
-             "xrun.kd: teacher.chunk has {} rows, teacher.id {}", teacher.chunk.size(0),
-             teacher.id.size(0));
-  call->cached = TeacherColumns{
-      teacher.id.contiguous(), teacher.logprob.contiguous(), {}, teacher.rest.contiguous(), {}, {}};
-  call->blocks = make_blocks(call->student_first, call->teacher_first);
-  return run_call(student, call);
+  return run_call(student, cached_call(student, teacher, chunks, options, std::move(map)));
 }
 
 }  // namespace xrun

@@ -32,23 +32,6 @@ const int64_t* row_data(const at::Tensor& ids, int64_t row) {
 
 }  // namespace
 
-std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
-                                 const std::vector<int64_t>& teacher) {
-  const int64_t chunks = std::ssize(student) - 1;
-  std::vector<KdBlock> blocks;
-  for (int64_t begin = 0; begin < chunks;) {
-    int64_t end = begin + 1;
-    // Rows bound a block on both sides; a chunk of more rows is a block of its own.
-    while (end < chunks && student[end + 1] - student[begin] <= kHeadChunkRows &&
-           teacher[end + 1] - teacher[begin] <= kHeadChunkRows) {
-      ++end;
-    }
-    blocks.push_back({begin, end, student[begin], student[end], teacher[begin], teacher[end]});
-    begin = end;
-  }
-  return blocks;
-}
-
 at::Tensor block_matrix(int64_t rows, int64_t columns, at::ScalarType type) {
   if (type == at::kFloat) return scratch_matrix(rows, columns);
   return at::empty({rows, columns}, at::TensorOptions(type));
@@ -99,8 +82,12 @@ at::Tensor KdBlocks<T>::teacher_logits(const KdBlock& block) const {
 }
 
 template <class T>
-void KdBlocks<T>::compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
+void KdBlocks<T>::multiply(const KdBlock& block, const at::Tensor& z) const {
   logits_into(z, x_.narrow(0, block.student, z.size(0)), w_);
+}
+
+template <class T>
+void KdBlocks<T>::compare(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
   const at::Tensor teacher_z = teacher_logits(block);
   const int64_t count = block.chunk_end - block.chunk;
   // A chunk is at least one row of a vocabulary on each side: work enough for a thread.
@@ -122,17 +109,7 @@ double KdBlocks<T>::chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& blo
   const ChunkLogits<T> student = {z.mutable_data_ptr<T>() + (s - block.student) * z.size(1),
                                   call_.student_first[c + 1] - s, z.size(1), call_.student_columns,
                                   row_data(call_.student_target, s)};
-  if (call_.cached) {
-    const TeacherColumns& cached = *call_.cached;
-    const int64_t k = cached.id.size(1);
-    const CachedRows rows = {cached.id.const_data_ptr<int64_t>() + t * k,
-                             cached.logprob.const_data_ptr<float>() + t * k,
-                             cached.rest.const_data_ptr<float>() + t,
-                             teacher_rows,
-                             k,
-                             call_.teacher_columns};
-    return loss(student, rows, gradient);
-  }
+  if (call_.cached) return loss(student, cached_rows(call_, c), gradient);
   const ChunkLogits<T> teacher = {
       teacher_z.mutable_data_ptr<T>() + (t - block.teacher) * teacher_z.size(1), teacher_rows,
       teacher_z.size(1), call_.teacher_columns, row_data(call_.teachers.front().target, t)};

@@ -33,6 +33,22 @@ RowSoftmax softmax_row<double>(const double* z, int64_t columns, double scale, d
   return row;
 }
 
+float column_logprobs(const float* z, int64_t columns, float scale, const int64_t* ids, int64_t n,
+                      float* logprob) {
+  float lse = 0;
+  kernels::HeadRows row{};
+  row.z = z;
+  row.rows = 1;
+  row.width = row.columns = columns;
+  row.scale = scale;
+  row.target = ids;
+  row.targets = n;
+  row.logprob = logprob;
+  row.lse = &lse;
+  kernels::cpu_kernels().run(row);
+  return lse;
+}
+
 // Adding 0 gives both zeros one key: their columns are equal values.
 uint64_t falling_key(float x) {
   const auto bits = std::bit_cast<uint32_t>(x + 0.0f);

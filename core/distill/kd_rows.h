@@ -24,6 +24,11 @@ T row_logprob(T z, const RowSoftmax& row, T scale) {
   return static_cast<T>(__builtin_fma(below, static_cast<double>(scale), -row.log_sum));
 }
 
+// Writes the log-probabilities of the n columns in `ids`, with the bits of row_logprob, and returns
+// the log-sum-exp of scale z. Unlike softmax_row it writes no exponentials.
+float column_logprobs(const float* z, int64_t columns, float scale, const int64_t* ids, int64_t n,
+                      float* logprob);
+
 // A column and a key that falls as its value rises. Keys are integers: a NaN has one too, so that
 // sorting never leaves its range.
 struct RankedColumn {

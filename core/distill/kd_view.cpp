@@ -6,6 +6,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
@@ -16,7 +17,9 @@
 #include "core/base/error.h"
 #include "core/distill/kd.h"
 #include "core/distill/kd_check.h"
+#include "core/distill/labelled_kd.h"
 #include "core/distill/support_set.h"
+#include "core/model/flops.h"
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -159,6 +162,48 @@ void check_others(const KdPair& pair) {
   }
 }
 
+// The loss rows that are in no chunk, ascending.
+std::vector<int64_t> unchunked_rows(const ChunkRows& rows, int64_t row_count) {
+  std::vector<int64_t> rest;
+  auto next = rows.row.begin();
+  for (int64_t r = 0; r < row_count; ++r) {
+    if (next != rows.row.end() && *next == r) {
+      ++next;
+    } else {
+      rest.push_back(r);
+    }
+  }
+  return rest;
+}
+
+// True if one product with the head may serve the loss and the log-probs of the trained tokens.
+bool shares_head(MicroBatch& micro, Model& model, const KdSide& student) {
+  return student.weight.is_cpu() && student.weight.scalar_type() != at::kDouble &&
+         micro.takes_token_logprob(model);
+}
+
+// The loss by `loss(rest)` -> LabelledKd, which also gives the log-probs of the micro-batch.
+template <class Loss>
+at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& rows,
+                              const KdSide& student, const Loss& loss) {
+  const std::vector<int64_t> rest = unchunked_rows(rows, micro.row_count());
+  const at::Tensor row = int64_tensor(rest);
+  const LabelledKd both = loss(UnchunkedRows{micro.computed(model).row_hidden.index_select(0, row),
+                                             micro.row_target().index_select(0, row)});
+  at::Tensor logprob = both.logprob;
+  if (!rest.empty()) {  // back into the order of the loss rows
+    std::vector<int64_t> order = rows.row;
+    order.insert(order.end(), rest.begin(), rest.end());
+    logprob = logprob.index_select(0, at::argsort(int64_tensor(order)));
+  }
+  micro.set_token_logprob(model, logprob);
+  const double products = at::GradMode::is_enabled()
+                              ? 1 + student.hidden.requires_grad() + student.weight.requires_grad()
+                              : 1;
+  count_flops(products * head_flops(model.config(), micro.row_count()));
+  return both.loss;
+}
+
 ViewLoss view_loss(const View& view, const KdPair& pair) {
   check_others(pair);
   MicroBatch& micro = view.micro();
@@ -171,21 +216,38 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
   }
   const KdSide student = student_side(micro, pair, rows);
   KdOptions options = pair.options;
-  // Only a loss with gradient keeps rows until the backward.
+  Model& model = pair.student.model();
+  const bool shares = shares_head(micro, model, student);
+  const bool from_cache = pair.teacher.options().cache == FrozenCache::kTopColumns;
+  // Only a loss with gradient keeps rows until the backward: gradients of the loss first, then
+  // logits for the log-probs.
   if (at::GradMode::is_enabled()) {
-    options.head_mb =
-        micro.take_head_mb(options.head_mb, student.index.size(0), student.weight.size(0));
+    const int64_t all = options.head_mb, vocab = student.weight.size(0);
+    const bool keeps_columns = shares && from_cache && support_form(options).reads_support_alone();
+    options.head_mb = micro.take_head_mb(all, keeps_columns ? 0 : student.index.size(0), vocab);
+    if (shares) micro.take_head_mb(all, micro.row_count(), vocab);
   }
   at::Tensor loss;
-  if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
-    loss = kd_loss(student, cached_columns(micro, pair, tokens), rows.chunks, options, pair.map);
+  if (from_cache) {
+    const TeacherColumns columns = cached_columns(micro, pair, tokens);
+    loss = shares ? loss_with_logprobs(micro, model, rows, student,
+                                       [&](const UnchunkedRows& rest) {
+                                         return labelled_kd(student, rest, columns, rows.chunks,
+                                                            options, pair.map);
+                                       })
+                  : kd_loss(student, columns, rows.chunks, options, pair.map);
   } else {
     const int64_t columns = teacher_columns(micro, pair);
     std::vector<KdSide> teachers = {teacher_side(micro, pair.teacher, tokens, columns)};
     for (const auto& other : pair.others) {
       teachers.push_back(teacher_side(micro, *other, tokens, columns));
     }
-    loss = kd_loss(student, teachers, rows.chunks, options, pair.map);
+    loss = shares ? loss_with_logprobs(micro, model, rows, student,
+                                       [&](const UnchunkedRows& rest) {
+                                         return labelled_kd(student, rest, teachers, rows.chunks,
+                                                            options, pair.map);
+                                       })
+                  : kd_loss(student, teachers, rows.chunks, options, pair.map);
   }
   return {rows.by_row ? view.select_rows(loss) : loss, rows.by_row};
 }

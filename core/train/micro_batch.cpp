@@ -103,6 +103,12 @@ at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   return forwards_->token_logprob(model, head_mb);
 }
 
+bool MicroBatch::takes_token_logprob(Model& model) { return forwards_->takes_token_logprob(model); }
+
+void MicroBatch::set_token_logprob(Model& model, at::Tensor logprob) {
+  forwards_->set_token_logprob(model, std::move(logprob));
+}
+
 const ComputedPack& MicroBatch::computed(const Model& model) { return forwards_->computed(model); }
 
 void MicroBatch::begin_with(std::shared_ptr<HeldPrefix> prefix) {

@@ -156,6 +156,15 @@ at::Tensor MicroForwards::token_logprob(Model& model, int64_t head_mb) {
   return made.logprob;
 }
 
+bool MicroForwards::takes_token_logprob(Model& model) {
+  return !forward(model).logprob.defined() && micro_.info().temperature == 1 &&
+         computed(model).fold == nullptr;
+}
+
+void MicroForwards::set_token_logprob(Model& model, at::Tensor logprob) {
+  forward(model).logprob = std::move(logprob);
+}
+
 const RouterRecord* MicroForwards::router(const Model& model) const {
   for (const Forward& forward : forwards_) {
     if (forward.model == &model && forward.gradient) return forward.router.get();

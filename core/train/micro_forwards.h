@@ -26,6 +26,8 @@ class MicroForwards {
 
   at::Tensor hidden(Model& model);
   at::Tensor token_logprob(Model& model, int64_t head_mb);
+  bool takes_token_logprob(Model& model);
+  void set_token_logprob(Model& model, at::Tensor logprob);
   const ComputedPack& computed(const Model& model);
   void begin_with(std::shared_ptr<HeldPrefix> prefix);
   void replay(const Model& model, std::vector<std::shared_ptr<const TokenRoutes>> routes);

@@ -1,0 +1,40 @@
+#pragma once
+// A distillation loss and the log-probs of the trained tokens, from one product with the head.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/distill/kd.h"
+
+namespace xrun {
+
+// Rows of the student that are in no chunk.
+struct UnchunkedRows {
+  at::Tensor index;   // [U] int64, rows of the student's hidden
+  at::Tensor target;  // [U] int64 in [0, V), the tokens that they predict
+};
+
+struct LabelledKd {
+  at::Tensor loss;     // [C], as kd_loss
+  at::Tensor logprob;  // [R + U] fp32: of student.target, then of the unchunked rows
+};
+
+// Returns the loss of kd_loss and the log-probabilities of linear_head for one target a row, over
+// all of V at temperature 1, with the same bits. Both outputs have gradients to student.hidden and
+// student.weight; if one of them has none, the gradients of the loss have the bits of kd_loss's,
+// those of the log-probs are within rounding of the head's. Together they cost one product forward
+// and two backward. A support set's gradient is kept as its columns; of other losses head_mb keeps
+// first the gradients of the logits, then logits. student.target is needed. Tensors are on the CPU,
+// the weight is not fp64. Throws Error as kd_loss does.
+LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
+                       const std::vector<KdSide>& teachers, int64_t chunks,
+                       const KdOptions& options,
+                       std::shared_ptr<const VocabularyMap> map = nullptr);
+LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
+                       const TeacherColumns& teacher, int64_t chunks, const KdOptions& options,
+                       std::shared_ptr<const VocabularyMap> map = nullptr);
+
+}  // namespace xrun
