@@ -101,7 +101,7 @@ std::string field_of(const Json& object, const char* name) {
 Json deciding_settings(const Json& config) {
   Json out = Json::object();
   for (const auto& [key, value] : config.as_object()) {
-    if (key != "save" && key != "export") out.set(key, value);
+    if (key != "save" && key != "stop" && key != "export") out.set(key, value);
   }
   return out;
 }
