@@ -197,7 +197,7 @@ TEST(MemoryPlanOfRanks, EachLevelDividesWhatItShares) {
 }
 
 // Activations are planned as if all weights were trained, so the plan is above the measurement.
-TEST(MemoryPlanOfPart, FrozenWeightsHaveNoMasterNoGradientAndNoMoments) {
+TEST(MemoryPlanOfPart, SlowFrozenWeightsHaveNoMasterNoGradientAndNoMoments) {
   const TinyFolder folder;
   for (const auto dtype : {c10::ScalarType::Float, c10::ScalarType::BFloat16}) {
     MemoryCase one{.name = "part", .init = shape_of("tiny"), .options = {.dtype = dtype}};
