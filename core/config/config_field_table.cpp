@@ -271,6 +271,12 @@ std::vector<ConfigField> of_model() {
           flag("recompute", false,
                "Each block of the model keeps only its input and computes the rest again in the "
                "backward: less memory, one more forward per step, the same bits.")),
+      foreign({"unfrozen_parameters"},
+              of_kind(K::kTexts, "train", kNone,
+                      "The weights that are trained, by patterns of their names: { "
+                      "\"*.mlp.*\", \"lm_head.*\" }, * for any characters. The others are "
+                      "frozen, in the compute type, without master, gradient and moments; absent: "
+                      "all are trained.")),
       foreign({"use_peft", "peft_config", "adapter"},
               of_kind(K::kTable, "lora", kNone,
                       "Trains low-rank adapters in place of the weights, which stay frozen in the "
@@ -329,6 +335,11 @@ std::vector<ConfigField> of_steps() {
       whole("batch.groups", kNone, 1, "Groups of rollouts per step, of xrun.rollouts."),
       whole("batch.tokens", kNone, 2,
             "Tokens per step of a text stream, cut into windows of max_length tokens."),
+      of_kind(K::kList, "batch.schedule", Json::array(),
+              "Other sizes for later steps of the loop, in the unit of the batch: { { step = 100, "
+              "size = 16 } } has batch.pairs = 8 before step 100 and 16 pairs from there on."),
+      required(whole("batch.schedule[].step", kNone, 1, "The first step of the size.")),
+      required(whole("batch.schedule[].size", kNone, 1, "Pairs, sequences, prompts or tokens.")),
       foreign({"micro_batch_size"},
               whole("batch.max_tokens", kMaxMicroTokens, 1,
                     "The most tokens that a micro-batch computes, counted after folding; a longer "
@@ -362,6 +373,10 @@ std::vector<ConfigField> of_steps() {
       number("save.minutes", 10, 0, kMost,
              "Minutes between checkpoints, in addition to save.every; 0 is off."),
       foreign({"save_total_limit"}, whole("save.keep", 2, 1, "Number of checkpoints to keep.")),
+      of_kind(K::kTable, "stop", Json::object(), "The end of a run before its last step."),
+      number("stop.after", 0, 0, kMost,
+             "Minutes of wall clock since the start, on any process, after which the run saves at "
+             "the end of its step and ends with status 0; --resume goes on. 0 is off."),
       of_data_set(of_kind(K::kFlags, "laws", Json::object(),
                           "Template laws: { bos = false } switches one off.")),
       of_data_set(flag("strict", false, "Makes the first dropped, cut or repaired row an error.")),

@@ -25,8 +25,9 @@ struct PackFlops {
   // weight as much again; attention has two operands with gradients. Blocks computed again in the
   // backward do not count: utilisation is measured against the operations that the model needs
   // (Chowdhery et al. 2022, appendix B).
-  double backward(bool trains_base) const {
-    return (trains_base ? 2 : 1) * base + 2 * adapter + 2 * attention;
+  //   trained  the share of the base weights that is trained
+  double backward(double trained) const {
+    return (1 + trained) * base + 2 * adapter + 2 * attention;
   }
 };
 

@@ -22,6 +22,7 @@
 #include "core/model/pack_input.h"
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/export.h"
+#include "core/model/weights/trained_weights.h"
 #include "core/model/weights/weight_check.h"
 #include "core/model/weights/weight_layout.h"
 
@@ -36,6 +37,20 @@ bool trains_base(const LoadOptions& options) { return options.trainable && !opti
 at::ScalarType master_type(const LoadOptions& options) {
   const bool upcast = trains_base(options) && options.dtype != at::kDouble;
   return upcast ? at::kFloat : options.dtype;
+}
+at::ScalarType master_type(const LoadOptions& options, const std::string& name) {
+  return is_trained(options.train, name) ? master_type(options) : options.dtype;
+}
+
+double share_of_trained(const std::vector<Parameter>& base, const LoadOptions& options) {
+  if (!trains_base(options)) return 0;
+  double all = 0, trained = 0;
+  for (const Parameter& parameter : base) {
+    const auto elements = static_cast<double>(parameter.master.numel());
+    all += elements;
+    if (is_trained(options.train, parameter.name)) trained += elements;
+  }
+  return all > 0 ? trained / all : 0;
 }
 
 // The adapter with its factors on a device; the adapter itself if they are there already.
@@ -113,13 +128,18 @@ Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOp
       parameters_(std::move(parameters)),
       shards_(std::move(shards)),
       packed_(std::make_unique<PackedWeights>()) {
-  // Base weights come first; the trained parameters are a suffix, or all of them.
+  // Base weights come first, then the factors of an adapter.
   const size_t weights = parameters_.size();
-  const size_t base = trains_base(options_) ? 0 : weights;
+  trained_share_ = share_of_trained(parameters_, options_);
   add_factors(options_, parameters_);
-  for (size_t i = base; i < parameters_.size(); ++i) {
-    parameters_[i].master.set_requires_grad(options_.trainable);
-    if (options_.trainable) trained_.push_back(parameters_[i]);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
+    const bool base = i < weights;
+    if (base && !trains_base(options_)) continue;
+    const bool trained =
+        options_.trainable && (!base || is_trained(options_.train, parameter.name));
+    parameter.master.set_requires_grad(trained);
+    if (trained) trained_.push_back(parameter);
   }
   decoder_ = std::make_unique<Decoder>(config_, parameters_, options_, shards_.get(), weights);
 }
@@ -155,7 +175,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
     values.saw(spec.name, read);
     // The first weight stands for all.
     if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
-    at::Tensor master = read.to(master_type(options)).to(options.device);
+    at::Tensor master = read.to(master_type(options, spec.name)).to(options.device);
     if (shards) {
       add_to_digest(masters, spec.name, master);
       add_to_digest(rounded, spec.name, master.to(options.dtype));
@@ -268,10 +288,11 @@ std::shared_ptr<Model> Model::clone(bool trainable) const {
   // Without the adapter's factors.
   for (int64_t i = 0; i < base_count(); ++i) {
     const auto number = static_cast<size_t>(i);
-    parameters.push_back({parameters_[number].name,
-                          master(number)
-                              .to(master_type(options), /*non_blocking=*/false, /*copy=*/true)
-                              .contiguous()});
+    parameters.push_back(
+        {parameters_[number].name, master(number)
+                                       .to(master_type(options, parameters_[number].name),
+                                           /*non_blocking=*/false, /*copy=*/true)
+                                       .contiguous()});
   }
   return make(config_, std::move(parameters), options);
 }
@@ -306,7 +327,7 @@ at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options)
   const bool backward = options_.trainable && at::GradMode::is_enabled();
   // Before the activations need that memory.
   if (backward) release_decoding();
-  count_flops(flops.forward() + (backward ? flops.backward(trains_base(options_)) : 0));
+  count_flops(flops.forward() + (backward ? flops.backward(trained_share_) : 0));
   return decoder_->forward(input, update_count, options, nullptr);
 }
 

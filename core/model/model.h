@@ -61,6 +61,9 @@ struct LoadOptions {
   at::ScalarType dtype = at::kFloat;
   GemmType gemm = GemmType::kStorage;  // compute type of products (linear.h)
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
+  // Patterns of the base weights that are trained (weights/trained_weights.h); the others are
+  // frozen, in the storage type. Empty: all.
+  std::vector<std::string> train = {};
   bool recompute = false;  // blocks keep only their input for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
   bool classifiers = false;  // also load a sequence classifier, whose head_weight() is [labels, D]
@@ -199,6 +202,7 @@ class Model {
   LoadOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<Parameter> trained_;  // those that require a gradient
+  double trained_share_ = 0;        // of the base weights' elements
   std::shared_ptr<WeightShards> shards_;
   // Of sharded weights as they were loaded, so that no fetch is needed; empty if unknown.
   struct LoadedDigests {

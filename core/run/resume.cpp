@@ -39,7 +39,7 @@ Json members(const Json& config, bool free) {
         if ((name == member->second) == free) inner.set(name, one);
       }
       out.set(key, std::move(inner));
-    } else if ((key == "save" || key == "dist") == free) {
+    } else if ((key == "save" || key == "stop" || key == "dist") == free) {
       out.set(key, value);
     }
   }

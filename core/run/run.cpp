@@ -15,6 +15,7 @@
 #include "core/dist/agreement.h"
 #include "core/dist/ranks.h"
 #include "core/model/ops/device_memory.h"
+#include "core/run/signals.h"
 #include "core/train/saveable.h"
 
 namespace xrun {
@@ -32,14 +33,17 @@ RunDir recorded(RunDir dir, const SavedObjects& saved, Ranks* ranks) {
 }
 
 // Returns true if a signal came, to any rank. A reason to stop of one rank becomes that of all; of
-// several that of the lowest rank.
-bool share_stops(Ranks* ranks, std::string& stopped) {
+// several that of the lowest rank. `time_is_up` on one rank becomes true on all.
+bool share_stops(Ranks* ranks, std::string& stopped, bool& time_is_up) {
   if (ranks == nullptr) return interrupt_requested();
-  const std::string own = fmt::format("{} {}", interrupt_signal(), stopped);
+  const int asked = interrupt_signal() == 0 && time_is_up ? kTimeIsUp : interrupt_signal();
+  const std::string own = fmt::format("{} {}", asked, stopped);
   std::string reason;
   for (const std::string& text : ranks->gather("the end of a step", own)) {
     const size_t space = text.find(' ');
-    if (text.substr(0, space) != "0") request_interrupt(std::stoi(text.substr(0, space)));
+    const int raised = std::stoi(text.substr(0, space));
+    time_is_up = time_is_up || raised == kTimeIsUp;
+    if (raised != 0 && raised != kTimeIsUp) request_interrupt(raised);
     if (reason.empty()) reason = text.substr(space + 1);
   }
   stopped = reason;
@@ -238,10 +242,21 @@ void Run::close_body() {
 void Run::end_body(const Json& state) {
   XRUN_CHECK(in_body_, "a body ends that did not begin; call begin_body first");
   close_body();
-  const bool interrupted = share_stops(settings_.ranks, at_.stopped);
-  if (save_is_due() || interrupted || phase_is_over() || limit_reached()) save(state);
+  bool late = time_is_up();
+  const bool interrupted = share_stops(settings_.ranks, at_.stopped, late);
+  // A loop whose steps are done ends as usual.
+  late = late && !phase_is_over() && !limit_reached();
+  if (save_is_due() || interrupted || late || phase_is_over() || limit_reached()) save(state);
+  // Only now: a signal during the save counts as the first one.
+  if (late) request_interrupt(kTimeIsUp);
   // Thrown after the save, so that a Ctrl-C costs no finished body.
-  if (interrupted) check_interrupt();
+  if (interrupted || late) check_interrupt();
+}
+
+bool Run::time_is_up() const {
+  if (settings_.stop_minutes <= 0) return false;
+  const std::chrono::duration<double, std::ratio<60>> minutes = settings_.now() - settings_.began;
+  return minutes.count() >= settings_.stop_minutes;
 }
 
 // Saving does not affect results, so a clock may trigger it.

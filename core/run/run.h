@@ -38,9 +38,11 @@ struct RunSettings {
   int64_t save_every = 0;    // bodies between checkpoints; 0: off
   double save_minutes = 0;   // minutes between checkpoints, taken when a body ends; 0: off
   int64_t save_keep = 2;     // each phase's last body is saved whatever these say
+  double stop_minutes = 0;   // after `began`, when a body ends, the run saves and stops; 0: off
+  std::chrono::steady_clock::time_point began = {};
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
   bool saves = true;         // false: a preview, which writes no checkpoints
-  std::chrono::steady_clock::time_point (*now)() = std::chrono::steady_clock::now;  // save_minutes
+  std::chrono::steady_clock::time_point (*now)() = std::chrono::steady_clock::now;  // for minutes
   // The processes of the run, which drive it alike; the first one writes. null: this one alone.
   Ranks* ranks = nullptr;
 };
@@ -132,7 +134,8 @@ class Run {
   void log(MetricSpan metrics);
   // Writes the body's metrics, then saves if save_every, save_minutes, the phase's last step,
   // stop(), --steps or an interrupt asks for it. Throws Interrupted after saving if an interrupt
-  // was requested.
+  // was requested, or, with kTimeIsUp, if stop_minutes are over on any rank and the loop has steps
+  // left.
   void end_body(const Json& state);
   bool in_body() const { return in_body_; }
   // Ends the open body and, permanently, its loop: a `break` left it.
@@ -188,6 +191,7 @@ class Run {
   void write_metrics();
   void close_body();
   bool save_is_due() const;
+  bool time_is_up() const;
   void save(const Json& state);
   // Runs `work`; with ranks all fail if one does, unless only this rank is in save_after_error.
   void together(std::string_view what, const std::function<void()>& work);

@@ -5,6 +5,10 @@
 
 namespace xrun {
 
+// Stands for a signal in Interrupted if the time of stop.after is over. 128 + it is 0, the exit
+// status of a run that ended as it was asked to.
+inline constexpr int kTimeIsUp = -128;
+
 // Called inside the signal handler, with the signal that counts (interrupt_signal()), so it must be
 // async-signal-safe (lua_sethook is).
 using SignalHook = void (*)(int signal_number);
@@ -39,7 +43,7 @@ enum class SignalManner {
 SignalManner set_signal_manner(SignalManner manner);
 
 // The exit status of a process stopped by a signal: 129 for SIGHUP, 130 for SIGINT, 143 for
-// SIGTERM.
+// SIGTERM, 0 for kTimeIsUp.
 int interrupted_exit_status(int signal_number);
 
 }  // namespace xrun

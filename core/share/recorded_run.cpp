@@ -103,8 +103,8 @@ std::string field_of(const Json& object, const char* name) {
 Json deciding_settings(const Json& config) {
   Json out = Json::object();
   for (const auto& [key, value] : config.as_object()) {
-    // Checkpoints and exports change no number of a step.
-    if (key != "save" && key != "export") out.set(key, value);
+    // Checkpoints, exports and the end by the clock change no number of a step.
+    if (key != "save" && key != "stop" && key != "export") out.set(key, value);
   }
   return out;
 }

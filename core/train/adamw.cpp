@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/train/adamw_state.h"
+#include "core/train/ema.h"
 
 namespace xrun {
 namespace {
@@ -209,15 +210,26 @@ at::Tensor AdamW::grad_norm() {
   return at::stack(elsewhere).sum().add(sum).sqrt();
 }
 
+std::vector<std::shared_ptr<Ema>> AdamW::living_averages() const {
+  std::vector<std::shared_ptr<Ema>> living;
+  for (const std::weak_ptr<Ema>& average : averages_) {
+    if (auto one = average.lock()) living.push_back(std::move(one));
+  }
+  return living;
+}
+
 void AdamW::update(double lr, double norm) {
   // torch.nn.utils.clip_grad_norm_: 1e-6 keeps the division finite and is part of its bits.
   const double ratio = options_.clip > 0 ? options_.clip / (norm + 1e-6) : 1.0;
   const double clip = std::min(1.0, ratio);
   AdamWState& weights = state_of_weights();
+  const std::vector<std::shared_ptr<Ema>> averages = living_averages();
+  for (const auto& average : averages) average->before_update(weights);
   weights.make_moments();
   // Norms and biases are 1-D and are not decayed.
   weights.update(
       [&](int64_t count, int64_t dims) { return factors_of(options_, lr, clip, count, dims > 1); });
+  for (const auto& average : averages) average->after_update(weights);
   for (const auto& trainable : trainables_) trainable->count_update();
   ++update_count_;
   // Freed before the next forward, which needs the memory for activations.
@@ -225,12 +237,13 @@ void AdamW::update(double lr, double norm) {
 }
 
 std::vector<NamedTensor> AdamW::tensors() const {
-  return weights_ ? weights_->tensors() : std::vector<NamedTensor>();
+  return weights_ ? weights_->tensors(weights_->moments()) : std::vector<NamedTensor>();
 }
 
 std::vector<TensorRange> AdamW::ranges() const {
   const bool whole = dist_.ranks == nullptr || dist_.level == 0;
-  return weights_ && !whole ? weights_->ranges() : std::vector<TensorRange>();
+  if (!weights_ || whole || !weights_->has_moments()) return {};
+  return weights_->ranges(weights_->moments());
 }
 
 Json AdamW::state() const {
@@ -253,7 +266,9 @@ void AdamW::restore(const TensorSource& tensor, const Json& state) {
   update_count_ = state.at("updates").as_int();
   weights_.reset();
   if (!state.at("has_moments").as_bool()) return;
-  state_of_weights().restore(tensor);
+  AdamWState& weights = state_of_weights();
+  weights.make_moments();
+  weights.restore(tensor, weights.moments());
   const Json& counts = state.at("counts");
   for (size_t i = 0; i < weights_->counts().size(); ++i) {
     const Json* count = counts.find(weights_->weights()[i].name);

@@ -16,6 +16,7 @@
 namespace xrun {
 
 class AdamWState;
+class Ema;
 
 enum class Schedule { kConstant, kLinear, kCosine };
 
@@ -77,6 +78,10 @@ class AdamW : public Saveable {
   // With ranks grad_norm must have been called since the last round. Collective.
   void update(double lr, double norm);
 
+  // Lets an average of the weights follow every update while somebody holds it.
+  void add_average(const std::shared_ptr<Ema>& average) { averages_.push_back(average); }
+  int64_t average_count() const { return std::ssize(living_averages()); }
+
   // Frees every gradient.
   void clear_gradients();
   // Returns every gradient by weight, whole and in a fixed order; those of several ranks are copies
@@ -90,7 +95,10 @@ class AdamW : public Saveable {
   void restore(const TensorSource& tensor, const Json& state) override;
 
  private:
+  friend class Ema;  // which lives in ranges of the same weights
+
   AdamWState& state_of_weights();  // makes it, which loads the weights
+  std::vector<std::shared_ptr<Ema>> living_averages() const;
 
   std::vector<std::shared_ptr<Trainable>> trainables_;
   AdamWOptions options_;
@@ -98,6 +106,7 @@ class AdamW : public Saveable {
   std::unique_ptr<AdamWState> weights_;  // null before the first update or round of ranks
   // Gradients of the items before the open one, by weight.
   std::vector<std::pair<at::Tensor, at::Tensor>> earlier_;
+  std::vector<std::weak_ptr<Ema>> averages_;
   int64_t update_count_ = 0;
 };
 

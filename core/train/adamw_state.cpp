@@ -145,15 +145,32 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
   }
 }
 
-void AdamWState::make_moments() {
-  if (has_moments()) return;
+AdamWState::Buffers AdamWState::zeros() const {
+  Buffers buffers;
   const auto groups = static_cast<int64_t>(index_.groups().size());
   for (int64_t g = 0; g < groups; ++g) {
     const auto first = static_cast<size_t>(index_.groups()[static_cast<size_t>(g)].first_tensor);
     const auto options = weights_[first].options().requires_grad(false);
-    exp_avg_.push_back(at::zeros({held_.size(g, holder_)}, options));
-    exp_avg_sq_.push_back(at::zeros({held_.size(g, holder_)}, options));
+    buffers.push_back(at::zeros({held_.size(g, holder_)}, options));
   }
+  return buffers;
+}
+
+void AdamWState::make_moments() {
+  if (has_moments()) return;
+  exp_avg_ = zeros();
+  exp_avg_sq_ = zeros();
+}
+
+void AdamWState::each(const Buffers& state, const EachRange& f) const {
+  for (const Held& held : pieces_) {
+    f(flat_weight(held.tensor, held.begin, held.size),
+      state[static_cast<size_t>(held.group)].narrow(0, held.at, held.size));
+  }
+}
+
+void AdamWState::share_weights() {
+  if (exchange_ && dist_.level > 0) gather_weights();
 }
 
 at::Tensor AdamWState::flat_weight(int64_t tensor, int64_t begin, int64_t size) const {
@@ -269,7 +286,7 @@ void AdamWState::update(const Factors& factors) {
     }
   }
   runs.each_part([&](size_t i, int64_t begin, int64_t end) { apply(updates[i], begin, end); });
-  if (exchange_ && dist_.level > 0) gather_weights();
+  share_weights();
 }
 
 // The sums of all ranks, group by group.
@@ -363,48 +380,49 @@ void AdamWState::clear_gradients() {
   for (at::Tensor& gathered : whole_) gathered.reset();
 }
 
-std::vector<NamedTensor> AdamWState::tensors() const {
+AdamWState::NamedBuffers AdamWState::moments() const {
+  return {{"exp_avg.", &exp_avg_}, {"exp_avg_sq.", &exp_avg_sq_}};
+}
+
+std::vector<NamedTensor> AdamWState::tensors(const NamedBuffers& of) const {
   std::vector<NamedTensor> out;
-  if (!has_moments()) return out;
   for (const FlatTensor& flat : index_.tensors()) {
     const auto g = static_cast<size_t>(flat.group);
-    const auto whole = [&](const at::Tensor& buffer) {
-      return buffer.narrow(0, flat.offset, flat.elements).view(flat.shape);
-    };
-    out.push_back({"exp_avg." + flat.name, whole(exp_avg_[g])});
-    out.push_back({"exp_avg_sq." + flat.name, whole(exp_avg_sq_[g])});
+    for (const auto& [prefix, buffers] : of) {
+      if (buffers->empty()) continue;
+      out.push_back({prefix + flat.name,
+                     (*buffers)[g].narrow(0, flat.offset, flat.elements).view(flat.shape)});
+    }
   }
   return out;
 }
 
-std::vector<TensorRange> AdamWState::ranges() const {
+std::vector<TensorRange> AdamWState::ranges(const NamedBuffers& of) const {
   std::vector<TensorRange> out;
-  if (!has_moments()) return out;
   size_t next = 0;
   for (size_t t = 0; t < index_.tensors().size(); ++t) {
     const FlatTensor& flat = index_.tensors()[t];
     const auto g = static_cast<size_t>(flat.group);
     Held held{.tensor = static_cast<int64_t>(t), .group = flat.group};
     if (next < pieces_.size() && pieces_[next].tensor == held.tensor) held = pieces_[next++];
-    for (const auto& [name, buffer] :
-         {std::pair{"exp_avg.", &exp_avg_[g]}, std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
-      out.push_back(
-          {name + flat.name, flat.shape, held.begin, buffer->narrow(0, held.at, held.size)});
+    for (const auto& [prefix, buffers] : of) {
+      if (buffers->empty()) continue;
+      out.push_back({prefix + flat.name, flat.shape, held.begin,
+                     (*buffers)[g].narrow(0, held.at, held.size)});
     }
   }
   return out;
 }
 
-void AdamWState::restore(const TensorSource& saved) {
+void AdamWState::restore(const TensorSource& saved, const NamedBuffers& into) {
   const at::NoGradGuard no_grad;
-  make_moments();
   for (const Held& held : pieces_) {
     const FlatTensor& flat = index_.tensors()[static_cast<size_t>(held.tensor)];
     const auto g = static_cast<size_t>(held.group);
-    for (const auto& [prefix, buffer] :
-         {std::pair{"exp_avg.", &exp_avg_[g]}, std::pair{"exp_avg_sq.", &exp_avg_sq_[g]}}) {
+    for (const auto& [prefix, buffers] : into) {
       // Read one at a time: the whole optimizer state is twice the weights.
-      buffer->narrow(0, held.at, held.size)
+      (*buffers)[g]
+          .narrow(0, held.at, held.size)
           .copy_(saved.range(prefix + flat.name, flat.shape, held.begin, held.size));
     }
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/dist/flat_index.h"
@@ -48,9 +49,22 @@ class AdamWState {
   std::vector<NamedTensor> gradients();
   void clear_gradients();
 
-  std::vector<NamedTensor> tensors() const;  // of one process or level 0
-  std::vector<TensorRange> ranges() const;   // of ranks at level 1 and above, else empty
-  void restore(const TensorSource& saved);
+  // State of the weights, in flat buffers for the ranges of the moments: a buffer for each group.
+  using Buffers = std::vector<at::Tensor>;
+  Buffers zeros() const;
+  // Calls f(weight, state) for each range of a weight held here, both flat, in their own storage.
+  using EachRange = std::function<void(const at::Tensor& weight, const at::Tensor& state)>;
+  void each(const Buffers& state, const EachRange& f) const;
+  // Sends this rank's ranges of the weights to the others, after they changed. Does nothing in one
+  // process, at level 0 and for sharded weights. Collective.
+  void share_weights();
+
+  // Saved state: buffers by the prefix of their tensors' names.
+  using NamedBuffers = std::vector<std::pair<std::string, const Buffers*>>;
+  std::vector<NamedTensor> tensors(const NamedBuffers& of) const;  // of one process or level 0
+  std::vector<TensorRange> ranges(const NamedBuffers& of) const;   // of ranks from level 1 on
+  void restore(const TensorSource& saved, const NamedBuffers& into);
+  NamedBuffers moments() const;  // no buffers before the first update
   // The updates of each weight, by the name in the checkpoint.
   const std::vector<FlatTensor>& weights() const { return index_.tensors(); }
   std::vector<int64_t>& counts() { return counts_; }
@@ -86,7 +100,7 @@ class AdamWState {
   std::vector<Held> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
   std::vector<at::Tensor> whole_;                 // [groups] gathered gradients of level 0
-  std::vector<at::Tensor> exp_avg_, exp_avg_sq_;  // [groups] fp32
+  Buffers exp_avg_, exp_avg_sq_;                  // [groups] fp32
   std::vector<int64_t> counts_;                   // [tensors]
   std::vector<bool> has_gradient_;                // [tensors], of all ranks, as of squares()
 };

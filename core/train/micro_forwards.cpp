@@ -75,15 +75,18 @@ void MicroForwards::begin_with(std::shared_ptr<HeldPrefix> prefix) {
 MicroForwards::Forward& MicroForwards::forward(Model& model) {
   // A frozen model's forward is the same in either gradient mode: one serves both.
   const bool gradient = at::GradMode::is_enabled() && model.trainable();
+  const auto is_current = [&](const Forward& forward) {
+    return forward.update_count == model.update_count &&
+           forward.times_replaced == model.times_replaced();
+  };
   for (Forward& forward : forwards_) {
-    if (forward.model == &model && forward.update_count == model.update_count &&
-        forward.gradient == gradient) {
+    if (forward.model == &model && is_current(forward) && forward.gradient == gradient) {
       return forward;
     }
   }
   // Forwards of earlier weights are never read again, and their graphs are large.
   std::erase_if(forwards_, [&](const Forward& forward) {
-    return forward.model == &model && forward.update_count != model.update_count;
+    return forward.model == &model && !is_current(forward);
   });
   std::shared_ptr<RouterRecord> router;
   if (gradient && model.config().moe.experts > 0) router = std::make_shared<RouterRecord>();
@@ -105,7 +108,14 @@ MicroForwards::Forward& MicroForwards::forward(Model& model) {
   } else {
     hidden = model.forward(pack.input, options);
   }
-  forwards_.push_back({&model, model.update_count, gradient, std::move(hidden), {}, false, router});
+  forwards_.push_back({&model,
+                       model.update_count,
+                       model.times_replaced(),
+                       gradient,
+                       std::move(hidden),
+                       {},
+                       false,
+                       router});
   return forwards_.back();
 }
 

@@ -40,7 +40,7 @@ class MicroForwards {
  private:
   struct Forward {
     const Model* model;
-    int64_t update_count;
+    int64_t update_count, times_replaced;  // of the weights
     bool gradient;
     at::Tensor hidden;   // undefined once it is freed
     at::Tensor logprob;  // undefined before the first use

@@ -13,6 +13,7 @@
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
 #include "core/model/weights/safetensors.h"
+#include "core/model/weights/trained_weights.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/micro_batch.h"
@@ -69,6 +70,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
              "{}: a mixture of experts trains on the CPU only so far; use --device cpu",
              base.string());
   if (options.lora) check_adapter_options(*options.lora, config);
+  policy->check_train();
   if (FetchingRanks* const ranks = sharding_ranks(options.dist, 3)) {
     policy->sharded_ =
         std::make_unique<ShardedModel>(*ranks, [owner = policy.get()] { owner->model(); });
@@ -81,6 +83,21 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                base.string(), policy->tokenizer_->vocab_size(), config.vocab);
   }
   return policy;
+}
+
+// Before any weight is read.
+void Policy::check_train() const {
+  if (options_.train.empty()) return;
+  if (trains_adapter()) {
+    throw UsageError(
+        "train chooses among the weights, which are frozen beside an adapter; leave out train, or "
+        "lora, whose targets choose its maps");
+  }
+  if (sharding_ranks(options_.dist, 3) != nullptr) {
+    throw UsageError(
+        "dist.level = 3 trains all weights of a model; set dist.level = 2, or leave out train");
+  }
+  check_train_patterns(read_model_config(dir_), options_.train);
 }
 
 const std::shared_ptr<const Tokenizer>& Policy::tokenizer() const {
@@ -138,6 +155,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
   LoadOptions options{.dtype = options_.dtype,
                       .gemm = options_.gemm,
                       .trainable = true,
+                      .train = options_.train,
                       .recompute = options_.recompute,
                       .device = options_.device};
   if (!adapter_dir_.empty()) options.adapter = read_adapter(adapter_dir_, read_model_config(dir_));
@@ -210,6 +228,7 @@ void Policy::write_snapshot(const std::filesystem::path& dir) {
 }
 
 std::shared_ptr<Reference> Policy::reference() {
+  XRUN_CHECK(!averaged_, "a reference of the weights inside ema:use; take it outside");
   const size_t k = taken_.size();
   Taken taken{update_count(), ""};
   if (k < restored_.size()) {
@@ -256,6 +275,11 @@ std::vector<Parameter>& Policy::parameters() { return model().trained_parameters
 void Policy::count_update() {
   ++model().update_count;
   if (model().shards() != nullptr) model().shards()->forget();
+}
+
+void Policy::weights_averaged(bool averaged) {
+  averaged_ = averaged;
+  model().weights_replaced(model().update_count);
 }
 
 // An adapter's factors are whole on every rank.
@@ -324,16 +348,20 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   const std::string saved_digest = state.at("folder_digest").as_string();
   model();
   // A frozen base is part of the trained model; it is hashed in the compute type.
-  const bool is_base = model().adapter() && restored_dtype_ == dtype_name(options_.dtype);
+  const bool same_type = restored_dtype_ == dtype_name(options_.dtype);
+  const bool is_base = (model().adapter() || !options_.train.empty()) && same_type;
   bool frozen_folder = is_base;
   for (const Taken& taken : restored_) {
-    frozen_folder = frozen_folder || (taken.updates == 0 && !model().adapter());
+    const bool digest_has_type = model().adapter() || !options_.train.empty();
+    frozen_folder = frozen_folder || (taken.updates == 0 && !digest_has_type);
   }
   XRUN_CHECK(!frozen_folder || folder_digest_ == saved_digest,
              "{}: the weights in this folder changed since the run began (digest {}, wanted {}), "
              "and {}; restore the folder or begin a new run",
              dir_.string(), folder_digest_, saved_digest,
-             is_base ? "its adapter was trained on them" : "its reference is made of them");
+             !is_base            ? "its reference is made of them"
+             : model().adapter() ? "its adapter was trained on them"
+                                 : "the weights that `train` chose were trained beside them");
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];

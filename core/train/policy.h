@@ -31,6 +31,7 @@ struct PolicyOptions {
   double moe_aux = 0;      // weight of the balance loss of a mixture of experts in a step
   bool recompute = false;  // compute blocks again in the backward
   std::optional<AdapterOptions> lora = {};           // trained in place of the weights
+  std::vector<std::string> train = {};               // patterns of what is trained; empty: all
   uint64_t seed = 0;                                 // of the adapter's initial values
   c10::Device device = c10::kCPU;                    // on which it trains
   std::optional<c10::ScalarType> export_dtype = {};  // nullopt: that of the model it came from
@@ -103,6 +104,9 @@ class Policy : public LogprobSource,
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
   bool is_sharded() override;
   void count_update() override;
+  void weights_averaged(bool averaged) override;
+  // True while the weights are an average (core/train/ema.h), which the update count does not tell.
+  bool is_averaged() const { return averaged_; }
 
   // Masters by name; update count, digest of the folder's weights, compute type, references taken.
   // A run restored in another compute type computes the digests of its references again.
@@ -123,6 +127,7 @@ class Policy : public LogprobSource,
 
  private:
   Policy(std::filesystem::path dir, PolicyOptions options);
+  void check_train() const;               // throws UsageError for patterns that do not fit
   std::string exported_template() const;  // "": the tokenizer's own will do
   std::shared_ptr<Model> load_trained() const;
 
@@ -145,6 +150,7 @@ class Policy : public LogprobSource,
   std::shared_ptr<Model> model_;
   std::string initial_digest_;
   std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type
+  bool averaged_ = false;
   std::vector<Taken> restored_, taken_;
   std::string restored_dtype_;  // the compute type of the run that was saved; "": none was
 };

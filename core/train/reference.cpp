@@ -37,7 +37,7 @@ Reference::~Reference() = default;
 
 bool Reference::shares() const {
   // Dropout makes the policy's forward another function than the frozen weights.
-  return policy_->update_count() == updates_ && !policy_->has_noise();
+  return policy_->update_count() == updates_ && !policy_->has_noise() && !policy_->is_averaged();
 }
 
 // Asked for late: the policy's weights are hashed when they load.

@@ -95,6 +95,10 @@ class Trainable {
 
   // Called once after each optimizer update; earlier forwards are stale from then on.
   virtual void count_update() = 0;
+
+  // Called after an average took the place of the masters' values (true) or they came back (false):
+  // forwards and copies of them are stale, the count stays.
+  virtual void weights_averaged(bool /*averaged*/) {}
 };
 
 }  // namespace xrun

@@ -67,6 +67,8 @@ at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {
 
 void Scorer::count_update() { policy_->count_update(); }
 
+void Scorer::weights_averaged(bool averaged) { policy_->weights_averaged(averaged); }
+
 std::vector<NamedTensor> Scorer::tensors() const {
   std::vector<NamedTensor> out = policy_->tensors();
   if (weight_.defined()) out.push_back({kName, weight_.detach()});

@@ -35,6 +35,7 @@ class Scorer : public Trainable, public Saveable {
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
   bool is_sharded() override;  // false; throws Error if the policy is
   void count_update() override;
+  void weights_averaged(bool averaged) override;
 
   // The policy's tensors and state with those of the head.
   std::vector<NamedTensor> tensors() const override;

@@ -1,4 +1,5 @@
-// xrun.adamw and its step: the only place where a recipe changes weights.
+// xrun.adamw and its step, the only place where a recipe changes weights, and xrun.ema, the average
+// that follows its updates.
 
 #include "core/train/adamw.h"
 
@@ -11,6 +12,7 @@
 #include "core/rollout/watched_rollouts.h"
 #include "core/train/backward_error.h"
 #include "core/train/batch.h"
+#include "core/train/ema.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
 #include "core/train/step.h"
@@ -170,6 +172,48 @@ int step(AdamW& adamw, lua_State* L) {
   return 1;
 }
 
+std::shared_ptr<Trainable> trainable_at(lua_State* L, int i) {
+  if (class_of(L, i) == &class_info<Scorer>) return arg<std::shared_ptr<Scorer>>(L, i, "scorer");
+  return arg<std::shared_ptr<Policy>>(L, i, "policy");
+}
+
+// The average follows the updates of an optimizer.
+std::shared_ptr<AdamW> optimizer_of(lua_State* L, const std::shared_ptr<Trainable>& trainable) {
+  std::shared_ptr<AdamW> found;
+  for (const auto& adamw : session_of(L).models.optimizers()) {
+    if (adamw->trainables().front() != trainable) continue;
+    XRUN_CHECK(found == nullptr,
+               "two optimizers train this policy, and an average follows the updates of one");
+    found = adamw;
+  }
+  XRUN_CHECK(found != nullptr,
+             "xrun.ema follows the updates of an optimizer, and none trains this policy yet; write "
+             "local adamw = xrun.adamw(policy, cfg.optim) before it");
+  return found;
+}
+
+int make_ema(lua_State* L) {
+  const Options options(L, 2);
+  push(L, Ema::of(optimizer_of(L, trainable_at(L, 1)), options.get("decay", 0.999)));
+  return 1;
+}
+
+int use(Ema& ema, lua_State* L) {
+  arg<LuaRef>(L, 2, "f");
+  XRUN_CHECK(!ema.in_use(), "ema:use inside ema:use; the weights are the average already");
+  lua_settop(L, 2);
+  ema.swap();
+  try {
+    protected_call(L, 0, LUA_MULTRET);
+  } catch (...) {
+    // An error or a signal leaves the policy with its own weights, which are saved.
+    if (ema.in_use()) ema.swap();
+    throw;
+  }
+  if (ema.in_use()) ema.swap();
+  return lua_gettop(L) - 1;
+}
+
 }  // namespace
 
 void open_adamw(LuaState& state) {
@@ -191,6 +235,34 @@ void open_adamw(LuaState& state) {
                  "schedule, warmup, betas, eps, weight_decay, "
                  "clip.",
                  make_adamw);
+}
+
+void open_ema(LuaState& state) {
+  Class<Ema>(state, "Ema",
+             "The exponential moving average of a policy's trained weights. It follows every "
+             "update of their optimizer, and is saved with the run that it is given to.")
+      .method("use", {{"f", "function"}}, {"any"},
+              "Calls f with the average in place of the policy's weights, then puts them back, "
+              "also after an error; returns what f returns. Inside, evaluate, sample and export: "
+              "ema:use(function() return run:evaluate(valid, dpo, \"ema\") end). An update inside "
+              "is an error.",
+              use)
+      .property("decay", "number", "The weight of the average before an update.",
+                [](Ema& self, lua_State* L) {
+                  push(L, self.decay());
+                  return 1;
+                })
+      .property("update_count", "number", "Updates that it has followed.",
+                [](Ema& self, lua_State* L) {
+                  push(L, self.update_count());
+                  return 1;
+                });
+  state.function("ema", {{"policy", "Policy|Scorer"}, {"options?", "table", {"decay"}}}, {"Ema"},
+                 "Averages the trained weights of a policy over its updates: average = decay * "
+                 "average + (1 - decay) * weight, decay = 0.999, in fp32, beginning with the "
+                 "weights before the first update. Made after the policy's optimizer. On several "
+                 "processes each holds its share, as of the optimizer's moments.",
+                 make_ema);
 }
 
 }  // namespace xrun

@@ -46,7 +46,7 @@ std::string data_text(const StepSource& source, int64_t steps) {
   const std::string epochs = format_epochs(source.epochs(steps));
   return fmt::format("{}, {} of {} = {} epoch{}{}",
                      count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
-                     count_text(source.plan.units), epochs, epochs == "1" ? "" : "s",
+                     size_text(source.plan), epochs, epochs == "1" ? "" : "s",
                      order_text(source.plan.order));
 }
 
@@ -54,7 +54,7 @@ std::string data_text(const StepSource& source, int64_t steps) {
 // longer than the set.
 std::string repeated_text(const StepSource& source, int64_t steps) {
   const DataSet& set = source.data->set;
-  const int64_t units = source.plan.units;
+  const int64_t units = source.plan.most_units();
   if (units <= set.size() || source.epochs(steps) <= 1) return "";
   return fmt::format(
       "warning: a step takes {}, the data has {}: every row is repeated within a step; {}",

@@ -36,6 +36,7 @@ struct Training {
   int64_t first_optimizer = -1;  // index of the first one that trains it; -1: none
   int64_t optimizers_with_state = 0;
   int64_t optimizers_to_come = 0;  // their moments are made at their first update
+  int64_t averages = 0;
   bool scores = false;
 };
 
@@ -60,6 +61,7 @@ Trainings trainings_of(const RunModels& models) {
       Training& training = training_of(all, policy);
       if (training.first_optimizer < 0) training.first_optimizer = static_cast<int64_t>(i);
       ++(adamw.update_count() > 0 ? training.optimizers_with_state : training.optimizers_to_come);
+      training.averages += adamw.average_count();
       training.scores = scorer != nullptr;
     }
   }
@@ -105,6 +107,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.recompute = options.recompute;
   share(options.dist, shape);
   shape.adapter = adapter_of(policy);
+  if (!shape.adapter) shape.train = options.train;
   const bool holds =
       HeldPrefix::obstacle(read_model_config(policy.dir()),
                            shape.adapter ? &*shape.adapter : nullptr, policy.options().device)
@@ -120,6 +123,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.trains = training.first_optimizer >= 0;
   // If several have the same weights, one is used in this loop, the others in later ones.
   shape.optimizers = training.optimizers_with_state + (training.optimizers_to_come > 0 ? 1 : 0);
+  shape.averages = training.averages;
   shape.scores = training.scores;
   return shape;
 }
@@ -134,7 +138,8 @@ bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& s
   if (set.window_length() > 0) return false;  // a row may be in several windows
   const bool pairs = set.kind() == RowKind::kPreference;
   const int64_t steps = loop.steps - first;
-  const int64_t checked = std::min(steps, kCompared / std::max<int64_t>(source.plan.units, 1) + 1);
+  const int64_t checked =
+      std::min(steps, kCompared / std::max<int64_t>(source.plan.most_units(), 1) + 1);
   for (int64_t k = 0; k < checked; ++k) {
     for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
       const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);
@@ -212,6 +217,11 @@ c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies) {
   return policies.empty() ? c10::Device(c10::kCPU) : policies.front()->options().device;
 }
 
+std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop) {
+  return planned_models(
+      models, sizes_of(loop), [](Reference&) { return true; }, counts_in_plan);
+}
+
 void check_before_load(const RunModels& models) {
   const DeviceMemory memory = device_memory(device_of(models.policies));
   check_memory(planned_models(models, {}, is_loaded, counts_in_check), /*longest=*/0, memory.held,
@@ -228,6 +238,9 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   report.planned_ = memory_plan(planned_models(
       models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); },
       counts_in_plan));
+  const std::vector<MemoryKind> shared = memory_plan(planned_models(
+      models, sizes, [](Reference&) { return false; }, [](const FrozenModel&) { return false; }));
+  report.shared_ = to_object(shared, total_bytes(shared));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run
     for (const Parameter& parameter : policy->model().parameters()) {

@@ -34,6 +34,10 @@ c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
 // for any batch size. Loads nothing.
 void check_before_load(const RunModels& models);
 
+// Returns the models of a loop with the shapes of its memory plan, the twin of every reference and
+// every frozen model included. Loads and checks nothing.
+std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop);
+
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
 // rows: of every step, or of a sample if there are too many. Of the optimizers of one policy each
 // that has made an update counts, and one of those that have not: their loops follow each other. A
@@ -56,9 +60,13 @@ class MemoryReport {
   // {"planned": {"total", kinds}, "measured": {"total", "weights", "rest", "rss"}}, in bytes; the
   // second only once it is measured.
   Json to_json() const;
+  // The planned kinds without frozen models, which a rank loads only if its rows need them: the
+  // same on every rank.
+  Json shared_json() const { return shared_; }
 
  private:
   std::vector<MemoryKind> planned_;
+  Json shared_;
   c10::Device device_ = c10::kCPU;
   int64_t weights_ = 0;  // of the policies, as they are
   int64_t program_ = 0;  // resident bytes that are not tensors

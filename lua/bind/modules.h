@@ -26,6 +26,7 @@ void open_advantage(LuaState& state);       // advantage.cpp
 void open_rollouts(LuaState& state);        // rollouts.cpp; after policy and view
 void open_rollout_source(LuaState& state);  // rollout_source.cpp
 void open_adamw(LuaState& state);           // adamw.cpp
+void open_ema(LuaState& state);             // adamw.cpp; after adamw
 void open_run(LuaState& state);             // run.cpp
 void open_require(LuaState& state);         // require.cpp
 void open_strict_globals(LuaState& state);  // modules.cpp; last

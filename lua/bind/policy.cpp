@@ -91,6 +91,14 @@ std::optional<AdapterOptions> read_lora(Json lora) {
   return options;
 }
 
+std::vector<std::string> read_train(const Json& patterns) {
+  if (patterns.is_null()) return {};
+  check_fields(patterns, "train");
+  std::vector<std::string> out;
+  for (const Json& pattern : patterns.as_array()) out.push_back(pattern.as_string());
+  return out;
+}
+
 std::filesystem::path read_policy_folder(lua_State* L, int i) {
   Console& console = *session_of(L).console;
   const Notice notice = [&](const std::string& text) { console.say(text); };
@@ -122,6 +130,7 @@ int open_policy(lua_State* L) {
   options.seed = static_cast<uint64_t>(config_whole(L, "seed"));
   options.dist = recipe_dist(L);
   options.lora = read_lora(option_or_config(table, L, "lora"));
+  options.train = read_train(option_or_config(table, L, "train"));
   const Json recompute = option_or_config(table, L, "recompute");
   if (!recompute.is_null()) {
     check_fields(recompute, "recompute");
@@ -325,7 +334,8 @@ void open_policy(LuaState& state) {
   register_reference(state);
   state.function(
       "policy",
-      {{"model", "string|xrun.Config.model"}, {"options?", "table", {"lora", "recompute"}}},
+      {{"model", "string|xrun.Config.model"},
+       {"options?", "table", {"lora", "recompute", "train"}}},
       {"Policy"},
       "Opens the model to train: a folder, a name from `xrun models`, a repository in the local "
       "Hugging Face cache, the folder of a PEFT adapter, which is trained on, or a table of the "

@@ -8,6 +8,7 @@
 #include "core/run/machine.h"
 #include "core/share/recorded_run.h"
 #include "core/train/adamw.h"
+#include "core/train/ema.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
 #include "core/train/whole_batch.h"
@@ -53,10 +54,12 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
     } else if (class_of(L, value) == &class_info<AdamW>) {
       models.optimizers.push_back(arg<std::shared_ptr<AdamW>>(L, value));
       saved.emplace_back(name, models.optimizers.back());
+    } else if (class_of(L, value) == &class_info<Ema>) {
+      saved.emplace_back(name, arg<std::shared_ptr<Ema>>(L, value));
     } else {
       throw Error(
-          fmt::format("{} is {}, which cannot be saved; give policies, scorers and "
-                      "optimizers, and keep plain values in run.state",
+          fmt::format("{} is {}, which cannot be saved; give policies, scorers, "
+                      "optimizers and averages, and keep plain values in run.state",
                       name, type_name(L, value)));
     }
   }
@@ -113,8 +116,10 @@ RunSettings read_settings(lua_State* L) {
   settings.save_every = config_whole(L, "save.every");
   settings.save_minutes = config_number(L, "save.minutes");
   settings.save_keep = config_whole(L, "save.keep");
-  settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
+    settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
   settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
+  settings.stop_minutes = settings.saves ? config_number(L, "stop.after") : 0;
+  settings.began = session_of(L).began;
   settings.ranks = session_ranks(L);
   return settings;
 }

@@ -131,13 +131,14 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
   // With a given number of steps the stream continues past the last one.
+  const int64_t wanted = first.plan.units_at(loop.steps - 1);
   const int64_t last = first.plan.epochs == 0 || loop.steps == 0
-                           ? first.plan.units
+                           ? wanted
                            : std::ssize(set.step_units(first.plan, loop.steps - 1));
-  if (last < first.plan.units && !first.rollouts) {
+  if (last < wanted && !first.rollouts) {
     session_.notices.add(
         fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
-                    first.plan.units, set.unit_name()));
+                    wanted, set.unit_name()));
   }
   const PhasePlan plan = loop.phase_plan();
   // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
@@ -145,6 +146,9 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   agree(ranks, "the memory plan", [&] { plan_memory(loop); });
   on_first_rank(ranks, "the disk", [&] { outside_recipe([&] { check_disk(loop); }); });
   outside_recipe([&] { compare_plans(ranks, "data", plan.data); });
+  if (memory_.latest()) {
+    outside_recipe([&] { compare_plans(ranks, "memory plan", memory_.latest()->shared_json()); });
+  }
   const std::string folds = check_folding(*this, loop);
   loop.phase = phases_++;
   loop.begun = true;

@@ -51,7 +51,7 @@ void RunMemory::add_to(RunSummary& summary) const {
 
 DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t steps) {
   DiskNeeds needs;
-  // A checkpoint holds the trained weights and their two moments, in fp32.
+  // A checkpoint holds the trained weights, their two moments and their averages, in fp32.
   for (const auto& policy : models.policies) {
     needs.exported += policy->export_bytes();
     for (const Parameter& parameter : policy->parameters()) {
@@ -61,13 +61,14 @@ DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t step
   for (const auto& adamw : models.optimizers) {
     for (const auto& trainable : adamw->trainables()) {
       for (const Parameter& parameter : trainable->parameters()) {
-        needs.checkpoint += 2 * static_cast<int64_t>(parameter.master.nbytes());
+        needs.checkpoint +=
+            (2 + adamw->average_count()) * static_cast<int64_t>(parameter.master.nbytes());
       }
     }
   }
   for (const StepSource& source : loop.sources) {
     if (!source.answers) continue;
-    needs.rollouts += steps * rollout_bytes(source.plan.units * source.answers->samples,
+    needs.rollouts += steps * rollout_bytes(source.plan.most_units() * source.answers->samples,
                                             source.answers->tokens());
   }
   return needs;

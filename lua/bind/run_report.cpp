@@ -150,11 +150,10 @@ void RunReport::end_body(const StepLoop& loop) {
   if (quiet) return;
   const StepSource& first = loop.sources.front();
   const auto size = static_cast<double>(first.data->set.size());
-  const auto units = static_cast<double>(first.plan.units);
   StepProgress progress;
   progress.done = loop.batch_step + 1;
   progress.total = loop.steps;
-  const double drawn = static_cast<double>(progress.done) * units;
+  const double drawn = static_cast<double>(first.plan.units_before(progress.done));
   progress.epoch = std::min(drawn / size, loop.epochs());
   progress.epochs = loop.epochs();
   if (first.queue) {

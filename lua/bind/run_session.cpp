@@ -70,8 +70,15 @@ std::string dropped_text(const Run& run) {
   return fmt::format(" in step {}, which has to be repeated", run.step());
 }
 
+std::string minutes_text(double minutes) {
+  return fmt::format("{:g} minute{}", minutes, minutes == 1 ? "" : "s");
+}
+
 std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::string& saved) {
-  const std::string stopped = "stopped" + line_text(L);
+  const std::string stopped = interrupt_signal() == kTimeIsUp && loop != nullptr
+                                  ? fmt::format("stopped: the {} of stop.after are over",
+                                                minutes_text(loop->run().settings().stop_minutes))
+                                  : "stopped" + line_text(L);
   if (loop == nullptr) return stopped + " before the first update; there was nothing to save";
   const Run& run = loop->run();
   if (!saved.empty()) {

@@ -126,8 +126,8 @@ void check_quotas(const StepSource& source, int64_t steps) {
   if (!rows || steps <= source.data->set.steps_total(source.plan)) return;
   throw UsageError(fmt::format(
       "{} of {} take {}, the quotas of data give {}: raise a quota, or set steps to at most {}",
-      counted(steps, "step"), counted(source.plan.units, source.data->set.unit_name()),
-      count_text(steps * source.plan.units), count_text(*rows),
+      counted(steps, "step"), size_text(source.plan, source.data->set.unit_name()),
+      count_text(source.plan.units_before(steps)), count_text(*rows),
       source.data->set.steps_total(source.plan)));
 }
 
@@ -149,6 +149,25 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   }
   loop.steps = limit > 0 ? limit : first.data->set.steps_total(first.plan);
   for (const StepSource& source : loop.sources) check_quotas(source, loop.steps);
+}
+
+// Reads batch.schedule, in the unit of the batch. `scale` units are one of the plan: a window of
+// tokens.
+void read_schedule(const Options& batch, int64_t scale, const char* unit, StepSource& source) {
+  if (!batch.has("schedule")) return;
+  const Json schedule = batch.get<Json>("schedule");
+  int64_t before = 0;
+  for (const Json& entry : schedule.as_array()) {
+    const SizeChange change{entry.at("step").as_int(), entry.at("size").as_int() / scale};
+    XRUN_CHECK(change.step > before,
+               "batch.schedule: step {} follows step {}; wanted rising steps, from 1 on, as "
+               "batch.{} is the size before",
+               change.step, before, unit);
+    XRUN_CHECK(change.units > 0, "batch.schedule: {} tokens are no window of {}; raise size",
+               entry.at("size").as_int(), scale);
+    before = change.step;
+    source.plan.changes.push_back(change);
+  }
 }
 
 // Windows of a text stream: a step has as many as `tokens` make.
@@ -215,8 +234,17 @@ void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes,
              "batch has both {} and {}, and one set is counted in one of them; leave one out, or "
              "give run:steps a list of two sets",
              given[0], given[1]);
+  const bool changes = batch.has("schedule") && batch.get<Json>("schedule").size() > 0;
   for (StepSource& source : loop.sources) {
-    std::erase(given, read_units(L, batch, sizes, alone, source));
+    const std::string unit = read_units(L, batch, sizes, alone, source);
+    std::erase(given, unit);
+    if (!changes) continue;
+    XRUN_CHECK(alone && !source.rollouts,
+               "batch.schedule changes the size of steps of one set of rows; this loop has {}: "
+               "leave it out, or give each size a run:steps loop of its own",
+               alone ? "xrun.rollouts" : fmt::format("{} sets", loop.sources.size()));
+    read_schedule(batch, unit == "tokens" ? source.data->set.window_length() : 1, unit.c_str(),
+                  source);
   }
   XRUN_CHECK(given.empty(), "batch.{} fits none of the {} sets: none has rows counted in {}",
              given[0], loop.sources.size(), given[0]);

@@ -11,6 +11,7 @@
 
 #include "core/base/folder.h"
 #include "core/base/json.h"
+#include "core/base/process_usage.h"
 #include "core/console/terminal/console.h"
 #include "core/data/rows/ledger.h"
 #include "core/run/run_dir.h"
@@ -55,6 +56,7 @@ struct RunFolder {
 
 // Belongs to a LuaState (LuaState::service). run_session sets the console before the recipe runs.
 struct Session {
+  SteadyClock::time_point began = SteadyClock::now();
   std::shared_ptr<Console> console;  // never null while a recipe runs
   SessionNotices notices;
   SessionInputs data;

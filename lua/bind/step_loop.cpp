@@ -24,6 +24,13 @@ Json identity_of(const StepSource& source) {
                              {"order", static_cast<int64_t>(plan.order.kind)},
                              {"block", plan.order.block},
                              {"window_blocks", plan.order.window}});
+  if (!plan.changes.empty()) {
+    Json changes = Json::array();
+    for (const SizeChange& change : plan.changes) {
+      changes.push_back(Json(Json::Object{{"step", change.step}, {"units", change.units}}));
+    }
+    identity.set("schedule", std::move(changes));
+  }
   if (Json mixture = set.mixture_plan(plan); !mixture.is_null()) {
     identity.set("mixture", std::move(mixture));
   }
@@ -44,10 +51,19 @@ int64_t step_within(const StepLoop& loop, int64_t step) {
 
 }  // namespace
 
+std::string size_text(const StepPlan& plan, const char* unit) {
+  std::string text = count_text(plan.units);
+  if (*unit != 0) text = counted(plan.units, unit);
+  for (const SizeChange& change : plan.changes) {
+    text += fmt::format(", {} from step {} on", count_text(change.units), count_text(change.step));
+  }
+  return text;
+}
+
 double StepSource::epochs(int64_t steps) const {
   // The last step may go past the end of the data; the quotient would then be 1.02 instead of 1.
   if (plan.epochs > 0 && !data->set.has_quotas()) return static_cast<double>(plan.epochs);
-  return static_cast<double>(steps * plan.units) / static_cast<double>(data->set.size());
+  return static_cast<double>(plan.units_before(steps)) / static_cast<double>(data->set.size());
 }
 
 std::string StepSource::lower_batch_text() const {

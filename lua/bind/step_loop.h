@@ -35,6 +35,9 @@ struct StepSource {
   std::string lower_batch_text() const;
 };
 
+// "8 pairs", with changes "8 pairs, 16 from step 100 on"; without a unit "8" alone.
+std::string size_text(const StepPlan& plan, const char* unit = "");
+
 // One `run:steps` loop over one or more sets. The first set determines the number of steps; the
 // others repeat.
 struct StepLoop {

@@ -34,6 +34,8 @@ inline constexpr CommandName kCommandNames[] = {
     {"bundle", "RECIPE.lua [-o FILE.xrb] [--with-data] [--with-model]",
      "make one file of a recipe and everything it needs; xrun FILE.xrb runs it"},
     {"verify", "FILE.xrb | RUN", "prove a bundle or a run unchanged, byte by byte"},
+    {"plan", "RECIPE.lua [--gpus N] [--device h100] [--json]",
+     "predict memory and step time of a recipe on GPUs"},
     {"check", "RECIPE.lua", "test in seconds, without weights, whether a recipe would train"},
     {"init", "[DIR] [--from RECIPE.lua | FILE.xrb]",
      "set up a folder: recipe, data, editor settings"},

@@ -215,6 +215,9 @@ RowStream DataSet::make_stream(const StepPlan& plan) const {
   stream.stop = state_->stop;
   stream.stages = state_->stages;
   stream.mixture_order = state_->order;
+  XRUN_CHECK(plan.changes.empty() || stream.stages.empty(),
+             "batch.schedule and mixture.stages both count steps, of sizes that change; use one of "
+             "them");
   stream.step_rows = plan.units;
   stream.epochs = plan.epochs;
   stream.seed = plan.seed;
@@ -238,8 +241,7 @@ int64_t DataSet::steps_total(const StepPlan& plan) const {
   const auto stream = stream_of(plan);
   const std::optional<int64_t> length = stream->length();
   XRUN_CHECK(length, "the stream of rows has no end ({}); set steps", stream->endless_reason());
-  // The last step may be short.
-  return *length / plan.units + (*length % plan.units != 0);
+  return plan.steps_of(*length);
 }
 
 // Empty after the last step.
@@ -248,9 +250,8 @@ std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) con
   const auto rows = stream_of(plan);
   std::vector<int64_t> ids;
   const int64_t end = rows->length().value_or(std::numeric_limits<int64_t>::max());
-  // Before the product step * units, which could overflow.
-  if (step > end / plan.units) return ids;
-  for (int64_t i = step * plan.units; i < end && std::ssize(ids) < plan.units; ++i) {
+  const int64_t units = plan.units_at(step);
+  for (int64_t i = plan.units_before(step); i < end && std::ssize(ids) < units; ++i) {
     const RowStream::DrawnRow drawn = rows->at(i);
     ids.push_back(unit_of(static_cast<size_t>(drawn.source), drawn.row));
   }

@@ -14,7 +14,7 @@
 #include "core/data/packs/data_options.h"
 #include "core/data/packs/pack_plan.h"
 #include "core/data/packs/packed_batch.h"
-#include "core/data/packs/shuffle.h"
+#include "core/data/packs/step_plan.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/row.h"
 
@@ -25,16 +25,6 @@ class RowStream;
 struct Conversation;
 struct RowSelection;
 class Tokenizer;
-
-// The steps of a phase: `epochs` passes over the set as one stream.
-struct StepPlan {
-  int64_t units = 1;    // pairs, sequences, prompts or windows per step
-  int64_t epochs = 1;   // 0: without end
-  RowOrder order = {};  // of each epoch
-  uint64_t seed = 0;
-
-  bool operator==(const StepPlan&) const = default;
-};
 
 // A cheap handle: copies share their caches. A set is drawn in units: its rows, or the windows of
 // its text (in_windows). Row and window ids are those of the whole set, also in a split. Immutable

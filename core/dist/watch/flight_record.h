@@ -25,9 +25,11 @@ struct RankStatus {
   int64_t bytes = 0;      // of its tensors on this rank
   int64_t since_ms = 0;   // when the state began: CLOCK_MONOTONIC
   int64_t cpu_ms = 0;     // processor time of the main thread
+  int64_t work_ms = 0;    // of all threads but the watchdog
   uint64_t activity = 0;  // activity_count()
   RankState state = RankState::kComputing;
   int32_t in_lua = 0;
+  int32_t outside = 0;  // a thread waits for a file, a disk or a program (process_work.h)
   char label[88] = "";  // of the collective that it waits for, or the last one
   char line[128] = "";  // of the recipe that made it: "recipes/dpo.lua:31"
 };

@@ -20,6 +20,9 @@ constexpr size_t kShownRanks = 16;
 // A transfer slower than 1 MB/s does not end.
 constexpr int64_t kStallMs = 60000;
 constexpr int64_t kStallBytesPerMs = 1000;
+// Processor time that counts as work: 0.4 % of hang_ms. A starved process has more; what an idle
+// one's threads of LibTorch use is below a tenth of it.
+constexpr int64_t kWorkMs = 50;
 
 bool waits(const RankView& rank) {
   return rank.status.state == RankState::kWaiting && !rank.left && !rank.closed;
@@ -46,8 +49,37 @@ bool busy(const RankView& rank, int64_t now_ms) {
   return 2 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
 
+// True if nothing in its process runs and it waits for nothing outside: only another rank or itself
+// could end that, and no rank does.
+bool is_idle(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
+  return now_ms - rank.alive_ms >= limits.hang_ms;
+}
+
 int64_t limit_of(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
-  return rank.status.in_lua != 0 && busy(rank, now_ms) ? limits.lua_ms : limits.stuck_ms;
+  const bool loops = rank.status.in_lua != 0 && busy(rank, now_ms);
+  return loops || is_idle(rank, limits, now_ms) ? limits.hang_ms : limits.stuck_ms;
+}
+
+// "idle in the engine", "computing in the recipe's Lua code", "waiting for a file or program ..."
+std::string doing(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
+  const char* const where = rank.status.in_lua != 0 ? "in the recipe's Lua code" : "in the engine";
+  if (is_idle(rank, limits, now_ms)) return fmt::format("and no processor time {}", where);
+  if (rank.status.outside != 0) return fmt::format("{}, which waits for a file or program", where);
+  return where;
+}
+
+// The collective in which the longest waiting rank waits for this one: ", and others wait for it in
+// \"metrics\" (collective 3, 8 bytes)".
+std::string awaited_text(const std::vector<RankView>& ranks, const RankView& rank) {
+  const RankStatus* longest = nullptr;
+  for (const RankView& other : ranks) {
+    const RankStatus& status = other.status;
+    if (!waits(other) || rank.status.begun > status.call) continue;
+    if (longest == nullptr || status.since_ms < longest->since_ms) longest = &status;
+  }
+  if (longest == nullptr) return "";
+  return fmt::format(", and others wait for it in \"{}\" (collective {}, {})", longest->label,
+                     longest->call, format_bytes(static_cast<double>(longest->bytes)));
 }
 
 // Returns what happened to a rank on its own, "" if it is well.
@@ -68,10 +100,9 @@ std::string awaited_fault(const std::vector<RankView>& ranks, const RankView& ra
   if (rank.left) return "it has left the run, and others wait for it";
   const int64_t idle_ms = now_ms - rank.active_ms;
   if (waits(rank) || idle_ms < limit_of(rank, limits, now_ms)) return "";
-  return fmt::format(
-      "no progress for {:.0f} s {}, and others wait for it; XRUN_DIST_HANG_S=N allows N seconds",
-      static_cast<double>(idle_ms) / 1e3,
-      rank.status.in_lua != 0 ? "in the recipe's Lua code" : "in the engine");
+  return fmt::format("no progress for {:.0f} s {}{}; XRUN_DIST_HANG_S=N allows N seconds",
+                     static_cast<double>(idle_ms) / 1e3, doing(rank, limits, now_ms),
+                     awaited_text(ranks, rank));
 }
 
 // Returns the fault of ranks that wait in different collectives under one number.
@@ -105,6 +136,10 @@ void RankView::update(const RankStatus& newer, int64_t now_ms) {
     active_ms = now_ms;
     active_cpu_ms = newer.cpu_ms;
   }
+  if (active_ms == now_ms || newer.outside != 0 || newer.work_ms - alive_work_ms >= kWorkMs) {
+    alive_ms = now_ms;
+    alive_work_ms = newer.work_ms;
+  }
   status = newer;
 }
 
@@ -118,7 +153,7 @@ WatchLimits watch_limits() {
     throw UsageError(
         fmt::format("XRUN_DIST_HANG_S: got \"{}\", wanted a positive number of seconds", text));
   }
-  out.lua_ms = out.stuck_ms = static_cast<int64_t>(1e3 * seconds);
+  out.hang_ms = out.stuck_ms = static_cast<int64_t>(1e3 * seconds);
   return out;
 }
 
@@ -149,14 +184,15 @@ std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& l
                         int64_t now_ms) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     const int64_t idle_ms = now_ms - ranks[r].active_ms;
-    if (waits(ranks[r]) || ranks[r].left || idle_ms < limits.lua_ms ||
+    if (waits(ranks[r]) || ranks[r].left || idle_ms < limits.hang_ms ||
         awaited_ms(ranks, ranks[r], now_ms) < limits.late_ms) {
       continue;
     }
     return fmt::format(
-        "others wait for rank {} of {}, which shows no progress: {}; the run ends if that lasts "
-        "for {:.0f} s (XRUN_DIST_HANG_S)",
-        r, ranks.size(), status_text(ranks[r].status, now_ms),
+        "rank {} of {} shows no progress {}{}: {}; the run ends if that lasts for {:.0f} s "
+        "(XRUN_DIST_HANG_S)",
+        r, ranks.size(), doing(ranks[r], limits, now_ms), awaited_text(ranks, ranks[r]),
+        status_text(ranks[r].status, now_ms),
         static_cast<double>(limit_of(ranks[r], limits, now_ms)) / 1e3);
   }
   return "";

@@ -16,6 +16,8 @@ struct RankView {
   int64_t heard_ms = 0;       // its last message
   int64_t active_ms = 0;      // its last change: a call, a collective, a sign of work
   int64_t active_cpu_ms = 0;  // status.cpu_ms then
+  int64_t alive_ms = 0;       // when it last had such a change, used a processor or waited outside
+  int64_t alive_work_ms = 0;  // status.work_ms then
   bool closed = false;        // its connection ended
   bool left = false;          // in an orderly way, which it had reported
   std::string failure;        // the error that it reported
@@ -27,12 +29,12 @@ struct RankView {
 
 struct WatchLimits {
   int64_t silent_ms = 8000;   // without a message: stopped, or its machine is gone
-  int64_t lua_ms = 12000;     // busy in Lua code without a call of the engine
-  int64_t stuck_ms = 600000;  // no sign of work otherwise
+  int64_t hang_ms = 12000;    // busy in Lua code without a call of the engine, or idle
+  int64_t stuck_ms = 600000;  // no activity otherwise: computing, or waiting for a file or program
   int64_t late_ms = 2000;     // others wait for one that has left, or in another collective
 };
 
-// Returns the default limits, changed by $XRUN_DIST_HANG_S (seconds for lua_ms and stuck_ms).
+// Returns the default limits, changed by $XRUN_DIST_HANG_S (seconds for hang_ms and stuck_ms).
 // Throws UsageError if it is not a positive number.
 WatchLimits watch_limits();
 
@@ -47,8 +49,8 @@ struct RankVerdict {
 std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
                                  int64_t now_ms);
 
-// Returns a notice on a rank for which others have waited for `limits.lua_ms` and that may still go
-// on, or "".
+// Returns a notice on a rank for which others have waited for `limits.hang_ms` and that may still
+// go on, or "".
 std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& limits,
                         int64_t now_ms);
 

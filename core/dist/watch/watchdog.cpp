@@ -20,6 +20,7 @@
 #include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
+#include "core/dist/watch/process_work.h"
 
 namespace xrun {
 
@@ -35,6 +36,7 @@ constexpr int64_t kSaveMs = 60000;
 constexpr int64_t kGoodbyeMs = 1000;
 // Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
+constexpr int64_t kLookOutsideMs = 2000;  // without activity; a look reads a file for each thread
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
 constexpr int64_t kTableBytesPerMs = 10000;
@@ -101,7 +103,7 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
       last_ms_(monotonic_ms()) {
   ::pthread_getcpuclockid(::pthread_self(), &main_cpu_);
   for (RankView& rank : ranks_) {
-    rank.heard_ms = rank.active_ms = rank.status.since_ms = last_ms_;
+    rank.heard_ms = rank.active_ms = rank.alive_ms = rank.status.since_ms = last_ms_;
   }
   if (world.rank == 0) {
     listener_ = std::move(socket);
@@ -188,6 +190,7 @@ void Watchdog::beat() {
     for (RankView& rank : ranks_) {
       rank.heard_ms += gap_ms;
       rank.active_ms += gap_ms;
+      rank.alive_ms += gap_ms;
     }
   }
   last_ms_ = now_ms;
@@ -294,7 +297,9 @@ RankStatus Watchdog::own_status() {
   if (::clock_gettime(main_cpu_, &cpu) == 0) {
     out.cpu_ms = int64_t{cpu.tv_sec} * 1000 + cpu.tv_nsec / 1000000;
   }
+  out.work_ms = other_threads_cpu_ms();
   const RankView& own = ranks_[world_.rank];
+  out.outside = last_ms_ - own.active_ms > kLookOutsideMs && waits_for_outside() ? 1 : 0;
   if (hooks_.ask_line && out.in_lua != 0 && out.state == RankState::kComputing &&
       last_ms_ - own.active_ms > kAskLineMs) {
     hooks_.ask_line();

@@ -19,6 +19,7 @@
 #include "core/model/block.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/layer_kinds.h"
+#include "core/model/weights/trained_weights.h"
 #include "core/model/weights/weight_layout.h"
 
 namespace xrun {
@@ -41,7 +42,7 @@ struct PeakBytes {
 
 // Bytes that stay from step to step.
 struct ResidentBytes {
-  double weights = 0, copies = 0, optimizer = 0, reference = 0;
+  double weights = 0, copies = 0, optimizer = 0, average = 0, reference = 0;
 };
 
 // One model's kinds of memory at each point at which a step may peak.
@@ -65,9 +66,12 @@ class StepMemory {
     trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
       return adapter_elements(*shape.adapter, model);
     });
+    if (trains_base_ && !s_.train.empty()) trained_ = trained_elements(config, s_.train);
+    trains_head_ = trains_base_ && trains(tied_ ? config.names.embedding : config.names.head);
+    trains_embedding_ = trains_base_ && trains(config.names.embedding);
     add_head(config);
     // Scores do not use an untied vocabulary projection.
-    moved_ = trained_ - (trains_base_ && s_.scores && !tied_ ? vocab_elements_ : 0);
+    moved_ = trained_ - (trains_head_ && s_.scores && !tied_ ? vocab_elements_ : 0);
     // Elements of all weights but an untied embedding; norms are counted and are small.
     const bool packs_blocks = s_.dtype == c10::ScalarType::Float || s_.gemm == GemmType::kFloat;
     packed_ = packs_blocks ? base_ - (tied_ ? 0 : vocab_elements_) : vocab_elements_;
@@ -85,6 +89,7 @@ class StepMemory {
     fetched_ = 2 * element_ * std::max(0.0, base_ - outside) / static_cast<double>(config.layers);
     bucket_ = 4 * std::min(moved_, std::max({kBucketElements, largest_.gradient / 4,
                                              trains_base_ ? vocab_elements_ : 0.0}));
+    largest_.gradient = std::min(largest_.gradient, 4 * trained_);
   }
 
   ResidentBytes held() const {
@@ -95,12 +100,13 @@ class StepMemory {
     }
     const double weights = shards_weights_ ? share_ : 1;
     // Frozen weights in the storage type; masters, and an adapter's factors, in fp32.
-    held.weights =
-        trains_base_ ? 4 * trained_ * weights : base_ * element_ * weights + 4 * trained_;
+    const double frozen = trains_base_ ? base_ - trained_ : base_;
+    held.weights = frozen * element_ * weights + 4 * trained_ * (trains_base_ ? weights : 1);
     const bool copies = s_.dtype != c10::ScalarType::Float;
     if (copies && !(shards_weights_ && trains_base_)) held.copies = trained_ * element_;
     // Two moments in fp32.
     if (s_.trains) held.optimizer = 2 * 4 * moved_ * share_ * static_cast<double>(s_.optimizers);
+    held.average = 4 * trained_ * share_ * static_cast<double>(s_.averages);
     if (trains_base_) {
       held.reference = base_ * element_ * share_ * static_cast<double>(s_.references);
     }
@@ -123,6 +129,8 @@ class StepMemory {
   }
 
  private:
+  bool trains(const std::string& role) const { return is_trained(s_.train, role + ".weight"); }
+
   void add_head(const ModelConfig& config) {
     vocab_elements_ = static_cast<double>(config.vocab) * hidden_;
     const int64_t rows = s_.scores ? 0 : s_.loss_rows;
@@ -194,7 +202,7 @@ class StepMemory {
     m.head += head_.saved;
     m.working = head_.backward + upcasts_ + fetched();
     if (shards_weights_) m.working += element_ * vocab_elements_;
-    if (trains_base_) m.working += head_.weight;
+    if (trains_head_) m.working += head_.weight;
     return m;
   }
 
@@ -205,8 +213,9 @@ class StepMemory {
     m.working = largest_.backward + upcasts_ + fetched();
     if (!trains_base_) return m;
     // A first gradient becomes the parameter's; later ones are added to it and freed.
-    if (!s_.several) m.gradients += head_.weight + largest_.gradient;
-    if (s_.several) m.working += (tied_ ? head_.weight : 0) + largest_.gradient;
+    const double head = trains_head_ ? head_.weight : 0;
+    if (!s_.several) m.gradients += head + largest_.gradient;
+    if (s_.several) m.working += (tied_ ? head : 0) + largest_.gradient;
     return m;
   }
 
@@ -231,7 +240,7 @@ class StepMemory {
     PeakBytes m{.gradients = gradients(), .head = head_.scratch};
     m.activations = 2 * tokens_ * element_ * hidden_;
     m.working = upcasts_;
-    if (!trains_base_) return m;
+    if (!trains_embedding_) return m;
     // The embedding's own gradient: beside the head's if they are tied, and beside the sum of
     // earlier micro-batches; in the storage type before it becomes fp32.
     m.working += (tied_ ? head_.weight : 0) + (s_.several ? 4 * vocab_elements_ : 0);
@@ -254,6 +263,7 @@ class StepMemory {
   MemoryShape s_;
   double element_, tokens_, hidden_;  // element: bytes of an activation
   bool trains_base_, tied_;
+  bool trains_head_ = false, trains_embedding_ = false;
   double share_;         // of what ranks shard at this level
   bool shards_weights_;  // the policy's, at level 3
   double fetched_ = 0;   // bytes of the blocks of a sharded model that are here whole
@@ -290,6 +300,7 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     held.weights += own.weights;
     held.copies += own.copies;
     held.optimizer += own.optimizer;
+    held.average += own.average;
     held.reference += own.reference;
     join(turns[model.turn], step.fullest());
   }
@@ -299,11 +310,11 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     if (peak.total() > most.total()) most = peak;
   }
   std::vector<MemoryKind> all{
-      {"weights", whole(held.weights)},     {"copies", whole(held.copies)},
-      {"gradients", whole(most.gradients)}, {"optimizer", whole(held.optimizer)},
-      {"reference", whole(held.reference)}, {"activations", whole(most.activations)},
-      {"head", whole(most.head)},           {"sampling", whole(most.sampling)},
-      {"working", whole(most.working)}};
+      {"weights", whole(held.weights)},         {"copies", whole(held.copies)},
+      {"gradients", whole(most.gradients)},     {"optimizer", whole(held.optimizer)},
+      {"average", whole(held.average)},         {"reference", whole(held.reference)},
+      {"activations", whole(most.activations)}, {"head", whole(most.head)},
+      {"sampling", whole(most.sampling)},       {"working", whole(most.working)}};
   std::erase_if(all, [](const MemoryKind& kind) { return kind.bytes == 0; });
   return all;
 }

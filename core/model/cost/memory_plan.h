@@ -25,6 +25,8 @@ struct MemoryShape {
   int64_t head_mb = 1024;
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights
+  std::vector<std::string> train = {};  // patterns of what is trained; empty: all weights
+  int64_t averages = 0;                 // fp32 averages of the trained weights
   int64_t references = 0;  // frozen copies that are loaded beside the policy
   int64_t reference_tokens = 0, reference_rows = 0;  // of the largest pack that they compute
   // Of answers that the policy samples between its updates, on its device.
@@ -58,6 +60,7 @@ struct MemoryKind {
 //   copies       of the masters in bf16
 //   gradients    that exist at the peak
 //   optimizer    AdamW's moments
+//   average      averages of the weights (xrun.ema)
 //   reference    the weights of frozen copies and of frozen models
 //   activations  saved by the forward of one micro-batch for its backward (block_memory)
 //   head         loss rows and their softmax

@@ -8,6 +8,7 @@
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
 #include "core/config/config_field.h"
+#include "core/run/signals.h"
 #include "tests/core/run/toy_run.h"
 #include "tests/scratch_folder.h"
 
@@ -368,6 +369,46 @@ TEST(Run, AnInterruptSavesAfterItsBodyAndTheResumeIsExact) {
   ToyLoop resumed = loop;
   resumed.resume = true;
   EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), undisturbed(loop));
+}
+
+std::chrono::steady_clock::time_point clock_time;
+
+// Two minutes are over when body 3 ends.
+ToyLoop limited_to_two_minutes() {
+  clock_time = std::chrono::steady_clock::time_point(std::chrono::hours(1));
+  ToyLoop loop = saving(0, {6});
+  loop.settings.stop_minutes = 2;
+  loop.settings.began = clock_time;
+  loop.settings.now = [] { return clock_time; };
+  loop.at = [](const char* event, int64_t, xrun::Run&) {
+    if (std::string(event) == "logged") clock_time += std::chrono::seconds(30);
+  };
+  return loop;
+}
+
+TEST(Run, WhenItsTimeIsUpItSavesAndTheResumeIsExact) {
+  const ScratchFolder folder;
+  try {
+    toy_run(folder / "run", limited_to_two_minutes());
+    ADD_FAILURE() << "it did not stop";
+  } catch (const Interrupted& stop) {
+    EXPECT_EQ(interrupted_exit_status(stop.signal_number()), 0);
+  }
+  clear_interrupt();
+  EXPECT_EQ(text_of(folder / "run/checkpoints/latest"), "step_0000004\n");
+  ToyLoop resumed = saving(0, {6});
+  resumed.resume = true;
+  EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)),
+            undisturbed(saving(0, {6})));
+}
+
+TEST(Run, ALoopThatIsDoneWhenItsTimeIsUpEndsAsUsual) {
+  const ScratchFolder folder;
+  ToyLoop loop = limited_to_two_minutes();
+  loop.phases = {4};
+  const ToyResult toy = toy_run(folder / "run", loop);
+  EXPECT_TRUE(toy.run->dir().record().at("finished").as_bool());
+  EXPECT_FALSE(interrupt_requested());
 }
 
 // The n-th write, sync or rename of a whole run fails: a clear error, and a resume that ends like

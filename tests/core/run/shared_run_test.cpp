@@ -80,6 +80,21 @@ TEST(SharedRun, ASignalAtOneRankSavesAndStopsAllAndAnyNumberResumes) {
   EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), text_of(folder / "one/metrics.jsonl"));
 }
 
+TEST(SharedRun, TheTimeOfOneRankIsThatOfAll) {
+  const ScratchFolder folder;
+  for (const std::string& text : on_ranks(3, [&](Ranks* ranks) {
+         ToyLoop loop = shared(ranks);
+         loop.settings.save_every = 0;
+         // Its clock is far ahead, and it alone has a limit.
+         loop.settings.stop_minutes = ranks->rank() == 1 ? 1 : 0;
+         const std::string end = go(folder / "run", loop);
+         return fmt::format("{} {}", end, interrupt_signal());
+       })) {
+    EXPECT_EQ(text, "interrupted -128");
+  }
+  EXPECT_EQ(text_of(folder / "run/checkpoints/latest"), "step_0000001\n");
+}
+
 TEST(SharedRun, AStopOfOneRankEndsTheLoopOfAll) {
   const ScratchFolder folder;
   for (const std::string& text : on_ranks(3, [&](Ranks* ranks) {
@@ -150,6 +165,23 @@ TEST(RankCheck, ADifferingFieldIsNamedWithTheRanks) {
               "the ranks of a run must have the same recipe, settings and program, but rank 1, 3 "
               "differs from rank 0: config.beta is 0.1 on rank 0 and 0.2 there; start every rank "
               "with the same files and the same command");
+  }
+}
+
+TEST(RankCheck, ADifferingMemoryPlanIsNamed) {
+  for (const std::string& text : on_ranks(2, [](Ranks* ranks) -> std::string {
+         try {
+           const int64_t bytes = ranks->rank() == 0 ? 100 : 120;
+           compare_plans(ranks, "memory plan", Json(Json::Object{{"weights", bytes}}));
+         } catch (const UsageError& error) {
+           return error.what();
+         }
+         return "no error";
+       })) {
+    EXPECT_EQ(text,
+              "the ranks of a run must have the same memory plan, but rank 1 differs from rank 0: "
+              "plan.weights is 100 on rank 0 and 120 there; start every rank with the same files "
+              "and the same command");
   }
 }
 

@@ -120,7 +120,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
       Verdict::kOk, "steps",
       fmt::format(
           "{} of {} from {}; step {}: {} in {}, {:.0f} % full, {} trained",
-          counted(loop.steps, "step"), counted(source.plan.units, source.data->set.unit_name()),
+          counted(loop.steps, "step"), size_text(source.plan, source.data->set.unit_name()),
           count_text(source.data->set.size()), pause.step, counted(packs.tokens, "token"),
           counted(packs.pack_count, "micro-batch", "es"),
           room == 0 ? 0.0 : 100.0 * static_cast<double>(packs.computed) / static_cast<double>(room),
@@ -149,10 +149,10 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   }
   const auto rows = static_cast<double>(set.size());
   // Occurrences of each row in one step.
-  const double repeats = static_cast<double>(source.plan.units) / rows;
+  const double repeats = static_cast<double>(source.plan.most_units()) / rows;
   // Without a number of epochs: the passes that the loop's steps make.
-  const double epochs = source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs)
-                                               : static_cast<double>(loop.steps) * repeats;
+  const double epochs =
+      source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs) : source.epochs(loop.steps);
   const std::string passes = format_epochs(epochs);
   finding.text += fmt::format("; {} epoch{}", passes, passes == "1" ? "" : "s");
   if (repeats > 1 && epochs > 1) {

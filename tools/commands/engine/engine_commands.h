@@ -19,6 +19,7 @@ int command_explain(int argc, char** argv);
 int command_types(int argc, char** argv);
 int command_init(int argc, char** argv);
 int command_check(int argc, char** argv);
+int command_plan(int argc, char** argv);
 int command_doctor(int argc, char** argv);
 int command_bundle(int argc, char** argv);
 int command_verify(int argc, char** argv);

@@ -34,6 +34,7 @@ constexpr EngineCommand kCommands[] = {
     {"explain", command_explain},
     {"cache", command_cache_recipe},
     {"check", command_check},
+    {"plan", command_plan},
     {"doctor", command_doctor},
     {"verify-resume", command_verify_resume},
     {"bundle", command_bundle},

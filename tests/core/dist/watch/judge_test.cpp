@@ -19,7 +19,7 @@ RankView computing(int64_t begun) {
   out.status.begun = begun;
   out.status.call = begun - 1;
   out.status.since_ms = kNow;
-  out.heard_ms = out.active_ms = kNow;
+  out.heard_ms = out.active_ms = out.alive_ms = kNow;
   return out;
 }
 
@@ -90,7 +90,29 @@ TEST(Judge, FindsALoopInLuaCode) {
   ranks[1].status.cpu_ms = 11000;
   EXPECT_EQ(first_line(judge(ranks, {}, kNow)),
             "rank 1 of 2: step 17: no progress for 12 s in the recipe's Lua code, and others wait "
-            "for it; XRUN_DIST_HANG_S=N allows N seconds");
+            "for it in \"gradient bucket 3\" (collective 3, 4.2 MB); XRUN_DIST_HANG_S=N allows N "
+            "seconds");
+}
+
+// No activity and no processor time for 12 s: a deadlock.
+TEST(Judge, FindsARankThatIsIdle) {
+  std::vector<RankView> ranks = {waiting(3, 11000), computing(3)};
+  ranks[1].active_ms = ranks[1].alive_ms = kNow - 11900;
+  EXPECT_FALSE(judge(ranks, {}, kNow));
+  ranks[1].active_ms = ranks[1].alive_ms = kNow - 12000;
+  const auto verdict = judge(ranks, {}, kNow);
+  EXPECT_EQ(first_line(verdict),
+            "rank 1 of 2: step 17: no progress for 12 s and no processor time in the engine, and "
+            "others wait for it in \"gradient bucket 3\" (collective 3, 4.2 MB); "
+            "XRUN_DIST_HANG_S=N allows N seconds");
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->text.find("recipes/dpo.lua:31"), std::string::npos);
+}
+
+TEST(Judge, AnIdleRankThatNobodyWaitsForGoesOn) {
+  std::vector<RankView> ranks = {computing(3), computing(3)};
+  ranks[1].active_ms = ranks[1].alive_ms = kNow - 100000;
+  EXPECT_FALSE(judge(ranks, {}, kNow));
 }
 
 TEST(Judge, LetsLuaCodeWaitForAProgramThatItCalled) {
@@ -98,11 +120,13 @@ TEST(Judge, LetsLuaCodeWaitForAProgramThatItCalled) {
   ranks[1].status.in_lua = 1;
   ranks[1].active_ms = kNow - 61000;
   ranks[1].status.cpu_ms = 100;
+  ranks[1].status.outside = 1;
   EXPECT_FALSE(judge(ranks, {}, kNow));
   EXPECT_EQ(late_notice(ranks, {}, kNow),
-            "others wait for rank 1 of 2, which shows no progress: step 17, in Lua code for 0.0 s "
-            "after \"\" (collective 2, 0 bytes); the run ends if that lasts for 600 s "
-            "(XRUN_DIST_HANG_S)");
+            "rank 1 of 2 shows no progress in the recipe's Lua code, which waits for a file or "
+            "program, and others wait for it in \"gradient bucket 3\" (collective 3, 4.2 MB): step "
+            "17, in Lua code for 0.0 s after \"\" (collective 2, 0 bytes); the run ends if that "
+            "lasts for 600 s (XRUN_DIST_HANG_S)");
   ranks[1].active_ms = kNow - 600000;
   EXPECT_TRUE(judge(ranks, {}, kNow));
 }
@@ -158,9 +182,27 @@ TEST(RankView, AnyCallOrSignOfWorkIsActivity) {
   EXPECT_EQ(rank.active_ms, kNow + 750);
 }
 
+TEST(RankView, ProcessorTimeAndAWaitOutsideAreSignsOfLife) {
+  RankView rank = computing(3);
+  RankStatus status = rank.status;
+  status.work_ms = 49;
+  rank.update(status, kNow + 1000);
+  EXPECT_EQ(rank.alive_ms, kNow);
+  status.work_ms = 50;
+  rank.update(status, kNow + 2000);
+  EXPECT_EQ(rank.alive_ms, kNow + 2000);
+  EXPECT_EQ(rank.active_ms, kNow);
+  status.work_ms = 60;  // counted from the last sign
+  rank.update(status, kNow + 3000);
+  EXPECT_EQ(rank.alive_ms, kNow + 2000);
+  status.outside = 1;
+  rank.update(status, kNow + 4000);
+  EXPECT_EQ(rank.alive_ms, kNow + 4000);
+}
+
 TEST(WatchLimits, TakeTheSecondsOfTheEnvironment) {
   const ScopedVariable variable("XRUN_DIST_HANG_S", "90");
-  EXPECT_EQ(watch_limits().lua_ms, 90000);
+  EXPECT_EQ(watch_limits().hang_ms, 90000);
   EXPECT_EQ(watch_limits().stuck_ms, 90000);
 }
 

@@ -196,6 +196,37 @@ TEST(MemoryPlanOfRanks, EachLevelDividesWhatItShares) {
   EXPECT_LT(bytes_of(plan(4, 2), "gradients"), bytes_of(plan(4, 0), "gradients"));
 }
 
+// Activations are planned as if all weights were trained, so the plan is above the measurement.
+TEST(MemoryPlanOfPart, SlowFrozenWeightsHaveNoMasterNoGradientAndNoMoments) {
+  const TinyFolder folder;
+  for (const auto dtype : {c10::ScalarType::Float, c10::ScalarType::BFloat16}) {
+    MemoryCase one{.name = "part", .init = shape_of("tiny"), .options = {.dtype = dtype}};
+    one.options.train = {"*.mlp.*"};
+    MeasuredSteps steps(folder, one);
+    steps.step();
+    reset_memory_peak();
+    steps.step();
+    const std::vector<MemoryKind> plan = steps.plan();
+    EXPECT_EQ(bytes_of(plan, "weights"), steps.held("weights"));
+    EXPECT_EQ(bytes_of(plan, "optimizer"), steps.held("optimizer"));
+    const double ratio = static_cast<double>(total_bytes(plan)) / static_cast<double>(steps.peak());
+    EXPECT_GT(ratio, 0.9) << describe_plan(plan);
+    EXPECT_LT(ratio, 1.35) << describe_plan(plan);
+  }
+}
+
+TEST(MemoryPlanOfRanks, AnAverageIsDividedAsTheMoments) {
+  const TinyFolder folder;
+  const ModelConfig config = read_model_config(folder.model());
+  MemoryShape shape{.averages = 1};
+  const int64_t whole = bytes_of(memory_plan(config, shape), "average");
+  EXPECT_EQ(whole, bytes_of(memory_plan(config, shape), "weights"));
+  shape.ranks = 4;
+  EXPECT_EQ(bytes_of(memory_plan(config, shape), "average"), whole);
+  shape.level = 1;
+  EXPECT_EQ(bytes_of(memory_plan(config, shape), "average"), whole / 4);
+}
+
 INSTANTIATE_TEST_SUITE_P(Small, MemoryPlan, testing::ValuesIn(cases_named({"llama_small"})),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(SlowModels, MemoryPlan,

@@ -111,6 +111,7 @@ class MeasuredSteps {
     shape.head_mb = case_.options.head_mb;
     shape.recompute = case_.options.recompute;
     shape.adapter = case_.options.lora;
+    shape.train = case_.options.train;
     shape.references = case_.sidecar == ReferenceSidecar::kCold ? 1 : 0;
     return memory_plan(read_model_config(policy_->dir()), shape);
   }

@@ -1,0 +1,79 @@
+// The kernel names the system call in which a thread is blocked: "202 0x7f.." is futex, "-1 .." a
+// page that comes from a disk, "running" a thread that computes.
+
+#include "core/dist/watch/process_work.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace xrun {
+
+namespace {
+
+// Calls that wait for another thread, a timer or a socket.
+constexpr long kInnerWaits[] = {
+    SYS_futex,         SYS_ppoll,           SYS_pselect6,    SYS_epoll_pwait,
+    SYS_epoll_pwait2,  SYS_clock_nanosleep, SYS_nanosleep,   SYS_rt_sigtimedwait,
+    SYS_rt_sigsuspend, SYS_restart_syscall, SYS_sched_yield, SYS_accept,
+    SYS_accept4,       SYS_connect,         SYS_recvfrom,    SYS_recvmsg,
+    SYS_sendto,
+#ifdef SYS_poll  // of x86-64; newer machines have the calls above alone
+    SYS_poll,          SYS_select,          SYS_epoll_wait,  SYS_pause,
+#endif
+    SYS_sendmsg};
+
+int64_t milliseconds_of(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
+}
+
+// "running", "202 0x7f..", or "" if it cannot be read.
+std::string blocked_in(const std::string& thread) {
+  char text[64] = "";
+  const int fd = ::open(("/proc/self/task/" + thread + "/syscall").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  const ssize_t size = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  return size > 0 ? std::string(text, static_cast<size_t>(size)) : "";
+}
+
+bool is_outside(const std::string& text) {
+  if (text.starts_with("running")) return false;
+  if (text.empty()) return true;
+  const long call = std::strtol(text.c_str(), nullptr, 10);
+  return std::find(std::begin(kInnerWaits), std::end(kInnerWaits), call) == std::end(kInnerWaits);
+}
+
+}  // namespace
+
+int64_t other_threads_cpu_ms() {
+  return milliseconds_of(CLOCK_PROCESS_CPUTIME_ID) - milliseconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+bool waits_for_outside() {
+  DIR* const tasks = ::opendir("/proc/self/task");
+  if (tasks == nullptr) return true;
+  const std::string own = std::to_string(::syscall(SYS_gettid));
+  bool outside = false;
+  while (const dirent* const entry = ::readdir(tasks)) {
+    const std::string thread = entry->d_name;
+    if (thread[0] == '.' || thread == own) continue;
+    const std::string text = blocked_in(thread);
+    // A thread that has ended since is no sign of anything.
+    if (text.empty() && ::access(("/proc/self/task/" + thread).c_str(), F_OK) != 0) continue;
+    if (is_outside(text)) outside = true;
+  }
+  ::closedir(tasks);
+  return outside;
+}
+
+}  // namespace xrun

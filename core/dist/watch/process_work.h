@@ -1,0 +1,16 @@
+#pragma once
+// Signs that this process works or waits for something outside, beside its own count of activity.
+
+#include <cstdint>
+
+namespace xrun {
+
+// Returns the processor time of all threads but the calling one, in milliseconds.
+int64_t other_threads_cpu_ms();
+
+// Returns if a thread but the calling one is in the kernel for a file, a pipe, a disk or another
+// program. False if every thread runs or waits for another thread, a timer or a socket: such a
+// process goes on only by itself. True if the system does not say (/proc/self/task/*/syscall).
+bool waits_for_outside();
+
+}  // namespace xrun

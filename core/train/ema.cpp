@@ -1,0 +1,90 @@
+// Each step of the average is rounded by itself, so that no fused multiply-add of a vector loop
+// makes its bits depend on where a range begins.
+
+#include "core/train/ema.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "core/base/error.h"
+#include "core/train/adamw.h"
+#include "core/train/adamw_state.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kPrefix = "ema.";
+
+}  // namespace
+
+std::shared_ptr<Ema> Ema::of(std::shared_ptr<AdamW> adamw, double decay) {
+  if (!(decay >= 0 && decay < 1)) {
+    throw UsageError(fmt::format("decay is {}, wanted a number from 0 to below 1", decay));
+  }
+  std::shared_ptr<Ema> ema(new Ema(adamw, decay));
+  adamw->add_average(ema);
+  return ema;
+}
+
+void Ema::before_update(const AdamWState& weights) {
+  XRUN_CHECK(!in_use_,
+             "an update inside ema:use, while the weights are the average; train outside of it");
+  if (!average_.empty()) return;
+  const at::NoGradGuard no_grad;
+  average_ = weights.zeros();
+  weights.each(average_,
+               [](const at::Tensor& weight, const at::Tensor& average) { average.copy_(weight); });
+}
+
+void Ema::after_update(const AdamWState& weights) {
+  const at::NoGradGuard no_grad;
+  weights.each(average_, [&](const at::Tensor& weight, const at::Tensor& average) {
+    average.add_(weight.sub(average).mul_(1 - decay_));
+  });
+  ++updates_;
+}
+
+void Ema::swap() {
+  if (average_.empty()) return;
+  const at::NoGradGuard no_grad;
+  AdamWState& weights = adamw_->state_of_weights();
+  weights.each(average_, [](const at::Tensor& weight, const at::Tensor& average) {
+    const at::Tensor before = weight.clone();
+    weight.copy_(average);
+    average.copy_(before);
+  });
+  in_use_ = !in_use_;
+  // Each rank has exchanged its own ranges alone.
+  weights.share_weights();
+  for (const auto& trainable : adamw_->trainables()) trainable->weights_averaged(in_use_);
+}
+
+std::vector<NamedTensor> Ema::tensors() const {
+  if (average_.empty()) return {};
+  return adamw_->weights_->tensors({{kPrefix, &average_}});
+}
+
+std::vector<TensorRange> Ema::ranges() const {
+  const DistOptions& dist = adamw_->dist();
+  if (average_.empty() || dist.ranks == nullptr || dist.level == 0) return {};
+  return adamw_->weights_->ranges({{kPrefix, &average_}});
+}
+
+Json Ema::state() const {
+  XRUN_CHECK(!in_use_, "a checkpoint inside ema:use, while the weights are the average");
+  Json state = Json::object();
+  state.set("updates", updates_);
+  state.set("has_average", !average_.empty());
+  return state;
+}
+
+void Ema::restore(const TensorSource& tensor, const Json& state) {
+  updates_ = state.at("updates").as_int();
+  average_.clear();
+  if (!state.at("has_average").as_bool()) return;
+  AdamWState& weights = adamw_->state_of_weights();
+  average_ = weights.zeros();
+  weights.restore(tensor, {{kPrefix, &average_}});
+}
+
+}  // namespace xrun
