@@ -1,7 +1,7 @@
 // The command line alone decides: no byte of a recipe is read to find out whether to trust it. The
 // child reads the same command line again, and gets its temporary folder and its cache by the
-// environment. Its cache is a folder of its own, so that no recipe of a stranger can leave something
-// for a trusted one to find.
+// environment. Its cache is a folder of its own, so that no recipe of a stranger can leave
+// something for a trusted one to find.
 
 #include "tools/untrusted.h"
 
@@ -32,22 +32,21 @@ constexpr const char* kChild = "XRUN_UNTRUSTED_CHILD";
 constexpr const char* kOwnCache = "untrusted";  // in the user's cache
 
 // Commands that read recipes; the name of a recipe is one that runs it.
-constexpr std::string_view kOverRecipes[] = {"check", "inspect", "explain", "diff",
-                                             "bundle", "repl",   "cache",   "verify"};
+constexpr std::string_view kOverRecipes[] = {"check",  "inspect", "explain", "diff",
+                                             "bundle", "repl",    "cache",   "verify"};
 
-// Options whose value is a path that the command writes, and others that have a value.
-constexpr std::string_view kWritten[] = {"--run"};
+// Options whose value is a file that the command writes, and others that have a value.
 constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
 constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps", "--repl-at",
                                            "--step",   "--rows",    "--where"};
 
 // What the program and its libraries read: no files of users.
 constexpr const char* kSystem[] = {
-    "/usr",           "/lib",          "/lib64",         "/bin",          "/etc/ld.so.cache",
-    "/etc/localtime", "/etc/timezone", "/proc/self",     "/proc/cpuinfo", "/proc/meminfo",
-    "/proc/stat",     "/proc/version", "/proc/driver",   "/proc/devices", "/proc/modules",
-    "/sys/devices",   "/sys/fs/cgroup", "/sys/bus/pci",  "/sys/class",    "/sys/module",
-    "/sys/kernel/mm", "/dev/urandom",  "/dev/random",    "/dev/zero",     "/proc/sys/vm"};
+    "/usr",           "/lib",           "/lib64",       "/bin",          "/etc/ld.so.cache",
+    "/etc/localtime", "/etc/timezone",  "/proc/self",   "/proc/cpuinfo", "/proc/meminfo",
+    "/proc/stat",     "/proc/version",  "/proc/driver", "/proc/devices", "/proc/modules",
+    "/sys/devices",   "/sys/fs/cgroup", "/sys/bus/pci", "/sys/class",    "/sys/module",
+    "/sys/kernel/mm", "/dev/urandom",   "/dev/random",  "/dev/zero",     "/proc/sys/vm"};
 constexpr const char* kDevices[] = {"/dev/null", "/dev/tty", "/dev/dri"};
 
 template <class List>
@@ -135,8 +134,8 @@ class Reader {
     rest.push_back(arguments_[at_]);
     const size_t equals = argument.starts_with('-') ? argument.find('=') : argument.npos;
     const std::string_view name = argument.substr(0, equals);
-    const bool has_value = in(kWritten, name) || in(kWrittenFiles, name) || in(kWithValue, name) ||
-                           name == "--set";
+    const bool has_value =
+        name == "--run" || in(kWrittenFiles, name) || in(kWithValue, name) || name == "--set";
     if (!has_value) {
       if (!argument.starts_with('-')) see_plain(argument);
       return;
@@ -145,7 +144,9 @@ class Reader {
     if (equals == argument.npos) rest.push_back(arguments_[++at_]);
     const std::string value(equals == argument.npos ? std::string_view(arguments_[at_])
                                                     : argument.substr(equals + 1));
-    if (in(kWritten, name)) out_.named.writable.emplace_back(value);
+    // A bundle is made of a run; every other command writes one.
+    const bool reads = std::string_view(arguments_[1]) == "bundle";
+    if (name == "--run") (reads ? out_.named.readable : out_.named.writable).emplace_back(value);
     if (in(kWrittenFiles, name)) out_.named.writable.push_back(folder_of(value));
     if (name == "--set") see_setting(value);
   }
@@ -190,12 +191,17 @@ void make_own_cache(const fs::path& cache) {
   fs::create_directory_symlink("../models", cache / "models", code);
 }
 
-void add_devices(FileAccess& access) {
+FileAccess system_access() {
+  FileAccess access;
+  for (const char* path : kSystem) access.readable.emplace_back(path);
   for (const char* device : kDevices) access.writable.emplace_back(device);
   std::error_code code;
   for (const fs::path& device : list_folder("/dev", code)) {
     if (device.filename().string().starts_with("nvidia")) access.writable.push_back(device);
   }
+  // LibTorch, and the libraries of CUDA that its wheels put beside it.
+  access.readable.push_back(fs::path(XRUN_TORCH_FOLDER).parent_path());
+  return access;
 }
 
 // The download cache of transformers and huggingface_hub, as core/model/weights looks for it.
@@ -271,25 +277,22 @@ int run_untrusted(const TrustOptions& options, char** argv) {
 void enter_untrusted(const TrustOptions& options) {
   ::unsetenv(kChild);
   FileAccess access = options.named;
-  for (const char* path : kSystem) access.readable.emplace_back(path);
-  add_devices(access);
   const fs::path self = fs::read_symlink("/proc/self/exe");
   access.readable.push_back(self.parent_path());
-  // LibTorch, and the libraries of CUDA that its wheels put beside it.
-  access.readable.push_back(fs::path(XRUN_TORCH_FOLDER).parent_path());
   const fs::path cache = cache_root();
   access.readable.push_back(cache.parent_path() / "models");
   if (const fs::path hub = hugging_face_hub(); !hub.empty()) access.readable.push_back(hub);
   access.writable.push_back(cache);
   access.writable.push_back(fs::temp_directory_path());
-  for (const std::string& weaker : enter_sandbox(access, options.limits)) {
+  for (const std::string& weaker : enter_sandbox(access, system_access(), options.limits)) {
     fmt::print(stderr, "xrun: note: {}\n", weaker);
   }
   if (!options.by_default) return;
   std::string names;
   for (const std::string& recipe : options.recipes) add_item(names, recipe);
-  fmt::print(stderr, "xrun: note: {}: not trusted, so it runs with limits (docs/security.md); "
-                     "--trusted runs it without\n",
+  fmt::print(stderr,
+             "xrun: note: {}: not trusted, so it runs with limits (docs/security.md); "
+             "--trusted runs it without\n",
              shown_text(names));
 }
 

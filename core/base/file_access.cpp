@@ -4,11 +4,9 @@
 #include "core/base/file_access.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
 
 namespace xrun {
 
@@ -49,8 +47,7 @@ std::vector<fs::path> resolved_all(const std::vector<fs::path>& paths) {
 }
 
 [[noreturn]] void refuse(const fs::path& path, const char* verb, const char* option) {
-  throw FileError(
-      EACCES,
+  throw Error(
       fmt::format("{}: may not be {}: a recipe that is not trusted {}. --trusted runs it without "
                   "limits",
                   path.string(), verb, option));

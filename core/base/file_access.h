@@ -20,7 +20,7 @@ void limit_file_access(const FileAccess* access);
 // True once the access is limited: this process works for a recipe that is not trusted.
 bool file_access_limited();
 
-// Throws FileError (EACCES), with the way to allow it, if the path is not among those that may be
+// Throws Error, with the way to allow it, if the path is not among those that may be
 // read (written), after all links in it are resolved. Without limits: no check.
 void check_read(const std::filesystem::path& path);
 void check_write(const std::filesystem::path& path);

@@ -61,7 +61,8 @@ class Child {
     for (char** at = environ; *at != nullptr; ++at) environment.push_back(*at);
     for (const std::string& one : variables) {
       const size_t name = one.find('=') + 1;
-      std::erase_if(environment, [&](const char* had) { return one.compare(0, name, had, name) == 0; });
+      std::erase_if(environment,
+                    [&](const char* had) { return one.compare(0, name, had, name) == 0; });
       environment.push_back(const_cast<char*>(one.c_str()));
     }
     environment.push_back(nullptr);

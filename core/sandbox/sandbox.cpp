@@ -44,7 +44,8 @@ rlim_t memory_bytes(const SandboxLimits& limits) {
 
 }  // namespace
 
-std::vector<std::string> enter_sandbox(const FileAccess& access, const SandboxLimits& limits) {
+std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
+                                       const SandboxLimits& limits) {
   XRUN_CHECK(list_folder("/proc/self/task").size() <= 1,
              "a process with threads cannot be limited: only its own thread would be");
   // Whatever ends the parent ends this process; its parent may have ended just now.
@@ -60,12 +61,15 @@ std::vector<std::string> enter_sandbox(const FileAccess& access, const SandboxLi
     limit(RLIMIT_CPU, "time", static_cast<rlim_t>(limits.seconds) * processors + 1);
   }
   limit_file_access(&access);
+  FileAccess all = access;
+  all.readable.insert(all.readable.end(), system.readable.begin(), system.readable.end());
+  all.writable.insert(all.writable.end(), system.writable.begin(), system.writable.end());
   std::vector<std::string> weaker;
   // For tests of kernels that lack it.
   const char* const version = std::getenv("XRUN_LANDLOCK_VERSION");
   const int known = landlock_version();
   weaker.push_back(limit_files_by_landlock(
-      access, version == nullptr ? known : std::min(known, std::atoi(version))));
+      all, version == nullptr ? known : std::min(known, std::atoi(version))));
   weaker.push_back(limit_system_calls());
   std::erase(weaker, "");
   return weaker;

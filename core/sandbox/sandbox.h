@@ -1,6 +1,6 @@
 #pragma once
-// A child process for recipes that are not trusted: this program executed again, with limits that it
-// sets on itself before it opens anything of the recipe.
+// A child process for recipes that are not trusted: this program executed again, with limits that
+// it sets on itself before it opens anything of the recipe.
 
 #include <cstdint>
 #include <string>
@@ -18,8 +18,10 @@ struct SandboxLimits {
 
 // Sets the limits on this process: memory, sizes and number of files, CPU time, paths (in xrun and,
 // by Landlock, in the kernel), system calls. Must be called while the process has one thread, and
-// never undone. Returns what this kernel cannot limit. Throws Error if a limit cannot be set.
-std::vector<std::string> enter_sandbox(const FileAccess& access, const SandboxLimits& limits);
+// never undone. `system` is what libraries open by themselves; xrun refuses it to recipes. Returns
+// what this kernel cannot limit. Throws Error if a limit cannot be set.
+std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
+                                       const SandboxLimits& limits);
 
 // The end of a child.
 struct SandboxEnd {

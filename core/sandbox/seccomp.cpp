@@ -37,30 +37,117 @@ constexpr uint32_t kOtherNumbers = 0x80000000;
 
 constexpr uint32_t kDenied[] = {
     // the network
-    SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4,
-    SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg,
+    SYS_socket,
+    SYS_socketpair,
+    SYS_connect,
+    SYS_bind,
+    SYS_listen,
+    SYS_accept,
+    SYS_accept4,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_sendmmsg,
+    SYS_recvfrom,
+    SYS_recvmsg,
+    SYS_recvmmsg,
     // programs and other processes
-    SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp,
-    SYS_pidfd_open, SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_process_madvise,
-    SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_setns, SYS_unshare, SYS_personality,
-    SYS_setpriority, SYS_ioprio_set, SYS_migrate_pages, SYS_move_pages, SYS_setpgid, SYS_setsid,
+    SYS_execve,
+    SYS_execveat,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_kcmp,
+    SYS_pidfd_open,
+    SYS_pidfd_getfd,
+    SYS_pidfd_send_signal,
+    SYS_process_madvise,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_setns,
+    SYS_unshare,
+    SYS_personality,
+    SYS_setpriority,
+    SYS_ioprio_set,
+    SYS_migrate_pages,
+    SYS_move_pages,
+    SYS_setpgid,
+    SYS_setsid,
     // users, and attributes of files, which Landlock leaves alone
-    SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid,
-    SYS_setgroups, SYS_capset, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_setxattr, SYS_lsetxattr,
-    SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, SYS_mknodat,
+    SYS_setuid,
+    SYS_setgid,
+    SYS_setreuid,
+    SYS_setregid,
+    SYS_setresuid,
+    SYS_setresgid,
+    SYS_setgroups,
+    SYS_capset,
+    SYS_fchmodat,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_fsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_fremovexattr,
+    SYS_mknodat,
     // mounts and handles of files
-    SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, SYS_move_mount, SYS_fsopen,
-    SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_mount_setattr, SYS_name_to_handle_at,
-    SYS_open_by_handle_at, SYS_quotactl, SYS_fanotify_init, SYS_swapon, SYS_swapoff,
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_open_tree,
+    SYS_move_mount,
+    SYS_fsopen,
+    SYS_fsconfig,
+    SYS_fsmount,
+    SYS_fspick,
+    SYS_mount_setattr,
+    SYS_name_to_handle_at,
+    SYS_open_by_handle_at,
+    SYS_quotactl,
+    SYS_fanotify_init,
+    SYS_swapon,
+    SYS_swapoff,
     // the kernel
-    SYS_add_key, SYS_request_key, SYS_keyctl, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
-    SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_init_module,
-    SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_reboot, SYS_syslog, SYS_acct,
-    SYS_settimeofday, SYS_clock_settime, SYS_adjtimex, SYS_clock_adjtime, SYS_sethostname,
-    SYS_setdomainname, SYS_vhangup, SYS_lookup_dcookie,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_io_uring_setup,
+    SYS_io_uring_enter,
+    SYS_io_uring_register,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_kexec_load,
+    SYS_reboot,
+    SYS_syslog,
+    SYS_acct,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_adjtimex,
+    SYS_clock_adjtime,
+    SYS_sethostname,
+    SYS_setdomainname,
+    SYS_vhangup,
+    SYS_lookup_dcookie,
 #if defined(__x86_64__)
-    SYS_fork, SYS_vfork, SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_chmod, SYS_chown, SYS_lchown,
-    SYS_mknod, SYS_uselib, SYS_kexec_file_load, SYS_ustat, SYS_sysfs,
+    SYS_fork,
+    SYS_vfork,
+    SYS_iopl,
+    SYS_ioperm,
+    SYS_modify_ldt,
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_mknod,
+    SYS_uselib,
+    SYS_kexec_file_load,
+    SYS_ustat,
+    SYS_sysfs,
 #endif
 };
 
@@ -95,9 +182,7 @@ class Program {
 };
 
 // The low half of an argument, on little-endian machines.
-constexpr size_t argument(size_t i) {
-  return offsetof(seccomp_data, args) + i * sizeof(uint64_t);
-}
+constexpr size_t argument(size_t i) { return offsetof(seccomp_data, args) + i * sizeof(uint64_t); }
 
 Program make_program() {
   Program p;
@@ -112,7 +197,7 @@ Program make_program() {
     p.load(argument(0));
     p.end_unless_bit(CLONE_THREAD, kDeny);
   });
-  // Signals to itself: abort(), raise(), timers of the run.
+  // Signals to itself: those of aborts and of timers.
   for (const uint32_t number : {SYS_kill, SYS_tgkill}) {
     p.of_call(number, [&] {
       p.load(argument(0));
@@ -151,7 +236,8 @@ std::string limit_system_calls() {
                              program.code().data()};
   if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0) return "";
   XRUN_CHECK(errno == ENOSYS || errno == EINVAL, "seccomp: {}", std::strerror(errno));
-  return "this kernel has no seccomp: what the recipe's Lua cannot call is not denied by the kernel "
+  return "this kernel has no seccomp: what the recipe's Lua cannot call is not denied by the "
+         "kernel "
          "as well";
 }
 
