@@ -102,7 +102,7 @@ class Reader {
     }
     if (argument != name) return false;
     if (at_ + 1 >= arguments_.size()) {
-      throw UsageError(fmt::format("{}: a value is missing", name));
+      throw UsageError(fmt::format("{} needs a value", name));
     }
     value = arguments_[++at_];
     return true;
@@ -223,6 +223,8 @@ bool is_recipe(std::string_view file) { return file.ends_with(".lua") || is_bund
 TrustOptions take_trust_options(std::vector<char*>& arguments) {
   TrustOptions options;
   const std::string_view name = arguments.size() > 1 ? arguments[1] : "help";
+  // `explain --untrusted` asks what the option means.
+  if (name == "explain" && arguments.size() == 3) return options;
   if (!in(kOverRecipes, name) && !is_recipe(name) && !name.starts_with('-')) return options;
   Reader reader(options, arguments);
   reader.rest.push_back(arguments[0]);

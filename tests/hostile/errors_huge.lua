@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: alone error 
 error(("x"):rep(1e8))

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: alone error 
 coroutine.yield(1)
