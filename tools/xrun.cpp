@@ -18,10 +18,10 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/bundle/bundle_file.h"
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
+#include "tools/untrusted.h"
 
 namespace xrun {
 
@@ -82,8 +82,6 @@ int run_engine(int argc, char** argv) {
   return engine_function<decltype(xrun_engine_main)>("xrun_engine_main")(argc, argv);
 }
 
-bool is_recipe(std::string_view file) { return file.ends_with(".lua") || is_bundle_name(file); }
-
 // Options may come before a recipe; a command comes before its options.
 int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
@@ -131,6 +129,18 @@ int dispatch(int argc, char** argv) {
   throw_unknown(name);
 }
 
+// A recipe that is not trusted runs in a child, which comes here again.
+int run(int argc, char** argv) {
+  std::vector<char*> arguments(argv, argv + argc);
+  const TrustOptions trust = take_trust_options(arguments);
+  if (trust.untrusted) {
+    if (!is_untrusted_child()) return run_untrusted(trust, argv);
+    enter_untrusted(trust);
+  }
+  arguments.push_back(nullptr);
+  return dispatch(static_cast<int>(arguments.size()) - 1, arguments.data());
+}
+
 // Fails if the output did not reach its file; a reader that closed its pipe has all it wanted.
 int finish(int status) {
   const bool flushed = std::fflush(stdout) == 0;
@@ -166,7 +176,7 @@ std::filesystem::path tokenizer_folder(const std::string& name) {
 int main(int argc, char** argv) {
   signal(SIGXFSZ, SIG_IGN);  // a file beyond the system's limit is an error of its write
   try {
-    return xrun::finish(xrun::dispatch(argc, argv));
+    return xrun::finish(xrun::run(argc, argv));
   } catch (const xrun::Interrupted& stop) {
     return 128 + stop.signal_number();
   } catch (const xrun::UsageError& error) {

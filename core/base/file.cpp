@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/file_access.h"
 #include "core/base/file_update.h"
 
 namespace xrun {
@@ -119,6 +120,7 @@ bool is_file(const std::filesystem::path& path) {
 }
 
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
+  check_read(path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(path, "be opened");
   // One byte more than the file has shows its end. A string zeroes what it grows by, so a small
@@ -202,6 +204,7 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
 
 // Modes for a whole new file and for a log that grows.
 FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(path) {
+  check_write(path);
   const int flags = mode == Mode::kTruncate ? O_TRUNC : O_APPEND;
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
   if (fd_ < 0) fail(path, "be opened for writing");
@@ -265,8 +268,9 @@ void FileWriter::close() {
   if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
 }
 
-FileUpdate::FileUpdate(const std::filesystem::path& path)
-    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CLOEXEC)) {
+FileUpdate::FileUpdate(const std::filesystem::path& path) : path_(path) {
+  check_write(path);
+  fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd_ < 0) fail(path, "be opened for writing");
 }
 
@@ -296,6 +300,7 @@ void FileUpdate::close() {
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
+  check_read(path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(path, "be opened");
   struct stat info {};
@@ -351,6 +356,7 @@ FileLock::FileLock(const std::filesystem::path& path, bool wait,
 // Takes the lock if nobody holds it. The holder may have removed the file meanwhile: the lock
 // counts only if the path still names the locked file.
 bool FileLock::try_lock(const std::filesystem::path& path) {
+  check_write(path);
   if (path.has_parent_path()) make_dirs(path.parent_path());
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0 && errno == ENOENT) return false;  // the folder was removed just now

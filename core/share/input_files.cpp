@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/folder.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
@@ -195,10 +196,15 @@ std::string missing_text(const LockedInput& input, const std::string& reason) {
                        size, reason);
   }
   const LockedFile& file = input.files.front();
+  const std::string fix =
+      file_access_limited()
+          ? "put the file there; a recipe that is not trusted reads its own folder, --read FOLDER "
+            "names another one"
+          : fmt::format("link the file there: ln -s FILE {}", shell_word(input.name));
   return fmt::format(
-      "{} \"{}\" ({}, SHA-256 {}) is neither in the bundle nor known here; link the file there: ln "
-      "-s FILE {}; a bundle made with --with-data has it",
-      input_kind_name(input.kind), input.name, size, file.sha256, shell_word(input.name));
+      "{} \"{}\" ({}, SHA-256 {}) is neither in the bundle nor known here; {}; a bundle made with "
+      "--with-data has it",
+      input_kind_name(input.kind), input.name, size, file.sha256, fix);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include "lua/bind/modules.h"
 
 #include "core/base/error.h"
+#include "core/base/file_access.h"
 #include "core/base/strings.h"
+#include "lua/state/allowed_globals.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -36,6 +38,10 @@ int read_undefined(lua_State* L) {
       lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
   if (name == "xrun") {
     throw Error("`xrun` is not defined\nhint: begin with local xrun = require \"xrun\"");
+  }
+  if (file_access_limited()) {
+    const std::string removed = removed_global_text(name);
+    if (!removed.empty()) throw Error(removed);
   }
   const std::string near = near_global(L, name);
   throw Error(fmt::format("`{}` is not defined{}", name,

@@ -14,11 +14,13 @@
 #include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/philox.h"
 #include "core/base/strings.h"
 #include "core/config/config_base.h"
 #include "core/config/config_field.h"
 #include "core/dist/fetching_ranks.h"
+#include "core/share/input_files.h"
 #include "core/train/gradient_exchange.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
@@ -97,9 +99,27 @@ std::string local_path(lua_State* L, const std::string& path) {
   return bundle != nullptr ? bundle->local_path(path) : path;
 }
 
+namespace {
+
+// Paths of a recipe that is not trusted, before anything looks at what is there. A name without a
+// folder is a model's, "auto", or beside the current folder and checked when it is opened.
+void check_input(InputKind kind, const std::string& name) {
+  const std::string path = kind == InputKind::kData ? split_glob(name).first : name;
+  if (path.find('/') == std::string::npos) return;
+  std::error_code none;
+  const bool repository = kind == InputKind::kModel && path.front() != '/' &&
+                          path.find("..") == std::string::npos &&
+                          !std::filesystem::exists(path, none);
+  if (!repository) check_read(path);
+}
+
+}  // namespace
+
 std::string local_input(lua_State* L, InputKind kind, const std::string& name) {
   const OpenedBundle* const bundle = bundle_of(L);
-  return bundle != nullptr ? bundle->local_input(kind, name) : name;
+  const std::string local = bundle != nullptr ? bundle->local_input(kind, name) : name;
+  check_input(kind, local);
+  return local;
 }
 
 RecipeContext& recipe_context(lua_State* L) {
@@ -214,7 +234,10 @@ bool Recipe::resume() {
     if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));
   } catch (...) {  // an interruption too
     failure_ = std::current_exception();
-    throw;
+    if (failure_) throw;
+    // An error of Lua's own, foreign to C++: there was no memory left to report the first one.
+    failure_ = std::make_exception_ptr(Error("not enough memory for the recipe's Lua values"));
+    std::rethrow_exception(failure_);
   }
   return false;
 }

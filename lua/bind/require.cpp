@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/hash.h"
 #include "core/base/strings.h"
 #include "core/share/module_files.h"
@@ -93,10 +94,15 @@ int require(lua_State* L) {
   std::string tried;
   const fs::path recipe_folder = fs::path(recipe_context(L).options.recipe).parent_path();
   for (const fs::path& path : module_candidates(name, requiring_folder(L), recipe_folder)) {
+    // Before it is known whether there is one.
+    check_read(local_path(L, path.string()));
     if (is_file(local_path(L, path.string()))) return load_file(L, path, name);
     add_item(tried, path.string());
   }
   // LuaJIT's own: ffi, jit.util, string.buffer, ...
+  XRUN_CHECK(!file_access_limited(),
+             "there is no module `{}` for a recipe that is not trusted; looked for {}", name,
+             tried);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "preload");
   lua_getfield(L, -1, name.c_str());

@@ -13,7 +13,9 @@
 
 #include "core/base/activity.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/data/rows/data_fault.h"
+#include "lua/state/allowed_globals.h"
 #include "lua/state/class.h"
 #include "lua/state/interruption.h"
 #include "lua/state/line_profile.h"
@@ -99,7 +101,9 @@ LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
   lua_atpanic(main_, panic);
   luaL_openlibs(main_);
   // Compiled code checks no hooks, so an endless loop could not be interrupted; --jit accepts that.
-  if (!options.jit) luaJIT_setmode(main_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  if (!options.jit || file_access_limited()) {
+    luaJIT_setmode(main_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  }
   lua_pushlightuserdata(main_, const_cast<char*>(&kStateKey));
   lua_pushlightuserdata(main_, this);
   lua_rawset(main_, LUA_REGISTRYINDEX);
@@ -111,6 +115,8 @@ LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
   open_error_class(main_);
   guard_xpcall(main_);
   guard_library(main_);
+  keep_dump(main_);
+  if (file_access_limited()) limit_globals(main_, LuaRights::kUntrusted);
 }
 
 LuaState::~LuaState() {

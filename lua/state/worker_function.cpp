@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "lua/state/allowed_globals.h"
 #include "lua/state/args.h"
 #include "lua/state/error_report.h"
 #include "lua/state/lua_state.h"
@@ -35,9 +36,8 @@ void stop_if_interrupted(lua_State* L, lua_Debug*) {
 // comment above them does not change the key.
 std::string stripped_digest(lua_State* L, int i) {
   const StackGuard guard(L);
-  lua_getglobal(L, "string");
   // string.dump, since lua_dump has no option to strip.
-  lua_getfield(L, -1, "dump");
+  push_dump(L);
   lua_pushvalue(L, i);
   // strip: without debug information.
   lua_pushboolean(L, 1);
@@ -46,12 +46,6 @@ std::string stripped_digest(lua_State* L, int i) {
   const char* code = lua_tolstring(L, -1, &size);
   return hash_hex(std::string_view(code, size));
 }
-
-// Whatever reads files, clocks or addresses, or could lift the rules below.
-constexpr const char* kHidden[] = {"io",     "os",       "debug",          "package",    "require",
-                                   "dofile", "loadfile", "load",           "loadstring", "jit",
-                                   "module", "newproxy", "collectgarbage", "ffi",        "rawset",
-                                   "gcinfo", "getfenv",  "setfenv"};
 
 struct WorkerRefusal {
   bool noted = false;
@@ -125,7 +119,6 @@ function next(t, key)
   if key ~= nil then at = at + 1 end
   return keys[at], t[keys[at] == nil and "" or keys[at]]
 end
-getmetatable("").__metatable = false
 getmetatable = nil
 for _, name in ipairs { "string", "table", "math", "bit" } do
   local library = _G[name]
@@ -194,11 +187,8 @@ std::unique_ptr<LuaState> open_worker_state() {
   auto state = std::make_unique<LuaState>();
   lua_State* L = *state;
   const StackGuard guard(L);
-  for (const char* name : kHidden) {
-    // Before kStrict closes the globals.
-    lua_pushnil(L);
-    lua_setglobal(L, name);
-  }
+  // Before kStrict closes the globals.
+  limit_globals(L, LuaRights::kWorker);
   lua_pushlightuserdata(L, nullptr);
   lua_setglobal(L, "null");  // in the lists of a row
   XRUN_CHECK(luaL_loadstring(L, kStrict) == 0, "a worker's globals: {}", lua_tostring(L, -1));

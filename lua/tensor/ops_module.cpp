@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "lua/state/args.h"
+#include "lua/tensor/op_rights.h"
 #include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor_class.h"
 
@@ -42,6 +43,7 @@ int index_namespace(lua_State* L) {
     const std::string near = nearest_name(name, public_op_names());
     return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
   }());
+  check_op_rights(home, name);
   return cache_function(L, *packet);
 }
 
@@ -75,7 +77,10 @@ int index_ops(lua_State* L) {
 
 int index_module(lua_State* L) {
   const std::string name = read_string(L, 2, "name");
-  if (const OpPacket* packet = find_public_op(name)) return cache_function(L, *packet);
+  if (const OpPacket* packet = find_public_op(name)) {
+    check_op_rights("aten", name);
+    return cache_function(L, *packet);
+  }
   // Names that a slip may have meant: ours and the operators'.
   std::vector<std::string> known;
   for (const DocEntry& entry : doc_entries()) {

@@ -7,6 +7,7 @@
 #include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/tensor/dtype_names.h"
+#include "lua/tensor/op_rights.h"
 #include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor_class.h"
 
@@ -53,6 +54,7 @@ int find_method(lua_State* L) {
     throw Error(fmt::format("Tensor has no method or property `{}`{}", name,
                             near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
+  check_op_rights("aten", name);
   // The operator becomes a method of the class.
   push_methods(L, &class_info<at::Tensor>);
   push(L, name);

@@ -11,6 +11,7 @@
 #include "core/share/effective.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -46,6 +47,7 @@ int command_diff(int argc, char** argv) {
   app.add_option("A", names[0], "a recipe's file, a bundle, or the folder of a run")->required();
   app.add_option("B", names[1], "the same")->required();
   app.add_flag("--json", json, "one object");
+  add_trust_arguments(app);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   try {
     return diff(names, json);

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
@@ -152,6 +153,7 @@ std::string missing_file_hint(const fs::path& path) {
 // Checks go from the cheapest to the dearest; hashing, which reads all bytes, is last.
 DataFile read_data_file(const std::string& path, const HashProgress& progress,
                         const FileDigests& digests) {
+  check_read(path);
   // A relative path is the usual cause, so the message has the folder it is relative to.
   XRUN_CHECK(path_exists(path), "{}: no such data file (the current folder is {}){}", path,
              current_folder(), missing_file_hint(path));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 
 namespace xrun {
 
@@ -173,6 +174,7 @@ class ZstdStream : public ByteStream {
 }  // namespace
 
 RawFile::RawFile(const std::string& path, std::string name) : name_(std::move(name)) {
+  check_read(path);
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) fail("opened");
   struct stat info {};

@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 
 namespace xrun {
 
@@ -61,6 +62,7 @@ ZeroedBuffer::~ZeroedBuffer() {
 }
 
 PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
+  check_read(path);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
                                                              std::fclose);
   XRUN_CHECK(file && std::fseek(file.get(), 0, SEEK_END) == 0, "{}: cannot be read: {}", path,

@@ -15,6 +15,7 @@
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -82,6 +83,7 @@ int command_bundle(int argc, char** argv) {
       ->type_name("DIR");
   app.add_flag("--with-data", request.with_data, "put the files of rows into the bundle");
   app.add_flag("--with-model", request.with_model, "put the weights into the bundle");
+  add_trust_arguments(app);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (is_bundle_name(request.recipe)) {
     throw UsageError(fmt::format("{}: is a bundle already; xrun init --from {} copies its recipe",

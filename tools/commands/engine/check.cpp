@@ -18,6 +18,7 @@
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/finding_report.h"
 #include "tools/commands/engine/recipe_arguments.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -69,6 +70,7 @@ int command_check(int argc, char** argv) {
       "train; 2: it would not.",
       "xrun check");
   add_recipe_arguments(app, options);
+  add_trust_arguments(app);
   app.add_flag("--all", all, "also show values at their defaults");
   app.add_flag("--json", json,
                "one JSON object per line: verdict, subject, text, remedy, file, line");

@@ -52,6 +52,8 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
           fmt::format("{} {} is not in the bundle", input_kind_name(input.kind), input.name));
     }
   }
+  // By its lock the copy is known as someone else's: it runs with limits, as the bundle does.
+  copied.lines.push_back(write_missing((folder / kBundleLock).lexically_normal(), lock_text(lock)));
   for (const LockedFile& member : lock.members) {
     const std::string_view bytes = bundle.text(member.name);
     const fs::path path = (folder / without_code(member.name)).lexically_normal();
@@ -61,6 +63,10 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
   }
   std::string sets;
   for (const std::string& set : lock.sets) add_item(sets, "--set " + shell_word(set), " ");
+  notes.push_back(
+      fmt::format("{}: with it the recipe is not trusted; remove it once you have read "
+                  "the code",
+                  (folder / kBundleLock).lexically_normal().string()));
   if (!sets.empty()) notes.push_back("the bundle was made with " + sets);
   for (std::string& note : notes) copied.lines.push_back("note: " + note);
   return copied;

@@ -29,6 +29,7 @@
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
 #include "tools/commands/engine/starter_files.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -290,6 +291,7 @@ int command_explain(int argc, char** argv) {
   }
   app.add_option("NAME", name, "a command, an option, or a key or name as a recipe writes it");
   app.allow_extras();  // an option to explain is none of this command
+  add_trust_arguments(app);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (!where.empty()) {
     if (name.empty()) throw UsageError("--where needs a recipe: --where optim.lr RECIPE.lua");

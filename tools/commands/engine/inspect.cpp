@@ -33,6 +33,7 @@
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -63,6 +64,7 @@ void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), std
 
 void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
   add_recipe_arguments(app, arguments.recipe);
+  add_trust_arguments(app);
   app.add_option("--step", arguments.step, "which step, counted from 0 (0; of a run the last)")
       ->check(whole_number(0));
   app.add_option("--rows", arguments.rows,

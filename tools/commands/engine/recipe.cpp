@@ -19,6 +19,7 @@
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/rank_run.h"
 #include "tools/commands/engine/recipe_arguments.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -106,6 +107,7 @@ int command_cache_recipe(int argc, char** argv) {
   CLI::App app("Builds the caches of the data that a recipe opens, up to its xrun.run.",
                "xrun cache");
   add_recipe_arguments(app, options);
+  add_trust_arguments(app);
   app.add_flag("--json", json,
                "one JSON object per source: name, dir, rows, kept, dropped, tokens");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "tools/commands/command_line.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -34,6 +35,7 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
 
 void add_run_arguments(CLI::App& app, RecipeOptions& options, std::optional<int64_t>& repl_at) {
   add_recipe_arguments(app, options);
+  add_trust_arguments(app);
   app.add_flag("--resume", options.resume,
                "continue a run with its own settings, device and threads: the one in --run, or the "
                "recipe's newest");

@@ -15,6 +15,7 @@
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -53,6 +54,7 @@ int command_repl(int argc, char** argv) {
       "terminal; the exit status is 1 if one of its inputs failed.",
       "xrun repl");
   add_recipe_arguments(app, options);
+  add_trust_arguments(app);
   app.get_option("RECIPE")->required(false);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   options = bundled_options(std::move(options), true);

@@ -18,6 +18,7 @@
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -75,6 +76,7 @@ int command_verify(int argc, char** argv) {
       "xrun verify");
   std::string name;
   app.add_option("FILE.xrb|RUN", name, "a bundle, or the folder of a run")->required();
+  add_trust_arguments(app);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   std::error_code none;
   return std::filesystem::is_directory(name, none) ? verify_run(name) : verify_bundle(name);

@@ -1,0 +1,28 @@
+#pragma once
+// The paths that this process may open, in a process that works for a recipe that is not trusted.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+// Files, or folders with everything below them. A writable path is also readable.
+struct FileAccess {
+  std::vector<std::filesystem::path> readable, writable;
+};
+
+// From now on opening another path through core/base fails (check_read, check_write). Links in the
+// paths are resolved now. Called once, before other threads run; never undone, except by tests with
+// nullptr. The kernel's own limits (core/sandbox) hold for everything else in the process.
+void limit_file_access(const FileAccess* access);
+
+// True once the access is limited: this process works for a recipe that is not trusted.
+bool file_access_limited();
+
+// Throws Error, with the way to allow it, if the path is not among those that may be
+// read (written), after all links in it are resolved. Without limits: no check.
+void check_read(const std::filesystem::path& path);
+void check_write(const std::filesystem::path& path);
+
+}  // namespace xrun

@@ -1,0 +1,160 @@
+// The parent waits for signals instead of handling them: they are blocked, and sigtimedwait takes
+// them one by one with their senders. What the terminal sends (Ctrl-C) reaches the child too, as it
+// is in the same process group, so only signals that a process sent are passed on.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/sandbox/sandbox.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLook = std::chrono::milliseconds(500);  // between two looks at time and files
+constexpr auto kGrace = std::chrono::seconds(10);       // for a save, after a limit was reached
+
+uintmax_t bytes_in(const std::vector<fs::path>& folders) {
+  uintmax_t sum = 0;
+  std::error_code code;
+  for (const fs::path& folder : folders) {
+    // Errors are files that the child removed meanwhile.
+    for (fs::recursive_directory_iterator at(folder, code), end; !code && at != end;
+         at.increment(code)) {
+      std::error_code gone;
+      if (!at->is_regular_file(gone) || at->is_symlink(gone)) continue;
+      const uintmax_t bytes = at->file_size(gone);
+      if (!gone) sum += bytes;
+    }
+  }
+  return sum;
+}
+
+// 0 where the free space is unknown: no limit.
+uintmax_t most_growth(const std::vector<fs::path>& folders, const SandboxLimits& limits) {
+  if (limits.files_mb > 0) return static_cast<uintmax_t>(limits.files_mb) << 20;
+  std::error_code code;
+  if (folders.empty()) return 0;
+  const fs::space_info space = fs::space(folders.front(), code);
+  return code ? 0 : space.available / 2;
+}
+
+class Child {
+ public:
+  Child(char** argv, const std::vector<std::string>& variables, const sigset_t& mask) {
+    std::vector<char*> environment;
+    for (char** at = environ; *at != nullptr; ++at) environment.push_back(*at);
+    for (const std::string& one : variables) {
+      const size_t name = one.find('=') + 1;
+      std::erase_if(environment,
+                    [&](const char* had) { return one.compare(0, name, had, name) == 0; });
+      environment.push_back(const_cast<char*>(one.c_str()));
+    }
+    environment.push_back(nullptr);
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &mask);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+    // Its real name: the program finds its libraries beside /proc/self/exe.
+    const std::string self = fs::read_symlink("/proc/self/exe").string();
+    const int code =
+        posix_spawn(&pid_, self.c_str(), &files, &attributes, argv, environment.data());
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+    XRUN_CHECK(code == 0, "{}: cannot be started: {}", self, std::strerror(code));
+  }
+
+  void send(int signal_number) const { ::kill(pid_, signal_number); }
+
+  std::optional<int> ended() const {
+    int status = 0;
+    const pid_t done = ::waitpid(pid_, &status, WNOHANG);
+    if (done == 0 || (done < 0 && errno == EINTR)) return std::nullopt;
+    XRUN_CHECK(done == pid_, "a child process was lost");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+std::string death_text(int status) {
+  if (status <= 128) return "";
+  const int number = status - 128;
+  // A child that handles these exits with the same status by itself, after it saved.
+  if (number == SIGINT || number == SIGTERM || number == SIGHUP) return "";
+  return fmt::format("the process of the recipe was ended by signal {} ({})", number,
+                     strsignal(number));
+}
+
+}  // namespace
+
+SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
+                        const std::vector<fs::path>& written, const SandboxLimits& limits) {
+  sigset_t waited, before;
+  sigemptyset(&waited);
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    sigaddset(&waited, number);
+  }
+  sigprocmask(SIG_BLOCK, &waited, &before);
+  const uintmax_t growth = most_growth(written, limits), at_start = bytes_in(written);
+  const auto start = Clock::now();
+  const Child child(argv, variables, before);
+  SandboxEnd end;
+  std::optional<Clock::time_point> killed_at;
+  // Asks once, and then insists.
+  const auto stop = [&](std::string why) {
+    if (end.limit_reached) return;
+    end.limit_reached = true;
+    end.text = std::move(why);
+    child.send(SIGTERM);
+    killed_at = Clock::now() + kGrace;
+  };
+  auto look_at = start + kLook;
+  while (true) {
+    if (const std::optional<int> status = child.ended()) {
+      end.status = *status;
+      break;
+    }
+    const auto now = Clock::now();
+    if (limits.seconds > 0 && now - start >= std::chrono::seconds(limits.seconds)) {
+      stop(fmt::format("the recipe ran longer than --limit-seconds {}", limits.seconds));
+    }
+    if (growth > 0 && now >= look_at) {
+      if (bytes_in(written) > at_start + growth) {
+        stop(fmt::format("the recipe wrote more than {} MB of files; --limit-files MB allows more",
+                         growth >> 20));
+      }
+      // At most a hundredth of the time is spent on looking.
+      const auto ended = Clock::now();
+      look_at = ended + std::max<Clock::duration>(kLook, (ended - now) * 99);
+    }
+    if (killed_at && now >= *killed_at) child.send(SIGKILL);
+    const timespec patience = {0, std::chrono::nanoseconds(kLook).count()};
+    siginfo_t about{};
+    const int number = ::sigtimedwait(&waited, &about, &patience);
+    if (number > 0 && number != SIGCHLD && about.si_code <= 0) child.send(number);
+  }
+  if (end.text.empty()) end.text = death_text(end.status);
+  return end;
+}
+
+}  // namespace xrun

@@ -1,0 +1,2 @@
+-- expect: harmless
+assert(not debug.traceback():find("0x"))

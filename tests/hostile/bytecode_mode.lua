@@ -1,0 +1,3 @@
+-- expect: harmless
+local f, message = load("\27LJ\2\0\0", "x", "b")
+assert(f == nil and message)

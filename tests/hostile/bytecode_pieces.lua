@@ -1,0 +1,3 @@
+-- expect: error 
+local pieces = { "\27", "LJ\2" }
+load(function() return table.remove(pieces, 1) end)

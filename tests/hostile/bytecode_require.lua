@@ -1,0 +1,3 @@
+-- expect: error this is bytecode
+-- bytecode.lua begins as compiled code does.
+require "bytecode"

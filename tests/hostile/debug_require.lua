@@ -1,0 +1,2 @@
+-- expect: harmless
+assert(require("debug") == debug and rawget(debug, "getinfo") == nil)

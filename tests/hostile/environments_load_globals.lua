@@ -1,0 +1,2 @@
+-- expect: error 
+load("return io.open")()

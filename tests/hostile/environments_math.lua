@@ -1,0 +1,4 @@
+-- expect: harmless
+local before = math.randomseed
+math.randomseed = nil
+math.randomseed = before

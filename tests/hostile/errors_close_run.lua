@@ -1,0 +1,2 @@
+-- expect: error 
+coroutine.wrap(function() error({}) end)()

@@ -1,0 +1,2 @@
+-- expect: alone error 
+error(("x"):rep(1e8))

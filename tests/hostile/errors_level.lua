@@ -1,0 +1,2 @@
+-- expect: error deep
+error("deep", 1e9)

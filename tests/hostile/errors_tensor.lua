@@ -1,0 +1,2 @@
+-- expect: error 
+error(require("xrun").ones({ 2 }))

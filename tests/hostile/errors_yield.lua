@@ -1,0 +1,2 @@
+-- expect: alone error 
+coroutine.yield(1)

@@ -1,0 +1,2 @@
+-- expect: error `dofile` is not for a recipe that is not trusted
+dofile("@OUTSIDE@/secret.lua")

@@ -1,0 +1,2 @@
+-- expect: error `loadfile` is not for a recipe that is not trusted
+print(loadfile("@OUTSIDE@/secret.lua"))

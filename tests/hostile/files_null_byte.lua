@@ -1,0 +1,2 @@
+-- expect: error 
+require("xrun").policy("./tiny\0/../../outside/model/x")

@@ -1,0 +1,2 @@
+-- expect: error may not be read
+require("xrun").policy("@OUTSIDE@/model")

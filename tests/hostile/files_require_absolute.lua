@@ -1,0 +1,2 @@
+-- expect: error may not be read
+print(require "@OUTSIDE@/secret")

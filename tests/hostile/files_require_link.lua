@@ -1,0 +1,3 @@
+-- expect: error may not be read
+-- linked.lua is a link to a file outside.
+print(require "linked")

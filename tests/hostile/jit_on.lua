@@ -1,0 +1,2 @@
+-- expect: error `jit` is not for a recipe that is not trusted
+jit.on()

@@ -1,0 +1,2 @@
+-- expect: error there is no module `jit.opt`
+require("jit.opt").start(3)

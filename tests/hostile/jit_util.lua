@@ -1,0 +1,2 @@
+-- expect: error there is no module `jit.util`
+require("jit.util").funcbc(print)

@@ -1,0 +1,5 @@
+-- expect: error 
+local a, b = {}, {}
+setmetatable(a, { __index = b })
+setmetatable(b, { __index = a })
+print(a.x)

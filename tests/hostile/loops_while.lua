@@ -1,0 +1,2 @@
+-- expect: alone ended --limit-seconds
+while true do end

@@ -1,0 +1,2 @@
+-- expect: error 
+require("xrun").arange(1e14)

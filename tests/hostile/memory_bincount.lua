@@ -1,0 +1,3 @@
+-- expect: error 
+local xrun = require "xrun"
+xrun.tensor({ 2 ^ 45 }):long():bincount()

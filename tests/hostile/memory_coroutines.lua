@@ -1,0 +1,3 @@
+-- expect: alone ended memory
+local t = {}
+while true do t[#t + 1] = coroutine.create(function() end) end

@@ -1,0 +1,2 @@
+-- expect: error 
+print(#("%99999999d"):format(1))

@@ -1,0 +1,3 @@
+-- expect: error 
+local xrun = require "xrun"
+xrun.one_hot(xrun.tensor { 2 ^ 50 }:long())

@@ -1,0 +1,2 @@
+-- expect: harmless 
+print(#("x"):rep(2 ^ 52))

@@ -1,0 +1,3 @@
+-- expect: alone ended memory
+local t = {}
+for i = 1, 1e9 do t[i] = { i } end

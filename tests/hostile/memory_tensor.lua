@@ -1,0 +1,2 @@
+-- expect: error 
+require("xrun").zeros({ 1e12 })

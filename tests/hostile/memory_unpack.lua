@@ -1,0 +1,2 @@
+-- expect: error 
+print(unpack({}, 1, 1e8))

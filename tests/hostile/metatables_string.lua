@@ -1,0 +1,2 @@
+-- expect: error 
+getmetatable("").__index = function() return "x" end

@@ -1,0 +1,3 @@
+-- expect: harmless
+local t = setmetatable({}, { __mode = "kv" })
+for i = 1, 1e5 do t[{}] = {} end

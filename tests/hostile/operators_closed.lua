@@ -1,0 +1,5 @@
+-- expect: error 
+local xrun = require "xrun"
+local t = xrun.ones({ 2 })
+t:close()
+print(t:sum())

@@ -1,0 +1,3 @@
+-- expect: error 
+local xrun = require "xrun"
+xrun.embedding(xrun.ones({ 2, 2 }), xrun.tensor({ 1e9 }):long())

@@ -1,0 +1,2 @@
+-- expect: error is not for a recipe
+require("xrun").empty({ 1000 })

@@ -1,0 +1,3 @@
+-- expect: error 
+local xrun = require "xrun"
+xrun.ones({ 2 }):gather(0, xrun.tensor({ 1e9 }):long())

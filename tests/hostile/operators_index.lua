@@ -1,0 +1,3 @@
+-- expect: error 
+local xrun = require "xrun"
+print(xrun.ones({ 2 })[1e9])

@@ -1,0 +1,3 @@
+-- expect: error 
+local xrun = require "xrun"
+xrun.ones({ 2 }):index_put_({ xrun.tensor({ 7e9 }):long() }, xrun.ones({ 1 }))

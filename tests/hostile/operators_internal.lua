@@ -1,0 +1,3 @@
+-- expect: error 
+local xrun = require "xrun"
+xrun.ops.aten._foreach_add(xrun.ones({ 2 }), 1)

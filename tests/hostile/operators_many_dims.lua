@@ -1,0 +1,5 @@
+-- expect: error 
+local xrun, s = require "xrun", {}
+for i = 1, 1000 do s[i] = 1 end
+print(xrun.ones(s):sum():item())
+error("summed")

@@ -1,0 +1,2 @@
+-- expect: error 
+print(require("xrun").ones({ 2 }):to("meta"):item())

@@ -1,0 +1,2 @@
+-- expect: error 
+require("xrun").tensor({ -1.0, 0.5 }):multinomial(1e6)

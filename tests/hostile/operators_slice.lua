@@ -1,0 +1,3 @@
+-- expect: error 
+local t = require("xrun").ones({ 2 })
+print(t:narrow(0, -2 ^ 62, 2 ^ 62))

@@ -1,0 +1,3 @@
+-- expect: harmless
+local f, message = load(("do "):rep(1e5))
+assert(f == nil and message)

@@ -1,0 +1,3 @@
+-- expect: harmless
+local xrun = require "xrun"
+print(xrun.calculate(("("):rep(1e5)))

@@ -1,0 +1,2 @@
+-- expect: harmless
+assert(not load("goto nowhere"))

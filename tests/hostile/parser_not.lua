@@ -1,0 +1,3 @@
+-- expect: harmless
+local f, message = load("return " .. ("not "):rep(1e5) .. "1")
+assert(f == nil and message)

@@ -1,0 +1,2 @@
+-- expect: error 
+("x"):find(("("):rep(1e5))

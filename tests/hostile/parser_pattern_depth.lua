@@ -1,0 +1,2 @@
+-- expect: error 
+("x"):rep(1e6):find(("x?"):rep(1e6) .. "y")

@@ -1,0 +1,2 @@
+-- expect: error 
+require("xrun").ops.load("/lib/libc.so.6")

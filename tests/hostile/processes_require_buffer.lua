@@ -1,0 +1,2 @@
+-- expect: error there is no module `string.buffer`
+print(require "string.buffer")

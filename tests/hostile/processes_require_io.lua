@@ -1,0 +1,2 @@
+-- expect: error there is no module `io`
+require("io").open("@OUTSIDE@/secret.txt")

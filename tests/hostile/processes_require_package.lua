@@ -1,0 +1,2 @@
+-- expect: error there is no module `package`
+print(require("package").loaded)

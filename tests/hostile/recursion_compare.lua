@@ -1,0 +1,4 @@
+-- expect: error 
+local m = {}
+m.__lt = function(a, b) return a < b end
+print(setmetatable({}, m) < setmetatable({}, m))

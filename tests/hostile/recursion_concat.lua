@@ -1,0 +1,4 @@
+-- expect: error 
+local t
+t = setmetatable({}, { __concat = function(a, b) return a .. b end })
+print(t .. t)

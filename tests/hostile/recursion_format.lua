@@ -1,0 +1,4 @@
+-- expect: error 
+local t
+t = setmetatable({}, { __tostring = function() return ("%s"):format(t) end })
+print(("%s"):format(t))

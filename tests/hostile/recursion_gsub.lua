@@ -1,0 +1,3 @@
+-- expect: error 
+local function f() return (("x"):gsub("x", f)) end
+f()

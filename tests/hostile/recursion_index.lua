@@ -1,0 +1,4 @@
+-- expect: error 
+local t
+t = setmetatable({}, { __index = function(_, k) return t[k .. "x"] end })
+print(t.a)

@@ -1,0 +1,3 @@
+-- expect: error 
+local function f() return load("return ...")(f()) end
+f()

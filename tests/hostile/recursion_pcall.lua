@@ -1,0 +1,3 @@
+-- expect: harmless
+local function f() return pcall(f) end
+f()

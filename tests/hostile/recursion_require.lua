@@ -1,0 +1,4 @@
+-- expect: error 
+-- circle.lua requires itself.
+local function f() require "circle" return f() + 1 end
+f()

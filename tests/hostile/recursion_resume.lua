@@ -1,0 +1,3 @@
+-- expect: harmless
+local function f() return coroutine.resume(coroutine.create(f)) end
+f()

@@ -1,0 +1,4 @@
+-- expect: error 
+local xrun, t = require "xrun", {}
+t[1] = t
+xrun.tensor(t)

@@ -1,0 +1,4 @@
+-- expect: error 
+local xrun, t = require "xrun", { 1 }
+for i = 1, 1e5 do t = { t } end
+xrun.tensor(t)

@@ -1,0 +1,4 @@
+-- expect: error 
+local t
+t = setmetatable({}, { __tostring = function() return tostring(t) end })
+print(t)

@@ -1,0 +1,39 @@
+#pragma once
+// Recipes that are not trusted: which command lines name one, and what its process may open.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/sandbox/sandbox.h"
+
+namespace xrun {
+
+// True if an argument names a recipe or a bundle.
+bool is_recipe(std::string_view file);
+
+// The options of trust, taken out of a command line.
+struct TrustOptions {
+  bool untrusted = false;   // the command works in a child with limits
+  bool by_default = false;  // because of the recipe, without --untrusted
+  std::vector<std::string> recipes;
+  FileAccess named;  // what the command line names, and the folders of the recipes
+  SandboxLimits limits;
+};
+
+// Takes --trusted, --untrusted, --read, --limit-seconds, --limit-memory and --limit-files out of
+// the arguments of a command over recipes; other commands are left alone. Bundles, and recipes with
+// a bundle's lock beside them, are not trusted by default. Opens no file. Throws UsageError.
+TrustOptions take_trust_options(std::vector<char*>& arguments);
+
+// True in the child that run_untrusted started.
+bool is_untrusted_child();
+
+// Runs the command line again in a child, and returns its exit status: its own; 1 after a limit
+// ended it; 128 + N if signal N did. Messages go to standard error.
+int run_untrusted(const TrustOptions& options, char** argv);
+
+// In the child: sets the limits, before anything of the recipe is opened.
+void enter_untrusted(const TrustOptions& options);
+
+}  // namespace xrun
