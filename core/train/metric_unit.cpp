@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/train/micro_batch.h"
+#include "core/train/weighted_loss.h"
 
 namespace xrun {
 

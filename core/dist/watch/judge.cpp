@@ -45,8 +45,9 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
 
 // True if the main thread used half the time or more since its last sign of progress. A recipe may
 // compute for minutes in plain Lua, which makes no call and no collective.
+// On a machine full of other programs a loop has a small share of a processor, code that waits none.
 bool busy(const RankView& rank, int64_t now_ms) {
-  return 2 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
+  return 8 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
 
 // True if nothing in its process runs and it waits for nothing outside: only another rank or itself
