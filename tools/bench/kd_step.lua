@@ -39,8 +39,9 @@ local wall, cpu = { sft = {}, kd = {}, both = {} }, { sft = {}, kd = {}, both = 
 local function spread(values)
   local sorted = { unpack(values) }
   table.sort(sorted)
-  local middle = sorted[math.floor(#sorted / 2) + 1]
-  return ("%.3f (%.3f to %.3f)"):format(middle, sorted[1], sorted[#sorted])
+  local n = #sorted
+  local middle = (sorted[math.ceil(n / 2)] + sorted[math.floor(n / 2) + 1]) / 2
+  return ("%.3f (%.3f to %.3f)"):format(middle, sorted[1], sorted[n])
 end
 
 local function ratios(times, name)
