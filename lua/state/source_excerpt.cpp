@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/strings.h"
 #include "core/config/lua_source.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
