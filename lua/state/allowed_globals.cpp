@@ -36,7 +36,7 @@ constexpr AllowedNames kAllowed[] = {
     {"bit", " arshift band bnot bor bswap bxor lshift rol ror rshift tobit tohex ", ""},
     {"coroutine", " create isyieldable resume running status wrap yield ", ""},
     {"os", "", " clock date difftime time "},
-    {"debug", "", " traceback "},
+    {"debug", "", " "},  // traceback writes the addresses of functions
 };
 
 // Globals of LuaJIT that other code may ask for: their absence is explained.
@@ -192,7 +192,8 @@ int explain_removed(lua_State* L) {
   for (const std::string_view removed :
        {" os execute exit getenv remove rename setlocale tmpname ", " string dump ",
         " debug debug getfenv gethook getinfo getlocal getmetatable getregistry getupvalue setfenv "
-        "sethook setlocal setmetatable setupvalue upvalueid upvaluejoin "}) {
+        "sethook setlocal setmetatable setupvalue traceback "
+        "upvalueid upvaluejoin "}) {
     if (removed.starts_with(" " + library + " ") && has_word(removed, name)) {
       throw Error(not_trusted(library + "." + name));
     }
@@ -201,17 +202,17 @@ int explain_removed(lua_State* L) {
 }
 
 void replace_functions(lua_State* L) {
-  push_replacement(L, "load", load_text);
+  push_replacement(L, "_G.load", load_text);
   lua_pushvalue(L, -1);
   lua_setglobal(L, "load");
   lua_setglobal(L, "loadstring");
-  push_replacement(L, "tostring", text_of);
+  push_replacement(L, "_G.tostring", text_of);
   lua_setglobal(L, "tostring");
-  push_replacement(L, "print", print_shown);
+  push_replacement(L, "_G.print", print_shown);
   lua_setglobal(L, "print");
   lua_getglobal(L, "string");
   lua_getfield(L, -1, "format");
-  push_replacement(L, "string.format", format_text, 1);
+  push_replacement(L, "_G.string.format", format_text, 1);
   lua_setfield(L, -2, "format");
   lua_pop(L, 1);
   for (const char* library : {"os", "debug", "string"}) {

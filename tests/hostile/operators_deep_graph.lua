@@ -1,4 +1,4 @@
--- expect: harmless
+-- expect: alone harmless
 -- A graph of 100,000 nodes is freed without recursion.
 local xrun = require "xrun"
 local a = xrun.ones({ 1 }, { requires_grad = true })

@@ -11,7 +11,7 @@ echo 'print("ran")' >script.lua
 wants 2 "wanted a whole number from 1" "$xrun" script.lua --untrusted --limit-seconds 0
 wants 2 "give one" "$xrun" script.lua --untrusted --trusted
 wants 2 "no such path" "$xrun" script.lua --untrusted --read nowhere
-WORLD_SIZE=2 RANK=0 wants 2 "ranks talk over the network" "$xrun" script.lua --untrusted
+MASTER_ADDR=localhost MASTER_PORT=1 WORLD_SIZE=2 RANK=0 wants 2 "ranks talk over the network" "$xrun" script.lua --untrusted
 # A lock beside a recipe makes it a stranger's; --trusted lifts it.
 echo 'print(io and "has io")' >mine.lua
 wants 0 "has io" "$xrun" mine.lua
