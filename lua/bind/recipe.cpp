@@ -233,10 +233,7 @@ bool Recipe::resume() {
     if (status != 0) throw_report(report_of(thread_, -1));
     if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));
   } catch (...) {  // an interruption too
-    failure_ = std::current_exception();
-    if (failure_) throw;
-    // An error of Lua's own, foreign to C++: there was no memory left to report the first one.
-    failure_ = std::make_exception_ptr(Error("not enough memory for the recipe's Lua values"));
+    failure_ = caught_around_lua();
     std::rethrow_exception(failure_);
   }
   return false;

@@ -24,6 +24,7 @@
 #include "core/run/signals.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
+#include "lua/state/error_report.h"
 #include "lua/state/interruption.h"
 #include "lua/state/line_profile.h"
 
@@ -123,7 +124,7 @@ void save_after_error(lua_State* L, bool interrupted) {
 
 // The user needs the first error; a save that fails for another reason is reported beside it.
 [[noreturn]] void save_and_rethrow(lua_State* L) {
-  const std::exception_ptr first = std::current_exception();
+  const std::exception_ptr first = caught_around_lua();
   std::string first_text;
   bool interrupted = false;
   try {
@@ -144,6 +145,8 @@ void save_after_error(lua_State* L, bool interrupted) {
         first_text.find(text.substr(colon == std::string::npos ? 0 : colon)) != std::string::npos;
     if (!known) session.console->say(fmt::format("could not save: {}", error.what()));
     session.console->say(unsaved_text(session.run->run()));
+  } catch (...) {  // Lua's own: no memory is left
+    if (session.run != nullptr) session.console->say(unsaved_text(session.run->run()));
   }
   std::rethrow_exception(first);
 }

@@ -270,6 +270,11 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
   return report;
 }
 
+std::exception_ptr caught_around_lua() {
+  if (std::exception_ptr caught = std::current_exception()) return caught;
+  return std::make_exception_ptr(Error("not enough memory for the recipe's Lua values"));
+}
+
 void push_error(lua_State* L, std::shared_ptr<const ErrorReport> report) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   push(L, std::move(report));

@@ -100,6 +100,10 @@ LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
   XRUN_CHECK(main_ != nullptr, "out of memory: no Lua state could be opened");
   lua_atpanic(main_, panic);
   luaL_openlibs(main_);
+  // Makes the head of the list of free references, so that ~LuaRef allocates nothing: it must not
+  // throw where no memory is left.
+  lua_pushboolean(main_, 1);
+  luaL_unref(main_, LUA_REGISTRYINDEX, luaL_ref(main_, LUA_REGISTRYINDEX));
   // Compiled code checks no hooks, so an endless loop could not be interrupted; --jit accepts that.
   if (!options.jit || file_access_limited()) {
     luaJIT_setmode(main_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);

@@ -61,7 +61,9 @@ std::string key_of_option(std::string name) {
   std::vector<std::string> found;
   // The last part of a path, if no other path ends in it.
   for (const ConfigField& field : config_fields()) {
-    if (field.path.ends_with("." + name)) found.push_back(field.path);
+    // Not the fields of a list of tables, which --set cannot name.
+    const bool in_list = field.path.find("[]") != std::string::npos;
+    if (field.path.ends_with("." + name) && !in_list) found.push_back(field.path);
   }
   return found.size() == 1 ? found[0] : "";
 }

@@ -47,7 +47,7 @@ TEST_F(ScorerBinding, RefusesArgumentsThatAreNotAPolicyOrAView) {
   has(run(reward("xrun.scorer(adamw)\n"), "a"), "(policy): got AdamW, wanted a Policy");
   has(run(reward("scorer:score(3)\n"), "b"), "(view): got 3, wanted a View");
   has(run(reward("xrun.run(cfg, { x = train })\n"), "c"),
-      "give policies, scorers and optimizers, and keep plain values in run.state");
+      "give policies, scorers, optimizers and averages, and keep plain values in run.state");
 }
 
 }  // namespace xrun::scorer_test

@@ -224,14 +224,14 @@ int command_plan(int argc, char** argv) {
   bool json = false;
   CLI::App app(
       "Predicts the memory of each GPU and the time of a step at each dist.level for a recipe, "
-      "from "
-      "the shapes of its model, the packs of its first steps, and published rates. Loads no "
+      "from the shapes of its model, the packs of its first steps, and published rates. Loads no "
       "weights; nothing of it is measured. Exit status 2: no level fits.",
       "xrun plan");
   add_recipe_arguments(app, options);
   app.remove_option(app.get_option("--device"));
   app.add_option("--gpus", terms.gpus, "number of GPUs (1)")->check(whole_number(1));
-  app.add_option("--device", device_name, "a100, h100 or h200 (h100)");
+  app.add_option("--device", device_name, "the model of the GPUs (h100)")
+      ->type_name("a100|h100|h200");
   app.add_option("--utilisation", terms.utilisation,
                  "share of the published rate that products reach (0.4)")
       ->check(CLI::Range(0.01, 1.0));
