@@ -1,3 +1,7 @@
 -- expect: harmless
-local function f() return coroutine.resume(coroutine.create(f)) end
+local depth = 0
+local function f()
+  depth = depth + 1
+  return depth == 100000 or coroutine.resume(coroutine.create(f))
+end
 f()

@@ -112,9 +112,9 @@ wants 0 'every step is logged' "$xrun" explain logging_steps
 wants 0 'The learning rate after warmup.' "$xrun" explain optim.lr
 wants 0 '--resume, an option of xrun RECIPE.lua: continue a run' "$xrun" explain --resume
 wants 0 'here it is `optim.lr`' "$xrun" explain --learning-rate
-wants 0 'xrun.policy(model: string|xrun.Config.model, {lora?, recompute?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
+wants 0 'xrun.policy(model: string|xrun.Config.model, {lora?, recompute?, train?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
 wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
-wants 0 'keys: pairs, sequences, prompts, groups, tokens, max_tokens' "$xrun" explain batch
+wants 0 'keys: pairs, sequences, prompts, groups, tokens, schedule, max_tokens' "$xrun" explain batch
 wants 0 'recipes/dpo.lua: answers = 128' "$xrun" explain answers
 wants 0 'recipes/pair_losses.lua has it as `alpha`' "$xrun" explain rpo_alpha
 wants 2 'did you mean optim.lr?' "$xrun" explain lr
