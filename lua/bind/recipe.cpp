@@ -104,7 +104,8 @@ namespace {
 // Paths of a recipe that is not trusted, before anything looks at what is there. A name without a
 // folder is a model's, "auto", or beside the current folder and checked when it is opened.
 void check_input(InputKind kind, const std::string& name) {
-  const std::string path = kind == InputKind::kData ? split_glob(name).first : name;
+  const bool several = kind == InputKind::kData && name.find_first_of("*?[") != std::string::npos;
+  const std::string path = several ? split_glob(name).first : name;
   if (path.find('/') == std::string::npos) return;
   std::error_code none;
   const bool repository = kind == InputKind::kModel && path.front() != '/' &&

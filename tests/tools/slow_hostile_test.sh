@@ -8,22 +8,25 @@ mkdir trusted && cp -r tiny trusted/
 python3 "$root/tests/tools/hostile.py" "$xrun" "$work/trusted" trusted 2
 
 limited() { dpo --untrusted "$@"; }
+# In the background, where the pid must be that of the program.
+start_limited() {
+  "$xrun" "$root/recipes/dpo.lua" --untrusted --set model=tiny --set answers=0 --set steps=100000 \
+    --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 --run "$1" >log 2>&1 &
+  pid=$!
+  until [ -s "$1/metrics.jsonl" ]; do sleep 0.1; done
+}
 # The same bits, with and without limits.
 dpo --run free >/dev/null
 limited --run limited >/dev/null
 same_run free limited
 # A signal to the parent saves as it does without limits; the status is the child's.
-limited --set steps=100000 --run stopped >log 2>&1 &
-pid=$!
-until [ -s stopped/metrics.jsonl ]; do sleep 0.1; done
+start_limited stopped
 kill -TERM $pid
 status=0; wait $pid || status=$?
 [ $status = 143 ] || fail "SIGTERM gave status $status: $(cat log)"
 grep -q "saved in stopped" log || fail "SIGTERM did not save: $(cat log)"
 # The death of the parent is the end of the child.
-limited --set steps=100000 --run killed >log 2>&1 &
-pid=$!
-until [ -s killed/metrics.jsonl ]; do sleep 0.1; done
+start_limited killed
 child=$(cat /proc/$pid/task/$pid/children)
 kill -KILL $pid
 for _ in $(seq 50); do [ -d "/proc/${child% }" ] || break; sleep 0.1; done
@@ -42,7 +45,7 @@ local cfg = xrun.config { answers = 1 }
 print(cfg.answers, io.open("/etc/passwd"))' >opens.lua
 "$xrun" bundle reads.lua --set model=tiny -o reads.xrb >/dev/null
 "$xrun" bundle opens.lua -o opens.xrb >/dev/null
-wants 2 "--read FOLDER names another one" "$xrun" reads.xrb --run one
+wants 1 "name it by --read PATH" "$xrun" reads.xrb --run one
 wants 0 "not trusted, so it runs with limits" "$xrun" reads.xrb --run two --read ../outside \
   --set steps=2 --set batch.pairs=2 --set answers=0
 for command in "" check inspect; do
