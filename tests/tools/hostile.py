@@ -124,7 +124,7 @@ def alone(xrun, outside, recipe, workers):
     def one(row):
         name, text, _, outcome, wanted = row
         write(f"{recipe}/{name}.lua", text)
-        seconds = "2" if outcome == "ended" and "seconds" in wanted else "60"
+        seconds = "2" if outcome == "ended" and "seconds" in wanted else "300"
         status, out = run(xrun, recipe, f"{name}.lua",
                           ["--limit-seconds", seconds, "--limit-memory", "1000"])
         problem = wrong(status, out, outcome, wanted)
