@@ -40,7 +40,7 @@ constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
 constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps", "--repl-at",
                                            "--step",   "--rows",    "--where"};
 
-// What the program and its libraries read: no files of users.
+// Files that the program and its libraries read; none is a user's.
 constexpr const char* kSystem[] = {
     "/usr",           "/lib",           "/lib64",       "/bin",          "/etc/ld.so.cache",
     "/etc/localtime", "/etc/timezone",  "/proc/self",   "/proc/cpuinfo", "/proc/meminfo",

@@ -21,7 +21,7 @@ fs::path resolved(const fs::path& path) {
   std::error_code code;
   const fs::path real = fs::weakly_canonical(path, code);
   if (code) return {};
-  // What weakly_canonical leaves as it is: the components that do not exist.
+  // weakly_canonical leaves links among components that do not exist yet.
   fs::path walked;
   for (const fs::path& part : real) {
     walked /= part;

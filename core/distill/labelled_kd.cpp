@@ -36,7 +36,7 @@ struct SupportGradients : torch::CustomClassHolder {
   std::vector<int64_t> count;   // [C], at most K
 };
 
-// What the backward needs of the forward.
+// Kept by the forward for the backward.
 struct SavedRows {
   at::Tensor z;    // [S, V], the logits of the first rows
   at::Tensor h;    // [S, V], of the first chunked rows; none if `support` has them

@@ -250,7 +250,7 @@ void limit_globals(lua_State* L, LuaRights rights) {
     if (lua_istable(L, -1)) prune(L, names, rights);
     lua_pop(L, 1);
   }
-  // What all strings share.
+  // The metatable that all strings share.
   lua_pushliteral(L, "");
   lua_getmetatable(L, -1);
   lua_pushboolean(L, 0);

@@ -49,7 +49,7 @@ PackWork work_of(const ModelConfig& config, const PackedBatch& pack, const FoldS
           head_flops(config, std::ssize(tree->edge_target))};
 }
 
-// What is planned: the models, and the work of the loop's first steps.
+// The models, and the work of the loop's first steps.
 struct PlannedLoop {
   std::vector<PlannedModel> models;
   PlannedModel policy;
