@@ -227,27 +227,22 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
     options.head_mb = micro.take_head_mb(all, keeps_columns ? 0 : student.index.size(0), vocab);
     if (shares) micro.take_head_mb(all, micro.row_count(), vocab);
   }
+  const auto loss_of = [&](const auto& teacher) {
+    if (!shares) return kd_loss(student, teacher, rows.chunks, options, pair.map);
+    return loss_with_logprobs(micro, model, rows, student, [&](const UnchunkedRows& rest) {
+      return labelled_kd(student, rest, teacher, rows.chunks, options, pair.map);
+    });
+  };
   at::Tensor loss;
   if (from_cache) {
-    const TeacherColumns columns = cached_columns(micro, pair, tokens);
-    loss = shares ? loss_with_logprobs(micro, model, rows, student,
-                                       [&](const UnchunkedRows& rest) {
-                                         return labelled_kd(student, rest, columns, rows.chunks,
-                                                            options, pair.map);
-                                       })
-                  : kd_loss(student, columns, rows.chunks, options, pair.map);
+    loss = loss_of(cached_columns(micro, pair, tokens));
   } else {
     const int64_t columns = teacher_columns(micro, pair);
     std::vector<KdSide> teachers = {teacher_side(micro, pair.teacher, tokens, columns)};
     for (const auto& other : pair.others) {
       teachers.push_back(teacher_side(micro, *other, tokens, columns));
     }
-    loss = shares ? loss_with_logprobs(micro, model, rows, student,
-                                       [&](const UnchunkedRows& rest) {
-                                         return labelled_kd(student, rest, teachers, rows.chunks,
-                                                            options, pair.map);
-                                       })
-                  : kd_loss(student, teachers, rows.chunks, options, pair.map);
+    loss = loss_of(teachers);
   }
   return {rows.by_row ? view.select_rows(loss) : loss, rows.by_row};
 }

@@ -17,17 +17,6 @@ namespace xrun::kd_columns_test {
 
 namespace {
 
-// The columns that a cache holds: the head's top k of the same rows.
-TeacherColumns cached(const KdSide& teacher, int64_t k, double temperature = 1) {
-  const at::NoGradGuard no_grad;
-  const HeadResult head = linear_head(
-      teacher.hidden, teacher.weight, teacher.index, teacher.target,
-      {.temperature = temperature, .columns = teacher.columns, .lse = true, .top_k = k});
-  const at::Tensor mass = head.top_logprob.to(at::kDouble).exp().sum(1);
-  return {head.top_id,   head.top_logprob, head.lse, (1 - mass).clamp_min(0).to(at::kFloat),
-          teacher.chunk, head.logprob};
-}
-
 KdGradients run_cached(const KdProblem& problem, const TeacherColumns& columns,
                        const KdOptions& options) {
   return kd_run(problem, [&](const KdProblem& p) {
@@ -62,7 +51,8 @@ TEST(KdColumns, ATeacherOfOneTokenAChunkHasTheBitsOfTheOnlineForm) {
             .loss = kd_loss_of(name), .temperature = temperature, .top_k = 6, .reverse = reverse};
         const KdGradients online = run_online(p, options);
         for (const int64_t k : {6, 9}) {
-          expect_same_bits(run_cached(p, cached(p.teacher, k, temperature), options), online);
+          expect_same_bits(run_cached(p, cached_columns(p.teacher, k, temperature), options),
+                           online);
         }
       }
     }
@@ -75,7 +65,7 @@ TEST(KdColumns, AllColumnsHaveTheBitsOfTheOnlineFormForAnyChunk) {
     for (const std::optional<ChunkMean> mean :
          {std::optional<ChunkMean>(), std::optional(ChunkMean::kArithmetic)}) {
       const KdOptions options = {.loss = kd_loss_of(name), .top_k = 7, .mean = mean};
-      expect_same_bits(run_cached(p, cached(p.teacher, p.teacher.columns), options),
+      expect_same_bits(run_cached(p, cached_columns(p.teacher, p.teacher.columns), options),
                        run_online(p, options));
     }
   }
@@ -83,7 +73,7 @@ TEST(KdColumns, AllColumnsHaveTheBitsOfTheOnlineFormForAnyChunk) {
 
 TEST(KdColumns, AColumnThatARowLacksGetsAnEvenShareOfItsRest) {
   KdProblem p = to_type(kd_problem(KdLoss::kTopK), at::kDouble);
-  TeacherColumns columns = cached(to_type(p, at::kFloat).teacher, 4);
+  TeacherColumns columns = cached_columns(to_type(p, at::kFloat).teacher, 4);
   const KdOptions options = {.loss = KdLoss::kTopK, .top_k = 4};
   const at::Tensor got = kd_loss(p.student, columns, p.chunks, options);
   // The same teacher, whole: its missing log-probabilities written out.
@@ -105,7 +95,7 @@ TEST(KdColumns, AColumnThatARowLacksGetsAnEvenShareOfItsRest) {
 TEST(KdColumns, ALossOfTheWholeDistributionRefusesThem) {
   for (const char* name : {"gold", "h-kl", "uld", "hybrid", "full"}) {
     const KdProblem p = kd_problem(kd_loss_of(name));
-    const TeacherColumns columns = cached(p.teacher, 4);
+    const TeacherColumns columns = cached_columns(p.teacher, 4);
     EXPECT_EQ(error_of([&] {
                 kd_loss(p.student, columns, p.chunks, {.loss = kd_loss_of(name), .top_k = 4},
                         p.map);
@@ -118,7 +108,7 @@ TEST(KdColumns, ALossOfTheWholeDistributionRefusesThem) {
 
 TEST(KdColumns, TheyMustHoldTopKColumnsOfTheVocabulary) {
   const KdProblem p = kd_problem(KdLoss::kTopK);
-  TeacherColumns columns = cached(p.teacher, 4);
+  TeacherColumns columns = cached_columns(p.teacher, 4);
   const auto message = [&](int64_t top_k) {
     return error_of(
         [&] { kd_loss(p.student, columns, p.chunks, {.loss = KdLoss::kTopK, .top_k = top_k}); });

@@ -2,6 +2,7 @@
 // A student and a teacher of two small vocabularies over the same chunks.
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "core/base/philox.h"
 #include "core/distill/kd.h"
+#include "core/model/ops/linear_head.h"
 #include "tests/gradient_check.h"
 
 namespace xrun {
@@ -111,6 +113,17 @@ KdGradients kd_run(KdProblem p, const F& f) {
   const at::Tensor loss = f(p);
   loss.backward(random_tensor(loss.sizes().vec(), 7).to(loss.scalar_type()) + 1.5);
   return {loss.detach(), h.grad(), w.grad()};
+}
+
+// The columns that a cache holds: the head's top k of the same rows.
+inline TeacherColumns cached_columns(const KdSide& teacher, int64_t k, double temperature = 1) {
+  const at::NoGradGuard no_grad;
+  const HeadResult head = linear_head(
+      teacher.hidden, teacher.weight, teacher.index, teacher.target,
+      {.temperature = temperature, .columns = teacher.columns, .lse = true, .top_k = k});
+  const at::Tensor mass = head.top_logprob.to(at::kDouble).exp().sum(1);
+  return {head.top_id,   head.top_logprob, head.lse, (1 - mass).clamp_min(0).to(at::kFloat),
+          teacher.chunk, head.logprob};
 }
 
 }  // namespace xrun

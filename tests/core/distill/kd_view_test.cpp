@@ -3,6 +3,7 @@
 
 #include "core/distill/kd_view.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +18,7 @@
 #include "core/train/frozen_model.h"
 #include "tests/core/train/trained.h"
 #include "tests/error_of.h"
+#include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
 namespace xrun::kd_view_test {
@@ -215,6 +217,37 @@ TEST_F(KdView, AnAlignedTeacherReadsItsOwnTokens) {
   const ChunkColumns columns = chunk_columns(view, *other, 3, 1);
   EXPECT_EQ(columns.top_id.sizes(), at::IntArrayRef({kd.size(0), 3}));
   EXPECT_EQ(columns.chunk.max().item<int64_t>(), kd.size(0) - 1);
+}
+
+// Asked for first, the loss gives the log-probs as well, of rows without a chunk too; asked for
+// second, it computes by itself.
+TEST_F(KdView, RowsWithoutAChunkHaveTheLogProbsOfAProductOfTheirOwn) {
+  const auto other = teacher(random_model(kOther));
+  const KdPair pair{*student_, *other, {.loss = KdLoss::kUld}};
+  const auto run = [&](bool loss_first) {
+    std::vector<PackedBatch> packs = aligned_packs(4, other->fingerprint());
+    for (PackedBatch& pack : packs) pack.chunk[1] = pack.chunk[5] = -1;
+    const auto some = batch(std::move(packs));
+    const View view = some->micros()[0]->all();
+    at::Tensor kd, logprob;
+    if (loss_first) kd = kd_loss_of(view, pair);
+    logprob = student_->token_logprob(view);
+    if (!loss_first) kd = kd_loss_of(view, pair);
+    // Another weight for each row, so that their order counts.
+    const at::Tensor weight = at::arange(logprob.numel(), at::kFloat);
+    kd.sum().sub(logprob.mul(weight).sum()).backward();
+    std::vector<at::Tensor> out = {kd.detach(), logprob.detach()};
+    for (const Parameter& parameter : student_->parameters()) {
+      out.push_back(parameter.master.grad());
+      parameter.master.mutable_grad().reset();
+    }
+    some->close();
+    return out;
+  };
+  const std::vector<at::Tensor> one = run(true), two = run(false);
+  EXPECT_TRUE(at::equal(one[0], two[0]));
+  EXPECT_TRUE(at::equal(one[1], two[1]));
+  for (size_t i = 2; i < one.size(); ++i) EXPECT_LT(relative_difference(one[i], two[i]), 1e-5);
 }
 
 TEST_F(KdView, AnAlignedTeacherIsStoredToo) {

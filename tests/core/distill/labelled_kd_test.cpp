@@ -29,16 +29,6 @@ UnchunkedRows unchunked() {
   return {at::tensor(std::vector<int64_t>{1, 0}), at::tensor(std::vector<int64_t>{24, 3})};
 }
 
-TeacherColumns cached(const KdSide& teacher, int64_t k, double temperature) {
-  const at::NoGradGuard no_grad;
-  const HeadResult head = linear_head(
-      teacher.hidden, teacher.weight, teacher.index, teacher.target,
-      {.temperature = temperature, .columns = teacher.columns, .lse = true, .top_k = k});
-  const at::Tensor mass = head.top_logprob.to(at::kDouble).exp().sum(1);
-  return {head.top_id,   head.top_logprob, head.lse, (1 - mass).clamp_min(0).to(at::kFloat),
-          teacher.chunk, head.logprob};
-}
-
 struct Case {
   KdLoss loss;
   bool cached;
@@ -106,8 +96,8 @@ Result run_labelled(const Case& c, Weighing weighing, int64_t head_mb = 1024) {
   options.head_mb = head_mb;
   return run(p, weighing, [&](const KdSide& student) {
     if (!c.cached) return labelled_kd(student, unchunked(), {p.teacher}, p.chunks, options, p.map);
-    return labelled_kd(student, unchunked(), cached(p.teacher, 9, options.temperature), p.chunks,
-                       options, p.map);
+    return labelled_kd(student, unchunked(), cached_columns(p.teacher, 9, options.temperature),
+                       p.chunks, options, p.map);
   });
 }
 
@@ -123,9 +113,9 @@ Result run_apart(const Case& c, Weighing weighing) {
     if (!c.cached) {
       return LabelledKd{kd_loss(student, p.teacher, p.chunks, c.options, p.map), logprob};
     }
-    return LabelledKd{
-        kd_loss(student, cached(p.teacher, 9, c.options.temperature), p.chunks, c.options, p.map),
-        logprob};
+    return LabelledKd{kd_loss(student, cached_columns(p.teacher, 9, c.options.temperature),
+                              p.chunks, c.options, p.map),
+                      logprob};
   });
 }
 

@@ -1,0 +1,264 @@
+// With z the logits of a row, a the gradient of its log-prob, e_y its target, g the gradient of its
+// chunk's loss, and h the gradient of that loss with respect to z:
+//   dz = a (e_y - softmax z) + g h,   dx = dz W,   dW = dz^T x.
+
+#include "core/distill/labelled_blocks.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "core/distill/support_set.h"
+#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/matrix_product.h"
+
+namespace xrun {
+
+namespace {
+
+at::Tensor rows_of(const at::Tensor& matrix, const KdBlock& block) {
+  return matrix.narrow(0, block.student, block.student_end - block.student);
+}
+
+float* row_of(const at::Tensor& matrix, int64_t row) {
+  return matrix.mutable_data_ptr<float>() + row * matrix.size(1);
+}
+
+}  // namespace
+
+LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
+                               const at::Tensor& weight)
+    : call_(call), blocks_(call, hidden, weight), vocab_(weight.size(0)) {
+  for (const KdBlock& block : call.blocks) {
+    widest_ = std::max(widest_, block.student_end - block.student);
+  }
+  workers_.resize(static_cast<size_t>(at::get_num_threads()));
+  support_alone_ = call.cached && support_form(call.options).reads_support_alone();
+}
+
+ChunkLoss<float>& LabelledBlocks::worker() {
+  std::unique_ptr<ChunkLoss<float>>& own = workers_[static_cast<size_t>(at::get_thread_num())];
+  if (!own) own = std::make_unique<ChunkLoss<float>>(call_.options, call_.map.get());
+  return *own;
+}
+
+at::Tensor LabelledBlocks::spare(at::Tensor& buffer, const KdBlock& block) const {
+  if (!buffer.defined()) buffer = scratch_matrix(widest_, vocab_);
+  return buffer.narrow(0, 0, block.student_end - block.student);
+}
+
+// As many whole blocks as fit into `rows`.
+at::Tensor LabelledBlocks::saved_matrix(int64_t rows) const {
+  int64_t fit = 0;
+  for (const KdBlock& block : call_.blocks) {
+    if (block.student_end <= rows) fit = block.student_end;
+  }
+  return fit > 0 ? scratch_matrix(fit, vocab_) : at::empty({0, vocab_}, at::kFloat);
+}
+
+// h first: computing it again takes the teacher's logits, too.
+void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
+  const int64_t chunked = call_.student_first.back(), chunks = std::ssize(call_.student_first) - 1;
+  const int64_t h_rows = support_alone_ ? 0 : head_rows_within(head_mb, chunked, vocab_);
+  const int64_t h_mb = (h_rows * vocab_ * 4 + (int64_t{1} << 20) - 1) >> 20;
+  saved.h = saved_matrix(h_rows);
+  saved.z = saved_matrix(
+      head_rows_within(std::max<int64_t>(head_mb - h_mb, 0), blocks_.x().size(0), vocab_));
+  if (!support_alone_) return;
+  saved.support = c10::make_intrusive<SupportGradients>();
+  saved.support->width = std::min(call_.options.top_k, call_.cached->id.size(1));
+  const auto count = static_cast<size_t>(chunks * saved.support->width);
+  saved.support->column.resize(count);
+  saved.support->value.resize(count);
+  saved.support->count.resize(static_cast<size_t>(chunks));
+}
+
+// Log-probs of the targets of rows [begin, end) of the block, whose logits are z.
+void LabelledBlocks::read_labels(const at::Tensor& z, const KdBlock& block, int64_t begin,
+                                 int64_t end) {
+  kernels::HeadRows rows{};
+  rows.z = row_of(z, begin - block.student);
+  rows.rows = end - begin;
+  rows.width = rows.columns = vocab_;
+  rows.scale = 1;
+  rows.target = call_.student_target.const_data_ptr<int64_t>() + begin;
+  rows.targets = 1;
+  rows.logprob = logprob_.mutable_data_ptr<float>() + begin;
+  rows.lse = lse_.mutable_data_ptr<float>() + begin;
+  kernels::cpu_kernels().run(rows);
+}
+
+// The losses of the block's chunks with their gradients, and the labels of their rows.
+void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
+                                     SupportGradients* gradients) {
+  const int64_t columns = call_.student_columns;
+  const auto scale = static_cast<float>(1 / call_.options.temperature);
+  // One softmax then serves the support and the label.
+  const bool shares = call_.options.temperature == 1 && columns == vocab_;
+  const int64_t* const target = call_.student_target.const_data_ptr<int64_t>();
+  float* const loss = loss_.mutable_data_ptr<float>();
+  float* const logprob = logprob_.mutable_data_ptr<float>();
+  float* const lse = lse_.mutable_data_ptr<float>();
+  at::parallel_for(block.chunk, block.chunk_end, 1, [&](int64_t from, int64_t to) {
+    ChunkLoss<float>& chunk_loss = worker();
+    std::vector<int64_t> ids;
+    std::vector<float> logs;
+    for (int64_t c = from; c < to; ++c) {
+      const int64_t begin = call_.student_first[c], end = call_.student_first[c + 1];
+      const auto support_logs = [&](int64_t r, const std::vector<int32_t>& support, float* out) {
+        const int64_t row = begin + r;
+        ids.assign(support.begin(), support.end());
+        if (shares) ids.push_back(target[row]);
+        logs.resize(ids.size());
+        const float sum = column_logprobs(row_of(z, row - block.student), columns, scale,
+                                          ids.data(), std::ssize(ids), logs.data());
+        std::copy_n(logs.begin(), support.size(), out);
+        if (!shares) return;
+        logprob[row] = logs.back();
+        lse[row] = sum;
+      };
+      loss[c] = static_cast<float>(chunk_loss(end - begin, support_logs, cached_rows(call_, c)));
+      const int64_t read = chunk_loss.of_first_row_alone() ? 1 : end - begin;
+      read_labels(z, block, shares ? begin + read : begin, end);
+      if (gradients == nullptr) continue;
+      const int64_t at = c * gradients->width;
+      gradients->count[c] = std::ssize(chunk_loss.support());
+      std::ranges::copy(chunk_loss.support(), gradients->column.begin() + at);
+      std::ranges::copy(chunk_loss.support_gradient(), gradients->value.begin() + at);
+    }
+  });
+}
+
+LabelledKd LabelledBlocks::forward(SavedRows& saved, bool gradient) {
+  const int64_t rows = blocks_.x().size(0), chunks = std::ssize(call_.student_first) - 1;
+  loss_ = at::empty({chunks}, at::kFloat);
+  logprob_ = at::empty({rows}, at::kFloat);
+  saved.lse = lse_ = at::empty({rows}, at::kFloat);
+  saved.z = saved.h = at::empty({0, vocab_}, at::kFloat);
+  if (gradient) reserve(saved, call_.options.head_mb);
+  for (const KdBlock& block : call_.blocks) {
+    const at::Tensor z = saved.has_z(block) ? rows_of(saved.z, block) : spare(spare_z_, block);
+    blocks_.multiply(block, z);
+    if (support_alone_ && block.chunk < block.chunk_end) {
+      compare_support(z, block, saved.support.get());
+      continue;
+    }
+    // A row is a whole vocabulary: work enough for a thread.
+    at::parallel_for(block.student, block.student_end, 1,
+                     [&](int64_t begin, int64_t end) { read_labels(z, block, begin, end); });
+    if (block.chunk == block.chunk_end) continue;
+    const bool keeps_h = saved.has_h(block);
+    const at::Tensor h = keeps_h ? rows_of(saved.h, block).copy_(z) : z;
+    blocks_.compare(block, h, loss_.mutable_data_ptr<float>(), keeps_h);
+  }
+  return {loss_, logprob_};
+}
+
+// Saved, or computed again with the same bits.
+at::Tensor LabelledBlocks::logits(const SavedRows& saved, const KdBlock& block) {
+  if (saved.has_z(block)) return rows_of(saved.z, block);
+  const at::Tensor z = spare(spare_z_, block);
+  blocks_.multiply(block, z);
+  return z;
+}
+
+// h of the block's rows, [n, V]; z are their logits, undefined if the caller has none.
+at::Tensor LabelledBlocks::loss_gradients(const SavedRows& saved, const KdBlock& block,
+                                          const at::Tensor& z) {
+  if (saved.has_h(block)) return rows_of(saved.h, block);
+  const at::Tensor h = spare(spare_h_, block);
+  if (support_alone_) {
+    add_support_gradients(*saved.support, block, {}, h.zero_());
+    return h;
+  }
+  h.copy_(z.defined() ? z : logits(saved, block));
+  const at::Tensor losses = at::empty({std::ssize(call_.student_first) - 1}, at::kFloat);
+  blocks_.compare(block, h, losses.mutable_data_ptr<float>(), true);
+  return h;
+}
+
+// dz += g h for losses that read the support alone, with g = scale [R], or 1.
+void LabelledBlocks::add_support_gradients(const SupportGradients& support, const KdBlock& block,
+                                           const at::Tensor& scale, const at::Tensor& dz) {
+  const float* const g = scale.defined() ? scale.const_data_ptr<float>() : nullptr;
+  at::parallel_for(block.chunk, block.chunk_end, 1, [&](int64_t from, int64_t to) {
+    const bool first_alone = worker().of_first_row_alone();
+    for (int64_t c = from; c < to; ++c) {
+      const int64_t begin = call_.student_first[c];
+      const int64_t end = first_alone ? begin + 1 : call_.student_first[c + 1];
+      const float factor = g == nullptr ? 1.0f : g[begin];
+      const int32_t* const column = support.column.data() + c * support.width;
+      const float* const value = support.value.data() + c * support.width;
+      for (int64_t r = begin; r < end; ++r) {
+        float* const out = row_of(dz, r - block.student);
+        for (int64_t i = 0; i < support.count[c]; ++i) out[column[i]] += factor * value[i];
+      }
+    }
+  });
+}
+
+// dz = a (e_y - softmax z); dz may be z.
+void LabelledBlocks::label_gradients(const SavedRows& saved, const KdBlock& block,
+                                     const at::Tensor& grad, const at::Tensor& z,
+                                     const at::Tensor& dz) const {
+  at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
+    const std::vector<float> none(static_cast<size_t>(end - begin), 0.0f);
+    kernels::HeadRowsBackward rows{};
+    rows.z = row_of(z, begin - block.student);
+    rows.dz = row_of(dz, begin - block.student);
+    rows.rows = end - begin;
+    rows.width = rows.columns = vocab_;
+    rows.scale = 1;
+    rows.id = call_.student_target.const_data_ptr<int64_t>() + begin;
+    rows.grad = grad.const_data_ptr<float>() + begin;
+    rows.ids = 1;
+    rows.lse = saved.lse.const_data_ptr<float>() + begin;
+    rows.grad_lse = none.data();
+    kernels::cpu_kernels().run(rows);
+  });
+}
+
+std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(const SavedRows& saved,
+                                                           const at::Tensor& grad_loss,
+                                                           const at::Tensor& grad_logprob,
+                                                           int64_t tokens, bool want_hidden,
+                                                           bool want_weight) {
+  const bool labels = grad_logprob.defined();
+  at::Tensor a, g, x = blocks_.x(), index = call_.student_index;
+  if (labels) a = grad_logprob.to(at::kFloat).contiguous();
+  if (grad_loss.defined()) g = grad_loss.to(at::kFloat).index_select(0, call_.student_chunk);
+  if (!labels) {  // the unchunked rows have no gradient
+    x = x.narrow(0, 0, call_.student_first.back());
+    index = index.narrow(0, 0, x.size(0));
+  }
+  HeadGradients gradients(x, blocks_.w(), want_hidden, want_weight);
+  for (const KdBlock& block : call_.blocks) {
+    const bool chunked = grad_loss.defined() && block.chunk < block.chunk_end;
+    if (labels) {
+      const at::Tensor z = logits(saved, block);
+      at::Tensor h;
+      if (chunked && !support_alone_) h = loss_gradients(saved, block, z);
+      const at::Tensor dz = saved.has_z(block) ? spare(spare_dz_, block) : z;
+      label_gradients(saved, block, a, z, dz);
+      if (h.defined()) {
+        dz.addcmul_(h, rows_of(g.unsqueeze(1), block));
+      } else if (chunked) {
+        add_support_gradients(*saved.support, block, g, dz);
+      }
+      gradients.add(dz, block.student);
+    } else if (chunked) {
+      // The factor of a chunk multiplies dx and x, as in kd_loss.
+      gradients.add(loss_gradients(saved, block, {}), block.student, g);
+    }
+  }
+  if (labels) {
+    count_head_rows(x, saved.z);
+  } else {
+    count_head_rows(x, support_alone_ ? x : saved.h);
+  }
+  return {want_hidden ? gradients.hidden(index, tokens) : at::Tensor(),
+          want_weight ? gradients.weight() : at::Tensor()};
+}
+
+}  // namespace xrun

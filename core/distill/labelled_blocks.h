@@ -1,0 +1,77 @@
+#pragma once
+// The blocks of labelled_kd: forward and backward, without autograd.
+
+#include <ATen/core/Tensor.h>
+#include <torch/custom_class.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/distill/kd_blocks.h"
+#include "core/distill/kd_call.h"
+#include "core/distill/labelled_kd.h"
+
+namespace xrun {
+
+// The gradients h of losses that read the support alone: the same for all rows of a chunk.
+struct SupportGradients : torch::CustomClassHolder {
+  int64_t width = 0;            // K
+  std::vector<int32_t> column;  // [C, K]
+  std::vector<float> value;     // [C, K]
+  std::vector<int64_t> count;   // [C], at most K
+};
+
+// Kept by the forward for the backward.
+struct SavedRows {
+  at::Tensor z;    // [S, V], the logits of the first rows
+  at::Tensor h;    // [S, V], of the first chunked rows; none if `support` has them
+  at::Tensor lse;  // [N]
+  c10::intrusive_ptr<SupportGradients> support;
+
+  bool has_z(const KdBlock& block) const { return block.student_end <= z.size(0); }
+  bool has_h(const KdBlock& block) const { return block.student_end <= h.size(0); }
+};
+
+// One call, whose rows without a chunk are the last ones of its student. `call`, hidden and weight
+// must outlive the object.
+class LabelledBlocks {
+ public:
+  //   hidden  [tokens, D]
+  //   weight  [V, D], on the CPU and not fp64
+  LabelledBlocks(const KdCall& call, const at::Tensor& hidden, const at::Tensor& weight);
+
+  // loss [C] and logprob [N] of the call. With `gradient` fills `saved` for the backward.
+  LabelledKd forward(SavedRows& saved, bool gradient);
+
+  // Returns the gradients of hidden [tokens, D] and weight [V, D], fp32, where wanted, given those
+  // of loss [C] and logprob [N], of which one may be undefined.
+  std::pair<at::Tensor, at::Tensor> backward(const SavedRows& saved, const at::Tensor& grad_loss,
+                                             const at::Tensor& grad_logprob, int64_t tokens,
+                                             bool want_hidden, bool want_weight);
+
+ private:
+  ChunkLoss<float>& worker();
+  at::Tensor spare(at::Tensor& buffer, const KdBlock& block) const;
+  at::Tensor saved_matrix(int64_t rows) const;
+  void reserve(SavedRows& saved, int64_t head_mb);
+  void read_labels(const at::Tensor& z, const KdBlock& block, int64_t begin, int64_t end);
+  void compare_support(const at::Tensor& z, const KdBlock& block, SupportGradients* gradients);
+  at::Tensor logits(const SavedRows& saved, const KdBlock& block);
+  at::Tensor loss_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& z);
+  void add_support_gradients(const SupportGradients& support, const KdBlock& block,
+                             const at::Tensor& scale, const at::Tensor& dz);
+  void label_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad,
+                       const at::Tensor& z, const at::Tensor& dz) const;
+
+  const KdCall& call_;
+  KdBlocks<float> blocks_;
+  int64_t vocab_, widest_ = 0;  // widest_: rows of a block
+  bool support_alone_ = false;
+  std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one a thread, made on first use
+  at::Tensor loss_, logprob_, lse_;                         // [C], [N], [N]
+  at::Tensor spare_z_, spare_h_, spare_dz_;                 // of one block
+};
+
+}  // namespace xrun
