@@ -49,12 +49,12 @@ int add_text(lua_State* L) {
   return 0;
 }
 
-// Pushes the object `t`.
-void push_speller(lua_State* L) {
+// Pushes the object `t`, the first argument of a template function.
+void push_writer(lua_State* L) {
   lua_newtable(L);
   const auto method = [&](const char* name, const char* doc, lua_CFunction function) {
     push_function(
-        L, {std::string("Template:") + name, DocKind::kMethod, {{"text", "string"}}, {}, doc},
+        L, {std::string("TemplateWriter:") + name, DocKind::kMethod, {{"text", "string"}}, {}, doc},
         function);
     lua_setfield(L, -2, name);
   };
@@ -71,7 +71,7 @@ void push_speller(lua_State* L) {
   lua_pushvalue(L, -3);
   lua_setfield(L, -2, "__index");
   push_function(L,
-                {"Template:__newindex",
+                {"TemplateWriter:__newindex",
                  DocKind::kMetamethod,
                  {{"name", "string"}, {"value", "any"}},
                  {},
@@ -91,11 +91,11 @@ struct Renderer {
     const StackGuard guard(L);
     code.push(L);
     function = LuaRef(L, -1);
-    push_speller(L);
-    speller = LuaRef(L, -1);
+    push_writer(L);
+    writer = LuaRef(L, -1);
   }
   std::unique_ptr<LuaState> state;
-  LuaRef function, speller;
+  LuaRef function, writer;
 };
 
 class FunctionTemplate : public ChatTemplate {
@@ -114,7 +114,7 @@ class FunctionTemplate : public ChatTemplate {
     Spelling& spelling = renderer.state->service<Spelling>();
     spelling = Spelling();
     renderer.function.push(L);
-    renderer.speller.push(L);
+    renderer.writer.push(L);
     push_row(L, messages);
     push_row(L, kwargs.is_object() ? kwargs : Json::object());
     try {
@@ -230,6 +230,15 @@ void open_template(LuaState& state) {
         push(L, self.resolved.chat_template->source());
         return 1;
       });
+  register_doc({.name = "TemplateWriter",
+                .kind = DocKind::kClass,
+                .doc = "The first argument of template = function(t, messages, kwargs). Trained "
+                       "pieces that follow each other are one turn."});
+  {
+    // Documents the methods; template functions run in states of their own.
+    const StackGuard guard(state);
+    push_writer(state);
+  }
   state.function("template",
                  {{"tokenizer", "Tokenizer"},
                   {"setting?", "string"},
