@@ -1,5 +1,6 @@
 #pragma once
-// Ranks of which any may fetch, at any time, tensors that all of them hold in ranges.
+// Ranks that fetch tensors from each other: all hold ranges of them, and any rank may fetch at any
+// time.
 
 #include <ATen/core/Tensor.h>
 
@@ -60,6 +61,7 @@ class FetchingRanks : public Ranks {
                                                 const std::vector<int64_t>& sizes,
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
+  bool fails_together() override { return ranks_.fails_together(); }
   void fail(int status, const std::string& message) override { ranks_.fail(status, message); }
 
   int64_t fetched_bytes() const { return fetched_bytes_; }  // by this rank, from others

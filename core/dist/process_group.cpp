@@ -78,6 +78,7 @@ class ProcessGroup final : public Ranks {
                                                 const std::vector<int64_t>& sizes,
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
+  bool fails_together() override { return watchdog_.fails_together(); }
   void fail(int status, const std::string& message) override { watchdog_.fail(status, message); }
 
   // Waits for a call that has begun.
@@ -259,6 +260,7 @@ std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std:
   for (int64_t r = 0; r < size(); ++r) {
     const char* const block = text_data(blocks) + r * kBlockBytes;
     std::memcpy(&lengths[r], block, sizeof(int64_t));
+    XRUN_CHECK(lengths[r] >= 0, "\"{}\": rank {} made another call", call.label, r);
     const int64_t inside = std::min(lengths[r], kTextBytes);
     out[r].assign(block + sizeof(int64_t), inside);
     rests[r] = lengths[r] - inside;

@@ -55,9 +55,14 @@ class Ranks {
 
   virtual void barrier(std::string_view label) = 0;
 
+  // After an error of this rank: returns true once every rank has one and has made the same
+  // collectives, so that all may make others, such as those of a save. Returns false if another
+  // rank waits for this one, left or is gone, and after 10 s.
+  virtual bool fails_together() { return true; }
+
   // Reports an error of this rank that the others do not know of, which ends them too with the exit
-  // status. Returns if the caller shall print the error, as on rank 0; elsewhere rank 0 prints it
-  // and the process ends here.
+  // status. Returns only on the rank that must print the error; elsewhere rank 0 prints it and the
+  // process ends here.
   virtual void fail(int /*status*/, const std::string& /*message*/) {}
 
   // Replaces each value by its sum over ranks, added in rank order: the same bits on every rank.

@@ -7,6 +7,7 @@
 #include "core/run/run.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -41,7 +42,10 @@ bool share_stops(Ranks* ranks, std::string& stopped, bool& time_is_up) {
   std::string reason;
   for (const std::string& text : ranks->gather("the end of a step", own)) {
     const size_t space = text.find(' ');
-    const int raised = std::stoi(text.substr(0, space));
+    int raised = 0;
+    const char* const end = text.data() + std::min(space, text.size());
+    XRUN_CHECK(std::from_chars(text.data(), end, raised).ptr == end && space != std::string::npos,
+               "the end of a step: another rank made another call");
     time_is_up = time_is_up || raised == kTimeIsUp;
     if (raised != 0 && raised != kTimeIsUp) request_interrupt(raised);
     if (reason.empty()) reason = text.substr(space + 1);
@@ -196,7 +200,13 @@ void Run::copy_state() {
   // The copy saves work after an error; it must not exhaust the memory and cause one.
   const int64_t more = StateCopy::bytes_of(saved_) - body_copy_.bytes();
   const int64_t available = available_bytes();
-  if (available > 0 && more > available) return body_copy_.forget();
+  bool fits = available <= 0 || more <= available;
+  if (settings_.ranks != nullptr) {
+    // Without a copy on one rank nothing can be restored on any.
+    const auto all = settings_.ranks->gather("room for a copy of the state", fits ? "yes" : "no");
+    fits = std::count(all.begin(), all.end(), "yes") == settings_.ranks->size();
+  }
+  if (!fits) return body_copy_.forget();
   body_copy_.keep(saved_);
 }
 
@@ -300,6 +310,10 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   alone_ = std::none_of(saved_.begin(), saved_.end(),
                         [](const auto& object) { return !object.second->ranges().empty(); });
   if (replaying() || (alone_ && !dir_.writes())) return last_checkpoint_;
+  // The others wait in a collective that this rank will never join, nor they in those of a save.
+  const bool together =
+      alone_ || settings_.ranks == nullptr || settings_.ranks->fails_together();
+  if (!together) return last_checkpoint_;
   // In a loop's first body it is unknown whether another update would follow.
   const bool several = several_updates_ || !updates_known_;
   const bool half_done = in_body_ && updates_ > 0 && several;

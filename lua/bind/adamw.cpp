@@ -201,13 +201,18 @@ int make_ema(lua_State* L) {
 int use(Ema& ema, lua_State* L) {
   arg<LuaRef>(L, 2, "f");
   XRUN_CHECK(!ema.in_use(), "ema:use inside ema:use; the weights are the average already");
+  XRUN_CHECK(open_micro(L) == nullptr,
+             "ema:use inside an objective: it exchanges all weights, which the backward needs; call "
+             "it in the loop");
   lua_settop(L, 2);
   ema.swap();
   try {
     protected_call(L, 0, LUA_MULTRET);
   } catch (...) {
-    // An error or a signal leaves the policy with its own weights, which are saved.
-    if (ema.in_use()) ema.swap();
+    // An error or a signal leaves the policy with its own weights, which are saved. Ranks swap
+    // together: if only this one failed, the run ends without.
+    Ranks* const ranks = session_ranks(L);
+    if (ema.in_use() && (ranks == nullptr || ranks->fails_together())) ema.swap();
     throw;
   }
   if (ema.in_use()) ema.swap();

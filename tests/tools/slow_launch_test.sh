@@ -25,6 +25,46 @@ grep -q "rank 1 of 2: before step 0: no progress for 1[0-9] s in the recipe's Lu
 grep -q "rank 1: .*loops.lua:$line" out.txt || { cat out.txt; fail "no line of the loop"; }
 no_ranks_left
 
+# An error of one rank alone, after updates, is reported as it is and at once, with all sharded or
+# not; one that all ranks have saves the last update.
+cat >alone.lua <<'LUA'
+local xrun = require "xrun"
+local cfg = xrun.config {
+  model = "tiny", steps = 6, data = { { path = "chats.jsonl" } }, max_length = 64, over_length = "cut",
+  optim = { lr = 1e-3 }, batch = { sequences = 2 }, where = "", ranks = "one", dist = { level = 1 },
+}
+local policy = xrun.policy(cfg.model)
+local train, valid = xrun.chat(cfg.data, policy):split({ fraction = 0.2 })
+local adamw = xrun.adamw(policy, cfg.optim)
+local ema = xrun.ema(policy)
+local function nll(t) return -policy:token_logprob(t) end
+local run = xrun.run(cfg, { policy = policy, adamw = adamw, ema = ema })
+for step, batch in run:steps(train, cfg.batch) do
+  local function fail_at(where)
+    if step == 2 and where == cfg.where and (cfg.ranks == "all" or os.getenv("RANK") == "1") then
+      error("my own mistake")
+    end
+  end
+  fail_at("before")
+  run:log(adamw:step(batch, nll))
+  fail_at("after")
+  ema:use(function() fail_at("ema") run:log(run:evaluate(valid, nll)) end)
+end
+LUA
+cp "$root/recipes/data/chats.jsonl" .
+for level in 0 1 3; do
+  for where in before after ema; do
+    begin=$SECONDS
+    wants 1 "rank 1 of 2: step 2: alone.lua:15: my own mistake" "$xrun" launch -n 2 alone.lua \
+      --set dist.level=$level --set where=$where --run "alone_${level}_$where" --threads 1
+    [ $((SECONDS - begin)) -le 20 ] || fail "level $level, $where: $((SECONDS - begin)) s"
+    no_ranks_left
+  done
+  wants 1 "alone.lua:15: my own mistake" "$xrun" launch -n 2 alone.lua --set ranks=all \
+    --set dist.level=$level --set where=after --run "all_$level" --threads 1
+  grep -q "saved in all_$level/checkpoints/step_000000[23]" out.txt || { cat out.txt; fail "not saved"; }
+done
+
 # Stopped together and continued, as by Ctrl-Z and fg, the run goes on.
 start_endless
 kill -STOP "$(rank_pid 0)" "$(rank_pid 1)"

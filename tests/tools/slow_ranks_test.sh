@@ -34,6 +34,7 @@ rm -rf tiny && mv dense tiny
 # One of four ranks is killed in the middle of a step; what three ranks resume ends as one process.
 kills="$pairs --set batch.pairs=5 --set batch.max_tokens=240 --set save.every=2"
 recipe 0 dpo $kills --set steps=30 --run whole >/dev/null
+killed=0
 for trial in 1 2 3; do
   recipe 4 dpo $kills --set steps=30 --run killed >killed.log 2>&1 &
   launcher=$!
@@ -45,8 +46,13 @@ for trial in 1 2 3; do
   victim=$(pgrep -P "$(pgrep -P $launcher | head -1 || echo $launcher)" | sed -n "${trial}p" || true)
   [ -n "$victim" ] || victim=$(pgrep -P $launcher | sed -n "${trial}p" || true)
   [ -z "$victim" ] || kill -9 "$victim"
-  wait $launcher && continue # it had ended before
+  if wait $launcher; then # it had ended before
+    rm -rf killed
+    continue
+  fi
+  killed=$((killed + 1))
   recipe 3 dpo --run killed --resume >killed.log 2>&1 || { cat killed.log; fail "3 do not resume"; }
   same_run whole killed
   rm -rf killed
 done
+[ $killed -gt 0 ] || fail "no run was killed"

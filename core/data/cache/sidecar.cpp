@@ -13,6 +13,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
@@ -211,7 +212,8 @@ void Sidecar::add_bytes(const SidecarEntry& entry, std::string_view bytes, size_
 
 void Sidecar::flush() {
   if (pending_.empty()) return;
-  const FileLock lock(dir_ / kLockName, /*wait=*/true);
+  // Another process may write for long; that is no hang of this one.
+  const FileLock lock(dir_ / kLockName, /*wait=*/true, note_activity);
   const fs::path path = dir_ / kValuesName;
   // Others may have appended since; their values are not written twice.
   read_records();

@@ -119,6 +119,10 @@ void FlightRecord::end() {
   });
 }
 
+void FlightRecord::note_error() {
+  write([&](RankStatus& status) { status.failed_at = status.begun; });
+}
+
 void FlightRecord::leave() {
   write([&](RankStatus& status) {
     status.since_ms = monotonic_ms();

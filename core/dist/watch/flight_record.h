@@ -26,7 +26,8 @@ struct RankStatus {
   int64_t since_ms = 0;   // when the state began: CLOCK_MONOTONIC
   int64_t cpu_ms = 0;     // processor time of the main thread
   int64_t work_ms = 0;    // of all threads but the watchdog
-  uint64_t activity = 0;  // activity_count()
+  int64_t failed_at = -1;  // collectives that it had begun at its latest error; -1: no error
+  uint64_t activity = 0;   // activity_count()
   RankState state = RankState::kComputing;
   int32_t in_lua = 0;
   int32_t outside = 0;  // a thread waits for a file, a disk or a program (process_work.h)
@@ -66,6 +67,7 @@ class FlightRecord {
   // The rank waits for the end of that collective, until end().
   void wait_for(int64_t call, std::string_view label, int64_t bytes);
   void end();
+  void note_error();  // this rank threw
   void leave();  // the run, in an orderly way
   // Keeps the report of a failure for `xrun launch`.
   void set_failure(std::string_view text);

@@ -17,8 +17,10 @@ namespace {
 
 // A verdict is printed on a terminal: more ranks than this say nothing more.
 constexpr size_t kShownRanks = 16;
-// A transfer slower than 1 MB/s does not end.
+// A transfer slower than 1 MB/s does not end. Ranks may wait for different ones that they have
+// begun, but then all of them soon end.
 constexpr int64_t kStallMs = 60000;
+constexpr int64_t kApartStallMs = 10000;
 constexpr int64_t kStallBytesPerMs = 1000;
 // Processor time that counts as work: 0.4 % of hang_ms. A starved process has more; what an idle
 // one's threads of LibTorch use is below a tenth of it.
@@ -43,9 +45,9 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
   return most;
 }
 
-// True if the main thread used half the time or more since its last sign of progress. A recipe may
-// compute for minutes in plain Lua, which makes no call and no collective.
-// On a machine full of other programs a loop has a small share of a processor, code that waits none.
+// True if the main thread used more than an eighth of the time since its last sign of progress: a
+// loop in Lua, which makes no call and no collective, does so even on a machine full of other
+// programs; code that waits does not.
 bool busy(const RankView& rank, int64_t now_ms) {
   return 8 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
@@ -61,7 +63,7 @@ int64_t limit_of(const RankView& rank, const WatchLimits& limits, int64_t now_ms
   return loops || is_idle(rank, limits, now_ms) ? limits.hang_ms : limits.stuck_ms;
 }
 
-// "idle in the engine", "computing in the recipe's Lua code", "waiting for a file or program ..."
+// "in the engine", "in the recipe's Lua code", "and no processor time in the engine".
 std::string doing(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
   const char* const where = rank.status.in_lua != 0 ? "in the recipe's Lua code" : "in the engine";
   if (is_idle(rank, limits, now_ms)) return fmt::format("and no processor time {}", where);
@@ -120,11 +122,22 @@ std::string mismatch(const RankView& first, const RankView& rank, const WatchLim
       rank.status.label, first.status.label);
 }
 
-// True if all ranks are in one collective for longer than its bytes explain.
-bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
+bool wait_in_one_call(const std::vector<RankView>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(), [&](const RankView& rank) {
-    return waited_ms(rank, now_ms) > kStallMs + rank.status.bytes / kStallBytesPerMs;
+    return rank.status.call == ranks[0].status.call;
   });
+}
+
+// Returns what is wrong if all ranks wait for longer than their bytes explain.
+std::string stall(const std::vector<RankView>& ranks, int64_t now_ms) {
+  const bool one_call = wait_in_one_call(ranks);
+  const int64_t limit_ms = one_call ? kStallMs : kApartStallMs;
+  for (const RankView& rank : ranks) {
+    if (waited_ms(rank, now_ms) <= limit_ms + rank.status.bytes / kStallBytesPerMs) return "";
+  }
+  return one_call ? "every rank waits and no data moves; check the network"
+                  : "every rank waits, in different collectives: the ranks do not make the same "
+                    "calls";
 }
 
 }  // namespace
@@ -177,8 +190,9 @@ std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const Watch
     found = find([&](const RankView& rank) { return mismatch(ranks[0], rank, limits, now_ms); });
   }
   if (found) return found;
-  if (!stalled(ranks, now_ms)) return std::nullopt;
-  return failed_rank(ranks, 0, "every rank waits and no data moves; check the network", now_ms);
+  const std::string stalled = stall(ranks, now_ms);
+  if (stalled.empty()) return std::nullopt;
+  return failed_rank(ranks, 0, stalled, now_ms);
 }
 
 std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& limits,

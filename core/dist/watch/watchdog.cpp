@@ -27,16 +27,17 @@ namespace xrun {
 namespace {
 
 constexpr int kBeatMs = 250;
-constexpr int64_t kOwnPauseMs = 2000;  // this process was stopped itself, and goes on
+constexpr int64_t kOwnPauseMs = 2000;  // a longer gap in the loop: this process itself was stopped
 // Limits for a failing run: the verdict of rank 0, the unwinding of an error, the saving of a
 // failed batch, the last words on sockets.
 constexpr double kReplyS = 3;
+constexpr std::chrono::seconds kTogether{10};
 constexpr int64_t kUnwindMs = 5000;
 constexpr int64_t kSaveMs = 60000;
 constexpr int64_t kGoodbyeMs = 1000;
 // Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
-constexpr int64_t kLookOutsideMs = 2000;  // without activity; a look reads a file for each thread
+constexpr int64_t kOutsideCheckMs = 2000;  // without activity; the check reads a file for each thread
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
 constexpr int64_t kTableBytesPerMs = 10000;
@@ -112,7 +113,7 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
     const Hello hello = {world.rank, sizeof(RankStatus), unix_ms()};
     peers_[0].stream.send(FrameKind::kHello, bytes_of(hello));
   }
-  // Signals are the main thread's.
+  // The main thread handles signals.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -158,6 +159,16 @@ void Watchdog::fail(int status, const std::string& message) {
   }
   // The rank that reports prints the error; the watchdog's thread ends the others.
   while (verdict() && !reports_) ::pause();
+}
+
+bool Watchdog::fails_together() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  together_.reset();
+  record_.note_error();
+  failed_at_ = record_.read().failed_at;
+  wake(wake_);
+  changed_.wait_for(lock, kTogether, [&] { return together_ || verdict_; });
+  return !verdict_ && together_.value_or(false);
 }
 
 void Watchdog::run() {
@@ -206,6 +217,7 @@ void Watchdog::beat() {
   if (now_ms - beat_ms_ >= kBeatMs) send_beat();
   send_failure();
   if (verdict()) return;
+  compare_errors();
   if (world_.rank == 0) {
     decide();
   } else {
@@ -247,7 +259,7 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
     }
     return;
   }
-  if (peer.rank < 0) return;  // not one of ours
+  if (peer.rank < 0) return;  // not a rank of this run
   RankView& sender = ranks_[peer.rank];
   sender.heard_ms = now_ms;
   switch (frame.kind) {
@@ -299,7 +311,7 @@ RankStatus Watchdog::own_status() {
   }
   out.work_ms = other_threads_cpu_ms();
   const RankView& own = ranks_[world_.rank];
-  out.outside = last_ms_ - own.active_ms > kLookOutsideMs && waits_for_outside() ? 1 : 0;
+  out.outside = last_ms_ - own.active_ms > kOutsideCheckMs && waits_for_outside() ? 1 : 0;
   if (hooks_.ask_line && out.in_lua != 0 && out.state == RankState::kComputing &&
       last_ms_ - own.active_ms > kAskLineMs) {
     hooks_.ask_line();
@@ -315,11 +327,13 @@ std::string Watchdog::table() const {
   return out;
 }
 
-// Of this rank, once. Rank 0 takes its own in decide().
+// Sends this rank's own failure once; rank 0 reads its own in decide().
 void Watchdog::send_failure() {
   if (world_.rank == 0 || peers_.empty()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (own_failure_status_ == 0) return;
+  // The report names the step of the error, not that of the last beat.
+  peers_[0].stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
   peers_[0].stream.send(FrameKind::kFailure, bytes_of(own_failure_status_) + own_failure_);
   own_failure_status_ = 0;
 }
@@ -337,6 +351,29 @@ void Watchdog::send_beat() {
   if (due) table_ms_ = last_ms_;
   // An empty table still tells that rank 0 lives.
   for (Peer& peer : peers_) peer.stream.send(FrameKind::kTable, body);
+}
+
+// A rank that has seen the errors of all goes on, so later errors count too.
+void Watchdog::compare_errors() {
+  const int64_t mine = ranks_[world_.rank].status.failed_at;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (mine < 0 || mine != failed_at_) return;
+  }
+  bool all = true, waited_for = false;
+  for (const RankView& rank : ranks_) {
+    const RankStatus& status = rank.status;
+    if (status.failed_at >= mine) continue;
+    all = false;
+    waited_for = waited_for || rank.closed || rank.left ||
+                 (status.state == RankState::kWaiting && status.call >= mine);
+  }
+  if (!all && !waited_for) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    together_ = all;
+  }
+  changed_.notify_all();
 }
 
 void Watchdog::decide() {
@@ -392,7 +429,7 @@ void Watchdog::settle(const RankVerdict& verdict, bool reports) {
 
 // Waits as long as the main thread may still end the process.
 bool Watchdog::ends_by_itself(const RankVerdict& verdict, bool reports) {
-  constexpr std::chrono::milliseconds kLook{50};
+  constexpr std::chrono::milliseconds kCheckInterval{50};
   const auto waits = [&] { return record_.read().state == RankState::kWaiting; };
   const int64_t limit_ms = verdict.reported ? kSaveMs : (reports && waits() ? kUnwindMs : 0);
   const int64_t begin_ms = monotonic_ms();
@@ -401,7 +438,7 @@ bool Watchdog::ends_by_itself(const RankVerdict& verdict, bool reports) {
     // The error is on its way up the main thread's stack, and the caller of fail() prints it.
     if (failed_) return reports;
     if (monotonic_ms() - begin_ms >= limit_ms || (!reports && waits())) return false;
-    changed_.wait_for(lock, kLook);
+    changed_.wait_for(lock, kCheckInterval);
   }
   // A main thread that has come to its own end without an error prints none: the verdict is still
   // to be reported.

@@ -1,5 +1,5 @@
 #pragma once
-// Finds ranks that died, stopped, hang or left, and ends the others. Each rank has a thread that
+// Detects ranks that died, were stopped, hang or left, and ends the others. Each rank has a thread that
 // reports to rank 0 four times a second; rank 0 judges, the others judge rank 0.
 
 #include <condition_variable>
@@ -47,9 +47,14 @@ class Watchdog {
   // The same, after waiting for one at most `seconds`.
   std::optional<RankVerdict> await_verdict(double seconds) const;
 
-  // Reports an error of this rank, which ends all. Returns if this rank shall print the error: on
-  // rank 0 once the others know, on others if rank 0 does not answer within 3 s.
+  // Reports an error of this rank, which ends the run. Returns if this rank must print it: on rank
+  // 0 once the others know, on others if rank 0 does not answer within 3 s.
   void fail(int status, const std::string& message);
+
+  // After an error of this rank: waits until it is known if every rank has one after the same
+  // number of collectives, so that all may go on with the next. False as soon as another rank waits
+  // in a collective that this one will not join, has left or is gone, and after 10 s.
+  bool fails_together();
 
  private:
   struct Peer {
@@ -67,6 +72,7 @@ class Watchdog {
   void send_failure();
   std::string table() const;
   RankStatus own_status();
+  void compare_errors();
   void decide();
   void decide_about_rank_0();
   void settle(const RankVerdict& verdict, bool reports);
@@ -94,6 +100,8 @@ class Watchdog {
   std::string own_failure_;
   int own_failure_status_ = 0;
   bool failed_ = false;   // fail() was called
+  int64_t failed_at_ = -1;        // of the error that fails_together() asks about
+  std::optional<bool> together_;  // its answer
   bool reports_ = false;  // this rank prints the verdict
   bool stopping_ = false;
 

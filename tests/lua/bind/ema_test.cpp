@@ -49,6 +49,15 @@ end
   has(run(text, "r"), "an update inside ema:use, while the weights are the average");
 }
 
+TEST_F(EmaBinding, InsideAnObjectiveIsRefused) {
+  const std::string text = averaged(head()) + R"(
+for step, batch in run:steps(train, cfg.batch) do
+  run:log(adamw:step(batch, function(p) return ema:use(function() return dpo(p) end) end))
+end
+)";
+  has(run(text, "r"), "ema:use inside an objective: it exchanges all weights");
+}
+
 TEST_F(EmaBinding, NeedsAnOptimizerAndADecay) {
   std::string text = head();
   const std::string adamw = "local adamw = ";

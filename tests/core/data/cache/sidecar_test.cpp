@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <memory>
+#include <thread>
 
+#include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
@@ -44,6 +48,18 @@ class SidecarTest : public testing::Test {
   ScratchFolder folder_;
   SidecarKey key_;
 };
+
+TEST_F(SidecarTest, AFlushThatWaitsForTheLockShowsActivity) {
+  Sidecar sidecar = open();
+  add(sidecar, {1, 0, 1}, -1.f);
+  auto lock = std::make_unique<FileLock>(sidecar.dir() / "lock", /*wait=*/true);
+  const uint64_t before = activity_count();
+  std::thread writer([&] { sidecar.flush(); });
+  while (activity_count() < before + 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  lock.reset();
+  writer.join();
+  EXPECT_EQ(open().size(), 1u);
+}
 
 TEST_F(SidecarTest, ReadsValuesThatAnotherOpeningAdded) {
   Sidecar sidecar = open();

@@ -152,6 +152,13 @@ TEST(Judge, FindsRanksInDifferentCollectives) {
             "ranks do not make the same calls");
 }
 
+TEST(Judge, FindsRanksThatWaitInCollectivesOfDifferentNumbers) {
+  EXPECT_FALSE(judge({waiting(3, 9000), waiting(4, 9000)}, {}, kNow));
+  EXPECT_EQ(first_line(judge({waiting(3, 16000), waiting(4, 16000)}, {}, kNow)),
+            "rank 0 of 2: step 17: every rank waits, in different collectives: the ranks do not "
+            "make the same calls");
+}
+
 TEST(Judge, AReportedErrorWinsOverItsConsequences) {
   std::vector<RankView> ranks = {computing(3), computing(3)};
   ranks[0].closed = true;

@@ -7,6 +7,10 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
+#include <vector>
+
+#include "core/base/process_usage.h"
 
 namespace xrun {
 namespace watchdog_test {
@@ -110,6 +114,40 @@ TEST_F(Ranks3, ErrorOfRank0ReturnsToItsCaller) {
     EXPECT_EQ(ranks_[r].status, 2);
   }
   EXPECT_EQ(ranks_[0].status, -1);
+}
+
+TEST_F(Ranks3, ErrorsOfAllRanksAreFoundByAll) {
+  for (Rank& rank : ranks_) rank.record.begin("metrics", 8);
+  std::vector<std::thread> threads;
+  std::atomic<int> together = 0;
+  for (Rank& rank : ranks_) {
+    threads.emplace_back([&] {
+      if (rank.watchdog->fails_together()) ++together;
+      // It goes on before the others know: that is no call which they would miss.
+      rank.record.wait_for(rank.record.begin("save", 8), "save", 8);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(together, 3);
+}
+
+TEST_F(Ranks3, AnErrorOfOneRankAloneIsFoundWhenAnotherWaits) {
+  for (int64_t r : {0, 2}) {
+    ranks_[r].record.wait_for(ranks_[r].record.begin("metrics", 8), "metrics", 8);
+  }
+  const int64_t begin_ms = monotonic_ms();
+  EXPECT_FALSE(ranks_[1].watchdog->fails_together());
+  EXPECT_LT(monotonic_ms() - begin_ms, 5000);
+}
+
+TEST_F(Ranks3, AnEarlierErrorDoesNotCount) {
+  for (int64_t r : {0, 2}) {
+    ranks_[r].record.note_error();
+    ranks_[r].record.wait_for(ranks_[r].record.begin("metrics", 8), "metrics", 8);
+    ranks_[r].record.wait_for(ranks_[r].record.begin("metrics", 8), "metrics", 8);
+  }
+  ranks_[1].record.begin("metrics", 8);
+  EXPECT_FALSE(ranks_[1].watchdog->fails_together());
 }
 
 TEST_F(Ranks3, NewsOfRank0sOrderlyEndReachesTheOthers) {
