@@ -67,7 +67,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
   // The upper half tells evaluations of one step apart, the lower half their micro-batches.
   const auto number = static_cast<uint64_t>(options.number) << 32;
   Ranks* const ranks = options.ranks;
-  int64_t seeds = 0;
+  int64_t seeds = 0, tokens = 0;
   MetricSums sums;
   UnitTotals weights;
   agree(ranks, "evaluation", [&] {
@@ -76,8 +76,10 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
         if (micro->token_count() == 0) continue;
         add_unit_weights(weights, *micro);
         const int64_t own = seeds++;
+        const int64_t before = tokens;
+        tokens += micro->token_count();
         if (ranks != nullptr && own % ranks->size() != ranks->rank()) continue;
-        if (options.poll) options.poll();
+        if (options.poll) options.poll(before);
         micro->clear_scored();
         at::manual_seed(philox_u64(options.seed, kStreamEvaluate,
                                    static_cast<uint64_t>(options.step),

@@ -22,7 +22,8 @@ class DataSet;
 class Ranks;
 
 struct EvaluateOptions {
-  std::function<void()> poll;             // called between micro-batches; may throw
+  // Called before each micro-batch with the tokens of those before it; may throw.
+  std::function<void(int64_t tokens)> poll;
   const LogprobSource* policy = nullptr;  // source of logprob_<view>; null: the first one used
   uint64_t seed = 0;                      // of the run
   int64_t step = 0;                       // bodies of the run done before it

@@ -251,7 +251,12 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
 Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Objective& objective,
                 int64_t number) {
   EvaluateOptions options;
-  options.poll = [L] { check_stop(L); };
+  int64_t total = 0;
+  TaskProgress progress(*run.session().console, "evaluating " + data.name, "tokens");
+  options.poll = [&](int64_t tokens) {
+    check_stop(L);
+    progress.update(tokens, total);
+  };
   options.ranks = session_ranks(L);
   if (!run.policies().empty()) options.policy = run.policies()[0].get();
   options.seed = run.seed();
@@ -264,6 +269,7 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   options.fold = sizes.fold;
   options.tokenizer = data.tokenizer();
   set.check_fits(pack_limits(sizes.max_tokens, sizes.fold));
+  for (int64_t u = 0; u < set.size(); ++u) total += set.tokens(set.unit(u));
   try {
     return evaluate(set, sizes.max_tokens, objective, options);
   } catch (const NonFiniteLoss& error) {

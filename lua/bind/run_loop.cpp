@@ -227,8 +227,10 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   for (const auto& reference : session_.models.references()) reference->flush_arrived();
   for (const auto& frozen : session_.models.frozen_models()) frozen->flush_arrived();
   log_rollouts();
+  const std::filesystem::path saved_before = run_->last_checkpoint();
   run_->end_body(state);
   report_.end_body(loop);
+  if (run_->last_checkpoint() != saved_before) report_.show_save(loop);
   if (first_steps) say(first_steps->compare(run_->last_metrics()));
   return true;
 }

@@ -175,6 +175,13 @@ void RunReport::end_body(const StepLoop& loop) {
   if (!line.empty()) log_line(line);
 }
 
+void RunReport::show_save(const StepLoop& loop) {
+  const std::string text = fmt::format("saved {}", run_.last_checkpoint().string());
+  const int64_t every = run_.settings().save_every;
+  const bool last = loop.batch_step + 1 == loop.steps;
+  last || (every > 0 && run_.step() % every == 0) ? log_line(text) : say(text);
+}
+
 // "step 10  valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
 void RunReport::show_evaluation(const Metrics& metrics, const std::string& loss) {
   const std::string set = loss.substr(0, loss.rfind('/'));

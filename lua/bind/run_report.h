@@ -46,6 +46,9 @@ class RunReport {
   // Appends to log.txt. A line that cannot be written is lost: a full disk ends the run where
   // something that counts is written.
   void log_line(const std::string& text) noexcept;
+  // After a save at the end of a body. Saves by the clock are printed, those by save.every and at
+  // the end of a loop, which the user expects, are only logged.
+  void show_save(const StepLoop& loop);
   // Leaves the time since the last body out of the time left: a prompt was open.
   void skip_wait();
   double body_seconds() const;  // the mean of the loop's bodies; 0 before the first

@@ -172,7 +172,7 @@ int show_rows(lua_State* L) {
   };
   TaskProgress progress(*paused.session().console, "scoring rows", "rows");
   EvaluateOptions evaluation;
-  evaluation.poll = [&] {
+  evaluation.poll = [&](int64_t) {
     check_interrupt(L);
     progress.update(rows.seen(), options.has("of") ? data->set.size() : 0);
   };

@@ -225,6 +225,13 @@ TEST_F(Resume, TheLogHasStepsEvaluationsAndSaves) {
   has(log, "  step 2  valid  loss ");
   has(output_, "step 2  valid  loss ");
   has(log, "  step 4/4  loss ");
+  has(log, "  saved r/checkpoints/step_0000004");
+}
+
+TEST_F(Resume, ASaveByTheClockIsPrinted) {
+  ASSERT_EQ(run(recipe(), "r", false, {}, {"save.minutes=0.00001"}), "");
+  has(output_, "saved r/checkpoints/step_0000001");
+  has(output_, "saved r/checkpoints/step_0000002");
 }
 
 TEST_F(Resume, OfStepsAndEpochsTheOneThatIsSetDecides) {
