@@ -139,7 +139,7 @@ bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& s
   const bool pairs = set.kind() == RowKind::kPreference;
   const int64_t steps = loop.steps - first;
   const int64_t checked =
-      std::min(steps, kCompared / std::max<int64_t>(source.plan.most_units(), 1) + 1);
+      std::min(steps, kCompared / std::max<int64_t>(source.plan.most_units(loop.steps), 1) + 1);
   for (int64_t k = 0; k < checked; ++k) {
     for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
       const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);
