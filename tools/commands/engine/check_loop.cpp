@@ -159,7 +159,8 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   finding.text += fmt::format("; {} epoch{}", passes, passes == "1" ? "" : "s");
   if (repeats > 1 && epochs > 1) {
     finding.verdict = Verdict::kNote;
-    finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
+    finding.text += fmt::format("; {} step holds every row {:.3g} times",
+                                changes.empty() ? "each" : "the largest", repeats);
     finding.fix = source.lower_batch_text(loop.steps);
   }
   return finding;
