@@ -274,7 +274,7 @@ std::vector<ConfigField> of_model() {
       foreign({"unfrozen_parameters"},
               of_kind(K::kTexts, "train", kNone,
                       "The weights that are trained, by patterns of their names: { "
-                      "\"*.mlp.*\", \"lm_head.*\" }, * for any characters. The others are "
+                      "\"*.mlp.*\", \"*norm*\" }, * for any characters. The others are "
                       "frozen, in the compute type, without master, gradient and moments; absent: "
                       "all are trained.")),
       foreign({"use_peft", "peft_config", "adapter"},
