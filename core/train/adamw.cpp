@@ -210,7 +210,7 @@ at::Tensor AdamW::grad_norm() {
   return at::stack(elsewhere).sum().add(sum).sqrt();
 }
 
-std::vector<std::shared_ptr<Ema>> AdamW::living_averages() const {
+std::vector<std::shared_ptr<Ema>> AdamW::averages() const {
   std::vector<std::shared_ptr<Ema>> living;
   for (const std::weak_ptr<Ema>& average : averages_) {
     if (auto one = average.lock()) living.push_back(std::move(one));
@@ -223,7 +223,7 @@ void AdamW::update(double lr, double norm) {
   const double ratio = options_.clip > 0 ? options_.clip / (norm + 1e-6) : 1.0;
   const double clip = std::min(1.0, ratio);
   AdamWState& weights = state_of_weights();
-  const std::vector<std::shared_ptr<Ema>> averages = living_averages();
+  const std::vector<std::shared_ptr<Ema>> averages = this->averages();
   for (const auto& average : averages) average->before_update(weights);
   weights.make_moments();
   // Norms and biases are 1-D and are not decayed.
