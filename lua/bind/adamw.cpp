@@ -120,8 +120,8 @@ bool was_skipped(const Metrics& metrics) {
 void say_skipped(Session& session, const Batch& batch) {
   if (session.notices.skipped_steps++ > 0 || session.console == nullptr) return;
   session.console->print(fmt::format(
-      "step {}: no update, because the weights of its trained tokens add up to 0; further such "
-      "steps are counted at the end",
+      "step {}: no update, because the weights of its losses add up to 0; further such steps are "
+      "counted at the end",
       batch.step()));
 }
 
