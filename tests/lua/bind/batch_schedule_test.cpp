@@ -127,7 +127,8 @@ TEST_F(BatchSchedule, ARunWhoseTimeIsUpIsSavedAndGoesOn) {
   EXPECT_EQ(run(text, "r", false, {}, {"stop.after=0.0001"}), "interrupted");
   clear_interrupt();
   has(output_,
-      "stopped: the 0.0001 minutes of stop.after are over; saved in r/checkpoints/step_0000001");
+      "stopped: the time is up (stop.after = 0.0001 minutes); saved in "
+      "r/checkpoints/step_0000001");
   EXPECT_EQ(run(text, "r", true, {}, {"stop.after=0"}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
 }
