@@ -274,7 +274,7 @@ std::vector<ConfigField> of_model() {
       foreign({"unfrozen_parameters"},
               of_kind(K::kTexts, "train", kNone,
                       "The weights that are trained, by patterns of their names: { "
-                      "\"*.mlp.*\", \"lm_head.*\" }, * for any characters. The others are "
+                      "\"*.mlp.*\", \"*norm*\" }, * for any characters. The others are "
                       "frozen, in the compute type, without master, gradient and moments; absent: "
                       "all are trained.")),
       foreign({"use_peft", "peft_config", "adapter"},
@@ -375,8 +375,8 @@ std::vector<ConfigField> of_steps() {
       foreign({"save_total_limit"}, whole("save.keep", 2, 1, "Number of checkpoints to keep.")),
       of_kind(K::kTable, "stop", Json::object(), "The end of a run before its last step."),
       number("stop.after", 0, 0, kMost,
-             "Minutes of wall clock since the start, on any process, after which the run saves at "
-             "the end of its step and ends with status 0; --resume goes on. 0 is off."),
+             "Minutes since this process started, on any rank, after which the run ends at the end "
+             "of a step: it saves and exits with 0; --resume continues it. 0 is off."),
       of_data_set(of_kind(K::kFlags, "laws", Json::object(),
                           "Template laws: { bos = false } switches one off.")),
       of_data_set(flag("strict", false, "Makes the first dropped, cut or repaired row an error.")),

@@ -33,7 +33,7 @@ class KdBlocks {
   // Fills the losses [C] of the block's chunks, whose logits are z; with `gradient` z becomes dz.
   void compare(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient);
 
-  // Both.
+  // multiply, then compare.
   void compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
     multiply(block, z);
     compare(block, z, losses, gradient);

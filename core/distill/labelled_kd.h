@@ -26,9 +26,9 @@ struct LabelledKd {
 // all of V at temperature 1, with the same bits. Both outputs have gradients to student.hidden and
 // student.weight; if one of them has none, the gradients of the loss have the bits of kd_loss's,
 // those of the log-probs are within rounding of the head's. Together they cost one product forward
-// and two backward. A support set's gradient is kept as its columns; of other losses head_mb keeps
-// first the gradients of the logits, then logits. student.target is needed. Tensors are on the CPU,
-// the weight is not fp64. Throws Error as kd_loss does.
+// and two backward. A loss over a support set keeps its gradient at those columns. For other losses
+// head_mb holds gradients of the logits first, then logits. student.target is needed. Tensors are
+// on the CPU, the weight is not fp64. Throws Error as kd_loss does.
 LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
                        const std::vector<KdSide>& teachers, int64_t chunks,
                        const KdOptions& options,

@@ -24,18 +24,22 @@ void compare(Ranks* ranks, std::string_view what, const Json& own, const FindDif
   const std::vector<std::string> all = ranks->gather(what, dump_json(own));
   const Json first = parse_json(all.front(), "rank 0");
   std::string others;
+  size_t first_other = 0;
   std::vector<Difference> found;
   for (size_t rank = 1; rank < all.size(); ++rank) {
     const auto differences = find(first, parse_json(all[rank], fmt::format("rank {}", rank)));
     if (differences.empty()) continue;
-    if (found.empty()) found = differences;
+    if (found.empty()) {
+      found = differences;
+      first_other = rank;
+    }
     add_item(others, std::to_string(rank));
   }
   if (found.empty()) return;
   throw UsageError(fmt::format(
-      "the ranks of a run must have the same {}, but rank {} differs from rank 0: {} is {} on rank "
-      "0 and {} there{}; start every rank with the same files and the same command",
-      what, others, found.front().path, found.front().before, found.front().now,
+      "the ranks of a run must have the same {}, but they differ on rank {}: {} is {} on rank 0 "
+      "and {} on rank {}{}; start every rank with the same files and the same command",
+      what, others, found.front().path, found.front().before, found.front().now, first_other,
       found.size() > 1 ? fmt::format(" ({} fields differ)", found.size()) : ""));
 }
 

@@ -49,9 +49,12 @@ void on_signal(int signal_number) {
   // The interrupted code may be between a system call and its check of errno.
   const int saved_errno = errno;
   const bool pending_stays = interrupt_requested() && stays(interrupt_signal());
-  const bool first = !interrupt_requested() || (pending_stays && !stays(signal_number));
+  // The end of stop.after raises the flag too, and nobody has sent a signal yet.
+  const bool first = !interrupt_requested() || interrupt_signal() == kTimeIsUp ||
+                     (pending_stays && !stays(signal_number));
   if (first) {
     clear_interrupt(SIGINT);
+    clear_interrupt(kTimeIsUp);
     first_signal_ms = monotonic_ms();
     const char* const text = stays(signal_number) ? nullptr : stopping_text.load();
     if (text != nullptr) {

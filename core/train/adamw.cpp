@@ -18,6 +18,7 @@
 #include "core/model/model.h"
 #include "core/train/adamw_state.h"
 #include "core/train/ema.h"
+#include "core/train/scorer.h"
 
 namespace xrun {
 namespace {
@@ -125,6 +126,10 @@ AdamW::AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions op
     : trainables_(std::move(trainables)), options_(options), dist_(dist) {
   check_options(options_);
   XRUN_CHECK(!trainables_.empty(), "an optimizer needs something to train");
+  for (const auto& trainable : trainables_) {
+    const auto scorer = std::dynamic_pointer_cast<const Scorer>(trainable);
+    if (scorer != nullptr) scorer->check_level();
+  }
 }
 
 AdamW::~AdamW() = default;
@@ -210,7 +215,7 @@ at::Tensor AdamW::grad_norm() {
   return at::stack(elsewhere).sum().add(sum).sqrt();
 }
 
-std::vector<std::shared_ptr<Ema>> AdamW::living_averages() const {
+std::vector<std::shared_ptr<Ema>> AdamW::averages() const {
   std::vector<std::shared_ptr<Ema>> living;
   for (const std::weak_ptr<Ema>& average : averages_) {
     if (auto one = average.lock()) living.push_back(std::move(one));
@@ -223,7 +228,7 @@ void AdamW::update(double lr, double norm) {
   const double ratio = options_.clip > 0 ? options_.clip / (norm + 1e-6) : 1.0;
   const double clip = std::min(1.0, ratio);
   AdamWState& weights = state_of_weights();
-  const std::vector<std::shared_ptr<Ema>> averages = living_averages();
+  const std::vector<std::shared_ptr<Ema>> averages = this->averages();
   for (const auto& average : averages) average->before_update(weights);
   weights.make_moments();
   // Norms and biases are 1-D and are not decayed.

@@ -78,9 +78,10 @@ class AdamW : public Saveable {
   // With ranks grad_norm must have been called since the last round. Collective.
   void update(double lr, double norm);
 
-  // Lets an average of the weights follow every update while somebody holds it.
+  // Adds an average that follows every update for as long as it is alive.
   void add_average(const std::shared_ptr<Ema>& average) { averages_.push_back(average); }
-  int64_t average_count() const { return std::ssize(living_averages()); }
+  std::vector<std::shared_ptr<Ema>> averages() const;  // those that are alive
+  int64_t average_count() const { return std::ssize(averages()); }
 
   // Frees every gradient.
   void clear_gradients();
@@ -98,7 +99,6 @@ class AdamW : public Saveable {
   friend class Ema;  // which lives in ranges of the same weights
 
   AdamWState& state_of_weights();  // makes it, which loads the weights
-  std::vector<std::shared_ptr<Ema>> living_averages() const;
 
   std::vector<std::shared_ptr<Trainable>> trainables_;
   AdamWOptions options_;

@@ -124,7 +124,6 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       counts_(index_.tensors().size()),
       has_gradient_(index_.tensors().size()) {
   for (const auto& trainable : trainables) {
-    trainable->is_sharded();  // refuses what cannot be, before the first step
     for (size_t i = 0; i < trainable->parameters().size(); ++i) {
       weights_.push_back(trainable->parameters()[i].master);
       owners_.push_back({trainable.get(), i});

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/train/batch.h"
+#include "core/train/gradient_exchange.h"
 #include "core/train/policy.h"
 #include "core/train/whole_batch.h"
 
@@ -54,9 +55,10 @@ std::vector<Parameter>& Scorer::parameters() {
 
 bool Scorer::loaded() const { return policy_->loaded(); }
 
-bool Scorer::is_sharded() {
-  XRUN_CHECK(!policy_->is_sharded(), "dist.level = 3 trains no value head; set dist.level = 2");
-  return false;
+// Beside an adapter the sharded weights are frozen.
+void Scorer::check_level() const {
+  XRUN_CHECK(sharding_ranks(policy_->options().dist, 3) == nullptr || policy_->trains_adapter(),
+             "dist.level = 3 trains no value head; set dist.level = 2");
 }
 
 at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {

@@ -131,11 +131,9 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   // Denominators first: the packs have them, so no forward has to wait for another.
   std::vector<UnitTotals> totals = term_totals(terms);
   // Nothing to learn from: an update would only decay the weights and move the moments.
-  if (token_weight(terms, totals) == 0) {
-    Metrics skipped = {{"skipped", 1.0}};
-    if (updates) skipped.emplace_back("lr", lr);
-    return skipped;
-  }
+  Metrics skipped = {{"skipped", 1.0}};
+  if (updates) skipped.emplace_back("lr", lr);
+  if (token_weight(terms, totals) == 0) return skipped;
   StepGradient gradient(adamw, options);
   gradient.accumulate(terms, totals);
   RankCounts counts;
@@ -143,6 +141,8 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   // Now, because an update has no FLOPs of this kind, and the read adds those of other ranks.
   counts = {counted_flops() - flops, static_cast<double>(head_counts().recomputed - recomputed)};
   MetricSums::Read read = gradient.read(terms, adamw->grad_norm(), counts);
+  // Trained tokens without a unit of the losses, a chunk say: the gradient is 0.
+  if (gradient.loss_weight() == 0) return skipped;
   Metrics& metrics = read.metrics;
   const double grad_norm = read.extra;
   metrics.emplace_back("grad_norm", grad_norm);

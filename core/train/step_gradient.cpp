@@ -50,8 +50,8 @@ std::vector<WorkItem> work_items(const std::vector<StepTerm>& terms, bool holds_
   return items;
 }
 
-// The objective has returned by now, so the error's own type has to name it. Too little memory is
-// no fault of the objective.
+// The objective has returned, so only the type of the error tells that the backward failed. Too
+// little memory is no fault of the objective.
 void run_backward(const at::Tensor& loss) {
   try {
     loss.backward();
@@ -118,16 +118,18 @@ MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at
                                     RankCounts& counts) {
   if (ranks_ == nullptr) return checked(sums_.read(grad_norm), terms);
   MessageWriter own;
-  own.real(counts.flops).real(counts.recomputed).whole(interrupt_signal());
+  own.real(counts.flops).real(counts.recomputed).real(loss_weight_).whole(interrupt_signal());
   own.text(experts_.message());
   MetricSums::Read read = sums_.read(grad_norm, ranks_, own.take());
   counts = {};
+  loss_weight_ = 0;
   std::vector<std::string> routing;
   int64_t signal_number = 0;
   for (const std::string& note : read.notes) {
     MessageReader in(note);
     counts.flops += in.real();
     counts.recomputed += in.real();
+    loss_weight_ += in.real();
     if (const int64_t raised = in.whole(); raised != 0) signal_number = raised;
     routing.emplace_back(in.text());
   }
@@ -213,6 +215,9 @@ void StepGradient::add(MicroBatch& micro, int64_t number, const std::vector<Step
                              static_cast<uint64_t>(number)));
   ObjectiveResult result = terms[i].objective(micro);
   check_result(result, micro);
+  for (const auto& [unit, loss] : result.losses) {
+    loss_weight_ += std::fabs(terms[i].weight) * totals.at(unit);
+  }
   const WeightedLoss loss = weighted_loss(result, micro, totals, terms[i].weight);
   // An empty micro-batch has no graph.
   if (!loss.graph.requires_grad() && micro.token_count() > 0) {

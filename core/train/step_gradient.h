@@ -38,6 +38,9 @@ class StepGradient {
                         RankCounts& counts);
 
   const ExpertBalance& experts() const { return experts_; }
+  // After read: the weights of the units that the losses are counted in, summed over micro-batches
+  // and ranks.
+  double loss_weight() const { return loss_weight_; }
 
  private:
   // The losses of one micro-batch, held until the step knows whether they are finite.
@@ -64,6 +67,7 @@ class StepGradient {
   std::vector<const LogprobSource*> sources_;
   ExpertBalance experts_;
   MetricSums sums_;
+  double loss_weight_ = 0;
   std::vector<MicroLosses> losses_;  // of this rank's micro-batches
 };
 

@@ -120,8 +120,8 @@ bool was_skipped(const Metrics& metrics) {
 void say_skipped(Session& session, const Batch& batch) {
   if (session.notices.skipped_steps++ > 0 || session.console == nullptr) return;
   session.console->print(fmt::format(
-      "step {}: no update, because the weights of its trained tokens add up to 0; further such "
-      "steps are counted at the end",
+      "step {}: no update, because the weights of its losses add up to 0; further such steps are "
+      "counted at the end",
       batch.step()));
 }
 
@@ -180,12 +180,18 @@ std::shared_ptr<Trainable> trainable_at(lua_State* L, int i) {
 // The average follows the updates of an optimizer.
 std::shared_ptr<AdamW> optimizer_of(lua_State* L, const std::shared_ptr<Trainable>& trainable) {
   std::shared_ptr<AdamW> found;
+  bool scored = false;
   for (const auto& adamw : session_of(L).models.optimizers()) {
+    const auto scorer = std::dynamic_pointer_cast<Scorer>(adamw->trainables().front());
+    scored = scored || (scorer != nullptr && scorer->policy() == trainable);
     if (adamw->trainables().front() != trainable) continue;
     XRUN_CHECK(found == nullptr,
                "two optimizers train this policy, and an average follows the updates of one");
     found = adamw;
   }
+  XRUN_CHECK(found != nullptr || !scored,
+             "xrun.ema follows the updates of an optimizer, and the optimizer trains a scorer over "
+             "this policy; write xrun.ema(scorer)");
   XRUN_CHECK(found != nullptr,
              "xrun.ema follows the updates of an optimizer, and none trains this policy yet; write "
              "local adamw = xrun.adamw(policy, cfg.optim) before it");

@@ -46,7 +46,7 @@ std::string data_text(const StepSource& source, int64_t steps) {
   const std::string epochs = format_epochs(source.epochs(steps));
   return fmt::format("{}, {} of {} = {} epoch{}{}",
                      count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
-                     size_text(source.plan), epochs, epochs == "1" ? "" : "s",
+                     size_text(source.plan, steps), epochs, epochs == "1" ? "" : "s",
                      order_text(source.plan.order));
 }
 
@@ -54,11 +54,11 @@ std::string data_text(const StepSource& source, int64_t steps) {
 // longer than the set.
 std::string repeated_text(const StepSource& source, int64_t steps) {
   const DataSet& set = source.data->set;
-  const int64_t units = source.plan.most_units();
+  const int64_t units = source.plan.most_units(steps);
   if (units <= set.size() || source.epochs(steps) <= 1) return "";
   return fmt::format(
       "warning: a step takes {}, the data has {}: every row is repeated within a step; {}",
-      count_units(set, units), count_text(set.size()), source.lower_batch_text());
+      count_units(set, units), count_text(set.size()), source.lower_batch_text(steps));
 }
 
 // A warning if all answers of a set have one label, so that good and bad ones look alike.

@@ -98,7 +98,8 @@ void share(const DistOptions& dist, MemoryShape& shape) {
   shape.level = dist.level;
 }
 
-MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& sizes) {
+MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& sizes,
+                     c10::Device device) {
   const PolicyOptions& options = policy.options();
   MemoryShape shape;
   shape.dtype = options.dtype;
@@ -108,10 +109,9 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   share(options.dist, shape);
   shape.adapter = adapter_of(policy);
   if (!shape.adapter) shape.train = options.train;
-  const bool holds =
-      HeldPrefix::obstacle(read_model_config(policy.dir()),
-                           shape.adapter ? &*shape.adapter : nullptr, policy.options().device)
-          .empty();
+  const bool holds = HeldPrefix::obstacle(read_model_config(policy.dir()),
+                                          shape.adapter ? &*shape.adapter : nullptr, device)
+                         .empty();
   shape.tokens = holds ? sizes.rest_tokens : sizes.tokens;
   shape.prefix_tokens = holds ? sizes.prefix_tokens : 0;
   shape.loss_rows = sizes.loss_rows;
@@ -139,7 +139,7 @@ bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& s
   const bool pairs = set.kind() == RowKind::kPreference;
   const int64_t steps = loop.steps - first;
   const int64_t checked =
-      std::min(steps, kCompared / std::max<int64_t>(source.plan.most_units(), 1) + 1);
+      std::min(steps, kCompared / std::max<int64_t>(source.plan.most_units(loop.steps), 1) + 1);
   for (int64_t k = 0; k < checked; ++k) {
     for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
       const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);
@@ -193,13 +193,13 @@ PlannedModel planned_frozen(const FrozenModel& frozen, const StepSizes& sizes) {
 }
 
 std::vector<PlannedModel> planned_models(const RunModels& models, const StepSizes& sizes,
-                                         const CountsTwin& counts,
+                                         c10::Device device, const CountsTwin& counts,
                                          const CountsFrozen& counts_frozen) {
   std::vector<PlannedModel> planned;
   for (const auto& [policy, training] : trainings_of(models)) {
     const ModelConfig config =
         policy->loaded() ? policy->model().config() : read_model_config(policy->dir());
-    MemoryShape shape = shape_of(*policy, training, sizes);
+    MemoryShape shape = shape_of(*policy, training, sizes, device);
     for (const auto& reference : models.references) {
       if (reference->policy() == policy && counts(*reference)) ++shape.references;
     }
@@ -217,15 +217,17 @@ c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies) {
   return policies.empty() ? c10::Device(c10::kCPU) : policies.front()->options().device;
 }
 
-std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop) {
+std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop,
+                                         c10::Device device) {
   return planned_models(
-      models, sizes_of(loop), [](Reference&) { return true; }, counts_in_plan);
+      models, sizes_of(loop), device, [](Reference&) { return true; }, counts_in_plan);
 }
 
 void check_before_load(const RunModels& models) {
-  const DeviceMemory memory = device_memory(device_of(models.policies));
-  check_memory(planned_models(models, {}, is_loaded, counts_in_check), /*longest=*/0, memory.held,
-               memory.available);
+  const c10::Device device = device_of(models.policies);
+  const DeviceMemory memory = device_memory(device);
+  check_memory(planned_models(models, {}, device, is_loaded, counts_in_check), /*longest=*/0,
+               memory.held, memory.available);
 }
 
 MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
@@ -233,13 +235,14 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   MemoryReport report;
   report.device_ = device_of(models.policies);
   const DeviceMemory memory = device_memory(report.device_);
-  check_memory(planned_models(models, sizes, is_loaded, counts_in_check), sizes.longest,
-               memory.held, memory.available);
+  check_memory(planned_models(models, sizes, report.device_, is_loaded, counts_in_check),
+               sizes.longest, memory.held, memory.available);
   report.planned_ = memory_plan(planned_models(
-      models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); },
-      counts_in_plan));
+      models, sizes, report.device_,
+      [&](Reference& reference) { return !needs_no_twin(reference, loop); }, counts_in_plan));
   const std::vector<MemoryKind> shared = memory_plan(planned_models(
-      models, sizes, [](Reference&) { return false; }, [](const FrozenModel&) { return false; }));
+      models, sizes, report.device_, [](Reference&) { return false; },
+      [](const FrozenModel&) { return false; }));
   report.shared_ = to_object(shared, total_bytes(shared));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run

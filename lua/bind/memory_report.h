@@ -34,9 +34,10 @@ c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
 // for any batch size. Loads nothing.
 void check_before_load(const RunModels& models);
 
-// Returns the models of a loop with the shapes of its memory plan, the twin of every reference and
-// every frozen model included. Loads and checks nothing.
-std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop);
+// Returns the models of a loop with the shapes of its memory plan on a device, which need not be
+// theirs, the twin of every reference and every frozen model included. Loads and checks nothing.
+std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop,
+                                         c10::Device device);
 
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
 // rows: of every step, or of a sample if there are too many. Of the optimizers of one policy each

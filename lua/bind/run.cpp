@@ -69,6 +69,27 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
   return saved;
 }
 
+// A resume begins again what is not saved, and no metric would show it.
+void report_unsaved(Session& session, const SavedObjects& saved) {
+  const auto is_saved = [&](const Saveable* object) {
+    return std::any_of(saved.begin(), saved.end(),
+                       [&](const auto& one) { return one.second.get() == object; });
+  };
+  for (const std::shared_ptr<AdamW>& adamw : session.models.optimizers()) {
+    if (!is_saved(adamw.get())) {
+      session.notices.add(
+          "warning: an optimizer of xrun.adamw is not given to xrun.run, so a resume begins its "
+          "moments again: write xrun.run(cfg, { policy = policy, adamw = adamw })");
+    }
+    for (const std::shared_ptr<Ema>& average : adamw->averages()) {
+      if (is_saved(average.get())) continue;
+      session.notices.add(
+          "warning: an average of xrun.ema is not given to xrun.run, so a resume begins it again: "
+          "write xrun.run(cfg, { policy = policy, adamw = adamw, ema = ema })");
+    }
+  }
+}
+
 // Lua calls it for new names only, so a bad value is rejected at its line. New values of old names
 // and nested tables are checked when the body ends.
 int set_state(lua_State* L) {
@@ -163,6 +184,7 @@ int make_run(lua_State* L) {
   if (purpose == RecipePurpose::kCache) return end_recipe(L);
   RunModels models;
   SavedObjects saved = read_objects(L, 2, models);
+  report_unsaved(session, saved);
   RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);
   session.folder.dir.reset();
   if (dir.finished()) {

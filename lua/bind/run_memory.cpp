@@ -68,8 +68,8 @@ DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t step
   }
   for (const StepSource& source : loop.sources) {
     if (!source.answers) continue;
-    needs.rollouts += steps * rollout_bytes(source.plan.most_units() * source.answers->samples,
-                                            source.answers->tokens());
+    const int64_t answers = source.plan.most_units(loop.steps) * source.answers->samples;
+    needs.rollouts += steps * rollout_bytes(answers, source.answers->tokens());
   }
   return needs;
 }

@@ -77,7 +77,7 @@ std::string minutes_text(double minutes) {
 
 std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::string& saved) {
   const std::string stopped = interrupt_signal() == kTimeIsUp && loop != nullptr
-                                  ? fmt::format("stopped: the {} of stop.after are over",
+                                  ? fmt::format("stopped: the time is up (stop.after = {})",
                                                 minutes_text(loop->run().settings().stop_minutes))
                                   : "stopped" + line_text(L);
   if (loop == nullptr) return stopped + " before the first update; there was nothing to save";

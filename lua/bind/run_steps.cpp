@@ -126,7 +126,7 @@ void check_quotas(const StepSource& source, int64_t steps) {
   if (!rows || steps <= source.data->set.steps_total(source.plan)) return;
   throw UsageError(fmt::format(
       "{} of {} take {}, the quotas of data give {}: raise a quota, or set steps to at most {}",
-      counted(steps, "step"), size_text(source.plan, source.data->set.unit_name()),
+      counted(steps, "step"), size_text(source.plan, steps, source.data->set.unit_name()),
       count_text(source.plan.units_before(steps)), count_text(*rows),
       source.data->set.steps_total(source.plan)));
 }
@@ -151,20 +151,32 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   for (const StepSource& source : loop.sources) check_quotas(source, loop.steps);
 }
 
+// "300 is 4 windows of 64 tokens"
+std::string windows_text(int64_t tokens, int64_t window) {
+  return fmt::format("{} is {} of {} tokens", count_text(tokens),
+                     counted(tokens / window, "window"), count_text(window));
+}
+
 // Reads batch.schedule, in the unit of the batch. `scale` units are one of the plan: a window of
 // tokens.
-void read_schedule(const Options& batch, int64_t scale, const char* unit, StepSource& source) {
+void read_schedule(lua_State* L, const Options& batch, int64_t scale, const char* unit,
+                   StepSource& source) {
   if (!batch.has("schedule")) return;
   const Json schedule = batch.get<Json>("schedule");
   int64_t before = 0;
   for (const Json& entry : schedule.as_array()) {
-    const SizeChange change{entry.at("step").as_int(), entry.at("size").as_int() / scale};
+    const int64_t size = entry.at("size").as_int();
+    const SizeChange change{entry.at("step").as_int(), size / scale};
     XRUN_CHECK(change.step > before,
-               "batch.schedule: step {} follows step {}; wanted rising steps, from 1 on, as "
-               "batch.{} is the size before",
+               "batch.schedule: step {} follows step {}; wanted ascending steps from 1 on; "
+               "batch.{} is the size before the first change",
                change.step, before, unit);
-    XRUN_CHECK(change.units > 0, "batch.schedule: {} tokens are no window of {}; raise size",
-               entry.at("size").as_int(), scale);
+    XRUN_CHECK(change.units > 0,
+               "batch.schedule: size {} is less than one window of {} tokens; raise it", size,
+               scale);
+    if (size % scale != 0) {
+      session_of(L).notices.add("batch.schedule: size " + windows_text(size, scale));
+    }
     before = change.step;
     source.plan.changes.push_back(change);
   }
@@ -176,9 +188,7 @@ void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
   const int64_t window = source.data->set.window_length();
   source.plan.units = sizes.tokens / window;
   if (sizes.tokens % window == 0) return;
-  session_of(L).notices.add(fmt::format("batch.tokens = {} is {} windows of {} tokens",
-                                        count_text(sizes.tokens), source.plan.units,
-                                        count_text(window)));
+  session_of(L).notices.add("batch.tokens = " + windows_text(sizes.tokens, window));
 }
 
 // Groups of rollouts a step.
@@ -243,11 +253,24 @@ void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes,
                "batch.schedule changes the size of steps of one set of rows; this loop has {}: "
                "leave it out, or give each size a run:steps loop of its own",
                alone ? "xrun.rollouts" : fmt::format("{} sets", loop.sources.size()));
-    read_schedule(batch, unit == "tokens" ? source.data->set.window_length() : 1, unit.c_str(),
+    read_schedule(L, batch, unit == "tokens" ? source.data->set.window_length() : 1, unit.c_str(),
                   source);
   }
   XRUN_CHECK(given.empty(), "batch.{} fits none of the {} sets: none has rows counted in {}",
              given[0], loop.sources.size(), given[0]);
+}
+
+// Reports the changes of batch.schedule that no step has.
+void report_late_changes(lua_State* L, const StepLoop& loop) {
+  for (const StepSource& source : loop.sources) {
+    const int64_t window = std::max<int64_t>(source.data->set.window_length(), 1);
+    for (const SizeChange& change : source.plan.changes) {
+      if (change.step < loop.steps) continue;
+      session_of(L).notices.add(fmt::format(
+          "batch.schedule: the change to {} at step {} has no effect, since the loop has {}",
+          count_text(change.units * window), count_text(change.step), counted(loop.steps, "step")));
+    }
+  }
 }
 
 void add_source(lua_State* L, int i, const char* what, StepLoop& loop) {
@@ -308,6 +331,7 @@ int run_steps(RunLoop& run, lua_State* L) {
   loop->fold_check = batch.get<int64_t>("fold_check", default_value("batch.fold_check").as_int());
   read_all_units(L, batch, sizes, *loop);
   read_length(L, batch, *loop);
+  report_late_changes(L, *loop);
   push_iterator(L);
   push(L, std::move(loop));
   return 2;

@@ -2,6 +2,8 @@
 
 #include "lua/bind/step_loop.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/strings.h"
@@ -51,13 +53,20 @@ int64_t step_within(const StepLoop& loop, int64_t step) {
 
 }  // namespace
 
-std::string size_text(const StepPlan& plan, const char* unit) {
-  std::string text = count_text(plan.units);
-  if (*unit != 0) text = counted(plan.units, unit);
+std::string changes_text(const StepPlan& plan, int64_t steps) {
+  std::string text;
   for (const SizeChange& change : plan.changes) {
-    text += fmt::format(", {} from step {} on", count_text(change.units), count_text(change.step));
+    if (change.step >= steps) break;
+    text += fmt::format("{}{} from step {} on", text.empty() ? "" : ", ", count_text(change.units),
+                        count_text(change.step));
   }
   return text;
+}
+
+std::string size_text(const StepPlan& plan, int64_t steps, const char* unit) {
+  const std::string size = *unit != 0 ? counted(plan.units, unit) : count_text(plan.units);
+  const std::string changes = changes_text(plan, steps);
+  return changes.empty() ? size : size + ", " + changes;
 }
 
 double StepSource::epochs(int64_t steps) const {
@@ -66,13 +75,20 @@ double StepSource::epochs(int64_t steps) const {
   return static_cast<double>(plan.units_before(steps)) / static_cast<double>(data->set.size());
 }
 
-std::string StepSource::lower_batch_text() const {
+std::string StepSource::lower_batch_text(int64_t steps) const {
   const DataSet& set = data->set;
   const int64_t window = set.window_length();
-  const std::string setting = window > 0 ? fmt::format("tokens={}", set.size() * window)
-                                         : fmt::format("{}s={}", set.unit_name(), set.size());
-  return fmt::format("lower the batch to at most {}: --set batch.{}", count_text(set.size()),
-                     setting);
+  const std::string unit = window > 0 ? "token" : set.unit_name();
+  const int64_t most = window > 0 ? set.size() * window : set.size();  // in the unit of the batch
+  const auto too_large = [&](const SizeChange& change) {
+    return change.step < steps && change.units > set.size();
+  };
+  const bool later = std::any_of(plan.changes.begin(), plan.changes.end(), too_large);
+  if (plan.units <= set.size() && later) {
+    return "lower the sizes in batch.schedule to at most " + counted(most, unit);
+  }
+  return fmt::format("lower the batch to at most {}: --set batch.{}s={}{}", count_text(set.size()),
+                     unit, most, later ? ", and the sizes in batch.schedule" : "");
 }
 
 PhasePlan StepLoop::phase_plan() const {

@@ -31,12 +31,15 @@ struct StepSource {
   std::optional<PlannedAnswers> answers = {};  // to its prompts, for plans; nothing: not known
 
   double epochs(int64_t steps) const;  // passes over the set in so many steps
-  // "lower the batch to at most 3: --set batch.pairs=3", so that a step repeats no row.
-  std::string lower_batch_text() const;
+  // "lower the batch to at most 3: --set batch.pairs=3", so that none of so many steps repeats a
+  // row; names batch.schedule where its sizes are too large.
+  std::string lower_batch_text(int64_t steps) const;
 };
 
+// "16 from step 100 on, 32 from step 300 on": the changes within so many steps.
+std::string changes_text(const StepPlan& plan, int64_t steps);
 // "8 pairs", with changes "8 pairs, 16 from step 100 on"; without a unit "8" alone.
-std::string size_text(const StepPlan& plan, const char* unit = "");
+std::string size_text(const StepPlan& plan, int64_t steps, const char* unit = "");
 
 // One `run:steps` loop over one or more sets. The first set determines the number of steps; the
 // others repeat.

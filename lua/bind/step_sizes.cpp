@@ -173,7 +173,7 @@ int64_t answer_tokens(const StepLoop& loop) {
   int64_t tokens = 0;
   for (const StepSource& source : loop.sources) {
     if (!source.answers) continue;
-    tokens += source.plan.most_units() * source.answers->samples *
+    tokens += source.plan.most_units(loop.steps) * source.answers->samples *
               (source.answers->tokens() + source.data->set.longest());
   }
   return tokens;
@@ -185,7 +185,7 @@ StepSizes sizes_of(const StepLoop& loop) {
   StepSizes sizes;
   int64_t units = 1;
   for (const StepSource& source : loop.sources) {
-    units = std::max(units, source.plan.most_units());
+    units = std::max(units, source.plan.most_units(loop.steps));
     const DataSet& set = source.data->set;
     const int64_t answer = source.answers ? source.answers->tokens() : 0;
     sizes.longest = std::max(sizes.longest, set.longest() + answer);

@@ -105,7 +105,7 @@ std::string describe_micro(const MicroBatch& micro) {
 std::string describe_batch_handle(const Batch& batch) {
   int64_t pairs = 0;
   for (const auto& micro : batch.micros()) pairs += micro->pair_count();
-  return fmt::format("Batch {} of {} ({}{} sequences, {} tokens, {})", batch.step(),
+  return fmt::format("Batch {} of {} ({}{} sequences, {} tokens, {})", batch.schedule_step(),
                      batch.total_steps(), pairs > 0 ? counted(pairs, "pair") + ", " : "",
                      batch.size(), batch.token_count(),
                      counted(std::ssize(batch.micros()), "micro-batch", "es"));

@@ -15,7 +15,7 @@ changed() { sed "$2" "$dpo" >"$1"; ! cmp -s "$1" "$dpo" || fail "$1 is unchanged
 
 wants 0 'dpo.lua would train' check "$dpo"
 for line in 'ok +config +[0-9]+ values set' 'ok +ledger .* rows kept|ok +ledger .* kept' \
-  'ok +template +these laws hold on the data: bos, eot_trained' 'ok +steps +16 steps of 2 pairs' \
+  'ok +template +these laws hold on the data: bos, eot_trained' 'ok +steps +16 steps of 2 of [0-9]+ pairs' \
   'ok +memory +[0-9.]+ [kMG]B of tensors: ' 'ok +dry step +the body of step 0 ran .*train/loss' \
   'ok +gradient +the gradient at [0-9]+ log-probs equals finite differences; the loss decreases when chosen'; do
   grep -qE "^$line" out.txt || { cat out.txt; fail "no line $line"; }

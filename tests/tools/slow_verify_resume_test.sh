@@ -48,6 +48,9 @@ sed 's|run:log(adamw:step(batch, dpo))|run:log({ clock = os.clock() })\n  &|' \
 wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
 [ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
 
+# The time of a recipe does not end the runs.
+wants 0 'gives the same bits' verify "$root/recipes/dpo.lua" --set answers=0 --set stop.after=0.0001
+
 # Bad input: a step beyond the run, a recipe that fails, one that trains nothing.
 wants 2 '--kill-at 9: the run takes 4 steps' "$xrun" verify-resume nowhere.lua --steps 4 --kill-at 9
 wants 2 '--kill-at 3: the run takes 3 steps; wanted a step below 3, or more --steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 3

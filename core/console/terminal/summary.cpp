@@ -201,8 +201,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add("not finite", nonfinite_text(summary.nonfinite));
   }
   if (summary.skipped > 0) {
-    facts.add("no update", fmt::format("in {}, all of whose trained tokens have weight 0",
-                                       counted(summary.skipped, "step")));
+    facts.add("no update",
+              fmt::format("in {}, whose losses have weight 0", counted(summary.skipped, "step")));
   }
   facts.add("run", summary.dir.string());
   for (const auto& [path, dtype] : summary.exported) {

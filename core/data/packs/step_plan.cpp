@@ -60,9 +60,11 @@ int64_t StepPlan::steps_of(int64_t drawn) const {
   return steps;
 }
 
-int64_t StepPlan::most_units() const {
+int64_t StepPlan::most_units(int64_t steps) const {
   int64_t most = units;
-  for (const SizeChange& change : changes) most = std::max(most, change.units);
+  for (const SizeChange& change : changes) {
+    if (change.step < steps) most = std::max(most, change.units);
+  }
   return most;
 }
 

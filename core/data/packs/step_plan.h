@@ -29,7 +29,7 @@ struct StepPlan {
   int64_t units_before(int64_t step) const;
   // The number of steps that draw so many units; the last one may be short.
   int64_t steps_of(int64_t drawn) const;
-  int64_t most_units() const;  // of any step
+  int64_t most_units(int64_t steps) const;  // of one of the first `steps` steps
 
   bool operator==(const StepPlan&) const = default;
 };

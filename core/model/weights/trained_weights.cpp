@@ -92,11 +92,16 @@ void check_train_patterns(const ModelConfig& config, const std::vector<std::stri
       return matches(pattern, spec.name);
     });
     if (found) continue;
+    if (config.tied && matches(pattern, config.names.head + ".weight")) {
+      throw UsageError(
+          fmt::format("train: \"{}\" matches the head, which is tied to {}; name that instead",
+                      pattern, specs.front().name));
+    }
     const std::vector<std::string> components = components_of(specs);
     const std::string nearest = nearest_pattern(pattern, components);
     throw UsageError(fmt::format(
-        "train: \"{}\" matches none of the model's {} weights{}; their names are made of {}, as in "
-        "{}",
+        "train: \"{}\" matches none of the model's {} weights{}; their names are built from these "
+        "parts: {}; for example {}",
         pattern, specs.size(),
         nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest),
         joined(components, ", "), specs.at(specs.size() / 2).name));

@@ -162,9 +162,9 @@ TEST(RankCheck, ADifferingFieldIsNamedWithTheRanks) {
          return "no error";
        })) {
     EXPECT_EQ(text,
-              "the ranks of a run must have the same recipe, settings and program, but rank 1, 3 "
-              "differs from rank 0: config.beta is 0.1 on rank 0 and 0.2 there; start every rank "
-              "with the same files and the same command");
+              "the ranks of a run must have the same recipe, settings and program, but they "
+              "differ on rank 1, 3: config.beta is 0.1 on rank 0 and 0.2 on rank 1; start every "
+              "rank with the same files and the same command");
   }
 }
 
@@ -179,9 +179,9 @@ TEST(RankCheck, ADifferingMemoryPlanIsNamed) {
          return "no error";
        })) {
     EXPECT_EQ(text,
-              "the ranks of a run must have the same memory plan, but rank 1 differs from rank 0: "
-              "plan.weights is 100 on rank 0 and 120 there; start every rank with the same files "
-              "and the same command");
+              "the ranks of a run must have the same memory plan, but they differ on rank 1: "
+              "plan.weights is 100 on rank 0 and 120 on rank 1; start every rank with the same "
+              "files and the same command");
   }
 }
 

@@ -81,6 +81,29 @@ TEST(Signals, ASecondOneEndsTheProcessAtOnce) {
   EXPECT_EQ(child.wait(), 130);
 }
 
+TEST(Child, DISABLED_WaitAfterTheTimeIsUp) {
+  install_signal_handlers();
+  set_signal_hook([](int signal_number) { hooked = signal_number; });
+  request_interrupt(kTimeIsUp);
+  std::printf("ready\n");
+  std::fflush(stdout);
+  while (hooked == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::printf("flag %d hook %d\n", interrupt_signal(), hooked.load());
+  std::fflush(stdout);
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+// The end of stop.after is not a signal.
+TEST(Signals, TheFirstAfterTheTimeIsUpCountsAsTheFirst) {
+  ChildProcess child("WaitAfterTheTimeIsUp", "");
+  ASSERT_TRUE(child.wait_for("ready"));
+  child.kill(SIGTERM);
+  EXPECT_TRUE(child.wait_for("flag 15 hook 15"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  child.kill(SIGTERM);
+  EXPECT_EQ(child.wait(), 143);
+}
+
 TEST(Child, DISABLED_WaitAtAPrompt) {
   install_signal_handlers();
   set_signal_manner(SignalManner::kPrompt);

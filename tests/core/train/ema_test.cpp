@@ -11,6 +11,7 @@
 #include "core/dist/fetching_ranks.h"
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
+#include "core/train/scorer.h"
 #include "tests/core/train/trained.h"
 #include "tests/error_of.h"
 #include "tests/forked_ranks.h"
@@ -147,8 +148,7 @@ TEST(Ema, OfPartOfTheWeightsHoldsThatPart) {
 // The averages after three updates as text; with a folder, two updates, a checkpoint, and the third
 // one after the restore.
 std::string averaged(const std::filesystem::path& model, const DistOptions& dist,
-                     const std::filesystem::path& checkpoints = {}) {
-  PolicyOptions options;
+                     const std::filesystem::path& checkpoints = {}, PolicyOptions options = {}) {
   options.dist = dist;
   Trained t = open(model, options);
   auto ema = Ema::of(t.adamw, kDecay);
@@ -197,6 +197,57 @@ TEST(Ema, OnRanksHasTheBitsOfOneProcessAndTheirShare) {
       EXPECT_EQ(text, wanted) << level;
     }
   }
+}
+
+TEST(Ema, OfAnAdapterAndOfBf16HasTheBitsOfOneProcessAtLevel3) {
+  const TinyFolder folder;
+  PolicyOptions lora, bf16;
+  lora.lora = AdapterOptions{.rank = 4};
+  bf16.dtype = at::kBFloat16;
+  for (const PolicyOptions& options : {lora, bf16}) {
+    const std::string wanted = averaged(folder.model(), {}, {}, options);
+    for (const std::string& text : on_ranks(2, [&](Ranks* ranks) {
+           FetchingRanks all(*ranks);
+           all.begin_meetings();
+           std::string out = averaged(folder.model(), {&all, 3}, {}, options);
+           all.barrier("the end of a test");
+           return out;
+         })) {
+      EXPECT_EQ(text, wanted) << options.lora.has_value();
+    }
+  }
+}
+
+// The head's average is exchanged with those of the policy's weights.
+TEST(Ema, OfAScorerHoldsItsHeadToo) {
+  const TinyFolder folder;
+  const auto policy = Policy::open(folder.model());
+  const auto scorer = std::make_shared<Scorer>(policy);
+  const auto adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{scorer},
+                                             AdamWOptions{.lr = 1e-2});
+  const auto ema = Ema::of(adamw, kDecay);
+  const auto head = [&] { return scorer->parameters().back().master.detach().clone(); };
+  at::Tensor wanted = head();
+  const auto batch = tiny_batch(tiny_pairs(4), 2);
+  for (int64_t k = 0; k < 3; ++k) {
+    train_step({{batch.get(),
+                 [&](MicroBatch& micro) {
+                   const at::Tensor margin =
+                       scorer->score(micro.chosen()).sub(scorer->score(micro.rejected()));
+                   return ObjectiveResult{{{Unit::kPair, margin.neg()}}, {}};
+                 }}},
+               adamw.get());
+    wanted = wanted.mul(kDecay).add(head().mul(1 - kDecay));
+  }
+  ASSERT_EQ(ema->tensors().size(), scorer->parameters().size());
+  const at::Tensor trained = head();
+  const at::Tensor before = scorer->score(*batch);
+  ema->swap();
+  EXPECT_TRUE(at::allclose(head(), wanted, 1e-5, 1e-7));
+  EXPECT_FALSE(at::equal(scorer->score(*batch), before));
+  ema->swap();
+  EXPECT_TRUE(at::equal(head(), trained));
+  EXPECT_TRUE(at::equal(scorer->score(*batch), before));
 }
 
 TEST(Ema, ACheckpointKeepsIt) {

@@ -169,6 +169,21 @@ TEST_F(HeldPrefixes, SlowGradientsAreThoseOfTheUnfoldedStep) {
   }
 }
 
+TEST_F(HeldPrefixes, APartOfTheWeightsHasTheGradientsOfTheUnfoldedStep) {
+  for (const bool recompute : {false, true}) {
+    for (const char* pattern : {"*.mlp.*", "*k_proj*"}) {
+      SCOPED_TRACE(fmt::format("recompute {}, train {}", recompute, pattern));
+      PolicyOptions options;
+      options.recompute = recompute;
+      options.train = {pattern};
+      const Outcome whole = of(split(FoldMode::kNever), nll_of, options);
+      const Outcome held = of(split(FoldMode::kAlways), nll_of, options);
+      EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
+      expect_bits(held.logprob, whole.logprob);
+    }
+  }
+}
+
 // GPT-2's keys are views of one product with the queries, and its positions are learned.
 TEST_F(HeldPrefixes, OfGpt2HaveTheBitsOfTheUnfoldedStep) {
   const TinyFolder gpt2;

@@ -162,6 +162,31 @@ TEST_F(ChunkStep, AChunkWeighsItsSegmentOnce) {
   EXPECT_NEAR(loss, -(one + two + 0.5 * three) / 2.5, 1e-4);
 }
 
+// Trained tokens alone are not enough: an update would decay the weights and move the moments.
+TEST_F(ChunkStep, AStepWithoutUnitsOfItsLossUpdatesNothing) {
+  std::vector<PackedBatch> packs = {pack()};
+  packs[0].chunk.assign(packs[0].chunk.size(), -1);
+  Batch batch({.total_steps = 10, .unit = Unit::kToken}, std::move(packs));
+  AdamW adamw({policy_}, {.lr = 1e-2, .weight_decay = 0.1});
+  const at::Tensor before = policy_->parameters()[0].master.clone();
+  bool tokens = false;
+  const auto objective = [&](MicroBatch& given) {
+    const View all = given.all();
+    const at::Tensor l = policy_->token_logprob(all);
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kChunk, all.chunk_sum(l).neg());
+    if (tokens) result.losses.emplace_back(Unit::kToken, l.neg());
+    return result;
+  };
+  const Metrics wanted = {{"skipped", 1.0}, {"lr", 1e-2}};
+  EXPECT_EQ(train_step({{&batch, objective}}, &adamw), wanted);
+  EXPECT_EQ(policy_->update_count(), 0);
+  EXPECT_TRUE(at::equal(before, policy_->parameters()[0].master));
+  tokens = true;
+  EXPECT_GT(value(train_step({{&batch, objective}}, &adamw), "loss"), 0);
+  EXPECT_EQ(policy_->update_count(), 1);
+}
+
 // Packs of the sequences in chunks of two tokens, with a companion of one token for each chunk.
 std::shared_ptr<Batch> aligned_batch(const std::vector<std::vector<size_t>>& packs) {
   std::vector<TinySequence> sequences = kSequences;

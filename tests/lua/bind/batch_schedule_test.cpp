@@ -45,7 +45,8 @@ TEST_F(BatchSchedule, WrongSchedulesAreRefused) {
     return run(head() + loop, "r", true, {}, {"batch.schedule=" + schedule});
   };
   has(error("{ { step = 2, size = 3 }, { step = 2, size = 4 } }"),
-      "batch.schedule: step 2 follows step 2; wanted rising steps");
+      "batch.schedule: step 2 follows step 2; wanted ascending steps from 1 on; "
+      "batch.pairs is the size before the first change");
   has(error("{ { step = 0, size = 3 } }"), "batch.schedule.1.step");
   has(error("{ { step = 3 } }"), "size");
   has(error("{ { step = 3, size = 2 } }", R"(
@@ -68,6 +69,57 @@ TEST_F(BatchSchedule, SlowAPartOfTheWeightsTrainsAndResumes) {
       "train chooses among the weights, which are frozen beside an adapter");
 }
 
+// 20 pairs train.
+TEST_F(BatchSchedule, TheWarningNamesTheSchedule) {
+  int runs = 0;
+  const auto opening = [&](const std::string& change, const std::string& pairs = "4") {
+    EXPECT_EQ(run(head() + kLoop, "r" + std::to_string(runs++), false, /*steps=*/1,
+                  {"batch.pairs=" + pairs, "batch.schedule={ " + change + " }"}),
+              "");
+    return output_;
+  };
+  const std::string one = opening("{ step = 3, size = 25 }");
+  has(one, "a step takes 25 pairs, the data has 20");
+  has(one, "lower the sizes in batch.schedule to at most 20 pairs");
+  EXPECT_EQ(one.find("--set batch.pairs"), std::string::npos) << one;
+  const std::string both = opening("{ step = 2, size = 25 }", "21");
+  has(both, "lower the batch to at most 20: --set batch.pairs=20, and the sizes in batch.schedule");
+}
+
+TEST_F(BatchSchedule, AChangeBeyondTheLoopIsReported) {
+  ASSERT_EQ(run(head() + kLoop, "r", false, {},
+                {"batch.schedule={ { step = 1, size = 2 }, { step = 4, size = 30 } }"}),
+            "");
+  has(output_,
+      "batch.schedule: the change to 30 at step 4 has no effect, since the loop has 4 steps");
+  has(output_, "4 steps of 4, 2 from step 1 on =");
+  EXPECT_EQ(output_.find("a step takes"), std::string::npos) << output_;
+}
+
+TEST_F(BatchSchedule, ASizeThatIsNoMultipleOfAWindowIsReported) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += fmt::format("the house {} . ", i);
+  write_file_atomic("text.txt", text);
+  const std::string recipe = R"(local xrun = require "xrun"
+local cfg = xrun.config { model = "tiny", data = { { path = "text.txt" } }, optim = { lr = 1e-3 },
+  max_length = 32, batch = { tokens = 64, max_tokens = 64 }, steps = 3 }
+local policy = xrun.policy(cfg.model)
+local text   = xrun.text(cfg.data, policy)
+local adamw  = xrun.adamw(policy, cfg.optim)
+local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(text, cfg.batch) do
+  adamw:step(batch, function(t) return -policy:token_logprob(t) end)
+end
+)";
+  const auto error = [&](const std::string& size) {
+    return run(recipe, "r" + size, false, {},
+               {"batch.schedule={ { step = 1, size = " + size + " } }"});
+  };
+  ASSERT_EQ(error("100"), "");
+  has(output_, "batch.schedule: size 100 is 3 windows of 32 tokens");
+  has(error("31"), "batch.schedule: size 31 is less than one window of 32 tokens; raise it");
+}
+
 // 6 ms are over after the first step.
 TEST_F(BatchSchedule, ARunWhoseTimeIsUpIsSavedAndGoesOn) {
   const std::string text = head() + kLoop + kExport;
@@ -75,7 +127,8 @@ TEST_F(BatchSchedule, ARunWhoseTimeIsUpIsSavedAndGoesOn) {
   EXPECT_EQ(run(text, "r", false, {}, {"stop.after=0.0001"}), "interrupted");
   clear_interrupt();
   has(output_,
-      "stopped: the 0.0001 minutes of stop.after are over; saved in r/checkpoints/step_0000001");
+      "stopped: the time is up (stop.after = 0.0001 minutes); saved in "
+      "r/checkpoints/step_0000001");
   EXPECT_EQ(run(text, "r", true, {}, {"stop.after=0"}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
 }

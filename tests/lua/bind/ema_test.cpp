@@ -66,4 +66,37 @@ TEST_F(EmaBinding, NeedsAnOptimizerAndADecay) {
   has(run(head() + "xrun.ema(policy, { decay = 1.5 })\n", "b"), "decay is 1.5, wanted a number");
 }
 
+TEST_F(EmaBinding, OfAPolicyUnderAScorerNamesTheScorer) {
+  std::string text = head();
+  const std::string adamw = "xrun.adamw(policy,";
+  text.replace(text.find(adamw), adamw.size(), "xrun.adamw(xrun.scorer(policy),");
+  has(run(text + "xrun.ema(policy)\n", "a"),
+      "the optimizer trains a scorer over this policy; write xrun.ema(scorer)");
+}
+
+// A resume would begin them again, and nothing in the metrics would tell.
+TEST_F(EmaBinding, AnAverageOrOptimizerThatIsNotSavedIsReported) {
+  const std::string loop =
+      "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n";
+  const std::string average =
+      "warning: an average of xrun.ema is not given to xrun.run, so a resume begins it again: "
+      "write xrun.run(cfg, { policy = policy, adamw = adamw, ema = ema })";
+  const std::string optimizer =
+      "warning: an optimizer of xrun.adamw is not given to xrun.run, so a resume begins its "
+      "moments again: write xrun.run(cfg, { policy = policy, adamw = adamw })";
+  ASSERT_EQ(run(averaged(head()) + loop, "a"), "");
+  EXPECT_EQ(output_.find("not given"), std::string::npos) << output_;
+  std::string text = head();
+  const std::string made = "local run = ";
+  text.insert(text.find(made), "local ema = xrun.ema(policy)\n");
+  ASSERT_EQ(run(text + loop, "b"), "");
+  has(output_, average);
+  EXPECT_EQ(output_.find(optimizer), std::string::npos) << output_;
+  const std::string objects = "policy = policy, adamw = adamw }";
+  text.replace(text.find(objects), objects.size(), "policy = policy }");
+  ASSERT_EQ(run(text + loop, "c"), "");
+  has(output_, optimizer);
+  has(output_, average);
+}
+
 }  // namespace xrun::ema_binding_test

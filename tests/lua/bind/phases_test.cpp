@@ -39,4 +39,11 @@ end
       "`lr`");
 }
 
+// Not of the run, whose steps the loop's length does not count.
+TEST_F(Phases, ABatchIsNumberedInItsLoop) {
+  ASSERT_EQ(run(two_phases("  run:log(adamw:step(batch, later)) print(tostring(batch))"), "r"), "");
+  for (const char* text : {"Batch 0 of 3 (", "Batch 1 of 3 (", "Batch 2 of 3 ("})
+    has(output_, text);
+}
+
 }  // namespace xrun::phases_test

@@ -76,9 +76,9 @@ assert(skipped == 5 and adamw.update_count == 1, skipped)
 )",
                 "r"),
             "");
-  has(output_, "step 0: no update, because the weights of its trained tokens add up to 0");
+  has(output_, "step 0: no update, because the weights of its losses add up to 0");
   EXPECT_EQ(output_.find("step 1: no update"), std::string::npos);
-  has(output_, "in 5 steps, all of whose trained tokens have weight 0");
+  has(output_, "in 5 steps, whose losses have weight 0");
   EXPECT_EQ(metrics("r").front(), R"({"step":0,"train/skipped":1.0,"train/lr":0.001})");
 }
 

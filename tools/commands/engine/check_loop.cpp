@@ -116,12 +116,14 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   const StepSource& source = loop.sources[which];
   // In all micro-batches of the step.
   const int64_t room = loop.max_tokens * packs.pack_count;
+  const std::string changes = changes_text(source.plan, loop.steps);
   Finding finding{
       Verdict::kOk, "steps",
       fmt::format(
-          "{} of {} from {}; step {}: {} in {}, {:.0f} % full, {} trained",
-          counted(loop.steps, "step"), size_text(source.plan, source.data->set.unit_name()),
-          count_text(source.data->set.size()), pause.step, counted(packs.tokens, "token"),
+          "{} of {} of {}{}; step {}: {} in {}, {:.0f} % full, {} trained",
+          counted(loop.steps, "step"), count_text(source.plan.units),
+          counted(source.data->set.size(), source.data->set.unit_name()),
+          changes.empty() ? "" : " (" + changes + ")", pause.step, counted(packs.tokens, "token"),
           counted(packs.pack_count, "micro-batch", "es"),
           room == 0 ? 0.0 : 100.0 * static_cast<double>(packs.computed) / static_cast<double>(room),
           count_text(packs.targets))};
@@ -149,7 +151,7 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   }
   const auto rows = static_cast<double>(set.size());
   // Occurrences of each row in one step.
-  const double repeats = static_cast<double>(source.plan.most_units()) / rows;
+  const double repeats = static_cast<double>(source.plan.most_units(loop.steps)) / rows;
   // Without a number of epochs: the passes that the loop's steps make.
   const double epochs =
       source.plan.epochs > 0 ? static_cast<double>(source.plan.epochs) : source.epochs(loop.steps);
@@ -157,8 +159,9 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   finding.text += fmt::format("; {} epoch{}", passes, passes == "1" ? "" : "s");
   if (repeats > 1 && epochs > 1) {
     finding.verdict = Verdict::kNote;
-    finding.text += fmt::format("; each step holds every row {:.3g} times", repeats);
-    finding.fix = source.lower_batch_text();
+    finding.text += fmt::format("; {} step holds every row {:.3g} times",
+                                changes.empty() ? "each" : "the largest", repeats);
+    finding.fix = source.lower_batch_text(loop.steps);
   }
   return finding;
 }

@@ -31,7 +31,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kPlannedSteps = 4;  // of the loop, whose mean is planned
+constexpr int64_t kPlannedSteps = 4;  // spread over the loop; their mean is planned
 
 // FLOPs of a pack under a model, forward, with its vocabulary projection.
 struct PackWork {
@@ -49,25 +49,34 @@ PackWork work_of(const ModelConfig& config, const PackedBatch& pack, const FoldS
           head_flops(config, std::ssize(tree->edge_target))};
 }
 
-// The models, and the work of the loop's first steps.
+// The models, and the work of steps spread over the loop.
 struct PlannedLoop {
   std::vector<PlannedModel> models;
   PlannedModel policy;
-  std::vector<StepWork> steps;  // the loop's first ones
-  double tokens = 0;            // of a step, their mean, before folding
+  std::string unsharded;  // why level 3 is left out; "" if it runs
+  std::vector<StepWork> steps;
+  double tokens = 0;  // of a step, their mean, before folding
 };
+
+// The engine refuses both (Policy::check_train, Scorer::check_level).
+std::string level3_obstacle(const MemoryShape& policy) {
+  if (policy.adapter) return "";
+  if (!policy.train.empty()) return "it trains all weights of a model, and train chooses some";
+  return policy.scores ? "it trains no value head" : "";
+}
 
 PlannedLoop planned_loop(const LoopPause& pause) {
   const StepLoop& loop = *pause.loop;
   const RunModels models = pause.run->models();
   PlannedLoop out;
-  out.models = planned_models(models, loop);
+  out.models = planned_models(models, loop, c10::kCUDA);
   const auto policy = std::find_if(out.models.begin(), out.models.end(),
                                    [](const PlannedModel& one) { return one.shape.trains; });
   XRUN_CHECK(policy != out.models.end(),
              "no optimizer was given to xrun.run, so there is nothing to plan: xrun.run(cfg, "
              "{{ policy = policy, adamw = adamw }})");
   out.policy = *policy;
+  out.unsharded = level3_obstacle(policy->shape);
   const ModelConfig& config = policy->config;
   const AdapterOptions* const adapter = policy->shape.adapter ? &*policy->shape.adapter : nullptr;
   StepWork none{.micros = {}, .weights = weight_elements(config), .trained = 0};
@@ -76,13 +85,14 @@ PlannedLoop planned_loop(const LoopPause& pause) {
   none.recompute = policy->shape.recompute;
   const double share = adapter == nullptr ? none.trained / none.weights : 0;
   const int64_t steps = std::min(kPlannedSteps, loop.steps);
-  for (int64_t step = 0; step < steps; ++step) {
+  for (int64_t k = 0; k < steps; ++k) {
+    const int64_t step = loop.first_step + loop.steps * k / steps;
     StepWork& work = out.steps.emplace_back(none);
     for (size_t s = 0; s < loop.sources.size(); ++s) {
       XRUN_CHECK(!loop.sources[s].answers,
                  "this loop samples its answers, whose time is not predicted; xrun check has the "
                  "memory of a step");
-      for (const PackedBatch& pack : loop.packs(loop.first_step + step, s)) {
+      for (const PackedBatch& pack : loop.packs(step, s)) {
         const PackWork one = work_of(config, pack, loop.fold, adapter);
         MicroWork micro{.forward = one.blocks.forward() + one.head,
                         .backward = one.blocks.backward(share) + (1 + share) * one.head};
@@ -133,8 +143,9 @@ std::string time_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
 }
 
-std::vector<std::string> assumptions_of(const ClusterDevice& device, const ForecastTerms& terms) {
-  return {
+std::vector<std::string> assumptions_of(const PlannedLoop& planned, const ClusterDevice& device,
+                                        const ForecastTerms& terms) {
+  std::vector<std::string> assumed = {
       fmt::format("{}: {} of memory, {:.0f} TFLOP/s of dense bf16 products, {:.2f} TB/s; {:.0f} "
                   "GB/s to the other {} GPUs of its machine, {:.0f} GB/s to other machines (data "
                   "sheets)",
@@ -148,12 +159,23 @@ std::vector<std::string> assumptions_of(const ClusterDevice& device, const Forec
       "gradients are hidden by the last backward; the exchange after an update is not",
       "a reference or teacher computes every row: with values in the cache a step is shorter",
       "bf16, masters and moments in fp32; nothing of this has been measured on a GPU"};
+  if (terms.gpus > 1 && !planned.unsharded.empty()) {
+    assumed.push_back("dist.level = 3 is left out: " + planned.unsharded);
+  }
+  return assumed;
 }
 
 double mean_micros(const PlannedLoop& planned) {
   double sum = 0;
   for (const StepWork& work : planned.steps) sum += static_cast<double>(work.micros.size());
   return sum / static_cast<double>(planned.steps.size());
+}
+
+// "1 micro-batch", "3.5 micro-batches"
+std::string micros_text(double mean) {
+  const auto whole = static_cast<int64_t>(mean);
+  if (static_cast<double>(whole) == mean) return counted(whole, "micro-batch", "es");
+  return fmt::format("{:.3g} micro-batches", mean);
 }
 
 Json json_of(const Level& level, const ClusterDevice& device, double tokens) {
@@ -179,7 +201,9 @@ void print_json(const PlannedLoop& planned, const std::vector<Level>& levels,
   Json all = Json::array();
   for (const Level& level : levels) all.push_back(json_of(level, device, planned.tokens));
   Json assumptions = Json::array();
-  for (const std::string& text : assumptions_of(device, terms)) assumptions.push_back(text);
+  for (const std::string& text : assumptions_of(planned, device, terms)) {
+    assumptions.push_back(text);
+  }
   const Json out(Json::Object{{"device", std::string(device.name)},
                               {"gpus", terms.gpus},
                               {"weights", planned.steps.front().weights},
@@ -196,11 +220,11 @@ void print_table(const std::string& recipe, const PlannedLoop& planned,
                  const ForecastTerms& terms) {
   const StepWork& first = planned.steps.front();
   std::string out = fmt::format(
-      "{} on {} {}: {} weights, {} trained; a step of {} tokens in {:.3g} micro-batches (means)\n\n"
+      "{} on {} {}: {} weights, {} trained; a step of {} tokens in {} (means)\n\n"
       "level  memory a GPU        step   compute    update  exposed of exchange    tokens/s\n",
       recipe, terms.gpus, device.name, count_text(static_cast<int64_t>(first.weights)),
       count_text(static_cast<int64_t>(first.trained)),
-      count_text(static_cast<int64_t>(planned.tokens)), mean_micros(planned));
+      count_text(static_cast<int64_t>(planned.tokens)), micros_text(mean_micros(planned)));
   for (const Level& one : levels) {
     const int64_t bytes = total_bytes(one.memory);
     out += fmt::format("{:>5}  {:>8}{:<6}  {:>8}  {:>8}  {:>8}  {:>8} of {:>8}  {:>10}\n",
@@ -211,7 +235,9 @@ void print_table(const std::string& recipe, const PlannedLoop& planned,
                        count_text(static_cast<int64_t>(planned.tokens / one.step.step_s())));
   }
   out += "\nassumed\n";
-  for (const std::string& text : assumptions_of(device, terms)) out += "  " + text + "\n";
+  for (const std::string& text : assumptions_of(planned, device, terms)) {
+    out += "  " + text + "\n";
+  }
   std::printf("%s", out.c_str());
 }
 
@@ -224,7 +250,7 @@ int command_plan(int argc, char** argv) {
   bool json = false;
   CLI::App app(
       "Predicts the memory of each GPU and the time of a step at each dist.level for a recipe, "
-      "from the shapes of its model, the packs of its first steps, and published rates. Loads no "
+      "from the shapes of its model, the packs of some of its steps, and published rates. Loads no "
       "weights; nothing of it is measured. Exit status 2: no level fits.",
       "xrun plan");
   add_recipe_arguments(app, options);
@@ -244,7 +270,8 @@ int command_plan(int argc, char** argv) {
   if (preview->pause() == nullptr) throw UsageError(preview->no_loop_text());
   const PlannedLoop planned = planned_loop(*preview->pause());
   std::vector<Level> levels;
-  for (int64_t level = 0; level <= (terms.gpus > 1 ? 3 : 0); ++level) {
+  const int64_t highest = terms.gpus == 1 ? 0 : planned.unsharded.empty() ? 3 : 2;
+  for (int64_t level = 0; level <= highest; ++level) {
     levels.push_back(plan_level(planned, device, terms, level));
   }
   const auto fits = [&](const Level& one) { return total_bytes(one.memory) <= device.memory; };

@@ -18,7 +18,9 @@ TEST(StepPlan, ChangesHoldFromTheirStepOn) {
     EXPECT_EQ(plan.units_before(step), sum) << step;
     sum += sizes[step];
   }
-  EXPECT_EQ(plan.most_units(), 5);
+  EXPECT_EQ(plan.most_units(4), 5);
+  EXPECT_EQ(plan.most_units(3), 2);  // the change at step 3 is not among them
+  EXPECT_EQ(plan.most_units(0), 2);
 }
 
 TEST(StepPlan, StepsOfCountsWhatDrawsSoManyUnits) {

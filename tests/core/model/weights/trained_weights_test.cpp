@@ -87,8 +87,23 @@ TEST(TrainedWeights, AnUnknownPatternNamesTheNearest) {
   const std::string error = error_of([&] { check_train_patterns(config, {"*.mpl.*"}); });
   EXPECT_TRUE(error.starts_with("train: \"*.mpl.*\" matches none of the model's ")) << error;
   EXPECT_NE(error.find("did you mean \"*.mlp.*\"?"), std::string::npos) << error;
-  EXPECT_NE(error.find("self_attn"), std::string::npos) << error;
+  EXPECT_NE(error.find("their names are built from these parts: model, embed_tokens"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("; for example model.layers."), std::string::npos) << error;
   check_train_patterns(config, {"*.mlp.*", "*"});
+}
+
+TEST(TrainedWeights, ATiedHeadIsNamed) {
+  const ModelConfig config = read_model_config(folder("tied_gqa"));
+  for (const char* pattern : {"lm_head.*", "*head*"}) {
+    EXPECT_EQ(error_of([&] { check_train_patterns(config, {pattern}); }),
+              fmt::format("train: \"{}\" matches the head, which is tied to "
+                          "model.embed_tokens.weight; name that instead",
+                          pattern));
+  }
+  check_train_patterns(config, {"*embed_tokens*"});
+  check_train_patterns(read_model_config(folder()), {"lm_head.*"});
 }
 
 }  // namespace

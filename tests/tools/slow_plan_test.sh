@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# xrun plan: the levels that can run, steps of all sizes of a schedule, and prefixes as on a GPU.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+rm tiny/model.safetensors # nothing reads it
+python3 - >rows.jsonl <<'PYTHON'
+import json
+asked = "which of the many old houses near the river would you like to see today ? " * 8
+for i in range(32):
+    print(json.dumps({"prompt": asked, "chosen": f"the house {i} .", "rejected": f"none of {i} ."}))
+PYTHON
+plan() { "$xrun" plan "$@" --set model=tiny --gpus 2; }
+dpo() { plan "$root/recipes/dpo.lua" --set answers=0 --set data.1.path=rows.jsonl "$@"; }
+# EXPRESSION: of the plan `p`, as --json in plan.json.
+is() {
+  python3 -c "import json, sys; p = json.load(open('plan.json')); sys.exit(not ($1))" ||
+    { cat plan.json; fail "the plan is not: $1"; }
+}
+levels='[one["level"] for one in p["levels"]]'
+
+# Level 3 trains all weights or an adapter, and no value head.
+dpo --json >plan.json
+is "$levels == [0, 1, 2, 3]"
+dpo --json --set 'train={ "*.mlp.*" }' >plan.json
+is "$levels == [0, 1, 2]"
+wants 0 'dist.level = 3 is left out: it trains all weights of a model, and train chooses some' \
+  dpo --set 'train={ "*.mlp.*" }'
+cat >scorer.lua <<'LUA'
+local xrun = require "xrun"
+local cfg = xrun.config { model = "tiny", data = { { path = "rows.jsonl" } },
+  optim = { lr = 1e-3 }, batch = { pairs = 4 }, steps = 3 }
+local policy = xrun.policy(cfg.model)
+local scorer = xrun.scorer(policy)
+local train = xrun.preference(cfg.data, policy)
+local adamw = xrun.adamw(scorer, cfg.optim)
+local run = xrun.run(cfg, { scorer = scorer, adamw = adamw })
+for step, batch in run:steps(train, cfg.batch) do
+  adamw:step(batch, function(p)
+    return -(scorer:score(p.chosen) - scorer:score(p.rejected)):log_sigmoid()
+  end)
+end
+LUA
+plan scorer.lua --json >plan.json
+is "$levels == [0, 1, 2]"
+wants 0 'dist.level = 3 is left out: it trains no value head' plan scorer.lua
+
+# The planned steps are spread over the loop: three of four have the size of the schedule.
+few=(--set batch.pairs=2 --set steps=100 --set batch.max_tokens=100000)
+dpo --json "${few[@]}" >plan.json
+is 'p["micro_batches"] == 1'
+tokens=$(python3 -c "import json; print(json.load(open('plan.json'))['tokens'])")
+dpo --json "${few[@]}" --set 'batch.schedule={ { step = 4, size = 16 } }' >plan.json
+is "abs(p['tokens'] / $tokens - (1 + 3 * 8) / 4) < 0.05"
+wants 0 'in 1 micro-batch (means)' dpo "${few[@]}"
+
+# Prefixes are held over micro-batches on the CPU only, so on a GPU each micro-batch has its own.
+python3 - >chats.jsonl <<'PYTHON'
+import json
+asked = "which of the many old houses near the river would you like to see today ? " * 8
+for i in range(32):
+    print(json.dumps({"messages": [{"role": "user", "content": asked},
+                                   {"role": "assistant", "content": f"the house {i} ."}]}))
+PYTHON
+cat >chats.lua <<'LUA'
+local xrun = require "xrun"
+local cfg = xrun.config { model = "tiny", data = { { path = "chats.jsonl" } }, template = "chatml",
+  optim = { lr = 1e-3 }, batch = { sequences = 6, max_tokens = 632 }, max_length = 632, steps = 3 }
+local policy = xrun.policy(cfg.model)
+local chats = xrun.chat(cfg.data, policy, { template = cfg.template })
+local adamw = xrun.adamw(policy, cfg.optim)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(chats, cfg.batch) do
+  adamw:step(batch, function(t) return -policy:token_logprob(t) end)
+end
+LUA
+wants 0 'tokens computed as' "$xrun" check chats.lua # its micro-batches share a prefix
+plan chats.lua --json --set batch.fold=false >plan.json
+whole=$(python3 -c "import json; print(json.load(open('plan.json'))['levels'][0]['memory']['total'])")
+plan chats.lua --json >plan.json
+is "p['levels'][0]['memory']['total'] >= $whole"
