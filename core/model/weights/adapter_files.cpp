@@ -245,7 +245,7 @@ void write_adapter(const Adapter& adapter, const ModelConfig& config, const std:
   // Only an adapter is replaced, never another folder that holds something.
   NewFolder folder(out, is_adapter(out) && fs::exists(out / kAdapterWeights));
   write_file_atomic(folder.path() / kAdapterConfig,
-                    dump_json(adapter_config(adapter, config, base), {.indent = 2}) + "\n");
+                    dump_json(adapter_config(adapter, config, base), kIndentedJson) + "\n");
   std::vector<NamedTensor> tensors;
   for (const AdapterFactors& factors : adapter.factors) {
     tensors.push_back({factor_name(factors.module, 'A'), factors.a.detach()});

@@ -9,8 +9,8 @@ namespace xrun {
 
 struct ModelConfig;
 
-// Returns if a weight is trained: a pattern matches its whole name, or there is no pattern. In a
-// pattern * stands for any run of characters, dots included.
+// Returns true if a weight is trained: a pattern matches its whole name, or there is no pattern. In
+// a pattern * stands for any run of characters, dots included.
 bool is_trained(const std::vector<std::string>& patterns, const std::string& name);
 
 // Returns the elements of the weights that are trained, as a double (weight_layout.h).
