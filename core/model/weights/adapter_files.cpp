@@ -109,7 +109,7 @@ AdapterOptions read_adapter_options(const ConfigReader& reader, const ModelConfi
   return options;
 }
 
-constexpr size_t kNamesInMessage = 12;
+constexpr size_t kNamesOfModules = 12;
 
 // All factors that do not fit, as one error.
 class FactorMismatch {
@@ -119,7 +119,7 @@ class FactorMismatch {
     if (lists_.empty()) return;
     std::string text = where + ": the adapter does not fit the model:";
     for (const auto& [what, names] : lists_) {
-      text += fmt::format("\n  {} {}: {}", names.size(), what, listed(names, kNamesInMessage));
+      text += fmt::format("\n  {} {}: {}", names.size(), what, listed(names, kNamesOfModules));
     }
     throw Error(text);
   }
