@@ -1,5 +1,4 @@
-// The command line alone decides: no byte of a recipe is read to find out whether to trust it. The
-// child reads the same command line again, and gets its temporary folder and its cache by the
+// The child reads the same command line again, and gets its temporary folder and its cache by the
 // environment. Its cache is a folder of its own, so that no recipe of a stranger can leave
 // something for a trusted one to find.
 
@@ -9,11 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
@@ -31,15 +30,6 @@ namespace fs = std::filesystem;
 constexpr const char* kChild = "XRUN_UNTRUSTED_CHILD";
 constexpr const char* kOwnCache = "untrusted";  // in the user's cache
 
-// Commands that read recipes; the name of a recipe is one that runs it.
-constexpr std::string_view kOverRecipes[] = {"check",  "inspect", "explain", "diff",
-                                             "bundle", "repl",    "cache",   "verify"};
-
-// Options whose value is a file that the command writes, and others that have a value.
-constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
-constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps", "--repl-at",
-                                           "--step",   "--rows",    "--where"};
-
 // Files that the program and its libraries read; none is a user's.
 constexpr const char* kSystem[] = {
     "/usr",           "/lib",           "/lib64",       "/bin",          "/etc/ld.so.cache",
@@ -48,139 +38,6 @@ constexpr const char* kSystem[] = {
     "/sys/devices",   "/sys/fs/cgroup", "/sys/bus/pci", "/sys/class",    "/sys/module",
     "/sys/kernel/mm", "/dev/urandom",   "/dev/random",  "/dev/zero",     "/proc/sys/vm"};
 constexpr const char* kDevices[] = {"/dev/null", "/dev/tty", "/dev/dri"};
-
-template <class List>
-bool in(const List& list, std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
-}
-
-fs::path folder_of(const fs::path& file) {
-  return file.has_parent_path() ? file.parent_path() : fs::path(".");
-}
-
-// A lock beside a recipe, or above its folder recipe/ in an unpacked bundle: someone sent it.
-bool has_foreign_lock(const fs::path& recipe) {
-  const fs::path folder = fs::absolute(folder_of(recipe)).lexically_normal();
-  return is_file(folder / kBundleLock) ||
-         (folder.filename() == "recipe" && is_file(folder.parent_path() / kBundleLock));
-}
-
-int64_t whole(const std::string& option, const std::string& text) {
-  int64_t number = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  constexpr int64_t kMost = int64_t{1} << 40;
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || number < 1 ||
-      number > kMost) {
-    throw UsageError(fmt::format("{}: got {}, wanted a whole number from 1", option, text));
-  }
-  return number;
-}
-
-// Walks over the arguments; `rest` gets those that the command sees.
-class Reader {
- public:
-  Reader(TrustOptions& options, const std::vector<char*>& arguments)
-      : out_(options), arguments_(arguments) {}
-
-  void read() {
-    for (; at_ < arguments_.size(); ++at_) {
-      if (!take_option()) see();
-    }
-    if (trusted && out_.untrusted) throw UsageError("--trusted and --untrusted: give one");
-  }
-
-  std::vector<char*> rest;
-  bool trusted = false;
-
- private:
-  // The value of `--name VALUE` or `--name=VALUE` at this place, if it is that option.
-  bool value_of(std::string_view name, std::string& value) {
-    const std::string_view argument = arguments_[at_];
-    if (argument.starts_with(name) && argument.substr(name.size()).starts_with('=')) {
-      value = argument.substr(name.size() + 1);
-      return true;
-    }
-    if (argument != name) return false;
-    if (at_ + 1 >= arguments_.size()) {
-      throw UsageError(fmt::format("{} needs a value", name));
-    }
-    value = arguments_[++at_];
-    return true;
-  }
-
-  bool take_option() {
-    const std::string_view argument = arguments_[at_];
-    std::string value;
-    if (argument == "--trusted") return trusted = true;
-    if (argument == "--untrusted") return out_.untrusted = true;
-    if (value_of("--read", value)) {
-      if (!path_exists(value)) throw UsageError(fmt::format("--read {}: no such path", value));
-      out_.named.readable.emplace_back(value);
-      return true;
-    }
-    for (const auto& [name, to] : {std::pair{"--limit-seconds", &out_.limits.seconds},
-                                   {"--limit-memory", &out_.limits.memory_mb},
-                                   {"--limit-files", &out_.limits.files_mb}}) {
-      if (!value_of(name, value)) continue;
-      *to = whole(name, value);
-      return true;
-    }
-    return false;
-  }
-
-  // An argument of the command: names what it may open.
-  void see() {
-    const std::string_view argument = arguments_[at_];
-    rest.push_back(arguments_[at_]);
-    const size_t equals = argument.starts_with('-') ? argument.find('=') : argument.npos;
-    const std::string_view name = argument.substr(0, equals);
-    const bool has_value =
-        name == "--run" || in(kWrittenFiles, name) || in(kWithValue, name) || name == "--set";
-    if (!has_value) {
-      if (!argument.starts_with('-')) see_plain(argument);
-      return;
-    }
-    if (equals == argument.npos && at_ + 1 >= arguments_.size()) return;  // the command says so
-    if (equals == argument.npos) rest.push_back(arguments_[++at_]);
-    const std::string value(equals == argument.npos ? std::string_view(arguments_[at_])
-                                                    : argument.substr(equals + 1));
-    // A bundle is made of a run; every other command writes one.
-    const bool reads = std::string_view(arguments_[1]) == "bundle";
-    if (name == "--run") (reads ? out_.named.readable : out_.named.writable).emplace_back(value);
-    if (in(kWrittenFiles, name)) out_.named.writable.push_back(folder_of(value));
-    if (name == "--set") see_setting(value);
-  }
-
-  void see_plain(std::string_view argument) {
-    const fs::path path = argument;
-    std::error_code code;
-    if (is_recipe(argument)) {
-      out_.recipes.emplace_back(argument);
-      out_.named.readable.push_back(folder_of(path));
-    } else if (fs::is_directory(path, code)) {  // a run
-      out_.named.readable.push_back(path);
-    }
-  }
-
-  // KEY=PATH, where the path may be in quotes or have wildcards.
-  void see_setting(std::string_view setting) {
-    const size_t equals = setting.find('=');
-    if (equals == setting.npos) return;
-    std::string_view value = setting.substr(equals + 1);
-    if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0]) {
-      value = value.substr(1, value.size() - 2);
-    }
-    const size_t wild = value.find_first_of("*?[");
-    fs::path path = wild == value.npos ? value : value.substr(0, value.rfind('/', wild) + 1);
-    if (wild != value.npos && path.empty()) path = ".";
-    std::error_code code;
-    if (!path.empty() && fs::exists(path, code)) out_.named.readable.push_back(path);
-  }
-
-  TrustOptions& out_;
-  const std::vector<char*>& arguments_;
-  size_t at_ = 1;
-};
 
 fs::path own_cache() { return fs::absolute(cache_root()) / kOwnCache; }
 
@@ -204,45 +61,7 @@ FileAccess system_access() {
   return access;
 }
 
-// The download cache of transformers and huggingface_hub, as core/model/weights looks for it.
-fs::path hugging_face_hub() {
-  for (const auto& [name, below] : {std::pair{"HF_HUB_CACHE", ""},
-                                    {"HF_HOME", "hub"},
-                                    {"XDG_CACHE_HOME", "huggingface/hub"},
-                                    {"HOME", ".cache/huggingface/hub"}}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != 0) return fs::path(value) / below;
-  }
-  return {};
-}
-
 }  // namespace
-
-bool is_recipe(std::string_view file) { return file.ends_with(".lua") || is_bundle_name(file); }
-
-TrustOptions take_trust_options(std::vector<char*>& arguments) {
-  TrustOptions options;
-  const std::string_view name = arguments.size() > 1 ? arguments[1] : "help";
-  // `explain --untrusted` asks what the option means.
-  if (name == "explain" && arguments.size() == 3) return options;
-  if (!in(kOverRecipes, name) && !is_recipe(name) && !name.starts_with('-')) return options;
-  Reader reader(options, arguments);
-  reader.rest.push_back(arguments[0]);
-  reader.read();
-  arguments = reader.rest;
-  const bool foreign = std::any_of(
-      options.recipes.begin(), options.recipes.end(),
-      [](const std::string& recipe) { return is_bundle_name(recipe) || has_foreign_lock(recipe); });
-  options.by_default = foreign && !options.untrusted && !reader.trusted;
-  options.untrusted = options.untrusted || options.by_default;
-  // A run without --run has its folder there.
-  const bool runs = is_recipe(name) || name.starts_with('-');
-  if (runs && options.untrusted && options.named.writable.empty()) {
-    options.named.writable.emplace_back("runs");
-  }
-  if (name == "bundle" && options.named.writable.empty()) options.named.writable.emplace_back(".");
-  return options;
-}
 
 bool is_untrusted_child() { return std::getenv(kChild) != nullptr; }
 
@@ -279,7 +98,7 @@ int run_untrusted(const TrustOptions& options, char** argv) {
 void enter_untrusted(const TrustOptions& options) {
   ::unsetenv(kChild);
   FileAccess access = options.named;
-  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const fs::path self = program_path();
   access.readable.push_back(self.parent_path());
   const fs::path cache = cache_root();
   access.readable.push_back(cache.parent_path() / "models");

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
@@ -69,7 +70,7 @@ Function* engine_function(const char* name) {
   // OpenMP reads this when it is loaded. Its own default spins for milliseconds at every barrier,
   // which on a machine that others use too made a training step take twice as long (15.3 s, 7.3 s).
   setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path self = program_path();
   const std::string path = self.parent_path() / "libxrun_engine.so";
   void* engine = dlopen(path.c_str(), RTLD_NOW);
   XRUN_CHECK(engine != nullptr, "the engine cannot be loaded: {}", dlerror());

@@ -130,7 +130,7 @@ void AlignedRows::flush() const {
   sidecar_->flush();
 }
 
-AlignedRows::Counts AlignedRows::counts() const {
+SidecarCounts AlignedRows::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
 }

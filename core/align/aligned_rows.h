@@ -31,10 +31,7 @@ class AlignedRows : public CompanionSource {
   // Writes what is not yet on disk. Throws Error as Sidecar::flush does.
   void flush() const;
 
-  struct Counts {
-    int64_t cached = 0, computed = 0;  // documents, since creation
-  };
-  Counts counts() const;
+  SidecarCounts counts() const;  // of documents
 
  private:
   std::vector<size_t> read_cached(const std::vector<Document>& documents,
@@ -44,7 +41,7 @@ class AlignedRows : public CompanionSource {
   std::shared_ptr<const CompanionMaker> maker_;
   mutable std::mutex mutex_;  // of all below
   std::unique_ptr<Sidecar> sidecar_;
-  mutable Counts counts_;
+  mutable SidecarCounts counts_;
 };
 
 // Coverage of a set by a teacher's tokens, from evenly spaced rows. Counts the first chunk of a row

@@ -29,7 +29,7 @@ constexpr int32_t combination_gain(int32_t k) { return (2 * k + 1) * kUnit; }
 // By value, which GCC 12 compiles without branches. With std::max, whose branches no processor
 // predicts in a repetitive text, 2048 x 2048 cells took 29 ms instead of 6.
 constexpr int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
-// F is at most 2 (i + j), so that keys of so many tokens fit 32 bits.
+// F is at most 2 (i + j), so that the keys fit 32 bits.
 constexpr int64_t kMostDpTokens = int64_t{1} << 25;
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr size_t kMostExamples = 5;
 constexpr size_t kMostPieces = 24;  // shown of each side
 constexpr int64_t kLongPair = 4;    // tokens of both sides together; shorter ones are ordinary
 
-// Orphans have -1, -1, hence 0 tokens.
+// An orphan has -1, -1, which is 0 tokens.
 int64_t span_of(int32_t begin, int32_t end) { return int64_t{end} - begin; }
 
 // The tokens of one side in the pairs [begin, end) of a document.

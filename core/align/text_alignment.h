@@ -44,7 +44,6 @@ class TextAligner {
   // True if the teacher reads the student's ids as they are, so that no alignment is needed: both
   // give the same ids to the same pieces, or the teacher has more pieces beyond them.
   bool same_vocabulary() const { return same_vocabulary_; }
-  const std::string& student_fingerprint() const { return fingerprint_s_; }
   const std::string& teacher_fingerprint() const { return fingerprint_t_; }
   const Tokenizer& student() const { return *student_; }
   const Tokenizer& teacher() const { return *teacher_; }

@@ -1,5 +1,5 @@
 #pragma once
-// The program's name in commands that it prints.
+// The running program: its name in commands that it prints, and its file.
 
 #include <cstdlib>
 #include <filesystem>
@@ -18,6 +18,11 @@ inline std::string called_as(bool elsewhere = false) {
   const bool path = text.find('/') != std::string::npos;
   return shell_word(elsewhere && path ? std::filesystem::absolute(text).lexically_normal().string()
                                       : text);
+}
+
+// Returns the file of the running program; its libraries and recipes are beside it.
+inline std::filesystem::path program_path() {
+  return std::filesystem::read_symlink("/proc/self/exe");
 }
 
 }  // namespace xrun

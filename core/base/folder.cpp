@@ -186,6 +186,16 @@ fs::path cache_root() {
   return fs::path(home) / ".cache" / "xrun";
 }
 
+fs::path hugging_face_hub() {
+  for (const auto& [name, below] : {std::pair{"HF_HUB_CACHE", ""},
+                                    {"HF_HOME", "hub"},
+                                    {"XDG_CACHE_HOME", "huggingface/hub"},
+                                    {"HOME", ".cache/huggingface/hub"}}) {
+    if (const char* value = variable(name)) return fs::path(value) / below;
+  }
+  return {};
+}
+
 TemporaryDir::TemporaryDir(const std::string& name) {
   std::error_code code;
   const fs::path home = fs::temp_directory_path(code);

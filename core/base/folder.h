@@ -45,6 +45,10 @@ std::vector<std::string> named_template_files(const std::filesystem::path& dir);
 // variables is set, nor HOME.
 std::filesystem::path cache_root();
 
+// Returns the download cache of transformers and huggingface_hub, which need not exist; "" if no
+// variable says where it is.
+std::filesystem::path hugging_face_hub();
+
 // Made by the constructor, removed with all its contents by the destructor. A folder that a killed
 // process left behind is removed by the next process that makes one. Not copied.
 class TemporaryDir {

@@ -108,6 +108,9 @@ struct JsonStyle {
   std::string_view key_separator = ":";
 };
 
+// Of files that people read.
+inline constexpr JsonStyle kIndentedJson{.indent = 2};
+
 // Writes a value. Doubles take the shortest form that reads back equal; NaN and infinities become
 // null, as JSON has none.
 std::string dump_json(const Json& value, const JsonStyle& style = {});

@@ -21,7 +21,7 @@ double philox_unit(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
 // with the numbers they began with.
 enum RandomStream : uint64_t {
   kStreamShuffle = 1,
-  kStreamMixture = 2,
+  // 2: taken by earlier versions
   kStreamSplit = 3,
   kStreamInit = 4,
   kStreamMicro = 5,

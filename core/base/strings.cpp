@@ -3,7 +3,7 @@
 
 #include "core/base/strings.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -18,6 +18,13 @@ std::string count_text(int64_t value) {
   const size_t first = value < 0 ? 1 : 0;
   for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
   return text;
+}
+
+std::optional<int64_t> whole_number_of(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 std::string counted(int64_t count, std::string_view noun, std::string_view ending) {
@@ -70,6 +77,10 @@ std::string shell_word(std::string_view text) {
 void add_item(std::string& list, std::string_view item, std::string_view separator) {
   if (!list.empty()) list += separator;
   list += item;
+}
+
+std::string joined(std::span<const std::string> items, std::string_view separator) {
+  return fmt::format("{}", fmt::join(items, separator));
 }
 
 std::string listed(std::span<const std::string> names, size_t most) {

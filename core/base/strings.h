@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ std::string counted(int64_t count, std::string_view noun, std::string_view endin
 // "512 KB", "1.6 GB" (powers of 1000).
 std::string format_bytes(double bytes);
 
+// Returns the number if the whole text is one in decimal, with or without a minus sign; nullopt for
+// anything else, and beyond int64.
+std::optional<int64_t> whole_number_of(std::string_view text);
+
 // Returns the shortest decimal that reads back as the same double, in Python's spelling.
 std::string shortest_decimal(double value);
 
@@ -47,6 +52,9 @@ std::string shell_word(std::string_view text);
 
 // Appends an item to a list that a message shows: "a", then "a, b".
 void add_item(std::string& list, std::string_view item, std::string_view separator = ", ");
+
+// Returns the items with the separator between them.
+std::string joined(std::span<const std::string> items, std::string_view separator);
 
 // Returns the first `most` names of a list: "a, b", or "a, b and 3 more".
 std::string listed(std::span<const std::string> names, size_t most);

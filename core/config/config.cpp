@@ -11,6 +11,7 @@
 #include "core/config/config_base.h"
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
+#include "core/config/excerpt.h"
 #include "core/config/foreign_names.h"
 #include "core/config/lua_source.h"
 
@@ -196,7 +197,7 @@ class ConfigCheck {
   }
 
   void check_read(const ConfigRead& read) {
-    const std::string full = recipe_.config_name + "." + join_path(read.path);
+    const std::string full = recipe_.config_name + "." + joined(read.path, ".");
     const std::string& key = read.path[0];
     if (root_.find(key) == nullptr && find_config_field(key) == nullptr) {
       std::vector<std::string> known = config_field_names("");

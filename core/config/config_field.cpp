@@ -53,6 +53,11 @@ bool is_table_of(const ConfigField& field, const Json& value) {
   }
 }
 
+bool is_choice(const ConfigField& field, const Json& value) {
+  return value.is_string() && std::find(field.choices.begin(), field.choices.end(),
+                                        value.as_string()) != field.choices.end();
+}
+
 bool is_list(const Json& value, const auto& element_fits) {
   return value.is_array() &&
          std::all_of(value.as_array().begin(), value.as_array().end(), element_fits);
@@ -78,7 +83,6 @@ const ConfigField* find_config_field(std::string_view path) {
   return nullptr;
 }
 
-// The members of a table by its path; "" is the top level.
 std::vector<std::string> config_field_names(std::string_view path) {
   const std::string prefix = path.empty() ? "" : canonical(path) + ".";
   std::vector<std::string> names;
@@ -99,13 +103,11 @@ std::vector<std::string> data_set_field_names() {
   return names;
 }
 
-// Null for keys without a default, and for unknown ones.
 Json default_value(std::string_view path) {
   const ConfigField* field = find_config_field(path);
   return field == nullptr ? Json() : field->default_value;
 }
 
-// Returns the paths it added, which are the values that nobody chose.
 std::vector<std::string> add_defaults(Json& table, const std::string& path) {
   std::vector<std::string> added;
   const auto add_inside = [&added](Json& inner, const std::string& at) {
@@ -136,19 +138,16 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
   return added;
 }
 
-// Each data set has one of them; the recipe names the one it uses.
 const std::vector<std::string>& batch_counts() {
   static const std::vector<std::string> names = {"pairs", "sequences", "prompts", "groups",
                                                  "tokens"};
   return names;
 }
 
-// Their keys are the user's, so no name in them is unknown.
 bool takes_free_names(const ConfigField& field) {
   return field.kind == K::kFlags || field.kind == K::kRenames;
 }
 
-// "{ path = \"...\" }": the required members of an element, for messages.
 std::string element_example(std::string_view path) {
   std::string members;
   for (const std::string& name : config_field_names(path)) {
@@ -202,14 +201,8 @@ std::string wanted_text(const ConfigField& field) {
 
 bool fits(const ConfigField& field, const Json& value) {
   switch (field.kind) {
-    case K::kText:
-      return value.is_string() &&
-             (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(),
-                                                 value.as_string()) != field.choices.end());
-    case K::kFlagOrText:
-      return value.is_bool() ||
-             (value.is_string() && std::find(field.choices.begin(), field.choices.end(),
-                                             value.as_string()) != field.choices.end());
+    case K::kText: return value.is_string() && (field.choices.empty() || is_choice(field, value));
+    case K::kFlagOrText: return value.is_bool() || is_choice(field, value);
     case K::kWhole: return value.is_int() && number_fits(field, value);
     case K::kNumber: return number_fits(field, value);
     case K::kFlag: return value.is_bool();
@@ -277,7 +270,6 @@ void check_fields(const Json& value, const std::string& path) {
   }
 }
 
-// A call may give steps and epochs beside the counts of a batch.
 void check_batch_fields(const Json& batch) {
   if (!batch.is_object()) return;
   for (const auto& [key, value] : batch.as_object()) {

@@ -19,6 +19,7 @@ constexpr int64_t kFoldMin = 64;           // batch.fold_min
 constexpr int64_t kSamples = 8;            // sampling.samples
 constexpr int64_t kAnswerTokens = 128;     // sampling.max_tokens
 constexpr int64_t kMaxTurns = 8;           // sampling.max_turns
+constexpr double kCallDeadlineS = 10;      // sampling.deadline_s
 
 enum class FieldKind {
   kText,

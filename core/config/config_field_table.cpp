@@ -4,111 +4,14 @@
 #include <fmt/core.h>
 
 #include <limits>
-#include <utility>
 
-#include "core/config/config_field.h"
+#include "core/config/field_builders.h"
 
 namespace xrun {
 namespace {
 
 using K = FieldKind;
-
-// Shorthands: a field is declared in one expression, so that the table below reads as a list.
-ConfigField of_kind(K kind, std::string path, Json default_value, std::string doc) {
-  return {.path = std::move(path),
-          .kind = kind,
-          .default_value = std::move(default_value),
-          .doc = std::move(doc)};
-}
-
-ConfigField text(std::string path, Json default_value, std::string doc,
-                 std::vector<std::string> choices = {}) {
-  ConfigField field = of_kind(K::kText, std::move(path), std::move(default_value), std::move(doc));
-  field.choices = std::move(choices);
-  return field;
-}
-
-ConfigField flag_or_text(std::string path, Json default_value, std::string doc,
-                         std::vector<std::string> choices) {
-  ConfigField field =
-      of_kind(K::kFlagOrText, std::move(path), std::move(default_value), std::move(doc));
-  field.choices = std::move(choices);
-  return field;
-}
-
-ConfigField flag(std::string path, bool default_value, std::string doc) {
-  return of_kind(K::kFlag, std::move(path), Json(default_value), std::move(doc));
-}
-
-ConfigField at_least(double least, ConfigField field) {
-  field.least = least;
-  return field;
-}
-
-ConfigField at_most(double most, ConfigField field) {
-  field.most = most;
-  return field;
-}
-
-ConfigField whole(std::string path, Json default_value, double least, std::string doc) {
-  return at_least(least,
-                  of_kind(K::kWhole, std::move(path), std::move(default_value), std::move(doc)));
-}
-
-ConfigField number(std::string path, Json default_value, double least, double most,
-                   std::string doc) {
-  ConfigField field =
-      of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
-  field.most = most;
-  return at_least(least, std::move(field));
-}
-
-// A list of numbers of any length.
-ConfigField numbers(std::string path, Json default_value, double least, std::string doc) {
-  return at_least(least,
-                  of_kind(K::kNumbers, std::move(path), std::move(default_value), std::move(doc)));
-}
-
-ConfigField above_zero(std::string path, Json default_value, std::string doc) {
-  ConfigField field =
-      of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
-  field.above_least = true;
-  return at_least(0, std::move(field));
-}
-
-ConfigField up_to(double most, ConfigField field) {
-  field.most = most;
-  return field;
-}
-
-ConfigField required(ConfigField field) {
-  field.required = true;
-  return field;
-}
-
-ConfigField of_data_set(ConfigField field) {
-  field.of_data_set = true;
-  return field;
-}
-
-ConfigField below(ConfigField field) {
-  field.below_most = true;
-  return field;
-}
-
-// Two numbers from 0 to below 1.
-ConfigField betas(std::string path, Json default_value, std::string doc) {
-  ConfigField field = numbers(std::move(path), std::move(default_value), 0, std::move(doc));
-  field.most = 1;
-  field.elements = 2;
-  return below(std::move(field));
-}
-
-// The field's names elsewhere: in TRL's and Transformers' arguments, in PEFT's, in Axolotl's YAML.
-ConfigField foreign(std::vector<std::string> names, ConfigField field) {
-  field.foreign = std::move(names);
-  return field;
-}
+using namespace field_builders;
 
 const double kMost = std::numeric_limits<double>::infinity();
 const Json kNone;
@@ -359,9 +262,9 @@ std::vector<ConfigField> of_steps() {
             "run trains; 0 checks before the first update only."),
       of_kind(K::kTable, "dist", Json::object(),
               "Training on several processes (docs/distributed.md); of one it is ignored."),
-      at_most(3, whole("dist.level", 1, 0,
-                       "What processes share out instead of holding it whole: 0 nothing, 1 the "
-                       "optimizer's state, 2 gradients too, 3 weights too. Results are the same.")),
+      up_to(3, whole("dist.level", 1, 0,
+                     "What processes share out instead of holding it whole: 0 nothing, 1 the "
+                     "optimizer's state, 2 gradients too, 3 weights too. Results are the same.")),
       flag("dist.exact", false,
            "Sums gradients in the batch's order, which gives the bits of one process for any "
            "number of processes, where a faster order exists; on the CPU the order is always the "
@@ -430,7 +333,8 @@ std::vector<ConfigField> of_sampling() {
            "out (mask) or gives it the reward 0 (zero).",
            {"error", "mask", "zero"}),
       above_zero("sampling.deadline_s", kNone,
-                 "The most seconds of one call of an environment; 10 if it is absent."),
+                 fmt::format("The most seconds of one call of an environment; {} if it is absent.",
+                             kCallDeadlineS)),
   };
 }
 
@@ -455,7 +359,8 @@ std::vector<ConfigField> of_distillation() {
            "form of the loss.",
            {"arithmetic", "geometric", "chain"}),
       number("kd.beta", 0.5, 0, 1,
-             "Of the JSD of \"hybrid\": 0 is KL(teacher || student), 1 the reverse."),
+             "The mixture of hybrid's JSD: 0 is KL(teacher || student), 1 is KL(student || "
+             "teacher)."),
       text("kd.projection", "auto",
            "The student's vocabulary in the teacher's columns: a file of `xrun projection`, or "
            "\"auto\": made from the two tokenizers once and cached."),

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/config/excerpt.h"
 #include "core/config/lua_source.h"
 
 namespace xrun {

@@ -39,7 +39,7 @@ std::string unique_path(const std::string& key) {
 Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& key,
               const std::string& text) {
   if (Literal* found = table.find(key)) return *found;
-  const std::string path = join_path(walked);
+  const std::string path = joined(walked, ".");
   const std::string inner = path.empty() ? key : path + "." + key;
   const ConfigField* around = find_config_field(path);
   const bool list = around != nullptr && (!table.is_table || table.is_list()) &&
@@ -137,10 +137,10 @@ void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& te
     walked.push_back(key);
   }
   // Replaces whatever was there, a table too.
-  *target = set_value(recipe, join_path(walked), *target, text);
+  *target = set_value(recipe, joined(walked, "."), *target, text);
   mark(*target);
   // Only one of the two decides the length of a run: the later setting replaces the other.
-  const std::string path = join_path(walked);
+  const std::string path = joined(walked, ".");
   const std::string replaced = path == "steps" ? "epochs" : path == "epochs" ? "steps" : "";
   std::erase_if(root.entries, [&](const Literal::Entry& entry) { return entry.key == replaced; });
 }
@@ -152,12 +152,6 @@ std::string literal_origin(const ScannedRecipe& recipe, const Literal& literal) 
                                 ? recipe.file
                                 : recipe.bases[static_cast<size_t>(literal.source) - 1].file;
   return fmt::format("{}:{}", file, literal.line);
-}
-
-std::string join_path(const std::vector<std::string>& parts) {
-  std::string path;
-  for (const std::string& key : parts) add_item(path, key, ".");
-  return path;
 }
 
 }  // namespace xrun

@@ -20,7 +20,4 @@ void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& te
 // The position of a literal: "dpo.lua:12", "--set", or a bundle's "dpo.xrb (dpo.lua:12)".
 std::string literal_origin(const ScannedRecipe& recipe, const Literal& literal);
 
-// {"optim", "lr"} as "optim.lr".
-std::string join_path(const std::vector<std::string>& parts);
-
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// The settings of xrun.kd: one operator, of which the losses of the literature are choices.
+// The settings of xrun.kd: one operator; its choices are the losses of the literature.
 
 #include <cstdint>
 #include <optional>

@@ -21,7 +21,7 @@ class KvCache {
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
 
-  // Makes an empty slot that will hold up to `capacity` tokens, of which the first `shared` will be
+  // Makes an empty slot that will hold up to `capacity` tokens; the first `shared` of them will be
   // those of a slot that it is forked from; frees the slot.
   void open(int64_t slot, int64_t capacity, int64_t shared = 0);
   void close(int64_t slot);

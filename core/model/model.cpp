@@ -1,11 +1,9 @@
-// Loading checks everything before it converts anything: memory, names, shapes, then values. A
-// master is fp32 where it is trained and the only copy, in the storage type, where it is frozen.
+// A master is fp32 where it is trained and the only copy, in the storage type, where it is frozen.
+// model_load.cpp reads them from a folder.
 
 #include "core/model/model.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <map>
@@ -14,6 +12,7 @@
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
 #include "core/model/flops.h"
+#include "core/model/model_load.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/device_memory.h"
 #include "core/model/ops/linear_head.h"
@@ -23,24 +22,11 @@
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/trained_weights.h"
-#include "core/model/weights/weight_check.h"
 #include "core/model/weights/weight_layout.h"
 
 namespace xrun {
 
 namespace {
-
-bool trains_base(const LoadOptions& options) { return options.trainable && !options.adapter; }
-
-// Base weights are held in fp32 if trained, else in the storage type. A model in fp64 has no other
-// type.
-at::ScalarType master_type(const LoadOptions& options) {
-  const bool upcast = trains_base(options) && options.dtype != at::kDouble;
-  return upcast ? at::kFloat : options.dtype;
-}
-at::ScalarType master_type(const LoadOptions& options, const std::string& name) {
-  return is_trained(options.train, name) ? master_type(options) : options.dtype;
-}
 
 double share_of_trained(const std::vector<Parameter>& base, const LoadOptions& options) {
   if (!trains_base(options)) return 0;
@@ -53,22 +39,6 @@ double share_of_trained(const std::vector<Parameter>& base, const LoadOptions& o
   return all > 0 ? trained / all : 0;
 }
 
-// The adapter with its factors on a device; the adapter itself if they are there already.
-std::shared_ptr<const Adapter> adapter_on(std::shared_ptr<const Adapter> adapter,
-                                          c10::Device device) {
-  // All factors are on one device, so the first stands for them.
-  if (!adapter || adapter->factors.empty() ||
-      adapter->factors.front().a.device().type() == device.type()) {
-    return adapter;
-  }
-  auto moved = std::make_shared<Adapter>(*adapter);
-  for (AdapterFactors& factors : moved->factors) {
-    factors.a = factors.a.to(device);
-    factors.b = factors.b.to(device);
-  }
-  return moved;
-}
-
 // Appends the factors of the adapter, which must fit the model.
 void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters) {
   if (!options.adapter) return;
@@ -76,47 +46,6 @@ void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters)
     parameters.push_back({factor_a_name(factors.module), factors.a.detach()});
     parameters.push_back({factor_b_name(factors.module), factors.b.detach()});
   }
-}
-
-// The type of a checkpoint: config.json's, else that of its first weight.
-at::ScalarType stored_dtype(const ModelConfig& config, at::ScalarType file) {
-  const bool named = config.source.find("dtype") || config.source.find("torch_dtype");
-  return named || (file != at::kBFloat16 && file != at::kHalf) ? config.dtype : file;
-}
-
-// A file may hold the head beside the embedding it is tied to.
-void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
-                     const FileForm& form, const std::string& where) {
-  const std::string head = config.names.head + ".weight";
-  if (!config.tied || !files.has(head)) return;
-  // A fine-tuned head that differs would be lost without notice.
-  // The embedding is the first spec.
-  const at::Tensor embedding = read_weight(weight_specs(config).front(), files, form);
-  XRUN_CHECK(at::equal(files.read(head), embedding),
-             "{}: config.json ties the head to the embedding, but the file has an {} that differs "
-             "from it; set tie_word_embeddings to false to use it",
-             where, head);
-}
-
-std::shared_ptr<WeightShards> make_shards(const ModelConfig& config, const LoadOptions& options) {
-  if (!options.shard) return nullptr;
-  std::vector<std::pair<std::string, std::vector<int64_t>>> parameters;
-  for (const WeightSpec& spec : weight_specs(config))
-    parameters.emplace_back(spec.name, spec.shape);
-  return options.shard(parameters, master_type(options), options.dtype, options.device);
-}
-
-void add_to_digest(Hasher& hasher, const std::string& name, const at::Tensor& weight) {
-  const at::Tensor data = weight.cpu().contiguous();
-  hasher.field("name", name);
-  hasher.field("type", std::string_view(c10::toString(data.scalar_type())));
-  for (const int64_t size : data.sizes()) hasher.field("size", size);
-  hasher.bytes({static_cast<const char*>(data.const_data_ptr()), data.nbytes()});
-}
-
-// Type and shape of a weight, on one zero.
-at::Tensor valueless(const at::Tensor& weight) {
-  return at::zeros({}, weight.options()).expand(weight.sizes());
 }
 
 }  // namespace
@@ -145,70 +74,6 @@ Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOp
 }
 
 Model::~Model() = default;
-
-std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarType dtype,
-                                   bool trainable) {
-  return load(dir, {.dtype = dtype, .trainable = trainable});
-}
-
-std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
-  ModelConfig config = options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
-  const std::string where = dir.string();
-  // Only from config.json, before a file of weights is opened. The rest of sharded weights is not
-  // here.
-  if (!options.shard) {
-    check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
-  }
-  const SafetensorsFolder files(dir);
-  const FileForm form = file_form(files, config, where);
-  check_weight_names(files, config, form, where);
-  check_tied_head(files, config, form, where);
-  std::vector<Parameter> parameters;
-  WeightValues values(options.dtype);
-  const std::shared_ptr<WeightShards> shards = make_shards(config, options);
-  Hasher masters, rounded;
-  for (const WeightSpec& spec : weight_specs(config)) {
-    // One weight at a time: loading peaks at one tensor more than it keeps.
-    const at::Tensor read = read_weight(spec, files, form);
-    XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
-               spec.name, c10::toString(read.scalar_type()));
-    values.saw(spec.name, read);
-    // The first weight stands for all.
-    if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
-    at::Tensor master = read.to(master_type(options, spec.name)).to(options.device);
-    if (shards) {
-      add_to_digest(masters, spec.name, master);
-      add_to_digest(rounded, spec.name, master.to(options.dtype));
-      shards->put(parameters.size(), master);
-      master = valueless(master);
-    }
-    parameters.push_back({spec.name, std::move(master)});
-  }
-  values.finish(where);
-  std::shared_ptr<Model> model = make(std::move(config), std::move(parameters), options, shards);
-  if (!shards) return model;
-  model->loaded_.rounded = rounded.hex();
-  for (size_t i = static_cast<size_t>(model->base_count()); i < model->parameters_.size(); ++i) {
-    add_to_digest(masters, model->parameters_[i].name, model->parameters_[i].master.detach());
-  }
-  model->loaded_.masters = masters.hex();
-  return model;
-}
-
-std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
-                                   const LoadOptions& options,
-                                   std::shared_ptr<WeightShards> shards) {
-  const at::ScalarType dtype = options.dtype;
-  XRUN_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
-                 (dtype == at::kHalf && !options.trainable),
-             "a model that is {} computes in fp32 or bf16{}, not in {}",
-             options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
-             dtype_name(dtype));
-  LoadOptions placed = options;
-  placed.adapter = adapter_on(options.adapter, options.device);
-  return std::shared_ptr<Model>(
-      new Model(std::move(config), std::move(parameters), placed, std::move(shards)));
-}
 
 at::Tensor Model::master(size_t parameter) const {
   const bool sharded = shards_ && static_cast<int64_t>(parameter) < base_count();
@@ -278,42 +143,38 @@ ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
   return result;
 }
 
+std::shared_ptr<Model> Model::copied(
+    LoadOptions options, const std::function<at::Tensor(size_t parameter)>& read) const {
+  options.adapter = nullptr;
+  options.shard = {};
+  std::vector<Parameter> parameters;
+  // Without the adapter's factors.
+  for (size_t i = 0; i < static_cast<size_t>(base_count()); ++i) {
+    parameters.push_back({parameters_[i].name, read(i).contiguous()});
+  }
+  return make(config_, std::move(parameters), options);
+}
+
 std::shared_ptr<Model> Model::clone(bool trainable) const {
   LoadOptions options = options_;
   options.trainable = trainable;
+  // The types of the masters are those of a model without the adapter.
   options.adapter = nullptr;
-  options.shard = {};
-  // Copied even where the type is right already: nothing else may share a master's storage.
-  std::vector<Parameter> parameters;
-  // Without the adapter's factors.
-  for (int64_t i = 0; i < base_count(); ++i) {
-    const auto number = static_cast<size_t>(i);
-    parameters.push_back(
-        {parameters_[number].name, master(number)
-                                       .to(master_type(options, parameters_[number].name),
-                                           /*non_blocking=*/false, /*copy=*/true)
-                                       .contiguous()});
-  }
-  return make(config_, std::move(parameters), options);
+  return copied(options, [&](size_t i) {
+    // Copied even where the type is right already: nothing else may share a master's storage.
+    return master(i).to(master_type(options, parameters_[i].name), /*non_blocking=*/false,
+                        /*copy=*/true);
+  });
 }
 
 std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
   LoadOptions options = options_;
   options.gemm = gemm;
   options.trainable = false;
-  options.adapter = nullptr;
-  options.shard = {};
   options.device = c10::kCPU;
-  std::vector<Parameter> parameters;
-  for (int64_t i = 0; i < base_count(); ++i) {
-    const auto number = static_cast<size_t>(i);
-    parameters.push_back(
-        {parameters_[number].name, merged(number)
-                                       .to(options.dtype)
-                                       .to(c10::kCPU, /*non_blocking=*/false, /*copy=*/true)
-                                       .contiguous()});
-  }
-  return make(config_, std::move(parameters), options);
+  return copied(options, [&](size_t i) {
+    return merged(i).to(options.dtype).to(c10::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  });
 }
 
 at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options) {
@@ -400,7 +261,6 @@ bool Model::pack() {
   }
   packed_->pack(parameters, weights, update_count);
   decoding_head_ = at::Tensor();  // the packed one serves
-  ++times_packed_;
   return true;
 }
 

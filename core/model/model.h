@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,8 +98,6 @@ class Model {
   // tensors, or all that hold NaN or infinity or overflow in the storage type; and Error, before
   // any is read, if they do not fit into memory.
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
-  static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType dtype,
-                                     bool trainable);
   // Returns a frozen model that shares the base weights, under another adapter or none. Throws
   // Error if the base weights of `model` are trained.
   static std::shared_ptr<Model> with_adapter(const Model& model,
@@ -132,7 +131,7 @@ class Model {
   // ones, or shapes or cu_seqlens disagree.
   at::Tensor forward(const PackInput& input, const ForwardOptions& options = {});
 
-  // The weight of the vocabulary projection, [V, D] in the storage type, with its graph if
+  // Returns the weight of the vocabulary projection, [V, D] in the storage type, with its graph if
   // gradients are enabled.
   at::Tensor head_weight();
   // Returns linear_head (ops/linear_head.h) of hidden states of this model under that weight.
@@ -181,7 +180,6 @@ class Model {
   // available memory; returns whether they are packed.
   bool pack();
   bool is_packed() const;
-  int64_t times_packed() const { return times_packed_; }
 
  private:
   Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options,
@@ -193,6 +191,10 @@ class Model {
   // The tensors of a file for one weight, merged and rounded.
   std::vector<NamedTensor> stored(const WeightSpec& spec, size_t parameter,
                                   at::ScalarType dtype) const;
+
+  // Returns a model of other base weights, without the adapter, each weight as `read` returns it.
+  std::shared_ptr<Model> copied(LoadOptions options,
+                                const std::function<at::Tensor(size_t parameter)>& read) const;
 
   int64_t base_count() const;           // parameters before the adapter's factors
   const PackedWeights* packed() const;  // null unless packed at this update count
@@ -215,7 +217,6 @@ class Model {
   std::unique_ptr<PackedWeights> packed_;
   at::Tensor decoding_head_;
   int64_t decoding_head_count_ = -1;  // the update count of decoding_head_
-  int64_t times_packed_ = 0;
 };
 
 }  // namespace xrun

@@ -49,7 +49,7 @@ class FoldedPacks {
 SharedPrefix prefix_from(const std::vector<const PackedBatch*>& packs, FoldedPacks& folds,
                          size_t begin, int64_t min_run) {
   SharedPrefix prefix{.begin = begin, .end = begin + 1};
-  const auto alike = [&](size_t index) {  // without folding the packs, most of which share nothing
+  const auto alike = [&](size_t index) {  // without folding the packs: most share nothing
     return common_prefix(first_segment(*packs[begin]), first_segment(*packs[index])) >= min_run;
   };
   if (prefix.end == packs.size() || !alike(prefix.end)) return prefix;

@@ -30,7 +30,7 @@ class StopText {
 // Throws UsageError for a stop string that is empty or not UTF-8.
 void check_stop_strings(const std::vector<std::string>& stops);
 
-// Returns whether `text` contains `answer` as whole words, ignoring case: an ASCII letter or digit
+// Returns true if `text` contains `answer` as whole words, ignoring case: an ASCII letter or digit
 // at either end of the answer must not be next to another one. A word of a script without spaces
 // may be. Returns false for an empty answer.
 bool holds_answer(std::string_view text, std::string_view answer);

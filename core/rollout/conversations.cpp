@@ -19,7 +19,7 @@
 #include "core/rollout/rollout_sampler.h"
 #include "core/rollout/turn_source.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 
 namespace xrun {
 

@@ -62,7 +62,7 @@ class Sampler::Decoding {
   SamplerCounters counters() const;
 
  private:
-  // The prompt of a request of which some samples wait for room: later ones need no forward.
+  // The prompt of a request whose other samples wait for room: they need no forward.
   struct SharedPrompt {
     const QueuedRequest* request = nullptr;
     int64_t slot = -1;

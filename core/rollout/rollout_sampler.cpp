@@ -16,8 +16,8 @@
 #include "core/rollout/planned_answers.h"
 #include "core/rollout/shared_rollouts.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/logprob_stand_in.h"
-#include "core/train/policy.h"
+#include "core/train/models/logprob_stand_in.h"
+#include "core/train/models/policy.h"
 
 namespace xrun {
 

@@ -15,7 +15,7 @@
 #include "core/data/packs/pack_plan.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/prefix/fold_settings.h"
-#include "core/train/replayed_routes.h"
+#include "core/train/batches/replayed_routes.h"
 
 namespace xrun {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/train/batch.h"
+#include "core/train/batches/batch.h"
 
 namespace xrun {
 

@@ -13,7 +13,7 @@
 #include "core/base/strings.h"
 #include "core/dist/rank_message.h"
 #include "core/dist/ranks.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 
 namespace xrun {
 

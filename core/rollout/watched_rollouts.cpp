@@ -4,7 +4,7 @@
 #include "core/rollout/watched_rollouts.h"
 
 #include "core/train/adamw.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 
 namespace xrun {
 

@@ -12,7 +12,7 @@
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/run/checkpoint_files.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 
@@ -54,10 +54,8 @@ std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
   return step && std::filesystem::exists(dir / name) ? step : std::nullopt;
 }
 
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const auto& name : names) add_item(text, name);
-  return text.empty() ? "no objects" : text;
+std::string listed_objects(const std::vector<std::string>& names) {
+  return names.empty() ? "no objects" : joined(names, ", ");
 }
 
 }  // namespace
@@ -105,7 +103,7 @@ void Checkpoint::restore(const SavedObjects& objects) const {
       a == b,
       "{}: the checkpoint holds {}, the recipe gives its run {}; give it the same objects under "
       "the same names",
-      path_.string(), join(names_), join(given));
+      path_.string(), listed_objects(names_), listed_objects(given));
   for (const auto& [name, object] : objects) {
     const SafetensorsFile file(path_ / (name + ".safetensors"));
     const Json state = read_json((path_ / (name + ".json")).string());

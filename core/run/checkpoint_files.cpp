@@ -15,7 +15,7 @@
 #include "core/base/hash.h"
 #include "core/dist/agreement.h"
 #include "core/dist/ranks.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 

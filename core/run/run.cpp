@@ -17,7 +17,7 @@
 #include "core/dist/ranks.h"
 #include "core/model/ops/device_memory.h"
 #include "core/run/signals.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 
@@ -161,8 +161,7 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
 
 std::optional<LoopBody> Run::upcoming() const {
   if (phases_begun_ == 0 || phase_is_over() || limit_reached()) return std::nullopt;
-  const RunPhase& phase = at_.phases[phases_begun_ - 1];
-  return LoopBody{step_, phase.done, phase.total};
+  return LoopBody{step_, phase_step()};
 }
 
 int64_t Run::phase_step() const {

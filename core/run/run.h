@@ -55,9 +55,8 @@ struct PhasePlan {
 
 // One turn of a loop.
 struct LoopBody {
-  int64_t step = 0;         // bodies of the run before it; the recipe's `step`, metrics' "step"
-  int64_t phase_step = 0;   // bodies of its phase done before it; the index into its data
-  int64_t phase_steps = 0;  // bodies of the whole phase, whatever --steps says
+  int64_t step = 0;        // bodies of the run before it; the recipe's `step`, metrics' "step"
+  int64_t phase_step = 0;  // bodies of its phase done before it; the index into its data
 };
 
 class Run {

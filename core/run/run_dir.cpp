@@ -48,12 +48,6 @@ std::string time_text(const char* format) {
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
-JsonStyle indented() {
-  JsonStyle style;
-  style.indent = 2;
-  return style;
-}
-
 }  // namespace
 
 RunDir RunDir::open(RunIdentity identity, RunDirOptions options) {
@@ -188,7 +182,7 @@ void RunDir::write_identity() {
   Json sets = Json::array();
   for (const std::string& set : identity_.sets) sets.push_back(set);
   config.set("sets", std::move(sets));
-  write_file_atomic(file("config.json"), dump_json(config, indented()) + "\n");
+  write_file_atomic(file("config.json"), dump_json(config, kIndentedJson) + "\n");
 }
 
 void RunDir::add_resume() {
@@ -206,7 +200,7 @@ void RunDir::add_resume() {
 void RunDir::write_record() {
   // begin() writes it, unless the resume is refused first.
   if (!writes_ || (resuming_ && !recorded_)) return;
-  write_file_atomic(file("run.json"), dump_json(record_, indented()) + "\n");
+  write_file_atomic(file("run.json"), dump_json(record_, kIndentedJson) + "\n");
 }
 
 void RunDir::write_ledger(const Json& ledger) {
@@ -215,7 +209,7 @@ void RunDir::write_ledger(const Json& ledger) {
     ledger_ = ledger;  // begin() writes it
     return;
   }
-  write_file_atomic(file("ledger.json"), dump_json(ledger, indented()) + "\n");
+  write_file_atomic(file("ledger.json"), dump_json(ledger, kIndentedJson) + "\n");
 }
 
 Ledger RunDir::earlier_ledger() const {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 

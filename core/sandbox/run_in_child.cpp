@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLook = std::chrono::milliseconds(500);  // between two looks at time and files
-constexpr auto kGrace = std::chrono::seconds(10);       // for a save, after a limit was reached
+constexpr auto kCheckInterval = std::chrono::milliseconds(500);  // of time and files
+constexpr auto kGrace = std::chrono::seconds(10);  // for a save, after a limit was reached
 
 uintmax_t bytes_in(const std::vector<fs::path>& folders) {
   uintmax_t sum = 0;
@@ -128,7 +128,7 @@ SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
     child.send(SIGTERM);
     killed_at = Clock::now() + kGrace;
   };
-  auto look_at = start + kLook;
+  auto next_check = start + kCheckInterval;
   while (true) {
     if (const std::optional<int> status = child.ended()) {
       end.status = *status;
@@ -138,17 +138,17 @@ SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
     if (limits.seconds > 0 && now - start >= std::chrono::seconds(limits.seconds)) {
       stop(fmt::format("the recipe ran longer than --limit-seconds {}", limits.seconds));
     }
-    if (growth > 0 && now >= look_at) {
+    if (growth > 0 && now >= next_check) {
       if (bytes_in(written) > at_start + growth) {
         stop(fmt::format("the recipe wrote more than {} MB of files; --limit-files MB allows more",
                          growth >> 20));
       }
-      // At most a hundredth of the time is spent on looking.
+      // Counting files takes at most a hundredth of the time.
       const auto ended = Clock::now();
-      look_at = ended + std::max<Clock::duration>(kLook, (ended - now) * 99);
+      next_check = ended + std::max<Clock::duration>(kCheckInterval, (ended - now) * 99);
     }
     if (killed_at && now >= *killed_at) child.send(SIGKILL);
-    const timespec patience = {0, std::chrono::nanoseconds(kLook).count()};
+    const timespec patience = {0, std::chrono::nanoseconds(kCheckInterval).count()};
     siginfo_t about{};
     const int number = ::sigtimedwait(&waited, &about, &patience);
     if (number > 0 && number != SIGCHLD && about.si_code <= 0) child.send(number);

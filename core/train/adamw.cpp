@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/train/adamw_state.h"
+#include "core/train/element_runs.h"
 #include "core/train/ema.h"
 #include "core/train/scorer.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/train/gradient_exchange.h"
-#include "core/train/saveable.h"
+#include "core/train/models/gradient_exchange.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 

@@ -3,27 +3,23 @@
 
 #include "core/train/adamw_state.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <deque>
 
 #include "core/base/error.h"
 #include "core/model/model.h"
+#include "core/train/element_runs.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr size_t kGathersInFlight = 4;
-constexpr int64_t kThreadElements = 1 << 18;  // fewer are not worth a second thread
-constexpr double kNoGradient = -1;            // in place of a chunk's sum of squares
+constexpr double kNoGradient = -1;  // in place of a chunk's sum of squares
 
 std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>& trainables) {
   std::vector<TensorShape> shapes;
@@ -40,43 +36,6 @@ std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>
   }
   return shapes;
 }
-
-// Work on runs of elements, of the same total for each thread. A run is passed as it is or in
-// parts.
-class ElementRuns {
- public:
-  void add(int64_t size) { ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size); }
-
-  // Calls f(run, begin, end) for parts [begin, end) of all runs.
-  template <typename F>
-  void each_part(const F& f) const {
-    if (ends_.empty()) return;
-    at::parallel_for(0, ends_.back(), kThreadElements, [&](int64_t begin, int64_t end) {
-      for (size_t i = first_after(begin); i < ends_.size() && start(i) < end; ++i) {
-        f(i, std::max(begin - start(i), int64_t{0}), std::min(end, ends_[i]) - start(i));
-      }
-    });
-  }
-  // Calls f(run) for each run, whole.
-  template <typename F>
-  void each(const F& f) const {
-    if (ends_.empty()) return;
-    at::parallel_for(0, ends_.back(), kThreadElements, [&](int64_t begin, int64_t end) {
-      for (size_t i = first_after(begin); i < ends_.size() && start(i) < end; ++i) {
-        // A run that began before belongs to another thread.
-        if (start(i) >= begin) f(i);
-      }
-    });
-  }
-
- private:
-  int64_t start(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
-  size_t first_after(int64_t element) const {
-    return static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), element) -
-                               ends_.begin());
-  }
-  std::vector<int64_t> ends_;
-};
 
 // The update through ATen, for weights on another device than the CPU.
 void update_by_ops(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tensor v,
@@ -102,14 +61,6 @@ void apply(const UpdateRun& run, int64_t begin, int64_t end) {
 }
 
 }  // namespace
-
-std::vector<double> sums_of_squares(const std::vector<GradientChunk>& chunks) {
-  std::vector<double> sums(chunks.size());
-  ElementRuns runs;
-  for (const GradientChunk& chunk : chunks) runs.add(chunk.size);
-  runs.each([&](size_t i) { sums[i] = kernels::sum_of_squares(chunks[i].values, chunks[i].size); });
-  return sums;
-}
 
 AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables,
                        const DistOptions& dist)
@@ -286,75 +237,6 @@ void AdamWState::update(const Factors& factors) {
   }
   runs.each_part([&](size_t i, int64_t begin, int64_t end) { apply(updates[i], begin, end); });
   share_weights();
-}
-
-// The sums of all ranks, group by group.
-void AdamWState::gather_gradients() {
-  std::deque<std::unique_ptr<PendingCollective>> pending;
-  std::deque<at::Tensor> sent;
-  for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
-    if (pending.size() == kGathersInFlight) {
-      pending.front()->wait();
-      pending.pop_front();
-      sent.pop_front();
-    }
-    const auto i = static_cast<size_t>(g);
-    const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
-    const auto options = weights_[first].options().requires_grad(false);
-    if (!whole_[i].defined()) whole_[i] = at::empty({index_.groups()[i].size}, options);
-    const at::Tensor& own = exchange_->sum(g);
-    sent.push_back(own.defined() ? own : at::zeros({owned_.size(g, rank_)}, options));
-    pending.push_back(dist_.ranks->all_gather(fmt::format("summed gradients of bucket {}", g),
-                                              whole_[i], owned_.sizes(g), sent.back()));
-  }
-  for (const auto& collective : pending) collective->wait();
-}
-
-void AdamWState::copy_weights(int64_t group, const at::Tensor& buffer, int64_t rank,
-                              bool into_buffer) {
-  const FlatGroup& of = index_.groups()[static_cast<size_t>(group)];
-  for (int64_t t = of.first_tensor; t < of.first_tensor + of.tensor_count; ++t) {
-    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
-    const int64_t begin = std::max(flat.offset, owned_.begin(group, rank));
-    const int64_t end = std::min(flat.offset + flat.elements, owned_.end(group, rank));
-    if (begin >= end) continue;
-    const at::Tensor weight = flat_weight(t, begin - flat.offset, end - begin);
-    const at::Tensor flat_values = buffer.narrow(0, begin, end - begin);
-    into_buffer ? flat_values.copy_(weight) : weight.copy_(flat_values);
-  }
-}
-
-void AdamWState::gather_weights() {
-  struct Gather {
-    int64_t group;
-    at::Tensor buffer;
-    std::unique_ptr<PendingCollective> pending;
-  };
-  std::deque<Gather> gathers;
-  const auto finish = [&] {
-    const Gather gather = std::move(gathers.front());
-    gathers.pop_front();
-    gather.pending->wait();
-    for (int64_t r = 0; r < size_; ++r) {
-      if (r != rank_) copy_weights(gather.group, gather.buffer, r, /*into_buffer=*/false);
-    }
-  };
-  for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
-    const auto i = static_cast<size_t>(g);
-    // A group belongs to one object.
-    const WeightOwner& owner = owners_[static_cast<size_t>(index_.groups()[i].first_tensor)];
-    if (owner.trainable->is_sharded()) continue;
-    if (gathers.size() == kGathersInFlight) finish();
-    const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
-    const at::Tensor buffer =
-        at::zeros({index_.groups()[i].size}, weights_[first].options().requires_grad(false));
-    copy_weights(g, buffer, rank_, /*into_buffer=*/true);
-    const at::Tensor own = buffer.narrow(0, owned_.begin(g, rank_), owned_.size(g, rank_));
-    gathers.push_back({g, buffer,
-                       dist_.ranks->all_gather(fmt::format("updated weights of bucket {}", g),
-                                               buffer, owned_.sizes(g), own)});
-  }
-  while (!gathers.empty()) finish();
 }
 
 std::vector<NamedTensor> AdamWState::gradients() {

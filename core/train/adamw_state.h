@@ -11,19 +11,11 @@
 #include <vector>
 
 #include "core/dist/flat_index.h"
-#include "core/train/gradient_exchange.h"
-#include "core/train/saveable.h"
+#include "core/train/models/gradient_exchange.h"
+#include "core/train/models/saveable.h"
 #include "kernels/cpu/adamw.h"
 
 namespace xrun {
-
-// At most kChunkElements of a gradient, in fp32.
-struct GradientChunk {
-  const float* values;
-  int64_t size;
-};
-// Returns the sum of the squares of each chunk, the same bits on any number of threads.
-std::vector<double> sums_of_squares(const std::vector<GradientChunk>& chunks);
 
 // Gradients are those of the weights in one process, and of the exchange with ranks. Not
 // thread-safe; functions marked "collective" are called by all ranks.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/train/unit.h"
+#include "core/train/batches/unit.h"
 
 namespace xrun {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 

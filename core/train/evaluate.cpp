@@ -15,10 +15,10 @@
 #include "core/data/packs/data_set.h"
 #include "core/dist/agreement.h"
 #include "core/dist/ranks.h"
-#include "core/train/batch.h"
-#include "core/train/data_batch.h"
-#include "core/train/logprob_source.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/data_batch.h"
 #include "core/train/metric_sums.h"
+#include "core/train/models/logprob_source.h"
 #include "core/train/weighted_loss.h"
 
 namespace xrun {

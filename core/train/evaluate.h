@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/data/packs/packed_batch.h"
-#include "core/train/micro_batch.h"
+#include "core/train/batches/micro_batch.h"
 #include "core/train/step.h"
 
 namespace xrun {

@@ -12,10 +12,10 @@
 #include "core/dist/ranks.h"
 #include "core/model/model.h"
 #include "core/train/adamw.h"
-#include "core/train/batch.h"
-#include "core/train/computed_pack.h"
-#include "core/train/policy.h"
-#include "core/train/scorer.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/computed_pack.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/scorer.h"
 
 namespace xrun {
 

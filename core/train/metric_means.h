@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/train/batches/unit.h"
 #include "core/train/step.h"
-#include "core/train/unit.h"
 
 namespace xrun {
 

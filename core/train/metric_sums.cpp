@@ -13,8 +13,8 @@
 #include "core/dist/ranks.h"
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
-#include "core/train/micro_batch.h"
-#include "core/train/unit.h"
+#include "core/train/batches/micro_batch.h"
+#include "core/train/batches/unit.h"
 #include "core/train/weighted_loss.h"
 
 namespace xrun {

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/train/micro_batch.h"
+#include "core/train/batches/micro_batch.h"
 #include "core/train/weighted_loss.h"
 
 namespace xrun {

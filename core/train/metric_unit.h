@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/train/unit.h"
+#include "core/train/batches/unit.h"
 
 namespace xrun {
 

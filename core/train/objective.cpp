@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
-#include "core/train/micro_batch.h"
+#include "core/train/batches/micro_batch.h"
 
 namespace xrun {
 namespace {

@@ -14,8 +14,8 @@
 #include <limits>
 
 #include "core/base/philox.h"
+#include "core/train/batches/micro_batch.h"
 #include "core/train/evaluate.h"
-#include "core/train/micro_batch.h"
 
 namespace xrun {
 

@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/train/micro_batch.h"
-#include "core/train/view.h"
+#include "core/train/batches/micro_batch.h"
+#include "core/train/batches/view.h"
 
 namespace xrun {
 

@@ -16,10 +16,10 @@
 #include "core/dist/ranks.h"
 #include "core/train/adamw.h"
 #include "core/train/backward_error.h"
-#include "core/train/batch.h"
-#include "core/train/gradient_exchange.h"
-#include "core/train/held_prefix.h"
-#include "core/train/logprob_source.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/held_prefix.h"
+#include "core/train/models/gradient_exchange.h"
+#include "core/train/models/logprob_source.h"
 
 namespace xrun {
 

@@ -9,8 +9,8 @@
 
 #include "core/base/strings.h"
 #include "core/model/ops/device.h"
-#include "core/train/micro_batch.h"
-#include "core/train/unit.h"
+#include "core/train/batches/micro_batch.h"
+#include "core/train/batches/unit.h"
 
 namespace xrun {
 

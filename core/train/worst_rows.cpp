@@ -12,7 +12,7 @@
 #include "core/base/strings.h"
 #include "core/data/rows/row_length.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/micro_batch.h"
+#include "core/train/batches/micro_batch.h"
 
 namespace xrun {
 

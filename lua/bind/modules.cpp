@@ -12,11 +12,11 @@ namespace xrun {
 
 const std::vector<OpenModule>& engine_modules() {
   static const std::vector<OpenModule> modules = {
-      open_tensor,    open_config,   open_metrics,        open_view,      open_policy,
-      open_scorer,    open_distill,  open_data_sets,      open_tokenizer, open_align,
-      open_template,  open_shuffle,  open_mixture,        open_pack,      open_fold,
-      open_advantage, open_rollouts, open_rollout_source, open_adamw,     open_ema,
-      open_run,
+      open_tensor, open_config,    open_metrics,  open_view,           open_policy,
+      open_scorer, open_frozen,    open_kd,       open_data_sets,      open_tokenizer,
+      open_align,  open_template,  open_shuffle,  open_mixture,        open_pack,
+      open_fold,   open_advantage, open_rollouts, open_rollout_source, open_adamw,
+      open_ema,    open_run,
   };
   return modules;
 }

@@ -12,8 +12,9 @@ void open_config(LuaState& state);          // config_binding.cpp
 void open_metrics(LuaState& state);         // metrics.cpp
 void open_view(LuaState& state);            // view.cpp
 void open_policy(LuaState& state);          // policy.cpp
-void open_scorer(LuaState& state);          // policy.cpp
-void open_distill(LuaState& state);         // distill.cpp; after policy and view
+void open_scorer(LuaState& state);          // scorer.cpp
+void open_frozen(LuaState& state);          // frozen.cpp; after policy and view
+void open_kd(LuaState& state);              // kd.cpp; after frozen
 void open_data_sets(LuaState& state);       // data_sets.cpp
 void open_tokenizer(LuaState& state);       // tokenizer.cpp
 void open_align(LuaState& state);           // align.cpp; after tokenizer and policy

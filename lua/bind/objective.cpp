@@ -12,8 +12,8 @@
 
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
-#include "core/train/batch.h"
-#include "core/train/micro_batch.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/micro_batch.h"
 #include "lua/bind/recipe.h"
 #include "lua/state/args.h"
 #include "lua/tensor/tensor.h"

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "core/train/batches/view.h"
 #include "core/train/objective.h"
-#include "core/train/view.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {

@@ -21,7 +21,7 @@
 #include "core/config/config_field.h"
 #include "core/dist/fetching_ranks.h"
 #include "core/share/input_files.h"
-#include "core/train/gradient_exchange.h"
+#include "core/train/models/gradient_exchange.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 

@@ -13,10 +13,11 @@
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/dist/ranks.h"
+#include "core/rollout/rollout_log.h"
 #include "core/run/rank_check.h"
+#include "core/run/run.h"
 #include "core/run/source_digest.h"
 #include "core/share/input_files.h"
-#include "lua/bind/run_loop.h"
 #include "lua/state/error_report.h"
 
 namespace xrun {
@@ -44,8 +45,8 @@ Ranks* session_ranks(lua_State* L) { return recipe_context(L).options.ranks; }
 // collective, so it is taken only where the run allows it.
 void check_stop(lua_State* L) {
   if (session_ranks(L) == nullptr) return check_interrupt(L);
-  const auto& run = session_of(L).run;
-  if (run == nullptr || run->run().may_interrupt_now()) check_interrupt();
+  Run* const run = session_of(L).open_run;
+  if (run == nullptr || run->may_interrupt_now()) check_interrupt();
 }
 
 Session& session_of(lua_State* L) { return LuaState::of(L).service<Session>(); }
@@ -60,12 +61,13 @@ void clear_session(Session& session) {
   fresh.console = session.console;
   // The run is destroyed before the folder that it is in.
   session.run = nullptr;
+  session.open_run = nullptr;
   session.folder.dir = nullptr;
   session = std::move(fresh);
 }
 
 RunDir* run_dir_of(Session& session) {
-  if (session.run != nullptr) return &session.run->run().dir();
+  if (session.open_run != nullptr) return &session.open_run->dir();
   return session.folder.dir.get();
 }
 
@@ -111,7 +113,11 @@ const std::string& template_date(lua_State* L) {
 
 void note_input(Session& session, SessionInputs::Input input) {
   session.data.inputs.push_back(std::move(input));
-  if (session.run != nullptr) session.run->check(session.data.inputs.back());
+  if (session.open_run != nullptr) check_input(*session.open_run, session.data.inputs.back());
+}
+
+void check_input(Run& run, const SessionInputs::Input& input) {
+  outside_recipe([&] { run.check_input(input.kind, input.key, input.what, input.identity); });
 }
 
 RunDir open_run_dir(lua_State* L) {

@@ -21,7 +21,9 @@
 namespace xrun {
 
 class Ranks;
+class Run;
 class RunLoop;
+struct BodyRollouts;
 
 // Lines for the report before step 0, and the state of notices that are printed later.
 struct SessionNotices {
@@ -63,6 +65,9 @@ struct Session {
   SessionModels models;
   RunFolder folder;
   std::shared_ptr<RunLoop> run;  // the latest xrun.run; null before
+  Run* open_run = nullptr;       // the run inside it
+  std::shared_ptr<BodyRollouts> rollouts;       // of the open body; null: it sampled none
+  std::shared_ptr<BodyRollouts> last_rollouts;  // of the latest body that sampled some
 
   bool previews() const { return folder.scratch != nullptr; }  // nothing of the user's is written
 };
@@ -93,6 +98,8 @@ const std::string& template_date(lua_State* L);
 
 // Records an input; if a run is open, compares it with what the run began with.
 void note_input(Session& session, SessionInputs::Input input);
+// Compares an input of a run with what it was when the run began.
+void check_input(Run& run, const SessionInputs::Input& input);
 
 // Opens the folder that the command line and the resolved configuration name; a preview gets a
 // temporary one.

@@ -9,10 +9,10 @@
 
 #include "core/base/error.h"
 #include "core/train/adamw.h"
-#include "core/train/frozen_model.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
-#include "core/train/scorer.h"
+#include "core/train/models/frozen_model.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/reference.h"
+#include "core/train/models/scorer.h"
 
 namespace xrun {
 

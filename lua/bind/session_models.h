@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/train/logprob_stand_in.h"
+#include "core/train/models/logprob_stand_in.h"
 
 namespace xrun {
 

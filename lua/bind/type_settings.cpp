@@ -7,16 +7,15 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/dist/agreement.h"
 #include "core/base/strings.h"
+#include "core/dist/agreement.h"
 #include "core/model/cost/gemm_choice.h"
 #include "core/model/cost/row_probe.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/run.h"
 #include "core/run/run_dir.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 #include "lua/bind/recipe.h"
-#include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
 
 namespace xrun {
@@ -56,11 +55,11 @@ c10::ScalarType type_without_setting(lua_State* L, const RunDir* dir) {
 constexpr const char* kGemm = "gemm";
 
 // The choices of this recipe's models, as run.json holds them.
-struct Measured {
+struct MeasuredGemm {
   Json json;
 };
 
-Json& measured_of(lua_State* L) { return LuaState::of(L).service<Measured>().json; }
+Json& measured_of(lua_State* L) { return LuaState::of(L).service<MeasuredGemm>().json; }
 
 std::string shape_name(const GemmShape& shape) {
   return fmt::format("{} x {} x {}", shape.rows, shape.in, shape.out);
@@ -133,8 +132,8 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
   session.notices.add(
       fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
   set_choice(measured_of(L), shape, to_json(*choice));
-  if (session.run != nullptr) {
-    RunDir& dir = session.run->run().dir();
+  if (session.open_run != nullptr) {
+    RunDir& dir = session.open_run->dir();
     keep_measured(L, dir);
     dir.write_record();
   }

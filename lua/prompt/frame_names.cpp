@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "lua/bind/recipe.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/state/class.h"
 
 namespace xrun {

@@ -2,18 +2,16 @@
 
 #include "lua/prompt/inspect_loop.h"
 
-#include <charconv>
-
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
 #include "core/model/weights/hf_config.h"
-#include "core/train/batch.h"
-#include "core/train/computed_pack.h"
-#include "core/train/policy.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/computed_pack.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/paused_run.h"
 
 namespace xrun {
@@ -43,11 +41,9 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
 }
 
 int64_t batch_rows(std::string_view text) {
-  int64_t rows = 0;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), rows);
-  XRUN_CHECK(fault == std::errc() && end == text.data() + text.size() && rows > 0,
-             ":batch {}: wanted a number of rows, as in `:batch 3`", text);
-  return rows;
+  const auto rows = whole_number_of(text);
+  XRUN_CHECK(rows && *rows > 0, ":batch {}: wanted a number of rows, as in `:batch 3`", text);
+  return *rows;
 }
 
 std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t step, int64_t rows,

@@ -9,7 +9,7 @@
 #include "core/base/interrupt.h"
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/state/args.h"
 #include "lua/state/interruption.h"
 
@@ -17,12 +17,13 @@ namespace xrun {
 
 namespace {
 
-// Time that an interruption gives a C function to return: no coroutine can be suspended in one.
+// Time for a C function to return after an interruption: a coroutine inside one cannot be
+// suspended.
 constexpr double kCallbackPatienceS = 2;
 
-// A service of a preview's state.
+// Set on a preview's state once its text has run to the end.
 struct TextEnd {
-  bool reached = false;  // suspended after the last line of its text
+  bool reached = false;
 };
 
 // Takes the signal: the pause answers it.
@@ -211,7 +212,7 @@ bool PauseHooks::on_failure(lua_State* L, std::shared_ptr<const ErrorReport> fai
 
 Suspension PauseHooks::may_suspend(lua_State* L, int signal_number) const {
   if (signal_number != SIGINT || !can_wait(L)) return Suspension::kNone;
-  // Inside a function that C++ called, an objective say: its caller stops there.
+  // Inside a function that C++ called, such as an objective: its caller stops there.
   const size_t entered = LuaState::of(L).service<EnteredFunctions>().stack.size();
   if (entered != entered_) return Suspension::kNone;
   if (lua_isyieldable(L) != 0) return Suspension::kNow;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lua/bind/run_hooks.h"
+#include "lua/bind/run/run_hooks.h"
 #include "lua/bind/session.h"
 #include "lua/prompt/frame_names.h"
 
@@ -37,7 +37,7 @@ struct LoopPause {
 struct PausePlan {
   bool at_once = false;      // at the next point where a recipe can pause
   int64_t before_step = -1;  // before the body of this step of the run; -1: none
-  int64_t bodies = -1;       // once so many bodies have ended; -1: none
+  int64_t bodies = -1;       // once this many bodies have ended; -1: none
 };
 
 // The names of a recipe's frame whose loop is paused, while it runs too; after an error the names

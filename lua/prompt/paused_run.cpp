@@ -12,8 +12,8 @@
 #include "core/base/strings.h"
 #include "core/model/ops/device_memory.h"
 #include "core/train/adamw.h"
-#include "core/train/batch.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/batches/batch.h"
+#include "lua/bind/run/run_loop.h"
 
 namespace xrun {
 

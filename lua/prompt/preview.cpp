@@ -6,9 +6,9 @@
 
 #include "core/base/error.h"
 #include "core/run/signals.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/state/class.h"
 
 namespace xrun {

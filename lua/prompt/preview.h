@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lua/bind/data_handle.h"
+#include "lua/bind/data/data_handle.h"
 #include "lua/prompt/pause_hooks.h"
 
 namespace xrun {

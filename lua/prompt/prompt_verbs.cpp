@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/train/batch.h"
+#include "core/train/batches/batch.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
 #include "lua/state/args.h"
 

@@ -9,12 +9,12 @@
 #include "core/console/terminal/shown_text.h"
 #include "core/rollout/rollout_log.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/batch.h"
+#include "core/train/batches/batch.h"
 #include "core/train/evaluate.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 #include "core/train/worst_rows.h"
 #include "lua/bind/objective.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/paused_run.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "lua/state/args.h"
@@ -72,8 +72,8 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
 // ---- sampled answers
 
 // Of the body that is open, else of the latest; empty before a body sampled any.
-RolloutList latest_rollouts(const RunLoop& run) {
-  const auto& open = run.rollouts != nullptr ? run.rollouts : run.last_rollouts;
+RolloutList latest_rollouts(const Session& session) {
+  const auto& open = session.rollouts != nullptr ? session.rollouts : session.last_rollouts;
   return open == nullptr ? RolloutList{} : open->all;
 }
 
@@ -112,10 +112,10 @@ void push_answer(lua_State* L, const RecordedRollout& one) {
 
 // Pushes the n answers with the lowest (or highest) value of `by`; false if no answer has one.
 bool push_answers(lua_State* L, const Options& options, const std::string& by, int64_t most) {
-  const std::shared_ptr<RunLoop> run = paused_run_of(L).pause().run;
+  const Session& session = paused_run_of(L).pause().run->session();
   std::vector<RecordedRollout> answers;
   const auto group = options.find<int64_t>("group");
-  for (const auto& one : latest_rollouts(*run)) {
+  for (const auto& one : latest_rollouts(session)) {
     if (!group || one->prompt == *group) answers.push_back(recorded(*one));
   }
   if (std::none_of(answers.begin(), answers.end(),

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/strings.h"
+#include "core/config/excerpt.h"
 #include "core/config/lua_source.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"

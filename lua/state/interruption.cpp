@@ -18,7 +18,7 @@
 namespace xrun {
 namespace {
 
-// Set by signal handlers, hence lock-free atomics and no mutex.
+// Set by signal handlers, so they are lock-free atomics without a mutex.
 std::atomic<int> pending_signal{0};
 std::atomic<SteadyClock::rep> pending_since{0};
 std::atomic<lua_State*> interruptible{nullptr};

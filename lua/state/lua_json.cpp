@@ -61,7 +61,7 @@ struct JsonReader {
         ++others;
       }
     }
-    // lua_objlen is a border: with gaps it may be any of them, hence the count.
+    // lua_objlen is a border: with gaps it may be any of them, so keys are counted.
     if (keys.empty() && others == length) return list(i, length, depth);
     if (others > 0) fail("a table has both named and numbered keys, or gaps in its numbers");
     return object(i, keys, depth);

@@ -39,7 +39,7 @@ class WorkerCalls {
   WorkerCalls(const WorkerCalls&) = delete;
   WorkerCalls& operator=(const WorkerCalls&) = delete;
 
-  void add(int64_t units);  // lets so many further units be called
+  void add(int64_t units);  // lets that many further units be called
   int64_t called() const;   // calls that have returned
   // Makes the rest of the calls, on the caller's thread too. Returns and throws as call_on_workers.
   bool finish();

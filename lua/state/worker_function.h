@@ -37,7 +37,7 @@ class WorkerFunction {
 // error. An interruption ends any loop in it.
 std::unique_ptr<LuaState> open_worker_state();
 
-// Returns whether code in a worker's state used what the state lacks, such as a global or the text
+// Returns true if code in a worker's state used what the state lacks, such as a global or the text
 // of a table, since the last call, even if it caught the error.
 bool take_worker_refusal(lua_State* L);
 void note_worker_refusal(lua_State* L);

@@ -41,14 +41,6 @@ constexpr std::array<std::pair<at::MemoryFormat, std::string_view>, 4> kMemoryFo
     std::pair{at::MemoryFormat::ChannelsLast, "channels_last"},
     std::pair{at::MemoryFormat::ChannelsLast3d, "channels_last_3d"}};
 
-template <class Table, class Key>
-std::string_view name_in(const Table& table, Key key) {
-  for (const auto& [value, name] : table) {
-    if (value == key) return name;
-  }
-  return "other";
-}
-
 template <class Value, class Table>
 std::optional<Value> value_in(const Table& table, std::string_view key) {
   for (const auto& [value, name] : table) {
@@ -66,10 +58,11 @@ std::string_view short_dtype_name(at::ScalarType type) {
   return c10::toString(type);
 }
 
-std::string_view layout_name(at::Layout layout) { return name_in(kLayouts, layout); }
-
-std::string_view memory_format_name(at::MemoryFormat format) {
-  return name_in(kMemoryFormats, format);
+std::string_view layout_name(at::Layout layout) {
+  for (const auto& [value, name] : kLayouts) {
+    if (value == layout) return name;
+  }
+  return "other";
 }
 
 std::optional<at::ScalarType> dtype_of(std::string_view name) {

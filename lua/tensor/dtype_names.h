@@ -16,7 +16,6 @@ namespace xrun {
 // "bf16", "f32", "i64", ...: short names, one a type.
 std::string_view short_dtype_name(at::ScalarType type);
 std::string_view layout_name(at::Layout layout);
-std::string_view memory_format_name(at::MemoryFormat format);
 
 // Reads a short name or PyTorch's ("bfloat16", "float32", "long"); nullopt if it is none.
 std::optional<at::ScalarType> dtype_of(std::string_view name);

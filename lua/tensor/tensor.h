@@ -42,10 +42,10 @@ class TensorLedger {
   int64_t live_bytes() const { return live_bytes_; }
   int64_t live_tensors() const { return live_tensors_; }
   int64_t collections() const { return collections_; }
-  int64_t soft_limit() const { return soft_limit_; }
 
  private:
   friend class TensorScope;
+  friend struct TensorLedgerPeer;                    // of tests
   std::vector<std::unique_ptr<TensorLink>> scopes_;  // list heads; [0] is the state's own
   int64_t live_bytes_ = 0, live_tensors_ = 0, debt_ = 0, collections_ = 0;
   int64_t soft_limit_ = int64_t{64} << 20;

@@ -10,10 +10,10 @@
 namespace xrun {
 namespace {
 
-const at::Tensor& self(lua_State* L) { return read_tensor(L, 1, nullptr); }
+const at::Tensor& left_operand(lua_State* L) { return read_tensor(L, 1, nullptr); }
 
 int length(lua_State* L) {
-  const at::Tensor& tensor = self(L);
+  const at::Tensor& tensor = left_operand(L);
   XRUN_CHECK(tensor.dim() > 0, "{} has no length; it is one number", describe_tensor(tensor));
   push(L, tensor.size(0));
   return 1;
@@ -43,7 +43,7 @@ int divide(lua_State* L) {
   if (is_tensor(L, 1)) return call_aten(L, "div");
   // 1 / t is t's reciprocal times 1.
   lua_insert(L, 1);
-  push(L, self(L).reciprocal());
+  push(L, left_operand(L).reciprocal());
   lua_replace(L, 1);
   return call_aten(L, "mul");
 }

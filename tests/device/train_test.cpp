@@ -12,9 +12,9 @@
 #include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/rollout/generate.h"
-#include "core/train/computed_pack.h"
+#include "core/train/batches/computed_pack.h"
 #include "core/train/evaluate.h"
-#include "core/train/scorer.h"
+#include "core/train/models/scorer.h"
 #include "tests/device/device_train.h"
 
 namespace xrun::train_test {

@@ -9,6 +9,7 @@
 
 #include "core/data/cache/sidecar.h"
 #include "core/model/ops/device.h"
+#include "tests/core/train/models/reference_peer.h"
 #include "tests/device/device_train.h"
 
 namespace xrun::waits_test {
@@ -54,7 +55,7 @@ TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
     EXPECT_EQ(since.writes(), 0) << describe_waits();
   }
   t.reference->flush();
-  const Sidecar sidecar(sidecar_root(), t.reference->sidecar_key("data"));
+  const Sidecar sidecar(sidecar_root(), ReferencePeer::sidecar_key(*t.reference, "data"));
   EXPECT_EQ(sidecar.size(), 8u * kBodies) << "two sides of four pairs in each body";
   // The host policy equals the reference.
   const Trained host = open(c10::kCPU);

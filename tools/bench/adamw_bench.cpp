@@ -17,7 +17,7 @@
 
 #include "core/model/model.h"
 #include "core/train/adamw.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

@@ -21,8 +21,8 @@
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/init_model.h"
 #include "core/train/adamw.h"
-#include "core/train/batch.h"
-#include "core/train/policy.h"
+#include "core/train/batches/batch.h"
+#include "core/train/models/policy.h"
 #include "core/train/step.h"
 #include "tools/bench/spread.h"
 

@@ -298,7 +298,7 @@ int run(const std::vector<std::string_view>& names) {
   }
   if (!wanted("step") && !wanted("sample")) return 0;
   const auto dir = smollm_shape();
-  const auto model = Model::load(dir, at::kFloat, true);
+  const auto model = Model::load(dir, {.trainable = true});
   std::filesystem::remove_all(dir);
   if (wanted("step")) bench_step(*model, 16, 60, 35);
   if (wanted("sample")) {

@@ -1,5 +1,4 @@
-// Times packing and sharing packs out, after checking that every sequence is in one pack within the
-// capacity and every pack at one rank.
+// Times packing, after checking that every sequence is in one pack within the capacity.
 //   pack_bench [SEQUENCES] [CAPACITY] [RUNS] [LENGTHS_FILE]
 // Lengths are lognormal, as those of conversations are (median 400, sigma 0.9), cut to the
 // capacity; they are written to LENGTHS_FILE, one per line, for tools/bench/pack_peer.py.
@@ -10,7 +9,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <numeric>
 #include <string>
 
 #include "core/base/error.h"
@@ -35,17 +33,17 @@ std::vector<int64_t> lognormal_lengths(uint64_t count, int64_t capacity) {
   return lengths;
 }
 
-void check_once_each(const Lists& lists, size_t count, const char* what) {
+void check_once_each(const Lists& packs, size_t count) {
   std::vector<int> seen(count, 0);
-  for (const std::vector<int64_t>& list : lists) {
-    for (const int64_t item : list) ++seen.at(static_cast<size_t>(item));
+  for (const std::vector<int64_t>& pack : packs) {
+    for (const int64_t item : pack) ++seen.at(static_cast<size_t>(item));
   }
-  XRUN_CHECK(seen == std::vector<int>(count, 1), "{} are not listed once each", what);
+  XRUN_CHECK(seen == std::vector<int>(count, 1), "the sequences are not listed once each");
 }
 
 // Returns the share of the packs' area that holds tokens.
 double checked_fill(const Lists& packs, const std::vector<int64_t>& lengths, int64_t capacity) {
-  check_once_each(packs, lengths.size(), "sequences");
+  check_once_each(packs, lengths.size());
   int64_t tokens = 0;
   for (const std::vector<int64_t>& pack : packs) {
     int64_t total = 0;
@@ -55,32 +53,6 @@ double checked_fill(const Lists& packs, const std::vector<int64_t>& lengths, int
   }
   return static_cast<double>(tokens) / static_cast<double>(capacity) /
          static_cast<double>(packs.size());
-}
-
-void bench_shares(const Lists& packs, const std::vector<int64_t>& lengths, int runs) {
-  std::vector<int64_t> costs;
-  for (const std::vector<int64_t>& pack : packs) {
-    std::vector<int64_t> segments;
-    for (const int64_t item : pack) segments.push_back(lengths[static_cast<size_t>(item)]);
-    costs.push_back(pack_cost(PackCost::kTokensSquared, segments));
-  }
-  const Lists shares = share_out(costs, 64);
-  check_once_each(shares, packs.size(), "packs");
-  double most = 0;
-  for (const std::vector<int64_t>& share : shares) {
-    double cost = 0;
-    for (const int64_t pack : share) cost += static_cast<double>(costs[static_cast<size_t>(pack)]);
-    most = std::max(most, cost);
-  }
-  const double mean = std::accumulate(costs.begin(), costs.end(), 0.0) / 64;
-  std::vector<double> ms;
-  for (int run = 0; run < runs; ++run) {
-    Stopwatch watch;
-    share_out(costs, 64);
-    ms.push_back(watch.lap_ms());
-  }
-  print_note("the heaviest of 64 ranks has {:.4f} of the mean\n", most / mean);
-  print_figure({fmt::format("{} packs over 64 ranks", costs.size()), ms, "ms"});
 }
 
 void bench(uint64_t count, int64_t capacity, int runs, const char* file) {
@@ -103,7 +75,6 @@ void bench(uint64_t count, int64_t capacity, int runs, const char* file) {
   print_note("{} sequences into {} packs of {}, {:.3f} % full\n", count, packs.size(), capacity,
              100 * fill);
   print_figure({"pack", rates, "M sequences/s", pairs.ratio, "times std::sort of the lengths"});
-  bench_shares(packs, lengths, runs);
 }
 
 }  // namespace

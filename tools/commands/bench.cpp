@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "tools/commands/commands.h"
@@ -18,8 +19,7 @@ namespace {
 
 // Runs tools/NAME of the source tree in place of this process.
 [[noreturn]] void run_tree_script(const char* name, const char* needs, int argc, char** argv) {
-  const std::filesystem::path build =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+  const std::filesystem::path build = program_path().parent_path().parent_path();
   const std::filesystem::path script = build.parent_path() / "tools" / name;
   XRUN_CHECK(path_exists(script), "{}: missing; {} need the source tree around the build",
              script.string(), needs);

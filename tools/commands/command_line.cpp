@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -33,10 +32,8 @@ int64_t hardware_threads() { return std::max(1u, std::thread::hardware_concurren
 CLI::Validator whole_number_within(int64_t lowest, int64_t highest, const std::string& wanted) {
   return CLI::Validator(
       [=](std::string& text) {
-        int64_t value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool whole = error == std::errc() && end == text.data() + text.size();
-        return whole && value >= lowest && value <= highest
+        const auto value = whole_number_of(text);
+        return value && *value >= lowest && *value <= highest
                    ? std::string()
                    : fmt::format("got {}, wanted {}", text, wanted);
       },
@@ -292,18 +289,6 @@ CLI::Validator thread_count() {
       1, highest,
       fmt::format("a whole number from 1 to {}; this machine runs {} at once", highest,
                   hardware_threads()));
-}
-
-// CLI11's own check does not say why a folder cannot be opened.
-CLI::Validator existing_folder() {
-  return CLI::Validator(
-      [](std::string& path) {
-        std::error_code code;
-        if (std::filesystem::is_directory(path, code)) return std::string();
-        return fmt::format("{}: {}", path,
-                           code ? "cannot be opened: " + code.message() : "is not a folder");
-      },
-      "");
 }
 
 void warn_of_threads(int threads) {

@@ -20,9 +20,6 @@ CLI::Validator whole_number(int64_t lowest);
 // other.
 CLI::Validator thread_count();
 
-// Accepts existing folders that may be entered.
-CLI::Validator existing_folder();
-
 // Warns on standard error if `threads` exceeds the machine's.
 void warn_of_threads(int threads);
 

@@ -9,12 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/dist/watch/socket.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/launch_hosts.h"
 #include "tools/commands/rank_processes.h"
+#include "tools/untrusted.h"
 
 namespace xrun {
 
@@ -28,19 +30,15 @@ bool has_option(const std::vector<std::string>& words, const std::string& name) 
   });
 }
 
-// Returns the place of the recipe among the arguments, argc if there is none. It ends the options
-// of launch itself.
+// Returns the index of the recipe among the arguments, argc if there is none; launch's own options
+// end there.
 int recipe_index(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word.ends_with(".lua") || word.ends_with(".xrb")) return i;
-  }
-  return argc;
+  return static_cast<int>(std::find_if(argv + 1, argv + argc, is_recipe) - argv);
 }
 
 // The command of each rank.
 std::vector<std::string> rank_command(const std::vector<std::string>& words, int64_t local_size) {
-  std::vector<std::string> out = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  std::vector<std::string> out = {program_path().string()};
   out.insert(out.end(), words.begin(), words.end());
   // A resume takes the threads of its run.
   if (has_option(words, "--threads") || has_option(words, "--resume")) return out;
@@ -61,14 +59,14 @@ int run_here(int64_t ranks, const std::vector<std::string>& words) {
   return run_ranks(options);
 }
 
-int run_part(const LaunchPart& part, const std::vector<std::string>& words) {
+int run_host_ranks(const HostRanks& ranks, const std::vector<std::string>& words) {
   RankProcessOptions options;
-  options.first_rank = part.first_rank;
-  options.local_size = part.local_size;
-  options.size = part.size;
-  options.command = rank_command(words, part.local_size);
-  options.address = part.address;
-  options.port = part.port;
+  options.first_rank = ranks.first_rank;
+  options.local_size = ranks.local_size;
+  options.size = ranks.size;
+  options.command = rank_command(words, ranks.local_size);
+  options.address = ranks.address;
+  options.port = ranks.port;
   options.from_launcher = true;
   return run_ranks(options);
 }
@@ -77,7 +75,7 @@ int run_part(const LaunchPart& part, const std::vector<std::string>& words) {
 
 int command_launch(int argc, char** argv) {
   int64_t ranks = 0;
-  std::string hosts, part;
+  std::string hosts, host_ranks;
   CLI::App app(
       "Runs a recipe on several processes, called ranks, which share each step.\n"
       "usage: xrun launch -n N RECIPE.lua [options of a run; --threads counts per rank]",
@@ -88,13 +86,13 @@ int command_launch(int argc, char** argv) {
   app.add_option("--hosts", hosts,
                  "run on the machines of this file, reached by ssh: lines of HOST or HOST slots=N")
       ->type_name("FILE");
-  app.add_option("--part", part, "the ranks of one machine; for --hosts")->group("");
+  app.add_option("--host-ranks", host_ranks, "the ranks of one machine; for --hosts")->group("");
   const int recipe = recipe_index(argc, argv);
   if (const auto status = parse_command_line(app, recipe, argv)) return *status;
   if (recipe == argc) {
     throw UsageError("launch needs a recipe: xrun launch -n 4 RECIPE.lua [options of a run]");
   }
-  if (ranks == 0 && hosts.empty() && part.empty()) {
+  if (ranks == 0 && hosts.empty() && host_ranks.empty()) {
     throw UsageError("launch needs a number of processes: xrun launch -n 4 RECIPE.lua");
   }
   if (ranks > kMostLocalRanks && hosts.empty()) {
@@ -103,7 +101,8 @@ int command_launch(int argc, char** argv) {
   }
   const std::vector<std::string> words(argv + recipe, argv + argc);
   if (!hosts.empty()) return run_hosts(read_hosts(hosts, ranks), words);
-  return part.empty() ? run_here(ranks, words) : run_part(read_part(part), words);
+  return host_ranks.empty() ? run_here(ranks, words)
+                            : run_host_ranks(read_host_ranks(host_ranks), words);
 }
 
 }  // namespace xrun

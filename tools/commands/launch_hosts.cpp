@@ -12,13 +12,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
@@ -41,28 +41,22 @@ struct HostProcess {
   std::optional<int> status;
 };
 
-std::optional<int64_t> whole(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
-}
-
 // $MASTER_PORT, or one that this process is unlikely to share with another run on rank 0's machine.
 int port_of_run() {
   if (const char* const text = std::getenv("MASTER_PORT")) {
-    if (const auto port = whole(text); port && *port < 65536) return static_cast<int>(*port);
+    if (const auto port = whole_number_of(text); port && *port >= 1 && *port < 65536)
+      return static_cast<int>(*port);
     throw UsageError(fmt::format("MASTER_PORT: got \"{}\", wanted a number from 1 to 65535", text));
   }
   return kFirstPort + static_cast<int>((::getpid() * 7919LL + ::time(nullptr)) % kPorts);
 }
 
-HostProcess start_host(const LaunchHost& host, const LaunchPart& part,
+HostProcess start_host(const LaunchHost& host, const HostRanks& ranks,
                        const std::vector<std::string>& words) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::string line = fmt::format("cd {} && exec {} launch --part {}",
+  const std::string self = program_path().string();
+  std::string line = fmt::format("cd {} && exec {} launch --host-ranks {}",
                                  shell_word(std::filesystem::current_path().string()),
-                                 shell_word(self), shell_word(part_text(part)));
+                                 shell_word(self), shell_word(host_ranks_text(ranks)));
   for (const std::string& word : words) line += " " + shell_word(word);
   const char* const ssh = std::getenv("XRUN_LAUNCH_SSH");
   std::string program = ssh == nullptr || *ssh == 0 ? "ssh" : ssh;
@@ -115,14 +109,14 @@ HostProcesses::HostProcesses(const std::vector<LaunchHost>& hosts,
   ::signal(SIGPIPE, SIG_IGN);
   signals_ = Socket(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
   XRUN_CHECK(signals_.open(), "signals cannot be read: {}", std::strerror(errno));
-  LaunchPart part;
-  for (const LaunchHost& host : hosts) part.size += host.ranks;
-  part.address = hosts[0].name;
-  part.port = port_of_run();
+  HostRanks ranks;
+  for (const LaunchHost& host : hosts) ranks.size += host.ranks;
+  ranks.address = hosts[0].name;
+  ranks.port = port_of_run();
   for (const LaunchHost& host : hosts) {
-    part.local_size = host.ranks;
-    hosts_.push_back(start_host(host, part, words));
-    part.first_rank += host.ranks;
+    ranks.local_size = host.ranks;
+    hosts_.push_back(start_host(host, ranks, words));
+    ranks.first_rank += host.ranks;
   }
 }
 
@@ -191,9 +185,9 @@ std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks) {
     const size_t space = std::min(text.find_first_of(kBlanks), text.size());
     LaunchHost host{std::string(text.substr(0, space)), 1};
     if (const std::string_view rest = trimmed(text.substr(space)); !rest.empty()) {
-      const auto count =
-          rest.starts_with("slots=") ? whole(rest.substr(strlen("slots="))) : std::nullopt;
-      if (!count) {
+      const auto count = rest.starts_with("slots=") ? whole_number_of(rest.substr(strlen("slots=")))
+                                                    : std::nullopt;
+      if (!count || *count < 1) {
         throw UsageError(fmt::format("{}:{}: got \"{}\", wanted HOST or HOST slots=N", path, number,
                                      std::string(text)));
       }
@@ -212,13 +206,13 @@ std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks) {
   return out;
 }
 
-std::string part_text(const LaunchPart& part) {
-  return fmt::format("{}:{}:{}:{}:{}", part.first_rank, part.local_size, part.size, part.port,
-                     part.address);
+std::string host_ranks_text(const HostRanks& ranks) {
+  return fmt::format("{}:{}:{}:{}:{}", ranks.first_rank, ranks.local_size, ranks.size, ranks.port,
+                     ranks.address);
 }
 
-LaunchPart read_part(const std::string& text) {
-  LaunchPart out;
+HostRanks read_host_ranks(const std::string& text) {
+  HostRanks out;
   int address = 0;
   long long first = 0, count = 0, size = 0;
   const int read =
@@ -230,7 +224,8 @@ LaunchPart read_part(const std::string& text) {
   if (read == 4 && !out.address.empty() && first >= 0 && count > 0 && first + count <= size) {
     return out;
   }
-  throw UsageError(fmt::format("--part: got \"{}\", wanted FIRST:COUNT:SIZE:PORT:ADDRESS", text));
+  throw UsageError(
+      fmt::format("--host-ranks: got \"{}\", wanted FIRST:COUNT:SIZE:PORT:ADDRESS", text));
 }
 
 int run_hosts(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words) {

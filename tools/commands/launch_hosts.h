@@ -17,21 +17,22 @@ struct LaunchHost {
 // that names the line, or if the slots are too few.
 std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks);
 
-// The ranks of one machine in a run of several, as the option --part hands them to its launcher:
+// The ranks of one machine in a run of several, as the option --host-ranks hands them to its
+// launcher:
 // "FIRST:COUNT:SIZE:PORT:ADDRESS".
-struct LaunchPart {
+struct HostRanks {
   int64_t first_rank = 0;
   int64_t local_size = 0;
   int64_t size = 0;
   int port = 0;
   std::string address;
 };
-std::string part_text(const LaunchPart& part);
-// Throws UsageError if the text is not a part.
-LaunchPart read_part(const std::string& text);
+std::string host_ranks_text(const HostRanks& ranks);
+// Throws UsageError for any other text.
+HostRanks read_host_ranks(const std::string& text);
 
-// Starts `xrun launch --part ... WORDS` on every host, by ssh or $XRUN_LAUNCH_SSH, in the same
-// folder, and returns the exit status of the run. Signals go there as bytes on standard input,
+// Starts `xrun launch --host-ranks ... WORDS` on every host, by ssh or $XRUN_LAUNCH_SSH, in the
+// same folder, and returns the exit status of the run. Signals go there as bytes on standard input,
 // whose end stops that launcher, so that none survives this process. Throws Error if one cannot be
 // started.
 int run_hosts(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words);

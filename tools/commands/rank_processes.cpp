@@ -27,6 +27,7 @@
 #include "core/console/terminal/shown_text.h"
 #include "core/dist/watch/flight_record.h"
 #include "core/dist/watch/socket.h"
+#include "tools/commands/rank_output.h"
 
 namespace xrun {
 
@@ -38,17 +39,14 @@ constexpr double kBeforeJoinS = 5;  // the others wait for a rank that will not 
 constexpr double kAfterKillS = 20;
 constexpr double kAfterErrorS = 75;
 constexpr int kPollMs = 200;
-constexpr size_t kLongestLine = 64 << 10;  // a longer one is printed in pieces
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
 
 struct RankProcess {
   int64_t rank = 0;
   pid_t pid = -1;
-  Socket output;     // the end of its pipe that is read here; closed for rank 0 and at its end
-  std::string line;  // read, but not ended yet
-  std::vector<std::string> early_lines;  // from before it joined the others
-  bool ended_here = false;               // killed by this process
-  std::optional<int> status;             // of waitpid, once it has ended
+  RankOutput output;
+  bool ended_here = false;    // killed by this process
+  std::optional<int> status;  // of waitpid, once it has ended
 };
 
 class RankProcesses {
@@ -62,8 +60,6 @@ class RankProcesses {
   [[noreturn]] void execute(const RankProcess& process, int64_t local_rank, int output);
   void read_output(RankProcess& process);
   bool joined(const RankProcess& process) const;
-  void take_line(RankProcess& process, const std::string& line);
-  void print_line(int64_t rank, const std::string& line);
   void print_early_lines();
   void on_signal();
   void read_launcher();
@@ -85,7 +81,6 @@ class RankProcesses {
   Socket signals_;
   sigset_t old_mask_{};
   int64_t oom_kills_ = 0;  // of the control group, before the start
-  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
   bool reads_stdin_ = false;
   std::optional<SteadyClock::time_point> launcher_gone_at_;
   const RankProcess* first_failed_ = nullptr;
@@ -138,8 +133,7 @@ void RankProcesses::start(int64_t local_rank) {
   if (process.rank != 0) {
     XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for rank {}: {}", process.rank,
                std::strerror(errno));
-    process.output = Socket(ends[0]);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    process.output = RankOutput(process.rank, Socket(ends[0]));
   }
   process.pid = ::fork();
   XRUN_CHECK(process.pid >= 0, "rank {} cannot be started: {}", process.rank, std::strerror(errno));
@@ -182,60 +176,24 @@ void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int 
   ::_exit(127);
 }
 
-// On a terminal rank 0 may have drawn a progress line, which the line replaces; rank 0 draws it
-// again.
-void RankProcesses::print_line(int64_t rank, const std::string& line) {
-  const std::string text = fmt::format("{}[{}] {}\n", terminal_ ? "\r\x1b[K" : "", rank,
-                                       terminal_ ? shown_text(line) : line);
-  std::fputs(text.c_str(), stderr);
-}
-
 bool RankProcesses::joined(const RankProcess& process) const {
   return slots_[process.rank - options_.first_rank].joined.load(std::memory_order_relaxed);
-}
-
-void RankProcesses::take_line(RankProcess& process, const std::string& line) {
-  process.early_lines.push_back(line);
-  if (!joined(process)) return;
-  for (const std::string& early : process.early_lines) print_line(process.rank, early);
-  process.early_lines.clear();
 }
 
 // Prints the output of ranks that ended before they joined. If all end alike, as after a mistyped
 // option, only the first rank's is printed.
 void RankProcesses::print_early_lines() {
   const RankProcess& first = ranks_.front();
-  for (const RankProcess& process : ranks_) {
+  for (RankProcess& process : ranks_) {
     const bool alike = &process != &first && !joined(first) && !succeeded(*first.status) &&
                        process.status == first.status;
     if (alike) continue;
-    for (const std::string& line : process.early_lines) print_line(process.rank, line);
+    process.output.print_early_lines();
   }
 }
 
 void RankProcesses::read_output(RankProcess& process) {
-  char bytes[16384];
-  while (process.output.open()) {
-    const ssize_t count = ::read(process.output.fd(), bytes, sizeof bytes);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return;
-    if (count <= 0) {
-      if (!process.line.empty()) take_line(process, process.line);
-      process.line.clear();
-      process.output = Socket();
-      return;
-    }
-    process.line.append(bytes, static_cast<size_t>(count));
-    size_t begin = 0;
-    for (size_t end; (end = process.line.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      take_line(process, process.line.substr(begin, end - begin));
-    }
-    process.line.erase(0, begin);
-    if (process.line.size() > kLongestLine) {
-      take_line(process, process.line);
-      process.line.clear();
-    }
-  }
+  process.output.read([&] { return joined(process); });
 }
 
 // To the groups: a program that a rank runs gets it as from a terminal.

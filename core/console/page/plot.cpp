@@ -103,7 +103,7 @@ namespace {
 constexpr int kUnits = 4;  // per pixel
 constexpr int kWidth = 400, kHeight = 190;
 constexpr int kLeft = 58, kRight = 18, kTop = 8, kBottom = 24;
-constexpr size_t kSparse = 60;  // up to so many points are marked individually
+constexpr size_t kSparse = 60;  // lines of at most this many points mark each one
 constexpr int kSmoothColumns = 200;
 constexpr double kLowShare = 0.05;
 constexpr size_t kManyValues = 1000;

@@ -24,7 +24,7 @@ struct PlotAxis {
 // widened around its value. Throws Error if an end is not finite, low > high, or log and low <= 0.
 PlotAxis plot_axis(double low, double high, int wanted, bool log = false);
 
-// Returns whether a logarithmic axis is better: all positive, over more than 2.5 decades.
+// Returns true if a logarithmic axis is better: all positive, over more than 2.5 decades.
 bool wants_log(double low, double high);
 
 // "0.6931", "-12.3", "1.2e-05", "16,993": four significant digits, large ones whole; a NaN is

@@ -100,17 +100,11 @@ std::vector<std::string> loss_kinds(Runs runs) {
 
 bool is_loss(const std::string& topic) { return topic == "loss" || topic == "loss by source"; }
 
-std::string join(std::initializer_list<std::string> words) {
-  std::string out;
-  for (const std::string& word : words) {
-    if (!word.empty()) add_item(out, word, " ");
-  }
-  return out;
-}
-
 PlotLine line_of(const MetricSeries& series, const MetricName& name, Runs runs, size_t run) {
   PlotLine line;
-  line.name = join({runs.size() > 1 ? runs[run].name : "", name.split, name.side});
+  std::vector<std::string> words = {runs.size() > 1 ? runs[run].name : "", name.split, name.side};
+  std::erase(words, "");
+  line.name = joined(words, " ");
   // A metric whose topic is its whole name.
   if (line.name.empty()) line.name = series.name;
   line.dashed = name.split.starts_with("valid");

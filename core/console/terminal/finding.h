@@ -37,7 +37,7 @@ std::string finding_text(const Finding& finding, const Console& console, int sub
 // "remedy" is the fix: fields of JSON output are never renamed.
 Json finding_json(const Finding& finding);
 
-// Returns whether something needed is missing or wrong.
+// Returns true if something needed is missing or wrong.
 bool any_trouble(const std::vector<Finding>& findings);
 
 }  // namespace xrun

@@ -21,7 +21,7 @@ enum class Blanks {
 // first, where they would join the text printed before.
 std::string shown_text(std::string_view bytes, Blanks blanks = Blanks::kUnchanged);
 
-// Returns whether a code point is shown as itself, blanks aside.
+// Returns true if a code point is shown as itself, blanks aside.
 bool is_shown(uint32_t code_point);
 
 }  // namespace xrun

@@ -65,7 +65,7 @@ RowCache::RowCache(const std::filesystem::path& dir, RowKind kind)
   }
   streams_.resize(stream_names(kind).size());
   first_token_ = {0};
-  // An empty cache has no shard, hence no columns.
+  // An empty cache has no shard and so no columns.
   if (size() == 0) return;
   find_columns();
   find_extra();

@@ -147,7 +147,7 @@ std::string ShardFile::rows_of_page(uint64_t page) const {
       const uint64_t at = header_.columns[c].begin;
       const uint64_t from = page_begin > at ? (page_begin - at) / size : 0;
       const uint64_t to = (page_end - at - 1) / size;
-      // The end of a row is the offset after it, hence one row more to the front.
+      // The end of a row is the offset after it, so this is one row further to the front.
       add(from > 0 ? from - 1 : 0, std::min(to, header_.rows - 1));
     } else if (overlaps(static_cast<size_t>(offsets))) {
       add(0, header_.rows - 1);

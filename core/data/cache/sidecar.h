@@ -1,6 +1,6 @@
 #pragma once
 // Values by row beside the token caches, appended as a run visits rows: log-probs of a reference,
-// later those of alignments and teachers.
+// alignments, outputs of teachers.
 //
 // A sidecar is a folder $XRUN_CACHE/columns/<key>/ with key.json, values.bin and a lock; <key> is
 // the hash of key.json, so values made otherwise are in another folder. docs/cache-format.md has
@@ -31,6 +31,12 @@ struct SidecarKey {
   Json made_by = Json::object();       // all that decides a value: digests, settings, versions
 
   Json document() const;
+};
+
+// Answers of a reader of sidecars since its creation, in documents or segments.
+struct SidecarCounts {
+  int64_t cached = 0;    // read from a sidecar
+  int64_t computed = 0;  // computed, and stored where they have a row
 };
 
 // The owner of an entry.

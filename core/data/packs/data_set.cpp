@@ -73,7 +73,8 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
   set.selection_ = selection;
   set.streams_ = std::make_shared<Streams>();
   XRUN_CHECK(set.size() > 0, "no source of data has a weight above 0, so none is ever drawn");
-  // Reports a weight too small to be drawn now; so many units per step fill a block of each stage.
+  // Reports a weight too small to be drawn now; this many units per step fill a block of each
+  // stage.
   if (state->sources.size() > 1) set.stream_of({.units = Mixture::kBlock});
   return set;
 }

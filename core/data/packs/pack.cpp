@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -203,18 +202,6 @@ std::vector<std::vector<int64_t>> list_packs(std::span<const int32_t> pack_of, s
   return lists;
 }
 
-// Saturating: hostile lengths must not wrap into a small cost.
-int64_t add_up_to_limit(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-}
-
-// Attention is quadratic in a segment, so this is its cost up to a factor.
-int64_t square_up_to_limit(int64_t a) {
-  int64_t square = 0;
-  return __builtin_mul_overflow(a, a, &square) ? std::numeric_limits<int64_t>::max() : square;
-}
-
 }  // namespace
 
 // Item i goes to the open pack with the least room that holds it, larger items first.
@@ -237,52 +224,6 @@ std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> s
       few_rooms ? place_items(sizes, order, capacity, RoomTable(capacity, sizes.size()), pack_of)
                 : place_items(sizes, order, capacity, RoomSet(), pack_of);
   return list_packs(pack_of, packs);
-}
-
-int64_t pack_cost(PackCost by, std::span<const int64_t> segment_lengths) {
-  int64_t cost = 0;
-  for (const int64_t length : segment_lengths) {
-    XRUN_CHECK(length >= 0, "the cost of a pack: a segment has {} tokens", length);
-    cost = add_up_to_limit(cost, by == PackCost::kTokens ? length : square_up_to_limit(length));
-  }
-  return cost;
-}
-
-// Longest processing time first (Graham 1969), with a limit on the packs of a rank.
-std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int64_t ranks) {
-  XRUN_CHECK(ranks >= 1, "distributing packs: {} ranks, wanted at least 1", ranks);
-  std::vector<size_t> order(costs.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return costs[a] > costs[b]; });
-  // Ranks step together, so the number of packs counts before their cost.
-  const int64_t each = std::ssize(costs) / ranks;
-  int64_t one_more = std::ssize(costs) % ranks;  // ranks that may still exceed `each`
-  std::vector<std::vector<int64_t>> shares(static_cast<size_t>(ranks));
-  std::set<std::pair<int64_t, int64_t>> open;     // (cost so far, rank) below `each`
-  std::set<std::pair<int64_t, int64_t>> reached;  // the same with `each` packs
-  for (int64_t rank = 0; rank < ranks; ++rank) (each > 0 ? open : reached).emplace(0, rank);
-  for (const size_t pack : order) {
-    XRUN_CHECK(costs[pack] >= 0, "distributing packs: pack {} costs {}, wanted at least 0", pack,
-               costs[pack]);
-    // A rank that has `each` packs takes one more only if it is cheaper than every rank that has
-    // not.
-    const bool exceed =
-        open.empty() || (one_more > 0 && !reached.empty() && *reached.begin() < *open.begin());
-    std::set<std::pair<int64_t, int64_t>>& from = exceed ? reached : open;
-    const auto [cost, rank] = *from.begin();
-    from.erase(from.begin());
-    std::vector<int64_t>& share = shares[static_cast<size_t>(rank)];
-    share.push_back(static_cast<int64_t>(pack));
-    if (exceed) {
-      --one_more;
-    } else {
-      (std::ssize(share) < each ? open : reached).emplace(add_up_to_limit(cost, costs[pack]), rank);
-    }
-  }
-  // By number: micro-batches of a rank run in the order of the stream.
-  for (std::vector<int64_t>& share : shares) std::sort(share.begin(), share.end());
-  return shares;
 }
 
 }  // namespace xrun

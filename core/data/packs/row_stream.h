@@ -27,7 +27,7 @@ class RowStream {
     int64_t rows = 0;
     double weight = 1;  // 0: never drawn, in no stage either
     // Rows that the source gives in total, over as many epochs as that takes; -1: no quota. With
-    // quota_tokens above 0 as many as first hold so many tokens, by `tokens` of a row.
+    // quota_tokens above 0 as many as first reach that number of tokens, by `tokens` of a row.
     int64_t quota = -1;
     int64_t quota_tokens = 0;
     std::function<int64_t(int64_t row)> tokens = {};

@@ -26,7 +26,7 @@ uint64_t mix(uint64_t value) {
 Shuffle::Shuffle(uint64_t size, uint64_t seed, uint64_t epoch, uint64_t stream) : size_(size) {
   XRUN_CHECK(size < (uint64_t{1} << 62), "a shuffle of {} rows, the most is 2^62", size);
   const int bits = size <= 1 ? 1 : std::bit_width(size - 1);
-  // Both halves of the network have the same width, hence an even power of two.
+  // Both halves of the network have the same width, so the power of two is even.
   half_bits_ = (bits + 1) / 2;
   half_mask_ = (uint64_t{1} << half_bits_) - 1;
   for (uint64_t round = 0; round < kRounds; ++round) {

@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// From a step on, a plan's steps have so many units.
+// The size of a plan's steps from a step on.
 struct SizeChange {
   int64_t step = 0;
   int64_t units = 1;
@@ -27,7 +27,7 @@ struct StepPlan {
   int64_t units_at(int64_t step) const;
   // Units of all steps before this one, at most 2^62.
   int64_t units_before(int64_t step) const;
-  // The number of steps that draw so many units; the last one may be short.
+  // The number of steps that draw `drawn` units; the last one may be short.
   int64_t steps_of(int64_t drawn) const;
   int64_t most_units(int64_t steps) const;  // of one of the first `steps` steps
 

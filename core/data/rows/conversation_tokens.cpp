@@ -51,7 +51,7 @@ std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& me
       "the template does not render the prompt separately, so the answer cannot be located");
 }
 
-// Two answers of which only one is trained must not share a block.
+// A trained answer and one that is not must not share a block.
 void require_own_blocks(const std::vector<size_t>& of, const std::vector<uint8_t>& wanted,
                         const Json& messages) {
   // Requires a sorted `of`: see messages_of_turns.

@@ -140,7 +140,7 @@ void check_strict(const SourceLedger& ledger, bool building);
 
 // Throws Error with the first bad rows if there are no rows, if none is kept, or if a larger share
 // than `max_bad` is bad or is not UTF-8; rows left out by a filter or by over_length do not count.
-// `hint` ends the sentence about a source of which no row is kept.
+// `hint` ends the sentence about a source without a kept row.
 void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint = "");
 
 // Returns the part of a bad row's detail that is stored: at most 400 bytes.

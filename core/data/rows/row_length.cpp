@@ -77,7 +77,7 @@ bool prompt_fills(const EncodedRow& row, size_t streams, int64_t max_length) {
 }  // namespace
 
 std::string without_broken_ends(std::string text) {
-  // The cut may be inside a character, of which decode makes U+FFFD.
+  // The cut may be inside a character, which decode turns into U+FFFD.
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
   while (text.starts_with(kReplacement)) text.erase(0, kReplacement.size());

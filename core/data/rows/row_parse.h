@@ -23,7 +23,7 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
 // number to `repairs`.
 std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs);
 
-// Returns the fix for a .jsonl file (or .gz, .zst of one) of which no row could be read: "; the
+// Returns the fix for a .jsonl file (or .gz, .zst of one) without a row that could be read: "; the
 // file is one array, ..." for an array, for objects over several lines and for compressed data
 // under a plain name; "" for any other file and for one that cannot be read. Throws Interrupted.
 std::string row_form_hint(const std::string& path);

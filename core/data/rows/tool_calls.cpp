@@ -70,7 +70,7 @@ constexpr const char* kCalls = "tool_calls";
 constexpr const char* kOldCall = "function_call";  // a single call; tool_calls is a list
 
 // A call and its key in the message.
-struct Call {
+struct WrittenCall {
   const Json* call;
   const char* key;
 };
@@ -83,8 +83,8 @@ bool is_call(const Json& value) {
                      [](const Json::Member& member) { return !member.second.is_null(); });
 }
 
-std::vector<Call> calls_of(const Json& message) {
-  std::vector<Call> calls;
+std::vector<WrittenCall> calls_of(const Json& message) {
+  std::vector<WrittenCall> calls;
   const Json* list = message.find(kCalls);
   if (list != nullptr && list->is_array()) {
     for (const Json& call : list->as_array()) calls.push_back({&call, kCalls});
@@ -102,7 +102,7 @@ std::set<std::string> tool_names(const Json& messages, const Json& kwargs) {
     for (const Json& tool : tools->as_array()) names.insert(call_name(tool));
   }
   for (const Json& message : messages.as_array()) {
-    for (const Call& call : calls_of(message)) names.insert(call_name(*call.call));
+    for (const WrittenCall& call : calls_of(message)) names.insert(call_name(*call.call));
   }
   return names;
 }
@@ -177,9 +177,9 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
   }
   for (const char* key : {kCalls, kOldCall}) {
     const auto is_lost = [&](const Json& message) {
-      const std::vector<Call> calls = calls_of(message);
+      const std::vector<WrittenCall> calls = calls_of(message);
       return std::any_of(calls.begin(), calls.end(),
-                         [&](const Call& call) { return call.key == key; });
+                         [&](const WrittenCall& call) { return call.key == key; });
     };
     const bool any = std::any_of(messages.as_array().begin(), messages.as_array().end(), is_lost);
     if (any && !mentions(chat_template, kwargs, key)) {

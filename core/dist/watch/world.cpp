@@ -3,7 +3,6 @@
 #include "core/dist/watch/world.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -33,12 +32,8 @@ class Variables {
 
   int64_t number(const char* name, int64_t low, int64_t high) const {
     const std::string value = text(name);
-    int64_t number = 0;
-    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (code == std::errc() && end == value.data() + value.size() && number >= low &&
-        number <= high) {
-      return number;
-    }
+    const auto number = whole_number_of(value);
+    if (number && *number >= low && *number <= high) return *number;
     throw UsageError(
         fmt::format("{}: got \"{}\", wanted a whole number from {} to {}", name, value, low, high));
   }

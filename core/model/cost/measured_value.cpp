@@ -66,7 +66,7 @@ void MeasuredValue::write(const Json& value) const {
   try {
     make_dirs(file_.parent_path());
     write_file_atomic(
-        file_, dump_json(Json(Json::Object{{"key", key_}, {name_, value}}), {.indent = 2}) + "\n");
+        file_, dump_json(Json(Json::Object{{"key", key_}, {name_, value}}), kIndentedJson) + "\n");
   } catch (const Error&) {
     // The next process measures again.
   }

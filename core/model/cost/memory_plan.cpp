@@ -26,7 +26,7 @@ namespace xrun {
 
 namespace {
 
-// As in core/dist/flat_index.h and core/train/gradient_exchange.cpp.
+// As in core/dist/flat_index.h and core/train/models/gradient_exchange.cpp.
 constexpr double kBucketElements = 4 << 20;
 constexpr double kBucketsInFlight = 4;
 

@@ -20,7 +20,7 @@ struct MemoryRemedy {
 // Returns the first change that fits, in order from changes that cost a little time to changes that
 // train something else; none if none fits.
 //   longest  tokens of the longest unit, the lower limit of a micro-batch
-//   fits     whether a run of so many bytes fits
+//   fits     true if a run of that many bytes fits
 std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& models,
                                             int64_t longest,
                                             const std::function<bool(int64_t)>& fits);

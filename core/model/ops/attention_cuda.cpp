@@ -64,6 +64,22 @@ std::shared_ptr<const std::vector<AttentionSlice>> slices_of(const at::Tensor& q
   return slices;
 }
 
+struct AttentionPlan {
+  AttentionKernel kernel;
+  // Of a tree, one call per level; null: the whole pack is one call.
+  std::shared_ptr<const std::vector<AttentionSlice>> slices;
+};
+
+// The same for a forward and its backward. A tree without slices takes the composed form.
+AttentionPlan plan_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, at::IntArrayRef parent,
+                       int64_t window) {
+  AttentionPlan plan{kernel_for(q, cu_seqlens, window), nullptr};
+  if (parent.empty()) return plan;
+  plan.slices = slices_of(q, cu_seqlens, parent, window);
+  if (!plan.slices) plan.kernel = AttentionKernel::kProducts;
+  return plan;
+}
+
 // The library counts keys before and after the query, not those in the window.
 std::optional<int64_t> keys_before(int64_t window) {
   return window > 0 ? std::optional<int64_t>(window - 1) : std::nullopt;
@@ -90,8 +106,7 @@ Forward flash_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 Backward flash_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                         const AttentionSlice& slice, double scale, int64_t window) {
-  // Without dropout the state of the random numbers is not read.
-  // Shapes of the generator's state, which the backward wants in any case.
+  // Without dropout the generator's state is not read, but the call needs tensors of its shape.
   const at::Tensor rng_state = at::empty({2}, q.options().dtype(at::kUInt64));
   const at::Tensor unused = at::empty({}, q.options().dtype(at::kUInt64));
   return at::_flash_attention_backward(
@@ -157,17 +172,16 @@ Forward attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
                                const at::Tensor& v_any, at::IntArrayRef cu_seqlens, double scale,
                                int64_t window, at::IntArrayRef parent) {
   check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
-  const AttentionKernel kernel = kernel_for(q_any, cu_seqlens, window);
-  const auto slices = parent.empty() ? nullptr : slices_of(q_any, cu_seqlens, parent, window);
-  if (kernel == AttentionKernel::kProducts || (!parent.empty() && !slices)) {
+  const AttentionPlan plan = plan_for(q_any, cu_seqlens, parent, window);
+  if (plan.kernel == AttentionKernel::kProducts) {
     return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
   }
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
   const auto call = [&](const at::Tensor& q1, const at::Tensor& k1, const at::Tensor& v1,
                         const AttentionSlice& slice) {
-    return slice_forward(kernel, q1, k1, v1, slice, scale, window);
+    return slice_forward(plan.kernel, q1, k1, v1, slice, scale, window);
   };
-  if (slices) return merged_forward(q, k, v, *slices, call);
+  if (plan.slices) return merged_forward(q, k, v, *plan.slices, call);
   return call(q, k, v, whole_pack(cu_seqlens, q.device()));
 }
 
@@ -178,9 +192,8 @@ Backward attention_backward_cuda(const at::Tensor& grad_any, const at::Tensor& q
                                  at::IntArrayRef parent) {
   check_attention_backward(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens, window,
                            parent);
-  const AttentionKernel kernel = kernel_for(q_any, cu_seqlens, window);
-  const auto slices = parent.empty() ? nullptr : slices_of(q_any, cu_seqlens, parent, window);
-  if (kernel == AttentionKernel::kProducts || (!parent.empty() && !slices)) {
+  const AttentionPlan plan = plan_for(q_any, cu_seqlens, parent, window);
+  if (plan.kernel == AttentionKernel::kProducts) {
     return attention_backward_composed(grad_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens,
                                        scale, window, parent);
   }
@@ -190,9 +203,9 @@ Backward attention_backward_cuda(const at::Tensor& grad_any, const at::Tensor& q
   const auto call = [&](const at::Tensor& g1, const at::Tensor& q1, const at::Tensor& k1,
                         const at::Tensor& v1, const at::Tensor& out1, const at::Tensor& lse1,
                         const AttentionSlice& slice) {
-    return slice_backward(kernel, g1, q1, k1, v1, out1, lse1, slice, scale, window);
+    return slice_backward(plan.kernel, g1, q1, k1, v1, out1, lse1, slice, scale, window);
   };
-  if (slices) return merged_backward(grad, q, k, v, out, lse, *slices, call);
+  if (plan.slices) return merged_backward(grad, q, k, v, out, lse, *plan.slices, call);
   return call(grad, q, k, v, out, lse, whole_pack(cu_seqlens, q.device()));
 }
 

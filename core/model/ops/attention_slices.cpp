@@ -63,7 +63,7 @@ at::Tensor rows_of(const at::Tensor& x, const at::Tensor& rows, int64_t dim = 0)
   return rows.defined() ? x.index_select(dim, rows) : x;
 }
 
-// Adds y to the given rows of sum, each of which occurs once: no atomics, the same bits every time.
+// Adds y to the given rows of sum, each given once: no atomics, the same bits every time.
 void add_rows(at::Tensor& sum, const at::Tensor& rows, const at::Tensor& y) {
   if (!rows.defined()) {
     sum.add_(y);

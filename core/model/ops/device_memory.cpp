@@ -8,7 +8,6 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/ops/allocator.h"
 
 namespace xrun {
@@ -27,10 +27,8 @@ constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMb = 1'000'000;
 
 std::optional<int64_t> number_from(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end == text.data() || value < 0) return std::nullopt;
-  return value;
+  const auto value = whole_number_of(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 // The number after a name at the start of a line: "MemAvailable: 123 kB", "inactive_file 123".

@@ -37,7 +37,7 @@ at::Tensor dropout_mask_cpu(const at::Tensor& like, int64_t key, int64_t limit, 
   const int64_t n = mask.numel(), groups = (n + kWords - 1) / kWords;
   at::parallel_for(0, groups, kMaskGrain, [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
-      // One counter gives four words, hence four elements; a group never depends on the split over
+      // One counter gives four words, one per element; a group never depends on the split over
       // threads.
       const auto words = philox(static_cast<uint64_t>(key), 0, static_cast<uint64_t>(g));
       for (int64_t w = 0; w < std::min(kWords, n - g * kWords); ++w) {

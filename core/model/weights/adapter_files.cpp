@@ -109,7 +109,7 @@ AdapterOptions read_adapter_options(const ConfigReader& reader, const ModelConfi
   return options;
 }
 
-constexpr size_t kNamesInMessage = 12;
+constexpr size_t kNamesOfModules = 12;
 
 // All factors that do not fit, as one error.
 class FactorMismatch {
@@ -119,7 +119,7 @@ class FactorMismatch {
     if (lists_.empty()) return;
     std::string text = where + ": the adapter does not fit the model:";
     for (const auto& [what, names] : lists_) {
-      text += fmt::format("\n  {} {}: {}", names.size(), what, listed(names, kNamesInMessage));
+      text += fmt::format("\n  {} {}: {}", names.size(), what, listed(names, kNamesOfModules));
     }
     throw Error(text);
   }
@@ -245,7 +245,7 @@ void write_adapter(const Adapter& adapter, const ModelConfig& config, const std:
   // Only an adapter is replaced, never another folder that holds something.
   NewFolder folder(out, is_adapter(out) && fs::exists(out / kAdapterWeights));
   write_file_atomic(folder.path() / kAdapterConfig,
-                    dump_json(adapter_config(adapter, config, base), {.indent = 2}) + "\n");
+                    dump_json(adapter_config(adapter, config, base), kIndentedJson) + "\n");
   std::vector<NamedTensor> tensors;
   for (const AdapterFactors& factors : adapter.factors) {
     tensors.push_back({factor_name(factors.module, 'A'), factors.a.detach()});

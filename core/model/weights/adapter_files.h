@@ -11,7 +11,7 @@ namespace xrun {
 
 struct ModelConfig;
 
-// Returns whether a folder holds an adapter.
+// Returns true if a folder holds an adapter.
 bool is_adapter(const std::filesystem::path& dir);
 
 // Returns base_model_name_or_path of the folder's adapter_config.json; "" if it has none.

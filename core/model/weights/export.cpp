@@ -69,7 +69,7 @@ void replace_config_template(const std::filesystem::path& path, const std::strin
   Json config = read_json(path.string());
   if (config.find("chat_template") == nullptr) return;
   config.set("chat_template", chat_template);
-  write_file_atomic(path, dump_json(config, {.indent = 2}) + "\n");
+  write_file_atomic(path, dump_json(config, kIndentedJson) + "\n");
 }
 
 // A failure leaves `out` as it was.
@@ -95,7 +95,7 @@ void write_export(const std::vector<TensorReader>& tensors, const Json& config,
   if (std::filesystem::exists(source / "generation_config.json")) {
     copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
   }
-  write_file_atomic(folder.path() / "config.json", dump_json(config, {.indent = 2}) + "\n");
+  write_file_atomic(folder.path() / "config.json", dump_json(config, kIndentedJson) + "\n");
   // transformers refuses a file whose metadata does not name its format
   write_safetensors(folder.path() / "model.safetensors", tensors, {{"format", "pt"}});
   folder.commit();

@@ -221,9 +221,9 @@ void init_model(const std::filesystem::path& out, const InitOptions& options) {
   const Json generation = generation_json(config);
   const ModelConfig parsed = parse_model_config(config, generation, kShape);
   NewFolder folder(out, /*replace=*/false);
-  write_file_atomic(folder.path() / "config.json", dump_json(config, {.indent = 2}) + "\n");
+  write_file_atomic(folder.path() / "config.json", dump_json(config, kIndentedJson) + "\n");
   write_file_atomic(folder.path() / "generation_config.json",
-                    dump_json(generation, {.indent = 2}) + "\n");
+                    dump_json(generation, kIndentedJson) + "\n");
   if (!options.tokenizer.empty()) copy_tokenizer(options.tokenizer, folder.path());
   write_safetensors(folder.path() / "model.safetensors", random_weights(parsed, options),
                     {{"format", "pt"}});

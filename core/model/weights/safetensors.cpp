@@ -20,7 +20,7 @@ namespace xrun {
 namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference reader
-constexpr uint64_t kMaxDimensions = 32;
+constexpr uint64_t kMaxTensorDimensions = 32;
 
 struct SafetensorsDtype {
   const char* name;
@@ -92,7 +92,7 @@ class SafetensorsEntryParser {
   // Fills the shape and returns the bytes it needs.
   uint64_t shape(SafetensorsEntry& entry) const {
     const Json& value = field("shape");
-    require(value.is_array() && value.size() <= kMaxDimensions, "'shape' is not a list of sizes");
+    require(value.is_array() && value.size() <= kMaxTensorDimensions, "'shape' is not a list of sizes");
     // Bytes so far; each size multiplies them.
     uint64_t bytes = c10::elementSize(entry.dtype);
     bool empty = false;

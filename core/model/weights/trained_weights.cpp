@@ -29,12 +29,6 @@ std::vector<std::string> parts_of(const std::string& name) {
   return parts;
 }
 
-std::string joined(const std::vector<std::string>& parts, std::string_view separator) {
-  std::string text = parts.front();
-  for (size_t i = 1; i < parts.size(); ++i) text += std::string(separator) + parts[i];
-  return text;
-}
-
 // The components of all names, without numbers: "self_attn", "q_proj", ...
 std::vector<std::string> components_of(const std::vector<WeightSpec>& specs) {
   std::vector<std::string> all;

@@ -54,10 +54,8 @@ Json digest_of_file(const fs::path& file) {
 void write_run_digests(const fs::path& run) {
   Json files = Json::object();
   for (const std::string& name : settled_files(run)) files.set(name, digest_of_file(run / name));
-  JsonStyle style;
-  style.indent = 2;
   const Json out(Json::Object{{"format", kDigestsFormat}, {"files", std::move(files)}});
-  write_file_atomic(run / kRunDigests, dump_json(out, style) + "\n");
+  write_file_atomic(run / kRunDigests, dump_json(out, kIndentedJson) + "\n");
 }
 
 std::vector<std::string> changed_run_files(const fs::path& run) {

@@ -18,7 +18,7 @@ struct SampledCall {
   std::string error = {};  // "" if the call is whole
 };
 
-// Calls of one turn beyond this are one error: each costs memory, and no model means so many.
+// More calls in one turn are one error: each costs memory, and no model needs that many.
 inline constexpr size_t kMaxCalls = 64;
 
 // Returns the calls of a turn in order. `text` has its special tokens, which some forms use, but

@@ -130,7 +130,7 @@ constexpr Edit kMistralV1[] = {
     {"{{- eos_token}}", 1, "{{- eos_token}}{%- endgeneration %}"},
 };
 
-// The variable end_of_turn contains a line feed, which is not trained; hence the spelled-out token.
+// The variable end_of_turn contains a line feed, which is not trained, so the token is spelled out.
 constexpr Edit kExaone4[] = {
     {"{{- role_indicators['assistant'] }}\n\n        {%- if msg.content %}", 1,
      "{{- role_indicators['assistant'] }}{%- generation %}\n\n        {%- if msg.content %}"},

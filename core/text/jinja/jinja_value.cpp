@@ -234,7 +234,7 @@ bool is_truthy(const Value& value) {
     // A generator is true even when it is empty.
     case Kind::kList:
       return value.list().style == ListStyle::kGenerator || !value.list().items.empty();
-    // Beyond 64 bits, hence not 0.
+    // Beyond 64 bits, so it is not 0.
     case Kind::kBigInt: return true;
     case Kind::kDict: return !value.dict().members.empty();
     case Kind::kLoop: return !value.loop().items.empty();

@@ -177,7 +177,7 @@ class RegexPattern : public TextPattern {
     };
     size_t done = 0;
     bool matched = false;
-    // An empty match may be at the very end, hence <=.
+    // <=, since an empty match may be at the very end.
     for (size_t from = 0; from <= text.size();) {
       const int found =
           // The text was validated once, in encode_parts; here the check would cost a pass over it

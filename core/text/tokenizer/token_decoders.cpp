@@ -224,7 +224,7 @@ class StripDecoder : public TokenDecoder {
   }
 
  private:
-  // Fragments of one token, of which only the front is stripped.
+  // Fragments of one token: only the first is stripped.
   class FrontStage : public DecodeStage {
    public:
     FrontStage(DecodeStage& next, const std::string& content, int64_t count)

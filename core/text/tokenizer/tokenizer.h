@@ -59,7 +59,7 @@ class Tokenizer {
   // Throws Error if the text is 4 GiB or longer, Interrupted between parts of a long one.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // encode() in parts, for long texts of which only ids are kept: calls `take` at least once, with
+  // encode() in parts, for long texts whose ids alone are kept: calls `take` at least once, with
   // the tokens of one part after the other. If the text is UTF-8 and has safe split points
   // (safe_split.h) for this tokenizer, working memory follows part_bytes. Hand-written splitters,
   // Metaspace, WordPiece and BPE over marked spaces (some tokenizer.models included) have them;

@@ -69,5 +69,20 @@ TEST(Lists, ItemsAreSeparatedAndNotEnded) {
   EXPECT_EQ(list, "a, b --set c");
 }
 
+TEST(WholeNumberOf, TakesTheWholeTextOrNothing) {
+  EXPECT_EQ(whole_number_of("0"), 0);
+  EXPECT_EQ(whole_number_of("-12"), -12);
+  EXPECT_EQ(whole_number_of("9223372036854775807"), std::numeric_limits<int64_t>::max());
+  for (const char* text : {"", " 1", "1 ", "+1", "1.0", "0x1", "9223372036854775808"}) {
+    EXPECT_EQ(whole_number_of(text), std::nullopt) << text;
+  }
+}
+
+TEST(Joined, HasTheSeparatorBetweenAllItems) {
+  EXPECT_EQ(joined(std::vector<std::string>{}, ", "), "");
+  EXPECT_EQ(joined(std::vector<std::string>{"a"}, ", "), "a");
+  EXPECT_EQ(joined(std::vector<std::string>{"a", "", "b"}, "."), "a..b");
+}
+
 }  // namespace
 }  // namespace xrun::strings_test

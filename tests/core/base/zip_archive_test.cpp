@@ -6,20 +6,11 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "tests/archive_of.h"
 #include "tests/error_of.h"
 
 namespace xrun::zip_archive_test {
 namespace {
-
-std::string archive_of(const std::vector<std::pair<std::string, std::string>>& members) {
-  std::string out;
-  std::vector<ZipEntry> entries;
-  for (const auto& [name, data] : members) {
-    entries.push_back({name, data.size(), zip_crc32(data)});
-    out += zip_header(entries.back()) + data;
-  }
-  return out + zip_directory(entries);
-}
 
 const ZipReadText kText{.where = "a.zip"};
 

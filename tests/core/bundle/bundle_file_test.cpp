@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/base/zip_archive.h"
+#include "tests/archive_of.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::bundle_file_test {
@@ -45,16 +46,6 @@ Members members_of(const std::string& bytes) {
     out.emplace_back(member.name, member.data);
   }
   return out;
-}
-
-std::string archive_of(const Members& members) {
-  std::string out;
-  std::vector<ZipEntry> entries;
-  for (const auto& [name, data] : members) {
-    entries.push_back({name, data.size(), zip_crc32(data)});
-    out += zip_header(entries.back()) + data;
-  }
-  return out + zip_directory(entries);
 }
 
 std::string error_with(const std::string& bytes) {

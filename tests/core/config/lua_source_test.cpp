@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/config/excerpt.h"
+
 namespace xrun::lua_source_test {
 namespace {
 

@@ -24,12 +24,6 @@ KdGradients run_cached(const KdProblem& problem, const TeacherColumns& columns,
   });
 }
 
-KdGradients run_online(const KdProblem& problem, const KdOptions& options) {
-  return kd_run(problem, [&](const KdProblem& p) {
-    return kd_loss(p.student, p.teacher, p.chunks, options, p.map);
-  });
-}
-
 void expect_same_bits(const KdGradients& a, const KdGradients& b) {
   EXPECT_TRUE(a.loss.equal(b.loss));
   EXPECT_TRUE(a.hidden.equal(b.hidden));

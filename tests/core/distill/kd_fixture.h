@@ -126,4 +126,10 @@ inline TeacherColumns cached_columns(const KdSide& teacher, int64_t k, double te
           teacher.chunk, head.logprob};
 }
 
+inline KdGradients run_online(const KdProblem& problem, const KdOptions& options) {
+  return kd_run(problem, [&](const KdProblem& p) {
+    return kd_loss(p.student, p.teacher, p.chunks, options, p.map);
+  });
+}
+
 }  // namespace xrun

@@ -56,12 +56,6 @@ std::vector<Case> cases() {
   return all;
 }
 
-KdGradients run(const KdProblem& problem, const KdOptions& options) {
-  return kd_run(problem, [&](const KdProblem& p) {
-    return kd_loss(p.student, p.teacher, p.chunks, options, p.map);
-  });
-}
-
 KdGradients run_oracle(const KdProblem& problem, const KdOptions& options) {
   return kd_run(problem, [&](const KdProblem& p) {
     return kd_oracle(p.student, p.teacher, p.chunks, options, p.map.get());
@@ -76,7 +70,7 @@ class KdLosses : public testing::TestWithParam<Case> {
 
 TEST_P(KdLosses, AgreeWithTheDenseOracleInFp64) {
   const KdProblem p = to_type(problem(), at::kDouble);
-  const KdGradients got = run(p, options()), want = run_oracle(p, options());
+  const KdGradients got = run_online(p, options()), want = run_oracle(p, options());
   EXPECT_EQ(got.loss.scalar_type(), at::kDouble);
   EXPECT_LT(largest_difference(got.loss, want.loss), 1e-10);
   EXPECT_LT(largest_difference(got.hidden, want.hidden), 1e-10);
@@ -86,7 +80,7 @@ TEST_P(KdLosses, AgreeWithTheDenseOracleInFp64) {
 
 TEST_P(KdLosses, AgreeWithTheDenseOracleInFp32) {
   const KdProblem p = problem();
-  const KdGradients got = run(p, options()), want = run_oracle(p, options());
+  const KdGradients got = run_online(p, options()), want = run_oracle(p, options());
   EXPECT_EQ(got.loss.scalar_type(), at::kFloat);
   const auto close = [](const at::Tensor& a, const at::Tensor& b) {
     return largest_difference(a, b) / std::max(1.0, b.abs().max().item<double>());
@@ -108,11 +102,11 @@ TEST_P(KdBlocks, HaveTheSameBitsForAnyHeadMb) {
   KdOptions o = options();
   o.head_mb = 64;
   const HeadCounts start = head_counts();
-  const KdGradients all = run(p, o);
+  const KdGradients all = run_online(p, o);
   EXPECT_EQ(head_counts().recomputed, start.recomputed);
   for (const int64_t mb : {1, 0}) {
     o.head_mb = mb;
-    const KdGradients some = run(p, o);
+    const KdGradients some = run_online(p, o);
     EXPECT_TRUE(some.loss.equal(all.loss)) << mb;
     EXPECT_TRUE(some.hidden.equal(all.hidden)) << mb;
     EXPECT_TRUE(some.weight.equal(all.weight)) << mb;
@@ -122,7 +116,7 @@ TEST_P(KdBlocks, HaveTheSameBitsForAnyHeadMb) {
 
 TEST_P(KdLosses, DoNotDependOnTheSplitOfChunksOverCalls) {
   const KdProblem p = problem();
-  const KdGradients whole = run(p, options());
+  const KdGradients whole = run_online(p, options());
   const auto part = [](KdSide side, int64_t from, int64_t to) {
     const at::Tensor in = side.chunk.ge(from).logical_and(side.chunk.lt(to)).nonzero().view(-1);
     side.index = side.index.index_select(0, in);
@@ -160,7 +154,7 @@ TEST_P(KdLosses, ZeroChunksGiveAConnectedZero) {
   p.student = kd_side({}, p.student.columns, 6, 10);
   p.teacher = kd_side({}, p.teacher.columns, 5, 20);
   p.chunks = 0;
-  const KdGradients none = run(p, options());
+  const KdGradients none = run_online(p, options());
   EXPECT_EQ(none.loss.sizes(), at::IntArrayRef({0}));
   EXPECT_EQ(none.hidden.abs().sum().item<double>(), 0);
   EXPECT_EQ(none.weight.abs().sum().item<double>(), 0);
@@ -168,7 +162,7 @@ TEST_P(KdLosses, ZeroChunksGiveAConnectedZero) {
 
 TEST_P(KdLosses, PaddingHasNoGradient) {
   const KdProblem p = problem();
-  const KdGradients got = run(p, options());
+  const KdGradients got = run_online(p, options());
   EXPECT_EQ(got.weight.narrow(0, p.student.columns, 3).abs().sum().item<double>(), 0);
   EXPECT_TRUE(got.hidden.isfinite().all().item<bool>());
 }
@@ -213,9 +207,9 @@ TEST(Kd, NarrowInputsUseAnFp32Softmax) {
   for (const std::string& name : kd_loss_names()) {
     const KdOptions options = {.loss = kd_loss_of(name)};
     const KdProblem p = to_type(kd_problem(options.loss), at::kBFloat16);
-    const KdGradients got = run(p, options);
+    const KdGradients got = run_online(p, options);
     KdProblem wide = to_type(p, at::kFloat);
-    const KdGradients want = run(wide, options);
+    const KdGradients want = run_online(wide, options);
     EXPECT_EQ(got.loss.scalar_type(), at::kFloat);
     EXPECT_EQ(got.hidden.scalar_type(), at::kBFloat16);
     EXPECT_TRUE(got.loss.equal(want.loss)) << name;
@@ -249,7 +243,7 @@ TEST(Kd, ProbabilitiesThatUnderflowGiveFiniteLossesAndGradients) {
     KdProblem p = kd_problem(options.loss);
     p.student.hidden.mul_(300);
     p.teacher.hidden.mul_(-300);
-    const KdGradients got = run(p, options);
+    const KdGradients got = run_online(p, options);
     EXPECT_TRUE(got.loss.isfinite().all().item<bool>()) << name;
     EXPECT_TRUE(got.hidden.isfinite().all().item<bool>()) << name;
     EXPECT_TRUE(got.weight.isfinite().all().item<bool>()) << name;

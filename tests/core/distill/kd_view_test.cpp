@@ -15,7 +15,7 @@
 #include "core/model/ops/head_chunk.h"
 #include "core/model/weights/init_model.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/frozen_model.h"
+#include "core/train/models/frozen_model.h"
 #include "tests/core/train/trained.h"
 #include "tests/error_of.h"
 #include "tests/tensor_difference.h"

@@ -11,6 +11,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/init_model.h"
+#include "tests/core/model/load_model.h"
 
 namespace xrun::flops_test {
 namespace {
@@ -79,7 +80,7 @@ TEST_F(Flops, AnAdapterTrainsItsFactorsAndNotTheWeights) {
 }
 
 TEST_F(Flops, AModelCountsItsForwardsAndTheBackwardOfThoseWithAGraph) {
-  const auto model = Model::load(folder(kLlama), at::kFloat, /*trainable=*/true);
+  const auto model = load_model(folder(kLlama), at::kFloat, /*trainable=*/true);
   const PackInput pack = pack_sequences({{1, 2, 3}, {4, 5}});
   const double forward = pack_flops(model->config(), pack.cu_seqlens).forward();
   const double head = head_flops(model->config(), 2);

@@ -12,7 +12,7 @@
 #include "core/data/packs/packed_batch.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
-#include "core/train/computed_pack.h"
+#include "core/train/batches/computed_pack.h"
 
 namespace xrun {
 

@@ -16,6 +16,7 @@
 #include "core/model/weights/safetensors.h"
 #include "core/rollout/generate.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/core/model/load_model.h"
 #include "tests/parity.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
@@ -64,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Family, SequenceGoldenTest,
 
 TEST_P(ModelGoldenTest, PackedLogitsMatchSeparateSequences) {
   const SafetensorsFile want = golden();
-  const auto model = Model::load(dir(), at::kFloat, false);
+  const auto model = load_model(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;
   const GoldenPack golden = pack(want, *model);
   const at::Tensor logits = model->forward(golden.input).matmul(model->head_weight().t());
@@ -77,7 +78,7 @@ TEST_P(ModelGoldenTest, PackedLogitsMatchSeparateSequences) {
 
 TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
   const SafetensorsFile want = golden();
-  const auto model = Model::load(dir(), at::kFloat, true);
+  const auto model = load_model(dir(), at::kFloat, true);
   const GoldenPack golden = pack(want, *model);
   std::vector<at::Tensor> index, target, expected;
   for (const at::Tensor& rows : golden.rows) {
@@ -106,7 +107,7 @@ TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
 
 // Windows, YaRN, classes of frequencies and experts included.
 TEST_P(FoldedGoldenTest, TokensHaveTheBitsOfTheirSequencesAloneUnderAnyThreadCount) {
-  const auto model = Model::load(dir(), at::kFloat, false);
+  const auto model = load_model(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;
   const std::vector<std::vector<int32_t>> sequences = golden_sequences(golden());
   const int threads = at::get_num_threads();
@@ -129,7 +130,7 @@ TEST_P(FoldedGoldenTest, TokensHaveTheBitsOfTheirSequencesAloneUnderAnyThreadCou
 
 TEST_P(SequenceGoldenTest, GreedyContinuationsAreIdentical) {
   const SafetensorsFile want = golden();
-  const auto model = Model::load(dir(), at::kFloat, false);
+  const auto model = load_model(dir(), at::kFloat, false);
   std::vector<std::vector<int32_t>> prompts = golden_sequences(want);
   if (want.has("greedy_of")) {
     const std::vector<std::vector<int32_t>> all = std::move(prompts);
@@ -156,7 +157,7 @@ TEST_P(SequenceGoldenTest, GreedyContinuationsAreIdentical) {
 
 TEST_P(SequenceGoldenTest, LogProbsOfASampleMatchTheForward) {
   const SafetensorsFile want = golden();
-  const auto model = Model::load(dir(), at::kFloat, false);
+  const auto model = load_model(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;
   std::vector<std::vector<int32_t>> prompts = golden_sequences(want);
   std::erase_if(prompts, [&](const auto& p) {
@@ -177,7 +178,7 @@ TEST_P(SequenceGoldenTest, LogProbsOfASampleMatchTheForward) {
 
 TEST_P(SequenceGoldenTest, SegmentsNeverSeeEachOther) {
   const at::NoGradGuard no_grad;
-  const auto model = Model::load(dir(), at::kFloat, false);
+  const auto model = load_model(dir(), at::kFloat, false);
   std::vector<std::vector<int32_t>> all = golden_sequences(golden());
   const at::Tensor a = model->forward(pack_sequences(all));
   for (int32_t& id : all[2]) id = (id + 1) % 131;

@@ -18,6 +18,7 @@
 #include "core/base/file.h"
 #include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
+#include "tests/core/model/load_model.h"
 
 namespace xrun::model_test {
 
@@ -35,7 +36,7 @@ class ModelTest : public testing::Test {
 
   std::string load_message(bool trainable = false) {
     try {
-      Model::load(dir_, at::kFloat, trainable);
+      load_model(dir_, at::kFloat, trainable);
     } catch (const Error& error) {
       return error.what();
     }
@@ -65,7 +66,7 @@ std::vector<std::vector<int32_t>> three_sequences(int32_t middle) {
 
 TEST_F(ModelTest, SegmentsNeverSeeEachOther) {
   const at::NoGradGuard no_grad;
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   const at::Tensor a = model->forward(pack_sequences(three_sequences(3)));
   const at::Tensor b = model->forward(pack_sequences(three_sequences(90)));
   EXPECT_TRUE(a.narrow(0, 0, 7).equal(b.narrow(0, 0, 7)));
@@ -75,7 +76,7 @@ TEST_F(ModelTest, SegmentsNeverSeeEachOther) {
 
 TEST_F(ModelTest, ALaterTokenDoesNotReachAnEarlierOne) {
   const at::NoGradGuard no_grad;
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   const at::Tensor a = model->forward(pack_sequences({{1, 2, 3, 4, 5, 6}}));
   const at::Tensor b = model->forward(pack_sequences({{1, 2, 3, 4, 77, 6}}));
   EXPECT_TRUE(a.narrow(0, 0, 4).equal(b.narrow(0, 0, 4)));
@@ -84,7 +85,7 @@ TEST_F(ModelTest, ALaterTokenDoesNotReachAnEarlierOne) {
 
 TEST_F(ModelTest, PositionsCountFromThePositionIdsNotFromThePack) {
   const at::NoGradGuard no_grad;
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   PackInput shifted = pack_sequences({{1, 2, 3}});
   const at::Tensor plain = model->forward(shifted);
   shifted.position_ids = at::tensor({int64_t{0}, int64_t{2}, int64_t{4}}, at::kLong);
@@ -96,7 +97,7 @@ TEST_F(ModelTest, PositionsCountFromThePositionIdsNotFromThePack) {
 
 TEST_F(ModelTest, PackedLogProbsMatchSeparateSequences) {
   const at::NoGradGuard no_grad;
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   const auto sequences = three_sequences(3);
   const at::Tensor index = at::tensor({int64_t{0}, int64_t{5}, int64_t{8}, int64_t{13}}, at::kLong);
   const at::Tensor target =
@@ -113,7 +114,7 @@ TEST_F(ModelTest, PackedLogProbsMatchSeparateSequences) {
 }
 
 TEST_F(ModelTest, GivesTheSameBitsAgainWithAndWithoutAGraph) {
-  const auto model = Model::load(dir_, at::kFloat, true);
+  const auto model = load_model(dir_, at::kFloat, true);
   const PackInput input = pack_sequences(three_sequences(3));
   const at::Tensor with_graph = model->forward(input);
   EXPECT_TRUE(with_graph.requires_grad());
@@ -124,7 +125,7 @@ TEST_F(ModelTest, GivesTheSameBitsAgainWithAndWithoutAGraph) {
 }
 
 TEST_F(ModelTest, GradientsOfTwoBackwardsAdd) {
-  const auto model = Model::load(dir_, at::kFloat, true);
+  const auto model = load_model(dir_, at::kFloat, true);
   const auto backward = [&] { model->forward(pack_sequences({{1, 2, 3}})).sum().backward(); };
   backward();
   const at::Tensor once = model->parameters()[5].master.grad().clone();
@@ -133,7 +134,7 @@ TEST_F(ModelTest, GradientsOfTwoBackwardsAdd) {
 }
 
 TEST_F(ModelTest, AnEmptyPackIsLegal) {
-  const auto model = Model::load(dir_, at::kFloat, true);
+  const auto model = load_model(dir_, at::kFloat, true);
   EXPECT_EQ(model->forward(pack_sequences({})).sizes(), at::IntArrayRef({0, 32}));
   EXPECT_EQ(model->forward(pack_sequences({{}, {}})).sizes(), at::IntArrayRef({0, 32}));
 }
@@ -148,7 +149,7 @@ PackInput small_tree() {
 }
 
 TEST_F(ModelTest, ATreeHasTheHiddenStatesAndGradientsOfItsSequences) {
-  const auto model = Model::load(dir_, at::kFloat, true);
+  const auto model = load_model(dir_, at::kFloat, true);
   const auto gradients = [&] {
     std::vector<at::Tensor> all;
     for (Parameter& parameter : model->parameters()) {
@@ -174,7 +175,7 @@ TEST_F(ModelTest, ATreeHasTheHiddenStatesAndGradientsOfItsSequences) {
 }
 
 TEST_F(ModelTest, RefusesTreesThatDoNotFit) {
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   const auto refusal = [&](const PackInput& input) {
     try {
       model->forward(input);
@@ -193,7 +194,7 @@ TEST_F(ModelTest, RefusesTreesThatDoNotFit) {
 }
 
 TEST_F(ModelTest, RefusesTokensAndPacksThatDoNotFit) {
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   try {
     model->forward(pack_sequences({{1, 97}}));
     FAIL();
@@ -263,7 +264,7 @@ TEST_F(ModelTest, WeightsBeyondTheStorageTypeAreNamed) {
   });
   EXPECT_EQ(load_message(), "no error");
   try {
-    Model::load(dir_, at::kHalf, false);
+    load_model(dir_, at::kHalf, false);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), dir_.string() +
@@ -283,7 +284,7 @@ TEST_F(ModelTest, ATruncatedFileIsNamed) {
 }
 
 TEST_F(ModelTest, Bf16CopiesFollowTheMastersAfterAnUpdateIsCounted) {
-  const auto model = Model::load(dir_, at::kBFloat16, true);
+  const auto model = load_model(dir_, at::kBFloat16, true);
   const PackInput input = pack_sequences({{1, 2, 3}});
   EXPECT_EQ(model->parameters()[0].master.scalar_type(), at::kFloat);
   const at::Tensor before = model->forward(input).detach().clone();
@@ -300,10 +301,10 @@ TEST_F(ModelTest, Bf16CopiesFollowTheMastersAfterAnUpdateIsCounted) {
 }
 
 TEST_F(ModelTest, ADigestChangesWithOneBitAndACloneKeepsIt) {
-  const auto model = Model::load(dir_, at::kFloat, true);
+  const auto model = load_model(dir_, at::kFloat, true);
   const auto copy = model->clone(false);
   EXPECT_EQ(model->digest(), copy->digest());
-  EXPECT_EQ(model->digest(), Model::load(dir_, at::kFloat, true)->digest());
+  EXPECT_EQ(model->digest(), load_model(dir_, at::kFloat, true)->digest());
   {
     const at::NoGradGuard no_grad;
     model->parameters()[3].master.view({-1})[1].add_(1e-6);
@@ -315,7 +316,7 @@ TEST_F(ModelTest, ADigestChangesWithOneBitAndACloneKeepsIt) {
 
 TEST_F(ModelTest, TheNumberOfThreadsChangesNothingBeyondRounding) {
   const at::NoGradGuard no_grad;
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   const PackInput input = pack_sequences(three_sequences(3));
   const int threads = at::get_num_threads();
   at::set_num_threads(2);

@@ -14,6 +14,7 @@
 #include "core/model/weights/model_registry.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/core/model/load_model.h"
 #include "tests/tree.h"
 
 namespace xrun::smollm2_golden_test {
@@ -60,7 +61,7 @@ TEST_F(SmolLm2Golden, TokenIdsMatchTransformers) {
 }
 
 TEST_F(SmolLm2Golden, SlowPackedLogitsMatchTransformers) {
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   const at::NoGradGuard no_grad;
   std::vector<std::vector<int32_t>> sequences;
   for (const Json& sequence : golden_.at("sequences").as_array()) {

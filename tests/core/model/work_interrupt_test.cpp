@@ -1,7 +1,5 @@
 // A signal stops a pass of the model at its next poll; an unfinished backward pass rethrows.
 
-#include "core/base/interrupt.h"
-
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,8 +8,10 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
+#include "tests/core/model/load_model.h"
 
 namespace xrun::work_interrupt_test {
 namespace {
@@ -31,7 +31,7 @@ class WorkInterrupt : public testing::Test {
 };
 
 TEST_F(WorkInterrupt, StopsAPassOnlyIfThePollInterrupts) {
-  const auto model = Model::load(dir_, at::kFloat, true);
+  const auto model = load_model(dir_, at::kFloat, true);
   const at::AutoGradMode gradients_on(true);
   const PackInput input = pack_sequences({{1, 2, 3, 4}});
   const at::Tensor loss = model->forward(input).sum();

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/base/philox.h"
-#include "core/data/packs/prefix_trie.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::folded_pack_test {
@@ -319,33 +318,6 @@ TEST(FoldedPack, HasTheFewestTokensThatMinRunAllows) {
     }
   }
   EXPECT_GT(compared, 300);
-}
-
-TEST(PrefixBreak, NamesPositionAndBothTokens) {
-  const auto broken = [](const Ids& a, const Ids& b) {
-    const PrefixBreak found = prefix_break(a, b);
-    return std::vector<int64_t>{found.position, found.token_a, found.token_b};
-  };
-  EXPECT_EQ(broken({1, 2, 3, 4}, {1, 2, 9, 4}), (std::vector<int64_t>{2, 3, 9}));
-  EXPECT_EQ(broken({1, 2}, {1, 2, 9}), (std::vector<int64_t>{2, -1, 9}));
-  EXPECT_EQ(broken({1, 2}, {1, 2}), (std::vector<int64_t>{2, -1, -1}));
-  EXPECT_EQ(broken({}, {5}), (std::vector<int64_t>{0, -1, 5}));
-}
-
-TEST(PrefixTrie, AcceptsEmptyLists) {
-  const Ids one = {1, 2};
-  const std::vector<TokenList> lists = {TokenList(), one, TokenList()};
-  const std::vector<int64_t> lengths = {0, 2, 0};
-  const PrefixTrie trie = prefix_trie(lengths, sort_lists(lists), 1);
-  EXPECT_EQ(trie.leaf, (Ids{-1, 0, -1}));
-  EXPECT_EQ(trie.tokens(), 2);
-}
-
-TEST(PrefixTrie, RefusesListsOf2To31Tokens) {
-  const Ids tokens(size_t{1} << 20, 7);
-  const std::vector<TokenList> lists(2048, TokenList(tokens));
-  EXPECT_EQ(error_of([&] { sort_lists(lists); }),
-            "folding: 2147483648 tokens, the most is 2^31 - 1");
 }
 
 }  // namespace

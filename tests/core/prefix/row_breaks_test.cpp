@@ -147,5 +147,16 @@ TEST(RowBreaks, UnrelatedEqualAndEmptyRowsHaveNone) {
   EXPECT_TRUE(breaks_of(lists, 8).empty());
 }
 
+TEST(PrefixBreak, NamesPositionAndBothTokens) {
+  const auto broken = [](const Ids& a, const Ids& b) {
+    const PrefixBreak found = prefix_break(a, b);
+    return std::vector<int64_t>{found.position, found.token_a, found.token_b};
+  };
+  EXPECT_EQ(broken({1, 2, 3, 4}, {1, 2, 9, 4}), (std::vector<int64_t>{2, 3, 9}));
+  EXPECT_EQ(broken({1, 2}, {1, 2, 9}), (std::vector<int64_t>{2, -1, 9}));
+  EXPECT_EQ(broken({1, 2}, {1, 2}), (std::vector<int64_t>{2, -1, -1}));
+  EXPECT_EQ(broken({}, {5}), (std::vector<int64_t>{0, -1, 5}));
+}
+
 }  // namespace
 }  // namespace xrun::row_breaks_test

@@ -4,19 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/core/data/packs/prompted_sequence.h"
+
 namespace xrun::shared_prefix_test {
 
 namespace {
 
 using Ids = std::vector<int32_t>;
-
-// `prompt` tokens of one kind, then `rest` tokens that no other sequence has.
-Ids sequence(int32_t kind, size_t prompt, size_t rest) {
-  static int32_t next = 1000;
-  Ids ids(prompt, kind);
-  for (size_t i = 0; i < rest; ++i) ids.push_back(next++);
-  return ids;
-}
 
 PackedBatch pack(const std::vector<Ids>& sequences) {
   PackedBatch pack;

@@ -13,6 +13,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/core/model/load_model.h"
 #include "tests/error_of.h"
 #include "tests/tree.h"
 
@@ -26,7 +27,7 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const std::filesystem::path dir = source_path("tests/golden/models/" + GetParam());
-    model_ = Model::load(dir, at::kFloat, false);
+    model_ = load_model(dir, at::kFloat, false);
     for (Ids& prompt : golden_sequences(SafetensorsFile(dir / "golden.safetensors"))) {
       prompt.resize(std::min<size_t>(prompt.size(), model_->config().max_length - 6));
       questions_.push_back({prompt, {{3, 1, 4}, {5}, {3, 1, 4, 1, 5, 2}}, {7, 2, 11}});

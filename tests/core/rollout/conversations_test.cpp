@@ -23,7 +23,7 @@
 #include "core/text/chat/template_families.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/adamw.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 #include "core/train/step.h"
 #include "tests/error_of.h"
 #include "tests/tree.h"

@@ -18,6 +18,7 @@
 #include "core/model/weights/safetensors.h"
 #include "core/rollout/generate.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/core/model/load_model.h"
 #include "tests/tree.h"
 
 namespace xrun::generate_golden_test {
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Family, GenerateGoldenTest, testing::ValuesIn(golden_mo
 
 TEST_P(GenerateGoldenTest, LogProbsMatchTheTrainingForward) {
   const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
-  const auto model = Model::load(models() / GetParam(), at::kFloat, false);
+  const auto model = load_model(models() / GetParam(), at::kFloat, false);
   const std::vector<std::vector<int32_t>> prompts = prompts_of(golden, *model);
   for (const SamplingOptions& sampling :
        {SamplingOptions{}, SamplingOptions{.temperature = 1},
@@ -97,7 +98,7 @@ TEST_P(GenerateGoldenTest, LogProbsMatchTheTrainingForward) {
 
 TEST_P(GenerateGoldenTest, DraftsChangeNoAnswer) {
   const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
-  const auto model = Model::load(models() / GetParam(), at::kFloat, false);
+  const auto model = load_model(models() / GetParam(), at::kFloat, false);
   const std::vector<std::vector<int32_t>> prompts = prompts_of(golden, *model);
   for (const double temperature : {0.0, 1.0}) {
     std::vector<std::vector<int32_t>> drafts(prompts.size());
@@ -134,7 +135,7 @@ TEST_P(GenerateGoldenTest, DraftsChangeNoAnswer) {
 
 TEST_P(GenerateGoldenTest, ChunksOfAPromptChangeNoBit) {
   const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
-  const auto model = Model::load(models() / GetParam(), at::kFloat, false);
+  const auto model = load_model(models() / GetParam(), at::kFloat, false);
   const std::vector<std::vector<int32_t>> prompts = prompts_of(golden, *model);
   std::vector<Generation> want;
   for (const int64_t chunk : {4096, 3, 7}) {
@@ -168,7 +169,7 @@ TEST_P(GenerateGoldenTest, LogProbsOfSeveralTurnsAreTheBitsOfOnePackedForward) {
   constexpr double kTemperature = 1.1;
   const std::vector<int32_t> message = {3, 1};  // of the environment, after each answer
   const SafetensorsFile golden(models() / GetParam() / "golden.safetensors");
-  const auto model = Model::load(models() / GetParam(), at::kFloat, false);
+  const auto model = load_model(models() / GetParam(), at::kFloat, false);
   std::vector<std::vector<int32_t>> histories;
   for (std::vector<int32_t>& prompt : golden_sequences(golden)) {
     const int64_t room = model->config().max_length - kTurns * (kAnswer + std::ssize(message));

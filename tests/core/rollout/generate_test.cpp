@@ -16,6 +16,7 @@
 #include "core/model/model.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
+#include "tests/core/model/load_model.h"
 
 namespace xrun::generate_test {
 
@@ -28,7 +29,7 @@ class GenerateTest : public testing::Test {
     std::filesystem::remove_all(dir_);
     init_model(dir_,
                {.hidden = 32, .ffn = 48, .vocab = 97, .max_length = 40, .scale = 0.3, .seed = 5});
-    model_ = Model::load(dir_, at::kFloat, true);
+    model_ = load_model(dir_, at::kFloat, true);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
@@ -297,7 +298,7 @@ TEST_F(GenerateTest, RefusesOptionsOutOfRange) {
 
 TEST_F(GenerateTest, Bf16AndFp16DecodeTheTokensOfTheirForward) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    const auto model = Model::load(dir_, type, false);
+    const auto model = load_model(dir_, type, false);
     const std::vector<Generation> got = generate(*model, kPrompts, {.max_new_tokens = 6});
     const at::NoGradGuard no_grad;
     for (size_t s = 0; s < kPrompts.size(); ++s) {
@@ -320,7 +321,7 @@ TEST_F(GenerateTest, ALongropeSequenceIsRefilledAtTheOriginalLength) {
     "original_max_position_embeddings":8,"short_factor":[1,1,1,1],"long_factor":[2,3,5,9]})",
                                            "rope"));
   write_file_atomic(dir_ / "config.json", dump_json(config));
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   const at::NoGradGuard no_grad;
   const std::vector<Generation> got = generate(*model, kPrompts, {.max_new_tokens = 12});
   for (size_t s = 0; s < kPrompts.size(); ++s) {

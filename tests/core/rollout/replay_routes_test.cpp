@@ -15,8 +15,8 @@
 #include "core/rollout/answer_history.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/computed_pack.h"
-#include "core/train/policy.h"
+#include "core/train/batches/computed_pack.h"
+#include "core/train/models/policy.h"
 #include "tests/tree.h"
 
 namespace xrun::replay_routes_test {

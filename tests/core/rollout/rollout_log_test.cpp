@@ -19,18 +19,13 @@
 #include "core/train/adamw.h"
 #include "core/train/step.h"
 #include "tests/core/rollout/rollouts_fixture.h"
+#include "tests/core/train/trained.h"
 #include "tests/error_of.h"
 
 namespace xrun::rollout_log_test {
 namespace {
 
 class RolloutLog : public RolloutsTest {};
-
-double metric(const Metrics& metrics, const std::string& name) {
-  const auto found = find_metric(metrics, name);
-  EXPECT_TRUE(found.has_value()) << name;
-  return found.value_or(-1);
-}
 
 TEST_F(RolloutLog, MetricsAndFileHoldEverySampleOfABody) {
   const auto policy = open("llama");
@@ -49,26 +44,26 @@ TEST_F(RolloutLog, MetricsAndFileHoldEverySampleOfABody) {
   }
   body.all[1]->trained = true;
   const Metrics metrics = rollout_metrics(body);
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/reward"), 6.0 / 8);
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/reward_std"),
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/reward"), 6.0 / 8);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/reward_std"),
                    std::sqrt((6 * 1.0 / 16 + 2 * 9.0 / 16) / 7));
-  EXPECT_EQ(metric(metrics, "rollout/reward/format"), 0.5);
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/length"), length);
+  EXPECT_EQ(value(metrics, "rollout/reward/format"), 0.5);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/length"), length);
   std::vector<double> lengths;
   for (const auto& one : body.all) lengths.push_back(static_cast<double>(one->ids.size()));
   std::sort(lengths.begin(), lengths.end());
-  EXPECT_EQ(metric(metrics, "rollout/length_p50"), lengths[4]);
-  EXPECT_EQ(metric(metrics, "rollout/length_max"), lengths[8]);
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/stopped"), 1.0 / 9);
-  EXPECT_EQ(metric(metrics, "rollout/groups"), 3);
-  EXPECT_EQ(metric(metrics, "rollout/zero_variance_groups"), 1);
+  EXPECT_EQ(value(metrics, "rollout/length_p50"), lengths[4]);
+  EXPECT_EQ(value(metrics, "rollout/length_max"), lengths[8]);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/stopped"), 1.0 / 9);
+  EXPECT_EQ(value(metrics, "rollout/groups"), 3);
+  EXPECT_EQ(value(metrics, "rollout/zero_variance_groups"), 1);
   // Rewards 1 1 1, 1 0 1, 0 1: pass@1 is (1 + 2/3 + 1/2) / 3; two of any three hold a 1.
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/pass_at_1"), (1 + 2.0 / 3 + 0.5) / 3);
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/pass_at_2"), 1);
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/pass_at_3"), 1);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/pass_at_1"), (1 + 2.0 / 3 + 0.5) / 3);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/pass_at_2"), 1);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/pass_at_3"), 1);
   EXPECT_FALSE(find_metric(metrics, "rollout/pass_at_4").has_value());
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/groups_all_passed"), 1.0 / 3);
-  EXPECT_EQ(metric(metrics, "rollout/groups_none_passed"), 0);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/groups_all_passed"), 1.0 / 3);
+  EXPECT_EQ(value(metrics, "rollout/groups_none_passed"), 0);
   EXPECT_FALSE(find_metric(metrics, "rollout/total_attempts").has_value());
   EXPECT_FALSE(find_metric(metrics, "perf/sample_tokens_per_s").has_value());
   EXPECT_FALSE(find_metric(metrics, "perf/draft_accepted").has_value());
@@ -109,13 +104,13 @@ TEST_F(RolloutLog, AnAnswerPassesAboveALimitIfRewardsAreNotBinary) {
       << "an earlier body decided that answers do not pass or fail";
   for (size_t i = 0; i < 9; ++i) body.all[i]->reward = static_cast<double>(i) / 8;
   body.pass = 0.5;
-  EXPECT_DOUBLE_EQ(metric(rollout_metrics(body), "rollout/pass_at_1"), (0 + 1.0 / 3 + 1) / 3);
-  EXPECT_DOUBLE_EQ(metric(rollout_metrics(body), "rollout/groups_all_passed"), 1.0 / 3);
-  EXPECT_DOUBLE_EQ(metric(rollout_metrics(body), "rollout/groups_none_passed"), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(value(rollout_metrics(body), "rollout/pass_at_1"), (0 + 1.0 / 3 + 1) / 3);
+  EXPECT_DOUBLE_EQ(value(rollout_metrics(body), "rollout/groups_all_passed"), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(value(rollout_metrics(body), "rollout/groups_none_passed"), 1.0 / 3);
   body.drawn = 8;
   body.drafted = 6;
   body.accepted = 2;
-  EXPECT_EQ(metric(rollout_metrics(body), "perf/draft_accepted"), 0.25);
+  EXPECT_EQ(value(rollout_metrics(body), "perf/draft_accepted"), 0.25);
 }
 
 TEST_F(RolloutLog, TheFileHasRoutesAndTruncatedLogprobsWhereTheyExist) {
@@ -165,18 +160,18 @@ TEST_F(RolloutLog, CountsOfAQueueAndRatesAreThoseOfTheBody) {
   body.sampled = 300;
   body.sample_s = 0.5;
   Metrics metrics = rollout_metrics(body);
-  EXPECT_EQ(metric(metrics, "rollout/length_p50"), 4.5);
-  EXPECT_EQ(metric(metrics, "rollout/attempts"), 5);
-  EXPECT_EQ(metric(metrics, "rollout/zero_variance_groups"), 2);
-  EXPECT_EQ(metric(metrics, "rollout/total_attempts"), 20);
-  EXPECT_EQ(metric(metrics, "rollout/total_valid_groups"), 12);
-  EXPECT_EQ(metric(metrics, "rollout/total_zero_variance_groups"), 8);
-  EXPECT_EQ(metric(metrics, "rollout/total_stale_dropped"), 4);
-  EXPECT_EQ(metric(metrics, "rollout/attempts_per_batch"), 4);
-  EXPECT_EQ(metric(metrics, "perf/sample_tokens_per_s"), 600);
+  EXPECT_EQ(value(metrics, "rollout/length_p50"), 4.5);
+  EXPECT_EQ(value(metrics, "rollout/attempts"), 5);
+  EXPECT_EQ(value(metrics, "rollout/zero_variance_groups"), 2);
+  EXPECT_EQ(value(metrics, "rollout/total_attempts"), 20);
+  EXPECT_EQ(value(metrics, "rollout/total_valid_groups"), 12);
+  EXPECT_EQ(value(metrics, "rollout/total_zero_variance_groups"), 8);
+  EXPECT_EQ(value(metrics, "rollout/total_stale_dropped"), 4);
+  EXPECT_EQ(value(metrics, "rollout/attempts_per_batch"), 4);
+  EXPECT_EQ(value(metrics, "perf/sample_tokens_per_s"), 600);
   body.counts.reset();
   metrics = rollout_metrics(body);
-  EXPECT_EQ(metric(metrics, "rollout/zero_variance_groups"), 2) << "0.3 and 0.1 + 0.2 are equal";
+  EXPECT_EQ(value(metrics, "rollout/zero_variance_groups"), 2) << "0.3 and 0.1 + 0.2 are equal";
 }
 
 TEST_F(RolloutLog, AResumeCutsTheFilesOfRepeatedSteps) {

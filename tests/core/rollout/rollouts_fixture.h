@@ -16,7 +16,7 @@
 #include "core/rollout/rollout_sampler.h"
 #include "core/rollout/rollouts.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/policy.h"
+#include "core/train/models/policy.h"
 #include "tests/tree.h"
 
 namespace xrun {

@@ -14,6 +14,7 @@
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
 #include "core/rollout/sampler.h"
+#include "tests/core/model/load_model.h"
 
 namespace xrun {
 
@@ -30,7 +31,7 @@ class SamplerFixture : public testing::Test {
     init_model(
         dir_,
         {.hidden = 32, .ffn = 48, .vocab = kVocab, .max_length = 300, .scale = 0.3, .seed = 5});
-    model_ = Model::load(dir_, at::kFloat, true);
+    model_ = load_model(dir_, at::kFloat, true);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 

@@ -138,7 +138,7 @@ TEST_F(SamplerTest, ReplacedWeightsAreNoticedAtTheSameCount) {
   const Generation second = finish_all(sampler).at(0).samples[0];
   EXPECT_EQ(second.logprobs, packed(turn.prompt, second.ids));
   EXPECT_EQ(sampler.counters().stale, 1);
-  EXPECT_EQ(model_->times_packed(), 2);
+  EXPECT_EQ(sampler.counters().packed, 2);
 }
 
 TEST_F(SamplerTest, ACancelledRequestKeepsItsTokensAndFreesItsMemory) {

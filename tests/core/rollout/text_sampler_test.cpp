@@ -13,6 +13,7 @@
 #include "core/model/weights/init_model.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "tests/core/model/load_model.h"
 #include "tests/tree.h"
 
 namespace xrun::text_sampler_test {
@@ -33,7 +34,7 @@ class TextSampler : public testing::Test {
                          .vocab = tokenizer_->vocab_size(),
                          .scale = 0.05,
                          .tokenizer = kData / "tiny_tokenizer"});
-    model_ = Model::load(folder_, at::kFloat, false);
+    model_ = load_model(folder_, at::kFloat, false);
     options_.generate = {.max_new_tokens = 300, .sampling = {.temperature = 1, .seed = 5}};
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

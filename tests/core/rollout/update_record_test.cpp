@@ -12,20 +12,15 @@
 #include "core/rollout/rollout_log.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/adamw.h"
-#include "core/train/policy.h"
+#include "core/train/batches/view.h"
+#include "core/train/models/policy.h"
 #include "core/train/step.h"
-#include "core/train/view.h"
+#include "tests/core/train/trained.h"
 #include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::update_record_test {
 namespace {
-
-double metric(const Metrics& metrics, const std::string& name) {
-  const auto found = find_metric(metrics, name);
-  EXPECT_TRUE(found.has_value()) << name;
-  return found.value_or(-1);
-}
 
 class UpdateRecords : public testing::Test {
  protected:
@@ -91,25 +86,25 @@ TEST_F(UpdateRecords, HoldTheDistancesOfLogProbs) {
     ratio += std::exp(old[t]) / 6;
   }
   constexpr double kRounding = 1e-6;  // of fp32 log-probs near -6
-  EXPECT_NEAR(metric(metrics, "rollout/logprob_diff_mean"), distance, kRounding);
-  EXPECT_NEAR(metric(metrics, "rollout/logprob_diff_max"), 0.2, kRounding);
-  EXPECT_NEAR(metric(metrics, "rollout/token_mult_prob_error"), excess, kRounding);
-  EXPECT_DOUBLE_EQ(metric(metrics, "rollout/ratio_outside"), 2.0 / 6);
-  EXPECT_NEAR(metric(metrics, "train/ratio_mean"), ratio, kRounding);
-  EXPECT_NEAR(metric(metrics, "train/ratio_max"), std::exp(0.3), 2 * kRounding);
-  EXPECT_EQ(metric(metrics, "train/path_on_policy"), 1);
+  EXPECT_NEAR(value(metrics, "rollout/logprob_diff_mean"), distance, kRounding);
+  EXPECT_NEAR(value(metrics, "rollout/logprob_diff_max"), 0.2, kRounding);
+  EXPECT_NEAR(value(metrics, "rollout/token_mult_prob_error"), excess, kRounding);
+  EXPECT_DOUBLE_EQ(value(metrics, "rollout/ratio_outside"), 2.0 / 6);
+  EXPECT_NEAR(value(metrics, "train/ratio_mean"), ratio, kRounding);
+  EXPECT_NEAR(value(metrics, "train/ratio_max"), std::exp(0.3), 2 * kRounding);
+  EXPECT_EQ(value(metrics, "train/path_on_policy"), 1);
 }
 
 TEST_F(UpdateRecords, OfEqualLogProbsAreExactlyZeroAndOne) {
   const std::vector<double> same(6, 0);
   UpdateRecord record;
   const Metrics metrics = update(*rollouts(same, same), record);
-  EXPECT_EQ(metric(metrics, "rollout/logprob_diff_mean"), 0);
-  EXPECT_EQ(metric(metrics, "rollout/logprob_diff_max"), 0);
-  EXPECT_EQ(metric(metrics, "rollout/token_mult_prob_error"), 1);
-  EXPECT_EQ(metric(metrics, "rollout/ratio_outside"), 0);
-  EXPECT_EQ(metric(metrics, "train/ratio_mean"), 1);
-  EXPECT_EQ(metric(metrics, "train/ratio_max"), 1);
+  EXPECT_EQ(value(metrics, "rollout/logprob_diff_mean"), 0);
+  EXPECT_EQ(value(metrics, "rollout/logprob_diff_max"), 0);
+  EXPECT_EQ(value(metrics, "rollout/token_mult_prob_error"), 1);
+  EXPECT_EQ(value(metrics, "rollout/ratio_outside"), 0);
+  EXPECT_EQ(value(metrics, "train/ratio_mean"), 1);
+  EXPECT_EQ(value(metrics, "train/ratio_max"), 1);
 }
 
 TEST_F(UpdateRecords, StayFiniteWhereAnAnswerWasImpossible) {
@@ -117,8 +112,8 @@ TEST_F(UpdateRecords, StayFiniteWhereAnAnswerWasImpossible) {
   far[2] = 1e4;
   UpdateRecord record;
   const Metrics metrics = update(*rollouts(far, std::vector<double>(6, 0)), record);
-  EXPECT_EQ(metric(metrics, "rollout/logprob_diff_max"), 20);
-  EXPECT_TRUE(std::isfinite(metric(metrics, "rollout/token_mult_prob_error")));
+  EXPECT_EQ(value(metrics, "rollout/logprob_diff_max"), 20);
+  EXPECT_TRUE(std::isfinite(value(metrics, "rollout/token_mult_prob_error")));
 }
 
 TEST_F(UpdateRecords, ABodyHasTheMaximumOfItsUpdatesAndTheMeanOfItsTokens) {
@@ -127,10 +122,10 @@ TEST_F(UpdateRecords, ABodyHasTheMaximumOfItsUpdatesAndTheMeanOfItsTokens) {
   update(*rollouts(same, same), body.updates);
   update(*rollouts(high, high), body.updates);
   const Metrics metrics = rollout_metrics(body);
-  EXPECT_NEAR(metric(metrics, "rollout/logprob_diff_max"), 0.5, 1e-6);
-  EXPECT_NEAR(metric(metrics, "rollout/logprob_diff_mean"), 0.5 / 12, 1e-6);
-  EXPECT_NEAR(metric(metrics, "train/ratio_max"), std::exp(0.5), 2e-6);
-  EXPECT_NEAR(metric(metrics, "train/ratio_mean"), (11 + std::exp(0.5)) / 12, 1e-6);
+  EXPECT_NEAR(value(metrics, "rollout/logprob_diff_max"), 0.5, 1e-6);
+  EXPECT_NEAR(value(metrics, "rollout/logprob_diff_mean"), 0.5 / 12, 1e-6);
+  EXPECT_NEAR(value(metrics, "train/ratio_max"), std::exp(0.5), 2e-6);
+  EXPECT_NEAR(value(metrics, "train/ratio_mean"), (11 + std::exp(0.5)) / 12, 1e-6);
 }
 
 TEST_F(UpdateRecords, ABodyHasTheLossPathsOfItsTokensNotTheMeanOfItsUpdates) {
@@ -138,12 +133,12 @@ TEST_F(UpdateRecords, ABodyHasTheLossPathsOfItsTokensNotTheMeanOfItsUpdates) {
   const auto small = rollouts({0, 0, 0}, {0, 0, 0});
   const auto large = rollouts(std::vector<double>(6, 0), std::vector<double>(6, 0));
   BodyRollouts body;
-  EXPECT_EQ(metric(update(*large, body.updates, &adamw), "train/path_on_policy"), 1);
-  EXPECT_EQ(metric(update(*small, body.updates, &adamw), "train/path_clipped"), 1);
+  EXPECT_EQ(value(update(*large, body.updates, &adamw), "train/path_on_policy"), 1);
+  EXPECT_EQ(value(update(*small, body.updates, &adamw), "train/path_clipped"), 1);
   const Metrics metrics = rollout_metrics(body);
-  EXPECT_DOUBLE_EQ(metric(metrics, "train/path_on_policy"), 6.0 / 9);
-  EXPECT_DOUBLE_EQ(metric(metrics, "train/path_clipped"), 3.0 / 9);
-  EXPECT_EQ(metric(metrics, "train/path_corrected"), 0);
+  EXPECT_DOUBLE_EQ(value(metrics, "train/path_on_policy"), 6.0 / 9);
+  EXPECT_DOUBLE_EQ(value(metrics, "train/path_clipped"), 3.0 / 9);
+  EXPECT_EQ(value(metrics, "train/path_corrected"), 0);
 }
 
 TEST_F(UpdateRecords, TokensOfEarlierWeightsAreComparedWithOldLogProbsAlone) {
@@ -154,8 +149,8 @@ TEST_F(UpdateRecords, TokensOfEarlierWeightsAreComparedWithOldLogProbsAlone) {
   update(*batch, record, &adamw);
   const Metrics second = update(*batch, record, &adamw);
   EXPECT_FALSE(find_metric(second, "rollout/logprob_diff_max").has_value());
-  EXPECT_NE(metric(second, "train/ratio_mean"), 1);
-  EXPECT_EQ(metric(second, "train/path_clipped"), 1);
+  EXPECT_NE(value(second, "train/ratio_mean"), 1);
+  EXPECT_EQ(value(second, "train/path_clipped"), 1);
 }
 
 }  // namespace

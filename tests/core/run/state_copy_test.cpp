@@ -6,7 +6,7 @@
 #include <new>
 
 #include "core/base/error.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun::state_copy_test {
 namespace {

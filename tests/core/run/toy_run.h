@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/run/run.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 

@@ -30,15 +30,6 @@ std::vector<at::Tensor> weights_of(Policy& policy) {
   return out;
 }
 
-Trained open(const std::filesystem::path& model, const PolicyOptions& options) {
-  Trained t;
-  t.policy = Policy::open(model, options);
-  t.reference = t.policy->reference();
-  t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy},
-                                    AdamWOptions{.lr = 1e-2}, options.dist);
-  return t;
-}
-
 void step(const Trained& t, int64_t number) {
   StepOptions with;
   with.ranks = t.adamw->dist().ranks;
@@ -150,7 +141,7 @@ TEST(Ema, OfPartOfTheWeightsHoldsThatPart) {
 std::string averaged(const std::filesystem::path& model, const DistOptions& dist,
                      const std::filesystem::path& checkpoints = {}, PolicyOptions options = {}) {
   options.dist = dist;
-  Trained t = open(model, options);
+  Trained t = open_trained(model, options);
   auto ema = Ema::of(t.adamw, kDecay);
   const auto saved = [&] {
     return SavedObjects{{"adamw", t.adamw}, {"ema", ema}, {"policy", t.policy}};
@@ -160,7 +151,7 @@ std::string averaged(const std::filesystem::path& model, const DistOptions& dist
     for (; first < 2; ++first) step(t, first);
     CheckpointStore store(checkpoints, 2, dist.ranks);
     store.save(2, Json::object(), saved());
-    t = open(model, options);
+    t = open_trained(model, options);
     ema = Ema::of(t.adamw, kDecay);
     store.load_latest()->restore(saved());
   }

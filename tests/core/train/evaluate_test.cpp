@@ -10,9 +10,9 @@
 #include <cmath>
 
 #include "core/train/adamw.h"
-#include "core/train/batch.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
+#include "core/train/batches/batch.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/reference.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun::evaluate_test {

@@ -13,7 +13,7 @@
 
 #include "core/base/json.h"
 #include "core/data/packs/packed_batch.h"
-#include "core/train/computed_pack.h"
+#include "core/train/batches/computed_pack.h"
 #include "tests/core/train/trained.h"
 #include "tests/parity.h"
 

@@ -6,7 +6,7 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
-#include "core/train/data_batch.h"
+#include "core/train/batches/data_batch.h"
 #include "tests/core/train/golden_steps.h"
 #include "tests/tree.h"
 

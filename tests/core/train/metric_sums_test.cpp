@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/train/batch.h"
+#include "core/train/batches/batch.h"
 
 namespace xrun::metric_sums_test {
 namespace {

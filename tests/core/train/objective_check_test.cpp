@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/train/batch.h"
-#include "core/train/logprob_stand_in.h"
+#include "core/train/batches/batch.h"
+#include "core/train/models/logprob_stand_in.h"
 
 namespace xrun::objective_check_test {
 namespace {

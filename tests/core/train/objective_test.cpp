@@ -5,7 +5,7 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
-#include "core/train/batch.h"
+#include "core/train/batches/batch.h"
 #include "tests/core/train/tiny_pairs.h"
 
 namespace xrun::objective_test {

@@ -8,8 +8,8 @@
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
 #include "core/run/checkpoint.h"
-#include "core/train/scorer.h"
-#include "core/train/sharded_weights.h"
+#include "core/train/models/scorer.h"
+#include "core/train/models/sharded_weights.h"
 #include "tests/core/train/trained.h"
 #include "tests/forked_ranks.h"
 
@@ -30,15 +30,6 @@ struct Fetching {
   DistOptions dist(int64_t level) const { return {all.get(), level}; }
   std::unique_ptr<FetchingRanks> all;
 };
-
-Trained open(const std::filesystem::path& model, const PolicyOptions& options) {
-  Trained t;
-  t.policy = Policy::open(model, options);
-  t.reference = t.policy->reference();
-  t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy},
-                                    AdamWOptions{.lr = 1e-2}, options.dist);
-  return t;
-}
 
 // Steps [first, end) of DPO, whose reference is frozen from step 1 on: losses and norms.
 std::string steps(const Trained& t, int64_t first, int64_t end, int64_t pairs = 5) {
@@ -61,7 +52,7 @@ std::string steps(const Trained& t, int64_t first, int64_t end, int64_t pairs = 
 // The same from the beginning, and the digest of the weights.
 std::string train(const std::filesystem::path& model, const PolicyOptions& options,
                   int64_t pairs = 5) {
-  const Trained t = open(model, options);
+  const Trained t = open_trained(model, options);
   const std::string text = steps(t, 0, 3, pairs);
   return text + t.policy->digest();
 }
@@ -148,7 +139,7 @@ TEST(ShardedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
 TEST(ShardedStep, AnExportHasTheBytesOfOneProcess) {
   const TinyFolder folder;
   expect_level(3, 3, [&](const DistOptions& dist) {
-    const Trained t = open(folder.model(), {.dist = dist});
+    const Trained t = open_trained(folder.model(), {.dist = dist});
     steps(t, 0, 1);
     const auto out = folder.path() / (dist.ranks == nullptr ? "one" : "three");
     // The others serve its fetches while they wait.
@@ -167,7 +158,8 @@ TEST(ShardedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
     return on_ranks(n,
                     [&](Ranks* ranks) {
                       const Fetching fetching(ranks);
-                      const Trained t = open(folder.model(), {.dist = fetching.dist(level)});
+                      const Trained t =
+                          open_trained(folder.model(), {.dist = fetching.dist(level)});
                       CheckpointStore store(folder.path() / "checkpoints", 2, fetching.all.get());
                       if (first > 0) store.load_latest()->restore(saved(t));
                       const std::string text = steps(t, first, end);

@@ -8,7 +8,7 @@
 #include "core/base/interrupt.h"
 #include "core/model/weights/init_model.h"
 #include "core/train/evaluate.h"
-#include "core/train/scorer.h"
+#include "core/train/models/scorer.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/forked_ranks.h"
 

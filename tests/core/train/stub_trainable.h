@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/model/model.h"
-#include "core/train/saveable.h"
+#include "core/train/models/saveable.h"
 
 namespace xrun {
 

@@ -12,8 +12,8 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/model/weights/init_model.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/reference.h"
 
 namespace xrun {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/train/batch.h"
+#include "core/train/batches/batch.h"
 #include "core/train/objective.h"
 
 namespace xrun {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/train/evaluate.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/reference.h"
 #include "tests/core/train/tiny_pairs.h"
 
 namespace xrun::token_scores_test {

@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/reference.h"
 #include "core/train/step.h"
 #include "tests/core/train/tiny_pairs.h"
 
@@ -46,15 +47,19 @@ struct Trained {
   double loss(int64_t number = 0) const { return value(step(number), "loss"); }
 };
 
-// Over the folder's model; nothing of it is loaded yet.
-inline Trained open_trained(const TinyFolder& folder, const PolicyOptions& options = {},
+// Over a model's folder; nothing of it is loaded yet.
+inline Trained open_trained(const std::filesystem::path& model, const PolicyOptions& options = {},
                             const AdamWOptions& optim = {.lr = 1e-2}) {
   Trained t;
-  t.policy = Policy::open(folder.model(), options);
+  t.policy = Policy::open(model, options);
   t.reference = t.policy->reference();
   t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim,
                                     options.dist);
   return t;
+}
+inline Trained open_trained(const TinyFolder& folder, const PolicyOptions& options = {},
+                            const AdamWOptions& optim = {.lr = 1e-2}) {
+  return open_trained(folder.model(), options, optim);
 }
 
 }  // namespace xrun

@@ -15,13 +15,14 @@
 #include "core/base/interrupt.h"
 #include "core/model/weights/init_model.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "lua/bind/run_session.h"
+#include "lua/bind/run/resumed_options.h"
+#include "lua/bind/run/run_session.h"
 #include "tests/tree.h"
 
 namespace xrun {
 
 // Keeps the probe of row bits (row_probe.h) for the next test: a fresh cache would measure again.
-class KeptRowProbe {
+class ExtraRowProbe {
  public:
   void give(const std::filesystem::path& cache) const {
     if (!path_exists(folder_)) return;
@@ -32,7 +33,7 @@ class KeptRowProbe {
     if (path_exists(folder_) || !path_exists(cache / "measured/rows")) return;
     std::filesystem::copy(cache / "measured/rows", folder_);
   }
-  ~KeptRowProbe() {
+  ~ExtraRowProbe() {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
@@ -42,8 +43,8 @@ class KeptRowProbe {
       std::filesystem::temp_directory_path() / ("xrun_row_probe_" + std::to_string(getpid()));
 };
 
-inline const KeptRowProbe& kept_row_probe() {
-  static const KeptRowProbe kept;
+inline const ExtraRowProbe& kept_row_probe() {
+  static const ExtraRowProbe kept;
   return kept;
 }
 

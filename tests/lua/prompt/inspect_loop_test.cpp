@@ -2,8 +2,8 @@
 
 #include "lua/prompt/inspect_loop.h"
 
-#include "core/train/policy.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"

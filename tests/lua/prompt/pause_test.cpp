@@ -4,9 +4,9 @@
 
 #include "core/base/interrupt.h"
 #include "core/run/signals.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/pause_hooks.h"
-#include "tests/lua/bind/two_phases.h"
+#include "tests/lua/bind/run/two_phases.h"
 
 namespace xrun::pause_test {
 namespace {

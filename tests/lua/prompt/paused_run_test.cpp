@@ -4,8 +4,8 @@
 
 #include <csignal>
 
-#include "core/train/policy.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
 

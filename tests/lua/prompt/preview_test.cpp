@@ -2,9 +2,9 @@
 
 #include "lua/prompt/preview.h"
 
-#include "core/train/policy.h"
-#include "lua/bind/run_loop.h"
-#include "tests/lua/bind/two_phases.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/run_loop.h"
+#include "tests/lua/bind/run/two_phases.h"
 
 namespace xrun::preview_test {
 namespace {

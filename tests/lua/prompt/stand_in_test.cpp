@@ -3,9 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/model/weights/hf_config.h"
-#include "core/train/batch.h"
-#include "core/train/policy.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/batches/batch.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
 

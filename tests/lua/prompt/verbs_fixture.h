@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "lua/prompt/prompt_verbs.h"
-#include "lua/bind/run_loop.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun {

@@ -7,10 +7,10 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/run/record/metrics_file.h"
-#include "core/train/batch.h"
-#include "core/train/micro_batch.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/micro_batch.h"
 #include "core/train/objective_check.h"
-#include "lua/bind/run_loop.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "tools/commands/engine/check_recipe.h"
 
@@ -18,7 +18,7 @@ namespace xrun {
 
 namespace {
 
-constexpr uint64_t kSeed = 1;
+constexpr uint64_t kDrySeed = 1;
 constexpr size_t kShown = 6;  // metrics of the dry step
 
 // The micro-batch with the fewest loss rows that has any.
@@ -223,7 +223,7 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
   const bool detaches = takes_gradients_out(preview.recipe().context().text.text);
   // It stays when the step is done: what follows a loop evaluates too.
   const auto stand_in =
-      std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
+      std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kDrySeed), at::kDouble);
   preview.session().models.stand_in(stand_in);
   bool stepped = false;
   preview.hooks().on_dry_step = [&](const std::vector<StepTerm>& parts) {

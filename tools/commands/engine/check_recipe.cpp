@@ -10,8 +10,8 @@
 #include "core/config/config.h"
 #include "core/console/terminal/table.h"
 #include "core/text/chat/template_laws.h"
-#include "core/train/policy.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 
 namespace xrun {

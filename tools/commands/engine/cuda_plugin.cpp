@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 
 namespace xrun {
@@ -96,9 +97,7 @@ CudaDriver read_cuda_driver() {
   return out;
 }
 
-std::filesystem::path cuda_plugin_path() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / kPlugin;
-}
+std::filesystem::path cuda_plugin_path() { return program_path().parent_path() / kPlugin; }
 
 void load_cuda_plugin(bool of_run) {
   if (const CudaDriver driver = read_cuda_driver(); !driver.problem.empty()) {

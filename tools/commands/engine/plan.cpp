@@ -17,10 +17,10 @@
 #include "core/model/weights/trained_weights.h"
 #include "core/model/weights/weight_layout.h"
 #include "core/prefix/folded_pack.h"
-#include "core/train/frozen_model.h"
-#include "core/train/policy.h"
-#include "lua/bind/memory_report.h"
-#include "lua/bind/run_loop.h"
+#include "core/train/models/frozen_model.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/memory_report.h"
+#include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
@@ -110,14 +110,14 @@ PlannedLoop planned_loop(const LoopPause& pause) {
 }
 
 // One level of dist.level.
-struct Level {
+struct LevelPlan {
   int64_t level = 0;
   std::vector<MemoryKind> memory;
   StepForecast step;
 };
 
-Level plan_level(PlannedLoop planned, const ClusterDevice& device, ForecastTerms terms,
-                 int64_t level) {
+LevelPlan plan_level(PlannedLoop planned, const ClusterDevice& device, ForecastTerms terms,
+                     int64_t level) {
   terms.level = level;
   for (PlannedModel& model : planned.models) {
     model.shape.ranks = terms.gpus;
@@ -125,7 +125,7 @@ Level plan_level(PlannedLoop planned, const ClusterDevice& device, ForecastTerms
     model.shape.dtype = c10::ScalarType::BFloat16;
     model.shape.gemm = GemmType::kStorage;
   }
-  Level out{.level = level, .memory = memory_plan(planned.models), .step = {}};
+  LevelPlan out{.level = level, .memory = memory_plan(planned.models), .step = {}};
   const auto count = static_cast<double>(planned.steps.size());
   for (const StepWork& work : planned.steps) {
     const StepForecast one = forecast_step(work, device, terms);
@@ -158,7 +158,7 @@ std::vector<std::string> assumptions_of(const PlannedLoop& planned, const Cluste
                   100 * terms.utilisation, 100 * terms.link_share, 100 * terms.memory_share),
       "gradients are hidden by the last backward; the exchange after an update is not",
       "a reference or teacher computes every row: with values in the cache a step is shorter",
-      "bf16, masters and moments in fp32; nothing of this has been measured on a GPU"};
+      "bf16, masters and moments in fp32; none of this has been measured on a GPU"};
   if (terms.gpus > 1 && !planned.unsharded.empty()) {
     assumed.push_back("dist.level = 3 is left out: " + planned.unsharded);
   }
@@ -178,7 +178,7 @@ std::string micros_text(double mean) {
   return fmt::format("{:.3g} micro-batches", mean);
 }
 
-Json json_of(const Level& level, const ClusterDevice& device, double tokens) {
+Json json_of(const LevelPlan& level, const ClusterDevice& device, double tokens) {
   Json memory = Json::object();
   memory.set("total", total_bytes(level.memory));
   for (const MemoryKind& kind : level.memory) memory.set(kind.name, kind.bytes);
@@ -196,10 +196,10 @@ Json json_of(const Level& level, const ClusterDevice& device, double tokens) {
   return out;
 }
 
-void print_json(const PlannedLoop& planned, const std::vector<Level>& levels,
+void print_json(const PlannedLoop& planned, const std::vector<LevelPlan>& levels,
                 const ClusterDevice& device, const ForecastTerms& terms) {
   Json all = Json::array();
-  for (const Level& level : levels) all.push_back(json_of(level, device, planned.tokens));
+  for (const LevelPlan& level : levels) all.push_back(json_of(level, device, planned.tokens));
   Json assumptions = Json::array();
   for (const std::string& text : assumptions_of(planned, device, terms)) {
     assumptions.push_back(text);
@@ -216,7 +216,7 @@ void print_json(const PlannedLoop& planned, const std::vector<Level>& levels,
 }
 
 void print_table(const std::string& recipe, const PlannedLoop& planned,
-                 const std::vector<Level>& levels, const ClusterDevice& device,
+                 const std::vector<LevelPlan>& levels, const ClusterDevice& device,
                  const ForecastTerms& terms) {
   const StepWork& first = planned.steps.front();
   std::string out = fmt::format(
@@ -225,7 +225,7 @@ void print_table(const std::string& recipe, const PlannedLoop& planned,
       recipe, terms.gpus, device.name, count_text(static_cast<int64_t>(first.weights)),
       count_text(static_cast<int64_t>(first.trained)),
       count_text(static_cast<int64_t>(planned.tokens)), micros_text(mean_micros(planned)));
-  for (const Level& one : levels) {
+  for (const LevelPlan& one : levels) {
     const int64_t bytes = total_bytes(one.memory);
     out += fmt::format("{:>5}  {:>8}{:<6}  {:>8}  {:>8}  {:>8}  {:>8} of {:>8}  {:>10}\n",
                        one.level, format_bytes(static_cast<double>(bytes)),
@@ -251,7 +251,7 @@ int command_plan(int argc, char** argv) {
   CLI::App app(
       "Predicts the memory of each GPU and the time of a step at each dist.level for a recipe, "
       "from the shapes of its model, the packs of some of its steps, and published rates. Loads no "
-      "weights; nothing of it is measured. Exit status 2: no level fits.",
+      "weights; nothing is measured. Exit status 2: no level fits.",
       "xrun plan");
   add_recipe_arguments(app, options);
   app.remove_option(app.get_option("--device"));
@@ -269,12 +269,12 @@ int command_plan(int argc, char** argv) {
   if (preview->error() != nullptr) throw UsageError(preview->error()->headline());
   if (preview->pause() == nullptr) throw UsageError(preview->no_loop_text());
   const PlannedLoop planned = planned_loop(*preview->pause());
-  std::vector<Level> levels;
+  std::vector<LevelPlan> levels;
   const int64_t highest = terms.gpus == 1 ? 0 : planned.unsharded.empty() ? 3 : 2;
   for (int64_t level = 0; level <= highest; ++level) {
     levels.push_back(plan_level(planned, device, terms, level));
   }
-  const auto fits = [&](const Level& one) { return total_bytes(one.memory) <= device.memory; };
+  const auto fits = [&](const LevelPlan& one) { return total_bytes(one.memory) <= device.memory; };
   if (json) {
     print_json(planned, levels, device, terms);
   } else {

@@ -9,8 +9,9 @@
 #include <optional>
 
 #include "core/console/terminal/shown_text.h"
-#include "lua/bind/run_loop.h"
-#include "lua/bind/run_session.h"
+#include "lua/bind/run/resumed_options.h"
+#include "lua/bind/run/run_loop.h"
+#include "lua/bind/run/run_session.h"
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/called_as.h"
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -113,7 +114,7 @@ Finding smoke_train(const std::string& device, int threads) {
   const ScopedEnvironment cache("XRUN_CACHE", (folder / "cache").string());
   const auto begin = SteadyClock::now();
   // In a child process, so that a crash or a hang is a finding and not the end of doctor.
-  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+  std::vector<std::string> command = {program_path().string(),
                                       (folder / "dpo.lua").string(),
                                       "--set",
                                       "model=" + (folder / "model").string(),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 
@@ -17,7 +18,7 @@ constexpr const char* kRecipes = "recipes";
 constexpr const char* kData = "recipes/data/";
 
 std::filesystem::path beside_program(const std::string& path) {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / path;
+  return program_path().parent_path() / path;
 }
 
 // Returns the names of the files and folders of a folder, sorted.

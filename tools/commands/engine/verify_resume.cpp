@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/called_as.h"
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/folder.h"
@@ -70,14 +71,9 @@ class Verification {
 
   ChildResult start(const std::string& name, bool resume, const KillWhen& kill_when = {}) const {
     const RecipeOptions& recipe = options_.recipe;
-    std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                                          recipe.recipe,
-                                          "--run",
-                                          dir(name).string(),
-                                          "--steps",
-                                          std::to_string(options_.steps),
-                                          "--device",
-                                          recipe.device};
+    std::vector<std::string> arguments = {
+        program_path().string(),        recipe.recipe, "--run",      dir(name).string(), "--steps",
+        std::to_string(options_.steps), "--device",    recipe.device};
     if (recipe.threads > 0) {
       arguments.insert(arguments.end(), {"--threads", std::to_string(recipe.threads)});
     }

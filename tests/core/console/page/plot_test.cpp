@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/core/console/count_of.h"
+
 namespace xrun::plot_test {
 namespace {
 
@@ -12,12 +14,6 @@ PlotLine falling(int count) {
   PlotLine line{"loss", {}, 0, false, "run-0"};
   for (int i = 0; i < count; ++i) line.points.push_back({static_cast<double>(i), 1.0 / (i + 1)});
   return line;
-}
-
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 TEST(Plot, DrawsAPathFromTheUpperLeftToTheLowerRight) {

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/console/report/report_sections.h"
+#include "tests/core/console/count_of.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::report_test {
@@ -50,12 +51,6 @@ RunFiles run_of(const std::string& name, const std::vector<std::string>& metrics
 
 bool has(const std::string& page, const std::string& text) {
   return page.find(text) != std::string::npos;
-}
-
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 TEST(Report, HasEverySectionOfARun) {

@@ -8,6 +8,7 @@
 
 #include "core/base/philox.h"
 #include "core/data/packs/pack.h"
+#include "tests/core/data/packs/prompted_sequence.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::pack_plan_test {
@@ -34,14 +35,6 @@ PackLimits limits(int64_t max_tokens, int64_t min_run) {
   limits.fold = true;
   limits.min_run = min_run;
   return limits;
-}
-
-// `prompt` tokens of one kind, then `rest` tokens that no other list has.
-Ids sequence(int32_t kind, size_t prompt, size_t rest) {
-  static int32_t next = 1000;
-  Ids ids(prompt, kind);
-  for (size_t i = 0; i < rest; ++i) ids.push_back(next++);
-  return ids;
 }
 
 TEST(FoldedPacks, WithoutSharedPrefixesAreBestFitDecreasing) {

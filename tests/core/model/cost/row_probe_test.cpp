@@ -13,6 +13,7 @@
 #include "core/model/model.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
+#include "tests/core/model/load_model.h"
 #include "tests/gradient_check.h"
 #include "tests/scoped_variable.h"
 
@@ -94,7 +95,7 @@ TEST_P(OneTokenOneResult, ASequenceHasTheSameLogProbsAloneAndInAnyPack) {
   if (options.family == "qwen3_moe")
     options.experts = 4, options.top_k = 2, options.expert_ffn = 18;
   init_model(folder.path() / "tiny", options);
-  const auto model = Model::load(folder.path() / "tiny", at::kFloat, false);
+  const auto model = load_model(folder.path() / "tiny", at::kFloat, false);
   const std::vector<int32_t> one = tokens_from(3, 19), long_one = tokens_from(5, 700);
   const int threads = at::get_num_threads();
   at::set_num_threads(1);

@@ -15,6 +15,7 @@
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/init_model.h"
+#include "tests/core/model/load_model.h"
 
 namespace xrun::device_memory_test {
 namespace {
@@ -49,7 +50,7 @@ class AvailableMemory : public testing::Test {
     const std::filesystem::path dir = folder_ / "model";
     if (!std::filesystem::exists(dir)) init_model(dir, init_preset("tiny"));
     try {
-      Model::load(dir, at::kFloat, /*trainable=*/true);
+      load_model(dir, at::kFloat, /*trainable=*/true);
     } catch (const Error& error) {
       return error.what();
     }

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
+#include "tests/core/model/load_model.h"
 #include "tests/gradient_check.h"
 #include "tests/parity.h"
 #include "tests/tree.h"
@@ -141,7 +142,7 @@ TEST(Moe, BalanceMatchesTransformersForOneLayer) {
       sequence.push_back(static_cast<int32_t>(tokens[t].item<int64_t>()));
     }
     RouterRecord record;
-    const auto model = Model::load(dir, at::kFloat, false);
+    const auto model = load_model(dir, at::kFloat, false);
     model->forward(pack_sequences({sequence}), {.router = &record});
     EXPECT_EQ(record.layers.size(), 1u);
     SCOPED_TRACE(name);

@@ -16,6 +16,7 @@
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"
+#include "tests/core/model/load_model.h"
 #include "tests/scratch_folder.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
@@ -77,7 +78,7 @@ TEST_P(AdapterGoldenTest, LogitsAndGradientsMatchPeft) {
 TEST_P(AdapterGoldenTest, LogitsOfAMergedExportMatchPeft) {
   const ScratchFolder scratch;
   export_model(load()->exported(), base(), scratch.path() / "hf");
-  const auto merged = Model::load(scratch.path() / "hf", at::kFloat, false);
+  const auto merged = load_model(scratch.path() / "hf", at::kFloat, false);
   const at::Tensor logits =
       merged->forward(golden_input(SafetensorsFile(base() / "golden.safetensors")))
           .matmul(merged->head_weight().t());

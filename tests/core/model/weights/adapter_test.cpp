@@ -11,8 +11,9 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/model/ops/moe_routing.h"
 #include "core/model/ops/linear.h"
+#include "core/model/ops/moe_routing.h"
+#include "tests/core/model/load_model.h"
 #include "tests/gradient_check.h"
 #include "tests/tree.h"
 
@@ -47,7 +48,7 @@ std::string refusal(const AdapterOptions& options) {
 
 TEST(Adapter, AFreshAdapterChangesNoBitOfTheForward) {
   for (const char* name : {"tied_gqa", "qwen3", "gpt2"}) {
-    const auto base = Model::load(model_dir(name), at::kFloat, false);
+    const auto base = load_model(model_dir(name), at::kFloat, false);
     const at::Tensor want = base->forward(three_sequences());
     for (const bool zero_a : {true, false}) {
       const auto model = with_fresh(name, {.rank = 3, .zero_a = zero_a});
@@ -96,7 +97,7 @@ TEST(Adapter, MergedWeightsGiveTheSameForward) {
     parameter.master.detach().copy_(random_tensor(parameter.master.sizes().vec(), 5, 0.3));
   }
   const at::Tensor want = model->forward(three_sequences());
-  const auto merged = Model::load(model_dir("gpt2"), at::kFloat, false);
+  const auto merged = load_model(model_dir("gpt2"), at::kFloat, false);
   EXPECT_GT((merged->forward(three_sequences()) - want).abs().max().item<float>(), 0.01f);
   for (size_t i = 0; i < merged->parameters().size(); ++i) {
     merged->parameters()[i].master.copy_(model->merged(i));

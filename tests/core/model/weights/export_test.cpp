@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
+#include "tests/core/model/load_model.h"
 #include "tests/tree.h"
 
 namespace xrun::export_test {
@@ -26,7 +27,7 @@ class Export : public testing::TestWithParam<const char*> {
 
   // Exports an unchanged golden folder.
   SafetensorsFolder exported(const std::filesystem::path& source) const {
-    export_model(Model::load(source, at::kFloat, true)->exported(), source, out_);
+    export_model(load_model(source, at::kFloat, true)->exported(), source, out_);
     return SafetensorsFolder(out_);
   }
   static std::filesystem::path golden(const char* name) {
@@ -75,7 +76,7 @@ TEST(ExportTemplate, ReplacesTheOneInTokenizerConfig) {
   write_file_atomic(
       root / "source/tokenizer_config.json",
       R"({"chat_template":"old","model_max_length":1000000000000000019884624838656})");
-  const auto loaded = Model::load(root / "source", at::kFloat, true);
+  const auto loaded = load_model(root / "source", at::kFloat, true);
   const auto model = loaded->exported();  // refers to the model's config
   const auto exported = [&](const char* name, const std::string& chat_template) {
     export_model(model, root / "source", root / name, chat_template);

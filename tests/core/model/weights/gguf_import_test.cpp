@@ -20,6 +20,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "tests/core/model/load_model.h"
 #include "tests/tree.h"
 
 namespace xrun::gguf_import_test {
@@ -118,7 +119,7 @@ TEST_F(GgufImportTest, LogProbsMatchTransformersOnTheSameFile) {
     ids.push_back(static_cast<int32_t>(id.as_int()));
   }
   import_gguf(kGolden / "tiny.gguf", dir_ / "out");
-  const auto model = Model::load(dir_ / "out", at::kFloat, false);
+  const auto model = load_model(dir_ / "out", at::kFloat, false);
   const int64_t rows = static_cast<int64_t>(ids.size()) - 1;
   const std::vector<int64_t> target(ids.begin() + 1, ids.end());
   const at::Tensor logprobs =

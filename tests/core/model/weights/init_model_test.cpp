@@ -12,6 +12,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
+#include "tests/core/model/load_model.h"
 
 namespace xrun::init_model_test {
 
@@ -85,13 +86,13 @@ TEST_F(InitModelTest, PresetsOfMixturesAreQwen3Moe) {
     options.hidden = 32;
     options.vocab = 50;
     init_model(root_ / name, options);
-    const auto model = Model::load(root_ / name, at::kFloat, true);
+    const auto model = load_model(root_ / name, at::kFloat, true);
     EXPECT_EQ(model->config().model_type, "qwen3_moe");
     EXPECT_EQ(model->config().moe.experts, experts);
     EXPECT_EQ(model->config().moe.top_k, top_k);
     EXPECT_TRUE(model->config().moe.renormalise && model->config().is_moe(1));
     export_model(model->exported(), root_ / name, root_ / "out");
-    EXPECT_EQ(Model::load(root_ / "out", at::kFloat, true)->digest(), model->digest());
+    EXPECT_EQ(load_model(root_ / "out", at::kFloat, true)->digest(), model->digest());
   }
 }
 
@@ -107,7 +108,7 @@ TEST_F(InitModelTest, BiasesAreZeroAndNormsOne) {
     EXPECT_EQ(x.min().item<double>(), wanted) << e.name;
     EXPECT_EQ(x.max().item<double>(), wanted) << e.name;
   }
-  EXPECT_EQ(Model::load(root_ / "a", at::kFloat, false)->config().model_type, "gpt2");
+  EXPECT_EQ(load_model(root_ / "a", at::kFloat, false)->config().model_type, "gpt2");
   options.kv_heads = 2;
   EXPECT_EQ(init_message(root_ / "b", options),
             "gpt2 has as many key heads as heads; wanted 4, not 2");
@@ -142,13 +143,13 @@ TEST_F(InitModelTest, AnExportIsTheSameModel) {
   write_file_atomic(root_ / "a/tokenizer.json", "{}");
   write_file_atomic(root_ / "a/chat_template.jinja", "hi");
   write_file_atomic(root_ / "a/optimizer.bin", "not for others");
-  const auto model = Model::load(root_ / "a", at::kFloat, true);
+  const auto model = load_model(root_ / "a", at::kFloat, true);
   {
     const at::NoGradGuard no_grad;
     for (Parameter& p : model->parameters()) p.master.mul_(1.5);
   }
   export_model(model->exported(), root_ / "a", root_ / "out");
-  EXPECT_EQ(Model::load(root_ / "out", at::kFloat, true)->digest(), model->digest());
+  EXPECT_EQ(load_model(root_ / "out", at::kFloat, true)->digest(), model->digest());
   EXPECT_EQ(read_file(root_ / "out/chat_template.jinja"), "hi");
   EXPECT_TRUE(std::filesystem::exists(root_ / "out/tokenizer.json"));
   EXPECT_TRUE(std::filesystem::exists(root_ / "out/generation_config.json"));
@@ -162,7 +163,7 @@ TEST_F(InitModelTest, AnExportIsTheSameModel) {
 
 TEST_F(InitModelTest, AnExportNeverReplacesItsSourceOrAForeignFolder) {
   init_model(root_ / "a", {});
-  const auto model = Model::load(root_ / "a", at::kFloat, false);
+  const auto model = load_model(root_ / "a", at::kFloat, false);
   EXPECT_THROW(export_model(model->exported(), root_ / "a", root_ / "a"), Error);
   make_dirs(root_ / "home");
   write_file_atomic(root_ / "home/letter.txt", "dear");
@@ -172,7 +173,7 @@ TEST_F(InitModelTest, AnExportNeverReplacesItsSourceOrAForeignFolder) {
 
 TEST_F(InitModelTest, AFailedExportKeepsTheEarlierOne) {
   init_model(root_ / "a", {});
-  const auto model = Model::load(root_ / "a", at::kFloat, false);
+  const auto model = load_model(root_ / "a", at::kFloat, false);
   export_model(model->exported(), root_ / "a", root_ / "out");
   const std::string before = read_file(root_ / "out/model.safetensors");
   for (const char* operation : {"write", "fsync", "rename"}) {

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/model.h"
+#include "tests/core/model/load_model.h"
 #include "tests/tree.h"
 
 namespace xrun::weight_layout_test {
@@ -45,7 +46,7 @@ class WeightLayout : public testing::Test {
   }
   std::string load_message() const {
     try {
-      Model::load(dir_, at::kFloat, false);
+      load_model(dir_, at::kFloat, false);
     } catch (const Error& error) {
       return error.what();
     }
@@ -60,7 +61,7 @@ class WeightLayout : public testing::Test {
 TEST_F(WeightLayout, APrefixMayBeMissing) {
   write(tensors());
   EXPECT_EQ(load_message(), "no error");
-  const auto model = Model::load(dir_, at::kFloat, false);
+  const auto model = load_model(dir_, at::kFloat, false);
   EXPECT_EQ(model->parameters()[0].name, "transformer.wte.weight");
   std::vector<NamedTensor> mixed = tensors();
   for (NamedTensor& t : mixed) {
@@ -82,7 +83,7 @@ TEST_F(WeightLayout, BuffersAreSkippedAndBiasesAreNot) {
 }
 
 TEST_F(WeightLayout, LinearMapsAreOutByInInMemory) {
-  const auto model = Model::load(golden("gpt2"), at::kFloat, false);
+  const auto model = load_model(golden("gpt2"), at::kFloat, false);
   const SafetensorsFile file(golden("gpt2") / "model.safetensors");
   int turned = 0;
   for (const WeightSpec& spec : weight_specs(model->config())) {
@@ -97,11 +98,11 @@ TEST_F(WeightLayout, LinearMapsAreOutByInInMemory) {
 }
 
 TEST_F(WeightLayout, BothFormsOfExpertsGiveOneWeight) {
-  const auto single = Model::load(golden("qwen3_moe"), at::kFloat, false);
+  const auto single = load_model(golden("qwen3_moe"), at::kFloat, false);
   std::vector<NamedTensor> stacked;
   for (const Parameter& p : single->parameters()) stacked.push_back({p.name, p.master});
   write(stacked, "qwen3_moe");
-  EXPECT_EQ(Model::load(dir_, at::kFloat, false)->digest(), single->digest());
+  EXPECT_EQ(load_model(dir_, at::kFloat, false)->digest(), single->digest());
 }
 
 TEST_F(WeightLayout, ExpertsAreReadInNumericOrder) {
@@ -152,7 +153,7 @@ TEST_F(WeightLayout, AMissingExpertIsNamed) {
 }
 
 TEST_F(WeightLayout, PositionsBeyondTheLearnedOnesAreRefused) {
-  const auto model = Model::load(golden("gpt2"), at::kFloat, false);
+  const auto model = load_model(golden("gpt2"), at::kFloat, false);
   PackInput input = pack_sequences({std::vector<int32_t>(65, 7)});
   try {
     model->forward(input);

@@ -1,0 +1,233 @@
+// The lexer follows LuaJIT: strings keep their bytes; escapes are Lua 5.1's, \xXX, \z and \u{XXX}.
+
+#include "core/config/lua_lexer.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/base/utf8.h"
+
+namespace xrun {
+namespace {
+
+using Kind = LuaToken::Kind;
+
+class LuaLexer {
+ public:
+  explicit LuaLexer(std::string_view text) : text_(text) {
+    if (text_.starts_with("#!")) skip_line();  // a lone '#' is an operator at the prompt: #names
+  }
+
+  std::vector<LuaToken> all() {
+    std::vector<LuaToken> tokens;
+    do {
+      skip_blanks();
+      const size_t begin = at_;
+      tokens.push_back(next());
+      tokens.back().begin = begin;
+      tokens.back().end = at_;
+    } while (tokens.back().kind != Kind::kEnd);
+    return tokens;
+  }
+
+ private:
+  char peek(size_t ahead = 0) const {
+    // '\0' beyond the end: no rule begins or continues with it.
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
+  bool digit(size_t ahead = 0) const {
+    return std::isdigit(static_cast<unsigned char>(peek(ahead)));
+  }
+  bool name_byte() const {
+    return std::isalnum(static_cast<unsigned char>(peek())) || peek() == '_';
+  }
+  void skip_line() {
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+  }
+  LuaToken token(Kind kind, std::string text = "") const {
+    return {.kind = kind, .text = std::move(text), .line = line_};
+  }
+  static LuaToken bad(int line, std::string complaint, bool unfinished = false) {
+    return {
+        .kind = Kind::kBad, .text = std::move(complaint), .line = line, .unfinished = unfinished};
+  }
+
+  // One token; blanks and comments before it are skipped.
+  LuaToken next() {
+    if (at_ >= text_.size()) return token(Kind::kEnd);
+    if (digit() || (peek() == '.' && digit(1))) return number();
+    if (name_byte()) return name();
+    if (peek() == '"' || peek() == '\'') return short_string();
+    if (peek() == '[' && long_level() >= 0) {
+      // Long strings have no escapes.
+      LuaToken string = token(Kind::kString);
+      if (read_long(&string.text)) return string;
+      at_ = text_.size();
+      return bad(string.line, "a long string that does not end", true);
+    }
+    return sign();
+  }
+
+  // Comments are blanks; a long one may span lines.
+  void skip_blanks() {
+    while (at_ < text_.size()) {
+      if (peek() == '\n') ++line_;
+      if (std::isspace(static_cast<unsigned char>(peek()))) {
+        ++at_;
+      } else if (peek() == '-' && peek(1) == '-') {
+        at_ += 2;
+        if (peek() != '[' || long_level() < 0) {
+          skip_line();
+        } else if (!read_long(nullptr)) {
+          at_ = text_.size();
+        }
+      } else {
+        return;
+      }
+    }
+  }
+
+  // The number of = in a long bracket that opens here, or -1.
+  // Looks only; at_ stays.
+  int long_level() const {
+    size_t ahead = 1;
+    while (peek(ahead) == '=') ++ahead;
+    return peek(ahead) == '[' ? static_cast<int>(ahead) - 1 : -1;
+  }
+
+  // A null `out` skips a comment.
+  bool read_long(std::string* out) {
+    // A bracket of n signs `=` ends at one with as many.
+    const std::string close = "]" + std::string(static_cast<size_t>(long_level()), '=') + "]";
+    at_ += close.size();
+    const size_t end = text_.find(close, at_);
+    if (end == std::string_view::npos) return false;
+    std::string_view body = text_.substr(at_, end - at_);
+    for (char c : body) line_ += c == '\n';
+    // Lua drops a newline right after the bracket.
+    if (body.starts_with('\n')) body.remove_prefix(1);
+    if (out != nullptr) *out = body;
+    at_ = end + close.size();
+    return true;
+  }
+
+  LuaToken number() {
+    // strtod needs a terminated copy; copying the whole rest for each number would be quadratic.
+    const std::string rest(text_.substr(at_, 64));
+    char* end = nullptr;
+    LuaToken read = token(Kind::kNumber);
+    read.number = std::strtod(rest.c_str(), &end);
+    const size_t size = static_cast<size_t>(end - rest.c_str());
+    at_ += size;
+    const size_t suffix = at_;
+    // strtod accepts a prefix; letters or digits after it mean that it is not a Lua number.
+    while (name_byte()) ++at_;
+    read.text = rest.substr(0, size) + std::string(text_.substr(suffix, at_ - suffix));
+    if (at_ > suffix)
+      return bad(line_, read.text + ", which is not a plain number");  // 1LL, 2i, 3x
+    if (!std::isfinite(read.number)) return bad(line_, read.text + ", which is out of range");
+    return read;
+  }
+
+  // Keywords too: the parser of a config needs no difference.
+  LuaToken name() {
+    const size_t begin = at_;
+    while (name_byte()) ++at_;
+    return token(Kind::kName, std::string(text_.substr(begin, at_ - begin)));
+  }
+
+  LuaToken short_string() {
+    const char quote = text_[at_++];
+    LuaToken read = token(Kind::kString);
+    std::string wrong;
+    while (at_ < text_.size() && peek() != quote) {
+      if (peek() == '\n') break;
+      const size_t begin = at_;
+      if (peek() != '\\') {
+        read.text += text_[at_++];
+      } else if (!escape(read.text)) {
+        // Continue to the closing quote, so that the text after it keeps its meaning.
+        at_ = std::max(at_, begin + 1);
+        if (wrong.empty()) wrong = text_.substr(begin, at_ + 1 - begin);
+      }
+    }
+    if (peek() != quote) return bad(read.line, "a string that does not end", true);
+    ++at_;
+    return wrong.empty() ? read : bad(read.line, wrong + ", which is not an escape");
+  }
+
+  // False leaves the position inside the escape; the caller reports it.
+  bool escape(std::string& out) {
+    ++at_;
+    constexpr std::string_view kFrom = "abfnrtv", kTo = "\a\b\f\n\r\t\v";
+    const char c = peek();
+    // find('\0') must not match at the end of the text.
+    if (const size_t known = kFrom.find(c); known != std::string_view::npos && c != '\0') {
+      out += kTo[known];
+      ++at_;
+    } else if (c == 'x') {
+      const std::string hex(text_.substr(at_ + 1, 2));
+      char* end = nullptr;
+      out += static_cast<char>(std::strtol(hex.c_str(), &end, 16));
+      // Two hexadecimal digits exactly.
+      if (end != hex.c_str() + 2) return false;
+      at_ += 3;
+    } else if (c == 'u') {
+      return unicode_escape(out);
+    } else if (c == 'z') {
+      ++at_;
+      while (std::isspace(static_cast<unsigned char>(peek()))) line_ += text_[at_++] == '\n';
+    } else if (digit()) {
+      int value = 0;
+      // Up to three decimal digits, as in Lua 5.1.
+      for (int i = 0; i < 3 && digit(); ++i) value = value * 10 + (text_[at_++] - '0');
+      if (value > 255) return false;
+      out += static_cast<char>(value);
+    } else {
+      if (std::string_view("\\\"'\n").find(c) == std::string_view::npos || c == '\0') return false;
+      // A backslash before a line feed keeps it.
+      line_ += c == '\n';
+      out += c;
+      ++at_;
+    }
+    return true;
+  }
+
+  // \u{20AC}; surrogates and values beyond U+10FFFF are errors.
+  bool unicode_escape(std::string& out) {
+    const size_t close = text_.find('}', at_);
+    if (peek(1) != '{' || close == std::string_view::npos) return false;
+    const std::string_view digits = text_.substr(at_ + 2, close - at_ - 2);
+    uint32_t point = 0;
+    const auto [end, code] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), point, 16);
+    if (code != std::errc() || end != digits.data() + digits.size() || digits.empty()) return false;
+    if (point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
+    append_utf8(out, point);
+    at_ = close + 1;
+    return true;
+  }
+
+  LuaToken sign() {
+    // Longest first.
+    for (std::string_view two : {"...", "..", "==", "~=", "<=", ">=", "::"}) {
+      if (!text_.substr(at_).starts_with(two)) continue;
+      at_ += two.size();
+      return token(Kind::kSign, std::string(two));
+    }
+    return token(Kind::kSign, std::string(1, text_[at_++]));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int line_ = 1;
+};
+
+}  // namespace
+
+std::vector<LuaToken> lex_lua(std::string_view text) { return LuaLexer(text).all(); }
+
+}  // namespace xrun

@@ -1,0 +1,72 @@
+#pragma once
+// The forwards run on one micro-batch: the tokens that models compute for it, their hidden states
+// and log-probs, until its step ends.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace xrun {
+
+class HeldPrefix;
+class MicroBatch;
+class Model;
+struct ComputedPack;
+struct RouterRecord;
+struct TokenRoutes;
+
+// Belongs to a MicroBatch, whose methods of the same names call it (micro_batch.h). Not
+// thread-safe.
+class MicroForwards {
+ public:
+  explicit MicroForwards(const MicroBatch& micro);
+  ~MicroForwards();
+
+  at::Tensor hidden(Model& model);
+  at::Tensor token_logprob(Model& model, int64_t head_mb);
+  bool takes_token_logprob(Model& model);
+  void set_token_logprob(Model& model, at::Tensor logprob);
+  const ComputedPack& computed(const Model& model);
+  void begin_with(std::shared_ptr<HeldPrefix> prefix);
+  void replay(const Model& model, std::vector<std::shared_ptr<const TokenRoutes>> routes);
+  std::shared_ptr<const std::vector<at::Tensor>> replayed(const Model& model);
+  int64_t take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab);
+  void free_hidden();
+  const RouterRecord* router(const Model& model) const;
+  void clear();  // frees the forwards with their graphs, and the prefix
+
+ private:
+  struct Forward {
+    const Model* model;
+    int64_t update_count, times_replaced;  // of the weights
+    bool gradient;
+    at::Tensor hidden;   // undefined once it is freed
+    at::Tensor logprob;  // undefined before the first use
+    bool wants_hidden = false;
+    std::shared_ptr<RouterRecord> router = {};  // null of a dense model
+  };
+  Forward& forward(Model& model);
+  bool holds_prefix(const Model& model) const;
+
+  const MicroBatch& micro_;
+  // By the frequency classes of the segments (computed_pack.h), nearly always one. With a held
+  // prefix the tree is computed even where folding the micro-batch alone does not pay.
+  struct Computed {
+    bool held, replays;
+    std::vector<int64_t> classes;
+    std::unique_ptr<const ComputedPack> pack;
+    // Of a pack that replays routes; null: the router chooses.
+    std::shared_ptr<const std::vector<at::Tensor>> replay = nullptr;
+  };
+  const Computed& find_computed(const Model& model);
+  std::vector<Computed> computed_;
+  std::shared_ptr<HeldPrefix> prefix_;                      // null: none is held
+  const Model* routed_ = nullptr;                           // takes routes_; null: no model does
+  std::vector<std::shared_ptr<const TokenRoutes>> routes_;  // by segment
+  std::vector<Forward> forwards_;
+  int64_t head_mb_taken_ = 0;
+};
+
+}  // namespace xrun

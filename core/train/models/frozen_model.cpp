@@ -1,0 +1,227 @@
+// Weights load at the first answer that no sidecar has. The digest hashes the files, so that a
+// stored value is found, and a resumed run compared, without loading them.
+
+#include "core/train/models/frozen_model.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/folder.h"
+#include "core/base/hash.h"
+#include "core/base/interrupt.h"
+#include "core/base/strings.h"
+#include "core/data/cache/cache_folder.h"
+#include "core/data/cache/file_digests.h"
+#include "core/model/model.h"
+#include "core/model/weights/adapter_files.h"
+#include "core/model/weights/export.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/model_registry.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/train/batches/micro_batch.h"
+#include "core/train/models/sharded_weights.h"
+#include "core/train/models/view_head.h"
+
+namespace xrun {
+namespace {
+
+std::shared_ptr<const Tokenizer> tokenizer_in(const std::filesystem::path& dir) {
+  return tokenizer_files(dir).empty() ? nullptr : Tokenizer::load(dir);
+}
+
+// A hash over the names and bytes of the files that decide a model's values.
+std::string digest_of_files(const std::set<std::filesystem::path>& dirs) {
+  const FileDigests digests(cache_root() / kFileDigestsFolder);
+  Hasher hasher;
+  for (const std::filesystem::path& dir : dirs) {
+    std::set<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+      const std::string name = entry.path().filename().string();
+      const bool is_weight = name.ends_with(".safetensors");
+      if (is_weight || name == "config.json" || name == "adapter_config.json") {
+        files.insert(entry.path());
+      }
+    }
+    for (const std::filesystem::path& file : files) {
+      hasher.field(file.filename().string(),
+                   digests.digest(file, [](uint64_t) { check_interrupt(); }));
+    }
+  }
+  return hasher.hex();
+}
+
+}  // namespace
+
+FrozenModel::FrozenModel(std::filesystem::path dir, FrozenOptions options)
+    : dir_(std::move(dir)), options_(std::move(options)), logprobs_(source()) {}
+
+FrozenModel::~FrozenModel() = default;
+
+std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
+                                               const FrozenOptions& options) {
+  std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
+  frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
+  frozen->config_ = std::make_unique<const ModelConfig>(read_frozen_config(frozen->base_));
+  const int64_t labels = frozen->config_->labels;
+  XRUN_CHECK(labels <= 1,
+             "{}: is a classifier of {} labels (id2label or num_labels in its config.json); a "
+             "reward or value model has 1",
+             dir.string(), labels);
+  if (FetchingRanks* const ranks = sharding_ranks(options.dist, 1)) {
+    frozen->sharded_ =
+        std::make_unique<ShardedModel>(*ranks, [owner = frozen.get()] { owner->own_model(); });
+  }
+  const std::filesystem::path& named = options.tokenizer;
+  const auto own = tokenizer_in(frozen->base_);
+  frozen->tokenizer_ = named.empty() ? own : Tokenizer::load(named);
+  const auto& tokenizer = frozen->tokenizer_;
+  if (tokenizer == nullptr) return frozen;
+  if (own != nullptr && own != tokenizer) {
+    XRUN_CHECK(vocabulary_fingerprint(*own) == frozen->fingerprint(),
+               "{}: this model has another vocabulary ({} ids, fingerprint {}) than the tokenizer "
+               "given for it, {} ({} ids, fingerprint {}); leave tokenizer out, or name a model of "
+               "that vocabulary",
+               dir.string(), own->vocab_size(), vocabulary_fingerprint(*own), named.string(),
+               tokenizer->vocab_size(), frozen->fingerprint());
+  }
+  XRUN_CHECK(tokenizer->vocab_size() <= frozen->vocab(),
+             "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
+             "config.json); this tokenizer belongs to another model",
+             (named.empty() ? dir : named).string(), tokenizer->vocab_size(), frozen->vocab());
+  return frozen;
+}
+
+FrozenSource FrozenModel::source() {
+  return {.model = [this]() -> Model& { return own_model(); },
+          .digest = [this] { return digest(); },
+          .settings = [this] { return options_.settings; }};
+}
+
+void FrozenModel::use_gemm(GemmType gemm) {
+  XRUN_CHECK(!model_, "the compute type must be set before the weights load");
+  options_.settings.gemm = gemm;
+}
+
+const std::shared_ptr<const Tokenizer>& FrozenModel::tokenizer() const {
+  XRUN_CHECK(tokenizer_,
+             "{}: there is no tokenizer in this folder, so its vocabulary is unknown; name the "
+             "folder that has it: tokenizer = \"DIR\"",
+             dir_.string());
+  return tokenizer_;
+}
+
+const std::string& FrozenModel::fingerprint() const {
+  if (fingerprint_.empty()) fingerprint_ = vocabulary_fingerprint(*tokenizer());
+  return fingerprint_;
+}
+
+int64_t FrozenModel::vocab() const { return config_->vocab; }
+
+int64_t FrozenModel::columns() const { return tokenizer_ ? tokenizer_->vocab_size() : vocab(); }
+
+const std::string& FrozenModel::digest() {
+  if (digest_.empty()) digest_ = digest_of_files({base_, dir_});
+  return digest_;
+}
+
+Model& FrozenModel::own_model() {
+  if (!model_) {
+    const std::string wanted = digest();
+    const FrozenSettings& settings = options_.settings;
+    LoadOptions load{.dtype = settings.dtype,
+                     .gemm = settings.gemm,
+                     .classifiers = true,
+                     .device = settings.device};
+    if (base_ != dir_) load.adapter = read_adapter(dir_, *config_);
+    if (sharded_) load.shard = sharded_->shard();
+    std::shared_ptr<Model> model = Model::load(base_, load);
+    const std::string got = digest_of_files({base_, dir_});
+    XRUN_CHECK(got == wanted,
+               "{}: the files in this folder changed since the run opened it (digest {}, wanted "
+               "{}); restore the folder or begin a new run",
+               dir_.string(), got, wanted);
+    loaded_digest_ = model->digest();
+    model_ = std::move(model);
+    head_.reset();  // the model has it
+  }
+  return *model_;
+}
+
+void FrozenModel::check_digest() {
+  if (!model_) return;
+  const std::string now = model_->digest();
+  XRUN_CHECK(now == loaded_digest_,
+             "{}: the frozen weights changed in memory (digest {}, wanted {}): do not trust what "
+             "was trained against them",
+             dir_.string(), now, loaded_digest_);
+}
+
+void FrozenModel::check_head(bool classifier) const {
+  if (classifier == (config_->labels > 0)) return;
+  XRUN_CHECK(!classifier,
+             "{} is a language model, without a score; a reward or value model is a folder of "
+             "run:export(scorer), or another sequence classifier of one label",
+             dir_.string());
+  throw Error(
+      fmt::format("{} is a sequence classifier: it gives scores, no log-probs", dir_.string()));
+}
+
+SidecarCounts FrozenModel::row_counts() const {
+  SidecarCounts all;
+  for (const auto& [temperature, rows] : rows_) {
+    all.cached += rows->counts().cached;
+    all.computed += rows->counts().computed;
+  }
+  return all;
+}
+
+void FrozenModel::flush() {
+  logprobs_.flush();
+  for (auto& [temperature, rows] : rows_) rows->flush();
+}
+
+void FrozenModel::flush_arrived() {
+  logprobs_.flush_arrived();
+  for (auto& [temperature, rows] : rows_) rows->flush();
+}
+
+at::Tensor FrozenModel::own_token_logprob(const View& view) {
+  const at::NoGradGuard no_grad;
+  MicroBatch& micro = view.micro();
+  check_head(/*classifier=*/false);
+  check_tokens(micro);
+  return view.select_rows(micro.token_logprob(model(), options_.settings.head_mb));
+}
+
+at::Tensor FrozenModel::own_logprob(const View& view) {
+  check_head(/*classifier=*/false);
+  check_tokens(view.micro());
+  return logprobs_.logprob(view);
+}
+
+HeadResult FrozenModel::own_head(const View& view, const HeadOptions& options,
+                                 const at::Tensor& target) {
+  const at::NoGradGuard no_grad;
+  check_head(/*classifier=*/false);
+  check_tokens(view.micro());
+  return view_head(model(), view, options, target, /*head_mb=*/0);
+}
+
+at::Tensor FrozenModel::own_logits(const View& view) {
+  const at::NoGradGuard no_grad;
+  check_head(/*classifier=*/false);
+  check_tokens(view.micro());
+  return view_logits(model(), view);
+}
+
+at::Tensor FrozenModel::own_score(const View& view, const ScoreWeight& weight) {
+  const at::NoGradGuard no_grad;
+  check_tokens(view.micro());
+  return view_score(model(), view, weight);
+}
+
+}  // namespace xrun

@@ -1,0 +1,168 @@
+#pragma once
+// A frozen model with its own tokenizer and type: a teacher, the reference of another folder, or a
+// classifier that gives rewards or values.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/text/tokenizer/vocabulary_fingerprint.h"
+#include "core/train/models/frozen_logprobs.h"
+#include "core/train/models/frozen_rows.h"
+#include "core/train/models/gradient_exchange.h"
+#include "core/train/models/logprob_source.h"
+
+namespace xrun {
+
+class Batch;
+class MicroBatch;
+class Model;
+class ShardedModel;
+class Tokenizer;
+struct ModelConfig;
+struct CompanionPack;
+
+struct FrozenOptions {
+  FrozenSettings settings = {};
+  // A folder whose vocabulary the model has; "": that of the model's own tokenizer.
+  std::filesystem::path tokenizer = {};
+  // Values for distillation that are stored by row.
+  FrozenCache cache = FrozenCache::kNone;
+  int64_t top_k = 64;  // columns of a row under kTopColumns
+  // From level 1 on the ranks hold ranges of the weights.
+  DistOptions dist = {};
+};
+
+// A model that is never trained, recorded, exported or saved. Its weights load at the first answer
+// that no sidecar has. As a source of log-probs it works like a reference (reference.h): logprob()
+// reads a sidecar of sums by row, all else runs the model over the whole micro-batch. Every answer
+// to tokens of another vocabulary throws an Error that names both. A sequence classifier of one
+// label, as a Scorer exports it, gives scores and nothing else. Not thread-safe.
+class FrozenModel : public LogprobSource {
+ public:
+  // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
+  // base model under the adapter. Throws Error that names the folder if it is not a model, if it is
+  // a classifier of several labels, if its tokenizer is not the one of options.tokenizer, or if
+  // that has more ids than the embedding.
+  static std::shared_ptr<FrozenModel> open(const std::filesystem::path& dir,
+                                           const FrozenOptions& options = {});
+  ~FrozenModel() override;
+
+  const std::filesystem::path& dir() const { return dir_; }
+  const FrozenOptions& options() const { return options_; }
+  // Sets the compute type of products, before the weights load.
+  void use_gemm(GemmType gemm);
+  const std::filesystem::path& base_dir() const { return base_; }  // of the base model
+  const ModelConfig& config() const { return *config_; }           // of the base model
+  // Throws Error if the folder has no tokenizer and no other one was named.
+  const std::shared_ptr<const Tokenizer>& tokenizer() const;
+  const std::string& fingerprint() const;  // of the tokenizer's vocabulary
+  int64_t vocab() const;                   // rows of the embedding
+  int64_t columns() const;                 // of them, those that the tokenizer has ids for
+  bool loaded() const { return model_ != nullptr; }
+  bool needs_weights() const { return !loaded() && !is_replaced(); }
+
+  // A hash of the files of weights and configuration. Loads nothing.
+  const std::string& digest();
+  // Hashes loaded weights again. Throws Error if they changed in memory.
+  void check_digest();
+
+  // True if the tokens of a batch are of this model's vocabulary, one of the two extends the other,
+  // or the batch does not say. Throws Error if the model has no tokenizer to compare.
+  bool reads_tokens_of(const MicroBatch& micro) const;
+  // Throws Error that names both unless it reads the batch's own tokens; if one of them is a token
+  // that only the batch's vocabulary has; and if one of the batch's sequences is longer than the
+  // model reads.
+  void check_tokens(const MicroBatch& micro) const;
+  // The tokens that this model reads for a micro-batch, with the rows that predict its chunks:
+  // those of a companion in its vocabulary, or the batch's own. Throws Error if it reads neither.
+  CompanionPack tokens_of(const MicroBatch& micro) const;
+  // Columns of the vocabulary that it shares with a batch that it reads: fewer than columns() if
+  // its vocabulary extends the batch's.
+  int64_t common_columns(const MicroBatch& micro) const;
+
+  // Returns log p of each chunk of a view, the sum over this model's tokens, [C] float32 without
+  // gradient, in the order of losses by chunk, at the batch's temperature; in a batch that is not
+  // aligned, of each trained token, [R]. Throws Error for a part of an aligned micro-batch.
+  at::Tensor chunk_logprob(const View& view);
+  at::Tensor chunk_logprob(Batch& batch);  // of all micro-batches, in the order of the packs
+
+  // Of a classifier, without gradient: the score of each sequence at its last token, [n] float32,
+  // of the companion's tokens where there is one in its vocabulary; and the score in the position
+  // that predicts each trained token, [R]. Throws Error for a language model.
+  using LogprobSource::score;
+  at::Tensor score(const View& view);
+  at::Tensor score(Batch& batch);
+  at::Tensor token_score(const View& view);
+  at::Tensor token_score(Batch& batch);
+
+  // For distillation, without gradient. `tokens` are those of tokens_of().
+  // Hidden states of their rows, [R, D], and the weight of the vocabulary projection for them,
+  // [V, D]. Under kHidden only that weight is loaded once all rows are stored.
+  at::Tensor row_hidden(MicroBatch& micro, const CompanionPack& tokens);
+  at::Tensor head_weight();
+  // Log-prob of the target, log-sum-exp and top k of the same rows, [R] and [R, k]. Throws Error if
+  // kTopColumns stores fewer than k.
+  struct ColumnOptions {
+    int64_t k = 1;
+    double temperature = 1;
+    int64_t columns = 0;  // those that count, from the first; 0: columns()
+  };
+  HeadResult row_columns(MicroBatch& micro, const CompanionPack& tokens,
+                         const ColumnOptions& options);
+
+  FrozenLogprobs& logprobs() { return logprobs_; }
+  // Segments that the rows of a cache were read from and computed for.
+  SidecarCounts row_counts() const;
+  // Writes computed values to disk; the second without waiting for a device.
+  void flush();
+  void flush_arrived();
+
+ protected:
+  Model& own_model() override;
+  at::Tensor own_token_logprob(const View& view) override;
+  at::Tensor own_logprob(const View& view) override;
+  HeadResult own_head(const View& view, const HeadOptions& options,
+                      const at::Tensor& target) override;
+  at::Tensor own_logits(const View& view) override;
+  at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
+
+ private:
+  void check_length(const PackedBatch& pack) const;
+  FrozenModel(std::filesystem::path dir, FrozenOptions options);
+  FrozenSource source();
+  FrozenRows& rows(double temperature, int64_t columns);
+  const CompanionPack* companion_of(const MicroBatch& micro) const;  // in its vocabulary; or null
+  void check_head(bool classifier) const;
+  const at::Tensor& score_weight();  // [1, D] fp32
+  // A vocabulary of batches, compared with this one.
+  struct KnownVocabulary {
+    std::string fingerprint = {};  // "": unknown
+    VocabularyMatch match = VocabularyMatch::kEqual;
+    int64_t size = 0;
+  };
+  const KnownVocabulary& vocabulary_of(const MicroBatch& micro) const;
+
+  std::filesystem::path dir_, base_;  // equal without an adapter
+  FrozenOptions options_;
+  std::unique_ptr<const ModelConfig> config_;   // of the base model
+  std::shared_ptr<const Tokenizer> tokenizer_;  // null: there is none
+  mutable std::string fingerprint_;
+  mutable std::map<std::shared_ptr<const Tokenizer>, KnownVocabulary> known_;  // of batches
+  std::string digest_, loaded_digest_;
+  std::unique_ptr<ShardedModel> sharded_;  // null: the weights are whole
+  std::shared_ptr<Model> model_;
+  at::Tensor head_;   // loaded alone; undefined before
+  at::Tensor score_;  // of score_weight(); undefined before
+  FrozenLogprobs logprobs_;
+  std::map<std::pair<double, int64_t>, std::unique_ptr<FrozenRows>> rows_;  // temperature, columns
+};
+
+}  // namespace xrun

@@ -1,0 +1,86 @@
+#pragma once
+// A teacher's outputs for distillation, stored by row of a data set: top columns or hidden states.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model/ops/linear_head.h"
+#include "core/train/models/frozen_logprobs.h"
+
+namespace xrun {
+
+struct CompanionPack;
+
+enum class FrozenCache {
+  kNone,
+  kTopColumns,  // "topk": ids and log-probs of the k most likely tokens, log-sum-exp, target
+  kHidden,      // "hidden": hidden states, from which the head gives every log-prob again
+};
+
+// Returns a pack's own tokens and loss rows in the form of a companion: what a teacher of the same
+// vocabulary reads. Chunks are the pack's, numbered from 0, or without any the loss rows.
+CompanionPack own_tokens(const PackedBatch& pack);
+
+// Values of the rows of a companion that predict its chunks, by segment: a list of values for each
+// segment, computed by a forward of the frozen model over the canonical pack of the segment's row,
+// as for log-probs (frozen_logprobs.h). A value depends neither on the batch that asked nor on
+// whether it was stored. The key covers the weights, the types and both vocabularies, the stamp the
+// teacher's tokens. A kill loses what was not flushed. Not thread-safe.
+class FrozenRows {
+ public:
+  // The stored values; FrozenSource has the model.
+  struct Form {
+    FrozenCache cache = FrozenCache::kHidden;
+    int64_t top_k = 0;       // of kTopColumns
+    double temperature = 1;  // of kTopColumns
+    int64_t columns = 0;     // of the vocabulary that exist
+    std::string vocabulary;  // fingerprint of the teacher's
+    int64_t width = 0;       // D
+  };
+
+  FrozenRows(FrozenSource source, Form form);
+  ~FrozenRows();  // syncs; never throws
+
+  // Values of all rows of `tokens`, in its order, on the micro-batch's device: [R, D] in the
+  // storage type, or the outputs of the head [R], [R, k]. Without gradient.
+  //   student  fingerprint of the vocabulary of the micro-batch's own tokens
+  at::Tensor hidden(const MicroBatch& micro, const CompanionPack& tokens,
+                    const std::string& student);
+  HeadResult columns(const MicroBatch& micro, const CompanionPack& tokens,
+                     const std::string& student);
+
+  SidecarKey key(const std::string& data_key, int64_t max_tokens, const std::string& student) const;
+  void flush();
+  const SidecarCounts& counts() const { return counts_; }  // of segments
+
+ private:
+  // The bytes of each segment's values, in order.
+  std::vector<std::string> values(const MicroBatch& micro, const CompanionPack& tokens,
+                                  const std::string& student);
+  std::map<SidecarEntry, std::string> compute(const MicroBatch& micro, const CompanionPack& tokens,
+                                              size_t segment, const SidecarEntry& wanted,
+                                              bool storable);
+  std::vector<std::string> compute_pack(const CompanionPack& tokens);
+  Sidecar& sidecar(const SidecarKey& key);
+  std::optional<std::string> find(Sidecar& stored, const SidecarEntry& entry) const;
+  void add(Sidecar& stored, const SidecarEntry& entry, const std::string& bytes) const;
+  ColumnType value_type() const;
+  int64_t value_bytes() const;  // of one row
+
+  FrozenSource source_;
+  Form form_;
+  std::map<std::string, std::unique_ptr<Sidecar>> sidecars_;  // by the document of their key
+  SidecarCounts counts_;
+};
+
+// Returns the hidden states of a companion's rows, [R, D] in the storage type: one forward without
+// gradient, and only the rows that predict something.
+at::Tensor companion_hidden(Model& model, const CompanionPack& tokens);
+
+}  // namespace xrun

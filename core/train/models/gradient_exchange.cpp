@@ -1,0 +1,248 @@
+// A rank sends one piece of a bucket to each owner: a flag per tensor of the owner's range, 1 if
+// the rank has a gradient of it, then the values of the range. Buckets are launched from the last
+// group to the first, the order in which a backward ends, on every rank.
+
+#include "core/train/models/gradient_exchange.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/dist/fetching_ranks.h"
+
+namespace xrun {
+
+namespace {
+
+// Buckets under way at a time: enough to keep the transport busy, few enough to bound their memory.
+constexpr size_t kInFlight = 4;
+
+}  // namespace
+
+// Tells the exchange that the backward has accumulated a weight's gradient.
+class GradientReady : public torch::autograd::PostAccumulateGradHook {
+ public:
+  GradientReady(GradientExchange& exchange, int64_t tensor)
+      : exchange_(exchange), tensor_(tensor) {}
+  void operator()(const at::Tensor& /*weight*/) override { exchange_.on_gradient(tensor_); }
+
+ private:
+  GradientExchange& exchange_;
+  int64_t tensor_;
+};
+
+FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level) {
+  if (dist.ranks == nullptr || dist.ranks->size() == 1 || dist.level < from_level) return nullptr;
+  return dynamic_cast<FetchingRanks*>(dist.ranks);
+}
+
+GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& shards,
+                                   std::vector<at::Tensor> weights, const DistOptions& options)
+    : index_(index),
+      shards_(shards),
+      weights_(std::move(weights)),
+      options_(options),
+      rank_(options.ranks->rank()),
+      size_(options.ranks->size()),
+      staging_(index.groups().size()),
+      sums_(index.groups().size()),
+      seen_(index.tensors().size()),
+      packed_(index.tensors().size()),
+      missing_(index.groups().size()) {
+  const auto groups = static_cast<int64_t>(index.groups().size());
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t r = 0; r < size_; ++r) {
+      Piece piece;
+      for (int64_t c = shards.first_chunk(g, r); c < shards.end_chunk(g, r); ++c) {
+        const int64_t tensor = index.chunks()[static_cast<size_t>(c)].tensor;
+        if (piece.tensors.empty() || piece.tensors.back() != tensor)
+          piece.tensors.push_back(tensor);
+      }
+      piece.size = static_cast<int64_t>(piece.tensors.size()) + shards.size(g, r);
+      pieces_.push_back(std::move(piece));
+    }
+  }
+  for (size_t t = 0; t < weights_.size(); ++t) {
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        weights_[t], std::make_unique<GradientReady>(*this, static_cast<int64_t>(t)));
+  }
+}
+
+GradientExchange::~GradientExchange() {
+  for (const at::Tensor& weight : weights_) {
+    torch::autograd::impl::set_post_acc_grad_hooks(weight, nullptr);
+  }
+}
+
+const GradientExchange::Piece& GradientExchange::piece(int64_t group, int64_t rank) const {
+  return pieces_[static_cast<size_t>(group * size_ + rank)];
+}
+
+bool GradientExchange::sends(int64_t rank) const { return exchanges_ && rank < senders_; }
+
+void GradientExchange::begin_round(const GradientRound& round) {
+  XRUN_CHECK(!open_, "a round of gradients begins before the last one has ended");
+  round_ = round;
+  open_ = true;
+  exchanges_ = options_.exact || round.last;
+  senders_ = std::max(senders_, round.items);
+  next_ = static_cast<int64_t>(index_.groups().size()) - 1;
+  packed_.assign(packed_.size(), false);
+  for (size_t g = 0; g < missing_.size(); ++g) missing_[g] = index_.groups()[g].tensor_count;
+}
+
+void GradientExchange::on_gradient(int64_t tensor) {
+  // Other backwards than a step's keep their gradients, and so does an item of several.
+  if (!open_ || !exchanges_ || !round_.one_backward || rank_ >= round_.items) return;
+  XRUN_CHECK(!packed_[static_cast<size_t>(tensor)],
+             "{} got a second gradient from one backward, after the first was exchanged",
+             index_.tensors()[static_cast<size_t>(tensor)].name);
+  const at::NoGradGuard no_grad;
+  pack(tensor);
+  launch_ready();
+}
+
+void GradientExchange::pack(int64_t tensor) {
+  const auto t = static_cast<size_t>(tensor);
+  const FlatTensor& flat = index_.tensors()[t];
+  const auto g = static_cast<size_t>(flat.group);
+  at::Tensor& staging = staging_[g];
+  if (missing_[g] == index_.groups()[g].tensor_count) {
+    int64_t size = 0;
+    for (int64_t r = 0; r < size_; ++r) size += piece(flat.group, r).size;
+    if (!staging.defined()) staging = at::zeros({size}, weights_[t].options().requires_grad(false));
+    // Values of weights without a gradient are sent, and ignored.
+    for (int64_t r = 0, first = 0; r < size_; first += piece(flat.group, r++).size) {
+      const auto flags = static_cast<int64_t>(piece(flat.group, r).tensors.size());
+      staging.narrow(0, first, flags).zero_();
+    }
+  }
+  const at::Tensor gradient = weights_[t].grad().reshape({-1});
+  int64_t first = 0;
+  for (int64_t r = 0; r < size_; ++r) {
+    const Piece& to = piece(flat.group, r);
+    const auto flag = std::find(to.tensors.begin(), to.tensors.end(), tensor);
+    if (flag != to.tensors.end()) {
+      staging.narrow(0, first + (flag - to.tensors.begin()), 1).fill_(1);
+      const int64_t begin = std::max(flat.offset, shards_.begin(flat.group, r));
+      const int64_t end = std::min(flat.offset + flat.elements, shards_.end(flat.group, r));
+      const int64_t values = first + static_cast<int64_t>(to.tensors.size());
+      staging.narrow(0, values + begin - shards_.begin(flat.group, r), end - begin)
+          .copy_(gradient.narrow(0, begin - flat.offset, end - begin));
+    }
+    first += to.size;
+  }
+  weights_[t].mutable_grad().reset();
+  packed_[t] = true;
+  --missing_[g];
+}
+
+void GradientExchange::launch_ready() {
+  while (next_ >= 0 && missing_[static_cast<size_t>(next_)] == 0) launch(next_--);
+}
+
+void GradientExchange::launch(int64_t group) {
+  if (pending_.size() == kInFlight) finish_oldest();
+  const auto g = static_cast<size_t>(group);
+  std::vector<int64_t> in_sizes, out_sizes;
+  int64_t out_size = 0;
+  for (int64_t r = 0; r < size_; ++r) {
+    in_sizes.push_back(sends(rank_) ? piece(group, r).size : 0);
+    out_sizes.push_back(sends(r) ? piece(group, rank_).size : 0);
+    out_size += out_sizes.back();
+    if (r != rank_) sent_bytes_ += 4 * in_sizes.back();
+  }
+  const auto options = weights_.front().options().requires_grad(false);
+  Bucket bucket{.group = group};
+  if (!sends(rank_)) {
+    bucket.in = at::empty({0}, options);
+  } else if (missing_[g] == index_.groups()[g].tensor_count) {
+    // No weight of the group has a gradient: flags of 0.
+    int64_t size = 0;
+    for (const int64_t piece : in_sizes) size += piece;
+    bucket.in = at::zeros({size}, options);
+  } else {
+    bucket.in = staging_[g];
+  }
+  if (options_.level >= 2) staging_[g].reset();
+  bucket.out = at::empty({out_size}, options);
+  bucket.pending = options_.ranks->exchange(fmt::format("gradients of bucket {}", group),
+                                            bucket.out, out_sizes, bucket.in, in_sizes);
+  pending_.push_back(std::move(bucket));
+}
+
+void GradientExchange::finish_oldest() {
+  Bucket bucket = std::move(pending_.front());
+  pending_.pop_front();
+  bucket.pending->wait();
+  const int64_t size = piece(bucket.group, rank_).size;
+  int64_t first = 0;
+  for (int64_t r = 0; r < size_; ++r) {
+    if (!sends(r)) continue;
+    if (size > 0) add(bucket.group, bucket.out.narrow(0, first, size));
+    first += size;
+  }
+}
+
+void GradientExchange::add(int64_t group, const at::Tensor& values) {
+  const Piece& own = piece(group, rank_);
+  const auto flags_size = static_cast<int64_t>(own.tensors.size());
+  const at::Tensor flags = values.narrow(0, 0, flags_size).cpu();
+  const int64_t begin = shards_.begin(group, rank_), end = shards_.end(group, rank_);
+  at::Tensor& sum = sums_[static_cast<size_t>(group)];
+  if (!sum.defined()) sum = at::empty({end - begin}, values.options());
+  for (int64_t i = 0; i < flags_size; ++i) {
+    if (flags.const_data_ptr<float>()[i] == 0) continue;
+    const int64_t tensor = own.tensors[static_cast<size_t>(i)];
+    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(tensor)];
+    const int64_t from = std::max(flat.offset, begin) - begin;
+    const int64_t to = std::min(flat.offset + flat.elements, end) - begin;
+    const at::Tensor target = sum.narrow(0, from, to - from);
+    const at::Tensor piece = values.narrow(0, flags_size + from, to - from);
+    // The first gradient is taken as it is: 0 + -0 would be another 0.
+    seen_[static_cast<size_t>(tensor)] ? target.add_(piece) : target.copy_(piece);
+    seen_[static_cast<size_t>(tensor)] = true;
+  }
+}
+
+void GradientExchange::end_round() {
+  if (!open_) return;
+  const at::NoGradGuard no_grad;
+  if (exchanges_) {
+    for (int64_t g = next_; g >= 0; --g) {
+      const FlatGroup& group = index_.groups()[static_cast<size_t>(g)];
+      for (int64_t t = group.first_tensor; t < group.first_tensor + group.tensor_count; ++t) {
+        const auto i = static_cast<size_t>(t);
+        if (sends(rank_) && !packed_[i] && weights_[i].grad().defined()) pack(t);
+      }
+      next_ = g - 1;
+      launch(g);
+    }
+    while (!pending_.empty()) finish_oldest();
+    senders_ = 0;
+  }
+  open_ = false;
+}
+
+void GradientExchange::clear() {
+  // Their memory belongs to the transport until they end, whether or not they fail.
+  for (Bucket& bucket : pending_) {
+    try {
+      bucket.pending->wait();
+    } catch (const std::exception&) {
+    }
+  }
+  pending_.clear();
+  open_ = false;
+  senders_ = 0;
+  for (at::Tensor& sum : sums_) sum.reset();
+  seen_.assign(seen_.size(), false);
+  for (const at::Tensor& weight : weights_) weight.mutable_grad().reset();
+}
+
+}  // namespace xrun

@@ -1,0 +1,384 @@
+// Weights load at the first forward; a digest identifies them from then on. A resumed recipe makes
+// the same calls in the same order, so the k-th reference() finds the k-th reference that was
+// saved.
+
+#include "core/train/models/policy.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/model/weights/adapter_files.h"
+#include "core/model/weights/export.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/model_registry.h"
+#include "core/model/weights/safetensors.h"
+#include "core/model/weights/trained_weights.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/train/batches/micro_batch.h"
+#include "core/train/models/reference.h"
+#include "core/train/models/sharded_weights.h"
+#include "core/train/models/view_head.h"
+
+namespace xrun {
+namespace {
+
+// A frozen model keeps its weights only in the compute type, so digests compare that type.
+std::string frozen_digest(const Model& model) {
+  if (model.compute_type() == at::kFloat || model.adapter()) return model.digest();
+  return model.digest(model.compute_type());
+}
+
+constexpr const char* kAdapterFolder = "adapter";  // of an export
+
+// Returns the template that an export must include besides the tokenizer's files; "": none. A
+// marked copy of the tokenizer's own template renders the same text, so the tokenizer's stays.
+std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokenizer) {
+  if (!tokenizer.chat_templates().empty()) {
+    try {
+      const ResolvedTemplate own = resolve_template(tokenizer, "auto", "", /*allow_unmarked=*/true);
+      if (own.chat_template->source() == used.source()) return "";
+    } catch (const Error&) {
+      // The folder's own cannot be used, so another one was named.
+    }
+  }
+  return used.source();
+}
+
+}  // namespace
+
+Policy::Policy(std::filesystem::path dir, PolicyOptions options)
+    : dir_(std::move(dir)), options_(options) {}
+
+Policy::~Policy() = default;
+
+std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
+                                     const PolicyOptions& options) {
+  const bool is_trained_on = is_adapter(dir);
+  const std::filesystem::path base = is_trained_on ? resolve_base_model(dir) : dir;
+  std::shared_ptr<Policy> policy(new Policy(base, options));
+  const ModelConfig config = read_model_config(base);
+  policy->vocab_ = config.vocab;
+  if (is_trained_on) {
+    XRUN_CHECK(!options.lora, "{}: is an adapter already and has its own settings; leave out lora",
+               dir.string());
+    policy->adapter_dir_ = dir;
+  }
+  // Checked here, before any data are read: the expert kernels exist for the CPU alone.
+  XRUN_CHECK(options.device.is_cpu() || config.moe.experts == 0,
+             "{}: a mixture of experts trains on the CPU only so far; use --device cpu",
+             base.string());
+  if (options.lora) check_adapter_options(*options.lora, config);
+  policy->check_train();
+  if (FetchingRanks* const ranks = sharding_ranks(options.dist, 3)) {
+    policy->sharded_ =
+        std::make_unique<ShardedModel>(*ranks, [owner = policy.get()] { owner->model(); });
+  }
+  if (!tokenizer_files(base).empty()) {
+    policy->tokenizer_ = Tokenizer::load(base);
+    XRUN_CHECK(policy->tokenizer_->vocab_size() <= config.vocab,
+               "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
+               "config.json); this tokenizer belongs to another model",
+               base.string(), policy->tokenizer_->vocab_size(), config.vocab);
+  }
+  return policy;
+}
+
+// Before any weight is read.
+void Policy::check_train() const {
+  if (options_.train.empty()) return;
+  if (trains_adapter()) {
+    throw UsageError(
+        "train chooses among the weights, which are frozen beside an adapter; leave out train, or "
+        "lora, whose targets choose its maps");
+  }
+  if (sharding_ranks(options_.dist, 3) != nullptr) {
+    throw UsageError(
+        "dist.level = 3 trains all weights of a model; set dist.level = 2, or leave out train");
+  }
+  check_train_patterns(read_model_config(dir_), options_.train);
+}
+
+const std::shared_ptr<const Tokenizer>& Policy::tokenizer() const {
+  XRUN_CHECK(tokenizer_,
+             "{}: there is no tokenizer in this folder; copy the model's tokenizer.json "
+             "into it",
+             dir_.string());
+  return tokenizer_;
+}
+
+void Policy::use_gemm(GemmType gemm) {
+  XRUN_CHECK(!model_, "the compute type must be set before the weights load");
+  options_.gemm = gemm;
+}
+
+void Policy::use_template(std::shared_ptr<const ChatTemplate> chat_template) {
+  // The first wins: training data come before validation data in every recipe.
+  if (!chat_template_) chat_template_ = std::move(chat_template);
+}
+
+std::string Policy::exported_template() const {
+  return chat_template_ ? template_to_export(*chat_template_, *tokenizer()) : "";
+}
+
+c10::ScalarType Policy::export_dtype() {
+  return options_.export_dtype.value_or(model().config().dtype);
+}
+
+int64_t Policy::export_bytes() const {
+  int64_t bytes = 0;
+  const SafetensorsFolder weights(dir_);
+  for (const std::string& name : weights.names()) {
+    const SafetensorsEntry& entry = weights.entry(name);
+    int64_t elements = 1;
+    for (const int64_t size : entry.shape) elements *= size;
+    bytes += elements *
+             static_cast<int64_t>(c10::elementSize(options_.export_dtype.value_or(entry.dtype)));
+  }
+  return bytes;
+}
+
+void Policy::export_to(const std::filesystem::path& out, std::optional<c10::ScalarType> dtype) {
+  const c10::ScalarType type = dtype.value_or(export_dtype());
+  export_model(model().exported(type), dir_, out, exported_template());
+  if (model().adapter()) {
+    write_adapter(*model().adapter(), model().config(), dir_.string(), out / kAdapterFolder);
+  }
+}
+
+void Policy::export_classifier_to(const std::filesystem::path& out, const at::Tensor& score) {
+  export_classifier(model().exported(export_dtype()), score, dir_, out, exported_template());
+}
+
+std::shared_ptr<Model> Policy::load_trained() const {
+  LoadOptions options{.dtype = options_.dtype,
+                      .gemm = options_.gemm,
+                      .trainable = true,
+                      .train = options_.train,
+                      .recompute = options_.recompute,
+                      .device = options_.device};
+  if (!adapter_dir_.empty()) options.adapter = read_adapter(adapter_dir_, read_model_config(dir_));
+  if (options_.lora) {
+    options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
+  }
+  if (sharded_) options.shard = sharded_->shard();
+  return Model::load(dir_, options);
+}
+
+Model& Policy::own_model() {
+  // At the first forward, not at open: check and inspect of a recipe must not wait for weights.
+  if (!model_) {
+    std::shared_ptr<Model> model = load_trained();
+    // A fresh adapter adds exactly 0.
+    folder_digest_ =
+        options_.lora ? Model::with_adapter(*model, nullptr)->digest() : model->digest();
+    const bool as_loaded = model->adapter() || model->compute_type() == at::kFloat;
+    initial_digest_ = as_loaded ? folder_digest_ : frozen_digest(*model);
+    model_ = std::move(model);
+  }
+  return *model_;
+}
+
+std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights,
+                                           const ShardWeights& shard) {
+  if (!model().adapter()) {
+    return Model::load(weights, {.dtype = options_.dtype,
+                                 .gemm = options_.gemm,
+                                 .device = options_.device,
+                                 .shard = shard});
+  }
+  return Model::with_adapter(
+      model(), is_adapter(weights) ? read_adapter(weights, model().config()) : nullptr);
+}
+
+bool Policy::has_noise() const {
+  if (!model_ || !model_->adapter() || model_->adapter()->options.dropout == 0) return false;
+  return update_count() > 0 || !options_.lora;  // a fresh adapter adds nothing, dropped or not
+}
+
+int64_t Policy::update_count() const { return model_ ? model_->update_count : 0; }
+
+const std::string& Policy::initial_digest() {
+  model();
+  return initial_digest_;
+}
+
+std::string Policy::digest() {
+  const bool fresh = options_.lora && update_count() == 0;  // its adapter adds exactly nothing
+  return fresh ? Model::with_adapter(model(), nullptr)->digest() : frozen_digest(model());
+}
+
+std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const {
+  if (taken.updates == 0) return adapter_dir_.empty() ? dir_ : adapter_dir_;
+  XRUN_CHECK(!snapshot_dir_.empty(),
+             "a reference that is taken after training began needs a run to keep its weights in; "
+             "make the run first (xrun.run), or take the reference before the first step");
+  return snapshot_dir_ / fmt::format("reference_{}", k);
+}
+
+void Policy::write_snapshot(const std::filesystem::path& dir) {
+  if (std::filesystem::exists(dir)) return;  // a resumed run repeats the call
+  make_dirs(dir.parent_path());
+  if (model().adapter()) {
+    write_adapter(*model().adapter(), model().config(), dir_.string(), dir);
+  } else {
+    export_to(dir, options_.dtype);
+  }
+}
+
+std::shared_ptr<Reference> Policy::reference() {
+  XRUN_CHECK(!averaged_, "a reference of the weights inside ema:use; take it outside");
+  const size_t k = taken_.size();
+  Taken taken{update_count(), ""};
+  if (k < restored_.size()) {
+    taken = restored_[k];  // the same call of the run that was saved
+    if (taken.updates > 0 && restored_dtype_ != dtype_name(options_.dtype)) {
+      taken.digest = load_frozen(reference_dir(k, taken))->digest();
+    }
+  } else if (taken.updates > 0) {
+    taken.digest = digest();
+  }
+  const std::filesystem::path weights = reference_dir(k, taken);
+  if (taken.updates > 0 && taken.updates == update_count()) write_snapshot(weights);
+  taken_.push_back(taken);
+  return std::make_shared<Reference>(shared_from_this(), weights, taken.digest, taken.updates);
+}
+
+at::Tensor Policy::own_token_logprob(const View& view) {
+  at::Tensor rows = view.select_rows(view.micro().token_logprob(model(), options_.head_mb));
+  view.micro().note_scored(this, view, rows);
+  return rows;
+}
+
+at::Tensor Policy::own_logprob(const View& view) { return view.sum(own_token_logprob(view)); }
+
+HeadResult Policy::own_head(const View& view, const HeadOptions& options,
+                            const at::Tensor& target) {
+  HeadResult result = view_head(model(), view, options, target, options_.head_mb);
+  // Other targets or temperatures are not the policy's log-probs, so the step does not report them.
+  const bool own = options.temperature == view.micro().info().temperature;
+  if (!target.defined() && own && options.columns == 0) {
+    view.micro().note_scored(this, view, result.logprob);
+  }
+  return result;
+}
+
+at::Tensor Policy::own_logits(const View& view) { return view_logits(model(), view); }
+
+at::Tensor Policy::own_score(const View& view, const ScoreWeight& weight) {
+  return view_score(model(), view, weight);
+}
+
+std::vector<Parameter>& Policy::parameters() { return model().trained_parameters(); }
+
+void Policy::count_update() {
+  ++model().update_count;
+  if (model().shards() != nullptr) model().shards()->forget();
+}
+
+void Policy::weights_averaged(bool averaged) {
+  averaged_ = averaged;
+  model().weights_replaced(model().update_count);
+}
+
+// An adapter's factors are whole on every rank.
+bool Policy::is_sharded() { return model().shards() != nullptr && !model().adapter(); }
+
+at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
+  if (!is_sharded()) return Trainable::held_master(parameter, begin, size);
+  const WeightShards::Range own = model().shards()->range(parameter);
+  XRUN_CHECK(own.begin == begin && own.held.numel() == size,
+             "dist.level = 3 trains one policy by an optimizer; set dist.level = 2");
+  return own.held;
+}
+
+std::vector<NamedTensor> Policy::tensors() const {
+  std::vector<NamedTensor> out;
+  // Those of a sharded policy are ranges().
+  if (!model_ || !ranges().empty()) return out;
+  const Model& model = *model_;
+  for (const Parameter& parameter : model.trained_parameters()) {
+    out.push_back({parameter.name, parameter.master.detach()});
+  }
+  return out;
+}
+
+std::vector<TensorRange> Policy::ranges() const {
+  std::vector<TensorRange> out;
+  if (!model_ || model_->shards() == nullptr || model_->adapter()) return out;
+  for (size_t i = 0; i < model_->trained_parameters().size(); ++i) {
+    const Parameter& parameter = model_->trained_parameters()[i];
+    const WeightShards::Range own = model_->shards()->range(i);
+    out.push_back({parameter.name, parameter.master.sizes().vec(), own.begin, own.held});
+  }
+  return out;
+}
+
+Json Policy::state() const {
+  Json references = Json::array();
+  for (const Taken& taken : taken_) {
+    Json one = Json::object();
+    one.set("updates", taken.updates);
+    one.set("digest", taken.digest);
+    references.push_back(std::move(one));
+  }
+  Json state = Json::object();
+  state.set("loaded", loaded());
+  state.set("updates", update_count());
+  state.set("folder_digest", folder_digest_);
+  state.set("dtype", dtype_name(options_.dtype));
+  state.set("references", std::move(references));
+  return state;
+}
+
+void Policy::restore(const TensorSource& tensor, const Json& state) {
+  restored_.clear();
+  restored_dtype_ = state.at("dtype").as_string();
+  for (const Json& reference : state.at("references").as_array()) {
+    restored_.push_back({reference.at("updates").as_int(), reference.at("digest").as_string()});
+  }
+  for (size_t k = 0; k < std::min(taken_.size(), restored_.size()); ++k) {
+    XRUN_CHECK(taken_[k].updates == restored_[k].updates,
+               "reference {} of this run was taken after {} updates; on resuming, the recipe takes "
+               "it before the run is made: make the run (xrun.run) first",
+               k + 1, restored_[k].updates);
+  }
+  if (!state.at("loaded").as_bool()) return;
+  const std::string saved_digest = state.at("folder_digest").as_string();
+  model();
+  // A frozen base is part of the trained model; it is hashed in the compute type.
+  const bool same_type = restored_dtype_ == dtype_name(options_.dtype);
+  const bool is_base = (model().adapter() || !options_.train.empty()) && same_type;
+  bool frozen_folder = is_base;
+  for (const Taken& taken : restored_) {
+    const bool digest_has_type = model().adapter() || !options_.train.empty();
+    frozen_folder = frozen_folder || (taken.updates == 0 && !digest_has_type);
+  }
+  XRUN_CHECK(!frozen_folder || folder_digest_ == saved_digest,
+             "{}: the weights in this folder changed since the run began (digest {}, wanted {}), "
+             "and {}; restore the folder or begin a new run",
+             dir_.string(), folder_digest_, saved_digest,
+             !is_base            ? "its reference is made of them"
+             : model().adapter() ? "its adapter was trained on them"
+                                 : "the weights that `train` chose were trained beside them");
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
+    Parameter& parameter = model().trained_parameters()[i];
+    if (is_sharded()) {
+      const WeightShards::Range own = model().shards()->range(i);
+      own.held.copy_(
+          tensor.range(parameter.name, parameter.master.sizes(), own.begin, own.held.numel()));
+      continue;
+    }
+    const at::Tensor saved = tensor(parameter.name);
+    XRUN_CHECK(saved.sizes() == parameter.master.sizes(),
+               "the saved weight {} has {} elements, wanted {}: it belongs to another model",
+               parameter.name, saved.numel(), parameter.master.numel());
+    parameter.master.detach().copy_(saved);
+  }
+  // References compare this count: they share the policy's forward until it changes.
+  model().weights_replaced(state.at("updates").as_int());
+}
+
+}  // namespace xrun

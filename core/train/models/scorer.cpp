@@ -1,0 +1,101 @@
+// score = hidden[last token of the sequence] . w, in fp32; w starts at 0, so every score does.
+
+#include "core/train/models/scorer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include "core/base/error.h"
+#include "core/model/model.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/whole_batch.h"
+#include "core/train/models/gradient_exchange.h"
+#include "core/train/models/policy.h"
+
+namespace xrun {
+namespace {
+
+constexpr const char* kName = "score.weight";  // as classifiers of transformers call it
+
+}  // namespace
+
+Scorer::Scorer(std::shared_ptr<Policy> policy) : policy_(std::move(policy)) {}
+
+at::Tensor& Scorer::weight() {
+  if (!weight_.defined()) {
+    const int64_t width = policy_->model().config().hidden;
+    const auto floats = at::dtype(at::kFloat).device(policy_->options().device);
+    weight_ = at::zeros({1, width}, floats).requires_grad_(true);
+  }
+  return weight_;
+}
+
+at::Tensor Scorer::score(const View& view) {
+  return policy_->score(view, [this]() -> const at::Tensor& { return weight(); });
+}
+
+at::Tensor Scorer::score(Batch& batch) {
+  const at::NoGradGuard no_grad;
+  const auto parts = score_micros_once(batch, "scores", [this](MicroBatch& micro) {
+    const at::Tensor scores = score(micro.all());
+    micro.free_hidden();  // those of a whole batch may not fit into memory
+    return scores;
+  });
+  return batch.in_batch_order(parts, /*by_row=*/false);
+}
+
+std::vector<Parameter>& Scorer::parameters() {
+  if (parameters_.empty()) {
+    parameters_ = policy_->parameters();
+    // Last, so that the policy's weights keep their indices in the optimizer.
+    parameters_.push_back({kName, weight()});
+  }
+  return parameters_;
+}
+
+bool Scorer::loaded() const { return policy_->loaded(); }
+
+// Beside an adapter the sharded weights are frozen.
+void Scorer::check_level() const {
+  XRUN_CHECK(sharding_ranks(policy_->options().dist, 3) == nullptr || policy_->trains_adapter(),
+             "dist.level = 3 trains no value head; set dist.level = 2");
+}
+
+at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {
+  const bool own = parameter + 1 == parameters().size();
+  if (!own) return policy_->held_master(parameter, begin, size);
+  return weight().detach().view({-1}).narrow(0, begin, size);
+}
+
+void Scorer::count_update() { policy_->count_update(); }
+
+void Scorer::weights_averaged(bool averaged) { policy_->weights_averaged(averaged); }
+
+std::vector<NamedTensor> Scorer::tensors() const {
+  std::vector<NamedTensor> out = policy_->tensors();
+  if (weight_.defined()) out.push_back({kName, weight_.detach()});
+  return out;
+}
+
+Json Scorer::state() const {
+  Json state = policy_->state();
+  state.set("scored", weight_.defined());
+  return state;
+}
+
+void Scorer::restore(const TensorSource& tensor, const Json& state) {
+  policy_->restore(tensor, state);
+  if (!state.at("scored").as_bool()) return;
+  const at::Tensor saved = tensor(kName);
+  const at::NoGradGuard no_grad;
+  XRUN_CHECK(saved.sizes() == weight().sizes(),
+             "the saved weight {} has {} elements, wanted {}: it belongs to another model", kName,
+             saved.numel(), weight().numel());
+  weight().detach().copy_(saved);
+}
+
+void Scorer::export_to(const std::filesystem::path& out) {
+  policy_->export_classifier_to(out, weight());
+}
+
+}  // namespace xrun

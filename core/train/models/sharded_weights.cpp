@@ -1,0 +1,134 @@
+// Weights of one block at a time are here whole. The groups of a block follow one another in the
+// index, so a forward fetches ascending groups and a backward the blocks in descending order.
+
+#include "core/train/models/sharded_weights.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+ShardedWeights::ShardedWeights(FetchingRanks& ranks, int64_t number,
+                               const std::vector<TensorShape>& parameters, const Types& types)
+    : ranks_(ranks),
+      number_(number),
+      index_(parameters),
+      shards_(index_, ranks.size()),
+      types_(types) {
+  for (int64_t g = 0; g < group_count(); ++g) {
+    // Padding is sent too, so it is not left uninitialised.
+    own_.push_back(at::empty({shards_.size(g, ranks.rank())}, options(group_count() + g)).zero_());
+  }
+}
+
+void ShardedWeights::put(size_t parameter, const at::Tensor& master) {
+  const at::NoGradGuard no_grad;
+  const Range own = range(parameter);
+  own.held.copy_(master.reshape({-1}).narrow(0, own.begin, own.held.numel()));
+}
+
+WeightShards::Range ShardedWeights::range(size_t parameter) {
+  const FlatTensor& flat = index_.tensors()[parameter];
+  const int64_t first = shards_.begin(flat.group, ranks_.rank());
+  const int64_t begin = std::max(flat.offset, first);
+  const int64_t end = std::min(flat.offset + flat.elements, shards_.end(flat.group, ranks_.rank()));
+  const at::Tensor& own = own_[static_cast<size_t>(flat.group)];
+  if (begin >= end) return {0, own.narrow(0, 0, 0)};
+  return {begin - flat.offset, own.narrow(0, begin - first, end - begin)};
+}
+
+at::Tensor ShardedWeights::of(size_t parameter, const at::Tensor& group) const {
+  const FlatTensor& flat = index_.tensors()[parameter];
+  return group.narrow(0, flat.offset, flat.elements).view(flat.shape);
+}
+
+const std::string& ShardedWeights::block_of(int64_t group) const {
+  return index_.groups()[static_cast<size_t>(group)].block;
+}
+
+// A forward goes on with the next group. A backward goes on within the block, then with the first
+// group of the block before it.
+int64_t ShardedWeights::likely_after(int64_t group) const {
+  const bool last_of_block = group + 1 == group_count() || block_of(group + 1) != block_of(group);
+  if (!backwards_ || !last_of_block) return group + 1 < group_count() ? group + 1 : -1;
+  int64_t first = group;
+  while (first > 0 && block_of(first - 1) == block_of(group)) --first;
+  int64_t before = first - 1;
+  // The tensors outside the blocks need no values in a backward.
+  if (before < 0 || block_of(before).empty()) return -1;
+  while (before > 0 && block_of(before - 1) == block_of(before)) --before;
+  return before;
+}
+
+at::Tensor ShardedWeights::get(size_t parameter) {
+  const at::NoGradGuard no_grad;
+  const int64_t group = index_.tensors()[parameter].group;
+  if (const auto found = fetched_.find(group); found != fetched_.end()) {
+    return of(parameter, found->second);
+  }
+  if (!fetched_.empty() && !keeps_all_ && block_ != block_of(group)) {
+    backwards_ = group < fetched_.begin()->first && !block_of(group).empty();
+    fetched_.clear();
+  }
+  block_ = block_of(group);
+  int64_t next = likely_after(group);
+  if (next >= 0 && fetched_.contains(next)) next = -1;
+  return of(parameter, fetched_[group] = ranks_.fetch(number_, group, next));
+}
+
+at::Tensor ShardedWeights::master(size_t parameter) {
+  if (types_.master == types_.compute) return get(parameter);
+  const int64_t group = index_.tensors()[parameter].group;
+  return of(parameter, ranks_.fetch(number_, group_count() + group));
+}
+
+void ShardedWeights::forget() {
+  fetched_.clear();
+  ranks_.forget_ahead();
+}
+
+void ShardedWeights::keep_all(bool keep) {
+  if (keeps_all_ && !keep) fetched_.clear();
+  keeps_all_ = keep;
+}
+
+std::vector<int64_t> ShardedWeights::sizes(int64_t group) const {
+  return shards_.sizes(group % group_count());
+}
+
+at::TensorOptions ShardedWeights::options(int64_t group) const {
+  return at::TensorOptions()
+      .dtype(group < group_count() ? types_.compute : types_.master)
+      .device(types_.device);
+}
+
+at::Tensor ShardedWeights::range(int64_t group) {
+  const at::NoGradGuard no_grad;
+  return own_[static_cast<size_t>(group % group_count())].to(options(group).dtype());
+}
+
+ShardedModel::ShardedModel(FetchingRanks& ranks, std::function<void()> load)
+    : ranks_(ranks), number_(ranks.offer([this, load = std::move(load)] {
+        load();
+        XRUN_CHECK(weights_, "a sharded model loaded without its shards");
+        return weights_;
+      })) {}
+
+ShardedModel::~ShardedModel() { ranks_.withdraw(number_); }
+
+ShardWeights ShardedModel::shard() {
+  return [this](const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
+                at::ScalarType master, at::ScalarType compute, c10::Device device) {
+    std::vector<TensorShape> shapes;
+    for (const auto& [name, shape] : parameters) shapes.push_back({name, shape});
+    weights_ = std::make_shared<ShardedWeights>(ranks_, number_, shapes,
+                                                ShardedWeights::Types{master, compute, device});
+    return weights_;
+  };
+}
+
+}  // namespace xrun

@@ -1,0 +1,82 @@
+#pragma once
+// The weights of a model in ranges over the ranks of a run, fetched block by block.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dist/fetching_ranks.h"
+#include "core/dist/flat_index.h"
+#include "core/model/weight_shards.h"
+
+namespace xrun {
+
+// The masters of a model: a rank holds the ranges that FlatShards gives it. Groups of the
+// source: those of the index in the compute type, then the same in the type of the masters.
+class ShardedWeights : public WeightShards, public RangeSource {
+ public:
+  struct Types {
+    at::ScalarType master, compute;
+    c10::Device device;
+  };
+  //   number  of this source among those that the ranks offer
+  ShardedWeights(FetchingRanks& ranks, int64_t number, const std::vector<TensorShape>& parameters,
+                 const Types& types);
+
+  const FlatIndex& index() const { return index_; }
+  const FlatShards& shards() const { return shards_; }
+
+  void put(size_t parameter, const at::Tensor& master) override;
+  at::Tensor get(size_t parameter) override;
+  at::Tensor master(size_t parameter) override;
+  Range range(size_t parameter) override;
+  void forget() override;
+  void keep_all(bool keep) override;
+
+  std::vector<int64_t> sizes(int64_t group) const override;
+  at::TensorOptions options(int64_t group) const override;
+  at::Tensor range(int64_t group) override;
+
+ private:
+  int64_t group_count() const { return static_cast<int64_t>(index_.groups().size()); }
+  const std::string& block_of(int64_t group) const;
+  int64_t likely_after(int64_t group) const;
+  at::Tensor of(size_t parameter, const at::Tensor& group) const;
+
+  FetchingRanks& ranks_;
+  int64_t number_;
+  FlatIndex index_;
+  FlatShards shards_;
+  Types types_;
+  std::vector<at::Tensor> own_;            // [groups], this rank's range of the masters
+  std::map<int64_t, at::Tensor> fetched_;  // by group, in the compute type
+  std::string block_;                      // of fetched_
+  bool backwards_ = false;                 // blocks are fetched from the last to the first
+  bool keeps_all_ = false;
+};
+
+// A model's place among the sources of the ranks, made at the same point of every rank's work,
+// before the model loads: it loads when any rank needs it.
+class ShardedModel {
+ public:
+  //   load  loads the model with LoadOptions::shard set to shard()
+  ShardedModel(FetchingRanks& ranks, std::function<void()> load);
+  ~ShardedModel();
+  ShardedModel(const ShardedModel&) = delete;
+  ShardedModel& operator=(const ShardedModel&) = delete;
+
+  ShardWeights shard();
+  const std::shared_ptr<ShardedWeights>& weights() const { return weights_; }
+
+ private:
+  FetchingRanks& ranks_;
+  int64_t number_;
+  std::shared_ptr<ShardedWeights> weights_;  // null before the model loads
+};
+
+}  // namespace xrun

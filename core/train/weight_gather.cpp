@@ -1,0 +1,107 @@
+// Ranges that ranks computed become whole on each of them: the sums of gradients at level 0, and
+// the weights after an update. Each group of the flat index is one collective.
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "core/train/adamw_state.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kGathersInFlight = 4;
+
+// Gathers in flight, few at a time: each holds a buffer.
+class GatherQueue {
+ public:
+  using Arrived = std::function<void(int64_t group, const at::Tensor& buffer)>;
+  explicit GatherQueue(Arrived arrived) : arrived_(std::move(arrived)) {}
+
+  // Takes a gather of `sent` into `buffer`, and waits for the oldest one if there are many.
+  void push(int64_t group, const at::Tensor& buffer, const at::Tensor& sent,
+            std::unique_ptr<PendingCollective> pending) {
+    gathers_.push_back({group, buffer, sent, std::move(pending)});
+    if (gathers_.size() == kGathersInFlight) finish_oldest();
+  }
+  void finish() {
+    while (!gathers_.empty()) finish_oldest();
+  }
+
+ private:
+  struct Gather {
+    int64_t group;
+    at::Tensor buffer, sent;
+    std::unique_ptr<PendingCollective> pending;
+  };
+  void finish_oldest() {
+    const Gather gather = std::move(gathers_.front());
+    gathers_.pop_front();
+    gather.pending->wait();
+    arrived_(gather.group, gather.buffer);
+  }
+
+  Arrived arrived_;
+  std::deque<Gather> gathers_;
+};
+
+}  // namespace
+
+// The sums of all ranks, group by group.
+void AdamWState::gather_gradients() {
+  GatherQueue gathers([](int64_t, const at::Tensor&) {});
+  for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
+    const auto i = static_cast<size_t>(g);
+    const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
+    const auto options = weights_[first].options().requires_grad(false);
+    if (!whole_[i].defined()) whole_[i] = at::empty({index_.groups()[i].size}, options);
+    const at::Tensor& sum = exchange_->sum(g);
+    const at::Tensor own = sum.defined() ? sum : at::zeros({owned_.size(g, rank_)}, options);
+    gathers.push(g, whole_[i], own,
+                 dist_.ranks->all_gather(fmt::format("summed gradients of bucket {}", g), whole_[i],
+                                         owned_.sizes(g), own));
+  }
+  gathers.finish();
+}
+
+void AdamWState::copy_weights(int64_t group, const at::Tensor& buffer, int64_t rank,
+                              bool into_buffer) {
+  const FlatGroup& of = index_.groups()[static_cast<size_t>(group)];
+  for (int64_t t = of.first_tensor; t < of.first_tensor + of.tensor_count; ++t) {
+    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
+    const int64_t begin = std::max(flat.offset, owned_.begin(group, rank));
+    const int64_t end = std::min(flat.offset + flat.elements, owned_.end(group, rank));
+    if (begin >= end) continue;
+    const at::Tensor weight = flat_weight(t, begin - flat.offset, end - begin);
+    const at::Tensor flat_values = buffer.narrow(0, begin, end - begin);
+    into_buffer ? flat_values.copy_(weight) : weight.copy_(flat_values);
+  }
+}
+
+void AdamWState::gather_weights() {
+  GatherQueue gathers([&](int64_t group, const at::Tensor& buffer) {
+    for (int64_t r = 0; r < size_; ++r) {
+      if (r != rank_) copy_weights(group, buffer, r, /*into_buffer=*/false);
+    }
+  });
+  for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
+    const auto i = static_cast<size_t>(g);
+    const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
+    // A group belongs to one object.
+    if (owners_[first].trainable->is_sharded()) continue;
+    const at::Tensor buffer =
+        at::zeros({index_.groups()[i].size}, weights_[first].options().requires_grad(false));
+    copy_weights(g, buffer, rank_, /*into_buffer=*/true);
+    const at::Tensor own = buffer.narrow(0, owned_.begin(g, rank_), owned_.size(g, rank_));
+    gathers.push(g, buffer, own,
+                 dist_.ranks->all_gather(fmt::format("updated weights of bucket {}", g), buffer,
+                                         owned_.sizes(g), own));
+  }
+  gathers.finish();
+}
+
+}  // namespace xrun

@@ -1,0 +1,238 @@
+// Alignments of two tokenizers: of token lists, and of the rows of a data set with its teacher.
+
+#include "lua/bind/data/align.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/align/aligned_rows.h"
+#include "core/align/chat_companions.h"
+#include "core/align/text_alignment.h"
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/base/strings.h"
+#include "core/base/utf8.h"
+#include "core/model/weights/hf_config.h"
+#include "core/rollout/aligned_rollouts.h"
+#include "core/train/models/frozen_model.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/session.h"
+#include "lua/state/args.h"
+#include "lua/tensor/token_tensors.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kSampledRows = 64;    // aligned at once, for the report
+constexpr double kWarnCoverage = 0.95;  // exact tokenizers cover all of a text but its specials
+constexpr size_t kShownBytes = 60;      // of a row in the warning
+
+// A side of an alignment: anything with a tokenizer.
+struct TokenizerOwner {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::string name;
+  int64_t max_length = 0;  // tokens that its model reads; 0: there is no model
+};
+
+TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
+  const ClassInfo* const info = class_of(L, i);
+  if (info == &class_info<LuaTokenizer>) {
+    return {arg<LuaTokenizer&>(L, i).tokenizer, "the teacher", 0};
+  }
+  if (info == &class_info<Policy>) {
+    const Policy& policy = arg<Policy&>(L, i);
+    return {policy.tokenizer(), policy.dir().filename().string(),
+            read_model_config(policy.dir()).max_length};
+  }
+  if (info == &class_info<FrozenModel>) {
+    const FrozenModel& frozen = arg<FrozenModel&>(L, i);
+    return {frozen.tokenizer(), frozen.dir().filename().string(), frozen.config().max_length};
+  }
+  throw_argument(L, i, what, "a model of xrun.frozen, a policy or a tokenizer");
+}
+
+// ---- class Alignment
+
+int make_aligner(lua_State* L) {
+  const TokenizerOwner student = read_owner(L, 1, "student"), teacher = read_owner(L, 2, "teacher");
+  push(L, std::make_shared<TextAligner>(student.tokenizer, teacher.tokenizer));
+  return 1;
+}
+
+// { s_begin, s_end, t_begin, t_end, correct }
+void push_pair(lua_State* L, const AlignedPair& pair) {
+  push(L, std::vector<int64_t>{pair.s_begin, pair.s_end, pair.t_begin, pair.t_end});
+  push(L, pair.correct);
+  lua_rawseti(L, -2, 5);
+}
+
+int push_pairs(TextAligner& self, lua_State* L) {
+  const std::vector<int32_t> student = read_ids(L, 2, "student_ids");
+  const std::vector<int32_t> teacher = read_ids(L, 3, "teacher_ids");
+  const Alignment pairs = self.pairs(student, teacher);
+  lua_createtable(L, static_cast<int>(pairs.size()), 0);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    push_pair(L, pairs[i]);
+    lua_rawseti(L, -2, static_cast<int>(i) + 1);
+  }
+  return 1;
+}
+
+// ---- data sets
+
+std::string row_text(const DataHandle& data, int64_t row) {
+  std::string text = data.policy->tokenizer()->decode(data.set.stream(row, 0).ids);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return shortened(text, kShownBytes);
+}
+
+// "data.txt:3 loses 4 of 9: Albury is a town ..."
+std::string worst_text(const DataHandle& data, const AlignmentSample& sample) {
+  std::vector<std::string> rows;
+  for (const AlignmentSample::Row& row : sample.worst) {
+    rows.push_back(fmt::format("\n  {} loses {} of {}: {}", data.set.location(row.row),
+                               count_text(row.lost), count_text(row.tokens),
+                               row_text(data, row.row)));
+  }
+  return fmt::format("{}", fmt::join(rows, ""));
+}
+
+void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& sample,
+                   const std::string& teacher) {
+  const auto per_chunk = [&](int64_t tokens) {
+    return static_cast<double>(tokens) / static_cast<double>(std::max<int64_t>(sample.chunks, 1));
+  };
+  XRUN_CHECK(sample.chunks > 0 || sample.tokens == 0,
+             "{}: no token of {} is in a chunk with the tokens of {}; compare the two tokenizers "
+             "by `xrun align --report`",
+             data.name, counted(sample.rows, "row"), teacher);
+  std::string line =
+      fmt::format("{}: {:.1f} % of the trained tokens of {} are aligned with {}, {:.2f} in a chunk",
+                  data.name, 100 * sample.coverage(), counted(sample.rows, "row"), teacher,
+                  per_chunk(sample.tokens - sample.lost));
+  if (sample.coverage() < kWarnCoverage) {
+    line += "; the rest gets no supervision from it:" + worst_text(data, sample);
+  }
+  session_of(L).notices.add(line);
+}
+
+// ---- teachers
+
+// A teacher that has another vocabulary, with its template where rows are conversations.
+struct AlignTeacher {
+  TokenizerOwner owner;
+  std::shared_ptr<const TextAligner> aligner;
+  std::shared_ptr<const ChatTemplate> chat_template;  // null for text and tokens
+};
+
+std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options& options,
+                                                     const TokenizerOwner& teacher) {
+  const auto setting = options.get<std::string>("template", "auto");
+  try {
+    // Nothing of the teacher is trained, so its template needs no generation marks.
+    const ResolvedTemplate resolved =
+        resolve_template(*teacher.tokenizer, setting, template_date(L), /*allow_unmarked=*/true);
+    return resolved.chat_template;
+  } catch (const Error& error) {
+    throw Error(
+        fmt::format("{} is to read conversations in its own template: {}; for align() "
+                    "give it as align(teacher, {{ template = ... }})",
+                    teacher.name, error.what()));
+  }
+}
+
+// Teachers of rollouts, which every step aligns: byte tables and templates are made once.
+struct RolloutTeachers {
+  using Key = std::tuple<std::shared_ptr<const Tokenizer>, std::shared_ptr<const Tokenizer>,
+                         std::string>;  // student, teacher, template
+  std::map<Key, AlignTeacher> known;
+};
+
+// The teacher at index i, with options after it.
+AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Tokenizer>& student,
+                          bool chat) {
+  const Options options(L, i + 1);
+  AlignTeacher teacher{read_owner(L, i, "teacher"), nullptr, nullptr};
+  teacher.aligner = std::make_shared<const TextAligner>(student, teacher.owner.tokenizer,
+                                                        teacher.owner.max_length);
+  const bool reads_own = teacher.aligner->same_vocabulary();
+  XRUN_CHECK(!options.has("template") || (chat && !reads_own), "align: {}; leave template out",
+             chat ? "a teacher of the student's vocabulary reads the student's own tokens"
+                  : "only conversations are rendered by a template");
+  if (chat && !reads_own) teacher.chat_template = teacher_template(L, options, teacher.owner);
+  return teacher;
+}
+
+// The companions of a set's rows, from their cache; null for a teacher that reads the rows' tokens.
+std::shared_ptr<const CompanionSource> companions_of(const DataSet& set,
+                                                     const AlignTeacher& teacher, int workers) {
+  if (teacher.aligner->same_vocabulary()) return nullptr;
+  std::shared_ptr<const CompanionMaker> maker;
+  if (teacher.chat_template) {
+    maker = std::make_shared<const ChatCompanions>(set, teacher.aligner, teacher.chat_template,
+                                                   workers);
+  } else {
+    maker = std::make_shared<const TextCompanions>(teacher.aligner, workers);
+  }
+  return std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
+}
+
+}  // namespace
+
+std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int i) {
+  const RowKind kind = data.set.kind();
+  const bool chat = kind == RowKind::kChat;
+  XRUN_CHECK(chat || kind == RowKind::kText || kind == RowKind::kTokens,
+             "{} rows cannot be aligned; align rows of xrun.text, xrun.tokens or xrun.chat, or "
+             "sampled answers",
+             row_kind_name(kind));
+  const AlignTeacher teacher = read_teacher(L, i, data.policy->tokenizer(), chat);
+  auto aligned = std::make_shared<DataHandle>(data);
+  aligned->align = [teacher, workers = recipe_context(L).options.threads](const DataSet& set) {
+    return set.with_companion(companions_of(set, teacher, workers));
+  };
+  aligned->set = aligned->align(data.set);
+  if (const auto& source = aligned->set.companion()) {
+    report_sample(L, data, sample_alignment(data.set, *source, kSampledRows), teacher.owner.name);
+  }
+  return aligned;
+}
+
+std::shared_ptr<Batch> aligned_rollouts(lua_State* L, const Rollouts& rollouts, int i) {
+  const auto student = rollouts.info().tokenizer.tokenizer;
+  const Options options(L, i + 1);
+  const TokenizerOwner owner = read_owner(L, i, "teacher");
+  AlignTeacher& teacher = LuaState::of(L).service<RolloutTeachers>().known[{
+      student, owner.tokenizer, options.get<std::string>("template", "auto")}];
+  if (teacher.aligner == nullptr) {
+    teacher = read_teacher(L, i, student, /*chat=*/true);
+  }
+  if (teacher.aligner->same_vocabulary()) return with_row_chunks(rollouts);
+  return align_rollouts(
+      rollouts, {teacher.aligner, teacher.chat_template, recipe_context(L).options.threads});
+}
+
+void open_align(LuaState& state) {
+  Class<TextAligner>(state, "Alignment", "Two tokenizers of one text, token by token.")
+      .method("pairs", {{"student_ids", "integer[]|Tensor"}, {"teacher_ids", "integer[]|Tensor"}},
+              {{"table[]"}},
+              "The pairs of two token lists of one text, in order: { s_begin, s_end, t_begin, "
+              "t_end, correct }, half-open ranges from 0; the side without a partner is -1, -1. "
+              "correct: both sides spell the same bytes, or are special tokens of one role.",
+              push_pairs);
+  state.function(
+      "align",
+      {{"student", "Policy|FrozenModel|Tokenizer"}, {"teacher", "Policy|FrozenModel|Tokenizer"}},
+      {"Alignment"}, "Compares two tokenizers by the bytes of their tokens.", make_aligner);
+}
+
+}  // namespace xrun

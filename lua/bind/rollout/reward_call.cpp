@@ -1,0 +1,252 @@
+// A reward is a number, or a number and a table of its parts; of a group, a list of numbers.
+
+#include "lua/bind/rollout/reward_call.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "lua/state/args.h"
+#include "lua/state/interruption.h"
+
+namespace xrun {
+
+RewardSettings read_reward_settings(lua_State* L, int i) {
+  const Options given(L, i);
+  RewardSettings settings;
+  if (const auto name = given.find<std::string>("on_error")) {
+    const ConfigField& field = *find_config_field("sampling.on_error");
+    XRUN_CHECK(fits(field, Json(*name)), "on_error is \"{}\", wanted {}", *name,
+               wanted_text(field));
+    const auto choice = std::find(field.choices.begin(), field.choices.end(), *name);
+    settings.on_error = static_cast<FailedReward>(choice - field.choices.begin());
+  }
+  settings.deadline_s = given.get<double>("deadline_s", settings.deadline_s);
+  const ConfigField& deadline = *find_config_field("sampling.deadline_s");
+  XRUN_CHECK(fits(deadline, Json(settings.deadline_s)), "deadline_s is {}, wanted {}",
+             settings.deadline_s, wanted_text(deadline));
+  settings.pass = given.find<double>("pass");
+  return settings;
+}
+
+void push_reward_settings(lua_State* L, const RewardSettings& settings) {
+  lua_createtable(L, 0, 3);
+  set_field(
+      L, "on_error",
+      find_config_field("sampling.on_error")->choices[static_cast<size_t>(settings.on_error)]);
+  set_field(L, "deadline_s", settings.deadline_s);
+  if (settings.pass) set_field(L, "pass", *settings.pass);
+}
+
+namespace {
+
+// The finite number at index i; sets reward.failure for anything else.
+double read_reward_value(lua_State* L, int i, const std::string& what, Reward& reward) {
+  if (lua_type(L, i) == LUA_TNUMBER && std::isfinite(lua_tonumber(L, i))) return lua_tonumber(L, i);
+  const bool number = lua_type(L, i) == LUA_TNUMBER;
+  const double value = number ? lua_tonumber(L, i) : 0;
+  reward.failure = fmt::format(
+      "{} is {}, wanted a finite number", what,
+      number ? fmt::format("{}", std::isnan(value) ? NAN : value) : describe_value(L, i));
+  return 0;
+}
+
+void read_parts(lua_State* L, int i, Reward& reward) {
+  if (lua_isnil(L, i)) return;
+  if (!lua_istable(L, i)) {
+    reward.failure =
+        fmt::format("its second value is {}, wanted a table of its parts", describe_value(L, i));
+    return;
+  }
+  std::string failed;  // the first of the bad parts by name: a table has no order
+  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) {
+      reward.failure = "its parts have a key that is " + type_name(L, -2) + ", wanted names";
+      lua_pop(L, 2);
+      return;
+    }
+    const std::string name = lua_tostring(L, -2);
+    Reward part;
+    part.value = read_reward_value(L, lua_gettop(L), "its part `" + name + "`", part);
+    if (!part.failure.empty() && (failed.empty() || name < failed)) {
+      failed = name;
+      reward.failure = part.failure;
+    }
+    reward.parts.emplace_back(name, part.value);
+  }
+  std::sort(reward.parts.begin(), reward.parts.end());
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::string call_with_deadline(lua_State* L, int results, double seconds) {
+  const LuaDeadline deadline(L, seconds);
+  try {
+    protected_call(L, 1, results);
+    return "";
+  } catch (const LuaError& error) {
+    const std::string position = error.report().position();
+    return (position.empty() ? "" : position + ": ") + first_line(error.message());
+  } catch (const Error& error) {
+    return first_line(error.what());
+  }
+}
+
+Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
+                   const RewardSettings& settings) {
+  const StackGuard guard(L);
+  function.push(L);
+  samples.push_sample(L, i);
+  Reward reward;
+  reward.failure = call_with_deadline(L, 2, settings.deadline_s);
+  if (!reward.failure.empty()) return reward;
+  const int last = lua_gettop(L);
+  reward.value = read_reward_value(L, last - 1, "it", reward);
+  if (reward.failure.empty()) read_parts(L, last, reward);
+  return reward;
+}
+
+namespace {
+
+// Of one group: a list of numbers at the top of the stack, one per sample.
+std::vector<Reward> read_group_rewards(lua_State* L, size_t size) {
+  const int list = lua_gettop(L);
+  const bool fits = lua_istable(L, list) && lua_objlen(L, list) == size;
+  std::vector<Reward> rewards(size);
+  for (size_t k = 0; k < size; ++k) {
+    const StackGuard guard(L);
+    if (fits) {
+      lua_rawgeti(L, list, static_cast<int>(k) + 1);
+      rewards[k].value =
+          read_reward_value(L, lua_gettop(L), fmt::format("number {}", k + 1), rewards[k]);
+    } else {
+      rewards[k].failure =
+          fmt::format("the function returned {}, wanted a list of {} numbers, one per sample",
+                      lua_istable(L, list) ? fmt::format("{} values", lua_objlen(L, list))
+                                           : describe_value(L, list),
+                      size);
+    }
+  }
+  return rewards;
+}
+
+}  // namespace
+
+std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
+                                      const SampleTable& samples, const std::vector<int64_t>& group,
+                                      const RewardSettings& settings) {
+  const StackGuard guard(L);
+  function.push(L);
+  lua_createtable(L, static_cast<int>(group.size()), 0);
+  for (size_t k = 0; k < group.size(); ++k) {
+    samples.push_sample(L, group[k]);
+    lua_rawseti(L, -2, static_cast<int>(k) + 1);
+  }
+  const std::string failure = call_with_deadline(L, 1, settings.deadline_s);
+  if (failure.empty()) return read_group_rewards(L, group.size());
+  return std::vector<Reward>(group.size(), Reward{.failure = failure});
+}
+
+bool ends_scoring(const std::vector<Reward>& rewards, const RewardSettings& settings) {
+  return settings.on_error == FailedReward::kError &&
+         std::any_of(rewards.begin(), rewards.end(),
+                     [](const Reward& reward) { return !reward.failure.empty(); });
+}
+
+// ---- rewards while others are sampled
+
+namespace {
+
+struct PresentEarlyRewards {
+  EarlyRewards* now = nullptr;
+};
+
+}  // namespace
+
+// The answers of a prompt as the tables of samples, which several units share.
+struct FinishedGroup {
+  explicit FinishedGroup(std::shared_ptr<Rollouts> group)
+      : rollouts(std::move(group)), samples(*rollouts) {}
+  std::shared_ptr<Rollouts> rollouts;
+  SampleTable samples;
+};
+
+struct EarlyRewards::Unit {
+  Unit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
+      : group(std::move(of)), members(std::move(which)) {}
+  std::shared_ptr<FinishedGroup> group;
+  std::vector<int64_t> members;  // of the group
+  std::vector<Reward> rewards = {};
+};
+
+EarlyRewards::EarlyRewards(lua_State* L, const LuaRef& reward, const RewardSettings& settings,
+                           bool by_group)
+    : state_(L), reward_(reward), settings_(settings), by_group_(by_group) {
+  LuaState::of(L).service<PresentEarlyRewards>().now = this;
+}
+
+EarlyRewards::~EarlyRewards() { LuaState::of(state_).service<PresentEarlyRewards>().now = nullptr; }
+
+EarlyRewards* EarlyRewards::of(lua_State* L) {
+  return LuaState::of(L).service<PresentEarlyRewards>().now;
+}
+
+void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
+  const int64_t threads = at::get_num_threads();
+  if (!begun_ && threads > 1) {
+    calls_ = WorkerCalls::begin(
+        state_, reward_,
+        [this](lua_State* L, const LuaRef& function, int64_t unit) {
+          return call(L, function, unit);
+        },
+        threads);
+  }
+  begun_ = true;
+  if (calls_ == nullptr) return;
+  std::vector<int64_t> all(static_cast<size_t>(group->size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto finished = std::make_shared<FinishedGroup>(std::move(group));
+  int64_t units = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const size_t before = units_.size();
+    if (by_group_) {
+      units_.push_back(std::make_unique<Unit>(finished, all));
+    } else {
+      for (const int64_t i : all)
+        units_.push_back(std::make_unique<Unit>(finished, std::vector{i}));
+    }
+    units = static_cast<int64_t>(units_.size() - before);
+  }
+  calls_->add(units);
+}
+
+bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index) {
+  Unit* unit = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    unit = units_[static_cast<size_t>(index)].get();
+  }
+  const SampleTable& samples = unit->group->samples;
+  if (by_group_) {
+    unit->rewards = call_group_reward(state, function, samples, unit->members, settings_);
+  } else {
+    unit->rewards = {call_reward(state, function, samples, unit->members.front(), settings_)};
+  }
+  return ends_scoring(unit->rewards, settings_);
+}
+
+bool EarlyRewards::take(std::vector<std::vector<Reward>>& rewards) {
+  const auto calls = std::move(calls_);
+  if (calls == nullptr || units_.size() != rewards.size() || !calls->finish()) return false;
+  for (size_t i = 0; i < rewards.size(); ++i) rewards[i] = std::move(units_[i]->rewards);
+  return true;
+}
+
+}  // namespace xrun

@@ -1,0 +1,97 @@
+#pragma once
+// One call of a reward function: its result or its failure.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config/config_field.h"
+#include "lua/bind/rollout/rollouts.h"
+#include "lua/bind/rollout/sample_table.h"
+#include "lua/state/lua_state.h"
+#include "lua/state/worker_calls.h"
+
+namespace xrun {
+
+// In the order of the choices of sampling.on_error.
+enum class FailedReward { kError, kMask, kZero };
+
+struct RewardSettings {
+  FailedReward on_error = FailedReward::kError;
+  double deadline_s = kCallDeadlineS;  // of one call
+  std::optional<double> pass = {};     // an answer passes if its reward is above it
+};
+
+// The options of rollouts:score that read_reward_settings reads.
+inline const std::vector<std::string> kRewardOptions = {"on_error", "deadline_s", "pass"};
+
+// Reads on_error, deadline_s and pass of the options at argument i. Throws Error for other values.
+RewardSettings read_reward_settings(lua_State* L, int i = 3);
+// The inverse: pushes the table of options.
+void push_reward_settings(lua_State* L, const RewardSettings& settings);
+
+// Calls the function below its one argument on the stack. Returns the failure, "" if there is none;
+// the results are then on the stack. Throws Interrupted.
+std::string call_with_deadline(lua_State* L, int results, double seconds);
+
+// The result of a reward function for one rollout: a value and its parts, or the failure.
+struct Reward {
+  double value = 0;
+  std::vector<std::pair<std::string, double>> parts = {};  // by name
+  std::string failure = {};                                // "": there is none
+};
+
+// Calls the function with rollout i; both belong to the state L, a recipe's or a worker's. An
+// error, a passed deadline and a value other than a finite number are the reward's failure. Throws
+// Interrupted.
+Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samples, int64_t i,
+                   const RewardSettings& settings);
+
+// Calls the function with the list of a group's rollouts; returns one reward for each. A failure of
+// the call is that of all of them.
+std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
+                                      const SampleTable& samples, const std::vector<int64_t>& group,
+                                      const RewardSettings& settings);
+
+// Scores answers on worker states while others are sampled, for xrun.rollouts, which knows the
+// reward before it samples. policy:sample adds the finished answers to the object that exists on
+// its state, and rollouts:score takes the rewards from it; they are those that it would have made.
+class EarlyRewards {
+ public:
+  // Both outlive it.
+  EarlyRewards(lua_State* L, const LuaRef& reward, const RewardSettings& settings, bool by_group);
+  ~EarlyRewards();  // waits for the calls in progress
+  EarlyRewards(const EarlyRewards&) = delete;
+  EarlyRewards& operator=(const EarlyRewards&) = delete;
+  static EarlyRewards* of(lua_State* L);  // null: there is none
+
+  // Scores the answers of a prompt. Does nothing with one thread, or if no worker can run the
+  // reward.
+  void add(std::shared_ptr<Rollouts> group);
+  int64_t called() const { return calls_ == nullptr ? 0 : calls_->called(); }
+  // Waits for all rewards and fills `rewards`, whose size is the number of rollouts, or of groups.
+  // Returns false, with nothing filled, if they were not made here.
+  bool take(std::vector<std::vector<Reward>>& rewards);
+
+ private:
+  struct Unit;
+  bool call(lua_State* state, const LuaRef& function, int64_t unit);
+
+  lua_State* state_;
+  const LuaRef& reward_;
+  const RewardSettings settings_;
+  const bool by_group_;
+  bool begun_ = false;
+  std::mutex mutex_;  // of the list, not of the units
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::unique_ptr<WorkerCalls> calls_;  // last: its threads use the rest
+};
+
+// True if the failure of a reward ends the run, so that no later one needs a call.
+bool ends_scoring(const std::vector<Reward>& rewards, const RewardSettings& settings);
+
+}  // namespace xrun

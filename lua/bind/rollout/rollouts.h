@@ -1,0 +1,38 @@
+#pragma once
+// Batches that were sampled, as Lua has them.
+
+#include <cstdint>
+#include <lua.hpp>
+#include <string>
+
+#include "core/rollout/rollouts.h"
+
+namespace xrun {
+
+class Run;
+struct BodyRollouts;
+
+// Pushes the method of rollouts of this name, or their field `routes`, and returns true; false for
+// any other name, and for a batch of data rows with a field of this name. Throws Error for another
+// batch of data rows.
+bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& name);
+
+// Returns the batch as rollouts. Throws Error if it was not sampled.
+Rollouts& rollouts_of(Batch& batch);
+
+// The record of the open body; null outside one.
+BodyRollouts* body_rollouts(lua_State* L);
+
+// Decides which rewards pass, unless the recipe said so: once per run, in its first body with
+// rewards, so that pass@k does not come and go. run.json keeps it:
+//   {"pass": {"step", "limit"}}, limit null: answers do not pass or fail
+void settle_pass(Run& run, BodyRollouts& body);
+
+// The beginning of a prompt or an answer, for a message.
+std::string shown_start(const std::string& text);
+
+// rollouts:score and rollouts:score_groups, with their arguments on the stack.
+int score_rollouts(lua_State* L);
+int score_rollout_groups(lua_State* L);
+
+}  // namespace xrun

@@ -1,0 +1,42 @@
+#pragma once
+// Sampled answers as the tables that rewards, filters and environments get.
+
+#include <cstdint>
+#include <lua.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/rollout/rollouts.h"
+
+namespace xrun {
+
+// Makes reading a field that the sample on top of the stack lacks an error that names it.
+void guard_sample_fields(lua_State* L);
+
+// The values per sequence of a batch, read once for many tables.
+class FieldTable {
+ public:
+  explicit FieldTable(const Batch& batch);
+  // Adds the fields of sequence i to the table on top of the stack.
+  void add_fields(lua_State* L, size_t i) const;
+
+ private:
+  std::vector<std::pair<std::string, std::vector<double>>> numbers_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> texts_;
+};
+
+// The samples of a batch as tables. The batch must outlive it.
+class SampleTable {
+ public:
+  explicit SampleTable(const Rollouts& rollouts) : rollouts_(rollouts), fields_(rollouts) {}
+  // Pushes the table that a reward or filter gets for rollout i: the batch's fields, prompt_ids,
+  // ids and index, and the turns of a conversation.
+  void push_sample(lua_State* L, int64_t i) const;
+
+ private:
+  const Rollouts& rollouts_;
+  FieldTable fields_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,162 @@
+// The report before step 0, and the lines of a resume: what is loaded, what a loop draws, and what
+// changed since the run was saved.
+
+#include "core/base/strings.h"
+#include "core/console/terminal/summary.h"
+#include "core/model/weights/hf_config.h"
+#include "core/train/adamw.h"
+#include "core/train/models/policy.h"
+#include "lua/bind/run/loop_rollouts.h"
+#include "lua/bind/run/run_memory.h"
+#include "lua/bind/run/run_report.h"
+#include "lua/bind/run/step_loop.h"
+
+namespace xrun {
+
+namespace {
+
+std::string describe_model(const Policy& policy) {
+  const ModelConfig config = read_model_config(policy.dir());
+  return fmt::format("{} ({}, {}, width {}, {})", policy.dir().filename().string(),
+                     config.model_type, counted(config.layers, "layer"), config.hidden,
+                     dtype_name(policy.options().dtype));
+}
+
+const char* order_text(const RowOrder& order) {
+  switch (order.kind) {
+    case RowOrder::Kind::kFile: return "";
+    case RowOrder::Kind::kFull: return ", shuffled";
+    case RowOrder::Kind::kBlock: return ", shuffled by blocks";
+  }
+  return "";
+}
+
+std::string count_units(const DataSet& set, int64_t count) {
+  return counted(count, set.unit_name());
+}
+
+// "300 pairs, 38 steps of 8 = 1 epoch, shuffled". Dynamic sampling draws more prompts than it
+// trains, nobody knows how many.
+std::string data_text(const StepSource& source, int64_t steps) {
+  if (source.rollouts) {
+    return fmt::format("{}, {} of {} with varied rewards{}",
+                       count_units(source.data->set, source.data->set.size()),
+                       counted(steps, "step"), counted(source.plan.units, "group"),
+                       order_text(source.plan.order));
+  }
+  const std::string epochs = format_epochs(source.epochs(steps));
+  return fmt::format("{}, {} of {} = {} epoch{}{}",
+                     count_units(source.data->set, source.data->set.size()), counted(steps, "step"),
+                     size_text(source.plan, steps), epochs, epochs == "1" ? "" : "s",
+                     order_text(source.plan.order));
+}
+
+// A warning if one step draws a row more than once: more than the set has, from a stream that is
+// longer than the set.
+std::string repeated_text(const StepSource& source, int64_t steps) {
+  const DataSet& set = source.data->set;
+  const int64_t units = source.plan.most_units(steps);
+  if (units <= set.size() || source.epochs(steps) <= 1) return "";
+  return fmt::format(
+      "warning: a step takes {}, the data has {}: every row is repeated within a step; {}",
+      count_units(set, units), count_text(set.size()), source.lower_batch_text(steps));
+}
+
+// A warning if all answers of a set have one label, so that good and bad ones look alike.
+std::string one_label_text(const DataSet& set) {
+  const auto label = set.only_label();
+  if (!label) return "";
+  return fmt::format(
+      "warning: all {} are labelled {} and none {}; KTO learns from both: check the labels of the "
+      "data",
+      count_units(set, set.size()), *label != 0 ? "good" : "bad", *label != 0 ? "bad" : "good");
+}
+
+int64_t count_elements(const std::vector<Parameter>& parameters) {
+  int64_t sum = 0;
+  for (const Parameter& parameter : parameters) sum += parameter.master.numel();
+  return sum;
+}
+
+}  // namespace
+
+void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::string& folds) {
+  OpeningReport report;
+  report.recipe = recipe_;
+  if (!models_.policies.empty()) {
+    Policy& policy = *models_.policies.front();
+    report.model = describe_model(policy);
+    if (policy.loaded()) {
+      report.parameters = count_elements(policy.model().parameters());
+      report.trainable = count_elements(policy.parameters());
+    }
+  }
+  report.ledger = session_.data.ledger_text;
+  session_.data.ledger_text.clear();
+  report.steps = loop.steps;
+  for (const StepSource& source : loop.sources) {
+    report.facts.emplace_back("data", data_text(source, loop.steps));
+    session_.notices.add(repeated_text(source, loop.steps));
+    session_.notices.add(one_label_text(source.data->set));
+  }
+  for (const auto& adamw : models_.optimizers) {
+    if (loop.steps != 1 || adamw->lr(0, 1) > 0) continue;
+    session_.notices.add(
+        "warning: optim.warmup covers the only step, whose learning rate is 0; nothing is trained: "
+        "set optim.warmup=0");
+  }
+  for (const StepSource& source : loop.sources) {
+    if (const std::string text = describe_rollouts(source); !text.empty()) {
+      report.facts.emplace_back("rollouts", text);
+    }
+  }
+  if (!folds.empty()) report.facts.emplace_back("folds", folds);
+  if (memory.latest()) {
+    report.facts.emplace_back("memory", memory.latest()->text());
+  }
+  if (!session_.previews()) report.output = run_.dir().path().string();
+  report.notices = std::move(session_.notices.lines);
+  session_.notices.lines.clear();
+  session_.console->print(opening_report(report, *session_.console));
+  // log.txt begins with the first loop of the first process.
+  if (run_.dir().resuming() || loop.phase > 0) return;
+  run_.dir().begin();
+  log_line(opening_report(report, console_of_file(*session_.console)));
+}
+
+// A longer loop has another schedule: at the same step its rate is not the one that the saved steps
+// would have continued with.
+void RunReport::report_resume(const StepLoop& loop) {
+  std::string text;
+  if (loop.phase == 0 && run_.dir().resuming()) {
+    text = resume_line(run_.dir().path().string(), run_.resume_step(), run_.dir().notices());
+  }
+  if (const int64_t before = run_.earlier_phase_steps(); before > 0) {
+    const int64_t step = run_.phase_step();
+    const Json* loops = run_.dir().record().find("data");
+    const bool single = loops != nullptr && loops->size() == 1;
+    text += fmt::format("{} has {} steps now and had {}",
+                        single ? "the run" : fmt::format("loop {}", loop.phase + 1), loop.steps,
+                        before);
+    for (const auto& adamw : models_.optimizers) {
+      // Schedules may agree at first, as in the warmup.
+      int64_t changed = step;
+      while (changed + 1 < before && adamw->lr(changed, loop.steps) == adamw->lr(changed, before)) {
+        ++changed;
+      }
+      const double now = adamw->lr(changed, loop.steps);
+      const double then = adamw->lr(changed, before);
+      text += now == then ? "; the learning rate does not change"
+                          : fmt::format(
+                                "; its learning rate follows the schedule of {} steps: {:.3g} "
+                                "at step {}, {:.3g} on the old schedule",
+                                loop.steps, now, changed, then);
+    }
+    text += '\n';
+  }
+  if (text.empty()) return;
+  session_.console->print(text);
+  log_line(text);
+}
+
+}  // namespace xrun

@@ -1,0 +1,283 @@
+// Plans a loop's memory (memory_plan.h) from its largest micro-batch (step_sizes.h) and the models
+// of the run.
+
+#include "lua/bind/run/memory_report.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
+#include "core/model/cost/memory_remedy.h"
+#include "core/model/ops/device_memory.h"
+#include "core/rollout/sampling_memory.h"
+#include "core/train/adamw.h"
+#include "core/train/batches/held_prefix.h"
+#include "core/train/models/frozen_model.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/reference.h"
+#include "core/train/models/scorer.h"
+#include "lua/bind/run/step_loop.h"
+#include "lua/bind/run/step_sizes.h"
+
+namespace xrun {
+
+namespace {
+
+Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
+  Json object = Json::object();
+  object.set("total", total);
+  for (const MemoryKind& kind : kinds) object.set(kind.name, kind.bytes);
+  return object;
+}
+
+// The optimizers of one policy.
+struct Training {
+  int64_t first_optimizer = -1;  // index of the first one that trains it; -1: none
+  int64_t optimizers_with_state = 0;
+  int64_t optimizers_to_come = 0;  // their moments are made at their first update
+  int64_t averages = 0;
+  bool scores = false;
+};
+
+using Trainings = std::vector<std::pair<std::shared_ptr<Policy>, Training>>;
+
+Training& training_of(Trainings& all, const std::shared_ptr<Policy>& policy) {
+  const auto known =
+      std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first == policy; });
+  return known != all.end() ? known->second : all.emplace_back(policy, Training{}).second;
+}
+
+// The policies that are saved or that an optimizer trains.
+Trainings trainings_of(const RunModels& models) {
+  Trainings all;
+  for (const auto& policy : models.policies) training_of(all, policy);
+  for (size_t i = 0; i < models.optimizers.size(); ++i) {
+    const AdamW& adamw = *models.optimizers[i];
+    for (const auto& trainable : adamw.trainables()) {
+      const auto scorer = std::dynamic_pointer_cast<Scorer>(trainable);
+      const auto policy = scorer ? scorer->policy() : std::dynamic_pointer_cast<Policy>(trainable);
+      if (policy == nullptr) continue;
+      Training& training = training_of(all, policy);
+      if (training.first_optimizer < 0) training.first_optimizer = static_cast<int64_t>(i);
+      ++(adamw.update_count() > 0 ? training.optimizers_with_state : training.optimizers_to_come);
+      training.averages += adamw.average_count();
+      training.scores = scorer != nullptr;
+    }
+  }
+  return all;
+}
+
+std::optional<AdapterOptions> adapter_of(Policy& policy) {
+  if (policy.loaded() && policy.model().adapter()) return policy.model().adapter()->options;
+  if (policy.options().lora || !policy.trains_adapter()) return policy.options().lora;
+  return AdapterOptions{.rank = 1};  // of a folder that is not read yet: at least this
+}
+
+// The answers to the prompts of a step, and to held-out prompts, whichever takes more.
+void add_sampling(const Policy& policy, const StepSizes& sizes, MemoryShape& shape) {
+  // On a GPU answers are decoded from a copy on the host.
+  if (!policy.options().device.is_cpu()) return;
+  const auto add = [&](const std::vector<int64_t>& prompts, int64_t samples) {
+    if (prompts.empty()) return;
+    const SamplingMemory sampling =
+        sampling_memory(read_model_config(policy.dir()), policy.options().dtype, prompts, samples,
+                        sizes.answers.tokens());
+    shape.sampling_cache = std::max(shape.sampling_cache, sampling.cache);
+    shape.sampling_prompts = std::max(shape.sampling_prompts, sampling.prompt_tokens);
+    shape.sampling_rows = std::max(shape.sampling_rows, sampling.rows);
+    shape.sampling_packs = shape.sampling_packs || sampling.packs;
+  };
+  add(sizes.prompts, sizes.answers.samples);
+  if (!sizes.prompts.empty()) add(sizes.held_out, /*samples=*/1);
+}
+
+void share(const DistOptions& dist, MemoryShape& shape) {
+  if (dist.ranks == nullptr || dist.ranks->size() == 1) return;
+  shape.ranks = dist.ranks->size();
+  shape.level = dist.level;
+}
+
+MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& sizes,
+                     c10::Device device) {
+  const PolicyOptions& options = policy.options();
+  MemoryShape shape;
+  shape.dtype = options.dtype;
+  shape.gemm = options.gemm;
+  shape.head_mb = options.head_mb;
+  shape.recompute = options.recompute;
+  share(options.dist, shape);
+  shape.adapter = adapter_of(policy);
+  if (!shape.adapter) shape.train = options.train;
+  const bool holds = HeldPrefix::obstacle(read_model_config(policy.dir()),
+                                          shape.adapter ? &*shape.adapter : nullptr, device)
+                         .empty();
+  shape.tokens = holds ? sizes.rest_tokens : sizes.tokens;
+  shape.prefix_tokens = holds ? sizes.prefix_tokens : 0;
+  shape.loss_rows = sizes.loss_rows;
+  shape.reference_tokens = sizes.reference_tokens;
+  shape.reference_rows = sizes.reference_rows;
+  shape.several = sizes.micros > 1;
+  shape.several_items = sizes.items > 1;
+  add_sampling(policy, sizes, shape);
+  shape.trains = training.first_optimizer >= 0;
+  // If several have the same weights, one is used in this loop, the others in later ones.
+  shape.optimizers = training.optimizers_with_state + (training.optimizers_to_come > 0 ? 1 : 0);
+  shape.averages = training.averages;
+  shape.scores = training.scores;
+  return shape;
+}
+
+constexpr int64_t kCompared = 200'000;  // units of a loop that are looked up in a sidecar
+
+// True if the sidecar holds values for the loop's units from step `first` on. Large loops are
+// sampled evenly.
+bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& source,
+               int64_t first) {
+  const DataSet& set = source.data->set;
+  if (set.window_length() > 0) return false;  // a row may be in several windows
+  const bool pairs = set.kind() == RowKind::kPreference;
+  const int64_t steps = loop.steps - first;
+  const int64_t checked =
+      std::min(steps, kCompared / std::max<int64_t>(source.plan.most_units(loop.steps), 1) + 1);
+  for (int64_t k = 0; k < checked; ++k) {
+    for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
+      const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);
+      if (!has) return false;
+    }
+  }
+  return true;
+}
+
+// True if the loop will not load the frozen twin: for each set the sidecar holds all values or none
+// (the objective does not ask for them), and for at least one set it holds all.
+bool needs_no_twin(Reference& reference, const StepLoop& loop) {
+  // Step 0 needs no values while the policy and its reference are still equal.
+  const int64_t first = reference.shares() ? 1 : 0;
+  if (reference.loaded() || loop.steps <= first) return false;
+  if (!reference.policy()->loaded()) return false;  // the sidecar's key is not known yet
+  int64_t known = 0;
+  for (const StepSource& source : loop.sources) {
+    const std::string data_key = source.data->set.fingerprint();
+    const Sidecar* sidecar = reference.known_sidecar(data_key, loop.max_tokens);
+    if (sidecar == nullptr) continue;
+    if (!has_steps(*sidecar, loop, source, first)) return false;
+    ++known;
+  }
+  return known > 0;
+}
+
+// True if a reference's twin counts.
+using CountsTwin = std::function<bool(Reference&)>;
+
+bool is_loaded(Reference& reference) { return reference.loaded(); }
+
+// True if a frozen model counts.
+using CountsFrozen = std::function<bool(const FrozenModel&)>;
+
+bool counts_in_plan(const FrozenModel&) { return true; }
+// A cached teacher does not load if all rows are stored.
+bool counts_in_check(const FrozenModel& frozen) {
+  return frozen.loaded() || frozen.options().cache == FrozenCache::kNone;
+}
+
+PlannedModel planned_frozen(const FrozenModel& frozen, const StepSizes& sizes) {
+  MemoryShape shape;
+  shape.dtype = frozen.options().settings.dtype;
+  shape.gemm = frozen.options().settings.gemm;
+  share(frozen.options().dist, shape);
+  shape.tokens = std::max(sizes.tokens, sizes.reference_tokens);
+  shape.trains = false;
+  shape.frozen = true;
+  return {frozen.config(), shape, 0};
+}
+
+std::vector<PlannedModel> planned_models(const RunModels& models, const StepSizes& sizes,
+                                         c10::Device device, const CountsTwin& counts,
+                                         const CountsFrozen& counts_frozen) {
+  std::vector<PlannedModel> planned;
+  for (const auto& [policy, training] : trainings_of(models)) {
+    const ModelConfig config =
+        policy->loaded() ? policy->model().config() : read_model_config(policy->dir());
+    MemoryShape shape = shape_of(*policy, training, sizes, device);
+    for (const auto& reference : models.references) {
+      if (reference->policy() == policy && counts(*reference)) ++shape.references;
+    }
+    planned.push_back({config, shape, training.first_optimizer});
+  }
+  for (const auto& frozen : models.frozen) {
+    if (counts_frozen(*frozen)) planned.push_back(planned_frozen(*frozen, sizes));
+  }
+  return planned;
+}
+
+}  // namespace
+
+c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies) {
+  return policies.empty() ? c10::Device(c10::kCPU) : policies.front()->options().device;
+}
+
+std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop,
+                                         c10::Device device) {
+  return planned_models(
+      models, sizes_of(loop), device, [](Reference&) { return true; }, counts_in_plan);
+}
+
+void check_before_load(const RunModels& models) {
+  const c10::Device device = device_of(models.policies);
+  const DeviceMemory memory = device_memory(device);
+  check_memory(planned_models(models, {}, device, is_loaded, counts_in_check), /*longest=*/0,
+               memory.held, memory.available);
+}
+
+MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
+  const StepSizes sizes = sizes_of(loop);
+  MemoryReport report;
+  report.device_ = device_of(models.policies);
+  const DeviceMemory memory = device_memory(report.device_);
+  check_memory(planned_models(models, sizes, report.device_, is_loaded, counts_in_check),
+               sizes.longest, memory.held, memory.available);
+  report.planned_ = memory_plan(planned_models(
+      models, sizes, report.device_,
+      [&](Reference& reference) { return !needs_no_twin(reference, loop); }, counts_in_plan));
+  const std::vector<MemoryKind> shared = memory_plan(planned_models(
+      models, sizes, report.device_, [](Reference&) { return false; },
+      [](const FrozenModel&) { return false; }));
+  report.shared_ = to_object(shared, total_bytes(shared));
+  for (const auto& policy : models.policies) {
+    if (!policy->loaded()) continue;  // of a dry run
+    for (const Parameter& parameter : policy->model().parameters()) {
+      report.weights_ += static_cast<int64_t>(parameter.master.nbytes());
+    }
+  }
+  report.program_ = std::max<int64_t>(resident_bytes() - device_memory(c10::kCPU).held, 0);
+  reset_device_peak(report.device_);
+  return report;
+}
+
+std::string MemoryReport::text() const {
+  std::string text = describe_plan(planned_);
+  if (device_.is_cpu() && program_ > 0) {
+    text +=
+        fmt::format("; the program itself takes {}", format_bytes(static_cast<double>(program_)));
+  }
+  return text;
+}
+
+void MemoryReport::measure() {
+  measured_ = device_memory(device_).peak;
+  resident_ = peak_resident_bytes();
+}
+
+Json MemoryReport::to_json() const {
+  Json json = Json::object();
+  json.set("planned", to_object(planned_, total_bytes(planned_)));
+  if (measured_ == 0) return json;
+  json.set("measured", to_object({{"weights", weights_},
+                                  {"rest", std::max<int64_t>(measured_ - weights_, 0)},
+                                  {"rss", resident_}},
+                                 measured_));
+  return json;
+}
+
+}  // namespace xrun

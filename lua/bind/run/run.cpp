@@ -1,0 +1,381 @@
+// xrun.run and the Run class: the loop of a recipe, its log, evaluations, samples and exports.
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/dist/agreement.h"
+#include "core/model/weights/hf_config.h"
+#include "core/run/machine.h"
+#include "core/share/recorded_run.h"
+#include "core/train/adamw.h"
+#include "core/train/batches/whole_batch.h"
+#include "core/train/ema.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/scorer.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
+#include "lua/bind/run/memory_report.h"
+#include "lua/bind/run/run_hooks.h"
+#include "lua/bind/run/run_loop.h"
+#include "lua/bind/type_settings.h"
+#include "lua/state/args.h"
+#include "lua/tensor/tensor.h"
+
+namespace xrun {
+
+namespace {
+
+// A scorer's policy may also be saved separately.
+void add_policy(RunModels& models, const std::shared_ptr<Policy>& policy) {
+  auto& all = models.policies;
+  if (std::find(all.begin(), all.end(), policy) == all.end()) all.push_back(policy);
+}
+
+// { policy = policy, adamw = adamw }, in the order of the names.
+SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
+  if (lua_type(L, i) != LUA_TTABLE) {
+    throw_argument(L, i, "objects",
+                   "a table of what the run saves: { policy = policy, adamw = adamw }");
+  }
+  SavedObjects saved;
+  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
+    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING,
+               "an object that is saved needs a name: {{ policy = policy }}");
+    const std::string name = lua_tostring(L, -2);
+    const int value = lua_gettop(L);
+    if (class_of(L, value) == &class_info<Policy>) {
+      const auto policy = arg<std::shared_ptr<Policy>>(L, value);
+      add_policy(models, policy);
+      saved.emplace_back(name, policy);
+    } else if (class_of(L, value) == &class_info<Scorer>) {
+      const auto scorer = arg<std::shared_ptr<Scorer>>(L, value);
+      add_policy(models, scorer->policy());
+      saved.emplace_back(name, scorer);
+    } else if (class_of(L, value) == &class_info<AdamW>) {
+      models.optimizers.push_back(arg<std::shared_ptr<AdamW>>(L, value));
+      saved.emplace_back(name, models.optimizers.back());
+    } else if (class_of(L, value) == &class_info<Ema>) {
+      saved.emplace_back(name, arg<std::shared_ptr<Ema>>(L, value));
+    } else {
+      throw Error(
+          fmt::format("{} is {}, which cannot be saved; give policies, scorers, "
+                      "optimizers and averages, and keep plain values in run.state",
+                      name, type_name(L, value)));
+    }
+  }
+  // lua_next has no fixed order, but a checkpoint's files are written in one.
+  std::sort(saved.begin(), saved.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  return saved;
+}
+
+// A resume begins again what is not saved, and no metric would show it.
+void report_unsaved(Session& session, const SavedObjects& saved) {
+  const auto is_saved = [&](const Saveable* object) {
+    return std::any_of(saved.begin(), saved.end(),
+                       [&](const auto& one) { return one.second.get() == object; });
+  };
+  for (const std::shared_ptr<AdamW>& adamw : session.models.optimizers()) {
+    if (!is_saved(adamw.get())) {
+      session.notices.add(
+          "warning: an optimizer of xrun.adamw is not given to xrun.run, so a resume begins its "
+          "moments again: write xrun.run(cfg, { policy = policy, adamw = adamw })");
+    }
+    for (const std::shared_ptr<Ema>& average : adamw->averages()) {
+      if (is_saved(average.get())) continue;
+      session.notices.add(
+          "warning: an average of xrun.ema is not given to xrun.run, so a resume begins it again: "
+          "write xrun.run(cfg, { policy = policy, adamw = adamw, ema = ema })");
+    }
+  }
+}
+
+// Lua calls it for new names only, so a bad value is rejected at its line. New values of old names
+// and nested tables are checked when the body ends.
+int set_state(lua_State* L) {
+  check_state_value(L, 3, lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "");
+  lua_rawset(L, 1);
+  return 0;
+}
+
+// run.state: a plain table with the saved values.
+std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
+  const StackGuard guard(L);
+  push(L, saved.is_object() ? saved : Json::object());
+  lua_newtable(L);
+  push_function(L,
+                {"Run.state.__newindex",
+                 DocKind::kMetamethod,
+                 {{"name", "string"}, {"value", "any"}},
+                 {},
+                 "Refuses what cannot be saved."},
+                set_state);
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+  return std::make_shared<LuaRef>(L, lua_gettop(L));
+}
+
+// Replaces the contents of the table at index i by the saved values.
+void fill_state(lua_State* L, int i, const Json& saved) {
+  push(L, saved.is_object() ? saved : Json::object());
+  const int source = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, i) != 0;) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_pushnil(L);
+    lua_rawset(L, i);  // a field that is walked over may be cleared
+  }
+  for (lua_pushnil(L); lua_next(L, source) != 0;) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, i);
+  }
+}
+
+RunSettings read_settings(lua_State* L) {
+  RunSettings settings;
+  settings.save_every = config_whole(L, "save.every");
+  settings.save_minutes = config_number(L, "save.minutes");
+  settings.save_keep = config_whole(L, "save.keep");
+  settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
+  settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
+  settings.stop_minutes = settings.saves ? config_number(L, "stop.after") : 0;
+  settings.began = session_of(L).began;
+  settings.ranks = session_ranks(L);
+  return settings;
+}
+
+// run.state is a table of the recipe: read at a checkpoint, filled when a run is resumed.
+void tie_state(lua_State* L, RunLoop& loop) {
+  LuaState& owner = LuaState::of(L);
+  loop.state_ref = push_state(L, loop.run().state());
+  loop.read_state = [&owner, state = loop.state_ref] {
+    const StackGuard guard(owner);
+    state->push(owner);
+    return state_to_json(owner, lua_gettop(owner));
+  };
+  loop.write_state = [&owner, state = loop.state_ref](const Json& saved) {
+    const StackGuard guard(owner);
+    state->push(owner);
+    fill_state(owner, lua_gettop(owner), saved);
+  };
+}
+
+// The run of a bundle compares itself with the steps that its lock has.
+void compare_first_steps(lua_State* L, RunLoop& loop) {
+  const RecipeContext& context = recipe_context(L);
+  const auto& bundle = context.options.bundle;
+  if (!bundle) return;
+  if (!bundle->lock.run) return loop.say("the bundle recorded no first steps to compare with");
+  loop.first_steps.emplace(
+      *bundle->lock.run, FirstStepsTerms{.machine = loop.run().dir().identity().machine,
+                                         .environment = run_environment(),
+                                         .settings = find_differences(
+                                             deciding_settings(bundle->lock.config),
+                                             deciding_settings(context.config.values()), "config"),
+                                         .force = context.options.force});
+  loop.say(loop.first_steps->comparison_notice());
+}
+
+int make_run(lua_State* L) {
+  Session& session = session_of(L);
+  const RecipeOptions& options = recipe_context(L).options;
+  const RecipePurpose purpose = options.purpose;
+  if (purpose == RecipePurpose::kCache) return end_recipe(L);
+  RunModels models;
+  SavedObjects saved = read_objects(L, 2, models);
+  report_unsaved(session, saved);
+  RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);
+  session.folder.dir.reset();
+  if (dir.finished()) {
+    session.console->say(fmt::format(
+        "{} is finished, so there is nothing to resume; to train it further, give it more steps: "
+        "--resume --set steps=N (or epochs=N)",
+        dir.path().string()));
+    return end_recipe(L);
+  }
+  // Weights that do not load are an error before the folder holds a run; a preview needs none.
+  if (purpose != RecipePurpose::kPreview) {
+    if (!models.optimizers.empty()) check_before_load(models);
+    for (const auto& policy : models.policies) policy->model();
+  }
+  if (!session.data.date.empty()) dir.record().set("date", session.data.date);
+  // The report finds the tokenizer there while nothing is exported, or `model` is a name.
+  if (!models.policies.empty()) {
+    dir.record().set("model_folder",
+                     std::filesystem::absolute(models.policies.front()->dir()).string());
+  }
+  keep_dtype(L, dir);
+  keep_measured(L, dir);
+  auto loop = std::make_shared<RunLoop>(
+      session, options.bundle ? options.bundle->file : options.recipe, config_whole(L, "seed"),
+      std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)), std::move(models));
+  tie_state(L, *loop);
+  session.run = loop;
+  session.open_run = &loop->run();
+  session.rollouts = session.last_rollouts = nullptr;
+  if (purpose == RecipePurpose::kTrain) compare_first_steps(L, *loop);
+  for (const SessionInputs::Input& input : session.data.inputs) check_input(loop->run(), input);
+  LuaState::of(L).may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
+  push(L, loop);
+  return 1;
+}
+
+// Folders of the run that no export may overwrite. An export without a name goes to hf.
+constexpr const char* kOwnFolders[] = {"checkpoints", "choices", "reference",
+                                       "rollouts",    "samples", "tb"};
+
+void check_export_name(const std::string& name) {
+  const bool plain = !name.empty() && name.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-") == std::string::npos;
+  XRUN_CHECK(plain,
+             "export name \"{}\": wanted letters, digits, _ and -; it is a folder of the run",
+             name);
+  for (const char* own : kOwnFolders) {
+    XRUN_CHECK(name != own, "export name \"{}\" is one of the run's own folders; choose another",
+               name);
+  }
+}
+
+int push_export(RunLoop& loop, lua_State* L) {
+  leave_broken_loop(loop, L);
+  const auto name = opt_arg<std::string>(L, 3, "name");
+  if (name) check_export_name(*name);
+  const bool is_scorer = class_of(L, 2) == &class_info<Scorer>;
+  const auto scorer = is_scorer ? arg<std::shared_ptr<Scorer>>(L, 2, "scorer") : nullptr;
+  const auto policy = is_scorer ? nullptr : arg<std::shared_ptr<Policy>>(L, 2, "policy");
+  Run& run = loop.run();
+  const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
+  // While a resume replays saved steps the weights are those of a later step, so the earlier export
+  // is kept. A preview writes nothing.
+  const bool writes = !run.replaying() && !loop.session().previews();
+  if (writes) {
+    on_first_rank(run.settings().ranks, "an export",
+                  [&] { is_scorer ? scorer->export_to(out) : policy->export_to(out); });
+  }
+  if (writes || run.replaying()) {
+    run.add_exported(out, dtype_name((is_scorer ? *scorer->policy() : *policy).export_dtype()));
+  }
+  push(L, out.string());
+  return 1;
+}
+
+// Every rank runs the recipe on the whole batch, so most values are the same everywhere; times and
+// what a function drew from outside are not.
+int push_mean(RunLoop& loop, lua_State* L) {
+  const at::Tensor x = arg<at::Tensor>(L, 2, "x");
+  Ranks* const ranks = loop.run().settings().ranks;
+  XRUN_CHECK(ranks == nullptr || open_micro(L) == nullptr,
+             "run:mean inside an objective: micro-batches are shared out over ranks, so not all of "
+             "them come here; take the mean in the loop");
+  push(L, ranks == nullptr ? x : mean_over_ranks(*ranks, x));
+  return 1;
+}
+
+std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().path().string(); }
+
+void add_loop_methods(Class<RunLoop>& run) {
+  run.method("steps",
+             {{"data", "DataSet|RolloutSource|table"},
+              {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
+             {"fun(): integer, Batch"},
+             "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
+             "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
+             "batch of each, counted in the unit of its rows: the first set decides the length, "
+             "the others go round. Of xrun.rollouts a batch is Rollouts, counted in groups. Saves, "
+             "resumes and stops between bodies.",
+             run_steps)
+      .method("log", {{"metrics", "Metrics|table"}}, {},
+              "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
+              "of numbers, { foo = 3 }, written as recipe/foo.",
+              [](RunLoop& self, lua_State* L) {
+                leave_broken_loop(self, L);
+                self.log(read_metrics(L, 2));
+                return 0;
+              });
+}
+
+void add_measuring_methods(Class<RunLoop>& run) {
+  run.method("evaluate", {{"set", "DataSet"}, {"objective", "function"}, {"name?", "string"}},
+             {"Metrics"},
+             "Loss and metrics over every row of a set, each weighted once, without gradient; "
+             "valid/loss, or valid/<name>/loss.",
+             run_evaluate)
+      .method(
+          "sample",
+          {{"policy", "Policy"},
+           {"set", "DataSet"},
+           {"shown?", "integer"},
+           {"options?", "xrun.Config.sampling", {"score", "environment"}}},
+          {"Metrics"},
+          "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
+          "run's earliest answers and writes all to samples/. Options: those of the "
+          "configuration's `sampling`, where temperature is 0 unless it is given and max_tokens = "
+          "0 makes no answers, and score: a function of a sample { text, ids, "
+          "length, finish, prompt, prompt_ids, row, group, index, extra columns }, or the name "
+          "of an extra column, which scores 1 if the answer contains its value as whole words, "
+          "in either case. An error in the function ends the run. With environment, max_turns, "
+          "on_error and deadline_s, answers are conversations as in policy:sample: a sample also "
+          "has turns and environment_reward, and sample/turns is their mean.",
+          run_sample)
+      .method(
+          "choices", {{"policy", "Policy"}, {"set", "DataSet"}, {"name?", "string"}}, {"Metrics"},
+          "Scores the choices of a set from xrun.choices by their log-probs after the prompt. "
+          "Returns the shares of questions whose right choice is likeliest: choices/accuracy by "
+          "the sum, accuracy_mean by the mean per token, accuracy_byte by the mean per byte; "
+          "choices/<name>/... with a name. Every question with its scores is in the run's folder, "
+          "choices/step_N.jsonl or choices/<name>/step_N.jsonl.",
+          run_choices);
+}
+
+}  // namespace
+
+void open_run(LuaState& state) {
+  Class<StepLoop>(state, "StepLoop", "The state of `for step, batch in run:steps(...)`.");
+  Class<RunLoop> run(state, "Run", "A run: its loops, metrics, checkpoints and exports.");
+  add_loop_methods(run);
+  add_measuring_methods(run);
+  run.method("export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
+             "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
+             "of one label; returns its path. The folder is hf/ inside the run, or `name`: "
+             "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
+             push_export)
+      .method("stop", {{"reason?", "string"}}, {},
+              "Ends the loop after this body and logs the reason.",
+              [](RunLoop& self, lua_State* L) {
+                self.run().stop(
+                    opt_arg<std::string>(L, 2, "reason").value_or("the recipe asked to stop"));
+                return 0;
+              })
+      .method("mean", {{"x", "Tensor"}}, {"Tensor"},
+              "The mean of a tensor over ranks, in the loop and outside objectives; x itself where "
+              "all have the same, as with one process.",
+              push_mean)
+      .property("state", "table", "A plain table saved with the run: best loss, patience.",
+                [](RunLoop& self, lua_State* L) {
+                  self.state_ref->push(L);
+                  return 1;
+                })
+      .property("dir", "string", "The run's folder.",
+                [](RunLoop& self, lua_State* L) {
+                  push(L, self.run().dir().path().string());
+                  return 1;
+                })
+      .property("step", "number", "Loop bodies done.",
+                [](RunLoop& self, lua_State* L) {
+                  leave_broken_loop(self, L);
+                  push(L, self.run().step());
+                  return 1;
+                })
+      .tostring(describe_run);
+  make_retryable(state, &class_info<RunLoop>, "evaluate");
+  make_retryable(state, &class_info<RunLoop>, "sample");
+  make_retryable(state, &class_info<RunLoop>, "choices");
+  state.function("run", {{"cfg", "xrun.Config"}, {"objects", "table"}}, {"Run"},
+                 "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
+                 "= policy, adamw = adamw }.",
+                 make_run);
+}
+
+}  // namespace xrun

@@ -1,0 +1,86 @@
+// A retryable method is a Lua function around the C++ one. Without a C frame in between, the
+// recipe's coroutine can be suspended inside the call.
+
+#include "lua/bind/run/run_hooks.h"
+
+#include <csignal>
+
+#include "core/base/error.h"
+#include "lua/state/args.h"
+
+namespace xrun {
+
+namespace {
+
+struct HooksSlot {
+  RunHooks* hooks = nullptr;
+};
+
+constexpr std::string_view kRetryable =
+    "local method, hooked, attempt, yield = ... "
+    "return function(...) "
+    "if not hooked() then return method(...) end "
+    "local done, result = attempt(method, ...) "
+    "while not done do "
+    "yield() "
+    "done, result = attempt(method, ...) "
+    "end "
+    "return result end";
+
+int push_hooked(lua_State* L) {
+  lua_pushboolean(L, run_hooks(L) != nullptr);
+  return 1;
+}
+
+// attempt(method, ...): true and the method's value; false if it failed and the recipe is to wait.
+int attempt(lua_State* L) {
+  const int last = lua_gettop(L);
+  RunHooks* const hooks = run_hooks(L);
+  try {
+    for (int i = 1; i <= last; ++i) lua_pushvalue(L, i);
+    protected_call(L, last - 1, 1);
+    lua_pushboolean(L, 1);
+    lua_insert(L, -2);
+    return 2;
+  } catch (const LuaError& error) {
+    lua_settop(L, last);
+    if (hooks == nullptr || !hooks->on_failure(L, error.shared_report())) throw;
+  } catch (const Interrupted& stop) {
+    lua_settop(L, last);
+    const bool is_ours = stop.signal_number() == SIGINT && hooks != nullptr;
+    if (!is_ours || !hooks->on_failure(L, nullptr)) throw;
+  }
+  lua_pushboolean(L, 0);
+  return 1;
+}
+
+int yield_nothing(lua_State* L) { return lua_yield(L, 0); }
+
+}  // namespace
+
+RunHooks* run_hooks(lua_State* L) { return LuaState::of(L).service<HooksSlot>().hooks; }
+
+void set_run_hooks(LuaState& state, RunHooks* hooks) { state.service<HooksSlot>().hooks = hooks; }
+
+void make_retryable(lua_State* L, const ClassInfo* info, const char* method) {
+  const StackGuard guard(L);
+  push_methods(L, info);
+  luaL_loadbuffer(L, kRetryable.data(), kRetryable.size(), "=retryable");
+  lua_pushstring(L, method);
+  lua_rawget(L, -3);
+  lua_pushcfunction(L, push_hooked);
+  push_function(L,
+                {.name = "run.attempt",
+                 .kind = DocKind::kMetamethod,
+                 .parameters = {{"method", "function"}, {"...", "any"}},
+                 .results = {{"boolean", "done"}, {"any", "value"}},
+                 .doc = "Calls a method; false if it failed and the recipe is to wait."},
+                attempt);
+  lua_pushcfunction(L, yield_nothing);
+  lua_call(L, 4, 1);
+  lua_pushstring(L, method);
+  lua_insert(L, -2);
+  lua_rawset(L, -3);
+}
+
+}  // namespace xrun

@@ -1,0 +1,275 @@
+// When a run fails: keep the error, clear the progress line, save what a resume can use, report the
+// save, rethrow.
+
+#include "lua/bind/run/run_session.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+
+#include "core/base/called_as.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/interrupt.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/dist/agreement.h"
+#include "core/dist/watch/flight_record.h"
+#include "core/run/record/run_record.h"
+#include "core/run/signals.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/run/run_loop.h"
+#include "lua/state/error_report.h"
+#include "lua/state/interruption.h"
+#include "lua/state/line_profile.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kNothingSaved = "only whole steps are saved, so nothing is saved yet";
+
+// The command that continues a run; its settings are in its folder.
+std::string resume_command(const RunLoop& loop) {
+  return fmt::format("{} {} --run {} --resume", called_as(), loop.recipe(),
+                     loop.run().dir().path().string());
+}
+
+// The steps that a failed save loses.
+std::string unsaved_text(const Run& run) {
+  if (run.last_checkpoint().empty()) {
+    return "nothing is saved; --resume starts from the beginning";
+  }
+  return fmt::format("the steps after {} are not saved; --resume repeats them",
+                     run.last_checkpoint().string());
+}
+
+// run.state now, or when the body began if a value in it cannot be saved.
+Json state_to_save(const RunLoop& loop, Console& console) {
+  try {
+    return loop.read_state();
+  } catch (const Error&) {
+    console.print("run.state is saved as it was at the beginning of this step");
+    return loop.run().body_state();
+  }
+}
+
+// The line of the recipe that an interruption stopped: " at dpo.lua:37", or "".
+std::string line_text(lua_State* L) {
+  const std::string line = interrupted_at(L);
+  return line.empty() ? "" : " at " + line;
+}
+
+// " in step 3, which has to be repeated", if updates of the open body were given up.
+std::string dropped_text(const Run& run) {
+  if (run.dropped_updates() == 0) return "";
+  return fmt::format(" in step {}, which has to be repeated", run.step());
+}
+
+std::string minutes_text(double minutes) {
+  return fmt::format("{:g} minute{}", minutes, minutes == 1 ? "" : "s");
+}
+
+std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::string& saved) {
+  const std::string stopped = interrupt_signal() == kTimeIsUp && loop != nullptr
+                                  ? fmt::format("stopped: the time is up (stop.after = {})",
+                                                minutes_text(loop->run().settings().stop_minutes))
+                                  : "stopped" + line_text(L);
+  if (loop == nullptr) return stopped + " before the first update; there was nothing to save";
+  const Run& run = loop->run();
+  if (!saved.empty()) {
+    return fmt::format("{}{}; saved in {}\nto continue: {}", stopped, dropped_text(run), saved,
+                       resume_command(*loop));
+  }
+  if (run.dropped_updates() > 0) {
+    return fmt::format("{} in step {}, the first one; {}", stopped, run.step(), kNothingSaved);
+  }
+  const bool old = !run.last_checkpoint().empty();
+  return fmt::format("{} before {} update; there was nothing{} to save", stopped,
+                     old ? "another" : "the first", old ? " new" : "");
+}
+
+// Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the
+// recipe.
+void save_after_error(lua_State* L, bool interrupted) {
+  Session& session = session_of(L);
+  Console& console = *session.console;
+  if (session.run != nullptr) session.run->report().end_progress();
+  const bool trained = session.run != nullptr && !session.run->run().replaying();
+  std::string saved;
+  if (trained) {
+    session.run->memory().record_after_error();
+    const Json state = state_to_save(*session.run, console);
+    saved = session.run->run().save_after_error(state).string();
+  }
+  std::string text;
+  const bool dropped = trained && session.run->run().dropped_updates() > 0;
+  if (interrupted) {
+    text = interrupted_text(L, session.run.get(), saved);
+  } else if (!saved.empty()) {
+    text = fmt::format("saved in {}{}\nto continue: {}   (with --force if you edit the recipe)",
+                       saved, dropped_text(session.run->run()), resume_command(*session.run));
+  } else if (dropped) {
+    text = kNothingSaved;
+  }
+  if (text.empty()) return;
+  console.say(text);
+  if (trained) session.run->report().log_line(text);
+}
+
+// The user needs the first error; a save that fails for another reason is reported beside it.
+[[noreturn]] void save_and_rethrow(lua_State* L) {
+  const std::exception_ptr first = caught_around_lua();
+  std::string first_text;
+  bool interrupted = false;
+  try {
+    std::rethrow_exception(first);
+  } catch (const Interrupted&) {
+    interrupted = true;
+  } catch (const std::exception& error) {
+    first_text = error.what();
+  }
+  const Session& session = session_of(L);
+  try {
+    save_after_error(L, interrupted);
+  } catch (const std::exception& error) {
+    // The same failure at another file ("a/latest.tmp1: cannot be written: No space left ...").
+    const std::string text = error.what();
+    const size_t colon = text.find(": ");
+    const bool known =
+        first_text.find(text.substr(colon == std::string::npos ? 0 : colon)) != std::string::npos;
+    if (!known) session.console->say(fmt::format("could not save: {}", error.what()));
+    session.console->say(unsaved_text(session.run->run()));
+  } catch (...) {  // Lua's own: no memory is left
+    if (session.run != nullptr) session.console->say(unsaved_text(session.run->run()));
+  }
+  std::rethrow_exception(first);
+}
+
+// Prints the cache of each source: its folder, byte for byte unless on a terminal, or an object.
+void print_caches(const Session& session, bool json) {
+  for (size_t s = 0; s < session.data.cache_dirs.size(); ++s) {
+    const SourceLedger& source = session.data.ledger.sources[s];
+    const std::string dir = session.data.cache_dirs[s].string();
+    const Json object(Json::Object{{"name", source.name},
+                                   {"dir", dir},
+                                   {"rows", source.rows},
+                                   {"kept", source.kept},
+                                   {"dropped", source.dropped_total()},
+                                   {"tokens", source.tokens}});
+    const std::string shown = ::isatty(STDOUT_FILENO) != 0 ? shown_text(dir) : dir;
+    std::printf("%s\n", json ? dump_json(object).c_str() : shown.c_str());
+  }
+}
+
+int finish_caching(const Session& session, bool json) {
+  if (!json) session.console->say(session.data.ledger_text);
+  print_caches(session, json);
+  return 0;
+}
+
+// The profile added to that of earlier processes of a resumed run; an unreadable one is replaced.
+Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::filesystem::path& file,
+                   Console& console) {
+  Json now = profile.to_json();
+  if (!dir.resuming() || !path_exists(file)) return now;
+  try {
+    return add_profiles(read_json(file.string()), now);
+  } catch (const Error& error) {
+    console.say(fmt::format("{}: {}; the profile starts over", file.string(), error.what()));
+    return now;
+  }
+}
+
+// Writes the profile so far into the run's folder, if one is taken.
+void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
+  const RunDir* dir = run_dir_of(session);
+  if (!profile || dir == nullptr) return;
+  const std::filesystem::path file = dir->path() / "profile.json";
+  try {
+    const Json whole = whole_profile(*profile, *dir, file, *session.console);
+    write_file_atomic(file, dump_json(whole) + "\n");
+    session.console->say(fmt::format("time and bytes by line: {}", file.string()));
+  } catch (const Error& error) {
+    session.console->say(error.what());
+  }
+}
+
+// Resumes until the recipe is done, then ends its run.
+void run_to_end(Recipe& recipe, const Drive& drive) {
+  if (drive) {
+    drive(recipe);
+  } else {
+    XRUN_CHECK(!recipe.resume(), "{}: coroutine.yield outside a coroutine of the recipe's own",
+               recipe.context().options.recipe);
+  }
+  Session& session = session_of(recipe.state());
+  if (recipe.ended_early() || session.run == nullptr) return;
+  session.run->finish(session.run->read_state());
+}
+
+// The line of the recipe that runs: "recipes/dpo.lua:31".
+std::string running_line(Recipe& recipe) {
+  lua_Debug frame{};
+  for (int level = 0; lua_getstack(recipe.thread(), level, &frame) != 0; ++level) {
+    lua_getinfo(recipe.thread(), "Sl", &frame);
+    if (frame.source[0] == '@' && frame.currentline > 0) {
+      return fmt::format("{}:{}", frame.source + 1, frame.currentline);
+    }
+  }
+  return "";
+}
+
+// Reports of a rank's collectives name the line of this recipe.
+class CallSiteScope {
+ public:
+  explicit CallSiteScope(Recipe& recipe) {
+    flight_record().set_call_site([&recipe] { return running_line(recipe); });
+  }
+  ~CallSiteScope() { flight_record().set_call_site(nullptr); }
+  CallSiteScope(const CallSiteScope&) = delete;
+  CallSiteScope& operator=(const CallSiteScope&) = delete;
+};
+
+// Ranks after the first say nothing unless they fail.
+void silence(lua_State* L, Session& session) {
+  session.console = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits());
+  lua_pushcfunction(L, [](lua_State*) { return 0; });
+  lua_setglobal(L, "print");
+}
+
+}  // namespace
+
+int run_session(const RecipeOptions& options, const Drive& drive) {
+  set_up_torch(options.threads);
+  Recipe recipe(options, engine_modules());
+  Session& session = session_of(recipe.state());
+  // A script reads the folders of caches from standard output; the rest is for people.
+  const bool caches = options.purpose == RecipePurpose::kCache;
+  session.console = console_on(caches ? stderr : stdout);
+  if (!is_first_rank(options.ranks)) silence(recipe.state(), session);
+  session.folder.opens_early = !caches;
+  for (const std::string& notice : options.notices) session.console->say(notice);
+  LuaState::set_interruptible(&recipe.state());
+  // A signal may reach ranks at different lines: all stop at the end of a step, or in work that
+  // they share.
+  if (options.ranks == nullptr) set_signal_hook(LuaState::interrupt_from_signal);
+  set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
+  install_signal_handlers();
+  const CallSiteScope call_sites(recipe);
+  std::optional<LineProfile> profile;
+  if (options.profile) profile.emplace(recipe.state());
+  try {
+    run_to_end(recipe, drive);
+  } catch (...) {
+    LuaState::set_interruptible(nullptr);
+    keep_profile(profile, session);
+    save_and_rethrow(recipe.state());
+  }
+  if (!recipe.ended_early()) keep_profile(profile, session);
+  LuaState::set_interruptible(nullptr);
+  return caches ? finish_caching(session, options.json) : 0;
+}
+
+}  // namespace xrun

@@ -1,0 +1,76 @@
+#pragma once
+// One loop of a recipe over its sets: the plan of its steps, and the packs and batches of each.
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <lua.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/data/packs/packed_batch.h"
+#include "core/run/run.h"
+#include "core/train/batches/batch.h"
+#include "lua/bind/data/data_handle.h"
+#include "lua/bind/rollout/rollout_source.h"
+
+namespace xrun {
+
+class Ranks;
+
+// One set that a loop draws from: the plan of its steps, and its batch in the recipe's hands.
+struct StepSource {
+  std::shared_ptr<DataHandle> data;
+  StepPlan plan;
+  std::shared_ptr<Batch> batch = nullptr;
+  // Of xrun.rollouts, whose batches are sampled: the source and the groups that wait; else null.
+  std::shared_ptr<RolloutSource> rollouts = nullptr;
+  std::shared_ptr<GroupQueue> queue = nullptr;
+  std::optional<PlannedAnswers> answers = {};  // to its prompts, for plans; nothing: not known
+
+  double epochs(int64_t steps) const;  // passes over the set in that many steps
+  // "lower the batch to at most 3: --set batch.pairs=3", so that none of that many steps repeats
+  // a row; names batch.schedule where its sizes are too large.
+  std::string lower_batch_text(int64_t steps) const;
+};
+
+// "16 from step 100 on, 32 from step 300 on": the changes within that many steps.
+std::string changes_text(const StepPlan& plan, int64_t steps);
+// "8 pairs", with changes "8 pairs, 16 from step 100 on"; without a unit "8" alone.
+std::string size_text(const StepPlan& plan, int64_t steps, const char* unit = "");
+
+// One `run:steps` loop over one or more sets. The first set determines the number of steps; the
+// others repeat.
+struct StepLoop {
+  std::vector<StepSource> sources;
+  Ranks* ranks = nullptr;  // that share its batches; null: this process alone
+  int64_t steps = 0;
+  int64_t max_tokens = 0;
+  FoldSettings fold = {};
+  int64_t phase = 0;
+  int64_t first_step = 0;  // bodies of the run before its first one
+  int64_t batch_step = 0;  // of the current batch, counted in this loop
+  bool begun = false;
+  bool ended = false;                     // early: without its bodies, or without those left
+  lua_State* thread = nullptr;            // in which its `for` runs
+  int64_t fold_check = 0;                 // batch.fold_check
+  mutable bool rollouts_checked = false;  // check_update_folding has seen its first update
+  mutable int64_t fold_checked = 0;       // the latest step that it compared
+
+  double epochs() const { return sources.front().epochs(steps); }
+  // Returns the plan that a resume compares: the steps, and of each set the fingerprint and how the
+  // loop draws from it.
+  PhasePlan phase_plan() const;
+  // Returns the packs of a source that step `step` of the run would train: a pure function of the
+  // plan. Loads no weights. Throws Error for a step that the loop does not have, and for a pair or
+  // sequence longer than max_tokens.
+  std::vector<PackedBatch> packs(int64_t step, size_t source = 0) const;
+  // Returns the same as the batch that the body of the step gets; of rollouts the prompts of the
+  // step if no group is left out.
+  BatchInfo batch_info(int64_t step, c10::Device device, const StepSource& source) const;
+  std::shared_ptr<Batch> make_batch(int64_t step, c10::Device device, size_t source = 0) const;
+};
+
+}  // namespace xrun

@@ -1,0 +1,176 @@
+// xrun.frozen: models that are only read.
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "core/base/error.h"
+#include "core/dist/fetching_ranks.h"
+#include "core/distill/kd_view.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/model_registry.h"
+#include "core/model/weights/weight_check.h"
+#include "core/train/batches/batch.h"
+#include "core/train/models/frozen_model.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/objective.h"
+#include "lua/bind/session.h"
+#include "lua/bind/train/kd.h"
+#include "lua/bind/train/policy.h"
+#include "lua/bind/type_settings.h"
+#include "lua/state/args.h"
+
+namespace xrun {
+
+namespace {
+
+FrozenCache read_cache(const Options& given) {
+  const std::string name = given.get<std::string>("cache", "");
+  if (name == "topk") return FrozenCache::kTopColumns;
+  if (name == "hidden") return FrozenCache::kHidden;
+  XRUN_CHECK(name.empty(), "cache is \"{}\", wanted \"topk\" or \"hidden\"", name);
+  return FrozenCache::kNone;
+}
+
+FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
+  FrozenOptions options;
+  options.settings.dtype =
+      given.has("dtype") ? dtype_from_name(given.get<std::string>("dtype")) : read_dtype(L);
+  options.settings.device = recipe_device(recipe_context(L).options);
+  options.settings.head_mb = config_whole(L, "head_mb");
+  options.cache = read_cache(given);
+  XRUN_CHECK(!given.has("k") || options.cache == FrozenCache::kTopColumns,
+             "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
+  options.top_k = given.get<int64_t>("k", options.top_k);
+  XRUN_CHECK(options.top_k >= 1, "k is {}, wanted at least 1", options.top_k);
+  if (given.has("tokenizer")) {
+    options.tokenizer =
+        resolve_model(local_input(L, InputKind::kModel, given.get<std::string>("tokenizer")));
+  }
+  return options;
+}
+
+// A resume compares the folder and its bytes.
+void note_model(Session& session, FrozenModel& frozen) {
+  if (session.previews()) return;  // check and inspect read no weights
+  const std::string dir = frozen.dir().string();
+  note_input(session, {"models", dir, "the frozen model " + dir,
+                       Json(Json::Object{{"digest", frozen.digest()}})});
+}
+
+int open_frozen_model(lua_State* L) {
+  const std::string name = arg<std::string>(L, 1, "model");
+  const Options given(L, 2);
+  Session& session = session_of(L);
+  const auto dir = resolve_model(local_input(L, InputKind::kModel, name),
+                                 [&](const std::string& text) { session.console->say(text); });
+  FrozenOptions options = read_frozen_options(L, given);
+  options.dist = recipe_dist(L);
+  if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
+  const auto frozen = FrozenModel::open(dir, options);
+  const ModelConfig& config = frozen->config();
+  const FrozenSettings& settings = frozen->options().settings;
+  frozen->use_gemm(read_gemm(L, config, settings.dtype, settings.device));
+  session.models.add(frozen);
+  for (const std::string& notice : config.notices) session.notices.add(notice);
+  session.notices.add(tied_head_notice(frozen->base_dir(), config));
+  note_model(session, *frozen);
+  // Now, and not at the first loss: a resume is refused before it changes anything.
+  const Json* projection = recipe_context(L).config.find("kd.projection");
+  if (projection != nullptr) note_projection(L, projection->as_string());
+  push(L, frozen);
+  return 1;
+}
+
+using ViewAnswer = at::Tensor (FrozenModel::*)(const View&);
+using BatchAnswer = at::Tensor (FrozenModel::*)(Batch&);
+
+template <ViewAnswer of_view, BatchAnswer of_batch>
+int push_answer(FrozenModel& self, lua_State* L) {
+  if (class_of(L, 2) == &class_info<Batch>) {
+    push(L, (self.*of_batch)(arg<Batch&>(L, 2, "batch")));
+  } else {
+    push(L, (self.*of_view)(read_view(L, 2)));
+  }
+  return 1;
+}
+
+int push_columns(FrozenModel& teacher, lua_State* L) {
+  const View view = read_view(L, 2);
+  const Options given(L, 3);
+  const ChunkColumns columns =
+      chunk_columns(view, teacher, given.get<int64_t>("k", teacher.options().top_k),
+                    given.get<double>("temperature", 1));
+  lua_createtable(L, 0, 5);
+  set_field(L, "logprob", columns.logprob);
+  set_field(L, "lse", columns.lse);
+  set_field(L, "top_logprob", columns.top_logprob);
+  set_field(L, "top_id", columns.top_id);
+  set_field(L, "chunk", columns.chunk);
+  return 1;
+}
+
+std::string describe_frozen(const FrozenModel& frozen) {
+  return "FrozenModel " + frozen.dir().filename().string();
+}
+
+}  // namespace
+
+void open_frozen(LuaState& state) {
+  lua_State* L = state;
+  Class<FrozenModel>(L, "FrozenModel",
+                     "A model that is only read, with its own tokenizer and type: a teacher, the "
+                     "reference of another folder, or a reward or value model (a sequence "
+                     "classifier of one label). Never trained, saved or exported.")
+      .method("logprob", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
+              "As Reference:logprob, from a sidecar of sums. Tokens of another vocabulary are an "
+              "error that names both.",
+              [](FrozenModel& self, lua_State* L) { return push_logprobs(self, L, false); })
+      .method("token_logprob", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
+              "The log-prob of each trained token; runs the model.",
+              [](FrozenModel& self, lua_State* L) { return push_logprobs(self, L, true); })
+      .method("head", {{"view", "View|Batch"}, head_options_parameter()}, {"table"},
+              "As Policy:head; never with gradients.",
+              [](FrozenModel& self, lua_State* L) { return push_head(self, L); })
+      .method(
+          "chunk_logprob", {{"view", "View|Batch"}}, {{"Tensor", "[C]"}},
+          "The log-prob of each chunk: the sum over the model's own tokens of an aligned batch, "
+          "beside view:chunk_sum(student:token_logprob(view)). Without alignment of each "
+          "trained token, [R].",
+          push_answer<&FrozenModel::chunk_logprob, &FrozenModel::chunk_logprob>)
+      .method("score", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
+              "Of a classifier: the score of each sequence, at its last token; in its own template "
+              "and tokens if the batch is aligned with it.",
+              push_answer<&FrozenModel::score, &FrozenModel::score>)
+      .method("token_score", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
+              "Of a classifier: the score of the text before each trained token, its value.",
+              push_answer<&FrozenModel::token_score, &FrozenModel::token_score>)
+      .method("columns", {{"view", "View"}, {"options?", "table", {"k", "temperature"}}}, {"table"},
+              "The teacher's distribution where it predicts the chunks of a view, over its own "
+              "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
+              "and top_id [Rt, k] (64), and chunk [Rt], the number of each row's chunk from 0.",
+              push_columns)
+      .method("digest", {}, {"string"}, "A hash of the files of its weights and configuration.",
+              [](FrozenModel& self, lua_State* L) {
+                push(L, self.digest());
+                return 1;
+              })
+      .property("dir", "string", "The Hugging Face folder it came from.",
+                [](FrozenModel& self, lua_State* L) {
+                  push(L, self.dir().string());
+                  return 1;
+                })
+      .tostring(describe_frozen);
+  state.function(
+      "frozen", {{"model", "string"}, {"options?", "table", {"dtype", "tokenizer", "cache", "k"}}},
+      {"FrozenModel"},
+      "Opens a model that is only read: a teacher, the reference of another folder, or a sequence "
+      "classifier as a reward or value model. dtype is its type (fp32, bf16, fp16; by default that "
+      "of the recipe), tokenizer a folder whose vocabulary it has. cache stores what it gives for "
+      "distillation by row: \"topk\", the k (64) most likely tokens, or \"hidden\", hidden states, "
+      "from which its head gives every log-prob; once all rows are stored its weights (under "
+      "\"hidden\", all but the head) never load.",
+      open_frozen_model);
+}
+
+}  // namespace xrun

@@ -1,0 +1,146 @@
+// Log-probs are leaves in float64, so that central differences keep enough digits.
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/strings.h"
+#include "core/console/terminal/table.h"
+#include "core/train/batches/batch.h"
+#include "core/train/models/logprob_stand_in.h"
+#include "core/train/models/policy.h"
+#include "core/train/models/reference.h"
+#include "core/train/objective_check.h"
+#include "lua/bind/run/run_loop.h"
+#include "lua/prompt/objective_verbs.h"
+#include "lua/prompt/paused_run.h"
+#include "lua/prompt/prompt_verbs.h"
+#include "lua/state/args.h"
+
+namespace xrun {
+
+namespace {
+
+// Replaces the stand-in of a session's models during its lifetime; null: the models themselves.
+class StandInScope {
+ public:
+  StandInScope(Session& session, std::shared_ptr<LogprobStandIn> stand_in)
+      : models_(session.models), before_(models_.stand_in(std::move(stand_in))) {}
+  ~StandInScope() { models_.stand_in(before_); }
+  StandInScope(const StandInScope&) = delete;
+  StandInScope& operator=(const StandInScope&) = delete;
+
+ private:
+  SessionModels& models_;
+  std::shared_ptr<LogprobStandIn> before_;
+};
+
+// The values of the run's own models, so that an objective is checked where it works. The column of
+// a reference holds sums alone: its token values are the policy's, moved by an equal share.
+LogprobStandIn::Source true_values(PausedRun& paused) {
+  return [&paused](MicroBatch& micro, const std::string& model) -> at::Tensor {
+    Session& session = paused.session();
+    const StandInScope scope(session, nullptr);
+    const View all = micro.all();
+    for (const auto& policy : paused.pause().run->policies()) {
+      if (session.models.name_of(*policy) == model) return policy->token_logprob(all);
+    }
+    for (const auto& reference : session.models.references()) {
+      if (session.models.name_of(*reference) != model) continue;
+      const at::Tensor own = reference->policy()->token_logprob(all).to(at::kDouble);
+      const at::Tensor gap = reference->logprob(all).to(at::kDouble).sub(all.sum(own));
+      const at::Tensor length = all.length().to(at::kDouble).clamp_min(1);
+      return own.add(all.spread(gap.div(length)));
+    }
+    // A model that the run does not list gets seeded values.
+    return LogprobStandIn::seeded(0)(micro, model);
+  };
+}
+
+struct CheckedRow {
+  LogprobCheck::RowSlope unit;
+  std::string name;  // "pairs.jsonl:17"
+};
+
+// A sentence on all rows, then those that disagree, the worst first.
+std::string gradcheck_text(const std::vector<CheckedRow>& units, const LogprobCheck& all,
+                           int width) {
+  const auto wrong = std::count_if(units.begin(), units.end(),
+                                   [&](const CheckedRow& one) { return !all.agrees(one.unit); });
+  std::string text =
+      units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
+                                     : "no row's loss depends on its log-probs"
+                    : fmt::format(
+                          "{} of {} agree with finite differences; the largest relative error is "
+                          "{:.1e}, at {}",
+                          std::ssize(units) - wrong, counted(std::ssize(units), "row"),
+                          plain_nan(units.front().unit.error), units.front().name);
+  if (all.without > 0) {
+    text +=
+        fmt::format("; {} row{} no gradient", all.without, all.without == 1 ? " has" : "s have");
+  }
+  if (all.unsure > 0) {
+    text += fmt::format("\n{} row{} a slope too small to tell from rounding", all.unsure,
+                        all.unsure == 1 ? " has" : "s have");
+  }
+  if (all.narrow) text += "\nthe loss is not float64, so only three digits are meaningful";
+  if (wrong == 0) return text;
+  TextTable table({"row", "gradient", "difference", "error"},
+                  {Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
+  for (int64_t i = 0; i < std::min<int64_t>(wrong, 10); ++i) {
+    const CheckedRow& one = units[static_cast<size_t>(i)];
+    table.add({one.name, fmt::format("{:.6g}", plain_nan(one.unit.analytic)),
+               fmt::format("{:.6g}", plain_nan(one.unit.numeric)),
+               fmt::format("{:.1e}", plain_nan(one.unit.error))});
+  }
+  return text + "\n" + table.text(width);
+}
+
+}  // namespace
+
+int gradcheck_verb(lua_State* L) {
+  PausedRun& paused = paused_run_of(L);
+  paused.begin_loop();
+  std::string name;
+  lua_settop(L, std::max(lua_gettop(L), 1));
+  const Objective objective = objective_at(L, paused, 1, "f", &name);
+  const std::shared_ptr<Batch> batch = paused.batch();
+  // float64, so that central differences keep enough digits.
+  const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);
+  const StandInScope scope(paused.session(), stand_in);
+  const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
+  std::vector<CheckedRow> units;
+  LogprobCheck all;  // of every micro-batch, but for its units
+  for (const auto& micro : batch->micros()) {
+    check_interrupt(L);
+    const LogprobCheck check = check_logprobs(*micro, objective, leaves);
+    // Freed before the next one is computed.
+    micro->close();
+    all.without += check.without;
+    all.unsure += check.unsure;
+    all.narrow = all.narrow || check.narrow;
+    for (const LogprobCheck::RowSlope& unit : check.rows) {
+      units.push_back({unit, micro->row_name(unit.row)});
+    }
+  }
+  // The worst first: the text lists as many as disagree.
+  std::stable_sort(units.begin(), units.end(), [](const CheckedRow& a, const CheckedRow& b) {
+    return larger_error(a.unit, b.unit);
+  });
+  lua_createtable(L, 0, 4);
+  push(L, all.unsure);
+  lua_setfield(L, -2, "unsure");
+  push(L, units.empty() ? 0.0 : units.front().unit.error);
+  lua_setfield(L, -2, "worst");
+  push(L, units.empty() ? std::string() : units.front().name);
+  lua_setfield(L, -2, "row");
+  push(L, std::ssize(units));
+  lua_setfield(L, -2, "rows");
+  const int width = paused.session().console->traits().width;
+  show_as(L, gradcheck_text(units, all, width));
+  return 1;
+}
+
+}  // namespace xrun

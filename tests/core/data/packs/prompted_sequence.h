@@ -1,0 +1,18 @@
+#pragma once
+// Sequences that share prompts.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace xrun {
+
+// `prompt` tokens of one kind, then `rest` tokens that no other sequence has.
+inline std::vector<int32_t> sequence(int32_t kind, size_t prompt, size_t rest) {
+  static int32_t next = 1000;
+  std::vector<int32_t> ids(prompt, kind);
+  for (size_t i = 0; i < rest; ++i) ids.push_back(next++);
+  return ids;
+}
+
+}  // namespace xrun

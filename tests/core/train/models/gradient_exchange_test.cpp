@@ -1,0 +1,273 @@
+// Gradients, norms and updates of several ranks against one process, bit for bit.
+
+#include "core/train/models/gradient_exchange.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "core/base/error.h"
+#include "core/dist/ranks.h"
+#include "core/train/adamw.h"
+#include "tests/core/dist/thread_ranks.h"
+#include "tests/core/train/stub_trainable.h"
+
+namespace xrun::gradient_exchange_test {
+namespace {
+
+// Weights of several blocks; "scale" has no gradient in any item, "b.1.x" in some.
+const std::vector<TensorShape> kShapes = {
+    {"embed", {300, 40}}, {"b.0.w", {400, 400}}, {"b.0.x", {7}},  {"b.1.w", {30, 50}},
+    {"b.1.x", {70000}},   {"scale", {5}},        {"head", {2, 3}}};
+
+at::Tensor values(const TensorShape& shape, int64_t seed) {
+  int64_t elements = 1;
+  for (const int64_t size : shape.shape) elements *= size;
+  std::vector<float> out(static_cast<size_t>(elements));
+  // Powers of different sizes: another order of a sum has other bits.
+  uint64_t x = static_cast<uint64_t>(seed) * 0x9e3779b97f4a7c15u + shape.name.size();
+  for (float& value : out) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    value = static_cast<float>(static_cast<int64_t>(x >> 33) - (1ll << 30)) *
+            (x & 1024 ? 1e-9f : 1e-6f);
+  }
+  return at::tensor(out).view(shape.shape);
+}
+
+std::shared_ptr<StubTrainable> weights() {
+  auto trainable = std::make_shared<StubTrainable>();
+  for (const TensorShape& shape : kShapes) {
+    const at::Tensor start = values(shape, 1).contiguous();
+    const float* data = start.const_data_ptr<float>();
+    trainable->add(shape.name, {data, data + start.numel()}, shape.shape);
+  }
+  return trainable;
+}
+
+// The backward of one item: each weight gets a gradient that depends on the item alone.
+void backward(StubTrainable& trainable, int64_t item) {
+  at::Tensor loss = at::zeros({});
+  for (size_t t = 0; t < kShapes.size(); ++t) {
+    if (kShapes[t].name == "scale" || (kShapes[t].name == "b.1.x" && item % 3 != 1)) continue;
+    const at::Tensor gradient = values(kShapes[t], 10 + item);
+    loss = loss.add(trainable.parameters()[t].master.mul(gradient).sum());
+  }
+  loss.backward();
+}
+
+struct Outcome {
+  std::vector<at::Tensor> weights;
+  std::vector<double> norms;
+  std::string state;
+  std::vector<NamedTensor> gradients;  // of the last step
+};
+
+AdamWOptions options() {
+  AdamWOptions o;
+  o.lr = 0.01;
+  o.weight_decay = 0.1;
+  o.clip = 0.5;
+  return o;
+}
+
+// Steps of `items` items each, dealt in rounds.
+Outcome train(const DistOptions& dist, int64_t steps, int64_t items, bool one_backward = true) {
+  const int64_t n = dist.ranks == nullptr ? 1 : dist.ranks->size();
+  const int64_t rank = dist.ranks == nullptr ? 0 : dist.ranks->rank();
+  const auto trainable = weights();
+  AdamW adamw({trainable}, options(), dist);
+  Outcome outcome;
+  for (int64_t step = 0; step < steps; ++step) {
+    for (int64_t first = 0; first < items; first += n) {
+      const int64_t count = std::min(n, items - first);
+      adamw.begin_round({count, one_backward, first + n >= items});
+      if (rank < count) {
+        backward(*trainable, step * items + first + rank);
+        if (!one_backward) backward(*trainable, 1000 + step * items + first + rank);
+      }
+      adamw.end_round();
+    }
+    const double norm = adamw.grad_norm().item<double>();
+    if (step + 1 == steps) {
+      for (const NamedTensor& one : adamw.gradients()) {
+        outcome.gradients.push_back({one.name, one.tensor.clone()});
+      }
+    }
+    adamw.update(0.01 * static_cast<double>(step + 1), norm);
+    outcome.norms.push_back(norm);
+  }
+  for (const Parameter& one : trainable->parameters()) {
+    EXPECT_FALSE(one.master.grad().defined()) << one.name;
+    outcome.weights.push_back(one.master.detach().clone());
+  }
+  outcome.state = dump_json(adamw.state());
+  return outcome;
+}
+
+void expect_equal(const Outcome& got, const Outcome& wanted, const std::string& where) {
+  EXPECT_EQ(got.norms, wanted.norms) << where;
+  EXPECT_EQ(got.state, wanted.state) << where;
+  for (size_t t = 0; t < kShapes.size(); ++t) {
+    EXPECT_TRUE(at::equal(got.weights[t], wanted.weights[t])) << kShapes[t].name << where;
+  }
+  ASSERT_EQ(got.gradients.size(), wanted.gradients.size()) << where;
+  for (size_t i = 0; i < got.gradients.size(); ++i) {
+    EXPECT_EQ(got.gradients[i].name, wanted.gradients[i].name) << where;
+    EXPECT_TRUE(at::equal(got.gradients[i].tensor, wanted.gradients[i].tensor)) << where;
+  }
+}
+
+TEST(GradientExchange, AnyNumberOfRanksAndEveryLevelGiveTheBitsOfOneProcess) {
+  const Outcome alone = train({}, 2, 5);
+  for (const int64_t n : {1, 2, 4, 7}) {
+    for (const int64_t level : {0, 1, 2}) {
+      if (n == 4 && level > 0) continue;
+      std::mutex mutex;
+      on_threads(n, [&](Ranks& ranks) {
+        const Outcome outcome = train({&ranks, level, true}, 2, 5);
+        const std::lock_guard lock(mutex);
+        expect_equal(outcome, alone, fmt::format(" n {} level {} rank {}", n, level, ranks.rank()));
+      });
+    }
+  }
+}
+
+TEST(GradientExchange, AnItemOfSeveralBackwardsIsSummedByItself) {
+  const Outcome alone = train({}, 2, 3, /*one_backward=*/false);
+  for (const int64_t n : {2, 3}) {
+    std::mutex mutex;
+    on_threads(n, [&](Ranks& ranks) {
+      const Outcome outcome = train({&ranks, 1, true}, 2, 3, /*one_backward=*/false);
+      const std::lock_guard lock(mutex);
+      expect_equal(outcome, alone, fmt::format(" n {}", n));
+    });
+  }
+}
+
+TEST(GradientExchange, InexactSumsAreCloseAndEqualOnAllRanks) {
+  const Outcome alone = train({}, 1, 5);
+  for (const int64_t n : {2, 3}) {
+    std::mutex mutex;
+    std::vector<Outcome> outcomes;
+    on_threads(n, [&](Ranks& ranks) {
+      Outcome outcome = train({&ranks, 2, false}, 1, 5);
+      const std::lock_guard lock(mutex);
+      outcomes.push_back(std::move(outcome));
+    });
+    for (const Outcome& outcome : outcomes) {
+      expect_equal(outcome, outcomes.front(), " between ranks");
+      EXPECT_NEAR(outcome.norms[0], alone.norms[0], 1e-6 * alone.norms[0]);
+    }
+  }
+}
+
+TEST(GradientExchange, ARankWhoseItemFailsStillEndsTheRound) {
+  on_threads(3, [&](Ranks& ranks) {
+    const auto trainable = weights();
+    AdamW adamw({trainable}, options(), {&ranks, 1, true});
+    adamw.begin_round({3, true, true});
+    if (ranks.rank() != 1) backward(*trainable, ranks.rank());
+    adamw.end_round();
+    EXPECT_GT(adamw.grad_norm().item<double>(), 0);
+    adamw.clear_gradients();
+    EXPECT_TRUE(adamw.gradients().empty());
+  });
+}
+
+TEST(GradientExchange, ASecondGradientOfOneBackwardIsRefused) {
+  on_threads(2, [&](Ranks& ranks) {
+    const auto trainable = weights();
+    AdamW adamw({trainable}, options(), {&ranks, 1, true});
+    adamw.begin_round({2, true, true});
+    trainable->parameters()[1].master.sum().backward();
+    try {
+      trainable->parameters()[1].master.sum().backward();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(),
+                   "b.0.w got a second gradient from one backward, after the first was exchanged");
+    }
+    adamw.end_round();
+    adamw.clear_gradients();
+  });
+}
+
+TEST(GradientExchange, ARankSendsTheGradientsThatOthersOwn) {
+  on_threads(4, [&](Ranks& ranks) {
+    const auto trainable = weights();
+    std::vector<at::Tensor> leaves;
+    for (const Parameter& one : trainable->parameters()) leaves.push_back(one.master);
+    const FlatIndex index(kShapes);
+    const FlatShards shards(index, 4);
+    GradientExchange exchange(index, shards, leaves, {&ranks, 1, true});
+    exchange.begin_round({4, true, true});
+    backward(*trainable, ranks.rank());
+    exchange.end_round();
+    const int64_t others = 4 * (index.size() - shards.total(ranks.rank()));
+    EXPECT_GE(exchange.sent_bytes(), others);
+    EXPECT_LE(exchange.sent_bytes(), others + 4 * 32);  // flags
+    exchange.clear();
+  });
+}
+
+TEST(AdamWRanks, SavedRangesCoverEveryMomentOnceAndRestoreOnAnyNumberOfRanks) {
+  using Saved = std::map<std::string, at::Tensor>;
+  const auto step = [](AdamW& adamw, StubTrainable& trainable, int64_t rank, int64_t item) {
+    adamw.begin_round({1, true, true});
+    if (rank == 0) backward(trainable, item);
+    adamw.end_round();
+    adamw.update(0.01, adamw.grad_norm().item<double>());
+  };
+  for (const auto& [n, m] : {std::pair{3, 2}, std::pair{2, 4}, std::pair{4, 1}}) {
+    Saved saved;
+    Json state;
+    std::vector<at::Tensor> halfway, wanted;
+    std::mutex mutex;
+    on_threads(n, [&](Ranks& ranks) {
+      const auto trainable = weights();
+      AdamW adamw({trainable}, options(), {&ranks, 1, true});
+      step(adamw, *trainable, ranks.rank(), 1);
+      const std::lock_guard lock(mutex);
+      if (ranks.rank() == 0) {
+        state = adamw.state();
+        for (const Parameter& one : trainable->parameters()) {
+          halfway.push_back(one.master.detach().clone());
+        }
+      }
+      for (const TensorRange& range : adamw.ranges()) {
+        at::Tensor& whole = saved[range.name];
+        if (!whole.defined()) whole = at::zeros(range.shape);
+        whole.view({-1}).narrow(0, range.begin, range.held.numel()).add_(range.held);
+      }
+    });
+    const auto go_on = [&](AdamW& adamw, StubTrainable& trainable, int64_t rank) {
+      const at::NoGradGuard no_grad;
+      for (size_t t = 0; t < halfway.size(); ++t) {
+        trainable.parameters()[t].master.detach().copy_(halfway[t]);
+      }
+      adamw.restore([&](const std::string& name) { return saved.at(name); }, state);
+      const at::AutoGradMode grad(true);
+      step(adamw, trainable, rank, 2);
+    };
+    const auto alone = weights();
+    AdamW one({alone}, options());
+    go_on(one, *alone, 0);
+    on_threads(m, [&](Ranks& ranks) {
+      const auto trainable = weights();
+      AdamW adamw({trainable}, options(), {&ranks, 2, true});
+      go_on(adamw, *trainable, ranks.rank());
+      for (size_t t = 0; t < kShapes.size(); ++t) {
+        EXPECT_TRUE(at::equal(trainable->parameters()[t].master, alone->parameters()[t].master))
+            << n << " to " << m << ": " << kShapes[t].name;
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace xrun::gradient_exchange_test

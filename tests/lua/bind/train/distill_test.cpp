@@ -1,0 +1,257 @@
+// xrun.frozen and xrun.kd in recipes of one vocabulary: a reference of another folder,
+// distillation, and what a run refuses.
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "tests/lua/bind/train/distill_fixture.h"
+
+namespace xrun::distill_test {
+namespace {
+
+TEST_F(FrozenRuns, AReferenceOfThePolicysFolderTrainsAsItsTwinDoes) {
+  copy_model("same");
+  ASSERT_EQ(run(dpo_against("policy:reference()"), "twin"), "");
+  ASSERT_EQ(run(dpo_against("xrun.frozen(\"same\")"), "foreign"), "");
+  EXPECT_EQ(metrics("foreign"), metrics("twin"));
+  EXPECT_NEAR(values("foreign", "train/loss").at(0), std::numbers::ln2, 1e-7);
+  EXPECT_EQ(values("foreign", "train/margin").at(0), 0);
+  EXPECT_EQ(read_file("foreign/hf/model.safetensors"), read_file("twin/hf/model.safetensors"));
+}
+
+TEST_F(FrozenRuns, AResumeGivesTheSameBitsAndSavesNothingOfTheModel) {
+  copy_model("same");
+  const std::string text = dpo_against("xrun.frozen(\"same\")");
+  expect_same_when_resumed(text, {2});
+  ASSERT_EQ(run(dpo_against("policy:reference()"), "twin"), "");
+  const auto saved = [](const std::string& dir) {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
+      if (entry.path().extension() == ".safetensors") bytes += entry.file_size();
+    }
+    return bytes;
+  };
+  EXPECT_EQ(saved("whole"), saved("twin"));
+}
+
+TEST_F(FrozenRuns, AResumeRefusesAModelWhoseFilesChanged) {
+  copy_model("same");
+  const std::string text = dpo_against("xrun.frozen(\"same\")");
+  ASSERT_EQ(run(text, "a", false, 2), "");
+  write_file_atomic("same/config.json", read_file("same/config.json") + "\n");
+  has(run(text, "a", true), "the frozen model same has changed since the run began");
+}
+
+TEST_F(FrozenRuns, ThePlanCountsItsWeights) {
+  copy_model("same");
+  ASSERT_EQ(run(dpo_against("xrun.frozen(\"same\")"), "foreign"), "");
+  ASSERT_EQ(run(dpo_against("policy:reference()"), "twin"), "");
+  const auto planned = [](const std::string& dir) {
+    return read_json(dir + "/run.json").at("memory").at("planned").at("reference").as_int();
+  };
+  EXPECT_GT(planned("foreign"), 0);
+  EXPECT_EQ(planned("foreign"), planned("twin"));
+}
+
+TEST_F(FrozenRuns, OneThatDoesNotFitIsRefusedBeforeItLoads) {
+  copy_model("large");
+  std::filesystem::resize_file("large/model.safetensors", 100);  // not even looked at
+  Json config = read_json("large/config.json");
+  config.set("intermediate_size", int64_t{500'000'000});
+  write_file_atomic("large/config.json", dump_json(config));
+  setenv("XRUN_MEMORY_MB", "4000", 1);
+  const std::string error = run(dpo_against("xrun.frozen(\"large\")"), "a");
+  unsetenv("XRUN_MEMORY_MB");
+  has(error, "reference 192 GB");
+}
+
+TEST_F(FrozenRuns, TokensOfAnotherVocabularyAreAnErrorOfTheRecipesLine) {
+  make_other();
+  const std::string text = dpo_against("xrun.frozen(\"other\")");
+  const std::string error = run(text, "a");
+  has(error, "other cannot read this batch: its tokens are those of tiny, another vocabulary (");
+  has(error, "test.lua:");
+  // A dry run, as of `xrun check`, finds it without weights.
+  write_file_atomic("test.lua", text);
+  std::filesystem::remove("other/model.safetensors");
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  options.threads = 1;
+  const auto preview = open_preview(
+      std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
+  ASSERT_NE(preview->pause(), nullptr);
+  preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
+  preview->hooks().plan.bodies = 1;
+  EXPECT_FALSE(preview->resume());
+  ASSERT_NE(preview->error(), nullptr);
+  has(preview->error()->message, "other cannot read this batch: its tokens are those of tiny");
+}
+
+TEST_F(FrozenRuns, ADryRunReadsNoWeights) {
+  copy_model("same");
+  std::filesystem::remove("same/model.safetensors");
+  write_file_atomic("test.lua", dpo_against("xrun.frozen(\"same\")"));
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  options.threads = 1;
+  const auto preview = open_preview(
+      std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
+  ASSERT_NE(preview->pause(), nullptr) << preview->no_loop_text();
+  preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
+  preview->hooks().plan.bodies = 1;
+  EXPECT_TRUE(preview->resume()) << preview->error()->text();
+}
+
+TEST_F(FrozenRuns, WrongOptionsAreNamed) {
+  const auto error_for = [&](const std::string& options) {
+    return run("local xrun = require \"xrun\"\nxrun.frozen(\"tiny\", { " + options + " })\n", "");
+  };
+  has(error_for("cache = \"topp\""), "cache is \"topp\", wanted \"topk\" or \"hidden\"");
+  has(error_for("k = 3"),
+      "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
+  has(error_for("cache = \"topk\", k = 0"), "k is 0, wanted at least 1");
+  has(error_for("tokeniser = \"tiny\""), "tokenizer");
+  has(run("local xrun = require \"xrun\"\nxrun.frozen(\"no/where\")\n", ""), "no/where");
+}
+
+// ---- xrun.kd
+
+TEST_F(Distillation, SlowTheRecipeLearnsFromItsTeacherAndResumes) {
+  ASSERT_EQ(run(recipe(), "r", false, {}, sets({"steps=16", "optim.lr=0.01"})), "");
+  const std::vector<double> kd = values("r", "valid/kd"), ce = values("r", "valid/ce");
+  ASSERT_GE(kd.size(), 3u);
+  EXPECT_GT(kd.front(), 0.01);
+  EXPECT_LT(kd.back(), 0.9 * kd.front());
+  EXPECT_EQ(ce.size(), kd.size());
+  expect_same_when_resumed(recipe(), {1, 3}, sets());
+}
+
+TEST_F(Distillation, AModelBesideItselfHasNoDivergence) {
+  ASSERT_EQ(run(recipe(), "r", false, 1, sets({"teacher=tiny", "ce=0"})), "");
+  EXPECT_EQ(values("r", "train/kd").at(0), 0);
+  EXPECT_EQ(values("r", "train/loss").at(0), 0);
+  EXPECT_EQ(values("r", "train/grad_norm").at(0), 0);
+}
+
+TEST_F(Distillation, AStoredTeacherGivesTheRunOfTheModel) {
+  const auto with = [&](const std::string& options, const std::string& dir) {
+    const std::string text =
+        replaced(recipe(), "xrun.frozen(cfg.teacher)", "xrun.frozen(cfg.teacher" + options + ")");
+    EXPECT_EQ(run(text, dir, false, {}, sets()), "");
+    return metrics(dir);
+  };
+  const auto online = with("", "online");
+  EXPECT_EQ(with(", { cache = \"hidden\" }", "cold"), online);
+  EXPECT_EQ(with(", { cache = \"hidden\" }", "warm"), online);
+}
+
+TEST_F(Distillation, StoredColumnsGiveTheirLossAgain) {
+  std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
+                              "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
+  text = replaced(text, "loss = \"full\", temperature = 2", "temperature = 2");
+  ASSERT_EQ(run(text, "cold", false, {}, sets()), "");
+  ASSERT_EQ(run(text, "warm", false, {}, sets()), "");
+  EXPECT_EQ(metrics("warm"), metrics("cold"));
+  EXPECT_GT(values("warm", "train/kd").at(0), 0);
+  has(run(replaced(text, "temperature = 2", "loss = \"full\""), "", false, 1, sets()),
+      "the loss \"full\" needs the teacher's whole distribution");
+}
+
+TEST_F(Distillation, MoreColumnsThanACacheHasAreAnErrorAlsoInADryRun) {
+  std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
+                              "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
+  text = replaced(text, "loss = \"full\"", "topk = 8192");  // the default, but said
+  const std::string wanted = "topk is 8192, but 9 columns are cached; set topk = 9 or cache more";
+  has(run(text, "", false, 1, sets()), wanted);
+  has(dry_error(text, sets()), wanted);
+  EXPECT_EQ(run(replaced(text, "topk = 8192", "topk = 4"), "r", false, 1, sets()), "");
+}
+
+TEST_F(Distillation, TheScaleOfAStepIsComputedOverItsWholeBatch) {
+  std::string text = recipe();
+  text = replaced(text, "  run:log(adamw:step(batch, distill))", R"(
+  local scale = ((-student:token_logprob(batch)):mean() / xrun.kd(batch, student, teacher, cfg.kd):mean()):item()
+  run:log(adamw:step(batch, function(t)
+    local kd, ce = xrun.kd(t, student, teacher, cfg.kd), -student:token_logprob(t)
+    return scale * kd + ce, { kd = kd, ce = ce, scale = scale }
+  end)))");
+  ASSERT_EQ(run(text, "r", false, 2, sets()), "");
+  const std::vector<double> kd = values("r", "train/kd"), ce = values("r", "train/ce"),
+                            scale = values("r", "train/scale"), loss = values("r", "train/loss");
+  for (size_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(scale[k] * kd[k], ce[k], 1e-4 * ce[k]);
+    EXPECT_NEAR(loss[k], 2 * ce[k], 1e-4 * ce[k]);
+  }
+}
+
+TEST_F(Distillation, ColumnsGiveALossInLua) {
+  std::string text = recipe();
+  text = replaced(text, "  local kd = xrun.kd(t, student, teacher, cfg.kd)", R"(
+  local kd = xrun.kd(t, student, teacher, { loss = "full" })
+  local q = teacher:columns(t, { k = 400 })
+  local p = student:head(t, { targets = q.top_id })
+  local own = (q.top_logprob:exp() * (q.top_logprob - p.logprob)):sum(1)
+  assert((own - kd):abs():max():item() < 1e-4 and q.chunk:size(0) == kd:size(0)))");
+  EXPECT_EQ(run(text, "r", false, 1, sets()), "");
+}
+
+TEST_F(Distillation, ADryRunNeedsNoWeights) {
+  std::filesystem::remove("teacher/model.safetensors");
+  EXPECT_EQ(dry_error(recipe(), sets()), "");
+}
+
+TEST_F(Distillation, SettingsThatTheLossDoesNotReadAreErrors) {
+  const auto error_with = [&](const std::string& kd) {
+    return run(replaced(recipe(), "loss = \"full\", temperature = 2", kd), "", false, 1, sets());
+  };
+  has(error_with("loss = \"full\", topk = 5"), "xrun.kd: the loss \"full\" does not read topk");
+  has(error_with("loss = \"p_kl\""), "kd.loss: got \"p_kl\", wanted");
+  has(error_with("temperatur = 2"), "temperature");
+}
+
+TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
+  make_other();
+  const std::string error = run(recipe(), "", false, 1, sets({"teacher=other"}));
+  has(error, "other cannot read this batch: its tokens are those of tiny, another vocabulary (");
+  has(error, "data:align(teacher)");
+}
+
+TEST_F(Distillation, ATeacherIsNotReadBeyondItsContext) {
+  InitOptions options;
+  options.hidden = 32;
+  options.ffn = 64;
+  options.max_length = 16;
+  options.tokenizer = source_path("tests/data/tiny_tokenizer");
+  options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+  init_model("short", options);
+  has(run(recipe(), "", false, 1, sets({"teacher=short"})),
+      "short reads at most 16 tokens (max_position_embeddings in its config.json), but this batch "
+      "has a sequence of 32; set max_length = 16");
+}
+
+TEST_F(Distillation, SlowOnPolicyStartsAtRatioOneAndApproachesTheTeacher) {
+  std::string prompts;
+  for (int i = 0; i < 24; ++i) prompts += "{\"prompt\":\"fox " + std::to_string(i) + "\"}\n";
+  write_file_atomic("prompts.jsonl", prompts);
+  const std::string recipe = read_file(source_path("recipes/opd.lua"));
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {
+        "model=tiny",         "teacher=teacher", "template=chatml",    "data.1.path=prompts.jsonl",
+        "valid.fraction=0.1", "batch.prompts=8", "sampling.samples=8", "sampling.max_tokens=8"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(run(recipe, "r", false, {}, with({"steps=30", "optim.lr=0.01"})), "");
+  for (const double ratio : values("r", "train/ratio")) EXPECT_EQ(ratio, 1);
+  const std::vector<double> kl = values("r", "train/kl");
+  const auto mean = [](auto begin, auto end) {
+    return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
+  };
+  EXPECT_GT(mean(kl.begin(), kl.begin() + 5), 0);
+  EXPECT_LT(mean(kl.end() - 5, kl.end()), mean(kl.begin(), kl.begin() + 5));
+  expect_same_when_resumed(recipe, {1, 3}, with({"steps=4"}));
+}
+
+}  // namespace
+}  // namespace xrun::distill_test

@@ -1,0 +1,36 @@
+#pragma once
+// The output of a rank: lines from a pipe, printed with the rank before them.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/dist/watch/socket.h"
+
+namespace xrun {
+
+// Lines from before a rank joined the others are kept: if all ranks end alike, as after a mistyped
+// option, the launcher prints those of one rank alone.
+class RankOutput {
+ public:
+  RankOutput() = default;  // of rank 0, which has the launcher's own streams: closed
+  // `pipe` is the end that is read here.
+  RankOutput(int64_t rank, Socket pipe);
+
+  bool open() const { return pipe_.open(); }
+  int fd() const { return pipe_.fd(); }
+  // Reads what is there, and prints lines from when `joined` is true on. Closes at the end.
+  void read(const std::function<bool()>& joined);
+  void print_early_lines();
+
+ private:
+  void take_line(const std::string& line, const std::function<bool()>& joined);
+
+  int64_t rank_ = 0;
+  Socket pipe_;
+  std::string line_;                      // read, but not ended yet
+  std::vector<std::string> early_lines_;  // from before it joined the others
+};
+
+}  // namespace xrun

@@ -1,0 +1,187 @@
+// The command line alone decides: no byte of a recipe is read to find out whether to trust it.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/strings.h"
+#include "core/bundle/bundle_file.h"
+#include "tools/untrusted.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Commands that read recipes; the name of a recipe is one that runs it.
+constexpr std::string_view kOverRecipes[] = {"check",  "inspect", "explain", "diff",
+                                             "bundle", "repl",    "cache",   "verify"};
+
+// Options whose value is a file that the command writes, and others that have a value.
+constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
+constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps", "--repl-at",
+                                           "--step",   "--rows",    "--where"};
+
+template <class List>
+bool contains(const List& list, std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+// A lock beside a recipe, or above its folder recipe/ in an unpacked bundle: someone sent it.
+bool has_foreign_lock(const fs::path& recipe) {
+  const fs::path folder = fs::absolute(folder_of(recipe)).lexically_normal();
+  return is_file(folder / kBundleLock) ||
+         (folder.filename() == "recipe" && is_file(folder.parent_path() / kBundleLock));
+}
+
+int64_t read_limit(const std::string& option, const std::string& text) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  const auto number = whole_number_of(text);
+  if (number && *number >= 1 && *number <= kMost) return *number;
+  throw UsageError(fmt::format("{}: got {}, wanted a whole number from 1", option, text));
+}
+
+// Walks over the arguments; `rest` gets those that the command sees.
+class TrustReader {
+ public:
+  TrustReader(TrustOptions& options, const std::vector<char*>& arguments)
+      : out_(options), arguments_(arguments) {}
+
+  void read() {
+    for (; at_ < arguments_.size(); ++at_) {
+      if (!take_option()) note_argument();
+    }
+    if (trusted && out_.untrusted) throw UsageError("--trusted and --untrusted: give one");
+  }
+
+  std::vector<char*> rest;
+  bool trusted = false;
+
+ private:
+  // The value of `--name VALUE` or `--name=VALUE` at the current argument, if it is that option.
+  bool value_of(std::string_view name, std::string& value) {
+    const std::string_view argument = arguments_[at_];
+    if (argument.starts_with(name) && argument.substr(name.size()).starts_with('=')) {
+      value = argument.substr(name.size() + 1);
+      return true;
+    }
+    if (argument != name) return false;
+    if (at_ + 1 >= arguments_.size()) {
+      throw UsageError(fmt::format("{} needs a value", name));
+    }
+    value = arguments_[++at_];
+    return true;
+  }
+
+  bool take_option() {
+    const std::string_view argument = arguments_[at_];
+    std::string value;
+    if (argument == "--trusted") return trusted = true;
+    if (argument == "--untrusted") return out_.untrusted = true;
+    if (value_of("--read", value)) {
+      if (!path_exists(value)) throw UsageError(fmt::format("--read {}: no such path", value));
+      out_.named.readable.emplace_back(value);
+      return true;
+    }
+    for (const auto& [name, to] : {std::pair{"--limit-seconds", &out_.limits.seconds},
+                                   {"--limit-memory", &out_.limits.memory_mb},
+                                   {"--limit-files", &out_.limits.files_mb}}) {
+      if (!value_of(name, value)) continue;
+      *to = read_limit(name, value);
+      return true;
+    }
+    return false;
+  }
+
+  // An argument of the command: names what it may open.
+  void note_argument() {
+    const std::string_view argument = arguments_[at_];
+    rest.push_back(arguments_[at_]);
+    const size_t equals = argument.starts_with('-') ? argument.find('=') : argument.npos;
+    const std::string_view name = argument.substr(0, equals);
+    const bool has_value = name == "--run" || contains(kWrittenFiles, name) ||
+                           contains(kWithValue, name) || name == "--set";
+    if (!has_value) {
+      if (!argument.starts_with('-')) note_path(argument);
+      return;
+    }
+    if (equals == argument.npos && at_ + 1 >= arguments_.size()) return;  // the command says so
+    if (equals == argument.npos) rest.push_back(arguments_[++at_]);
+    const std::string value(equals == argument.npos ? std::string_view(arguments_[at_])
+                                                    : argument.substr(equals + 1));
+    // A bundle is made of a run; every other command writes one.
+    const bool reads = std::string_view(arguments_[1]) == "bundle";
+    if (name == "--run") (reads ? out_.named.readable : out_.named.writable).emplace_back(value);
+    if (contains(kWrittenFiles, name)) out_.named.writable.push_back(folder_of(value));
+    if (name == "--set") note_setting(value);
+  }
+
+  void note_path(std::string_view argument) {
+    const fs::path path = argument;
+    std::error_code code;
+    if (is_recipe(argument)) {
+      out_.recipes.emplace_back(argument);
+      out_.named.readable.push_back(folder_of(path));
+    } else if (fs::is_directory(path, code)) {  // a run
+      out_.named.readable.push_back(path);
+    }
+  }
+
+  // KEY=PATH, where the path may be in quotes or have wildcards.
+  void note_setting(std::string_view setting) {
+    const size_t equals = setting.find('=');
+    if (equals == setting.npos) return;
+    std::string_view value = setting.substr(equals + 1);
+    if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0]) {
+      value = value.substr(1, value.size() - 2);
+    }
+    const size_t wild = value.find_first_of("*?[");
+    fs::path path = wild == value.npos ? value : value.substr(0, value.rfind('/', wild) + 1);
+    if (wild != value.npos && path.empty()) path = ".";
+    std::error_code code;
+    if (!path.empty() && fs::exists(path, code)) out_.named.readable.push_back(path);
+  }
+
+  TrustOptions& out_;
+  const std::vector<char*>& arguments_;
+  size_t at_ = 1;
+};
+
+}  // namespace
+
+bool is_recipe(std::string_view file) { return file.ends_with(".lua") || is_bundle_name(file); }
+
+TrustOptions take_trust_options(std::vector<char*>& arguments) {
+  TrustOptions options;
+  const std::string_view name = arguments.size() > 1 ? arguments[1] : "help";
+  // `explain --untrusted` asks what the option means.
+  if (name == "explain" && arguments.size() == 3) return options;
+  if (!contains(kOverRecipes, name) && !is_recipe(name) && !name.starts_with('-')) return options;
+  TrustReader reader(options, arguments);
+  reader.rest.push_back(arguments[0]);
+  reader.read();
+  arguments = reader.rest;
+  const bool foreign = std::any_of(
+      options.recipes.begin(), options.recipes.end(),
+      [](const std::string& recipe) { return is_bundle_name(recipe) || has_foreign_lock(recipe); });
+  options.by_default = foreign && !options.untrusted && !reader.trusted;
+  options.untrusted = options.untrusted || options.by_default;
+  // A run without --run has its folder there.
+  const bool runs = is_recipe(name) || name.starts_with('-');
+  if (runs && options.untrusted && options.named.writable.empty()) {
+    options.named.writable.emplace_back("runs");
+  }
+  if (name == "bundle" && options.named.writable.empty()) options.named.writable.emplace_back(".");
+  return options;
+}
+
+}  // namespace xrun
