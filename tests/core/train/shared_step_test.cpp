@@ -140,6 +140,32 @@ TEST(SharedStep, SlowTermsAndWeightsOfUnitsAreThoseOfOneProcess) {
   });
 }
 
+// Also on the third rank, which has no micro-batch and so no loss.
+TEST(SharedStep, AStepWithoutUnitsOfItsLossIsSkippedOnEveryRank) {
+  const TinyFolder folder;
+  for (const std::string& text : on_ranks(3, [&](Ranks* ranks) -> std::string {
+         const Trained t = open_trained(folder, {.dist = {ranks, 0}});
+         std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(2), 1);
+         for (PackedBatch& pack : packs) {
+           pack.chunk.assign(static_cast<size_t>(pack.rows.size()), -1);
+         }
+         Batch batch(info_of(0), std::move(packs));
+         StepOptions options;
+         options.ranks = ranks;
+         const Metrics metrics = train_step({{&batch,
+                                              [&](MicroBatch& micro) {
+                                                const View all = micro.all();
+                                                const at::Tensor sums =
+                                                    all.chunk_sum(t.policy->token_logprob(all));
+                                                return ObjectiveResult{{{Unit::kChunk, sums}}, {}};
+                                              }}},
+                                            t.adamw.get(), options);
+         return fmt::format("{} {}", metrics.front().first, t.policy->update_count());
+       })) {
+    EXPECT_EQ(text, "skipped 0");
+  }
+}
+
 TEST(SharedStep, AnObjectiveThatFailsOnOneRankEndsAll) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
