@@ -19,7 +19,7 @@
 #include "core/train/adamw_state.h"
 #include "core/train/element_runs.h"
 #include "core/train/ema.h"
-#include "core/train/scorer.h"
+#include "core/train/models/scorer.h"
 
 namespace xrun {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/dist/fetching_ranks.h"
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
-#include "core/train/scorer.h"
+#include "core/train/models/scorer.h"
 #include "tests/core/train/trained.h"
 #include "tests/error_of.h"
 #include "tests/forked_ranks.h"
