@@ -23,11 +23,11 @@
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/batch.h"
-#include "core/train/computed_pack.h"
-#include "core/train/frozen_model.h"
-#include "core/train/policy.h"
-#include "core/train/whole_batch.h"
+#include "core/train/batches/batch.h"
+#include "core/train/batches/computed_pack.h"
+#include "core/train/batches/whole_batch.h"
+#include "core/train/models/frozen_model.h"
+#include "core/train/models/policy.h"
 
 namespace xrun {
 namespace {

@@ -7,6 +7,14 @@
 #include "core/base/file.h"
 #include "tests/lua/state/lua_fixture.h"
 
+namespace xrun {
+
+struct TensorLedgerPeer {
+  static int64_t soft_limit(const TensorLedger& ledger) { return ledger.soft_limit_; }
+};
+
+}  // namespace xrun
+
 namespace xrun::tensor_scope_test {
 namespace {
 
