@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "core/base/error.h"
+#include "core/data/rows/row_length.h"
 
 namespace xrun {
 
@@ -227,9 +228,30 @@ void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
       encode_row(encoder, block, row);
       ++block.encoded;
     }
+  } catch (const TooLongError& error) {
+    block.error = std::make_exception_ptr(count_long_rows(encoder, block, error));
   } catch (...) {
     block.error = std::current_exception();
   }
+}
+
+// Encodes the other rows of the block: the user learns whether long rows are few or many, for the
+// cost of one block.
+TooLongError RowPipeline::count_long_rows(RowEncoder& encoder, EncodedBlock& block,
+                                          const TooLongError& first) const {
+  int64_t rows = 1;
+  size_t row = block.encoded;
+  while (++row < block.raw.rows.size() && !stop_) {
+    try {
+      encode_row(encoder, block, row);
+    } catch (const TooLongError&) {
+      ++rows;
+    } catch (const Error&) {
+      break;  // another fault, which is reported once this one is mended
+    }
+  }
+  if (row == block.encoded + 1) return first;  // no further row was seen
+  return first.counted(rows, block.raw.rows[row - 1].line);
 }
 
 void RowPipeline::encode_row(RowEncoder& encoder, EncodedBlock& block, size_t row) const {

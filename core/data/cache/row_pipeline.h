@@ -21,6 +21,8 @@
 
 namespace xrun {
 
+class TooLongError;
+
 // One encoded row.
 struct RowOutcome {
   StoredRow row;               // repairs count even if the row is refused
@@ -81,6 +83,8 @@ class RowPipeline {
   bool read_block(EncodedBlock& block);
   void encode_block(RowEncoder& encoder, EncodedBlock& block) const;
   void encode_row(RowEncoder& encoder, EncodedBlock& block, size_t row) const;
+  TooLongError count_long_rows(RowEncoder& encoder, EncodedBlock& block,
+                               const TooLongError& first) const;
 
   const std::vector<DataFile>& files_;
   PipelineOptions options_;

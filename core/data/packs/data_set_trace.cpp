@@ -69,8 +69,8 @@ class DataSet::RowReader {
     encoding.tokenizer = &tokenizer;
     encoding.trace = &trace_;
     encoding.settings.max_length = 0;  // a cut must not hide what it removed
-    // Rows were accepted with or without their calls; the display must not refuse them.
-    encoding.settings.lost_calls = true;
+    // Rows were accepted with or without their calls and turns; the display must not refuse them.
+    encoding.settings.lost_calls = encoding.settings.lost_turns = true;
     encoder_ = make_row_encoder(encoding);
   }
 

@@ -23,9 +23,9 @@ namespace xrun {
 
 namespace {
 
-// Raised when the same input gives other bytes, for example when an encoder changes. 12: a turn of
-// ShareGPT from "function_call" is a tool call.
-constexpr int64_t kRowVersion = 12;
+// Raised when the same input gives other bytes, for example when an encoder changes. 13: rows with
+// a turn that the template leaves out are dropped.
+constexpr int64_t kRowVersion = 13;
 constexpr size_t kLawRows = 64;           // rows on which the laws are checked
 constexpr int64_t kLawLines = 1000;       // lines of each file from which they are taken
 constexpr size_t kLawRowBytes = 1 << 20;  // longer rows are skipped: they are not typical
@@ -197,9 +197,12 @@ std::shared_ptr<const RowCache> open_data_source(
   const DataSource& source = options.sources.at(index);
   RowEncoding encoding = row_encoding(options, index, chat_template);
   encoding.tokenizer = &tokenizer;
-  encoding.settings.lost_calls =
-      std::find(options.disabled_laws.begin(), options.disabled_laws.end(), kToolCallsLaw) !=
-      options.disabled_laws.end();
+  const auto is_off = [&](const char* law) {
+    return std::find(options.disabled_laws.begin(), options.disabled_laws.end(), law) !=
+           options.disabled_laws.end();
+  };
+  encoding.settings.lost_calls = is_off(kToolCallsLaw);
+  encoding.settings.lost_turns = is_off(kTurnsLaw);
   RowEncoding settings_alone = encoding;
   // A transform would open Lua states for a check that needs none.
   settings_alone.transform = nullptr;

@@ -9,6 +9,7 @@
 
 #include "core/data/rows/conversation_row.h"
 #include "core/data/rows/conversation_tokens.h"
+#include "core/data/rows/lost_turns.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/preference_row.h"
 #include "core/data/rows/row_encoder.h"
@@ -23,16 +24,24 @@ namespace {
 
 // Borrows from `encoding`; an encoder passes its own copy.
 ConversationStyle style_of(const RowEncoding& encoding) {
-  return {*encoding.tokenizer, *encoding.chat_template, encoding.settings.train_on,
-          encoding.settings.lost_calls, encoding.trace};
+  return {*encoding.tokenizer,          *encoding.chat_template,      encoding.settings.train_on,
+          encoding.settings.lost_calls, encoding.settings.lost_turns, encoding.trace};
+}
+
+// Rewrites what the template would spoil or lose, if another form of it means the same.
+void fit_to_template(const RowEncoding& encoding, const Json& kwargs, Json& messages,
+                     std::vector<std::string>& notes) {
+  map_developer_turns(messages, kwargs, *encoding.chat_template, notes);
+  parse_arguments(messages, kwargs, *encoding.chat_template, encoding.settings.lost_calls, notes);
 }
 
 // The end of every encoder: `row` gives its extras and its notes.
 void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 const Json& messages, const Json& kwargs, RowExtras& row, EncodedRow& out) {
   note_unrendered_tools(messages, kwargs, *encoding.chat_template, row.notes);
-  note_quoted_arguments(
-      messages, [&] { return encoding.tokenizer->decode(out.streams[0].ids); }, row.notes);
+  note_unmatched_results(messages, row.notes);
+  note_lost_turns(messages, kwargs, *encoding.chat_template, encoding.settings.lost_turns,
+                  row.notes);
   static_cast<RowExtras&>(out) = std::move(row);
   fit_length(encoding, names, out);
 }
@@ -43,7 +52,7 @@ class PreferenceEncoder : public RowEncoder {
       : RowEncoder(encoding), reader_(encoding.settings), style_(style_of(encoding_)) {}
 
   void encode_value(const Json& value, const std::string&, EncodedRow& out) const override {
-    PreferenceRow row = reader_.read(value);
+    PreferenceRow row = read_pair(value);
     const Json* sides[2] = {&row.chosen, &row.rejected};
     for (size_t s = 0; s < 2; ++s) {
       out.streams[s] =
@@ -60,11 +69,25 @@ class PreferenceEncoder : public RowEncoder {
   }
 
   LawSample law_sample(const Json& value) const override {
-    PreferenceRow row = reader_.read(value);
+    PreferenceRow row = read_pair(value);
     return {"", std::move(row.chosen), std::move(row.rejected), std::move(row.kwargs)};
   }
 
  private:
+  PreferenceRow read_pair(const Json& value) const {
+    PreferenceRow row = reader_.read(value);
+    fit_to_template(encoding_, row.kwargs, row.chosen, row.notes);
+    // The same changes again: a row counts once under their notes.
+    std::vector<std::string> notes;
+    fit_to_template(encoding_, row.kwargs, row.rejected, notes);
+    for (std::string& note : notes) {
+      if (std::find(row.notes.begin(), row.notes.end(), note) == row.notes.end()) {
+        row.notes.push_back(std::move(note));
+      }
+    }
+    return row;
+  }
+
   PreferenceReader reader_;
   ConversationStyle style_;
 };
@@ -118,6 +141,7 @@ class ChatEncoder : public RowEncoder {
     require_user_texts(chat.messages);
     if (empty) chat.notes.push_back("an assistant turn without content is trained");
     if (last != list.rbegin()) chat.notes.push_back("turns after the last answer");
+    fit_to_template(encoding_, chat.kwargs, chat.messages, chat.notes);
     return chat;
   }
 
@@ -173,6 +197,7 @@ class FeedbackEncoder : public RowEncoder {
     if (answer.given == 0) answer.given = answer.messages.size() - 1;
     if (answer.given == 0) throw RowRefusal("no_prompt", "no turn comes before the answer");
     require_user_texts(answer.messages);
+    fit_to_template(encoding_, answer.kwargs, answer.messages, answer.notes);
     return answer;
   }
 
@@ -264,6 +289,7 @@ class PromptsEncoder : public RowEncoder {
     for (Json& turn : turns) turn = without_flags(turn);
     if (turns.empty()) throw RowRefusal("no_prompt", "no turn comes before the answer");
     require_user_texts(prompt.messages);
+    fit_to_template(encoding_, prompt.kwargs, prompt.messages, prompt.notes);
     return prompt;
   }
 

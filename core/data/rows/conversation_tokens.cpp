@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
+#include "core/data/rows/lost_turns.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_length.h"
 #include "core/data/rows/tool_calls.h"
@@ -145,6 +146,9 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
   ChatTokens tokens = encode_chat(style.tokenizer, style.chat_template, messages, kwargs);
   if (!style.lost_calls) {
     require_calls(messages, kwargs, style.chat_template, tokens.rendering.text);
+  }
+  if (!style.lost_turns) {
+    require_turns(messages, kwargs, style.chat_template, tokens.rendering);
   }
   if (style.train_on == TrainOn::kAll) {
     untrain_answers(tokens, style, messages, kwargs);

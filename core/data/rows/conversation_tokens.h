@@ -20,6 +20,7 @@ struct ConversationStyle {
   const ChatTemplate& chat_template;
   TrainOn train_on = TrainOn::kAssistant;
   bool lost_calls = false;    // as RowSettings::lost_calls
+  bool lost_turns = false;    // as RowSettings::lost_turns
   RowTrace* trace = nullptr;  // as RowEncoding::trace
 };
 
@@ -32,8 +33,8 @@ constexpr size_t kMaxConversationBytes = size_t{24} << 20;
 // train_on is kAll; kLast trains only the last answer. The first token is never trained, nor is an
 // answer that asks not to be (is_untrained). Adds tokens half inside a generation span to
 // `straddlers`. Throws RowRefusal: template_error if the template refuses the messages,
-// lost_tool_calls if it leaves out their calls, too_long for more text than kMaxConversationBytes
-// or than the tokenizer takes at once (require_borders).
+// lost_tool_calls if it leaves out their calls, lost_turn if it leaves out a turn, too_long for
+// more text than kMaxConversationBytes or than the tokenizer takes at once (require_borders).
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers);
 

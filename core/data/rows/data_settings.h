@@ -52,6 +52,7 @@ struct RowSettings {
   bool train_on_given = false;  // the recipe sets it; else each kind has its own default
   bool end_of_text = true;      // text rows end with the tokenizer's EOS
   bool lost_calls = false;      // tool calls that the template leaves out are noted, not refused
+  bool lost_turns = false;      // turns, likewise
 };
 
 }  // namespace xrun

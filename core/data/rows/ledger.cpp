@@ -96,9 +96,7 @@ int64_t sum(const std::vector<SourceLedger>& sources, int64_t SourceLedger::*fie
 
 }  // namespace
 
-bool is_warning(std::string_view note) {
-  return note.starts_with(kLostNote) || note.starts_with(kQuotedNote);
-}
+bool is_warning(std::string_view note) { return note.starts_with(kLostNote); }
 
 int64_t SourceLedger::dropped_total() const {
   return std::accumulate(dropped.begin(), dropped.end(), int64_t{0},

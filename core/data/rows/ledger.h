@@ -39,10 +39,11 @@ constexpr const char* kTooLongReason = "too_long";
 constexpr const char* kNoAnswerLeftReason = "no_answer_left";
 // Rows whose tool calls the template leaves out.
 constexpr const char* kLostCallsReason = "lost_tool_calls";
+// Rows with a turn that the template leaves out.
+constexpr const char* kLostTurnReason = "lost_turn";
 
-// Beginnings of notes on rows that train something else than their author meant.
+// Beginning of notes on rows that train something else than their author meant.
 constexpr const char* kLostNote = "LOST: ";
-constexpr const char* kQuotedNote = "QUOTED TWICE: ";
 // True for such a note; the others describe how rows were read.
 bool is_warning(std::string_view note);
 

@@ -75,26 +75,41 @@ std::vector<PastedSetting> too_long_settings(const SourceLedger& ledger) {
       {"over_length=raise", "stop at the first row, with its length and the max_length it needs"}};
 }
 
-// True if most bad rows lose their tool calls in the template, which is not a fault of the rows.
-bool loses_calls(const SourceLedger& ledger) {
-  const auto lost = ledger.dropped.find(kLostCallsReason);
+bool is_most(const SourceLedger& ledger, const char* reason) {
+  const auto lost = ledger.dropped.find(reason);
   return lost != ledger.dropped.end() && 2 * lost->second > ledger.bad_total();
 }
 
+// True if most bad rows lose their tool calls or a turn in the template, which is not a fault of
+// the rows.
+bool loses_messages(const SourceLedger& ledger) {
+  return is_most(ledger, kLostCallsReason) || is_most(ledger, kLostTurnReason);
+}
+
+bool any_detail(const SourceLedger& ledger, std::string_view text) {
+  return std::any_of(ledger.bad.begin(), ledger.bad.end(),
+                     [&](const BadRow& row) { return row.detail.find(text) != std::string::npos; });
+}
+
 // Settings to continue with, before `last`.
-std::vector<PastedSetting> settings_with_calls(const SourceLedger& ledger,
-                                               std::vector<PastedSetting> last) {
-  if (!loses_calls(ledger)) return last;
+std::vector<PastedSetting> settings_with_laws(const SourceLedger& ledger,
+                                              std::vector<PastedSetting> last) {
+  if (!loses_messages(ledger)) return last;
+  if (is_most(ledger, kLostTurnReason)) {
+    last.insert(last.begin(),
+                {fmt::format("laws.{}=false", kTurnsLaw), "train on the rows without these turns"});
+    return last;
+  }
   std::vector<PastedSetting> settings = {
       {fmt::format("laws.{}=false", kToolCallsLaw), "train on the rows without their calls"}};
   // No template renders OpenAI's older key: these rows need a map first.
-  const bool is_old = std::any_of(ledger.bad.begin(), ledger.bad.end(), [](const BadRow& row) {
-    return row.detail.find(" by \"function_call\"") != std::string::npos;
-  });
-  if (!is_old) {
+  if (!any_detail(ledger, " by \"function_call\"")) {
+    // A row with several calls in a turn names qwen3 alone.
+    const bool parallel = any_detail(ledger, "as does qwen3");
     settings.insert(
         settings.begin(),
-        {"template=qwen2.5", "a template that renders tool calls; qwen3 and llama-3.1 do so too"});
+        {"template=qwen2.5", fmt::format("a template that renders tool calls; {} so too",
+                                         parallel ? "qwen3 does" : "qwen3 and llama-3.1 do")});
   }
   settings.insert(settings.end(), last.begin(), last.end());
   return settings;
@@ -252,7 +267,7 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
                          : fmt::format("none of its {} can be used", counted(ledger.rows, "row"));
     throw data_error(
         fmt::format("{}: {}{}{}", name_and_file(ledger), rows, hint, bad_rows_text(ledger)),
-        first_bad_row(ledger), settings_with_calls(ledger, too_long_settings(ledger)));
+        first_bad_row(ledger), settings_with_laws(ledger, too_long_settings(ledger)));
   }
   check_encoding(ledger, max_bad);
   // Rows that over_length leaves out do not mean that the columns are read wrongly.
@@ -267,11 +282,11 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
       fmt::format("{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %{}{}",
                   name_and_file(ledger), count_text(bad), count_text(ledger.kept + bad),
                   100 * share, 100 * max_bad,
-                  loses_calls(counted) ? "" : "; fix the rows or name their columns in `fields`",
+                  loses_messages(counted) ? "" : "; fix the rows or name their columns in `fields`",
                   bad_rows_text(counted)),
       first_bad_row(counted),
-      settings_with_calls(counted, {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
-                                     "train on the other rows"}}));
+      settings_with_laws(counted, {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
+                                    "train on the other rows"}}));
 }
 
 }  // namespace xrun

@@ -118,7 +118,8 @@ std::string read_role(const Json& value, bool from_value, const std::string& whe
   } else if (known != nullptr && name != known) {
     add_once(notes, fmt::format("the role \"{}\" is read as \"{}\"", name, known));
   } else if (known == nullptr && !is_template_role(name)) {
-    add_once(notes, "the role \"" + name + "\" is unknown: the template may leave its turns out");
+    add_once(notes, "the role \"" + name +
+                        "\" is unknown: the template decides how its turns are written");
   }
   return known == nullptr ? name : known;
 }

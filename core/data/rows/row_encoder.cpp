@@ -56,7 +56,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
         fault += fmt::format("; the model was made for {}", count_text(model_length));
       }
     }
-    throw data_error(std::move(fault), row.text, settings);
+    throw TooLongError(std::move(fault), row.text, std::move(settings));
   }
 }
 

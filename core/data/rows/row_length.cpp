@@ -12,6 +12,8 @@ namespace xrun {
 
 namespace {
 
+constexpr size_t kShownRow = 1024;  // bytes, more than data_error shows
+
 void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& stream,
                 EncodedRow& out) {
   constexpr int64_t kShown = 12;  // tokens on each side of the cut
@@ -75,6 +77,21 @@ bool prompt_fills(const EncodedRow& row, size_t streams, int64_t max_length) {
 }
 
 }  // namespace
+
+TooLongError::TooLongError(std::string fault, std::string_view row,
+                           std::vector<PastedSetting> settings)
+    : DataError(data_error(fault, row, settings)),
+      fault_(std::move(fault)),
+      row_(row.substr(0, kShownRow)),
+      settings_(std::move(settings)) {}
+
+TooLongError TooLongError::counted(int64_t rows, int64_t line) const {
+  const std::string lines = count_text(line);
+  const std::string count =
+      rows == 1 ? fmt::format("; no other row up to line {} is too long", lines)
+                : fmt::format("; {} rows up to line {} are too long", count_text(rows), lines);
+  return {fault_ + count, row_, settings_};
+}
 
 std::string without_broken_ends(std::string text) {
   // The cut may be inside a character, which decode turns into U+FFFD.

@@ -5,7 +5,9 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/data/rows/data_fault.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/row_encoder.h"
 
@@ -28,6 +30,20 @@ class AboveMaxLength : public RowRefusal {
  private:
   int64_t tokens_;
   bool cut_helps_;
+};
+
+// The error of a row that is too long under over_length = "raise".
+class TooLongError : public DataError {
+ public:
+  // As data_error().
+  TooLongError(std::string fault, std::string_view row, std::vector<PastedSetting> settings);
+  // The same error, with the number of rows up to `line` that are too long, which decides between
+  // dropping and cutting them.
+  TooLongError counted(int64_t rows, int64_t line) const;
+
+ private:
+  std::string fault_, row_;
+  std::vector<PastedSetting> settings_;
 };
 
 // Fits the row to max_length if one of its streams is longer. kRaise and kDrop: throws

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/data/rows/ledger.h"
+#include "core/text/chat/message_ranges.h"
 #include "core/text/chat/template_laws.h"
 
 namespace xrun {
@@ -107,10 +109,36 @@ std::set<std::string> tool_names(const Json& messages, const Json& kwargs) {
   return names;
 }
 
-[[noreturn]] void refuse_lost(size_t message, const std::string& name, const char* key,
-                              bool knows_calls) {
+// True for turns of tools, whatever their template calls them.
+bool is_result(const Json& message) {
+  const std::string& role = message_role(message);
+  return role == "tool" || role == "ipython" || role == "observation" ||
+         role == "function_response" || role == "function";
+}
+
+bool begins_object(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin != std::string_view::npos && text[begin] == '{';
+}
+
+// Nothing if the template refuses the messages.
+std::optional<std::string> try_render(const Json& messages, const Json& kwargs,
+                                      const ChatTemplate& chat_template) {
+  try {
+    return chat_template.render(messages, kwargs).text;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+[[noreturn]] void refuse_lost(const Json& messages, size_t message, const std::string& name,
+                              const char* key, bool knows_calls) {
   const bool is_old = std::string_view(key) == kOldCall;
-  std::string remedy = "--set template=qwen2.5 renders calls, as do qwen3 and llama-3.1";
+  // Llama 3.1 refuses turns with several calls.
+  const bool parallel = std::any_of(messages.as_array().begin(), messages.as_array().end(),
+                                    [](const Json& one) { return calls_of(one).size() > 1; });
+  std::string remedy = fmt::format("--set template=qwen2.5 renders calls, as {}",
+                                   parallel ? "does qwen3" : "do qwen3 and llama-3.1");
   if (is_old && knows_calls) {
     remedy = "the template knows \"tool_calls\": rename it so by map";
   } else if (is_old) {
@@ -138,11 +166,12 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
   for (size_t m = 0; m < messages.size(); ++m) {
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
       const std::string name = call_name(*call);
-      if (!(key == kCalls ? knows_calls : knows_old)) refuse_lost(m, name, key, knows_calls);
+      if (!(key == kCalls ? knows_calls : knows_old))
+        refuse_lost(messages, m, name, key, knows_calls);
       if (name.empty()) continue;
       const auto [left, is_new] = rendered_names.try_emplace(name, 0);
       if (is_new) left->second = count_name(rendered, name, names);
-      if (left->second == 0) refuse_lost(m, name, key, knows_calls);
+      if (left->second == 0) refuse_lost(messages, m, name, key, knows_calls);
       // Each occurrence serves one call. Names in the list of tools make the check lenient, never
       // too strict.
       --left->second;
@@ -159,7 +188,7 @@ void refuse_unknown_calls(const Json& messages, const Json& kwargs,
     const Json* content = messages.as_array()[m].find("content");
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
       if (key == kCalls ? knows_calls : knows_old) continue;
-      if (!may_be_lost) refuse_lost(m, call_name(*call), key, knows_calls);
+      if (!may_be_lost) refuse_lost(messages, m, call_name(*call), key, knows_calls);
       // The text beside the call remains.
       if (content != nullptr && !content->is_null()) continue;
       throw RowRefusal(
@@ -188,25 +217,85 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
   }
 }
 
-// `rendered` is called at most once: decoding a row is not free.
-void note_quoted_arguments(const Json& messages, const std::function<std::string()>& rendered,
-                           std::vector<std::string>& notes) {
-  std::string text;
-  for (const Json& message : messages.as_array()) {
-    for (const auto& [call, key] : calls_of(message)) {
-      const Json* arguments = find_member(*call, "arguments");
-      if (arguments == nullptr || !arguments->is_string()) continue;
-      // Only an object that is spelled as text is a likely mistake; another string may be meant.
-      if (!arguments->as_string().starts_with('{')) continue;
-      if (text.empty()) text = rendered();
-      // Quoted once more, as a JSON filter writes a string.
-      if (text.find(dump_json(*arguments)) == std::string::npos) continue;
-      notes.push_back(
-          std::string(kQuotedNote) +
-          "the arguments of a tool call are a string in the file, and the template writes them "
-          "as a quoted string; make them an object: \"arguments\": {\"city\": \"Paris\"}");
+// The arguments are replaced in a copy, and the template decides which of the two is rendered.
+void parse_arguments(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                     bool may_be_broken, std::vector<std::string>& notes) {
+  // Most conversations call no tool, and a copy is not free.
+  if (std::none_of(messages.as_array().begin(), messages.as_array().end(), makes_calls)) return;
+  Json parsed = messages;
+  std::vector<std::string> quoted;  // the texts as a JSON filter writes them
+  const auto parse = [&](size_t message, Json& call) {
+    Json* function = call.find("function");
+    Json* arguments =
+        (function != nullptr && function->is_object() ? *function : call).find("arguments");
+    // Only an object that is spelled as text is meant as one; another string may be code.
+    if (arguments == nullptr || !arguments->is_string() || !begins_object(arguments->as_string())) {
       return;
     }
+    try {
+      Json value = parse_json(arguments->as_string(), "arguments");
+      quoted.push_back(dump_json(*arguments));
+      quoted.push_back(dump_json(*arguments, {.ascii = true}));
+      *arguments = std::move(value);
+    } catch (const Error& error) {
+      if (may_be_broken) return;
+      const std::string name = call_name(call);
+      throw RowRefusal("bad_arguments",
+                       fmt::format("turn {} calls a tool{} with broken JSON: {}", message + 1,
+                                   name.empty() ? "" : fmt::format(" \"{}\"", name), error.what()));
+    }
+  };
+  for (size_t m = 0; m < parsed.size(); ++m) {
+    Json& message = parsed.as_array()[m];
+    Json* list = message.find(kCalls);
+    if (list != nullptr && list->is_array()) {
+      for (Json& call : list->as_array()) parse(m, call);
+    }
+    Json* old = message.find(kOldCall);
+    if (old != nullptr && is_call(*old)) parse(m, *old);
+  }
+  if (quoted.empty()) return;
+  const std::optional<std::string> text = try_render(messages, kwargs, chat_template);
+  const bool spoilt = text ? std::any_of(quoted.begin(), quoted.end(),
+                                         [&](const std::string& one) {
+                                           return text->find(one) != std::string::npos;
+                                         })
+                           : try_render(parsed, kwargs, chat_template).has_value();
+  if (!spoilt) return;
+  messages = std::move(parsed);
+  notes.push_back(
+      "the arguments of tool calls are JSON text, and are read as objects: the template would "
+      "quote the text");
+}
+
+void note_unmatched_results(const Json& messages, std::vector<std::string>& notes) {
+  std::set<std::string> called, awaited, answered;
+  bool has_unknown = false, has_unnamed = false;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    const Json& message = messages.as_array()[m];
+    for (const Call& call : calls_of(message)) {
+      const std::string id = text_member(call.call, "id");
+      if (id.empty()) continue;
+      called.insert(id);
+      // The last turn's calls wait for results that the row does not have.
+      if (m + 1 < messages.size()) awaited.insert(id);
+    }
+    const std::string answers = text_member(message, "tool_call_id");
+    if (answers.empty()) {
+      has_unnamed |= is_result(message);
+      continue;
+    }
+    has_unknown |= !called.contains(answers);
+    answered.insert(answers);
+  }
+  if (has_unknown) {
+    notes.push_back("a tool result has a \"tool_call_id\" that no call before it has");
+  }
+  // A result without an id may answer any call.
+  if (has_unnamed) return;
+  if (std::any_of(awaited.begin(), awaited.end(),
+                  [&](const std::string& id) { return !answered.contains(id); })) {
+    notes.push_back("a tool call has no result, and the conversation goes on");
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // Checks that the tools and tool calls of a conversation reach its rendering.
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,9 +31,15 @@ void refuse_unknown_calls(const Json& messages, const Json& kwargs,
 void note_unrendered_tools(const Json& messages, const Json& kwargs,
                            const ChatTemplate& chat_template, std::vector<std::string>& notes);
 
-// Notes arguments that are JSON text, as OpenAI's API returns them, if the template quotes that
-// text once more instead of printing a table. `rendered` is called only for such arguments.
-void note_quoted_arguments(const Json& messages, const std::function<std::string()>& rendered,
-                           std::vector<std::string>& notes);
+// Parses the arguments of calls that are JSON text, as OpenAI's API writes them, if the template
+// would quote that text once more or refuses it; a template that wants text keeps it. Noted. Throws
+// RowRefusal bad_arguments for a text that begins as an object and is not JSON, unless
+// `may_be_broken`.
+void parse_arguments(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                     bool may_be_broken, std::vector<std::string>& notes);
+
+// Notes tool results whose "tool_call_id" no call before them has, and calls with an "id" that no
+// result answers although the conversation goes on.
+void note_unmatched_results(const Json& messages, std::vector<std::string>& notes);
 
 }  // namespace xrun

@@ -195,6 +195,7 @@ const std::vector<std::string>& law_names() {
     std::vector<std::string> out;
     for (const Law& law : kLaws) out.emplace_back(law.name);
     out.emplace_back(kToolCallsLaw);
+    out.emplace_back(kTurnsLaw);
     return out;
   }();
   return names;

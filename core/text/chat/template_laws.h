@@ -14,6 +14,7 @@
 //                   text and in tokens
 //   tool_calls      the calls of a message are rendered; checked for each row when it is encoded,
 //                   since a breach means a bad row, not a bad template
+//   turns           the text of every message is rendered; checked like tool_calls
 
 #include <span>
 #include <string>
@@ -40,6 +41,7 @@ struct LawBreach {
 };
 
 inline constexpr const char* kToolCallsLaw = "tool_calls";
+inline constexpr const char* kTurnsLaw = "turns";
 
 const std::vector<std::string>& law_names();
 

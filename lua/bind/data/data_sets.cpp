@@ -85,12 +85,15 @@ int split_set(DataHandle& self, lua_State* L) {
   const auto fraction = options.get<double>("fraction", 0.0);
   const SplitBy by = parse_split_by(options.get<std::string>("by", "row"));
   auto [train, valid_set] = self.set.split(fraction, by);
-  if (fraction > 0 && valid_set.size() == 0) {
+  // A source with a single row trains it, beside other sources too.
+  const bool by_row = by == SplitBy::kRow || valid_set.size() == 0;
+  for (const SourceLedger& source : self.set.ledger().sources) {
+    if (fraction <= 0 || !by_row || source.kept != 1) continue;
     session_of(L).notices.add(fmt::format(
-        "valid.fraction = {} holds out nothing: {} has 1 row, which is trained (rows of a .txt "
+        "valid.fraction = {} holds out nothing{}: {} has 1 row, which is trained (rows of a .txt "
         "file are separated by blank lines); valid.data = {{ {{ path = ... }} }} takes other "
         "files",
-        fraction, self.name));
+        fraction, valid_set.size() > 0 ? " of a source" : "", source.name));
   }
   push(L, with_rows(self, std::move(train)));
   push(L, with_rows(self, std::move(valid_set)));

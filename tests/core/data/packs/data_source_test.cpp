@@ -307,5 +307,21 @@ TEST_F(DataSources, TheSampleFilesAreAccountedFor) {
   EXPECT_EQ(bad.ledger().sources[0].lines, 16);
 }
 
+TEST_F(DataSources, TheErrorOfALongRowCountsTheLongRowsReadWithIt) {
+  const std::string fits = pair_row("q", "yes", "no");
+  const std::string longer = pair_row("q", std::string(100, 'y'), "no");
+  const auto error = [&](const std::string& rows) {
+    DataOptions raise = options(rows);
+    raise.settings.max_length = 60;
+    return error_of([&] { open(raise); });
+  };
+  const std::string many = error(fits + longer + fits + longer + longer + fits);
+  EXPECT_NE(many.find("pairs.jsonl:2: the chosen side has 122 tokens"), std::string::npos) << many;
+  EXPECT_NE(many.find("; 3 rows up to line 6 are too long\n"), std::string::npos) << many;
+  EXPECT_NE(error(longer + fits).find("; no other row up to line 2 is too long\n"),
+            std::string::npos);
+  EXPECT_EQ(error(fits + longer).find("up to line"), std::string::npos) << "nothing was counted";
+}
+
 }  // namespace
 }  // namespace xrun::data_source_test

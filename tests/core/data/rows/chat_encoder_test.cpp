@@ -121,11 +121,12 @@ TEST_F(ChatEncoder, AFieldThatTheRowLacksIsNamed) {
 }
 
 TEST_F(ChatEncoder, AnUnknownRoleIsNoted) {
-  EXPECT_EQ(chat(R"({"messages":[)" USER("a") R"(,{"role":"function","content":"o"},)" ASSISTANT(
-                     "c") "]}")
-                .notes,
-            std::vector<std::string>{
-                "the role \"function\" is unknown: the template may leave its turns out"});
+  EXPECT_EQ(
+      chat(
+          R"({"messages":[)" USER("a") R"(,{"role":"function","content":"o"},)" ASSISTANT("c") "]}")
+          .notes,
+      std::vector<std::string>{
+          "the role \"function\" is unknown: the template decides how its turns are written"});
 }
 
 TEST_F(ChatEncoder, SaysWhyARowIsRefused) {

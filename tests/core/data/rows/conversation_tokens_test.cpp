@@ -90,31 +90,6 @@ TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
   EXPECT_EQ(reason(R"([{"name":"a.get"},{"name":"get"}])"), "lost_tool_calls");
 }
 
-TEST_F(ConversationTokens, ArgumentsThatTheTemplateQuotesAgainAreNoted) {
-  const auto notes = [&](const std::shared_ptr<const ChatTemplate>& chat_template,
-                         const std::string& arguments) {
-    EncodedRow row;
-    const std::string text = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",
-        "tool_calls":[{"function":{"name":"f","arguments":)" +
-                             arguments + "}}]}]}";
-    make_row_encoder({RowKind::kChat, settings_, &tokenizer(), chat_template})
-        ->encode({.text = text, .at = {0, 17}}, "rows.jsonl:17", row);
-    return row.notes;
-  };
-  const std::string text = R"("{\"city\": \"巴黎\"}")", table = R"({"city": "巴黎"})";
-  template_->set_source("tool_calls");  // its calls are printed as JSON
-  ASSERT_EQ(notes(template_, text).size(), 1u);
-  EXPECT_TRUE(notes(template_, text)[0].starts_with(
-      "QUOTED TWICE: the arguments of a tool call are a string in the file"));
-  EXPECT_TRUE(notes(template_, table).empty());
-  const auto plain = make_jinja_template(
-      "{% for m in messages %}{% generation %}{{ m.content }} {% for c in m.tool_calls or [] %}"
-      "{{ c.function.name }} {{ c.function.arguments }}{% endfor %};{% endgeneration %}"
-      "{% endfor %}",
-      "plain", {});
-  EXPECT_TRUE(notes(plain, text).empty());
-}
-
 // Two blocks of the first answer and none of the second: counting blocks is not enough.
 TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
   const auto marked = make_jinja_template(
@@ -130,8 +105,9 @@ TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
       "row");
   int64_t straddlers = 0;
   EncodedRow row;
-  row.streams[0] =
-      encode_conversation(messages, Json::object(), 3, {tokenizer(), *marked}, straddlers);
+  ConversationStyle style{tokenizer(), *marked};
+  style.lost_turns = true;  // the template is silent by design
+  row.streams[0] = encode_conversation(messages, Json::object(), 3, style, straddlers);
   EXPECT_EQ(trained(row), "e;");
 }
 

@@ -217,7 +217,7 @@ TEST(TemplateLaws, DisabledLawsAreSkippedAndUnknownNamesAreErrors) {
             }),
             "\"prefx\" is not a template law; did you mean prefix? the laws are bos, eot_trained, "
             "prefix, "
-            "mask_not_empty, shared_prompt, tool_calls");
+            "mask_not_empty, shared_prompt, tool_calls, turns");
 }
 
 TEST(TemplateLaws, CountsTheSamplesOfABreachAndSkipsRowsThatDoNotRender) {

@@ -186,6 +186,10 @@ TEST_F(SetUse, ASplitThatHoldsOutNothingIsReported) {
   write_file_atomic("two.txt", "a text\n\nof two rows\n");
   EXPECT_EQ(run(opening("sequences = 1") + open + "two.txt" + split + kLoop, "two"), "");
   EXPECT_EQ(output_.find("holds out nothing"), std::string::npos);
+  EXPECT_EQ(run(opening("sequences = 1") + open + "two.txt' }, { path = 'one.txt" + split + kLoop,
+                "both"),
+            "");
+  has(output_, "valid.fraction = 0.1 holds out nothing of a source: one.txt has 1 row");
 }
 
 TEST_F(SetUse, AMapThatChangesNothingKeepsNullsInLists) {

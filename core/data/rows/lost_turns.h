@@ -1,0 +1,33 @@
+#pragma once
+// Checks that the turns of a conversation reach its rendering.
+
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/text/chat/chat_template.h"
+
+namespace xrun {
+
+// Returns the indices of the messages whose text does not influence the rendering. A template may
+// strip, escape or move a text, or leave out the reasoning before it: such turns are not lost.
+// `rendering` is that of the messages; they are rendered once more only if a text is not found in
+// it as it is.
+std::vector<size_t> lost_turns(const Json& messages, const Json& kwargs,
+                               const ChatTemplate& chat_template, const Rendering& rendering);
+
+// Throws RowRefusal lost_turn for the first lost turn that makes no tool call.
+void require_turns(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                   const Rendering& rendering);
+
+// Notes texts that the template leaves out beside a tool call, as Llama 3.1 does by design; and
+// lost turns, if they are allowed to be lost.
+void note_lost_turns(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                     bool may_be_lost, std::vector<std::string>& notes);
+
+// Turns of the role "developer" become "system", OpenAI's older name for it, if the template
+// refuses them or leaves them out, and renders them as "system". Noted.
+void map_developer_turns(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                         std::vector<std::string>& notes);
+
+}  // namespace xrun

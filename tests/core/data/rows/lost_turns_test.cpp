@@ -1,0 +1,129 @@
+#include "core/data/rows/lost_turns.h"
+
+#include "core/text/chat/chat_template.h"
+#include "tests/core/data/rows/encoder_fixture.h"
+
+namespace xrun::lost_turns_test {
+namespace {
+
+using Notes = std::vector<std::string>;
+
+class LostTurns : public EncoderFixture {
+ protected:
+  std::shared_ptr<const ChatTemplate> builtin(const std::string& name) const {
+    return resolve_template(tokenizer(), name, "2024-07-26").chat_template;
+  }
+  EncodedRow encode_with(const std::string& name, const std::string& row,
+                         RowKind kind = RowKind::kChat) const {
+    EncodedRow out;
+    make_row_encoder({kind, settings_, &tokenizer(), builtin(name)})
+        ->encode({.text = row, .at = {0, 17}}, "rows.jsonl:17", out);
+    return out;
+  }
+  std::string refusal_with(const std::string& name, const std::string& row,
+                           RowKind kind = RowKind::kChat) const {
+    try {
+      encode_with(name, row, kind);
+      return "";
+    } catch (const RowRefusal& refused) {
+      return refused.reason() + ": " + refused.what();
+    }
+  }
+  // The turns that a template in Jinja loses.
+  static std::vector<size_t> lost(const std::string& source, const std::string& messages) {
+    const auto jinja = make_jinja_template(source, "test", {});
+    const Json list = parse_json(messages, "row");
+    return lost_turns(list, Json::object(), *jinja, jinja->render(list, Json::object()));
+  }
+};
+
+constexpr const char* kTail =
+    R"({"role":"user","content":"Hi"},{"role":"assistant","content":"Salut"}]})";
+
+std::string opened_by(const std::string& role) {
+  return R"({"messages":[{"role":")" + role + R"(","content":"Answer in French."},)" + kTail;
+}
+
+TEST_F(LostTurns, ATurnThatTheTemplateLeavesOutDropsTheRow) {
+  const std::string refused = refusal_with("qwen2.5", opened_by("客户"));
+  EXPECT_EQ(refused,
+            "lost_turn: the template leaves out the turn of role \"客户\" (message 1); rename the "
+            "role by map, name a template that renders it, or train without the turn: --set "
+            "laws.turns=false");
+  settings_.lost_turns = true;
+  EXPECT_EQ(encode_with("qwen2.5", opened_by("客户")).notes,
+            (Notes{"the role \"客户\" is unknown: the template decides how its turns are written",
+                   "LOST: the template leaves out turns of role \"客户\""}));
+}
+
+TEST_F(LostTurns, APairWithoutItsPromptIsDropped) {
+  EXPECT_TRUE(refusal_with("qwen2.5", R"({"prompt":[{"role":"客户","content":"怎么退货？"}],
+      "chosen":[{"role":"assistant","content":"好的。"}],
+      "rejected":[{"role":"assistant","content":"不知道"}]})",
+                           RowKind::kPreference)
+                  .starts_with("lost_turn: the template leaves out the turn of role \"客户\""));
+}
+
+TEST_F(LostTurns, DeveloperIsReadAsSystemWhereTheTemplateDoesNotRenderIt) {
+  const Notes mapped = {
+      "the role \"developer\" is read as \"system\", since the template does not render it"};
+  for (const char* name : {"qwen2.5", "qwen3", "phi-4", "mistral-v7", "gemma-3"}) {
+    const EncodedRow row = encode_with(name, opened_by("developer"));
+    EXPECT_EQ(row.notes, mapped) << name;
+    EXPECT_EQ(row.streams[0], encode_with(name, opened_by("system")).streams[0]) << name;
+  }
+  for (const char* name : {"chatml", "llama-3.1"}) {
+    const EncodedRow row = encode_with(name, opened_by("developer"));
+    EXPECT_EQ(row.notes, Notes{}) << name;
+    EXPECT_NE(text(row).find("developer"), std::string::npos) << name;
+  }
+}
+
+// Stripped, moved into another turn, escaped, without earlier reasoning: the text still arrives.
+TEST_F(LostTurns, NoBuiltinTemplateLosesAPlainTurn) {
+  const std::string row = R"({"messages":[{"role":"system","content":" Be brief.\n"},
+      {"role":"user","content":"  What is 2 + 2?\n"},
+      {"role":"assistant","content":"<think>\nadd\n</think>\n\n Four. "},
+      {"role":"user","content":"Hi"},{"role":"assistant","content":"Hi there"}]})";
+  for (const std::string& name : builtin_template_names()) {
+    const std::string refused = refusal_with(name, row);
+    EXPECT_TRUE(refused == "" || refused.starts_with("template_error: ")) << name << refused;
+  }
+}
+
+TEST_F(LostTurns, ChangedTextsAreNotLost) {
+  const std::string messages = R"([{"role":"system","content":"a \"b\""},
+      {"role":"user","content":[{"type":"text","text":"c"},{"type":"text","text":"d"}]},
+      {"role":"assistant","content":"<think>e</think>"},{"role":"tool","content":" "}])";
+  EXPECT_EQ(lost("{% for m in messages %}{{ m.content | tojson }}{% endfor %}", messages),
+            std::vector<size_t>{});
+  EXPECT_EQ(lost("{% for m in messages %}{% if m.role == 'assistant' %}"
+                 "{{ m.content.split('</think>')[-1] }}{% else %}{{ m.content | tojson }}"
+                 "{% endif %}{% endfor %}",
+                 messages),
+            std::vector<size_t>{});
+}
+
+// The text of the lost turn is a part of other text.
+TEST_F(LostTurns, ALostTextThatOccursElsewhereIsFound) {
+  const std::string skips =
+      "{% for m in messages %}{% if m.role != 'note' %}hi {{ m.content }};{% endif %}{% endfor %}";
+  EXPECT_EQ(lost(skips, R"([{"role":"note","content":"hi"},{"role":"user","content":"hi you"}])"),
+            std::vector<size_t>{0});
+  EXPECT_EQ(lost(skips, R"([{"role":"user","content":"hi you"},{"role":"note","content":"hi"},
+                            {"role":"user","content":"what is this"}])"),
+            std::vector<size_t>{1});
+}
+
+TEST_F(LostTurns, TextBesideAToolCallIsNoted) {
+  const std::string row = R"({"messages":[{"role":"user","content":"W?"},
+      {"role":"assistant","content":"Let me look.","tool_calls":[{"type":"function",
+       "function":{"name":"f","arguments":{"x":1}}}]},
+      {"role":"tool","content":"rain"},{"role":"assistant","content":"Rain."}]})";
+  EXPECT_EQ(encode_with("llama-3.1", row).notes,
+            Notes{"LOST: the template leaves out the text beside a tool call"});
+  EXPECT_EQ(encode_with("qwen2.5", row).notes, Notes{});
+}
+
+}  // namespace
+}  // namespace xrun::lost_turns_test
