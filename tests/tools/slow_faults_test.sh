@@ -4,7 +4,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 xrun=${XRUN_BUILD:-$root/build}/bin/xrun
-faults() { nice python3 "$root/tests/faults/faults.py" "$xrun" "$@"; }
+faults() { python3 "$root/tests/faults/faults.py" "$xrun" "$@"; }
 faults --writer bundle --writer projection --most 1 --kind write --kind rename --kind read
 faults --writer run --most 1 --kind write --kind fsync --kind allocation
 faults --writer run --writer bundle --writer projection --kills 6
