@@ -153,25 +153,31 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   return bytes;
 }
 
-// A rename or a new file is durable only once its folder is on the disk.
-void sync_dir(const std::filesystem::path& dir) {
-  const std::filesystem::path target = dir.empty() ? "." : dir;
-  const int fd = ::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) fail(target, "be opened");
+namespace {
+
+// An error names `what`: the user may not know the folder of a file that is named without one.
+void sync_folder(const std::filesystem::path& dir, const std::filesystem::path& what) {
+  const int fd = ::open(dir.empty() ? "." : dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(dir, "be opened");
   const bool failed = fails_here("fsync") || ::fsync(fd) != 0;
   const int code = errno;
   // close() may change errno, which fail() reports.
   ::close(fd);
   errno = code;
-  if (failed) fail(target, "be synced");
+  if (failed) fail(what, "be synced");
 }
+
+}  // namespace
+
+// A rename or a new file is durable only once its folder is on the disk.
+void sync_dir(const std::filesystem::path& dir) { sync_folder(dir, dir); }
 
 void rename_durable(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (fails_here("rename") || ::rename(from.c_str(), to.c_str()) != 0) {
     fail(to, "be renamed into place");
   }
   // The new name is an entry of the folder and survives a power cut only with it.
-  sync_dir(to.parent_path());
+  sync_folder(to.parent_path(), to);
 }
 
 void make_dirs(const std::filesystem::path& dir) {
@@ -205,10 +211,10 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
 // Modes for a whole new file and for a log that grows.
 FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(path) {
   check_write(path);
+  buffer_.reserve(kBufferBytes);  // before there is a descriptor that nobody would close
   const int flags = mode == Mode::kTruncate ? O_TRUNC : O_APPEND;
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
   if (fd_ < 0) fail(path, "be opened for writing");
-  buffer_.reserve(kBufferBytes);
 }
 
 // Without a flush: a writer that an exception abandons must not write the rest of a file that

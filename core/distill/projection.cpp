@@ -1,6 +1,6 @@
 // safetensors: begin I64 [student_vocab + 1], id I32 [entries], weight F32 [entries]; metadata
-// format, version, student, teacher (fingerprints), teacher_vocab, made_by (JSON). Nothing depends
-// on the time or the machine.
+// format, version, student, teacher (fingerprints), teacher_vocab, made_by (JSON), xxh3 (digest of
+// all others but the first two). Nothing depends on the time or the machine.
 
 #include "core/distill/projection.h"
 
@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/hash.h"
 #include "core/base/strings.h"
 #include "core/model/weights/safetensors.h"
 
@@ -22,7 +23,7 @@ namespace xrun {
 namespace {
 
 constexpr const char* kProjectionFormat = "xrun.projection";
-constexpr const char* kProjectionVersion = "1";
+constexpr const char* kProjectionVersion = "2";
 
 // The name and fingerprint of one side, for messages.
 std::string tokenizer_label(const Projection& projection, const char* side) {
@@ -46,6 +47,24 @@ template <class T>
 at::Tensor as_list(const std::vector<T>& values, at::ScalarType type) {
   // Only read; from_blob has no form for constant data.
   return at::from_blob(const_cast<T*>(values.data()), {static_cast<int64_t>(values.size())}, type);
+}
+
+template <class T>
+std::string_view bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+// A changed weight would pass every other check.
+std::string digest_of(const Projection& p) {
+  return Hasher()
+      .field("student", p.student)
+      .field("teacher", p.teacher)
+      .field("teacher_vocab", p.teacher_vocab)
+      .field("made_by", dump_json(p.made_by))
+      .field("begin", bytes_of(p.begin))
+      .field("id", bytes_of(p.id))
+      .field("weight", bytes_of(p.weight))
+      .hex();
 }
 
 void check_rows(const Projection& p, const std::string& where) {
@@ -82,7 +101,8 @@ void save_projection(const Projection& projection, const std::filesystem::path& 
                        {"student", projection.student},
                        {"teacher", projection.teacher},
                        {"teacher_vocab", std::to_string(projection.teacher_vocab)},
-                       {"made_by", dump_json(projection.made_by)}});
+                       {"made_by", dump_json(projection.made_by)},
+                       {"xxh3", digest_of(projection)}});
     rename_durable(unfinished, path);
   } catch (...) {
     std::error_code ignored;
@@ -122,6 +142,10 @@ Projection load_projection(const std::filesystem::path& path) {
   projection.id = read_list<int32_t>(file, "id", at::kInt);
   projection.weight = read_list<float>(file, "weight", at::kFloat);
   projection.student_vocab = static_cast<int64_t>(projection.begin.size()) - 1;
+  XRUN_CHECK(digest_of(projection) == text("xxh3"),
+             "{}: is damaged: its contents have the digest {}, its metadata say {}; remove it and "
+             "build it again",
+             where, digest_of(projection), text("xxh3"));
   check_rows(projection, where);
   return projection;
 }

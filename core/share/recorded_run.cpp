@@ -112,6 +112,11 @@ Json deciding_settings(const Json& config) {
 LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
                              const std::string& recipe_text, const Json& run_binary, int64_t most) {
   const RunFiles run = read_run_files(dir);
+  for (const std::string& notice : run.notices) {
+    // What could not be read would look like other settings.
+    const bool decides = notice.starts_with("config.json") || notice.starts_with("recipe.lua");
+    XRUN_CHECK(!decides, "{}", notice);
+  }
   XRUN_CHECK(run.recipe == recipe_text, "its recipe.lua is another text than the recipe has now");
   const auto settings =
       find_differences(deciding_settings(run.config), deciding_settings(lock.config), "config");

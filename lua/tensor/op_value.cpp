@@ -68,13 +68,15 @@ ValueKind join(ValueKind list, ValueKind next, bool first) {
 
 ValueKind table_kind(lua_State* L, int i) {
   const size_t length = lua_objlen(L, i);
-  size_t counted = 0, named = 0;
+  size_t counted = 0, named = 0, others = 0;
   lua_pushnil(L);
   while (lua_next(L, i) != 0) {
     lua_pop(L, 1);
     // Counted before elements are read: a mixed table must fail as such, not by its first element.
-    ++(lua_type(L, -1) == LUA_TNUMBER ? counted : named);
+    const int key = lua_type(L, -1);
+    ++(key == LUA_TNUMBER ? counted : key == LUA_TSTRING ? named : others);
   }
+  if (others > 0) return ValueKind::kOther;  // a boolean or a table is neither position nor name
   if (named > 0) return counted > 0 ? ValueKind::kMixedTable : ValueKind::kNamedTable;
   if (counted != length) return ValueKind::kOther;  // a list with gaps
   ValueKind kind = ValueKind::kEmptyList;

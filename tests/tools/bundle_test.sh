@@ -53,6 +53,8 @@ wants 0 "first steps: 4 of the run" "$xrun" bundle dpo.lua --run run -o dpo.xrb
 "$xrun" bundle dpo.lua --run run -o again.xrb >/dev/null
 cmp dpo.xrb again.xrb || fail "two bundles of one recipe differ"
 "$xrun" bundle dpo.lua --run run --with-data --with-model -o whole.xrb >/dev/null
+cp -r run torn && rm torn/recipe.lua && mkdir torn/recipe.lua
+wants 1 "first steps cannot be recorded: recipe.lua cannot be read" "$xrun" bundle dpo.lua --run torn -o torn.xrb
 python3 -c 'import zipfile, sys; z = zipfile.ZipFile("whole.xrb"); assert z.testzip() is None; print(*z.namelist())' >names
 for member in bundle.json recipe/dpo.lua recipe/base.lua recipe/lib/scale.lua data/1/pairs.jsonl \
   model/tiny/model.safetensors model/tiny/tokenizer.json template/1/chat.jinja; do

@@ -25,7 +25,7 @@ refuses 2 "there is no preset 'huge'" init b --preset huge
 refuses 2 'excludes' init b --tied --untied
 [ ! -e b ] || fail "a refused folder exists"
 # LibTorch's errors are printed without their C++ frames.
-refuses 1 "can't allocate memory" "$xrun" init-model b --tokenizer "$smol" --layers 1 \
+refuses 1 "out of memory: " "$xrun" init-model b --tokenizer "$smol" --layers 1 \
   --hidden 1073741824 --ffn 32 --heads 2
 ! grep -q 'frame #' err || fail "C++ stack frames in the error: $(cat err)"
 # Files of a clone without Git LFS.

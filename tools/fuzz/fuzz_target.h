@@ -21,6 +21,9 @@ void fuzz_bundle(std::string_view input);            // a bundle, or the lock of
 void fuzz_cache_open(std::string_view input);        // edits of a cache's files
 void fuzz_data_rows(std::string_view input);         // a letter that names a format, and a file
 void fuzz_jinja(std::string_view input);             // a template's source, 0, messages as JSON
+void fuzz_json(std::string_view input);              // JSON
+void fuzz_lua_source(std::string_view input);        // a recipe's text
+void fuzz_model_files(std::string_view input);       // a letter that names a format, and a file
 void fuzz_prefix_tree(std::string_view input);       // a letter that names a function, and lists
 void fuzz_tokenizer_bytes(std::string_view input);   // a letter that names a tokenizer, and text
 void fuzz_tokenizer_json(std::string_view input);    // a tokenizer.json
@@ -33,6 +36,9 @@ inline constexpr FuzzTarget kFuzzTargets[] = {
     {"cache_open", fuzz_cache_open},
     {"data_rows", fuzz_data_rows},
     {"jinja", fuzz_jinja},
+    {"json", fuzz_json},
+    {"lua_source", fuzz_lua_source},
+    {"model_files", fuzz_model_files},
     {"prefix_tree", fuzz_prefix_tree},
     {"tokenizer_bytes", fuzz_tokenizer_bytes},
     {"tokenizer_json", fuzz_tokenizer_json},

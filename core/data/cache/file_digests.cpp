@@ -96,7 +96,7 @@ void write_record(const fs::path& path, const Json& file, const char* name,
     writer.close();
     fs::rename(temporary, path, failed);
     if (failed) fs::remove(temporary, ignored);
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // too little memory too
     fs::remove(temporary, ignored);
   }
 }

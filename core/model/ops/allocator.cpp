@@ -5,11 +5,15 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
+#include <fmt/core.h>
 #include <malloc.h>
 
 #include <atomic>
 #include <climits>
 #include <mutex>
+
+#include "core/base/strings.h"
 
 namespace xrun {
 
@@ -40,11 +44,23 @@ void count_block(int64_t bytes) {
   }
 }
 
+// LibTorch's own allocation. Its error says where in LibTorch's source it failed.
+void* allocate_block(size_t bytes) {
+  try {
+    return c10::alloc_cpu(bytes);
+  } catch (const c10::Error&) {
+    C10_THROW_ERROR(OutOfMemoryError,
+                    fmt::format("out of memory: {} cannot be allocated; lower batch.max_tokens, "
+                                "take a smaller model, or end other programs",
+                                format_bytes(static_cast<double>(bytes))));
+  }
+}
+
 // LibTorch's own allocation, plus the counters.
 class CountingAllocator : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    void* const block = c10::alloc_cpu(bytes);
+    void* const block = allocate_block(bytes);
     count_block(usable_size(block));
     return {block, block, &release_block, c10::Device(c10::DeviceType::CPU)};
   }

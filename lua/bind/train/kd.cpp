@@ -58,7 +58,7 @@ double least_common_weight(KdLoss loss) { return loss == KdLoss::kRelaxed ? 0.6 
 // version of the builder.
 Projection made_projection(const Tokenizer& student, const Tokenizer& teacher,
                            const std::string& from, const std::string& to) {
-  constexpr const char* kBuilderVersion = "1";
+  constexpr const char* kBuilderVersion = "2";
   const std::string key = fmt::format("{} {} {} {}", student.digest(), teacher.digest(),
                                       dump_json(projection_options_json({})), kBuilderVersion);
   const auto path = cache_root() / "projections" / (hash_hex(key) + ".safetensors");

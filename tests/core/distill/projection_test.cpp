@@ -131,6 +131,20 @@ TEST(Projections, ATruncatedFileIsRefused) {
   }
 }
 
+TEST(Projections, EveryFlippedByteIsNamed) {
+  const ScratchFolder folder;
+  save_projection(small(), folder / "p");
+  const std::string bytes = read_file(folder / "p");
+  for (const char bit : {char{1}, char{0x10}}) {
+    for (size_t at = 0; at < bytes.size(); ++at) {
+      std::string flipped = bytes;
+      flipped[at] = static_cast<char>(flipped[at] ^ bit);
+      const std::string file = folder.write("flipped", flipped);
+      EXPECT_TRUE(error_of([&] { load_projection(file); }).starts_with(file)) << at;
+    }
+  }
+}
+
 // The vector of cross_tokenizer.md 9.
 TEST(ExactMap, TakesRowsOfWeightOne) { EXPECT_EQ(exact_map(small()), (Pairs{{0, 1}, {3, 0}})); }
 

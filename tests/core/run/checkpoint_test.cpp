@@ -138,6 +138,30 @@ TEST(Checkpoint, ADamagedFileIsNamedWithTheFix) {
   EXPECT_FALSE(CheckpointStore(folder.path(), 2).load_latest().has_value());
 }
 
+TEST(Checkpoint, EveryFlippedByteOfItsFilesIsNamed) {
+  const ScratchFolder folder;
+  Toy toy;
+  CheckpointStore store(folder.path(), 2);
+  save_steps(store, toy, {10});
+  const auto dir = folder / "step_0000010";
+  int files = 0;
+  for (const std::string& name : names_in(dir)) {
+    if (name == "manifest.json") continue;
+    ++files;
+    const std::string whole = text_of(dir / name);
+    for (size_t i = 0; i < whole.size(); ++i) {
+      std::string flipped = whole;
+      flipped[i] ^= 1;
+      put_text(dir / name, flipped);
+      const std::string message =
+          message_of<Error>([&] { CheckpointStore(folder.path(), 2).load_latest(); });
+      ASSERT_TRUE(message.starts_with((dir / name).string() + ": has checksum ")) << i << message;
+    }
+    put_text(dir / name, whole);
+  }
+  EXPECT_EQ(files, 3);  // weights, their state, the run
+}
+
 TEST(Checkpoint, EveryFlippedByteOfTheManifestIsDetectedOrHarmless) {
   const ScratchFolder folder;
   Toy toy;

@@ -106,6 +106,9 @@ TEST_F(OpCall, TheLastTableIsKeywordsOrAListButNotBoth) {
   EXPECT_EQ(run("return xrun.ones{2, 3}:sum({})"), "f32[] cpu 6");
   EXPECT_EQ(run("return xrun.zeros({}).ndim"), "0");
   error_has("return xrun.zeros{2, dtype = 'f32'}", "both numbered and named elements");
+  for (const char* key : {"true", "{}", "print"}) {
+    error_has(std::string("return xrun.ones{2}:add(1, {[") + key + "] = 2})", "no overload takes (");
+  }
 }
 
 TEST_F(OpCall, AnUnknownKeywordIsNamedWithTheNearest) {

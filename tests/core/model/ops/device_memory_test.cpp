@@ -2,7 +2,9 @@
 
 #include "core/model/ops/device_memory.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -140,6 +142,18 @@ TEST_F(AvailableMemory, WeightsBeyondItAreRefusedBeforeTheyAreRead) {
   const std::string error = load_error();
   EXPECT_NE(error.find("the weights need 4"), std::string::npos) << error;
   EXPECT_NE(error.find(" MB are available"), std::string::npos) << error;
+}
+
+TEST(MemoryCount, AHugeTensorIsOutOfMemoryWithItsSize) {
+  install_memory_count();
+  try {
+    at::empty({int64_t{1} << 50}, at::kFloat);
+    FAIL() << "4.5 PB were allocated";
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string message = error.what_without_backtrace();
+    EXPECT_TRUE(message.starts_with("out of memory: 4503.6 TB cannot be allocated; lower "))
+        << message;
+  }
 }
 
 }  // namespace
