@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLook = std::chrono::milliseconds(500);  // between two looks at time and files
+constexpr auto kLongestLook = std::chrono::seconds(5);  // whatever the number of files
 constexpr auto kGrace = std::chrono::seconds(10);       // for a save, after a limit was reached
 
 uintmax_t bytes_in(const std::vector<fs::path>& folders) {
@@ -107,6 +108,12 @@ std::string death_text(int status) {
 
 }  // namespace
 
+// A hundredth of the time is spent on looking, but a recipe that makes many files cannot put off
+// the next look.
+std::chrono::nanoseconds pause_after_look(std::chrono::nanoseconds took) {
+  return std::clamp<std::chrono::nanoseconds>(took * 99, kLook, kLongestLook);
+}
+
 SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
                         const std::vector<fs::path>& written, const SandboxLimits& limits) {
   sigset_t waited, before;
@@ -143,9 +150,8 @@ SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
         stop(fmt::format("the recipe wrote more than {} MB of files; --limit-files MB allows more",
                          growth >> 20));
       }
-      // At most a hundredth of the time is spent on looking.
       const auto ended = Clock::now();
-      look_at = ended + std::max<Clock::duration>(kLook, (ended - now) * 99);
+      look_at = ended + pause_after_look(ended - now);
     }
     if (killed_at && now >= *killed_at) child.send(SIGKILL);
     const timespec patience = {0, std::chrono::nanoseconds(kLook).count()};
