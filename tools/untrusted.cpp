@@ -17,10 +17,12 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
+#include "core/base/json.h"
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/dist/watch/world.h"
+#include "tools/commands/command_names.h"
 
 namespace xrun {
 
@@ -29,16 +31,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kChild = "XRUN_UNTRUSTED_CHILD";
+constexpr uint64_t kMostRecordBytes = 1 << 24;
 constexpr const char* kOwnCache = "untrusted";  // in the user's cache
-
-// Commands that read recipes; the name of a recipe is one that runs it.
-constexpr std::string_view kOverRecipes[] = {"check",  "inspect", "explain", "diff",
-                                             "bundle", "repl",    "cache",   "verify"};
 
 // Options whose value is a file that the command writes, and others that have a value.
 constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
 constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps", "--repl-at",
-                                           "--step",   "--rows",    "--where"};
+                                           "--step",   "--rows",    "--where",   "--gpus",
+                                           "--utilisation"};
 
 // Files that the program and its libraries read; none is a user's.
 constexpr const char* kSystem[] = {
@@ -58,11 +58,59 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
-// A lock beside a recipe, or above its folder recipe/ in an unpacked bundle: someone sent it.
-bool has_foreign_lock(const fs::path& recipe) {
-  const fs::path folder = fs::absolute(folder_of(recipe)).lexically_normal();
-  return is_file(folder / kBundleLock) ||
-         (folder.filename() == "recipe" && is_file(folder.parent_path() / kBundleLock));
+// True if the path is in the folder as it is written, but not after its links are resolved; a link
+// to nothing counts as one that leads out.
+bool leads_out_of(const fs::path& folder, const fs::path& path) {
+  const auto below = [](const fs::path& top, const fs::path& one) {
+    return std::mismatch(top.begin(), top.end(), one.begin(), one.end()).first == top.end();
+  };
+  std::error_code code;
+  const auto written = [](const fs::path& one) {
+    const fs::path normal = fs::absolute(one).lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
+  };
+  if (!below(written(folder), written(path))) return false;
+  if (fs::is_symlink(path, code) && !fs::exists(path, code)) return true;
+  return !below(fs::weakly_canonical(fs::absolute(folder), code),
+                fs::weakly_canonical(fs::absolute(path), code));
+}
+
+// True if the folder is a run's whose recipe had limits.
+bool is_untrusted_run(const fs::path& folder) {
+  const fs::path record = folder / "run.json";
+  if (!is_file(record)) return false;
+  try {
+    const Json untrusted = parse_json(read_file(record, kMostRecordBytes), record.string());
+    const Json* mark = untrusted.is_object() ? untrusted.find("untrusted") : nullptr;
+    return mark != nullptr && mark->is_bool() && mark->as_bool();
+  } catch (const Error&) {
+    return true;  // what cannot be read proves nothing
+  }
+}
+
+// The lock of a bundle beside a recipe or in any folder above it, as the path is written and after
+// its links are resolved: someone sent the recipe. Up to the root, since a lock that has nothing
+// to do with the recipe only adds limits, and the note names it. "": there is none.
+fs::path foreign_lock(const fs::path& recipe) {
+  std::error_code code;
+  const fs::path written = fs::absolute(folder_of(recipe)).lexically_normal();
+  const fs::path real = folder_of(fs::weakly_canonical(fs::absolute(recipe), code));
+  for (fs::path folder : {written, real}) {
+    if (is_untrusted_run(folder)) return folder / "run.json";
+    for (fs::path above;; folder = above) {
+      if (is_file(folder / kBundleLock)) return folder / kBundleLock;
+      above = folder.parent_path();
+      if (above == folder) break;
+    }
+  }
+  return {};
+}
+
+// What makes a recipe a stranger's, for the note; "" if nothing does.
+std::string foreign_text(const std::string& recipe) {
+  if (is_bundle_name(recipe)) return recipe;
+  const fs::path lock = foreign_lock(recipe);
+  return lock.empty() ? "" : fmt::format("{} (see {})", recipe, lock.string());
 }
 
 int64_t whole(const std::string& option, const std::string& text) {
@@ -87,9 +135,17 @@ class Reader {
       if (!take_option()) see();
     }
     if (trusted && out_.untrusted) throw UsageError("--trusted and --untrusted: give one");
+    for (const fs::path& path : settings_) {
+      // The user named the path, but a link in the recipe's folder is the stranger's.
+      const bool leads_out = std::any_of(
+          recipes.begin(), recipes.end(),
+          [&](const std::string& recipe) { return leads_out_of(folder_of(recipe), path); });
+      if (!leads_out) out_.named.readable.push_back(path);
+    }
   }
 
   std::vector<char*> rest;
+  std::vector<std::string> recipes;
   bool trusted = false;
 
  private:
@@ -154,8 +210,9 @@ class Reader {
   void see_plain(std::string_view argument) {
     const fs::path path = argument;
     std::error_code code;
-    if (is_recipe(argument)) {
-      out_.recipes.emplace_back(argument);
+    // A recipe is one by its use: check reads any file as Lua.
+    if (is_recipe(argument) || is_file(path)) {
+      recipes.emplace_back(argument);
       out_.named.readable.push_back(folder_of(path));
     } else if (fs::is_directory(path, code)) {  // a run
       out_.named.readable.push_back(path);
@@ -174,17 +231,19 @@ class Reader {
     fs::path path = wild == value.npos ? value : value.substr(0, value.rfind('/', wild) + 1);
     if (wild != value.npos && path.empty()) path = ".";
     std::error_code code;
-    if (!path.empty() && fs::exists(path, code)) out_.named.readable.push_back(path);
+    if (!path.empty() && fs::exists(path, code)) settings_.push_back(path);
   }
 
   TrustOptions& out_;
   const std::vector<char*>& arguments_;
   size_t at_ = 1;
+  std::vector<fs::path> settings_;  // paths that are values of --set
 };
 
 fs::path own_cache() { return fs::absolute(cache_root()) / kOwnCache; }
 
-// The models that are there already can be read by their names.
+// The models that are there already can be read by their names; those that a recipe describes are
+// made in made_models.
 void make_own_cache(const fs::path& cache) {
   make_dirs(cache);
   std::error_code code;
@@ -225,19 +284,27 @@ TrustOptions take_trust_options(std::vector<char*>& arguments) {
   const std::string_view name = arguments.size() > 1 ? arguments[1] : "help";
   // `explain --untrusted` asks what the option means.
   if (name == "explain" && arguments.size() == 3) return options;
-  if (!in(kOverRecipes, name) && !is_recipe(name) && !name.starts_with('-')) return options;
+  const CommandName* command = find_command(name);
+  const bool opens = command != nullptr ? command->opens_recipes : is_recipe(name);
+  if (!opens && !name.starts_with('-')) return options;
   Reader reader(options, arguments);
   reader.rest.push_back(arguments[0]);
   reader.read();
   arguments = reader.rest;
-  const bool foreign = std::any_of(
-      options.recipes.begin(), options.recipes.end(),
-      [](const std::string& recipe) { return is_bundle_name(recipe) || has_foreign_lock(recipe); });
-  options.by_default = foreign && !options.untrusted && !reader.trusted;
-  options.untrusted = options.untrusted || options.by_default;
+  for (const std::string& recipe : reader.recipes) {
+    if (std::string text = foreign_text(recipe); !text.empty()) add_item(options.foreign, text);
+  }
+  options.by_default = !options.foreign.empty() && !options.untrusted && !reader.trusted;
+  // A child keeps its limits, whatever has changed since its parent looked.
+  options.untrusted = options.untrusted || options.by_default || is_untrusted_child();
   // A run without --run has its folder there.
   const bool runs = is_recipe(name) || name.starts_with('-');
   if (runs && options.untrusted && options.named.writable.empty()) {
+    if (leads_out_of(".", "runs")) {
+      throw UsageError(
+          "runs: is a link out of this folder, which whoever made the recipe may have put here; "
+          "name the run's folder by --run DIR");
+    }
     options.named.writable.emplace_back("runs");
   }
   if (name == "bundle" && options.named.writable.empty()) options.named.writable.emplace_back(".");
@@ -264,7 +331,7 @@ int run_untrusted(const TrustOptions& options, char** argv) {
   written.push_back(scratch.path());
   const SandboxEnd end =
       run_in_child(argv,
-                   {std::string(kChild) + "=1", "TMPDIR=" + scratch.path().string(),
+                   {fmt::format("{}={}", kChild, ::getpid()), "TMPDIR=" + scratch.path().string(),
                     "XRUN_CACHE=" + cache.string()},
                    written, options.limits);
   // Those that nothing was written to are removed again.
@@ -277,7 +344,11 @@ int run_untrusted(const TrustOptions& options, char** argv) {
 }
 
 void enter_untrusted(const TrustOptions& options) {
+  const int64_t parent = std::atoll(std::getenv(kChild));
   ::unsetenv(kChild);
+  // Of OpenMP, which would bind its threads one by one: the filter of system calls refuses that,
+  // since it cannot tell them from those of other processes.
+  for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}) ::unsetenv(name);
   FileAccess access = options.named;
   const fs::path self = fs::read_symlink("/proc/self/exe");
   access.readable.push_back(self.parent_path());
@@ -286,16 +357,14 @@ void enter_untrusted(const TrustOptions& options) {
   if (const fs::path hub = hugging_face_hub(); !hub.empty()) access.readable.push_back(hub);
   access.writable.push_back(cache);
   access.writable.push_back(fs::temp_directory_path());
-  for (const std::string& weaker : enter_sandbox(access, system_access(), options.limits)) {
+  for (const std::string& weaker : enter_sandbox(access, system_access(), options.limits, parent)) {
     fmt::print(stderr, "xrun: note: {}\n", weaker);
   }
   if (!options.by_default) return;
-  std::string names;
-  for (const std::string& recipe : options.recipes) add_item(names, recipe);
   fmt::print(stderr,
              "xrun: note: {}: not trusted, so it runs with limits (docs/security.md); "
              "--trusted runs it without\n",
-             shown_text(names));
+             shown_text(options.foreign));
 }
 
 }  // namespace xrun

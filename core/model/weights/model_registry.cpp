@@ -13,6 +13,7 @@
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/folder.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
@@ -276,8 +277,18 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
   return folder;
 }
 
+void check_model_name(const std::string& name) {
+  if (name.empty()) return;
+  std::error_code none;
+  // By its first component alone, which a link does not lead out of the current folder.
+  const fs::path first = *fs::path(name).begin();
+  const bool is_path = !is_repository_name(name) || fs::exists(fs::symlink_status(first, none));
+  if (is_path) check_read(name);
+}
+
 // In this order: a folder, a known name, the cache of Hugging Face.
 fs::path resolve_model(const std::string& name, const Notice& notice) {
+  check_model_name(name);
   std::error_code code;
   if (fs::is_directory(name, code)) return name;
   if (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory) {
@@ -291,6 +302,7 @@ fs::path resolve_model(const std::string& name, const Notice& notice) {
 }
 
 fs::path find_model(const std::string& name) {
+  check_model_name(name);
   std::error_code code;
   const KnownModel* known = fs::is_directory(name, code) ? nullptr : find_known(name);
   if (known != nullptr && !is_fetched(*known)) {

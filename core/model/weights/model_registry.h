@@ -37,6 +37,10 @@ bool is_fetched(const KnownModel& model);
 // incomplete model. Throws Error with the commands to run by hand if it fails.
 std::filesystem::path fetch_model(const KnownModel& model, const Notice& notice = {});
 
+// In a process that works for a recipe that is not trusted: throws Error for a path that it may not
+// read, before anything looks at what is there. Names of known models and of repositories pass.
+void check_model_name(const std::string& name);
+
 // Returns the folder of a model name: a folder, else a name of known_models() (fetched if it is
 // missing), else a repository in the local Hugging Face cache (its "main"). Throws UsageError that
 // prints the download command otherwise.
