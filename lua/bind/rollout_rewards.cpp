@@ -22,6 +22,7 @@
 #include "lua/bind/rollouts.h"
 #include "lua/bind/run_loop.h"
 #include "lua/state/args.h"
+#include "lua/state/metatable.h"
 #include "lua/state/worker_calls.h"
 
 namespace xrun {
@@ -65,6 +66,7 @@ Rollouts& rollouts_of(Batch& batch) {
 namespace {
 
 int missing_sample_field(lua_State* L) {
+  check_metamethod_table(L);
   if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
   const std::string name = lua_tostring(L, 2);
   std::vector<std::string> known;
@@ -89,7 +91,7 @@ void guard_sample_fields(lua_State* L) {
                   missing_sample_field);
     lua_setfield(L, -2, "__index");
   }
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
 }
 
 FieldTable::FieldTable(const Batch& batch) {
