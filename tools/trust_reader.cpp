@@ -8,8 +8,10 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
+#include "tools/commands/command_names.h"
 #include "tools/untrusted.h"
 
 namespace xrun {
@@ -18,14 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Commands that read recipes; the name of a recipe is one that runs it.
-constexpr std::string_view kOverRecipes[] = {"check",  "inspect", "explain", "diff",
-                                             "bundle", "repl",    "cache",   "verify"};
+constexpr uint64_t kMostRecordBytes = 1 << 24;
 
 // Options whose value is a file that the command writes, and others that have a value.
 constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
 constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps", "--repl-at",
-                                           "--step",   "--rows",    "--where"};
+                                           "--step",   "--rows",    "--where",   "--gpus",
+                                           "--utilisation"};
 
 template <class List>
 bool contains(const List& list, std::string_view name) {
@@ -36,11 +37,59 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
-// A lock beside a recipe, or above its folder recipe/ in an unpacked bundle: someone sent it.
-bool has_foreign_lock(const fs::path& recipe) {
-  const fs::path folder = fs::absolute(folder_of(recipe)).lexically_normal();
-  return is_file(folder / kBundleLock) ||
-         (folder.filename() == "recipe" && is_file(folder.parent_path() / kBundleLock));
+// True if the path is in the folder as it is written, but not after its links are resolved; a link
+// to nothing counts as one that leads out.
+bool leads_out_of(const fs::path& folder, const fs::path& path) {
+  const auto below = [](const fs::path& top, const fs::path& one) {
+    return std::mismatch(top.begin(), top.end(), one.begin(), one.end()).first == top.end();
+  };
+  std::error_code code;
+  const auto written = [](const fs::path& one) {
+    const fs::path normal = fs::absolute(one).lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
+  };
+  if (!below(written(folder), written(path))) return false;
+  if (fs::is_symlink(path, code) && !fs::exists(path, code)) return true;
+  return !below(fs::weakly_canonical(fs::absolute(folder), code),
+                fs::weakly_canonical(fs::absolute(path), code));
+}
+
+// True if the folder is a run's whose recipe had limits.
+bool is_untrusted_run(const fs::path& folder) {
+  const fs::path record = folder / "run.json";
+  if (!is_file(record)) return false;
+  try {
+    const Json untrusted = parse_json(read_file(record, kMostRecordBytes), record.string());
+    const Json* mark = untrusted.is_object() ? untrusted.find("untrusted") : nullptr;
+    return mark != nullptr && mark->is_bool() && mark->as_bool();
+  } catch (const Error&) {
+    return true;  // what cannot be read proves nothing
+  }
+}
+
+// The lock of a bundle beside a recipe or in any folder above it, as the path is written and after
+// its links are resolved: someone sent the recipe. Up to the root, since a lock that has nothing
+// to do with the recipe only adds limits, and the note names it. "": there is none.
+fs::path foreign_lock(const fs::path& recipe) {
+  std::error_code code;
+  const fs::path written = fs::absolute(folder_of(recipe)).lexically_normal();
+  const fs::path real = folder_of(fs::weakly_canonical(fs::absolute(recipe), code));
+  for (fs::path folder : {written, real}) {
+    if (is_untrusted_run(folder)) return folder / "run.json";
+    for (fs::path above;; folder = above) {
+      if (is_file(folder / kBundleLock)) return folder / kBundleLock;
+      above = folder.parent_path();
+      if (above == folder) break;
+    }
+  }
+  return {};
+}
+
+// What makes a recipe a stranger's, for the note; "" if nothing does.
+std::string foreign_text(const std::string& recipe) {
+  if (is_bundle_name(recipe)) return recipe;
+  const fs::path lock = foreign_lock(recipe);
+  return lock.empty() ? "" : fmt::format("{} (see {})", recipe, lock.string());
 }
 
 int64_t read_limit(const std::string& option, const std::string& text) {
@@ -61,9 +110,17 @@ class TrustReader {
       if (!take_option()) note_argument();
     }
     if (trusted && out_.untrusted) throw UsageError("--trusted and --untrusted: give one");
+    for (const fs::path& path : settings_) {
+      // The user named the path, but a link in the recipe's folder is the stranger's.
+      const bool leads_out = std::any_of(
+          recipes.begin(), recipes.end(),
+          [&](const std::string& recipe) { return leads_out_of(folder_of(recipe), path); });
+      if (!leads_out) out_.named.readable.push_back(path);
+    }
   }
 
   std::vector<char*> rest;
+  std::vector<std::string> recipes;
   bool trusted = false;
 
  private:
@@ -108,8 +165,8 @@ class TrustReader {
     rest.push_back(arguments_[at_]);
     const size_t equals = argument.starts_with('-') ? argument.find('=') : argument.npos;
     const std::string_view name = argument.substr(0, equals);
-    const bool has_value = name == "--run" || contains(kWrittenFiles, name) ||
-                           contains(kWithValue, name) || name == "--set";
+    const bool has_value =
+        name == "--run" || contains(kWrittenFiles, name) || contains(kWithValue, name) || name == "--set";
     if (!has_value) {
       if (!argument.starts_with('-')) note_path(argument);
       return;
@@ -128,8 +185,9 @@ class TrustReader {
   void note_path(std::string_view argument) {
     const fs::path path = argument;
     std::error_code code;
-    if (is_recipe(argument)) {
-      out_.recipes.emplace_back(argument);
+    // A recipe is one by its use: check reads any file as Lua.
+    if (is_recipe(argument) || is_file(path)) {
+      recipes.emplace_back(argument);
       out_.named.readable.push_back(folder_of(path));
     } else if (fs::is_directory(path, code)) {  // a run
       out_.named.readable.push_back(path);
@@ -148,12 +206,13 @@ class TrustReader {
     fs::path path = wild == value.npos ? value : value.substr(0, value.rfind('/', wild) + 1);
     if (wild != value.npos && path.empty()) path = ".";
     std::error_code code;
-    if (!path.empty() && fs::exists(path, code)) out_.named.readable.push_back(path);
+    if (!path.empty() && fs::exists(path, code)) settings_.push_back(path);
   }
 
   TrustOptions& out_;
   const std::vector<char*>& arguments_;
   size_t at_ = 1;
+  std::vector<fs::path> settings_;  // paths that are values of --set
 };
 
 }  // namespace
@@ -165,19 +224,27 @@ TrustOptions take_trust_options(std::vector<char*>& arguments) {
   const std::string_view name = arguments.size() > 1 ? arguments[1] : "help";
   // `explain --untrusted` asks what the option means.
   if (name == "explain" && arguments.size() == 3) return options;
-  if (!contains(kOverRecipes, name) && !is_recipe(name) && !name.starts_with('-')) return options;
+  const CommandName* command = find_command(name);
+  const bool opens = command != nullptr ? command->opens_recipes : is_recipe(name);
+  if (!opens && !name.starts_with('-')) return options;
   TrustReader reader(options, arguments);
   reader.rest.push_back(arguments[0]);
   reader.read();
   arguments = reader.rest;
-  const bool foreign = std::any_of(
-      options.recipes.begin(), options.recipes.end(),
-      [](const std::string& recipe) { return is_bundle_name(recipe) || has_foreign_lock(recipe); });
-  options.by_default = foreign && !options.untrusted && !reader.trusted;
-  options.untrusted = options.untrusted || options.by_default;
+  for (const std::string& recipe : reader.recipes) {
+    if (std::string text = foreign_text(recipe); !text.empty()) add_item(options.foreign, text);
+  }
+  options.by_default = !options.foreign.empty() && !options.untrusted && !reader.trusted;
+  // A child keeps its limits, whatever has changed since its parent looked.
+  options.untrusted = options.untrusted || options.by_default || is_untrusted_child();
   // A run without --run has its folder there.
   const bool runs = is_recipe(name) || name.starts_with('-');
   if (runs && options.untrusted && options.named.writable.empty()) {
+    if (leads_out_of(".", "runs")) {
+      throw UsageError(
+          "runs: is a link out of this folder, which whoever made the recipe may have put here; "
+          "name the run's folder by --run DIR");
+    }
     options.named.writable.emplace_back("runs");
   }
   if (name == "bundle" && options.named.writable.empty()) options.named.writable.emplace_back(".");

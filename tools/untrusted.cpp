@@ -41,7 +41,8 @@ constexpr const char* kDevices[] = {"/dev/null", "/dev/tty", "/dev/dri"};
 
 fs::path own_cache() { return fs::absolute(cache_root()) / kOwnCache; }
 
-// The models that are there already can be read by their names.
+// The models that are there already can be read by their names; those that a recipe describes are
+// made in made_models.
 void make_own_cache(const fs::path& cache) {
   make_dirs(cache);
   std::error_code code;
@@ -83,7 +84,7 @@ int run_untrusted(const TrustOptions& options, char** argv) {
   written.push_back(scratch.path());
   const SandboxEnd end =
       run_in_child(argv,
-                   {std::string(kChild) + "=1", "TMPDIR=" + scratch.path().string(),
+                   {fmt::format("{}={}", kChild, ::getpid()), "TMPDIR=" + scratch.path().string(),
                     "XRUN_CACHE=" + cache.string()},
                    written, options.limits);
   // Those that nothing was written to are removed again.
@@ -96,7 +97,11 @@ int run_untrusted(const TrustOptions& options, char** argv) {
 }
 
 void enter_untrusted(const TrustOptions& options) {
+  const int64_t parent = std::atoll(std::getenv(kChild));
   ::unsetenv(kChild);
+  // Of OpenMP, which would bind its threads one by one: the filter of system calls refuses that,
+  // since it cannot tell them from those of other processes.
+  for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}) ::unsetenv(name);
   FileAccess access = options.named;
   const fs::path self = program_path();
   access.readable.push_back(self.parent_path());
@@ -105,16 +110,14 @@ void enter_untrusted(const TrustOptions& options) {
   if (const fs::path hub = hugging_face_hub(); !hub.empty()) access.readable.push_back(hub);
   access.writable.push_back(cache);
   access.writable.push_back(fs::temp_directory_path());
-  for (const std::string& weaker : enter_sandbox(access, system_access(), options.limits)) {
+  for (const std::string& weaker : enter_sandbox(access, system_access(), options.limits, parent)) {
     fmt::print(stderr, "xrun: note: {}\n", weaker);
   }
   if (!options.by_default) return;
-  std::string names;
-  for (const std::string& recipe : options.recipes) add_item(names, recipe);
   fmt::print(stderr,
              "xrun: note: {}: not trusted, so it runs with limits (docs/security.md); "
              "--trusted runs it without\n",
-             shown_text(names));
+             shown_text(options.foreign));
 }
 
 }  // namespace xrun

@@ -16,14 +16,15 @@ bool is_recipe(std::string_view file);
 struct TrustOptions {
   bool untrusted = false;   // the command works in a child with limits
   bool by_default = false;  // because of the recipe, without --untrusted
-  std::vector<std::string> recipes;
-  FileAccess named;  // what the command line names, and the folders of the recipes
+  std::string foreign;      // recipes of strangers, each with what shows it
+  FileAccess named;         // what the command line names, and the folders of the recipes
   SandboxLimits limits;
 };
 
 // Takes --trusted, --untrusted, --read, --limit-seconds, --limit-memory and --limit-files out of
 // the arguments of a command over recipes; other commands are left alone. Bundles, and recipes with
-// a bundle's lock beside them, are not trusted by default. Opens no file. Throws UsageError.
+// a bundle's lock beside or above them, are not trusted by default; so is the recipe.lua of a run
+// that was not. Opens no file but a run's run.json. Throws UsageError.
 TrustOptions take_trust_options(std::vector<char*>& arguments);
 
 // True in the child that run_untrusted started.

@@ -14,7 +14,7 @@ struct FileAccess {
 
 // From now on opening another path through core/base fails (check_read, check_write). Links in the
 // paths are resolved now. Called once, before other threads run; never undone, except by tests with
-// nullptr. The kernel's own limits (core/sandbox) hold for everything else in the process.
+// nullptr. The kernel's limits (core/sandbox) also cover opens that bypass core/base.
 void limit_file_access(const FileAccess* access);
 
 // True once the access is limited: this process works for a recipe that is not trusted.

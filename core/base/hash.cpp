@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/file_access.h"
+#include "core/base/open_file.h"
 
 namespace xrun {
 
@@ -67,8 +67,8 @@ std::string hash_file(const std::filesystem::path& path) {
 
 std::string hash_file_pieces(const std::filesystem::path& path,
                              const std::function<void(uint64_t bytes)>& each) {
-  check_read(path);
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+  const int fd = open_to_read(path);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
                                                        &std::fclose);
   XRUN_CHECK(file, "{}: cannot be read: {}", path.string(), std::strerror(errno));
   Hasher hasher;

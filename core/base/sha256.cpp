@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/base/file_access.h"
+#include "core/base/open_file.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -159,8 +159,8 @@ std::string sha256_hex(std::string_view data) { return Sha256().bytes(data).hex(
 
 std::string sha256_file(const std::filesystem::path& path,
                         const std::function<void(uint64_t bytes)>& each) {
-  check_read(path);
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+  const int fd = open_to_read(path);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
                                                        &std::fclose);
   XRUN_CHECK(file, "{}: cannot be read: {}", path.string(), std::strerror(errno));
   Sha256 hash;

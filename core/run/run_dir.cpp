@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/file_access.h"
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/run/machine.h"
@@ -157,6 +158,8 @@ void RunDir::begin() {
   record_.set("binary", identity_.binary);
   record_.set("machine", identity_.machine);
   record_.set("environment", run_environment());
+  // The folder's recipe.lua is as little trusted later.
+  if (file_access_limited()) record_.set("untrusted", true);
   // Relative paths of the settings are read from there.
   std::error_code removed;
   record_.set("folder", std::filesystem::current_path(removed).string());

@@ -74,8 +74,9 @@ class RunDir {
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
-  // "steps", "steps_limit" (of a run that --steps cut), "interactive", "folder" (the working
-  // folder), "model_folder"}. Changes reach the disk by write_record.
+  // "steps", "steps_limit" (of a run that --steps cut), "interactive", "untrusted" (the
+  // process had limits), "folder" (the working folder), "model_folder"}. Changes reach the disk by
+  // write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();

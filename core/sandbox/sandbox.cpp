@@ -45,11 +45,14 @@ rlim_t memory_bytes(const SandboxLimits& limits) {
 }  // namespace
 
 std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
-                                       const SandboxLimits& limits) {
+                                       const SandboxLimits& limits, int64_t parent) {
   XRUN_CHECK(list_folder("/proc/self/task").size() <= 1,
              "a process with threads cannot be limited: only its own thread would be");
-  // Whatever ends the parent ends this process; its parent may have ended just now.
+  // Whatever ends the parent ends this process.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // No signal comes for an end before that call.
+  XRUN_CHECK(parent == 0 || ::getppid() == parent,
+             "the process that started this one, {}, has ended", parent);
   limit(RLIMIT_CORE, "core files", 0);
   limit(RLIMIT_NOFILE, "open files", kOpenFiles);
   limit(RLIMIT_STACK, "the stack", kStackBytes);

@@ -2,6 +2,7 @@
 // A child process for recipes that are not trusted: this program executed again, with limits that
 // it sets on itself before it opens anything of the recipe.
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,10 +19,11 @@ struct SandboxLimits {
 
 // Sets the limits on this process: memory, sizes and number of files, CPU time, paths (in xrun and,
 // by Landlock, in the kernel), system calls. Must be called while the process has one thread, and
-// never undone. `system` is what libraries open by themselves; xrun refuses it to recipes. Returns
-// what this kernel cannot limit. Throws Error if a limit cannot be set.
+// never undone. `system` is what libraries open by themselves; xrun refuses it to recipes. The end
+// of `parent` is the end of this process (a pid; 0: of whatever process is the parent now). Returns
+// what this kernel cannot limit. Throws Error if a limit cannot be set or the parent has ended.
 std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
-                                       const SandboxLimits& limits);
+                                       const SandboxLimits& limits, int64_t parent = 0);
 
 // The end of a child.
 struct SandboxEnd {
@@ -31,12 +33,15 @@ struct SandboxEnd {
 };
 
 // Starts this program again with the same arguments and `variables` ("NAME=value") added to the
-// environment, waits for its end, and meanwhile passes on the signals that this process gets, ends
-// it after limits.seconds, or once the `written` folders have grown by limits.files_mb. Only the
-// three standard streams stay open in it; it dies with this process. Blocks signals; to be called
-// while the process has one thread.
+// environment, and waits for its end. Signals that this process gets meanwhile are passed on. The
+// child is ended after limits.seconds, or once the `written` folders have grown by limits.files_mb.
+// Only the three standard streams stay open in it; it dies with this process. Blocks signals; to be
+// called while the process has one thread.
 SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
                         const std::vector<std::filesystem::path>& written,
                         const SandboxLimits& limits);
+
+// Returns the pause until the next look at the written folders, of which the last one took `took`.
+std::chrono::nanoseconds pause_after_check(std::chrono::nanoseconds took);
 
 }  // namespace xrun

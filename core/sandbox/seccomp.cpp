@@ -4,6 +4,8 @@
 
 #include "core/sandbox/seccomp.h"
 
+#include <asm/sockios.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -35,10 +37,16 @@ constexpr uint32_t kOtherNumbers = 0x80000000;
 #error "core/sandbox/seccomp.cpp: add this architecture"
 #endif
 
+// By number, the same on every architecture: distributions' headers are older than the kernels that
+// programs run on.
+constexpr uint32_t kQuotactlFd = 443, kFchmodat2 = 452, kSetxattrat = 463, kRemovexattrat = 466,
+                   kOpenTreeAttr = 467, kFileSetattr = 469;
+
 constexpr uint32_t kDenied[] = {
 #if defined(__x86_64__)
     SYS_fork, SYS_vfork, SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_chmod, SYS_chown, SYS_lchown,
-    SYS_mknod, SYS_uselib, SYS_kexec_file_load, SYS_ustat, SYS_sysfs,
+    SYS_mknod, SYS_uselib, SYS_kexec_file_load, SYS_ustat, SYS_sysfs, SYS_utime, SYS_utimes,
+    SYS_futimesat,
 #endif
     // the network
     SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4,
@@ -48,16 +56,20 @@ constexpr uint32_t kDenied[] = {
     SYS_pidfd_open, SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_process_madvise,
     SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_setns, SYS_unshare, SYS_personality,
     SYS_setpriority, SYS_ioprio_set, SYS_migrate_pages, SYS_move_pages, SYS_setpgid, SYS_setsid,
-    SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr, SYS_shmget, SYS_shmat,
-    SYS_semget, SYS_msgget, SYS_mq_open,
+    SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
+    // memory, semaphores and queues that processes share: their ids can be guessed
+    SYS_shmget, SYS_shmat, SYS_shmctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl,
+    SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_mq_open, SYS_mq_unlink,
     // users, and attributes of files, which Landlock leaves alone
     SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setgroups,
-    SYS_capset, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr,
-    SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, SYS_mknodat,
+    SYS_capset, SYS_fchmod, SYS_fchmodat, kFchmodat2, SYS_fchown, SYS_fchownat, SYS_setxattr,
+    SYS_lsetxattr, SYS_fsetxattr, kSetxattrat, SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr,
+    kRemovexattrat, kFileSetattr, SYS_utimensat, SYS_mknodat,
     // mounts and handles of files
-    SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, SYS_move_mount, SYS_fsopen,
+    SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, kOpenTreeAttr,
+    SYS_move_mount, SYS_fsopen,
     SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_mount_setattr, SYS_name_to_handle_at,
-    SYS_open_by_handle_at, SYS_quotactl, SYS_fanotify_init, SYS_swapon, SYS_swapoff,
+    SYS_open_by_handle_at, SYS_quotactl, kQuotactlFd, SYS_fanotify_init, SYS_swapon, SYS_swapoff,
     // the kernel
     SYS_add_key, SYS_request_key, SYS_keyctl, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
     SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_init_module,
@@ -125,6 +137,22 @@ Program make_program() {
     p.end_if(TIOCSTI, kDeny);
     p.end_if(TIOCLINUX, kDeny);
     p.end_if(TIOCSETD, kDeny);
+    for (const uint32_t signals : {FIOASYNC, FIOSETOWN, SIOCSPGRP}) p.end_if(signals, kDeny);
+  });
+  // The kernel signals whoever owns a file, and a terminal's group, when there is input.
+  p.of_call(SYS_fcntl, [&] {
+    p.load(argument(1));
+    p.end_if(F_SETOWN, kDeny);
+    p.end_if(F_SETOWN_EX, kDeny);
+    p.end_unless(F_SETFL, SECCOMP_RET_ALLOW);
+    p.load(argument(2));
+    p.end_if_any_bit(O_ASYNC, kDeny);
+  });
+  // Its own threads: by 0, or by the process; threads of others have other numbers.
+  p.of_call(SYS_sched_setaffinity, [&] {
+    p.load(argument(0));
+    p.end_if(0, SECCOMP_RET_ALLOW);
+    p.end_unless(static_cast<uint32_t>(::getpid()), kDeny);
   });
   p.of_call(SYS_prctl, [&] {
     p.load(argument(0));

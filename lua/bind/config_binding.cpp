@@ -7,6 +7,7 @@
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
+#include "lua/state/metatable.h"
 
 namespace xrun {
 namespace {
@@ -23,6 +24,7 @@ void push_guard(lua_State* L, const char* name, lua_CFunction function, int n = 
 
 // upvalue 2: the path of the table ("" for the config itself)
 int missing_key(lua_State* L) {
+  check_metamethod_table(L);
   const std::string path = read_string(L, lua_upvalueindex(2), nullptr);
   if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
   const std::string key = lua_tostring(L, 2);

@@ -7,6 +7,7 @@
 #include "core/base/strings.h"
 #include "lua/state/allowed_globals.h"
 #include "lua/state/args.h"
+#include "lua/state/metatable.h"
 
 namespace xrun {
 
@@ -34,6 +35,7 @@ std::string near_global(lua_State* L, const std::string& name) {
 }
 
 int read_undefined(lua_State* L) {
+  check_metamethod_table(L);
   const std::string name =
       lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
   if (name == "xrun") {
@@ -49,6 +51,9 @@ int read_undefined(lua_State* L) {
 }
 
 int write_undefined(lua_State* L) {
+  if (lua_type(L, 2) != LUA_TSTRING) {
+    throw Error(fmt::format("{} is not a name of a global", describe_value(L, 2)));
+  }
   throw Error(fmt::format("`{}` is not declared\nhint: write local {} = ... where it begins",
                           lua_tostring(L, 2), lua_tostring(L, 2)));
 }
@@ -71,7 +76,7 @@ void open_strict_globals(LuaState& state) {
   };
   add("__index", read_undefined);
   add("__newindex", write_undefined);
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
 }
 
 }  // namespace xrun

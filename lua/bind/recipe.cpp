@@ -20,6 +20,7 @@
 #include "core/config/config_base.h"
 #include "core/config/config_field.h"
 #include "core/dist/fetching_ranks.h"
+#include "core/model/weights/model_registry.h"
 #include "core/share/input_files.h"
 #include "core/train/models/gradient_exchange.h"
 #include "lua/bind/modules.h"
@@ -102,16 +103,17 @@ std::string local_path(lua_State* L, const std::string& path) {
 namespace {
 
 // Paths of a recipe that is not trusted, before anything looks at what is there. A name without a
-// folder is a model's, "auto", or beside the current folder and checked when it is opened.
+// folder may be "auto" or a built-in one, unless there is such a file, or a link that the recipe's
+// author put there.
 void check_input(InputKind kind, const std::string& name) {
+  if (name.empty()) return;
+  if (kind == InputKind::kModel) return check_model_name(name);
   const bool several = kind == InputKind::kData && name.find_first_of("*?[") != std::string::npos;
   const std::string path = several ? split_glob(name).first : name;
-  if (path.find('/') == std::string::npos) return;
   std::error_code none;
-  const bool repository = kind == InputKind::kModel && path.front() != '/' &&
-                          path.find("..") == std::string::npos &&
-                          !std::filesystem::exists(path, none);
-  if (!repository) check_read(path);
+  const bool is_path = path.find('/') != std::string::npos ||
+                       std::filesystem::exists(std::filesystem::symlink_status(path, none));
+  if (is_path) check_read(path);
 }
 
 }  // namespace

@@ -111,7 +111,11 @@ int load_text(lua_State* L) {
 
 // Pushes the text of a value, without an address in it.
 void push_text(lua_State* L, int i) {
-  if (luaL_callmeta(L, i, "__tostring") != 0) return;
+  if (luaL_callmeta(L, i, "__tostring") != 0) {
+    // string.format would write the address of another value.
+    if (lua_isstring(L, -1) == 0) throw Error("__tostring returned no text");
+    return;
+  }
   switch (lua_type(L, i)) {
     case LUA_TNUMBER:
     case LUA_TSTRING:
@@ -174,7 +178,6 @@ int print_shown(lua_State* L) {
     push_text(L, i);
     size_t size = 0;
     const char* const text = lua_tolstring(L, -1, &size);
-    if (text == nullptr) return luaL_error(L, "'tostring' must return a string to 'print'");
     const std::string shown = shown_text({text, size});
     if (i > 1) std::fputc('\t', stdout);
     std::fwrite(shown.data(), 1, shown.size(), stdout);

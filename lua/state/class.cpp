@@ -27,6 +27,10 @@ KnownClasses& known_classes() {
 }
 
 // tables: the upvalues with the known names.
+std::string with_article(const std::string& name) {
+  return (std::string_view("AEIOU").find(name[0]) < 5 ? "an " : "a ") + name;
+}
+
 [[noreturn]] void throw_no_member(lua_State* L, const char* verb,
                                   std::initializer_list<int> tables) {
   std::vector<std::string> names;
@@ -80,7 +84,8 @@ int newindex_object(lua_State* L, void*) {
   if (auto* getter = static_cast<const Binding*>(lua_touserdata(L, -1))) {
     // The table itself cannot be replaced, its fields can.
     const bool table = getter->entry.results.front().type == "table";
-    throw Error(fmt::format("`{}` of a {} is read-only{}", lua_tostring(L, 2), type_name(L, 1),
+    throw Error(fmt::format("`{}` of {} is read-only{}", lua_tostring(L, 2),
+                            with_article(type_name(L, 1)),
                             table ? "\nhint: assign to the fields of the table that it is" : ""));
   }
   lua_settop(L, 3);
@@ -285,7 +290,7 @@ void throw_not_a(lua_State* L, int i, const ClassInfo* wanted, const char* what)
   if (class_of(L, i) == wanted) {
     throw Error(fmt::format("this {} is closed: its contents were freed", name));
   }
-  throw_argument(L, i, what, (std::string_view("AEIOU").find(name[0]) < 5 ? "an " : "a ") + name);
+  throw_argument(L, i, what, with_article(name));
 }
 
 }  // namespace xrun

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/strings.h"
 #include "core/config/excerpt.h"
 #include "core/config/lua_source.h"
@@ -34,12 +35,22 @@ std::string function_name(const lua_Debug& frame) {
   return fmt::format("the function at line {}", frame.linedefined);
 }
 
+// "[C]: at 0x7f12ab" -> "[C]: in a function", "[builtin#21]: at 0x7f12ab" likewise.
+std::string without_addresses(std::string text) {
+  constexpr std::string_view kAt = "]: at 0x", kShown = "]: in a function";
+  for (size_t at = 0; (at = text.find(kAt, at)) != std::string::npos; at += kShown.size()) {
+    const size_t end = text.find_first_not_of("0123456789abcdefABCDEF", at + kAt.size());
+    text.replace(at, std::min(end, text.size()) - at, kShown);
+  }
+  return text;
+}
+
 std::string traceback_of(lua_State* L, lua_State* failed) {
   // Now: once the handler returns, the failing stack is gone.
   luaL_traceback(L, failed, nullptr, 0);
   std::string text = lua_tostring(L, -1);
   lua_pop(L, 1);
-  return text;
+  return file_access_limited() ? without_addresses(std::move(text)) : text;
 }
 
 // "dpo.lua:12: attempt ..." -> position and rest. Chunk names in messages may be cut to 60 bytes,
@@ -225,9 +236,13 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
     size_t size = 0;
     const char* text = lua_tolstring(L, i, &size);
     take_position(L, std::string_view(text, size), *report);
-  } else if (luaL_callmeta(L, i, "__tostring") != 0) {
-    // A recipe may raise a value of its own.
-    set_message(*report, lua_isstring(L, -1) ? lua_tostring(L, -1) : "an error without a text");
+  } else if (luaL_getmetafield(L, i, "__tostring") != 0) {
+    // A recipe may raise a value of its own, and its __tostring may fail too.
+    lua_pushvalue(L, i < 0 ? i - 1 : i);
+    const bool failed = lua_pcall(L, 1, 1, 0) != 0;
+    set_message(*report, failed                 ? "the error's __tostring failed"
+                         : lua_isstring(L, -1) ? lua_tostring(L, -1)
+                                               : "an error without a text");
     lua_pop(L, 1);
   } else {
     report->message = fmt::format("error with {} as its value", describe_value(L, i));

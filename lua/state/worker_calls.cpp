@@ -24,6 +24,7 @@
 #include "core/base/error.h"
 #include "lua/state/args.h"
 #include "lua/state/builtin_modules.h"
+#include "lua/state/metatable.h"
 #include "lua/state/worker_function.h"
 
 namespace xrun {
@@ -92,7 +93,7 @@ bool read_upvalues(lua_State* L, int i, std::vector<std::string>& modules) {
 
 // The last argument is called with a name that is missing, and raises.
 constexpr std::string_view kModulesAndLibraries = R"(
-local modules, libraries, refuse = ...
+local modules, refuse = ...
 local function missing(_, name) refuse(name) end
 local strict = { __index = missing, __newindex = missing, __metatable = false }
 local xrun = {}
@@ -100,13 +101,12 @@ for name, module in pairs(modules) do
   xrun[name] = type(module) == "table" and setmetatable(module, strict) or module
 end
 setmetatable(xrun, strict)
-for _, library in pairs(libraries) do setmetatable(library, { __index = missing }) end
 local loaded = { xrun = xrun }
 for name, module in pairs(modules) do loaded["xrun." .. name] = module end
 return loaded, function(name)
   if loaded[name] == nil then refuse(name) end
   return loaded[name]
-end
+end, missing
 )";
 
 int refuse_name(lua_State* L) {
@@ -130,13 +130,19 @@ void push_builtin_modules(lua_State* L) {
   }
 }
 
-// Pushes a table of Lua's libraries themselves; the globals are tables in front of them.
-void push_libraries(lua_State* L) {
-  lua_newtable(L);
+// Makes Lua's libraries themselves call the function on top of the stack for missing names; the
+// globals are tables in front of them. From C++: the metatables that a recipe that is not trusted
+// has on its libraries refuse Lua's setmetatable.
+void guard_libraries(lua_State* L) {
+  const StackGuard guard(L);
+  const int missing = lua_gettop(L);
   for (const char* name : {"string", "table", "math", "bit"}) {
     lua_getglobal(L, name);
-    if (luaL_getmetafield(L, -1, "__index") != 0) lua_setfield(L, -3, name);
-    lua_pop(L, 1);
+    if (luaL_getmetafield(L, -1, "__index") == 0) continue;
+    lua_newtable(L);
+    lua_pushvalue(L, missing);
+    lua_setfield(L, -2, "__index");
+    set_hidden_metatable(L);
   }
 }
 
@@ -153,14 +159,15 @@ std::unique_ptr<LuaState> open_call_worker(const LuaState& recipe) {
       luaL_loadbuffer(L, kModulesAndLibraries.data(), kModulesAndLibraries.size(), "=worker") == 0,
       "a worker's modules: {}", lua_tostring(L, -1));
   push_builtin_modules(L);
-  push_libraries(L);
   push_function(L,
                 {.name = "worker.refuse",
                  .kind = DocKind::kMetamethod,
                  .parameters = {{"name", "string"}},
                  .doc = "Raises on names that a worker state lacks."},
                 refuse_name);
-  protected_call(L, 3, 2);
+  protected_call(L, 2, 3);
+  guard_libraries(L);
+  lua_pop(L, 1);
   lua_pushliteral(L, "require");
   lua_insert(L, -2);
   lua_rawset(L, LUA_GLOBALSINDEX);

@@ -77,7 +77,10 @@ std::optional<at::ScalarType> dtype_of(std::string_view name) {
 }
 
 std::optional<at::Layout> layout_of(std::string_view name) {
-  return value_in<at::Layout>(kLayouts, name);
+  const auto layout = value_in<at::Layout>(kLayouts, name);
+  // Operators check the indices of sparse tensors less well.
+  if (layout != at::kStrided && file_access_limited()) return std::nullopt;
+  return layout;
 }
 
 std::optional<at::MemoryFormat> memory_format_of(std::string_view name) {

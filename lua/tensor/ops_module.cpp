@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "lua/state/args.h"
+#include "lua/state/metatable.h"
 #include "lua/tensor/op_rights.h"
 #include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor_class.h"
@@ -31,6 +32,7 @@ std::string renamed_hint(const std::string& home, const std::string& name) {
 }
 
 int index_namespace(lua_State* L) {
+  check_metamethod_table(L);
   // Upvalue 1 is the binding, 2 the namespace.
   const std::string home = read_string(L, lua_upvalueindex(2), nullptr);
   const std::string name = read_string(L, 2, "operator");
@@ -58,6 +60,7 @@ void push_finder(lua_State* L, const char* name, lua_CFunction function, int n =
 }
 
 int index_ops(lua_State* L) {
+  check_metamethod_table(L);
   const std::string home = read_string(L, 2, "namespace");
   XRUN_CHECK(home == "aten" || home == "xrun",
              "xrun.ops has the operators of aten and xrun; there is no xrun.ops.{}", home);
@@ -67,7 +70,7 @@ int index_ops(lua_State* L) {
   push(L, home);
   push_finder(L, "xrun.ops.namespace.__index", index_namespace, 1);
   lua_setfield(L, -2, "__index");
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
   // Kept in xrun.ops: the next access does not come here.
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -2);
@@ -76,6 +79,7 @@ int index_ops(lua_State* L) {
 }
 
 int index_module(lua_State* L) {
+  check_metamethod_table(L);
   const std::string name = read_string(L, 2, "name");
   if (const OpPacket* packet = find_public_op(name)) {
     check_op_rights("aten", name);
@@ -107,7 +111,7 @@ void open_ops(LuaState& state) {
   lua_newtable(L);
   push_finder(L, "xrun.ops.__index", index_ops);
   lua_setfield(L, -2, "__index");
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
   state.value("ops", "table",
               "Every operator of ATen and of xrun: xrun.ops.aten.add(a, b), "
               "xrun.ops.xrun.linear_head(...).");
@@ -118,7 +122,7 @@ void open_ops(LuaState& state) {
   lua_setfield(L, -2, "__index");
   push_finder(L, "xrun.__newindex", newindex_module);
   lua_setfield(L, -2, "__newindex");
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
 }
 
 }  // namespace xrun

@@ -143,10 +143,13 @@ int set_requires_grad(lua_State* L) {
   return 0;
 }
 
+// nil alone: LibTorch frees a chain of gradients by recursion, which ends in an overflow of the
+// stack.
 int set_grad(lua_State* L) {
-  at::Tensor tensor = self(L);
+  if (!lua_isnil(L, 3)) throw_argument(L, 3, "grad", "nil, which forgets the gradient");
   // A copy of the handle: mutable_grad needs a non-const tensor.
-  tensor.mutable_grad() = lua_isnil(L, 3) ? at::Tensor() : read_tensor(L, 3, "grad");
+  at::Tensor tensor = self(L);
+  tensor.mutable_grad() = at::Tensor();
   return 0;
 }
 
@@ -190,8 +193,9 @@ int backward(lua_State* L) {
       lua_pop(L, 1);
     }
   }
+  // Without create_graph: a gradient that holds its graph can make such a chain too (set_grad).
   tensor.backward(gradient.value_or(at::Tensor()), options.find<bool>("retain_graph"),
-                  options.get<bool>("create_graph", false),
+                  /*create_graph=*/false,
                   inputs.empty() ? std::nullopt : std::optional<at::TensorList>(inputs));
   return 0;
 }
@@ -224,7 +228,7 @@ void add_members(TensorMembers tensor) {
                         "All values as nested lists. Waits for the device.");
   tensor.method<backward>(
       "backward",
-      {{"gradient?", "Tensor"}, {"options?", "table", {"retain_graph", "create_graph", "inputs"}}},
+      {{"gradient?", "Tensor"}, {"options?", "table", {"retain_graph", "inputs"}}},
       {}, "Accumulates gradients into every leaf that it depends on, or only into `inputs`.");
   tensor.method<requires_grad_in_place>("requires_grad_", {{"wanted?", "boolean"}}, {"Tensor"},
                                         "Sets requires_grad of a leaf and returns it.");

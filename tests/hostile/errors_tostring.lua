@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error the error's __tostring failed
 error(setmetatable({}, { __tostring = function() error("inside") end }))

@@ -3,8 +3,8 @@
 
   hostile.py XRUN WORK together     those that an error ends, in one process, under pcall
   hostile.py XRUN WORK alone [N]    every one in a process of its own, N at a time
-  hostile.py XRUN WORK trusted [N]  recursion, parser, operators and errors without limits: however
-                                    they end, no signal ends them
+  hostile.py XRUN WORK trusted [N]  recursion, parser, operators, errors and metatables without
+                                    limits: however they end, no signal ends them
 
 $HOSTILE takes only the recipes whose names begin with it.
 The first line of a recipe says what must happen:
@@ -45,7 +45,14 @@ def prepare(work):
     os.symlink(outside + "/secret.lua", recipe + "/linked.lua")
     os.symlink(outside + "/secret.jsonl", recipe + "/linked.jsonl")
     os.symlink(outside + "/absent.jsonl", recipe + "/dangling.jsonl")
-    os.mkfifo(recipe + "/pipe.jsonl")
+    shutil.copytree(work + "/tiny", recipe + "/pipe_model")
+    os.remove(recipe + "/pipe_model/tokenizer.json")
+    for name in ("pipe.jsonl", "pipe_model/tokenizer.json"):
+        os.mkfifo(f"{recipe}/{name}")
+    write(recipe + "/outside_adapter/adapter_config.json",
+          '{"base_model_name_or_path": "%s/absent", "peft_type": "LORA", "r": 4, "lora_alpha": 8, '
+          '"target_modules": ["q_proj"]}' % outside)
+    write(recipe + "/tasks.jsonl", '{"prompt": "a", "answer": "b"}\n')
     write(recipe + "/chat.jsonl", '{"messages": [{"role": "user", "content": "a"}]}\n')
     write(recipe + "/circle.lua", 'require "circle"\nerror("circle")\n')
     write(recipe + "/bytecode.lua", "\x1bLJ\x02")
@@ -145,7 +152,7 @@ def trusted(xrun, outside, recipe, workers):
         return f"{row[0]}: status {status}: {out[-600:].decode(errors='replace')}" if ended else ""
     rows = [row for row in corpus(outside)
             if row[3] != "ended" and row[0].split("_")[0] in
-            ("recursion", "parser", "operators", "errors", "primitives")]
+            ("recursion", "parser", "operators", "errors", "primitives", "metatables")]
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         return len(rows), [problem for problem in pool.map(one, rows) if problem]
 

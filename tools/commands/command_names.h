@@ -9,7 +9,12 @@ struct CommandName {
   std::string_view name;
   std::string_view arguments;  // the usual ones
   std::string_view summary;
+  // Opens recipes in its own process, and so takes the options of trust (tools/untrusted.h). launch
+  // and verify-resume start runs, each of which decides by itself.
+  bool opens_recipes = false;
 };
+
+inline constexpr bool kOpensRecipes = true;
 
 // In the order of the help page. The table of xrun.cpp runs a name, else the table of the engine.
 inline constexpr CommandName kCommandNames[] = {
@@ -18,9 +23,9 @@ inline constexpr CommandName kCommandNames[] = {
     {"align", "--student DIR --teacher DIR [FILE] [--report] [--dp]",
      "align the tokens of two tokenizers, byte by byte"},
     {"cache", "RECIPE.lua | ls | verify | rm",
-     "build the token caches of a recipe; list, verify or remove caches"},
+     "build the token caches of a recipe; list, verify or remove caches", kOpensRecipes},
     {"inspect", "RECIPE.lua [--step N] [--rows N] [--html FILE] [--json]",
-     "show the packs of a step as they will train"},
+     "show the packs of a step as they will train", kOpensRecipes},
     {"score", "--model DIR [FILE]", "print the log-probabilities of tokens under a model"},
     {"sample", "--model DIR [--chat] [FILE]",
      "generate text with a model; --chat: chat in the terminal"},
@@ -30,13 +35,15 @@ inline constexpr CommandName kCommandNames[] = {
      "map one tokenizer's vocabulary onto another's, for distillation"},
     {"init-model", "OUT", "create a model with random weights"},
     {"report", "RUN... [-o FILE]", "write a page on runs: curves, samples, data, settings, time"},
-    {"diff", "A B", "compare two recipes, bundles or runs: settings, code, data, results"},
+    {"diff", "A B", "compare two recipes, bundles or runs: settings, code, data, results",
+     kOpensRecipes},
     {"bundle", "RECIPE.lua [-o FILE.xrb] [--with-data] [--with-model]",
-     "make one file of a recipe and everything it needs; xrun FILE.xrb runs it"},
-    {"verify", "FILE.xrb | RUN", "prove a bundle or a run unchanged, byte by byte"},
+     "make one file of a recipe and everything it needs; xrun FILE.xrb runs it", kOpensRecipes},
+    {"verify", "FILE.xrb | RUN", "prove a bundle or a run unchanged, byte by byte", kOpensRecipes},
     {"plan", "RECIPE.lua [--gpus N] [--device h100] [--json]",
-     "predict memory and step time of a recipe on GPUs"},
-    {"check", "RECIPE.lua", "test in seconds, without weights, whether a recipe would train"},
+     "predict memory and step time of a recipe on GPUs", kOpensRecipes},
+    {"check", "RECIPE.lua", "test in seconds, without weights, whether a recipe would train",
+     kOpensRecipes},
     {"init", "[DIR] [--from RECIPE.lua | FILE.xrb]",
      "set up a folder: recipe, data, editor settings"},
     {"types", "", "print definitions of the Lua names for editors"},
@@ -44,9 +51,11 @@ inline constexpr CommandName kCommandNames[] = {
     {"verify-resume", "RECIPE.lua", "kill a run, resume it and compare the bits"},
     {"launch", "-n N [--hosts FILE] RECIPE.lua [options of a run]",
      "run a recipe on several processes, which share each step"},
-    {"repl", "[RECIPE.lua]", "open a Lua prompt, alone or in a recipe paused at its loop"},
+    {"repl", "[RECIPE.lua]", "open a Lua prompt, alone or in a recipe paused at its loop",
+     kOpensRecipes},
     {"explain", "[NAME] | --where KEY RECIPE.lua",
-     "print the documentation of a command, config key or Lua name; where a value comes from"},
+     "print the documentation of a command, config key or Lua name; where a value comes from",
+     kOpensRecipes},
     {"bench", "[NAME] [--json]", "run the benchmarks of docs/numbers.md, each with its check"},
     {"test", "[--quick] [FILTER]", "build and run the tests; needs the source tree"},
 };

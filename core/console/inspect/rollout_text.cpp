@@ -138,7 +138,8 @@ std::string rollout_headline(const RecordedRollout& one) {
   append_item(text, one.reward ? "reward " + short_number(*one.reward) : "no reward");
   std::string parts;
   for (const auto& [name, value] : one.parts) {
-    parts += (parts.empty() ? "" : ", ") + shown_text(name) + " " + short_number(value);
+    parts += (parts.empty() ? "" : ", ") + shown_text(name, Blanks::kBreaksMarked) + " " +
+             short_number(value);
   }
   if (!parts.empty()) text += " (" + parts + ")";
   if (one.advantage) append_item(text, "advantage " + short_number(*one.advantage));

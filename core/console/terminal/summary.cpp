@@ -35,7 +35,8 @@ class Facts {
   explicit Facts(const Console& console) : console_(console) {}
 
   void add(const std::string& name, const std::string& text) {
-    if (!text.empty()) facts_.emplace_back(shown_text(name), shown_text(text));
+    if (text.empty()) return;
+    facts_.emplace_back(shown_text(name, Blanks::kBreaksMarked), shown_text(text));
   }
 
   std::string text() const {
@@ -126,7 +127,9 @@ std::string memory_text(const RunSummary& summary) {
 std::string nonfinite_text(const std::map<std::string, int64_t>& metrics) {
   std::vector<std::string> values;
   for (const auto& [name, count] : metrics) {
-    values.push_back(fmt::format("{} of {}", count_text(count), name));
+    // A recipe's own name, which must not begin a line.
+    const std::string shown = shown_text(name, Blanks::kBreaksMarked);
+    values.push_back(fmt::format("{} of {}", count_text(count), shown));
   }
   return listed(values, 4) + ": null in metrics.jsonl";
 }

@@ -175,7 +175,8 @@ class ZstdStream : public ByteStream {
 
 RawFile::RawFile(const std::string& path, std::string name) : name_(std::move(name)) {
   check_read(path);
-  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe would block until somebody writes to it.
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) fail("opened");
   struct stat info {};
   const bool regular = ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);

@@ -9,6 +9,7 @@
 #include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/model/weights/adapter_files.h"
@@ -108,8 +109,18 @@ std::string nearest_folder(const fs::path& missing) {
 
 }  // namespace
 
+void check_model_name(const std::string& name) {
+  if (name.empty()) return;
+  std::error_code none;
+  // By its first component alone, which a link does not lead out of the current folder.
+  const fs::path first = *fs::path(name).begin();
+  const bool is_path = !is_repository_name(name) || fs::exists(fs::symlink_status(first, none));
+  if (is_path) check_read(name);
+}
+
 // In this order: a folder, a known name, the cache of Hugging Face.
 fs::path resolve_model(const std::string& name, const Notice& notice) {
+  check_model_name(name);
   std::error_code code;
   if (fs::is_directory(name, code)) return name;
   if (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory) {
@@ -123,6 +134,7 @@ fs::path resolve_model(const std::string& name, const Notice& notice) {
 }
 
 fs::path find_model(const std::string& name) {
+  check_model_name(name);
   std::error_code code;
   const KnownModel* known = fs::is_directory(name, code) ? nullptr : find_known(name);
   if (known != nullptr && !is_fetched(*known)) {

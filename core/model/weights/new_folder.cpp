@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 
 namespace xrun {
 
@@ -29,6 +30,7 @@ NewFolder::NewFolder(std::filesystem::path target, bool replace)
   XRUN_CHECK(replace || !is_filled(target_),
              "{}: already exists and is not empty; name another folder or remove it",
              target.string());
+  check_write(target_);
   make_dirs(target_.parent_path());
   // Hidden, beside the target and so on its file system; the process id keeps two writers apart.
   work_ = target_.parent_path() / fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());

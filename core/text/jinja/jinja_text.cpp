@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/interrupt.h"
 #include "core/base/utf8.h"
 
 namespace xrun::jinja {
@@ -42,6 +43,12 @@ const MarkedRun* run_at(const Text& text, size_t at) {
 }
 
 }  // namespace
+
+void Budget::look() {
+  if (left_ < 0) throw Fault("the template does not terminate (too many steps)");
+  check_interrupt();
+  next_check_ = std::max<int64_t>(0, left_ - kCheckSteps);
+}
 
 Text& TextBuilder::text() {
   if (text_ == nullptr) text_ = std::make_shared<Text>();

@@ -1,6 +1,7 @@
 #pragma once
 // Strings of the template engine: bytes that carry their origin and their generation block.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,17 +29,21 @@ class Fault : public Error {
 // node of the tree or 64 bytes of text.
 class Budget {
  public:
-  explicit Budget(int64_t steps) : left_(steps) {}
-  // Throws Fault when the budget is spent.
+  explicit Budget(int64_t steps) : left_(steps), next_check_(std::max<int64_t>(0, steps - kCheckSteps)) {}
+  // Throws Fault when the budget is spent. A rendering of a million steps, far more than templates
+  // take, can be interrupted.
   void charge(int64_t steps) {
     left_ -= steps;
-    if (left_ < 0) [[unlikely]]
-      throw Fault("the template does not terminate (too many steps)");
+    if (left_ < next_check_) [[unlikely]]
+      look();
   }
   void charge_bytes(size_t bytes) { charge(static_cast<int64_t>(bytes / 64)); }
 
  private:
-  int64_t left_;
+  static constexpr int64_t kCheckSteps = 1'000'000;  // steps between two checks, about 0.1 s
+  void look();
+
+  int64_t left_, next_check_;
 };
 
 struct Mark {

@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/file_access.h"
+#include "core/base/open_file.h"
 
 namespace xrun {
 
@@ -62,9 +62,9 @@ ZeroedBuffer::~ZeroedBuffer() {
 }
 
 PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
-  check_read(path);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
-                                                             std::fclose);
+  const int fd = open_to_read(path);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      fd < 0 ? nullptr : ::fdopen(fd, "rb"), std::fclose);
   XRUN_CHECK(file && std::fseek(file.get(), 0, SEEK_END) == 0, "{}: cannot be read: {}", path,
              std::strerror(errno));
   const long size = std::ftell(file.get());

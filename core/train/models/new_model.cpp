@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_access.h"
 #include "core/base/folder.h"
 #include "core/base/interrupt.h"
 #include "core/model/weights/adapter_files.h"
@@ -122,7 +123,11 @@ fs::path cached_new_model(const NewModel& model, const Notice& notice) {
   const TokenizerFolder tokenizer(model.tokenizer, notice);
   const InitOptions options = options_of(model, tokenizer.path());
   const std::string name = "random-" + init_digest(options).substr(0, kNameDigits);
-  const fs::path models = cache_root() / "models", folder = models / name;
+  const fs::path known = cache_root() / "models" / name;
+  if (is_made(known)) return known;
+  // The models of the user's cache can only be read by a recipe that is not trusted.
+  const fs::path models = cache_root() / (file_access_limited() ? "made_models" : "models");
+  const fs::path folder = models / name;
   if (is_made(folder)) return folder;
   make_dirs(models);
   const FileLock lock(models / (name + ".lock"), true, check_interrupt);

@@ -12,6 +12,7 @@
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
+#include "lua/state/metatable.h"
 #include "lua/tensor/token_tensors.h"
 
 namespace xrun {
@@ -80,7 +81,7 @@ void push_writer(lua_State* L) {
                   throw UsageError("a template sets no field of its first argument");
                 });
   lua_setfield(L, -2, "__newindex");
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
   lua_remove(L, -2);
 }
 

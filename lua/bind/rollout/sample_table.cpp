@@ -7,12 +7,14 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "lua/state/args.h"
+#include "lua/state/metatable.h"
 
 namespace xrun {
 
 namespace {
 
 int missing_sample_field(lua_State* L) {
+  check_metamethod_table(L);
   if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
   const std::string name = lua_tostring(L, 2);
   std::vector<std::string> known;
@@ -37,7 +39,7 @@ void guard_sample_fields(lua_State* L) {
                   missing_sample_field);
     lua_setfield(L, -2, "__index");
   }
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
 }
 
 FieldTable::FieldTable(const Batch& batch) {

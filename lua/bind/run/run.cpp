@@ -19,6 +19,7 @@
 #include "lua/bind/run/run_loop.h"
 #include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
+#include "lua/state/metatable.h"
 #include "lua/tensor/tensor.h"
 
 namespace xrun {
@@ -93,6 +94,7 @@ void report_unsaved(Session& session, const SavedObjects& saved) {
 // Lua calls it for new names only, so a bad value is rejected at its line. New values of old names
 // and nested tables are checked when the body ends.
 int set_state(lua_State* L) {
+  check_metamethod_table(L);
   check_state_value(L, 3, lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "");
   lua_rawset(L, 1);
   return 0;
@@ -111,7 +113,7 @@ std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
                  "Refuses what cannot be saved."},
                 set_state);
   lua_setfield(L, -2, "__newindex");
-  lua_setmetatable(L, -2);
+  set_hidden_metatable(L);
   return std::make_shared<LuaRef>(L, lua_gettop(L));
 }
 

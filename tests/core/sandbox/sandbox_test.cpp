@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -19,6 +20,8 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/base/sha256.h"
 #include "core/sandbox/landlock.h"
 #include "core/sandbox/seccomp.h"
 #include "tests/error_of.h"
@@ -114,6 +117,78 @@ TEST_F(SandboxTest, SystemCallsThatReachOthersFail) {
            fails(::syscall(SYS_mount, nullptr, nullptr, nullptr, 0, nullptr)) &&
            fails(::syscall(SYS_io_uring_setup, 1, nullptr)) && fails(::ioctl(0, TIOCSTI, "x"));
   });
+}
+
+TEST_F(SandboxTest, AttributesSharedMemoryAndOtherProcessesAreOutOfReach) {
+  expect_inside(access, {}, [&] {
+    const auto fails = [](long result) { return result < 0 && errno == EPERM; };
+    const int fd = ::open((folder.path() / "run/file").c_str(), O_WRONLY | O_CREAT, 0600);
+    for (const long number : std::initializer_list<long>{
+             SYS_fchmod, SYS_utimensat, SYS_shmctl, SYS_semctl, SYS_semop, SYS_semtimedop,
+             SYS_msgctl, SYS_msgsnd, SYS_msgrcv, SYS_mq_unlink, 443, 452, 463, 466, 467, 469}) {
+      if (!fails(::syscall(number, fd, 0, 0, 0, 0, 0))) return false;
+    }
+    cpu_set_t all;
+    const bool own = ::sched_getaffinity(0, sizeof all, &all) == 0 &&
+                     ::sched_setaffinity(0, sizeof all, &all) == 0 &&
+                     ::sched_setaffinity(::getpid(), sizeof all, &all) == 0;
+    return own && fails(::sched_setaffinity(::getppid(), sizeof all, &all)) &&
+           fails(::fcntl(fd, F_SETOWN, ::getppid())) && fails(::fcntl(fd, F_SETFL, O_ASYNC)) &&
+           ::fcntl(fd, F_SETFL, O_NONBLOCK) == 0 && ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+  });
+}
+
+TEST_F(SandboxTest, AProcessWhoseParentHasEndedDoesNotBegin) {
+  const int64_t parent = ::getpid();
+  EXPECT_EXIT(
+      {
+        const bool begins = error_of([&] { enter_sandbox(access, {}, {}, parent); }).empty();
+        _exit(begins ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        const std::string said = error_of([&] { enter_sandbox(access, {}, {}, 1 << 30); });
+        _exit(said.find("has ended") != said.npos ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(SandboxTest, ManyFilesDoNotPutOffTheNextLookAtThem) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(pause_after_check(1ms), 500ms);
+  EXPECT_EQ(pause_after_check(10ms), 990ms);
+  EXPECT_EQ(pause_after_check(60s), 5s);
+}
+
+TEST_F(SandboxTest, FoldersAndNamesOutsideAreRefusedWithoutAKernelThatChecks) {
+  write_file_atomic(folder.path() / "run/made", "x");
+  limit_file_access(&access);
+  const auto refused = [](const auto& act) {
+    return error_of(act).find("may not be written") != std::string::npos;
+  };
+  const fs::path made = folder.path() / "run/made";
+  EXPECT_TRUE(refused([&] { make_dirs(folder.path() / "out/new/deeper"); }));
+  EXPECT_TRUE(refused([&] { rename_durable(made, folder.path() / "out/moved"); }));
+  EXPECT_TRUE(refused([&] { rename_durable(in, folder.path() / "run/moved"); }));
+  make_dirs(folder.path() / "out");  // is there already
+  make_dirs(folder.path() / "run/new/deeper");
+  rename_durable(made, folder.path() / "run/new/moved");
+  limit_file_access(nullptr);
+  EXPECT_TRUE(path_exists(folder.path() / "run/new/moved"));
+  EXPECT_FALSE(path_exists(folder.path() / "out/new"));
+}
+
+TEST_F(SandboxTest, APipeIsNotWaitedFor) {
+  const fs::path pipe = folder.path() / "in/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  limit_file_access(&access);
+  for (const std::function<void()>& act : std::initializer_list<std::function<void()>>{
+           [&] { read_file(pipe); }, [&] { MappedFile mapped(pipe); }, [&] { hash_file(pipe); },
+           [&] { sha256_file(pipe); }}) {
+    EXPECT_NE(error_of(act).find("is not a regular file"), std::string::npos);
+  }
+  limit_file_access(nullptr);
 }
 
 TEST_F(SandboxTest, ThreadsAndGeneratedCodeStillWork) {

@@ -136,11 +136,17 @@ TEST_F(RecipeRun, AnOpenBracketOfAnEarlierLineIsNamed) {
   EXPECT_EQ(inside.find("is not closed"), std::string::npos) << inside;
 }
 
+TEST_F(RecipeRun, AnErrorWhoseTostringFailsHasAPosition) {
+  has(run("local t = setmetatable({}, { __tostring = function() error 'no' end })\nerror(t)"),
+      "test.lua:2: the error's __tostring failed");
+}
+
 TEST_F(RecipeRun, UndefinedNamesAreErrors) {
   has(run("local a = pirnt"),
       "test.lua:1: `pirnt` is not defined\n     1 | local a = pirnt\n"
       "       |           ^^^^^\n  hint: did you mean `print`?");
   has(run("a = 1"), "`a` is not declared\n");
+  has(run("_G[{}] = 1"), "is not a name of a global");
   has(run("xrun.ones(2)"), "begin with local xrun = require \"xrun\"");
   has(run("local xrun = require 'xrun'\nxrun.beta = 2"), "the module xrun is read-only");
 }

@@ -85,6 +85,18 @@ TEST_F(TensorValue, NoGradRecordsNothingAndReturnsResults) {
 
 TEST_F(TensorValue, ReadOnlyPropertiesCannotBeSet) {
   error_has("xrun.ones(2).shape = {1}", "`shape` of a Tensor is read-only");
+  error_has("local ok, e = pcall(xrun.ones, 'x'); e.message = ''",
+            "`message` of an Error is read-only");
+}
+
+// LibTorch frees a chain of gradients by recursion.
+TEST_F(TensorValue, AGradientIsForgottenAndNotReplaced) {
+  EXPECT_EQ(run("local x = xrun.ones({1}, {requires_grad = true})\n"
+                "(x * x):sum():backward(); x.grad = nil; return x.grad"),
+            "nil");
+  error_has("local x = xrun.ones(1); x.grad = xrun.ones(1)", "wanted nil");
+  error_has("xrun.ones(1, {requires_grad = true}):sum():backward{create_graph = true}",
+            "create_graph");
 }
 
 TEST_F(TensorValue, RejectsUseAfterClose) {

@@ -23,9 +23,11 @@
 #include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/finding_report.h"
 #include "tools/commands/engine/recipe_arguments.h"
+#include "tools/commands/trust_arguments.h"
 
 namespace xrun {
 
@@ -254,6 +256,7 @@ int command_plan(int argc, char** argv) {
       "weights; nothing is measured. Exit status 2: no level fits.",
       "xrun plan");
   add_recipe_arguments(app, options);
+  add_trust_arguments(app);
   app.remove_option(app.get_option("--device"));
   app.add_option("--gpus", terms.gpus, "number of GPUs (1)")->check(whole_number(1));
   app.add_option("--device", device_name, "the model of the GPUs (h100)")
@@ -264,6 +267,8 @@ int command_plan(int argc, char** argv) {
   app.add_flag("--json", json, "one JSON object");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const ClusterDevice& device = cluster_device(device_name);
+  options.device_given = true;  // shapes alone are read: on the CPU, whatever a bundle ran on
+  options = bundled_options(std::move(options), true);
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<Preview> preview = open_preview(options, quiet);
   if (preview->error() != nullptr) throw UsageError(preview->error()->headline());

@@ -78,6 +78,15 @@ TEST(Summaries, ForeignTextCannotActOnTheTerminal) {
   }
 }
 
+TEST(Summaries, ANameOfAMetricBeginsNoLine) {
+  RunSummary summary;
+  summary.nonfinite = {{"a\nxrun: error: x", 1}};
+  summary.last_valid.set("valid/b\nxrun: error: x/loss", 0.5);
+  const std::string text = closing_summary(summary, plain());
+  EXPECT_EQ(text.find("\nxrun: error"), std::string::npos) << text;
+  EXPECT_NE(text.find("a⏎xrun: error: x"), std::string::npos) << text;
+}
+
 TEST(OpeningReport, BreaksProseAtBlanksOnATerminal) {
   const Console narrow([](std::string_view) {}, {true, ColorDepth::kNone, 40});
   OpeningReport report;

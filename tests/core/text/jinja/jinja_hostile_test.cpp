@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <ctime>
 
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/base/philox.h"
 #include "core/text/chat/template_families.h"
 #include "core/text/jinja/jinja_interpreter.h"
@@ -51,6 +53,15 @@ TEST(JinjaHostile, EndlessWorkIsCutOffSlow) {
        }) {
     EXPECT_NE(short_failure(source).find("does not terminate"), std::string::npos) << source;
   }
+}
+
+TEST(JinjaHostile, LongWorkEndsAtAnInterruption) {
+  const std::string loops =
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
+  request_interrupt(SIGTERM);
+  EXPECT_THROW(render_text(loops), Interrupted);
+  EXPECT_EQ(render_text("{% for a in range(1000) %}{% endfor %}a"), "a");
+  clear_interrupt();
 }
 
 TEST(JinjaHostile, ManyGenerationBlocksCostOnlyTheirContent) {

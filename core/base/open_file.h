@@ -1,0 +1,13 @@
+#pragma once
+// Opening of files that others may have made.
+
+#include <filesystem>
+
+namespace xrun {
+
+// Returns a descriptor of a file to read, after check_read; -1 with errno set if the system cannot.
+// In a process that works for a recipe that is not trusted, throws Error for anything but a regular
+// file or a folder, since a pipe would wait for its writer.
+int open_to_read(const std::filesystem::path& path);
+
+}  // namespace xrun

@@ -1,0 +1,2 @@
+-- expect: error 
+require("xrun").zeros({ 4 }, { layout = "sparse_coo" })
