@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/dist/agreement.h"
+#include "core/dist/watch/flight_record.h"
 #include "core/rollout/rollout_log.h"
 #include "core/rollout/watched_rollouts.h"
 #include "core/train/backward_error.h"
@@ -24,6 +25,7 @@
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
+#include "lua/state/error_report.h"
 
 namespace xrun {
 
@@ -206,8 +208,11 @@ int use(Ema& ema, lua_State* L) {
   try {
     protected_call(L, 0, LUA_MULTRET);
   } catch (...) {
-    // An error or a signal leaves the policy with its own weights, which are saved.
+    // An error or a signal leaves the policy with its own weights, which are saved. It may be an
+    // error of this rank alone, while the others wait in what f does next.
+    flight_record().note_error(caught_around_lua());
     if (ema.in_use()) ema.swap();
+    flight_record().note_error(nullptr);
     throw;
   }
   if (ema.in_use()) ema.swap();

@@ -134,6 +134,8 @@ void save_after_error(lua_State* L, bool interrupted) {
   } catch (const std::exception& error) {
     first_text = error.what();
   }
+  // The others may go on, while a save of shared state waits for them.
+  flight_record().note_error(first);
   const Session& session = session_of(L);
   try {
     save_after_error(L, interrupted);

@@ -126,6 +126,25 @@ void FlightRecord::leave() {
   });
 }
 
+void FlightRecord::note_error(const std::exception_ptr& error) {
+  NotedError noted;
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const Interrupted&) {
+  } catch (const UsageError& usage) {
+    noted = {2, usage.what()};
+  } catch (const std::exception& failure) {
+    noted = {1, failure.what()};
+  }
+  const std::lock_guard<std::mutex> lock(noted_mutex_);
+  noted_ = std::move(noted);
+}
+
+NotedError FlightRecord::noted_error() const {
+  const std::lock_guard<std::mutex> lock(noted_mutex_);
+  return noted_;
+}
+
 void FlightRecord::set_failure(std::string_view text) { set_text(slot_->failure, text); }
 
 RankStatus FlightRecord::read() const { return read_slot(*slot_); }

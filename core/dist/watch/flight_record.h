@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +26,7 @@ struct RankStatus {
   int64_t call = -1;      // number of the collective below, from 0; -1 before the first
   int64_t bytes = 0;      // of its tensors on this rank
   int64_t since_ms = 0;   // when the state began: CLOCK_MONOTONIC
-  int64_t cpu_ms = 0;     // processor time of the main thread
+  int64_t cpu_ms = 0;     // in which the main thread had a processor or waited for one
   int64_t work_ms = 0;    // of all threads but the watchdog
   uint64_t activity = 0;  // activity_count()
   RankState state = RankState::kComputing;
@@ -32,6 +34,13 @@ struct RankStatus {
   int32_t outside = 0;  // a thread waits for a file, a disk or a program (process_work.h)
   char label[88] = "";  // of the collective that it waits for, or the last one
   char line[128] = "";  // of the recipe that made it: "recipes/dpo.lua:31"
+};
+
+// An error of a rank that the others may share; an empty text: none.
+struct NotedError {
+  int status = 0;  // exit status
+  std::string text;
+  bool operator==(const NotedError&) const = default;
 };
 
 // Returns "step 17, waiting in \"gradient bucket 3\" (collective 118, 4.2 MB) for 0.4 s,
@@ -67,6 +76,11 @@ class FlightRecord {
   void wait_for(int64_t call, std::string_view label, int64_t bytes);
   void end();
   void leave();  // the run, in an orderly way
+  // Notes an error that this rank may have alone, before it saves or undoes something, which are
+  // collectives: if the others wait in another one, the watchdog reports the error and not the
+  // difference. Null takes it back. An interruption is not an error.
+  void note_error(const std::exception_ptr& error);
+  NotedError noted_error() const;  // on any thread
   // Keeps the report of a failure for `xrun launch`.
   void set_failure(std::string_view text);
 
@@ -79,6 +93,8 @@ class FlightRecord {
   void write(Change change);
 
   CallSite call_site_;
+  mutable std::mutex noted_mutex_;
+  NotedError noted_;
   Slot* slot_;
 };
 

@@ -13,7 +13,8 @@ namespace xrun {
 enum class FrameKind : uint32_t {
   kHello = 1,  // to rank 0: the sender's rank and clock
   kStatus,     // to rank 0: RankStatus, times as ages
-  kFailure,    // to rank 0: exit status and error
+  kFailure,    // to rank 0: exit status and error, which ends all
+  kNoted,      // to rank 0: the same of an error that the others may share
   kLeave,      // either way: the sender leaves in an orderly way
   kTable,      // from rank 0: every rank's RankStatus, times as ages
   kVerdict,    // from rank 0: RankVerdict

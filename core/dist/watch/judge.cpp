@@ -43,9 +43,9 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
   return most;
 }
 
-// True if the main thread used half the time or more since its last sign of progress. A recipe may
-// compute for minutes in plain Lua, which makes no call and no collective.
-// On a machine full of other programs a loop has a small share of a processor, code that waits none.
+// True if the main thread had or wanted a processor since its last sign of progress; code that
+// waits does not. An eighth of the time is enough for systems that tell only what it had: on a
+// machine full of other programs that is a small share.
 bool busy(const RankView& rank, int64_t now_ms) {
   return 8 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
@@ -106,6 +106,12 @@ std::string awaited_fault(const std::vector<RankView>& ranks, const RankView& ra
                      awaited_text(ranks, rank));
 }
 
+std::string difference_text(const RankView& first, const RankView& rank) {
+  return fmt::format(
+      "it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the same calls",
+      rank.status.label, first.status.label);
+}
+
 // Returns the fault of ranks that wait in different collectives under one number.
 std::string mismatch(const RankView& first, const RankView& rank, const WatchLimits& limits,
                      int64_t now_ms) {
@@ -114,10 +120,44 @@ std::string mismatch(const RankView& first, const RankView& rank, const WatchLim
       std::strcmp(first.status.label, rank.status.label) == 0) {
     return "";
   }
-  return fmt::format(
-      "it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the "
-      "same calls",
-      rank.status.label, first.status.label);
+  return difference_text(first, rank);
+}
+
+// The same for ranks that wait under different numbers, since calls may be under way together: all
+// of them wait, for longer than any transfer.
+std::string deadlock(const std::vector<RankView>& ranks, const RankView& rank,
+                     const WatchLimits& limits, int64_t now_ms) {
+  if (std::strcmp(ranks[0].status.label, rank.status.label) == 0) return "";
+  for (const RankView& other : ranks) {
+    const int64_t transfer_ms = other.status.bytes / kStallBytesPerMs;
+    if (waited_ms(other, now_ms) < limits.hang_ms + transfer_ms) return "";
+  }
+  return difference_text(ranks[0], rank);
+}
+
+// True if all ranks wait, and not all in calls of one name, or for longer than any transfer.
+bool wait_apart(const std::vector<RankView>& ranks, const WatchLimits& limits, int64_t now_ms) {
+  const auto late = [&](const RankView& rank) { return waited_ms(rank, now_ms) >= limits.late_ms; };
+  const auto stuck = [&](const RankView& rank) {
+    return waited_ms(rank, now_ms) >= limits.hang_ms + rank.status.bytes / kStallBytesPerMs;
+  };
+  const auto differs = [&](const RankView& rank) {
+    return std::strcmp(ranks[0].status.label, rank.status.label) != 0;
+  };
+  if (std::all_of(ranks.begin(), ranks.end(), stuck)) return true;
+  return std::all_of(ranks.begin(), ranks.end(), late) &&
+         std::any_of(ranks.begin(), ranks.end(), differs);
+}
+
+// Returns the verdict for an error that a rank noted, as if it had reported it.
+std::optional<RankVerdict> noted_error(std::vector<RankView> ranks, int64_t now_ms) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].noted.text.empty()) continue;
+    ranks[r].failure = ranks[r].noted.text;
+    ranks[r].failure_status = ranks[r].noted.status;
+    return failed_rank(ranks, static_cast<int64_t>(r), ranks[r].failure, now_ms);
+  }
+  return std::nullopt;
 }
 
 // True if all ranks are in one collective for longer than its bytes explain.
@@ -173,8 +213,14 @@ std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const Watch
   if (!found) {
     found = find([&](const RankView& rank) { return awaited_fault(ranks, rank, limits, now_ms); });
   }
+  if (found) return found;
+  found = find([&](const RankView& rank) { return mismatch(ranks[0], rank, limits, now_ms); });
   if (!found) {
-    found = find([&](const RankView& rank) { return mismatch(ranks[0], rank, limits, now_ms); });
+    found = find([&](const RankView& rank) { return deadlock(ranks, rank, limits, now_ms); });
+  }
+  // A rank that saves after its own error makes other calls than those that go on.
+  if (found || wait_apart(ranks, limits, now_ms)) {
+    if (const auto noted = noted_error(ranks, now_ms)) return noted;
   }
   if (found) return found;
   if (!stalled(ranks, now_ms)) return std::nullopt;

@@ -22,6 +22,7 @@ struct RankView {
   bool left = false;          // in an orderly way, which it had reported
   std::string failure;        // the error that it reported
   int failure_status = 1;     // its exit status then
+  NotedError noted;
 
   // Takes a newer status, received at `now_ms`, whose times are converted already.
   void update(const RankStatus& newer, int64_t now_ms);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ constexpr int64_t kGoodbyeMs = 1000;
 // Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
 constexpr int64_t kLookOutsideMs = 2000;  // without activity; a look reads a file for each thread
-constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
+constexpr int64_t kClockMs = 60000;       // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
 constexpr int64_t kTableBytesPerMs = 10000;
 
@@ -102,6 +103,7 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
       ranks_(world.size),
       last_ms_(monotonic_ms()) {
   ::pthread_getcpuclockid(::pthread_self(), &main_cpu_);
+  main_thread_ = ::syscall(SYS_gettid);
   for (RankView& rank : ranks_) {
     rank.heard_ms = rank.active_ms = rank.alive_ms = rank.status.since_ms = last_ms_;
   }
@@ -204,7 +206,7 @@ void Watchdog::beat() {
                peers_.end());
   ranks_[world_.rank].update(own_status(), now_ms);
   if (now_ms - beat_ms_ >= kBeatMs) send_beat();
-  send_failure();
+  send_errors();
   if (verdict()) return;
   if (world_.rank == 0) {
     decide();
@@ -261,6 +263,10 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       if (!read_bytes(frame.body, 0, sender.failure_status)) return;
       sender.failure = frame.body.substr(sizeof(int));
       return;
+    case FrameKind::kNoted:
+      if (!read_bytes(frame.body, 0, sender.noted.status)) return;
+      sender.noted.text = frame.body.substr(sizeof(int));
+      return;
     case FrameKind::kLeave: sender.left = true; return;
     case FrameKind::kTable: take_table(frame.body); return;
     case FrameKind::kVerdict: {
@@ -294,7 +300,8 @@ RankStatus Watchdog::own_status() {
   out.activity = activity_count();
   out.in_lua = in_lua() ? 1 : 0;
   timespec cpu{};
-  if (::clock_gettime(main_cpu_, &cpu) == 0) {
+  out.cpu_ms = runnable_ms(main_thread_);
+  if (out.cpu_ms < 0 && ::clock_gettime(main_cpu_, &cpu) == 0) {
     out.cpu_ms = int64_t{cpu.tv_sec} * 1000 + cpu.tv_nsec / 1000000;
   }
   out.work_ms = other_threads_cpu_ms();
@@ -315,9 +322,13 @@ std::string Watchdog::table() const {
   return out;
 }
 
-// Of this rank, once. Rank 0 takes its own in decide().
-void Watchdog::send_failure() {
+// Those of this rank, once. Rank 0 takes its own in decide().
+void Watchdog::send_errors() {
   if (world_.rank == 0 || peers_.empty()) return;
+  if (NotedError noted = record_.noted_error(); noted != sent_noted_) {
+    peers_[0].stream.send(FrameKind::kNoted, bytes_of(noted.status) + noted.text);
+    sent_noted_ = std::move(noted);
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (own_failure_status_ == 0) return;
   peers_[0].stream.send(FrameKind::kFailure, bytes_of(own_failure_status_) + own_failure_);
@@ -345,6 +356,7 @@ void Watchdog::decide() {
     ranks_[0].failure = own_failure_;
     ranks_[0].failure_status = own_failure_status_;
   }
+  ranks_[0].noted = record_.noted_error();
   if (const auto found = judge(ranks_, limits_, last_ms_)) {
     const VerdictHead head = {found->rank, found->status, found->reported};
     for (Peer& peer : peers_) peer.stream.send(FrameKind::kVerdict, bytes_of(head) + found->text);

@@ -64,7 +64,7 @@ class Watchdog {
   void take(Peer& peer, const Frame& frame);
   void take_table(const std::string& body);
   void send_beat();
-  void send_failure();
+  void send_errors();
   std::string table() const;
   RankStatus own_status();
   void decide();
@@ -81,12 +81,14 @@ class Watchdog {
   Socket listener_;  // on rank 0
   Socket wake_;      // ends the thread's wait
   clockid_t main_cpu_{};
+  int64_t main_thread_ = 0;
   std::vector<Peer> peers_;
   std::vector<RankView> ranks_;
   int64_t last_ms_ = 0;  // of the loop
   int64_t beat_ms_ = 0;
   int64_t table_ms_ = 0;
   std::string last_notice_;
+  NotedError sent_noted_;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

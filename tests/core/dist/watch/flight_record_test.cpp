@@ -7,6 +7,8 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/error.h"
+
 namespace xrun {
 namespace flight_record_test {
 
@@ -39,6 +41,18 @@ TEST(FlightRecord, CountsPendingCalls) {
   record.wait_for(first, "first", 1);
   EXPECT_EQ(record.read().call, 0);
   EXPECT_STREQ(record.read().label, "first");
+}
+
+TEST(FlightRecord, KeepsANotedErrorUntilItIsTakenBack) {
+  FlightRecord record;
+  record.note_error(std::make_exception_ptr(UsageError("bad key")));
+  EXPECT_EQ(record.noted_error(), (NotedError{2, "bad key"}));
+  record.note_error(std::make_exception_ptr(Interrupted(2)));
+  EXPECT_EQ(record.noted_error(), NotedError());
+  record.note_error(std::make_exception_ptr(Error("no luck")));
+  EXPECT_EQ(record.noted_error(), (NotedError{1, "no luck"}));
+  record.note_error(nullptr);
+  EXPECT_EQ(record.noted_error(), NotedError());
 }
 
 TEST(FlightRecord, CutsLongTexts) {

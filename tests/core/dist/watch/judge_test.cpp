@@ -152,6 +152,36 @@ TEST(Judge, FindsRanksInDifferentCollectives) {
             "ranks do not make the same calls");
 }
 
+// Calls may be under way together, so one rank may wait in a later one for long.
+TEST(Judge, FindsRanksThatWaitForEachOtherInDifferentCalls) {
+  std::vector<RankView> ranks = {waiting(117, 14000, "meeting"), waiting(116, 14000, "metrics")};
+  for (RankView& rank : ranks) rank.status.begun = 118, rank.status.bytes = 80;
+  EXPECT_FALSE(judge(ranks, {}, kNow - 3000));
+  EXPECT_EQ(first_line(judge(ranks, {}, kNow)),
+            "rank 1 of 2: step 17: it waits in \"metrics\" where rank 0 waits in \"meeting\": the "
+            "ranks do not make the same calls");
+  ranks[1].noted = {1, "dpo.lua:7: no luck"};
+  EXPECT_EQ(first_line(judge(ranks, {}, kNow - 3000)), "rank 1 of 2: step 17: dpo.lua:7: no luck");
+  ranks[0] = computing(117);
+  EXPECT_FALSE(judge(ranks, {}, kNow));
+}
+
+TEST(Judge, ANotedErrorExplainsADifference) {
+  std::vector<RankView> ranks = {waiting(3, 2500, "metrics"), waiting(3, 2500, "answers")};
+  ranks[1].noted = {2, "dpo.lua:7: no luck"};
+  const auto verdict = judge(ranks, {}, kNow);
+  EXPECT_EQ(first_line(verdict), "rank 1 of 2: step 17: dpo.lua:7: no luck");
+  EXPECT_EQ(verdict->status, 2);
+  // All ranks save after one error.
+  std::snprintf(ranks[1].status.label, sizeof ranks[1].status.label, "metrics");
+  EXPECT_FALSE(judge(ranks, {}, kNow));
+  // What differs may be a call before.
+  ranks = {waiting(3, 17000), waiting(3, 17000)};
+  EXPECT_FALSE(judge(ranks, {}, kNow));
+  ranks[1].noted = {1, "dpo.lua:7: no luck"};
+  EXPECT_EQ(first_line(judge(ranks, {}, kNow)), "rank 1 of 2: step 17: dpo.lua:7: no luck");
+}
+
 TEST(Judge, AReportedErrorWinsOverItsConsequences) {
   std::vector<RankView> ranks = {computing(3), computing(3)};
   ranks[0].closed = true;

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <memory>
 
+#include "core/base/error.h"
+
 namespace xrun {
 namespace watchdog_test {
 
@@ -96,6 +98,20 @@ TEST_F(Ranks3, RankThatReportsIsEndedAtOnceIfItComputes) {
   EXPECT_TRUE(ended(0));
   EXPECT_TRUE(ranks_[0].reported);
   EXPECT_EQ(ranks_[0].status, 1);
+}
+
+TEST_F(Ranks3, ANotedErrorIsTheVerdictOnRanksInDifferentCalls) {
+  ranks_[2].record.note_error(std::make_exception_ptr(UsageError("bad key")));
+  for (int64_t r = 0; r < 3; ++r) {
+    const char* const label = r == 2 ? "a checkpoint" : "metrics";
+    const int64_t call = ranks_[r].record.begin(label, 8);
+    ranks_[r].record.wait_for(call, label, 8);
+  }
+  for (int64_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(first_line(r), "rank 2 of 3: before step 0: bad key");
+  }
+  EXPECT_TRUE(ended(2));
+  EXPECT_EQ(ranks_[2].status, 2);
 }
 
 TEST_F(Ranks3, ErrorOfRank0ReturnsToItsCaller) {
