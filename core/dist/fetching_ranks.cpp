@@ -10,13 +10,14 @@
 #include <iterator>
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr const char* kMeeting = "meeting before a collective or a fetch";
-constexpr int64_t kWords = 5;  // of a message
+constexpr int64_t kWords = 6;  // of a message
 
 }  // namespace
 
@@ -51,23 +52,33 @@ std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
   const std::vector<int64_t> sizes(static_cast<size_t>(size()), kWords);
   const at::Tensor in = at::empty({kWords}, at::kLong),
                    all = at::empty({size() * kWords}, at::kLong);
-  const int64_t words[] = {own.fetches, own.now.source, own.now.group, own.next.source,
-                           own.next.group};
+  const int64_t words[] = {own.fetches,     own.now.source, own.now.group,
+                           own.next.source, own.next.group, own.label};
   std::copy(std::begin(words), std::end(words), in.mutable_data_ptr<int64_t>());
   ranks_.all_gather(kMeeting, all, sizes, in)->wait();
   std::vector<Message> messages;
   const int64_t* received = all.const_data_ptr<int64_t>();
   for (int64_t r = 0; r < size(); ++r, received += kWords) {
-    messages.push_back({received[0] != 0, {received[1], received[2]}, {received[3], received[4]}});
+    messages.push_back(
+        {received[0] != 0, {received[1], received[2]}, {received[3], received[4]}, received[5]});
   }
   return messages;
 }
 
-void FetchingRanks::meet() {
+void FetchingRanks::meet(std::string_view label) {
   if (!meets_) return;
+  Message own;
+  own.label = static_cast<int64_t>(hash_u64(label));
   while (true) {
-    const std::vector<Message> all = say({});
-    if (std::none_of(all.begin(), all.end(), [](const Message& m) { return m.fetches; })) return;
+    const std::vector<Message> all = say(own);
+    if (std::none_of(all.begin(), all.end(), [](const Message& m) { return m.fetches; })) {
+      const bool same = std::all_of(all.begin(), all.end(),
+                                    [&](const Message& m) { return m.label == own.label; });
+      // Different collectives that run beside each other would end in one that never does. A
+      // barrier under different labels is an error.
+      if (!same) ranks_.barrier(label);
+      return;
+    }
     std::vector<Wish> now, next;
     for (const Message& message : all) {
       now.push_back(message.now);
@@ -171,18 +182,18 @@ at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
 }
 
 std::vector<std::string> FetchingRanks::gather(std::string_view label, const std::string& text) {
-  meet();
+  meet(label);
   return ranks_.gather(label, text);
 }
 
 std::string FetchingRanks::broadcast(std::string_view label, const std::string& text,
                                      int64_t root) {
-  meet();
+  meet(label);
   return ranks_.broadcast(label, text, root);
 }
 
 void FetchingRanks::broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) {
-  meet();
+  meet(label);
   ranks_.broadcast(label, tensor, root);
 }
 
@@ -191,7 +202,7 @@ std::unique_ptr<PendingCollective> FetchingRanks::exchange(std::string_view labe
                                                            const std::vector<int64_t>& out_sizes,
                                                            const at::Tensor& in,
                                                            const std::vector<int64_t>& in_sizes) {
-  meet();
+  meet(label);
   return ranks_.exchange(label, out, out_sizes, in, in_sizes);
 }
 
@@ -199,12 +210,12 @@ std::unique_ptr<PendingCollective> FetchingRanks::all_gather(std::string_view la
                                                              const at::Tensor& out,
                                                              const std::vector<int64_t>& sizes,
                                                              const at::Tensor& in) {
-  meet();
+  meet(label);
   return ranks_.all_gather(label, out, sizes, in);
 }
 
 void FetchingRanks::barrier(std::string_view label) {
-  meet();
+  meet(label);
   ranks_.barrier(label);
 }
 

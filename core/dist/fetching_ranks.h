@@ -75,6 +75,7 @@ class FetchingRanks : public Ranks {
   struct Message {
     bool fetches = false;  // false: it has reached a collective
     Wish now, next;
+    int64_t label = 0;  // the hash of its label
   };
   struct Transfer {
     Wish wish;  // of this rank; nothing: it only serves
@@ -85,7 +86,7 @@ class FetchingRanks : public Ranks {
     std::function<std::shared_ptr<RangeSource>()> load;
     std::shared_ptr<RangeSource> source;
   };
-  void meet();  // before a collective
+  void meet(std::string_view label);  // before a collective
   std::vector<Message> say(const Message& own);
   Transfer begin(const std::vector<Wish>& wishes);
   void keep(Transfer transfer);

@@ -1,5 +1,7 @@
 // Every collective is made of two of c10d's: all-to-all and broadcast. Tensors travel as bytes. A
 // text travels in a block of fixed size if it fits, followed by a second collective if it does not.
+// A gathered block begins with the hash of its label: all gathers look alike to c10d, so ranks in
+// different ones would take each other's texts.
 
 #include "core/dist/process_group.h"
 
@@ -9,6 +11,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +22,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/dist/gloo_backend.h"
 #include "core/dist/rendezvous.h"
 #include "core/dist/watch/flight_record.h"
@@ -32,6 +36,12 @@ namespace {
 // Most texts are short (errors, counts): one block each spares a collective for their lengths.
 constexpr int64_t kBlockBytes = 512;
 constexpr int64_t kTextBytes = kBlockBytes - static_cast<int64_t>(sizeof(int64_t));
+// Of a gather: the length and the label stand before the text.
+struct GatherHead {
+  int64_t length;
+  uint64_t label;
+};
+constexpr int64_t kGatherBytes = kBlockBytes - static_cast<int64_t>(sizeof(GatherHead));
 // The host wakes this often to see whether the watchdog has found a failed rank.
 constexpr std::chrono::milliseconds kPoll{200};
 constexpr double kVerdictS = 12;  // a rank that stopped is found after 8 s
@@ -87,6 +97,8 @@ class ProcessGroup final : public Ranks {
     std::string label;
     int64_t bytes;
     bool on_device = false;  // its end orders the stream, and the host does not wait
+    CollectiveTimes::Clock::time_point begun = {};
+    std::shared_ptr<std::atomic<CollectiveTimes::Clock::rep>> complete = {};  // 0: not yet
   };
   void finish(const Call& call, const std::vector<Work>& works);
 
@@ -98,16 +110,22 @@ class ProcessGroup final : public Ranks {
   // Throws for a connection that broke, with what the watchdog finds out: which rank is gone, why.
   [[noreturn]] void explain_break(const std::exception& error) const;
   void wait(const Call& call, const Work& work);
+  // Notes when a call that runs beside the caller's work is complete.
+  void watch(Call& call, const std::vector<Work>& works) const;
   c10d::Backend& backend_of(const at::Tensor& tensor);
   void check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
                    const std::vector<int64_t>& in_sizes);
   Work send_from(const at::Tensor& bytes, int64_t root);
   // `bytes` [sum of sizes]; this rank's piece is in place.
   std::vector<Work> gather_pieces(const at::Tensor& bytes, const std::vector<int64_t>& sizes);
-  std::vector<std::string> gather_texts(const Call& call, const std::string& text);
+  std::vector<std::string> gather_texts(const Call& call, const std::string& text,
+                                        std::string_view label);
+  // For ranks that have met in different calls: throws what the watchdog finds.
+  [[noreturn]] void explain_difference(const Call& call, int64_t other);
 
   const World world_;
   const bool check_;
+  CollectiveTimes* const times_;
   FlightRecord& record_;
   c10::intrusive_ptr<c10d::Store> store_;
   Watchdog watchdog_;
@@ -138,6 +156,7 @@ ProcessGroup::ProcessGroup(const World& world, const JoinOptions& options,
                            c10::intrusive_ptr<c10d::Store> store, Socket watched)
     : world_(world),
       check_(options.check),
+      times_(options.times),
       record_(*options.record),
       store_(std::move(store)),
       watchdog_(world, record_, std::move(watched), options.hooks, options.limits) {
@@ -173,13 +192,14 @@ ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
                                        std::string_view arguments) {
   check_verdict();
   Call call = {record_.begin(label, bytes), std::string(label), bytes};
+  call.begun = CollectiveTimes::Clock::now();
   if (check_) check_arguments(call, arguments);
   return call;
 }
 
 void ProcessGroup::check_arguments(const Call& call, std::string_view arguments) {
   const std::string own = fmt::format("\"{}\" {}", call.label, arguments);
-  const std::vector<std::string> all = gather_texts(call, own);
+  const std::vector<std::string> all = gather_texts(call, own, "arguments");
   for (int64_t r = 1; r < size(); ++r) {
     XRUN_CHECK(all[r] == all[0],
                "collective {} differs between ranks: rank 0 calls {}, rank {} calls {}",
@@ -216,9 +236,26 @@ void ProcessGroup::wait(const Call& call, const Work& work) {
 }
 
 void ProcessGroup::finish(const Call& call, const std::vector<Work>& works) {
+  const auto wait_begun = CollectiveTimes::Clock::now();
   record_.wait_for(call.number, call.label, call.bytes);
   for (const Work& work : works) wait(call, work);
   record_.end();
+  if (times_ == nullptr) return;
+  const auto wait_ended = CollectiveTimes::Clock::now();
+  const auto complete = call.complete ? call.complete->load() : 0;
+  times_->add({call.label, call.bytes, call.begun,
+               complete == 0
+                   ? wait_ended
+                   : CollectiveTimes::Clock::time_point(CollectiveTimes::Clock::duration(complete)),
+               wait_begun, wait_ended});
+}
+
+void ProcessGroup::watch(Call& call, const std::vector<Work>& works) const {
+  if (times_ == nullptr || works.empty() || call.on_device) return;
+  call.complete = std::make_shared<std::atomic<CollectiveTimes::Clock::rep>>(0);
+  works.back()->getFuture()->addCallback([complete = call.complete](c10::ivalue::Future&) {
+    *complete = CollectiveTimes::Clock::now().time_since_epoch().count();
+  });
 }
 
 Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root) {
@@ -246,12 +283,23 @@ std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
   return works;
 }
 
-std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std::string& text) {
-  const auto length = static_cast<int64_t>(text.size());
+// The watchdog reports which calls they are.
+void ProcessGroup::explain_difference(const Call& call, int64_t other) {
+  record_.wait_for(call.number, call.label, call.bytes);
+  watchdog_.await_verdict(kVerdictS);
+  check_verdict();
+  throw Error(fmt::format("rank {} makes another call than \"{}\" (collective {})", other,
+                          call.label, call.number));
+}
+
+std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std::string& text,
+                                                    std::string_view label) {
+  const GatherHead head = {static_cast<int64_t>(text.size()), hash_u64(label)};
+  const int64_t length = head.length;
   const at::Tensor blocks = empty_bytes(kBlockBytes * size());
   at::Tensor own = blocks.narrow(0, kBlockBytes * rank(), kBlockBytes);
-  std::memcpy(text_data(own), &length, sizeof length);
-  std::memcpy(text_data(own) + sizeof length, text.data(), std::min(length, kTextBytes));
+  std::memcpy(text_data(own), &head, sizeof head);
+  std::memcpy(text_data(own) + sizeof head, text.data(), std::min(length, kGatherBytes));
   finish(call, gather_pieces(blocks, std::vector<int64_t>(size(), kBlockBytes)));
 
   std::vector<int64_t> lengths(size());
@@ -259,10 +307,13 @@ std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std:
   std::vector<std::string> out(size());
   for (int64_t r = 0; r < size(); ++r) {
     const char* const block = text_data(blocks) + r * kBlockBytes;
-    std::memcpy(&lengths[r], block, sizeof(int64_t));
+    GatherHead of{};
+    std::memcpy(&of, block, sizeof of);
+    if (of.label != head.label) explain_difference(call, r);
+    lengths[r] = of.length;
     XRUN_CHECK(lengths[r] >= 0, "\"{}\": rank {} made another call", call.label, r);
-    const int64_t inside = std::min(lengths[r], kTextBytes);
-    out[r].assign(block + sizeof(int64_t), inside);
+    const int64_t inside = std::min(lengths[r], kGatherBytes);
+    out[r].assign(block + sizeof of, inside);
     rests[r] = lengths[r] - inside;
   }
   if (total(rests) == 0) return out;
@@ -279,7 +330,8 @@ std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std:
 }
 
 std::vector<std::string> ProcessGroup::gather(std::string_view label, const std::string& text) {
-  return gather_texts(begin(label, static_cast<int64_t>(text.size()), "gather of texts"), text);
+  const Call call = begin(label, static_cast<int64_t>(text.size()), "gather of texts");
+  return gather_texts(call, text, label);
 }
 
 std::string ProcessGroup::broadcast(std::string_view label, const std::string& text, int64_t root) {
@@ -330,8 +382,10 @@ void ProcessGroup::check_sizes(const Call& call, const std::vector<int64_t>& out
                                const std::vector<int64_t>& in_sizes) {
   const size_t bytes = in_sizes.size() * sizeof(int64_t);
   const std::vector<std::string> all =
-      gather_texts(call, std::string(reinterpret_cast<const char*>(in_sizes.data()), bytes) +
-                             std::string(reinterpret_cast<const char*>(out_sizes.data()), bytes));
+      gather_texts(call,
+                   std::string(reinterpret_cast<const char*>(in_sizes.data()), bytes) +
+                       std::string(reinterpret_cast<const char*>(out_sizes.data()), bytes),
+                   "sizes");
   const auto size_at = [&](int64_t r, int64_t i) {
     int64_t out = 0;
     std::memcpy(&out, all[r].data() + i * sizeof out, sizeof out);
@@ -365,6 +419,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
   call.on_device = !out.device().is_cpu();
   if (check_) check_sizes(call, out_sizes, in_sizes);
   std::vector<Work> works = {backend_of(out).alltoall_base(to, from, out_bytes, in_bytes)};
+  watch(call, works);
   return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }
 
@@ -387,10 +442,13 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
                                 fmt::join(sizes, " ")));
   call.on_device = !out.device().is_cpu();
   std::vector<Work> works = gather_pieces(all, bytes);
+  watch(call, works);
   return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }
 
-void ProcessGroup::barrier(std::string_view label) { gather_texts(begin(label, 0, "barrier"), ""); }
+void ProcessGroup::barrier(std::string_view label) {
+  gather_texts(begin(label, 0, "barrier"), "", label);
+}
 
 // Moves the record to the memory that `xrun launch` reads, if it started this process.
 void share_record(FlightRecord& record, const World& world) {

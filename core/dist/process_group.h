@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/dist/collective_times.h"
 #include "core/dist/ranks.h"
 #include "core/dist/watch/flight_record.h"
 #include "core/dist/watch/judge.h"
@@ -18,6 +19,7 @@ struct JoinOptions {
   std::string program;  // lines "name value" that tell builds apart
   FlightRecord* record = &flight_record();
   bool check = false;  // compare label, shapes and dtypes of every call over ranks before it runs
+  CollectiveTimes* times = nullptr;  // of the calls of host memory, if set; outlives the group
   WatchdogHooks hooks;
   WatchLimits limits = watch_limits();
 };

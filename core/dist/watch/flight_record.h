@@ -24,7 +24,7 @@ struct RankStatus {
   int64_t call = -1;      // number of the collective below, from 0; -1 before the first
   int64_t bytes = 0;      // of its tensors on this rank
   int64_t since_ms = 0;   // when the state began: CLOCK_MONOTONIC
-  int64_t cpu_ms = 0;     // processor time of the main thread
+  int64_t cpu_ms = 0;     // in which the main thread had a processor or waited for one
   int64_t work_ms = 0;    // of all threads but the watchdog
   int64_t failed_at = -1;  // collectives that it had begun at its latest error; -1: no error
   uint64_t activity = 0;   // activity_count()

@@ -17,10 +17,8 @@ namespace {
 
 // A verdict is printed on a terminal: more ranks than this say nothing more.
 constexpr size_t kShownRanks = 16;
-// A transfer slower than 1 MB/s does not end. Ranks may wait for different ones that they have
-// begun, but then all of them soon end.
+// A transfer slower than 1 MB/s does not end.
 constexpr int64_t kStallMs = 60000;
-constexpr int64_t kApartStallMs = 10000;
 constexpr int64_t kStallBytesPerMs = 1000;
 // Processor time that counts as work: 0.4 % of hang_ms. A starved process has more; what an idle
 // one's threads of LibTorch use is below a tenth of it.
@@ -45,9 +43,9 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
   return most;
 }
 
-// True if the main thread used more than an eighth of the time since its last sign of progress: a
-// loop in Lua, which makes no call and no collective, does so even on a machine full of other
-// programs; code that waits does not.
+// True if the main thread had or wanted a processor since its last sign of progress; code that
+// waits does not. An eighth of the time is enough for systems that tell only what it had: on a
+// machine full of other programs that is a small share.
 bool busy(const RankView& rank, int64_t now_ms) {
   return 8 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
@@ -108,6 +106,12 @@ std::string awaited_fault(const std::vector<RankView>& ranks, const RankView& ra
                      awaited_text(ranks, rank));
 }
 
+std::string difference_text(const RankView& first, const RankView& rank) {
+  return fmt::format(
+      "it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the same calls",
+      rank.status.label, first.status.label);
+}
+
 // Returns the fault of ranks that wait in different collectives under one number.
 std::string mismatch(const RankView& first, const RankView& rank, const WatchLimits& limits,
                      int64_t now_ms) {
@@ -116,28 +120,26 @@ std::string mismatch(const RankView& first, const RankView& rank, const WatchLim
       std::strcmp(first.status.label, rank.status.label) == 0) {
     return "";
   }
-  return fmt::format(
-      "it waits in \"{}\" where rank 0 waits in \"{}\": the ranks do not make the "
-      "same calls",
-      rank.status.label, first.status.label);
+  return difference_text(first, rank);
 }
 
-bool wait_in_one_call(const std::vector<RankView>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(), [&](const RankView& rank) {
-    return rank.status.call == ranks[0].status.call;
-  });
-}
-
-// Returns what is wrong if all ranks wait for longer than their bytes explain.
-std::string stall(const std::vector<RankView>& ranks, int64_t now_ms) {
-  const bool one_call = wait_in_one_call(ranks);
-  const int64_t limit_ms = one_call ? kStallMs : kApartStallMs;
-  for (const RankView& rank : ranks) {
-    if (waited_ms(rank, now_ms) <= limit_ms + rank.status.bytes / kStallBytesPerMs) return "";
+// The same for ranks that wait under different numbers, since calls may be under way together: all
+// of them wait, for longer than any transfer.
+std::string deadlock(const std::vector<RankView>& ranks, const RankView& rank,
+                     const WatchLimits& limits, int64_t now_ms) {
+  if (std::strcmp(ranks[0].status.label, rank.status.label) == 0) return "";
+  for (const RankView& other : ranks) {
+    const int64_t transfer_ms = other.status.bytes / kStallBytesPerMs;
+    if (waited_ms(other, now_ms) < limits.hang_ms + transfer_ms) return "";
   }
-  return one_call ? "every rank waits and no data moves; check the network"
-                  : "every rank waits, in different collectives: the ranks do not make the same "
-                    "calls";
+  return difference_text(ranks[0], rank);
+}
+
+// True if all ranks are in one collective for longer than its bytes explain.
+bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankView& rank) {
+    return waited_ms(rank, now_ms) > kStallMs + rank.status.bytes / kStallBytesPerMs;
+  });
 }
 
 }  // namespace
@@ -186,13 +188,14 @@ std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const Watch
   if (!found) {
     found = find([&](const RankView& rank) { return awaited_fault(ranks, rank, limits, now_ms); });
   }
+  if (found) return found;
+  found = find([&](const RankView& rank) { return mismatch(ranks[0], rank, limits, now_ms); });
   if (!found) {
-    found = find([&](const RankView& rank) { return mismatch(ranks[0], rank, limits, now_ms); });
+    found = find([&](const RankView& rank) { return deadlock(ranks, rank, limits, now_ms); });
   }
   if (found) return found;
-  const std::string stalled = stall(ranks, now_ms);
-  if (stalled.empty()) return std::nullopt;
-  return failed_rank(ranks, 0, stalled, now_ms);
+  if (!stalled(ranks, now_ms)) return std::nullopt;
+  return failed_rank(ranks, 0, "every rank waits and no data moves; check the network", now_ms);
 }
 
 std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& limits,

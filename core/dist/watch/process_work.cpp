@@ -36,10 +36,11 @@ int64_t milliseconds_of(clockid_t clock) {
   return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
 }
 
-// "running", "202 0x7f..", or "" if it cannot be read.
-std::string blocked_in(const std::string& thread) {
-  char text[64] = "";
-  const int fd = ::open(("/proc/self/task/" + thread + "/syscall").c_str(), O_RDONLY | O_CLOEXEC);
+// The text of a file of a thread, "" if it cannot be read: "running" or "202 0x7f.." of "syscall".
+std::string thread_file(const std::string& thread, const char* name) {
+  char text[96] = "";
+  const std::string path = "/proc/self/task/" + thread + "/" + name;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return "";
   const ssize_t size = ::read(fd, text, sizeof text - 1);
   ::close(fd);
@@ -59,6 +60,15 @@ int64_t other_threads_cpu_ms() {
   return milliseconds_of(CLOCK_PROCESS_CPUTIME_ID) - milliseconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
+int64_t runnable_ms(int64_t thread) {
+  // Nanoseconds on a processor, then those in its queue.
+  const std::string text = thread_file(std::to_string(thread), "schedstat");
+  char* rest = nullptr;
+  const int64_t ran = std::strtoll(text.c_str(), &rest, 10);
+  if (*rest != ' ') return -1;
+  return (ran + std::strtoll(rest, nullptr, 10)) / 1000000;
+}
+
 bool waits_for_outside() {
   DIR* const tasks = ::opendir("/proc/self/task");
   if (tasks == nullptr) return true;
@@ -67,7 +77,7 @@ bool waits_for_outside() {
   while (const dirent* const entry = ::readdir(tasks)) {
     const std::string thread = entry->d_name;
     if (thread[0] == '.' || thread == own) continue;
-    const std::string text = blocked_in(thread);
+    const std::string text = thread_file(thread, "syscall");
     // A thread that has ended since is no sign of anything.
     if (text.empty() && ::access(("/proc/self/task/" + thread).c_str(), F_OK) != 0) continue;
     if (is_outside(text)) outside = true;

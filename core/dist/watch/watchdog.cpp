@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,6 +104,7 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
       ranks_(world.size),
       last_ms_(monotonic_ms()) {
   ::pthread_getcpuclockid(::pthread_self(), &main_cpu_);
+  main_thread_ = ::syscall(SYS_gettid);
   for (RankView& rank : ranks_) {
     rank.heard_ms = rank.active_ms = rank.alive_ms = rank.status.since_ms = last_ms_;
   }
@@ -306,7 +308,8 @@ RankStatus Watchdog::own_status() {
   out.activity = activity_count();
   out.in_lua = in_lua() ? 1 : 0;
   timespec cpu{};
-  if (::clock_gettime(main_cpu_, &cpu) == 0) {
+  out.cpu_ms = runnable_ms(main_thread_);
+  if (out.cpu_ms < 0 && ::clock_gettime(main_cpu_, &cpu) == 0) {
     out.cpu_ms = int64_t{cpu.tv_sec} * 1000 + cpu.tv_nsec / 1000000;
   }
   out.work_ms = other_threads_cpu_ms();

@@ -86,6 +86,7 @@ class Watchdog {
   const WatchLimits limits_;
   Socket listener_;  // on rank 0
   Socket wake_;      // ends the thread's wait
+  int64_t main_thread_ = 0;
   clockid_t main_cpu_{};
   std::vector<Peer> peers_;
   std::vector<RankView> ranks_;

@@ -21,6 +21,9 @@ namespace xrun {
 
 namespace {
 
+constexpr const char* kCheck = "XRUN_DIST_CHECK";
+constexpr const char* kTimes = "XRUN_DIST_TIMES";
+
 void print_error(const std::string& text) {
   std::fprintf(stderr, "\nxrun: error: %s\n", shown_text(text).c_str());
 }
@@ -38,18 +41,39 @@ void print_notice(const std::string& text) {
 
 void note_line(const char* line) { flight_record().set_line(line); }
 
+bool is_on(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+CollectiveTimes& own_times() {
+  static CollectiveTimes times;
+  return times;
+}
+
+// Of a run that has ended well: what was compared and timed.
+void report_collectives(const Ranks& ranks) {
+  if (ranks.rank() != 0) return;
+  if (is_on(kCheck)) {
+    // All but the connection itself, which is the first.
+    std::fprintf(stderr, "%lld collectives had the same arguments on all ranks\n",
+                 static_cast<long long>(flight_record().read().begun - 1));
+  }
+  if (is_on(kTimes)) std::fputs(own_times().table().c_str(), stderr);
+}
+
 }  // namespace
 
 std::unique_ptr<Ranks> join_run() {
   const std::optional<World> world = world_from_environment();
   if (!world) return nullptr;
-  const char* const check = std::getenv("XRUN_DIST_CHECK");
   JoinOptions options;
   const Json binary = binary_identity();
   for (const auto& [name, value] : binary.as_object()) {
     options.program += fmt::format("{} {}\n", name, value.as_string());
   }
-  options.check = check != nullptr && std::string_view(check) == "1";
+  options.check = is_on(kCheck);
+  if (is_on(kTimes)) options.times = &own_times();
   options.hooks = {print_notice, end_process, ask_running_line};
   install_line_question(note_line);
   return join_ranks(*world, options);
@@ -69,7 +93,9 @@ void choose_gpu_of_rank() {
 int run_on_ranks(Ranks* ranks, const std::function<int()>& run) {
   if (ranks == nullptr) return run();
   try {
-    return run();
+    const int status = run();
+    if (status == 0) report_collectives(*ranks);
+    return status;
   } catch (const Interrupted&) {
     throw;
   } catch (const UsageError& error) {

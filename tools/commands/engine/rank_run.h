@@ -9,8 +9,8 @@
 namespace xrun {
 
 // Joins the ranks that the environment describes; null for a process alone. With XRUN_DIST_CHECK=1
-// every collective is compared over ranks before it runs. Throws UsageError for a half-set
-// environment, Error if the ranks do not meet.
+// every collective is compared over ranks before it runs, with XRUN_DIST_TIMES=1 it is timed.
+// Throws UsageError for a half-set environment, Error if the ranks do not meet.
 std::unique_ptr<Ranks> join_run();
 
 // Hides all GPUs but that of this process's local rank from it, if it is a rank. Call it before

@@ -1,6 +1,8 @@
 #include "core/dist/watch/process_work.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace xrun {
 namespace process_work_test {
@@ -59,6 +62,40 @@ TEST(ProcessWork, AThreadThatReadsAPipeIsOutside) {
   reads.join();
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// Four loops on one processor: each has a quarter of it and wants all of it.
+TEST(ProcessWork, ALoopOnAFullMachineWantsAllTime) {
+  cpu_set_t before, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  std::atomic<bool> stop = false;
+  std::atomic<int> started = 0;
+  std::atomic<int64_t> thread = 0;
+  std::vector<std::thread> loops;
+  for (int i = 0; i < 4; ++i) {
+    loops.emplace_back([&, i] {
+      ::sched_setaffinity(0, sizeof one, &one);
+      if (i == 0) thread = ::syscall(SYS_gettid);
+      ++started;
+      while (!stop) {
+      }
+    });
+  }
+  while (started < 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const int64_t begin = runnable_ms(thread);
+  const auto began = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  const int64_t wanted = runnable_ms(thread) - begin;
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - began;
+  stop = true;
+  for (std::thread& loop : loops) loop.join();
+  if (begin < 0) GTEST_SKIP() << "the system does not say";
+  EXPECT_GT(static_cast<double>(wanted), 0.6 * passed.count());
+  EXPECT_EQ(runnable_ms(0), -1);
 }
 
 TEST(ProcessWork, TheCallersOwnTimeDoesNotCount) {

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Ranks that are killed, stopped or loop: all end, and the report names the rank.
+
+  dist_kills.py [--kills 6] [--seed 1]
+
+Every trial takes a random recipe, 2 to 4 ranks, a level, a rank and a moment, then one of: kill -9,
+SIGSTOP, an endless loop in the body of the recipe or in its objective. Fails if all have not ended
+15 s after that with a report of the rank, or if a process is left. Prints the times by kind.
+"""
+import argparse, collections, os, random, re, signal, sys, time
+
+import dist_runs as runs
+
+KINDS = ["killed", "stopped", "loops"]
+SHARES = [5, 3, 2]
+LIMIT_S = 15.0
+LOOP = 'if os.getenv("RANK") == "%d" and step >= %d then io.stderr:write("it loops\\n") ' \
+       'while true do end end\n'
+
+
+def looping(name, rank, step, in_objective, to):
+    """A copy of the recipe in which the rank loops from a step on."""
+    text = open(f"{runs.ROOT}/recipes/{runs.RECIPES[name][0]}.lua").read()
+    text = "local step = 0\n" + text  # the objective's; shadowed in the body
+    loop = LOOP % (rank, step)
+    if in_objective:
+        text = re.sub(r"(\nlocal function (?:dpo|nll|grpo)\(\w+\))", r"\1\n  " + loop.replace("\\", "\\\\"),
+                      text)
+        text = re.sub(r"(\nfor \w+, \w+ in run:steps.*\n)", r"\1  step_now(step)\n", text)
+        text = text.replace("local step = 0\n", "local step = 0\nlocal function step_now(s) step = s end\n", 1)
+    else:
+        text = re.sub(r"(\nfor \w+, \w+ in run:steps.*\n)", lambda found: found[1] + "  " + loop, text)
+    with open(to, "w") as file:
+        file.write(text)
+
+
+class Trial:
+    def __init__(self, random_, number, kind):
+        self.random, self.kind = random_, kind
+        self.name = random_.choice(["dpo", "sft", "grpo", "moe"])
+        self.count, self.level = random_.randint(2, 4), random_.randrange(4)
+        self.rank = random_.randrange(self.count)
+        self.folder = f"run{number}"
+        self.step = random_.randint(0, 5)
+        self.early = kind == "killed" and random_.random() < 0.2
+
+    def __str__(self):
+        when = "at the start" if self.early else f"after {self.step} steps"
+        return (f"{self.kind} {when}: rank {self.rank} of {self.count}, {self.name}, "
+                f"level {self.level}")
+
+    def start(self):
+        settings = ["steps=100000", f"dist.level={self.level}"]
+        words = runs.command(self.count, self.name, settings, ["--run", self.folder])
+        if self.kind == "loops":
+            recipe = next(i for i, word in enumerate(words) if word.endswith(".lua"))
+            words[recipe] = self.folder + ".lua"
+            # Not in the objective of a rank without micro-batches, which never runs it.
+            in_objective = self.rank < 2 and self.random.random() < 0.5
+            looping(self.name, self.rank, self.step, in_objective, words[recipe])
+        return runs.Started(words)
+
+    def fault(self, started):
+        """Makes the rank fail; returns when."""
+        if self.kind == "loops":
+            assert runs.wait_until(lambda: started.when("it loops"), 240), "no loop"
+            return started.when("it loops")
+        path = self.folder + "/metrics.jsonl"
+        ready = (lambda: self.rank in started.ranks()) if self.early else (
+            lambda: runs.lines_of(path) > self.step)
+        assert runs.wait_until(ready, 240), "no step"
+        time.sleep(self.random.random() * (1.5 if self.early else 0.5))
+        begin = time.monotonic()
+        runs.kill(started.ranks()[self.rank],
+                  signal.SIGKILL if self.kind == "killed" else signal.SIGSTOP)
+        return begin
+
+    def run(self):
+        """Seconds from the fault to the report and to the end of all."""
+        started = self.start()
+        begin = self.fault(started)
+        everyone = [started.child.pid] + list(started.ranks().values())
+        status = started.end(LIMIT_S + 15)
+        end = time.monotonic()
+        assert status is not None, f"it hangs: {started.text()}"
+        assert runs.wait_until(lambda: not runs.alive(everyone), 5), "a process is left"
+        said = started.when(f"rank {self.rank} of {self.count}: ")
+        assert said is not None, f"no report: {started.text()}"
+        assert status == 1, f"status {status}: {started.text()}"
+        assert end - begin <= LIMIT_S, f"ended after {end - begin:.1f} s"
+        runs.clean(self.folder)
+        return said - begin, end - begin
+
+
+def spread(values):
+    values = sorted(values)
+    return f"median {values[len(values) // 2]:.2f} s, worst {values[-1]:.2f} s"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    work = runs.prepare("dist_kills")
+    times, failed = collections.defaultdict(list), 0
+    # Every kind in its share, in a random order.
+    kinds = [KINDS[k] for k, share in enumerate(SHARES) for _ in range(share)]
+    order = [kinds[i % len(kinds)] for i in range(0, 3 * options.kills, 3)]
+    for number, kind in enumerate(order):
+        trial = Trial(random.Random(f"{options.seed} {number}"), number, kind)
+        try:
+            times[kind].append(trial.run())
+            print(f"{trial}: ended after {times[kind][-1][1]:.2f} s", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"FAILED: {trial}: {error}", flush=True)
+    for kind, found in times.items():
+        print(f"{kind}: {len(found)}; report {spread([a for a, _ in found])}; "
+              f"end {spread([b for _, b in found])}")
+    print(f"{options.kills} kills, {failed} failed; load {os.getloadavg()[0]:.1f}")
+    os.chdir("/")
+    runs.clean(work)
+    sys.exit(bool(failed))
+
+
+main()

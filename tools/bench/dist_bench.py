@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Ranks of one thread against one process, on this machine.
+
+  dist_bench.py XRUN speed [--pairs 3]     two ranks against one process of two threads, per level
+  dist_bench.py XRUN memory                bytes of each rank against the plan, per level
+  dist_bench.py XRUN start [--pairs 10]    start and end of four ranks against one process
+
+A llama of 4 layers of width 256 with the vocabulary of recipes/data/tokenizer. Arms run in turn.
+Prints the medians and ranges of the ratios, and the load of the machine before each measurement.
+"""
+import argparse, json, os, shutil, statistics, subprocess, tempfile, time
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+SKIPPED = 2  # first steps, which compile kernels and touch memory
+RECIPES = {
+    "sft": ["template=chatml", "batch.sequences=32", "batch.max_tokens=512", "valid.fraction=0"],
+    "dpo": ["answers=0", "batch.pairs=16", "batch.max_tokens=512", "valid.fraction=0",
+            "template=chatml"],
+}
+
+
+def run(xrun, recipe, ranks, level, settings, environment=None, watch=None):
+    """Runs it; returns the folder and what it printed."""
+    folder = tempfile.mkdtemp(prefix="run", dir=".") + "/run"
+    start = [xrun, "launch", "-n", str(ranks)] if ranks else [xrun]
+    words = start + [f"recipes/{recipe}.lua", "--threads", "1" if ranks else "2", "--run", folder]
+    for setting in RECIPES[recipe] + settings + ["model=" + os.environ["MODEL"], f"dist.level={level}"]:
+        words += ["--set", setting]
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             cwd=os.getcwd(), env={**os.environ, **(environment or {})})
+    while watch and child.poll() is None:
+        watch(child.pid)
+        time.sleep(0.05)
+    out = child.communicate()[0]
+    if child.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\n{out}")
+    return folder, out
+
+
+def step_seconds(folder):
+    lines = [json.loads(line) for line in open(folder + "/metrics.jsonl")]
+    return [line["perf/step_s"] for line in lines[SKIPPED:] if "perf/step_s" in line]
+
+
+def spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def speed(xrun, pairs):
+    for recipe in RECIPES:
+        ratios, ones = {level: [] for level in (0, 1, 3)}, []
+        for _ in range(pairs):
+            print("load", *os.getloadavg(), flush=True)
+            one = statistics.median(step_seconds(run(xrun, recipe, 0, 1, ["steps=10"])[0]))
+            ones.append(one)
+            for level in ratios:
+                folder, _ = run(xrun, recipe, 2, level, ["steps=10"])
+                ratios[level].append(one / statistics.median(step_seconds(folder)))
+        print(f"{recipe}: one process of two threads: {spread(ones)} s a step")
+        for level, found in ratios.items():
+            print(f"{recipe}, level {level}: {spread(found)} of its speed", flush=True)
+    for level in (1, 3):
+        folder, out = run(xrun, "sft", 2, level, ["steps=10"], {"XRUN_DIST_TIMES": "1"})
+        total = sum(json.loads(line)["perf/step_s"] for line in open(folder + "/metrics.jsonl"))
+        print(f"sft, level {level}, {total:.2f} s of steps:")
+        print(out[out.index("collective of rank 0"):], flush=True)
+
+
+def peak_rss(pid, into):
+    """Adds the peak of each process below `pid`, in bytes."""
+    try:
+        children = open(f"/proc/{pid}/task/{pid}/children").read().split()
+        for child in children:
+            for line in open(f"/proc/{child}/status"):
+                if line.startswith("VmHWM"):
+                    into[int(child)] = max(into.get(int(child), 0), 1024 * int(line.split()[1]))
+    except OSError:
+        pass
+
+
+def memory(xrun, _):
+    for ranks in (2, 4):
+        for level in range(4):
+            peaks = {}
+            folder, _ = run(xrun, "dpo", ranks, level, ["steps=3"],
+                            watch=lambda pid: peak_rss(pid, peaks))
+            found = json.load(open(folder + "/run.json"))["memory"]
+            planned, measured = found["planned"], found["measured"]
+            print(f"dpo on {ranks} ranks, level {level}: planned {planned['total'] / 1e6:.0f} MB, "
+                  f"tensors {measured['total'] / 1e6:.0f} MB, planned / measured "
+                  f"{planned['total'] / measured['total']:.3f}; RSS "
+                  f"{', '.join(f'{peak / 1e6:.0f}' for peak in peaks.values())} MB", flush=True)
+            print("   ", planned, measured)
+
+
+def start(xrun, pairs):
+    open("empty.lua", "w").write("")
+    arms = {"empty, one process": [xrun, "empty.lua"],
+            "empty, 4 ranks": [xrun, "launch", "-n", "4", "empty.lua", "--threads", "1"]}
+    one_step = ["recipes/dpo.lua", "--steps", "1", "--threads", "1"]
+    for setting in RECIPES["dpo"] + ["model=" + os.environ["MODEL"]]:
+        one_step += ["--set", setting]
+    arms["one step, one process"] = [xrun] + one_step
+    arms["one step, 4 ranks"] = [xrun, "launch", "-n", "4"] + one_step
+    times = {name: [] for name in arms}
+    print("load", *os.getloadavg())
+    for _ in range(pairs):
+        for name, words in arms.items():
+            shutil.rmtree("one", ignore_errors=True)
+            begin = time.monotonic()
+            subprocess.run(words + (["--run", "one"] if "one step" in name else []), check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            times[name].append(time.monotonic() - begin)
+    for name, found in times.items():
+        print(f"{name}: {spread(found)} s")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("xrun")
+    parser.add_argument("what", choices=["speed", "memory", "start"])
+    parser.add_argument("--pairs", type=int, default=0)
+    options = parser.parse_args()
+    xrun = os.path.abspath(options.xrun)
+    work = tempfile.mkdtemp(prefix="dist_bench")
+    os.chdir(work)
+    os.symlink(ROOT + "/recipes", "recipes")
+    os.environ.update(XRUN_CACHE=work + "/cache", MODEL=work + "/model")
+    subprocess.run([xrun, "init-model", "model", "--tokenizer", ROOT + "/recipes/data/tokenizer",
+                    "--layers", "4", "--hidden", "256", "--heads", "4"], check=True,
+                   stdout=subprocess.DEVNULL)
+    {"speed": (lambda: speed(xrun, options.pairs or 3)), "memory": (lambda: memory(xrun, 0)),
+     "start": (lambda: start(xrun, options.pairs or 10))}[options.what]()
+    os.chdir("/")
+    shutil.rmtree(work)
+
+
+main()
