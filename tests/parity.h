@@ -1,6 +1,6 @@
 #pragma once
-// Differences from an independent implementation, which docs/parity.md shows: tools/oracle/parity.py
-// reads them from GoogleTest's report.
+// Differences from an independent implementation, which docs/parity.md shows:
+// tools/oracle/parity.py reads them from GoogleTest's report.
 
 #include <gtest/gtest.h>
 

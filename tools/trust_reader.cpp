@@ -24,9 +24,9 @@ constexpr uint64_t kMostRecordBytes = 1 << 24;
 
 // Options whose value is a file that the command writes, and others that have a value.
 constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
-constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps", "--repl-at",
-                                           "--step",   "--rows",    "--where",   "--gpus",
-                                           "--utilisation"};
+constexpr std::string_view kWithValue[] = {"--device",  "--threads", "--steps",
+                                           "--repl-at", "--step",    "--rows",
+                                           "--where",   "--gpus",    "--utilisation"};
 
 template <class List>
 bool contains(const List& list, std::string_view name) {
@@ -165,8 +165,8 @@ class TrustReader {
     rest.push_back(arguments_[at_]);
     const size_t equals = argument.starts_with('-') ? argument.find('=') : argument.npos;
     const std::string_view name = argument.substr(0, equals);
-    const bool has_value =
-        name == "--run" || contains(kWrittenFiles, name) || contains(kWithValue, name) || name == "--set";
+    const bool has_value = name == "--run" || contains(kWrittenFiles, name) ||
+                           contains(kWithValue, name) || name == "--set";
     if (!has_value) {
       if (!argument.starts_with('-')) note_path(argument);
       return;

@@ -137,7 +137,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   if (fd < 0) fail(path, "be opened");
   // One byte more than the file has shows its end. A string zeroes what it grows by, so a small
   // file does not begin with a large buffer.
-  struct stat status{};
+  struct stat status {};
   const bool sized = ::fstat(fd, &status) == 0 && status.st_size > 0;
   const auto asked = sized ? static_cast<uint64_t>(status.st_size) + 1 : kWriteBytes;
   std::string bytes(std::min(asked, kFirstReadBytes), '\0');

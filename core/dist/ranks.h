@@ -39,8 +39,7 @@ class Ranks {
   // Begins an all-to-all: rank r's k-th piece of `in` becomes the r-th piece of rank k's `out`.
   //   in, out              [n] contiguous, of one dtype
   //   in_sizes, out_sizes  [size()] elements of each piece; 0 is legal, also for all of them
-  virtual std::unique_ptr<PendingCollective> exchange(std::string_view label,
-                                                      const at::Tensor& out,
+  virtual std::unique_ptr<PendingCollective> exchange(std::string_view label, const at::Tensor& out,
                                                       const std::vector<int64_t>& out_sizes,
                                                       const at::Tensor& in,
                                                       const std::vector<int64_t>& in_sizes) = 0;

@@ -1,4 +1,5 @@
-// A zip archive NAME/: data.pkl is a pickle whose persistent ids name storages, data/KEY their bytes.
+// A zip archive NAME/: data.pkl is a pickle whose persistent ids name storages, data/KEY their
+// bytes.
 
 #include "core/distill/torch_archive.h"
 
@@ -52,8 +53,9 @@ TorchArchive::TorchArchive(std::string_view bytes, const std::string& name)
     : text_{.where = name,
             .no_archive = ", as torch.save has written them since PyTorch 1.6",
             .compressed = ", which torch.save never does",
-            .wrong_crc = ": the file is damaged, or was saved with "
-                         "torch.serialization.set_crc32_options(False)"},
+            .wrong_crc =
+                ": the file is damaged, or was saved with "
+                "torch.serialization.set_crc32_options(False)"},
       members_(read_stored_zip(bytes, text_)) {
   for (const ZipMember& member : members_) {
     by_name_[member.name] = &member;

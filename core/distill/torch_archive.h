@@ -1,5 +1,6 @@
 #pragma once
-// The storages of a torch.save archive and the tensors over them: all of such a file but its pickle.
+// The storages of a torch.save archive and the tensors over them: all of such a file but its
+// pickle.
 
 #include <cstdint>
 #include <string>
@@ -29,8 +30,8 @@ class TorchArchive {
 
   std::string_view pickle() const { return pickle_; }
 
-  // Returns data/KEY, whose checksum is not read yet. Throws Error with the reason alone if there is
-  // no such storage of this class and size.
+  // Returns data/KEY, whose checksum is not read yet. Throws Error with the reason alone if there
+  // is no such storage of this class and size.
   TorchStorage storage(std::string_view class_name, std::string_view key, int64_t elements) const;
   // Throws Error that starts with the name unless data/KEY has its checksum.
   void check_storage(std::string_view key);

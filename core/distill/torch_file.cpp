@@ -298,9 +298,8 @@ class PickleReader {
               file_.kind(items[2]) == TorchKind::kString && file_.kind(items[4]) == TorchKind::kInt,
           "a persistent id does not name a storage");
     const std::string_view key = file_.as_string(items[2]);
-    storages_.push_back(checked([&] {
-      return archive_.storage(file_.as_string(items[1]), key, file_.as_int(items[4]));
-    }));
+    storages_.push_back(checked(
+        [&] { return archive_.storage(file_.as_string(items[1]), key, file_.as_int(items[4])); }));
     archive_.check_storage(key);
     push(TorchKind::kStorage, static_cast<int64_t>(storages_.size() - 1));
   }

@@ -31,9 +31,9 @@ struct ForwardState {
   const ModelConfig& config;
   ComputeWeights& weights;
   int64_t update_count = 0;
-  AttentionLayout layout = {};  // the window is that of each layer
-  RopeAngles angles = {};       // undefined where positions are learned
-  KvCache* cache = nullptr;     // segments are appended to its slots; null: none
+  AttentionLayout layout = {};            // the window is that of each layer
+  RopeAngles angles = {};                 // undefined where positions are learned
+  KvCache* cache = nullptr;               // segments are appended to its slots; null: none
   const PackedWeights* packed = nullptr;  // of linear maps, at this update count; null: none
   GemmType gemm = GemmType::kStorage;
   RouterRecord* router = nullptr;                    // collects MoE routing; null: not wanted
@@ -61,10 +61,9 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
 
 // The memory of a block, in bytes: what its operators declare (ops/op_memory.h).
 struct BlockMemory {
-  double saved = 0;    // per token, for the backward; each tensor once
-  double forward = 0;  // per token, the peak of a forward that records no graph
-  double backward =
-      0;  // per token, the peak of a backward, without gradients of weights
+  double saved = 0;     // per token, for the backward; each tensor once
+  double forward = 0;   // per token, the peak of a forward that records no graph
+  double backward = 0;  // per token, the peak of a backward, without gradients of weights
   double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
 };
 

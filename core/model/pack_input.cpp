@@ -1,5 +1,5 @@
-// Every index is checked on the host before it is used: one outside its table reads other memory on a
-// CPU, and is an assertion without a name on a GPU.
+// Every index is checked on the host before it is used: one outside its table reads other memory on
+// a CPU, and is an assertion without a name on a GPU.
 
 #include "core/model/pack_input.h"
 

@@ -99,11 +99,10 @@ void check_segments(const FoldedPack& fold, const PackedBatch& batch) {
     // The segment must walk its path without a gap: every slot's prev is the slot before.
     for (int32_t i = batch.cu_seqlens[s]; i < batch.cu_seqlens[s + 1]; ++i) {
       const size_t t = static_cast<size_t>(i), slot = static_cast<size_t>(fold.flat_of[t]);
-      XRUN_CHECK(fold.tokens[slot] == batch.tokens[t] &&
-                     fold.position_ids[slot] == batch.position_ids[t],
-                 "fold: flat_of[{}] is {}, token {} at position {}; wanted token {} at position {}",
-                 t, slot, fold.tokens[slot], fold.position_ids[slot], batch.tokens[t],
-                 batch.position_ids[t]);
+      XRUN_CHECK(
+          fold.tokens[slot] == batch.tokens[t] && fold.position_ids[slot] == batch.position_ids[t],
+          "fold: flat_of[{}] is {}, token {} at position {}; wanted token {} at position {}", t,
+          slot, fold.tokens[slot], fold.position_ids[slot], batch.tokens[t], batch.position_ids[t]);
       XRUN_CHECK(fold.prev[slot] == before,
                  "fold: flat_of[{}] is {}, which follows slot {}; segment {} comes from slot {}", t,
                  slot, fold.prev[slot], s, before);

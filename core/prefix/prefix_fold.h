@@ -19,7 +19,7 @@ struct RolloutGroup {
 // T tokens: the prompt once, then every completion in order. Node 0 is the prompt, node i + 1
 // completion i.
 struct FoldedRollouts {
-  std::vector<int64_t> input_ids;     // [T]
+  std::vector<int64_t> input_ids;  // [T]
   std::vector<int64_t> labels;  // [T] the next token of the same completion, else ignore_idx: all
                                 // of the prompt and the last token of each completion
   std::vector<int64_t> position_ids;  // [T] every completion continues after the prompt
@@ -38,7 +38,7 @@ using TokenRange = std::array<int64_t, 2>;  // half open
 // The attention mask of a tree as rectangles, one entry each.
 struct TreeSlices {
   std::vector<TokenRange> q_ranges, k_ranges;
-  std::vector<std::string> types;  // "causal" or "full"
+  std::vector<std::string> types;                            // "causal" or "full"
   std::vector<std::vector<TokenRange>> sample_token_ranges;  // of the nodes on each path
 };
 

@@ -107,7 +107,7 @@ class Sampler::Decoding {
   const SamplerOptions options_;
   int64_t version_ = -1;  // the update count and the replacements of the keys in the cache
   int64_t replaced_ = 0;
-  int64_t steps_ = 0;             // of decoding, at this version
+  int64_t steps_ = 0;  // of decoding, at this version
   double draft_credit_ = kTrialCredit;
   bool pack_is_refused_ = false;  // for lack of memory
   SequenceSlots slots_;

@@ -30,8 +30,8 @@ struct AskedPrompt {
   uint64_t name = 0;  // in draw keys
 };
 
-// Names the prompts in draw keys: the row, and the number of times that it occurred before. Rows are
-// below 2^34, a name is below 2^44.
+// Names the prompts in draw keys: the row, and the number of times that it occurred before. Rows
+// are below 2^34, a name is below 2^44.
 void name_draws(std::vector<AskedPrompt>& prompts) {
   std::map<int64_t, uint64_t> seen;
   for (AskedPrompt& prompt : prompts) {
@@ -212,9 +212,9 @@ RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& promp
     const uint64_t seed =
         philox_u64(info.seed, kStreamStandIn, static_cast<uint64_t>(info.step), i);
     const size_t p = i / per_prompt;
-    list.push_back(rollout_of(
-        stand_in_answer(*policy.tokenizer(), options.text.generate.max_new_tokens, seed),
-        prompts[p], static_cast<int64_t>(i % per_prompt), policy));
+    list.push_back(
+        rollout_of(stand_in_answer(*policy.tokenizer(), options.text.generate.max_new_tokens, seed),
+                   prompts[p], static_cast<int64_t>(i % per_prompt), policy));
   }
   return list;
 }

@@ -29,7 +29,7 @@ enum class DrawScope {
 
 struct RolloutOptions {
   int64_t samples = kSamples;  // of each prompt
-  TextOptions text = {};  // max_new_tokens of a turn, sampling and stop strings
+  TextOptions text = {};       // max_new_tokens of a turn, sampling and stop strings
   DrawScope draws = DrawScope::kStep;
   // Gives drafts and receives the answers; null: no drafts. Changes no answer.
   AnswerHistory* history = nullptr;
@@ -45,8 +45,8 @@ struct RolloutOptions {
 // Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens
 // before the first trained one. Draws depend on (seed, step, row, sample, position), under
 // DrawScope::kRow not on the step, so a resumed step repeats them; a row that occurs twice in the
-// batch is drawn independently each time. Ranks that share the batch sample the answers to their own
-// prompts, and each gets all of them.
+// batch is drawn independently each time. Ranks that share the batch sample the answers to their
+// own prompts, and each gets all of them.
 //   model  computes; the policy's own, or a copy of its weights on the CPU
 // With an environment the prompts are those of a data set, and an answer may have several turns.
 // A policy with a stand-in gives seeded random tokens whose log-probs are the stand-in's. Throws

@@ -36,7 +36,7 @@ struct SampleRequest {
   // the earlier prompt, the sampled ids unchanged, and the ids of the new message; if the earlier
   // request had `hold`, only the new ids are computed.
   std::vector<int32_t> prompt;
-  int64_t samples = 1;                 // answers to the prompt
+  int64_t samples = 1;                     // answers to the prompt
   int64_t max_new_tokens = kAnswerTokens;  // of an answer; below 1: none, finish "length"
   std::vector<int32_t> stop_ids = {};  // an answer ends with the first of these, which it includes
   SamplingOptions sampling = {};

@@ -67,7 +67,7 @@ int64_t last_logged_step(const std::filesystem::path& path) {
   int64_t last = -1;
   if (!std::filesystem::exists(path)) return last;
   count_valid_bytes(read_file(path), std::numeric_limits<int64_t>::max(),
-             [&](int64_t step) { last = step; });
+                    [&](int64_t step) { last = step; });
   return last;
 }
 

@@ -56,7 +56,7 @@ class MetricsLog {
 
   MetricList pending_;
   std::filesystem::path path_;
-  std::unique_ptr<FileWriter> file_;  // null after a failed write
+  std::unique_ptr<FileWriter> file_;              // null after a failed write
   std::optional<TensorBoardWriter> tensorboard_;  // absent where nothing is written
   std::map<std::string, int64_t> nonfinite_;
   std::vector<std::string> last_nulls_;  // of the object written last

@@ -17,7 +17,8 @@ namespace xrun {
 
 namespace {
 
-using FindDifferences = std::function<std::vector<Difference>(const Json& first, const Json& other)>;
+using FindDifferences =
+    std::function<std::vector<Difference>(const Json& first, const Json& other)>;
 
 void compare(Ranks* ranks, std::string_view what, const Json& own, const FindDifferences& find) {
   if (ranks == nullptr) return;

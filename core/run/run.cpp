@@ -310,8 +310,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
                         [](const auto& object) { return !object.second->ranges().empty(); });
   if (replaying() || (alone_ && !dir_.writes())) return last_checkpoint_;
   // The others wait in a collective that this rank will never join, nor they in those of a save.
-  const bool together =
-      alone_ || settings_.ranks == nullptr || settings_.ranks->fails_together();
+  const bool together = alone_ || settings_.ranks == nullptr || settings_.ranks->fails_together();
   if (!together) return last_checkpoint_;
   // In a loop's first body it is unknown whether another update would follow.
   const bool several = several_updates_ || !updates_known_;

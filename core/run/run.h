@@ -35,10 +35,10 @@ namespace xrun {
 class Ranks;
 
 struct RunSettings {
-  int64_t save_every = 0;    // bodies between checkpoints; 0: off
-  double save_minutes = 0;   // minutes between checkpoints, taken when a body ends; 0: off
-  int64_t save_keep = 2;     // each phase's last body is saved whatever these say
-  double stop_minutes = 0;   // after `began`, when a body ends, the run saves and stops; 0: off
+  int64_t save_every = 0;   // bodies between checkpoints; 0: off
+  double save_minutes = 0;  // minutes between checkpoints, taken when a body ends; 0: off
+  int64_t save_keep = 2;    // each phase's last body is saved whatever these say
+  double stop_minutes = 0;  // after `began`, when a body ends, the run saves and stops; 0: off
   std::chrono::steady_clock::time_point began = {};
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
   bool saves = true;         // false: a preview, which writes no checkpoints

@@ -67,9 +67,9 @@ constexpr uint32_t kDenied[] = {
     kRemovexattrat, kFileSetattr, SYS_utimensat, SYS_mknodat,
     // mounts and handles of files
     SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, kOpenTreeAttr,
-    SYS_move_mount, SYS_fsopen,
-    SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_mount_setattr, SYS_name_to_handle_at,
-    SYS_open_by_handle_at, SYS_quotactl, kQuotactlFd, SYS_fanotify_init, SYS_swapon, SYS_swapoff,
+    SYS_move_mount, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_mount_setattr,
+    SYS_name_to_handle_at, SYS_open_by_handle_at, SYS_quotactl, kQuotactlFd, SYS_fanotify_init,
+    SYS_swapon, SYS_swapoff,
     // the kernel
     SYS_add_key, SYS_request_key, SYS_keyctl, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
     SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_init_module,

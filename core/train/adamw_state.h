@@ -91,10 +91,10 @@ class AdamWState {
   std::vector<WeightOwner> owners_;  // [tensors]
   std::vector<Held> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
-  std::vector<at::Tensor> whole_;                 // [groups] gathered gradients of level 0
-  Buffers exp_avg_, exp_avg_sq_;                  // [groups] fp32
-  std::vector<int64_t> counts_;                   // [tensors]
-  std::vector<bool> has_gradient_;                // [tensors], of all ranks, as of squares()
+  std::vector<at::Tensor> whole_;   // [groups] gathered gradients of level 0
+  Buffers exp_avg_, exp_avg_sq_;    // [groups] fp32
+  std::vector<int64_t> counts_;     // [tensors]
+  std::vector<bool> has_gradient_;  // [tensors], of all ranks, as of squares()
 };
 
 }  // namespace xrun

@@ -77,11 +77,10 @@ XRUN_INLINE VF join_pairs(VF a, VF b, LaneList<I...>) {
 template <int kA, int kB, int... I>
 XRUN_INLINE VF join_groups(VF a, VF b, LaneList<I...>) {
   if constexpr (kLanes == 16) {
-    return __builtin_shuffle(
-        a, b, VI{((((I >> 2) & 1) ? kB : kA) * 4 + (I & 3) + (I >> 3) * kLanes)...});
-  } else {
     return __builtin_shuffle(a, b,
-                             VI{(((I >> 2) ? kB * 4 + kLanes : kA * 4) + (I & 3))...});
+                             VI{((((I >> 2) & 1) ? kB : kA) * 4 + (I & 3) + (I >> 3) * kLanes)...});
+  } else {
+    return __builtin_shuffle(a, b, VI{(((I >> 2) ? kB * 4 + kLanes : kA * 4) + (I & 3))...});
   }
 }
 

@@ -31,8 +31,8 @@ int dropout_mask_cuda(const CudaDropoutMask& a, CUstream_st* stream) {
   if (a.count == 0) return cudaSuccess;
   const int64_t groups = (a.count + kWords - 1) / kWords;
   const int64_t blocks = (groups + kThreads - 1) / kThreads;
-  dropout_mask_kernel<<<static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks),
-                        kThreads, 0, stream>>>(a);
+  dropout_mask_kernel<<<static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks), kThreads,
+                        0, stream>>>(a);
   return cudaGetLastError();
 }
 

@@ -3,11 +3,11 @@
 //   with d = m1 - m:  sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1),  and so the other.
 // Then lse = m + log sum and entropy = log sum - weighted / sum.
 
-#include "kernels/cuda/head_rows.h"
-
 #include <cuda_runtime.h>
 
 #include <cmath>
+
+#include "kernels/cuda/head_rows.h"
 
 namespace xrun::kernels {
 
@@ -88,8 +88,7 @@ __global__ void head_rows_backward_kernel(CudaHeadRowsBackward a) {
   const float c = a.grad_entropy != nullptr ? a.grad_entropy[row] : 0.0f;
   const float entropy = a.grad_entropy != nullptr ? a.entropy[row] : 0.0f;
   for (int64_t i = threadIdx.x; i < a.width; i += kThreads) {
-    const float d =
-        i < a.columns ? __fmul_rn(z[i], a.scale) - all.max - log_sum : -INFINITY;
+    const float d = i < a.columns ? __fmul_rn(z[i], a.scale) - all.max - log_sum : -INFINITY;
     const float p = expf(d);
     dz[i] = p == 0.0f ? 0.0f : a.scale * p * (lift - c * (d + entropy));
   }

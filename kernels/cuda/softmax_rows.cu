@@ -2,11 +2,11 @@
 // keeps a running (m, s) pair, so a row is read once for lse and once more to write the softmax:
 //   (m1, s1) + (m2, s2) = (m, s1 exp(m1 - m) + s2 exp(m2 - m)),  m = max(m1, m2).
 
-#include "kernels/cuda/softmax_rows.h"
-
 #include <cuda_runtime.h>
 
 #include <cmath>
+
+#include "kernels/cuda/softmax_rows.h"
 
 namespace xrun::kernels {
 

@@ -184,7 +184,8 @@ Objective lua_objective(lua_State* L, int i, const char* what) {
     const StackGuard guard(L);
     const TensorScope scope(L);
     const OpenMicroScope open(L, micro);
-    // As ATen's generator is: the draws of a micro-batch are its own, whichever came before it here.
+    // As ATen's generator is: the draws of a micro-batch are its own, whichever came before it
+    // here.
     seed_lua_as_aten(LuaState::of(L));
     const int base = lua_gettop(L);
     function->push(L);

@@ -64,8 +64,8 @@ struct Session {
   SessionInputs data;
   SessionModels models;
   RunFolder folder;
-  std::shared_ptr<RunLoop> run;  // the latest xrun.run; null before
-  Run* open_run = nullptr;       // the run inside it
+  std::shared_ptr<RunLoop> run;                 // the latest xrun.run; null before
+  Run* open_run = nullptr;                      // the run inside it
   std::shared_ptr<BodyRollouts> rollouts;       // of the open body; null: it sampled none
   std::shared_ptr<BodyRollouts> last_rollouts;  // of the latest body that sampled some
 

@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "lua/state/class.h"
 #include "lua/state/args.h"
+#include "lua/state/class.h"
 #include "lua/state/doc.h"
 
 namespace xrun {

@@ -240,7 +240,7 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
     // A recipe may raise a value of its own, and its __tostring may fail too.
     lua_pushvalue(L, i < 0 ? i - 1 : i);
     const bool failed = lua_pcall(L, 1, 1, 0) != 0;
-    set_message(*report, failed                 ? "the error's __tostring failed"
+    set_message(*report, failed                ? "the error's __tostring failed"
                          : lua_isstring(L, -1) ? lua_tostring(L, -1)
                                                : "an error without a text");
     lua_pop(L, 1);

@@ -100,8 +100,8 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i);
 std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i);
 
 // Returns the exception that a catch (...) around Lua code has caught. An error that Lua throws by
-// itself is foreign to C++ and has no pointer; it comes through a protected call only if no memory is
-// left for its report, so it becomes an Error that says so.
+// itself is foreign to C++ and has no pointer; it comes through a protected call only if no memory
+// is left for its report, so it becomes an Error that says so.
 std::exception_ptr caught_around_lua();
 
 // Pushes a report as the error value that recipes see (class Error: message, hint, file, line,

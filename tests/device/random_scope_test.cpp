@@ -1,12 +1,11 @@
 // The generators of both devices after a scope.
 
-#include "core/train/evaluate.h"
-
 #include <ATen/Context.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include "core/train/evaluate.h"
 #include "tests/pretend/pretend_device.h"
 
 namespace xrun::random_scope_test {

@@ -18,13 +18,12 @@ TEST(NcclCuda, OneRankKeepsItsTensors) {
   world.port = port_of(listen_on(0, /*loopback=*/true));
   const std::unique_ptr<Ranks> ranks = join_ranks(world, {});
   const at::Tensor in = at::arange(1000).to(at::kBFloat16).cuda();
-  for (const auto& run :
-       {+[](Ranks& r, const at::Tensor& out, const at::Tensor& in) {
-          r.exchange("exchange", out, {1000}, in, {1000})->wait();
-        },
-        +[](Ranks& r, const at::Tensor& out, const at::Tensor& in) {
-          r.all_gather("all_gather", out, {1000}, in)->wait();
-        }}) {
+  for (const auto& run : {+[](Ranks&r, const at::Tensor&out, const at::Tensor&in) {
+                            r.exchange("exchange", out, {1000}, in, {1000})->wait();
+                          },
+                          +[](Ranks&r, const at::Tensor&out, const at::Tensor&in) {
+                            r.all_gather("all_gather", out, {1000}, in)->wait();
+                          }}) {
     const at::Tensor out = at::zeros({1000}, in.options());
     run(*ranks, out, in);
     EXPECT_TRUE(at::equal(out, in));

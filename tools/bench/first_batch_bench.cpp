@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_field.h"
 #include "core/base/error.h"
-#include "core/data/packs/data_set.h"
+#include "core/config/config_field.h"
 #include "core/data/cache/row_cache.h"
+#include "core/data/packs/data_set.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tools/bench/spread.h"

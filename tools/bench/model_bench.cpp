@@ -177,8 +177,8 @@ void check_step(Model& model, const std::vector<std::vector<int32_t>>& sequences
   const at::NoGradGuard no_grad;
   const at::Tensor first = index.narrow(0, 0, trained), ids = target.narrow(0, 0, trained);
   check_close(model.token_logprob(pack_sequences(sequences), index, target),
-             model.token_logprob(pack_sequences({sequences[0]}), first, ids),
-             "log-probs of a packed sequence");
+              model.token_logprob(pack_sequences({sequences[0]}), first, ids),
+              "log-probs of a packed sequence");
 }
 
 void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained) {
@@ -215,7 +215,7 @@ void check_sample(Model& model, std::vector<int32_t> sequence, const Generation&
   at::Tensor sampled = at::empty({count});
   std::copy(made.logprobs.begin(), made.logprobs.end(), sampled.mutable_data_ptr<float>());
   check_close(sampled, model.token_logprob(input, index, input.tokens.index_select(0, index + 1)),
-             "log-probs of a sampled answer");
+              "log-probs of a sampled answer");
 }
 
 // Samples each prompt once, with a draft of its answer if there are drafts.
@@ -254,9 +254,9 @@ void bench_drafts(Model& model, int64_t batch, int64_t right) {
   }
   const Pairs pairs = interleave(
       3, [&] { sample_with(model, given, drafts); }, [&] { sample_with(model, given, {}); });
-  print_figure({fmt::format("sampling, batch {}, 40 + 32 tokens, {} of 10 drafts right", batch,
-                            right),
-                pairs.a_ms, "ms", pairs.ratio, "of the time without drafts"});
+  print_figure(
+      {fmt::format("sampling, batch {}, 40 + 32 tokens, {} of 10 drafts right", batch, right),
+       pairs.a_ms, "ms", pairs.ratio, "of the time without drafts"});
 }
 
 void bench_sample(Model& model, int64_t batch) {

@@ -113,8 +113,9 @@ void serve(const std::string& folder) {
     } else {
       size_t tokens = 0;
       answer.set("seconds", seconds_of([&] {
-        for (const std::string& text : texts) tokens += tokenizer->encode(text).ids.size();
-      }));
+                   for (const std::string& text : texts)
+                     tokens += tokenizer->encode(text).ids.size();
+                 }));
       answer.set("tokens", int64_t(tokens));
     }
     fmt::print("{}\n", dump_json(answer));

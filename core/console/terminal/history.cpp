@@ -149,7 +149,8 @@ void History::read_file() {
 
 void History::append(const std::string& line) {
   // Opened for each input, so that a file replaced meanwhile is found.
-  const FlockedFile opened(file_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const FlockedFile opened(file_,
+                           O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened.fd() >= 0 && write_whole(opened.fd(), line)) return;
   problem_ = fmt::format("inputs are not saved: {}: {}", file_.string(), std::strerror(errno));
 }

@@ -19,13 +19,13 @@ enum class RankState : int32_t {
 
 // Plain bytes: shared memory and sockets carry it as it is. Texts are cut to fit.
 struct RankStatus {
-  int64_t step = -1;      // of the training loop; -1 before the first
-  int64_t begun = 0;      // collectives that this rank has begun
-  int64_t call = -1;      // number of the collective below, from 0; -1 before the first
-  int64_t bytes = 0;      // of its tensors on this rank
-  int64_t since_ms = 0;   // when the state began: CLOCK_MONOTONIC
-  int64_t cpu_ms = 0;     // in which the main thread had a processor or waited for one
-  int64_t work_ms = 0;    // of all threads but the watchdog
+  int64_t step = -1;       // of the training loop; -1 before the first
+  int64_t begun = 0;       // collectives that this rank has begun
+  int64_t call = -1;       // number of the collective below, from 0; -1 before the first
+  int64_t bytes = 0;       // of its tensors on this rank
+  int64_t since_ms = 0;    // when the state began: CLOCK_MONOTONIC
+  int64_t cpu_ms = 0;      // in which the main thread had a processor or waited for one
+  int64_t work_ms = 0;     // of all threads but the watchdog
   int64_t failed_at = -1;  // collectives that it had begun at its latest error; -1: no error
   uint64_t activity = 0;   // activity_count()
   RankState state = RankState::kComputing;
@@ -68,7 +68,7 @@ class FlightRecord {
   void wait_for(int64_t call, std::string_view label, int64_t bytes);
   void end();
   void note_error();  // this rank threw
-  void leave();  // the run, in an orderly way
+  void leave();       // the run, in an orderly way
   // Keeps the report of a failure for `xrun launch`.
   void set_failure(std::string_view text);
 

@@ -38,7 +38,8 @@ constexpr int64_t kSaveMs = 60000;
 constexpr int64_t kGoodbyeMs = 1000;
 // Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
-constexpr int64_t kOutsideCheckMs = 2000;  // without activity; the check reads a file for each thread
+// Without activity; the check reads a file for each thread.
+constexpr int64_t kOutsideCheckMs = 2000;
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
 constexpr int64_t kTableBytesPerMs = 10000;

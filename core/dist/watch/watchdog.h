@@ -1,6 +1,6 @@
 #pragma once
-// Detects ranks that died, were stopped, hang or left, and ends the others. Each rank has a thread that
-// reports to rank 0 four times a second; rank 0 judges, the others judge rank 0.
+// Detects ranks that died, were stopped, hang or left, and ends the others. Each rank has a thread
+// that reports to rank 0 four times a second; rank 0 judges, the others judge rank 0.
 
 #include <condition_variable>
 #include <cstdint>
@@ -100,10 +100,10 @@ class Watchdog {
   std::optional<RankVerdict> verdict_;
   std::string own_failure_;
   int own_failure_status_ = 0;
-  bool failed_ = false;   // fail() was called
+  bool failed_ = false;           // fail() was called
   int64_t failed_at_ = -1;        // of the error that fails_together() asks about
   std::optional<bool> together_;  // its answer
-  bool reports_ = false;  // this rank prints the verdict
+  bool reports_ = false;          // this rank prints the verdict
   bool stopping_ = false;
 
   std::thread thread_;

@@ -17,17 +17,17 @@ namespace xrun {
 struct MemoryShape {
   c10::ScalarType dtype = c10::ScalarType::Float;
   GemmType gemm = GemmType::kStorage;
-  int64_t tokens = 0;         // of the largest micro-batch
-  int64_t loss_rows = 0;      // of that micro-batch
-  bool several = false;       // several micro-batches in a step
-  int64_t prefix_tokens = 0;  // computed once for several of them, beside `tokens` (held_prefix.h)
+  int64_t tokens = 0;          // of the largest micro-batch
+  int64_t loss_rows = 0;       // of that micro-batch
+  bool several = false;        // several micro-batches in a step
+  int64_t prefix_tokens = 0;   // computed once for several of them, beside `tokens` (held_prefix.h)
   bool several_items = false;  // such a group is not alone in its step
   int64_t head_mb = 1024;
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights
   std::vector<std::string> train = {};  // patterns of what is trained; empty: all weights
   int64_t averages = 0;                 // fp32 averages of the trained weights
-  int64_t references = 0;  // frozen copies that are loaded beside the policy
+  int64_t references = 0;               // frozen copies that are loaded beside the policy
   int64_t reference_tokens = 0, reference_rows = 0;  // of the largest pack that they compute
   // Of answers that the policy samples between its updates, on its device.
   int64_t sampling_cache = 0;    // bytes of keys and values; 0: it samples none

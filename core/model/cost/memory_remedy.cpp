@@ -93,10 +93,9 @@ class ChangeSearch {
   std::string text_of(const CandidateChange& change) const {
     std::string text;
     const auto say = [&](bool wanted, const std::string& setting, const auto& differs) {
-      const bool any =
-          std::any_of(models_.begin(), models_.end(), [&](const PlannedModel& model) {
-            return !model.shape.frozen && differs(model.shape);
-          });
+      const bool any = std::any_of(models_.begin(), models_.end(), [&](const PlannedModel& model) {
+        return !model.shape.frozen && differs(model.shape);
+      });
       if (wanted && any) add_item(text, setting);
     };
     say(change.adapter, "lora = { rank = 16 }",

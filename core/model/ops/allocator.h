@@ -20,7 +20,8 @@ struct MemoryCount {
 
 // Puts a counter in front of ATen's CPU allocator. Idempotent. Called before any tensor is made:
 // earlier allocations are not counted. The internal allocations of libraries (oneDNN, MKL) are not
-// counted either. A tensor that finds no memory is then a c10::OutOfMemoryError "out of memory: ...".
+// counted either. A tensor that finds no memory is then a c10::OutOfMemoryError "out of memory:
+// ...".
 void install_memory_count();
 
 // All zero before install_memory_count. Any thread.

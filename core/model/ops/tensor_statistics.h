@@ -11,8 +11,8 @@ namespace xrun {
 struct TensorStatistics {
   static constexpr int kBins = 32;
 
-  int64_t elements = 0;   // of the tensor
-  int64_t sampled = 0;  // all elements, or a sample
+  int64_t elements = 0;  // of the tensor
+  int64_t sampled = 0;   // all elements, or a sample
   int64_t nans = 0, infinities = 0;
   int64_t finite = 0;  // values that the rest describes; 0: the rest is 0
   double min = 0, max = 0, mean = 0;

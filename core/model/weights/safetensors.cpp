@@ -92,7 +92,8 @@ class SafetensorsEntryParser {
   // Fills the shape and returns the bytes it needs.
   uint64_t shape(SafetensorsEntry& entry) const {
     const Json& value = field("shape");
-    require(value.is_array() && value.size() <= kMaxTensorDimensions, "'shape' is not a list of sizes");
+    require(value.is_array() && value.size() <= kMaxTensorDimensions,
+            "'shape' is not a list of sizes");
     // Bytes so far; each size multiplies them.
     uint64_t bytes = c10::elementSize(entry.dtype);
     bool empty = false;

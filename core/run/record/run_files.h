@@ -26,17 +26,17 @@ struct RunSamples {
 
 struct RunFiles {
   std::filesystem::path dir;
-  std::string name;                   // the folder's own
-  Json record;                        // run.json, an object
-  Json config, origins;               // objects, empty if config.json is missing
-  Json ledger;                        // an object, or null
-  Json profile;                       // profile.json, an object, or null
-  Json checkpoint;                    // the manifest of the newest checkpoint, an object, or null
-  std::string recipe;                 // recipe.lua's text
-  std::vector<RunSamples> samples;    // of the first step that has any and of the last
-  int64_t samples_left_out = 0;       // steps between these two that have some
+  std::string name;                 // the folder's own
+  Json record;                      // run.json, an object
+  Json config, origins;             // objects, empty if config.json is missing
+  Json ledger;                      // an object, or null
+  Json profile;                     // profile.json, an object, or null
+  Json checkpoint;                  // the manifest of the newest checkpoint, an object, or null
+  std::string recipe;               // recipe.lua's text
+  std::vector<RunSamples> samples;  // of the first step that has any and of the last
+  int64_t samples_left_out = 0;     // steps between these two that have some
   std::vector<RecordedRollouts> rollouts;  // of the first step that has any and of the last
-  std::vector<SourceSample> sources;  // empty; set by those who call sample_sources
+  std::vector<SourceSample> sources;       // empty; set by those who call sample_sources
   RunMetrics metrics;
   std::vector<std::string> notices;  // missing, damaged or omitted files, one sentence each
 };

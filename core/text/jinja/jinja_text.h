@@ -29,7 +29,8 @@ class Fault : public Error {
 // node of the tree or 64 bytes of text.
 class Budget {
  public:
-  explicit Budget(int64_t steps) : left_(steps), next_check_(std::max<int64_t>(0, steps - kCheckSteps)) {}
+  explicit Budget(int64_t steps)
+      : left_(steps), next_check_(std::max<int64_t>(0, steps - kCheckSteps)) {}
   // Throws Fault when the budget is spent. A rendering of a million steps, far more than templates
   // take, can be interrupted.
   void charge(int64_t steps) {

@@ -63,8 +63,8 @@ ZeroedBuffer::~ZeroedBuffer() {
 
 PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
   const int fd = open_to_read(path);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      fd < 0 ? nullptr : ::fdopen(fd, "rb"), std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
+                                                             std::fclose);
   XRUN_CHECK(file && std::fseek(file.get(), 0, SEEK_END) == 0, "{}: cannot be read: {}", path,
              std::strerror(errno));
   const long size = std::ftell(file.get());

@@ -2,9 +2,9 @@
 
 #include "core/text/unicode/unicode.h"
 
-#include "core/text/unicode/unicode_data.h"
-
 #include <algorithm>
+
+#include "core/text/unicode/unicode_data.h"
 
 namespace xrun {
 
@@ -43,12 +43,18 @@ CharKind char_kind(uint32_t code_point) {
 
 bool is_word(uint32_t c) {
   switch (category(c)) {
-    case Category::kLl: case Category::kLm: case Category::kLo: case Category::kLt:
-    case Category::kLu: case Category::kMc: case Category::kMe: case Category::kMn:
-    case Category::kNd: case Category::kNl: case Category::kPc:
-      return true;
-    default:
-      break;
+    case Category::kLl:
+    case Category::kLm:
+    case Category::kLo:
+    case Category::kLt:
+    case Category::kLu:
+    case Category::kMc:
+    case Category::kMe:
+    case Category::kMn:
+    case Category::kNd:
+    case Category::kNl:
+    case Category::kPc: return true;
+    default: break;
   }
   // UTS #18 adds Join_Control and the enclosed letters of Other_Alphabetic.
   return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||

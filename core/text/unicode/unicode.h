@@ -7,8 +7,35 @@ namespace xrun {
 
 // General categories, in the order of their names; the generated table has the same order.
 enum class Category : uint8_t {
-  kCn, kCc, kCf, kCo, kLl, kLm, kLo, kLt, kLu, kMc, kMe, kMn, kNd, kNl, kNo,
-  kPc, kPd, kPe, kPf, kPi, kPo, kPs, kSc, kSk, kSm, kSo, kZl, kZp, kZs
+  kCn,
+  kCc,
+  kCf,
+  kCo,
+  kLl,
+  kLm,
+  kLo,
+  kLt,
+  kLu,
+  kMc,
+  kMe,
+  kMn,
+  kNd,
+  kNl,
+  kNo,
+  kPc,
+  kPd,
+  kPe,
+  kPf,
+  kPi,
+  kPo,
+  kPs,
+  kSc,
+  kSk,
+  kSm,
+  kSo,
+  kZl,
+  kZp,
+  kZs
 };
 
 // Bits of unicode_properties.

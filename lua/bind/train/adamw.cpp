@@ -218,9 +218,10 @@ int make_ema(lua_State* L) {
 int use(Ema& ema, lua_State* L) {
   arg<LuaRef>(L, 2, "f");
   XRUN_CHECK(!ema.in_use(), "ema:use inside ema:use; the weights are the average already");
-  XRUN_CHECK(open_micro(L) == nullptr,
-             "ema:use inside an objective: it exchanges all weights, which the backward needs; call "
-             "it in the loop");
+  XRUN_CHECK(
+      open_micro(L) == nullptr,
+      "ema:use inside an objective: it exchanges all weights, which the backward needs; call "
+      "it in the loop");
   lua_settop(L, 2);
   ema.swap();
   try {

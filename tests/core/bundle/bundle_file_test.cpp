@@ -150,12 +150,14 @@ TEST(BundleFile, WrongLocksAreRefusedWithTheField) {
       "a.xrb: is a bundle of format 9, this xrun reads formats up to 1; a newer xrun runs it");
   EXPECT_TRUE(
       contains(lock_error("\"seeds\"", "\"sedes\""), "sedes is a field that this xrun does"));
-  EXPECT_TRUE(contains(lock_error("\"recipe/a.lua\"", "\"recipe/b.lua\""), "recipe is not a member of the bundle"));
+  EXPECT_TRUE(contains(lock_error("\"recipe/a.lua\"", "\"recipe/b.lua\""),
+                       "recipe is not a member of the bundle"));
   EXPECT_TRUE(contains(lock_error("\"kind\":\"data\"", "\"kind\":\"code\""),
                        "inputs.1.kind is not a known kind of input"));
   EXPECT_TRUE(
       contains(lock_error("\"bytes\":3", "\"bytes\":4"), "is not the member that it names"));
-  EXPECT_TRUE(contains(lock_error("\"beta=0.2\"", "7"), "sets has an element that is not a string"));
+  EXPECT_TRUE(
+      contains(lock_error("\"beta=0.2\"", "7"), "sets has an element that is not a string"));
   EXPECT_TRUE(contains(lock_error("\"rows.jsonl\"", "\"../rows.jsonl\""), "inputs.1.files.1.name"));
   EXPECT_TRUE(contains(lock_error("{", "["), "bundle.json:"));
 }

@@ -16,8 +16,8 @@ namespace {
 TEST(Agreement, ResultsComeInRankOrder) {
   for (const std::string& text : on_ranks(3, [](Ranks* ranks) {
          std::string all;
-         for (const std::string& one : gather_results(
-                  ranks, "work", [&] { return std::to_string(10 * ranks->rank()); })) {
+         for (const std::string& one :
+              gather_results(ranks, "work", [&] { return std::to_string(10 * ranks->rank()); })) {
            all += one + " ";
          }
          return all;

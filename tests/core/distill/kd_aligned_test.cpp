@@ -80,8 +80,8 @@ class KdAligned : public TwoTokenizers {
     const auto aligner =
         std::make_shared<const TextAligner>(student_tokenizer_, teacher_tokenizer_);
     return DataSet::open(options, *student_tokenizer_, nullptr)
-        .with_companion(std::make_shared<AlignedRows>(
-            std::make_shared<TextCompanions>(aligner, 1), folder_.path() / "sidecars"));
+        .with_companion(std::make_shared<AlignedRows>(std::make_shared<TextCompanions>(aligner, 1),
+                                                      folder_.path() / "sidecars"));
   }
   static std::vector<std::string> texts() {
     return {"the town has a hill",

@@ -57,12 +57,11 @@ inline GoldenPack golden_pack(std::vector<std::vector<int32_t>> sequences,
     segment.segment_id = pack.segment_count();
     pack.append(segment, ids, std::vector<uint8_t>(ids.size(), 1));
   }
-  const ComputedPack computed =
-      computed_pack(pack, {.mode = FoldMode::kAlways, .min_run = 1},
-                    frequency_classes(pack, config), c10::kCPU);
+  const ComputedPack computed = computed_pack(pack, {.mode = FoldMode::kAlways, .min_run = 1},
+                                              frequency_classes(pack, config), c10::kCPU);
   EXPECT_LT(computed.token_count(), pack.token_count() * 2 / 3);
-  const at::Tensor flat_of =
-      int64_tensor(std::vector<int64_t>(computed.fold->flat_of.begin(), computed.fold->flat_of.end()));
+  const at::Tensor flat_of = int64_tensor(
+      std::vector<int64_t>(computed.fold->flat_of.begin(), computed.fold->flat_of.end()));
   const int64_t T = pack.cu_seqlens[count];
   return {computed.input, {flat_of.narrow(0, 0, T), flat_of.narrow(0, T, T)}};
 }

@@ -74,9 +74,9 @@ TEST_F(SmolLm2Golden, SlowPackedLogitsMatchTransformers) {
     const at::Tensor hidden = model->forward(pack.input).index_select(0, pack.rows.back());
     const at::Tensor logits = hidden.matmul(model->head_weight().t());
     for (size_t s = 0; s < sequences.size(); ++s) {
-      worst = std::max(worst, largest_difference(logits.slice(0, cu[s], cu[s + 1]),
-                                                 golden_.at("columns"),
-                                                 golden_.at("sequences").as_array()[s]));
+      worst = std::max(worst,
+                       largest_difference(logits.slice(0, cu[s], cu[s + 1]), golden_.at("columns"),
+                                          golden_.at("sequences").as_array()[s]));
     }
   }
   RecordProperty("largest_difference", fmt::format("{:.2e}", worst));

@@ -38,15 +38,18 @@ std::string go(const std::filesystem::path& dir, const ToyLoop& loop) {
 
 TEST(SharedRun, HasTheFilesAndTheEndOfOneProcess) {
   const ScratchFolder folder;
-  const std::string wanted = on_ranks(
-      0, [&](Ranks* ranks) { return go(folder / "one", shared(ranks, {3, 2})); })[0];
+  const std::string wanted = on_ranks(0, [&](Ranks* ranks) {
+    return go(folder / "one", shared(ranks, {3, 2}));
+  })[0];
   EXPECT_TRUE(wanted.starts_with("5 steps")) << wanted;
-  for (const std::string& text : on_ranks(
-           3, [&](Ranks* ranks) { return go(folder / "three", shared(ranks, {3, 2})); })) {
+  for (const std::string& text : on_ranks(3, [&](Ranks* ranks) {
+         return go(folder / "three", shared(ranks, {3, 2}));
+       })) {
     EXPECT_EQ(text, wanted);
   }
   EXPECT_EQ(text_of(folder / "three/metrics.jsonl"), text_of(folder / "one/metrics.jsonl"));
-  EXPECT_EQ(text_of(folder / "three/checkpoints/latest"), text_of(folder / "one/checkpoints/latest"));
+  EXPECT_EQ(text_of(folder / "three/checkpoints/latest"),
+            text_of(folder / "one/checkpoints/latest"));
 }
 
 TEST(SharedRun, ASignalAtOneRankSavesAndStopsAllAndAnyNumberResumes) {
@@ -100,7 +103,8 @@ TEST(SharedRun, AStopOfOneRankEndsTheLoopOfAll) {
   for (const std::string& text : on_ranks(3, [&](Ranks* ranks) {
          ToyLoop loop = shared(ranks);
          loop.at = [&](const char* event, int64_t step, xrun::Run& run) {
-           if (step == 2 && ranks->rank() == 1 && std::string(event) == "logged") run.stop("enough");
+           if (step == 2 && ranks->rank() == 1 && std::string(event) == "logged")
+             run.stop("enough");
          };
          const std::string end = go(folder / "run", loop);
          return end.substr(0, end.find(','));
@@ -126,8 +130,7 @@ TEST(SharedRun, AnotherNumberOfProcessesIsANotice) {
 TEST(SharedRun, AFolderThatTheFirstRankCannotOpenEndsAll) {
   const ScratchFolder folder;
   on_ranks(0, [&](Ranks* ranks) { return go(folder / "run", shared(ranks)); });
-  const auto texts =
-      on_ranks(2, [&](Ranks* ranks) { return go(folder / "run", shared(ranks)); });
+  const auto texts = on_ranks(2, [&](Ranks* ranks) { return go(folder / "run", shared(ranks)); });
   EXPECT_NE(texts[0].find("this folder holds a finished run"), std::string::npos) << texts[0];
   EXPECT_EQ(texts[1], "rank 0 of 2: " + texts[0]);
 }

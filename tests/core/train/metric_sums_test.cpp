@@ -74,8 +74,7 @@ TEST(MetricSums, TheUnitOfTheLossIsPreferredIfSeveralFit) {
     MicroBatch& micro = *batch.micros()[0];
     MetricSums sums;
     sums.add_metrics(with_metric(micro, unit, at::tensor({1.f, 0.f})), micro);
-    EXPECT_DOUBLE_EQ(*find_metric(sums.read().metrics, "share"),
-                     unit == Unit::kToken ? 0.5 : 0.75);
+    EXPECT_DOUBLE_EQ(*find_metric(sums.read().metrics, "share"), unit == Unit::kToken ? 0.5 : 0.75);
   }
 }
 
@@ -84,8 +83,8 @@ TEST(MetricSums, AMetricWithWeightsIsTheMeanOverItsOwnRows) {
   MetricSums sums;
   for (const auto& micro : batch.micros()) {
     const bool first = micro->index() == 0;
-    ObjectiveResult result = with_metric(*micro, Unit::kSequence,
-                                         first ? at::tensor({2.f, 8.f}) : at::tensor({4.f}));
+    ObjectiveResult result =
+        with_metric(*micro, Unit::kSequence, first ? at::tensor({2.f, 8.f}) : at::tensor({4.f}));
     result.metric_weights["share"] = first ? at::tensor({1.f, 0.f}) : at::tensor({1.f});
     sums.add_metrics(result, *micro);
   }

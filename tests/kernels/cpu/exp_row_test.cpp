@@ -1,4 +1,5 @@
-// Exponentials of a row below its largest, at odd widths and temperatures, and the bits of HeadRows.
+// Exponentials of a row below its largest, at odd widths and temperatures, and the bits of
+// HeadRows.
 
 #include <algorithm>
 
@@ -33,7 +34,8 @@ TEST_P(ExpRowTest, AgreesWithDoublePrecision) {
       head.target = &target, head.targets = 1, head.logprob = &logprob, head.lse = &lse;
       kernels_->run(head);
       const double below = static_cast<double>(x[static_cast<size_t>(target)]) - most;
-      ASSERT_EQ(logprob, static_cast<float>(std::fma(below, double{scale}, -std::log(sum)))) << width;
+      ASSERT_EQ(logprob, static_cast<float>(std::fma(below, double{scale}, -std::log(sum))))
+          << width;
     }
   }
 }

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "lua/bind/modules.h"
-#include "lua/prompt/prompt.h"
 #include "lua/bind/session.h"
+#include "lua/prompt/prompt.h"
 
 namespace xrun {
 

@@ -107,7 +107,8 @@ TEST_F(OpCall, TheLastTableIsKeywordsOrAListButNotBoth) {
   EXPECT_EQ(run("return xrun.zeros({}).ndim"), "0");
   error_has("return xrun.zeros{2, dtype = 'f32'}", "both numbered and named elements");
   for (const char* key : {"true", "{}", "print"}) {
-    error_has(std::string("return xrun.ones{2}:add(1, {[") + key + "] = 2})", "no overload takes (");
+    error_has(std::string("return xrun.ones{2}:add(1, {[") + key + "] = 2})",
+              "no overload takes (");
   }
 }
 

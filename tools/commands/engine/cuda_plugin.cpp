@@ -112,12 +112,11 @@ void load_cuda_plugin(bool of_run) {
            of_run);
   }
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    refuse(
-        fmt::format("the CUDA plug-in cannot be loaded ({}); LibTorch's CUDA part needs the "
-                    "wheels of tools/setup/cuda-wheels.txt unpacked beside torch/, where ./xrun "
-                    "puts them if nvcc of CUDA 13 and a driver are installed",
-                    dlerror()),
-        of_run);
+    refuse(fmt::format("the CUDA plug-in cannot be loaded ({}); LibTorch's CUDA part needs the "
+                       "wheels of tools/setup/cuda-wheels.txt unpacked beside torch/, where ./xrun "
+                       "puts them if nvcc of CUDA 13 and a driver are installed",
+                       dlerror()),
+           of_run);
   }
 }
 

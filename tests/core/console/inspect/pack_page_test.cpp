@@ -1,5 +1,4 @@
 #include "core/console/inspect/inspected_pack.h"
-
 #include "tests/core/console/inspect/inspect_fixture.h"
 #include "tests/golden_file.h"
 

@@ -1,6 +1,5 @@
-#include "core/console/inspect/inspected_pack.h"
-
 #include "core/base/utf8.h"
+#include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/text_width.h"
 #include "tests/core/console/inspect/inspect_fixture.h"
 #include "tests/golden_file.h"

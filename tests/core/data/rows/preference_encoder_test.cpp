@@ -56,16 +56,15 @@ TEST_F(PreferenceEncoders, TrainsEveryTokenButTheFirst) {
 TEST_F(PreferenceEncoders, RaiseNamesFileLineAndBothLengths) {
   const std::string row = pair_row("q", std::string(2000, 'y'), "no");
   const std::string shown = shortened(row, 160);
-  EXPECT_EQ(
-      error_of([&] { encode(row, 1000, OverLength::kRaise, TrainOn::kAssistant); }),
-      "pairs.jsonl:17: the chosen side has 2,022 tokens and the rejected side 24, max_length "
-      "is 1,000\n  row  " +
-          shown +
-          "\n  continue with one of\n"
-          "    --set over_length=drop  leave such rows out; the ledger counts them\n"
-          "    --set over_length=cut   keep the prompt and the beginning of the answer\n"
-          "    --set max_length=2022   train on this whole row, if the memory allows it; "
-          "others may be longer");
+  EXPECT_EQ(error_of([&] { encode(row, 1000, OverLength::kRaise, TrainOn::kAssistant); }),
+            "pairs.jsonl:17: the chosen side has 2,022 tokens and the rejected side 24, max_length "
+            "is 1,000\n  row  " +
+                shown +
+                "\n  continue with one of\n"
+                "    --set over_length=drop  leave such rows out; the ledger counts them\n"
+                "    --set over_length=cut   keep the prompt and the beginning of the answer\n"
+                "    --set max_length=2022   train on this whole row, if the memory allows it; "
+                "others may be longer");
 }
 
 TEST_F(PreferenceEncoders, DropRefusesTheWholePair) {

@@ -2,8 +2,8 @@
 // rows, bad ids.
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

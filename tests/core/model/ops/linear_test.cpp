@@ -87,9 +87,11 @@ bool rows_see_only_themselves(int64_t in, int64_t out, const Product& product) {
 
 TEST(Linear, ATokensResultHasTheSameBitsWhateverIsComputedBesideIt) {
   for (const auto& [in, out] : {std::pair{64, 64}, {577, 192}, {1100, 65}, {8, 1}}) {
-    EXPECT_TRUE(rows_see_only_themselves(in, out, [](const at::Tensor& x, const at::Tensor& w) {
-      return linear(x, w, {}, GemmType::kStorage);
-    })) << in << " to " << out;
+    EXPECT_TRUE(rows_see_only_themselves(in, out,
+                                         [](const at::Tensor& x, const at::Tensor& w) {
+                                           return linear(x, w, {}, GemmType::kStorage);
+                                         }))
+        << in << " to " << out;
   }
   EXPECT_TRUE(rows_see_only_themselves(37, 40, [](const at::Tensor& x, const at::Tensor& w) {
     return linear(x.to(at::kBFloat16), w.to(at::kBFloat16), {}, GemmType::kFloat);
@@ -102,9 +104,8 @@ TEST(Linear, ATokensResultHasTheSameBitsWhateverIsComputedBesideIt) {
 
 // The control: the check above must see that a BLAS picks its order of sums by the number of rows.
 TEST(Linear, ABlasDoesNotKeepTheBitsOfARow) {
-  EXPECT_FALSE(rows_see_only_themselves(577, 192, [](const at::Tensor& x, const at::Tensor& w) {
-    return at::linear(x, w);
-  }));
+  EXPECT_FALSE(rows_see_only_themselves(
+      577, 192, [](const at::Tensor& x, const at::Tensor& w) { return at::linear(x, w); }));
 }
 
 TEST(Linear, SavesItsInputForATrainedWeightOnly) {
@@ -114,8 +115,7 @@ TEST(Linear, SavesItsInputForATrainedWeightOnly) {
   const auto own = in.use_count();
   const at::Tensor y = linear(in, weight, {}, GemmType::kStorage);
   EXPECT_EQ(in.use_count(), own);
-  const at::Tensor z =
-      linear(in, weight.clone().set_requires_grad(true), {}, GemmType::kStorage);
+  const at::Tensor z = linear(in, weight.clone().set_requires_grad(true), {}, GemmType::kStorage);
   EXPECT_GT(in.use_count(), own);
   y.sum().backward();
   EXPECT_TRUE(x.grad().allclose(weight.sum(0).expand({4, 6})));

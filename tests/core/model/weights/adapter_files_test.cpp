@@ -61,9 +61,8 @@ TEST_P(AdapterGoldenTest, LogitsAndGradientsMatchPeft) {
     const at::Tensor logits =
         model->forward(pack.input).matmul(model->head_weight().t()).detach().index_select(0, rows);
     EXPECT_LT(largest_difference(logits, want.read("logits")), 1e-5f);
-    const at::Tensor logprob =
-        model->token_logprob(pack.input, rows.index_select(0, golden.read("loss_index")),
-                             golden.read("loss_target"));
+    const at::Tensor logprob = model->token_logprob(
+        pack.input, rows.index_select(0, golden.read("loss_index")), golden.read("loss_target"));
     logprob.mean().neg().backward();
     for (const Parameter& parameter : model->trained_parameters()) {
       const std::string name = parameter.name.substr(0, parameter.name.rfind('.'));

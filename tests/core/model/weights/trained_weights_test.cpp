@@ -24,7 +24,9 @@ std::vector<std::pair<std::string, at::Tensor>> gradients(const std::string& dir
   const auto model = Model::load(dir, options);
   const PackInput input = pack_sequences({{1, 5, 9, 2, 7, 3}, {4, 4, 8}});
   const at::Tensor rows = int64_tensor(std::vector<int64_t>{0, 1, 2, 3, 6, 7});
-  model->token_logprob(input, rows, int64_tensor(std::vector<int64_t>{5, 9, 2, 7, 4, 8})).sum().backward();
+  model->token_logprob(input, rows, int64_tensor(std::vector<int64_t>{5, 9, 2, 7, 4, 8}))
+      .sum()
+      .backward();
   std::vector<std::pair<std::string, at::Tensor>> out;
   for (const Parameter& parameter : model->trained_parameters()) {
     out.emplace_back(parameter.name, parameter.master.grad());

@@ -10,10 +10,10 @@ TEST(Unicode, KindsMatchTheRegexEngine) {
   EXPECT_EQ(char_kind('a'), CharKind::kLetter);
   EXPECT_EQ(char_kind(0x4E00), CharKind::kLetter);
   EXPECT_EQ(char_kind(0x0660), CharKind::kNumber);
-  EXPECT_EQ(char_kind(0x2167), CharKind::kNumber);   // a Roman numeral
-  EXPECT_EQ(char_kind(0x00B2), CharKind::kNumber);   // superscript two
-  EXPECT_EQ(char_kind(0x0301), CharKind::kOther);    // a mark is not a letter
-  EXPECT_EQ(char_kind(0x180E), CharKind::kOther);    // no longer a space
+  EXPECT_EQ(char_kind(0x2167), CharKind::kNumber);  // a Roman numeral
+  EXPECT_EQ(char_kind(0x00B2), CharKind::kNumber);  // superscript two
+  EXPECT_EQ(char_kind(0x0301), CharKind::kOther);   // a mark is not a letter
+  EXPECT_EQ(char_kind(0x180E), CharKind::kOther);   // no longer a space
   EXPECT_EQ(char_kind(0x1F600), CharKind::kOther);
   EXPECT_EQ(char_kind(0x32000), CharKind::kLetter);  // CJK extension H, Unicode 15
 }
