@@ -273,7 +273,7 @@ void note_unmatched_results(const Json& messages, std::vector<std::string>& note
   bool has_unknown = false, has_unnamed = false;
   for (size_t m = 0; m < messages.size(); ++m) {
     const Json& message = messages.as_array()[m];
-    for (const Call& call : calls_of(message)) {
+    for (const WrittenCall& call : calls_of(message)) {
       const std::string id = text_member(call.call, "id");
       if (id.empty()) continue;
       called.insert(id);
