@@ -8,7 +8,9 @@
 #include <cmath>
 
 #include "core/base/called_as.h"
+#include "core/base/file_access.h"
 #include "core/base/strings.h"
+#include "core/bundle/bundle_file.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
@@ -183,6 +185,13 @@ std::string stopping_line(double step_seconds) {
                      slow ? ", in up to " + format_duration(step_seconds) : "");
 }
 
+// A bundle runs with limits, and from another cache, unless it is told otherwise again.
+std::string resume_command(const std::string& recipe, const std::string& dir) {
+  const bool lifted = is_bundle_name(recipe) && !file_access_limited();
+  return fmt::format("{} {} --run {} --resume{}", called_as(), recipe, dir,
+                     lifted ? " --trusted" : "");
+}
+
 std::string closing_summary(const RunSummary& summary, const Console& console) {
   // add() leaves out what is empty.
   Facts facts(console);
@@ -214,8 +223,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
-    facts.add("to continue", fmt::format("{} {} --run {} --resume", called_as(), summary.recipe,
-                                         summary.dir.string()));
+    facts.add("to continue", resume_command(summary.recipe, summary.dir.string()));
   }
   return facts.text();
 }

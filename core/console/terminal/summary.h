@@ -40,6 +40,9 @@ std::string resume_line(const std::string& dir, int64_t step,
 // time is left out below 2 seconds.
 std::string stopping_line(double step_seconds);
 
+// The command that continues a run; its settings are in its folder.
+std::string resume_command(const std::string& recipe, const std::string& dir);
+
 // Returns steps, last loss and accuracy (train and valid), first and last reward and score, time,
 // tokens/s, peak memory, folder, exported model, and how to continue if it ended early.
 std::string closing_summary(const RunSummary& summary, const Console& console);

@@ -9,11 +9,11 @@
 #include <exception>
 #include <optional>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/summary.h"
 #include "core/dist/agreement.h"
 #include "core/dist/watch/flight_record.h"
 #include "core/run/record/run_record.h"
@@ -30,10 +30,8 @@ namespace {
 
 constexpr const char* kNothingSaved = "only whole steps are saved, so nothing is saved yet";
 
-// The command that continues a run; its settings are in its folder.
-std::string resume_command(const RunLoop& loop) {
-  return fmt::format("{} {} --run {} --resume", called_as(), loop.recipe(),
-                     loop.run().dir().path().string());
+std::string command_to_resume(const RunLoop& loop) {
+  return resume_command(loop.recipe(), loop.run().dir().path().string());
 }
 
 // The steps that a failed save loses.
@@ -80,7 +78,7 @@ std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::strin
   const Run& run = loop->run();
   if (!saved.empty()) {
     return fmt::format("{}{}; saved in {}\nto continue: {}", stopped, dropped_text(run), saved,
-                       resume_command(*loop));
+                       command_to_resume(*loop));
   }
   if (run.dropped_updates() > 0) {
     return fmt::format("{} in step {}, the first one; {}", stopped, run.step(), kNothingSaved);
@@ -109,7 +107,7 @@ void save_after_error(lua_State* L, bool interrupted) {
     text = interrupted_text(L, session.run.get(), saved);
   } else if (!saved.empty()) {
     text = fmt::format("saved in {}{}\nto continue: {}   (with --force if you edit the recipe)",
-                       saved, dropped_text(session.run->run()), resume_command(*session.run));
+                       saved, dropped_text(session.run->run()), command_to_resume(*session.run));
   } else if (dropped) {
     text = kNothingSaved;
   }

@@ -130,6 +130,11 @@ TEST(Summary, AFilesConsoleHasNoColours) {
   EXPECT_FALSE(file.traits().terminal);
 }
 
+TEST(Summary, AResumeOfATrustedBundleIsTrustedAgain) {
+  EXPECT_TRUE(resume_command("r.lua", "runs/a").ends_with(" r.lua --run runs/a --resume"));
+  EXPECT_TRUE(resume_command("r.xrb", "runs/a").ends_with(" r.xrb --run runs/a --resume --trusted"));
+}
+
 TEST(Summary, AStoppingStepSaysHowLongItMayTake) {
   EXPECT_EQ(stopping_line(1.9),
             "stopping after this step; another Ctrl-C stops at once, without saving");
