@@ -42,18 +42,20 @@ void push_reward_settings(lua_State* L, const RewardSettings& settings) {
   if (settings.pass) set_field(L, "pass", *settings.pass);
 }
 
-namespace {
-
-// The finite number at index i; sets reward.failure for anything else.
 double read_reward_value(lua_State* L, int i, const std::string& what, Reward& reward) {
   if (lua_type(L, i) == LUA_TNUMBER && std::isfinite(lua_tonumber(L, i))) return lua_tonumber(L, i);
   const bool number = lua_type(L, i) == LUA_TNUMBER;
   const double value = number ? lua_tonumber(L, i) : 0;
+  const char* fix = "";
+  if (lua_isboolean(L, i)) fix = "; write return right and 1 or 0";
+  if (lua_isnil(L, i)) fix = "; is a `return` missing?";
   reward.failure = fmt::format(
-      "{} is {}, wanted a finite number", what,
-      number ? fmt::format("{}", std::isnan(value) ? NAN : value) : describe_value(L, i));
+      "{} is {}, wanted a finite number{}", what,
+      number ? fmt::format("{}", std::isnan(value) ? NAN : value) : describe_value(L, i), fix);
   return 0;
 }
+
+namespace {
 
 void read_parts(lua_State* L, int i, Reward& reward) {
   if (lua_isnil(L, i)) return;

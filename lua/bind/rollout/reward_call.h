@@ -45,6 +45,10 @@ struct Reward {
   std::string failure = {};                                // "": there is none
 };
 
+// Returns the finite number at index i, which is `what` ("it", "the score"); sets reward.failure
+// for anything else.
+double read_reward_value(lua_State* L, int i, const std::string& what, Reward& reward);
+
 // Calls the function with rollout i; both belong to the state L, a recipe's or a worker's. An
 // error, a passed deadline and a value other than a finite number are the reward's failure. Throws
 // Interrupted.

@@ -13,6 +13,7 @@
 #include "core/train/models/policy.h"
 #include "lua/bind/host_model.h"
 #include "lua/bind/rollout/environments.h"
+#include "lua/bind/rollout/reward_call.h"
 #include "lua/bind/rollout/sample_table.h"
 #include "lua/bind/rollout/samples.h"
 #include "lua/bind/run/run_loop.h"
@@ -58,7 +59,11 @@ double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) 
   function.push(L);
   push_sample(L, sample);
   protected_call(L, 1, 1);
-  return read_number(L, lua_gettop(L), "the score");
+  Reward reward;
+  const double score = read_reward_value(L, lua_gettop(L), "the score", reward);
+  XRUN_CHECK(reward.failure.empty(), "the score of row {} failed: {}\n  prompt: {}\n  answer: {}",
+             sample.row, reward.failure, shown_start(sample.prompt), shown_start(sample.text));
+  return score;
 }
 
 struct SampleSettings {

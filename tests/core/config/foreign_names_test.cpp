@@ -17,6 +17,8 @@ bool has(const std::string& text, const std::string& piece) {
 TEST(ForeignNames, HaveAHintAndOthersHaveNone) {
   EXPECT_EQ(foreign_name_hint("logging_steps"), "every step is logged");
   EXPECT_EQ(foreign_name_hint("bett"), "");
+  EXPECT_TRUE(has(foreign_name_hint("batch_size"), "`batch.pairs`"));
+  EXPECT_TRUE(has(foreign_name_hint("load_in_4bit"), "no quantised training"));
   std::string path = "left";
   EXPECT_TRUE(has(foreign_name_hint("max_completion_length", &path), "`sampling.max_tokens`"));
   EXPECT_EQ(path, "");

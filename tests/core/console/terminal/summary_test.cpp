@@ -132,7 +132,8 @@ TEST(Summary, AFilesConsoleHasNoColours) {
 
 TEST(Summary, AResumeOfATrustedBundleIsTrustedAgain) {
   EXPECT_TRUE(resume_command("r.lua", "runs/a").ends_with(" r.lua --run runs/a --resume"));
-  EXPECT_TRUE(resume_command("r.xrb", "runs/a").ends_with(" r.xrb --run runs/a --resume --trusted"));
+  EXPECT_TRUE(
+      resume_command("r.xrb", "runs/a").ends_with(" r.xrb --run runs/a --resume --trusted"));
 }
 
 TEST(Summary, AStoppingStepSaysHowLongItMayTake) {

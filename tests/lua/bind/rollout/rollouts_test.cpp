@@ -101,7 +101,9 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
   has(error, "on_error = \"mask\"");
   has(failed("return s.indx"), "the sample has no field `indx`; did you mean `index`?");
   has(failed("return s.quality"), "the sample has no field `quality`: no row of the data has such");
-  has(failed("return nil"), "failed: it is nil, wanted a finite number");
+  has(failed("return nil"), "failed: it is nil, wanted a finite number; is a `return` missing?");
+  has(failed("return true"),
+      "failed: it is true, wanted a finite number; write return right and 1 or 0");
   has(failed("return 0 / 0"), "failed: it is nan, wanted a finite number");
   has(failed("return '1'"), "failed: it is \"1\", wanted a finite number");
   has(failed("return 1, { a = 1 / 0 }"), "failed: its part `a` is inf, wanted a finite number");
@@ -327,6 +329,17 @@ TEST_F(LuaRollouts, TheSummaryHasTheFirstAndTheLastRewardAndScore) {
   EXPECT_TRUE(has(output_, fmt::format("{:.4f} at step 0, {:.4f} at step 3\n", rewards.front(),
                                        rewards.back())));
   EXPECT_TRUE(has(output_, "1.0000 at step 0, 1.0000 at step 4\n"));
+}
+
+TEST_F(LuaRollouts, AScoreThatIsNoNumberNamesPromptAndAnswer) {
+  std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  recipe.insert(recipe.find("for step"),
+                "run:sample(policy, data, 0, { max_tokens = 2, score = function() return true end "
+                "})\n");
+  const std::string error = run(recipe, "r", false, 2);
+  has(error, "failed: the score is true, wanted a finite number; write return right and 1 or 0");
+  has(error, "\n  prompt: ");
+  has(error, "\n  answer: ");
 }
 
 TEST_F(LuaRollouts, AnswersThatAreAllCutAreReportedOnce) {
