@@ -57,7 +57,7 @@ TEST_F(ToolCalls, ArgumentsThatAreBrokenJsonDropTheRow) {
   EXPECT_TRUE(refused.starts_with(
       "bad_arguments: turn 2 calls a tool \"weather\" with broken JSON: arguments:1:"))
       << refused;
-  EXPECT_EQ(refusal(RowKind::kChat, called_with(R"("print(1)")")), "") << "code is not JSON";
+  EXPECT_EQ(refusal(RowKind::kChat, called_with(R"x("print(1)")x")), "") << "code is not JSON";
   settings_.lost_calls = true;
   EXPECT_EQ(refusal(RowKind::kChat, row), "");
 }
