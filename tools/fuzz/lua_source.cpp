@@ -1,11 +1,11 @@
 // A recipe's text, read without running it: tokens that lie inside the text in order, and a config
 // that is an Error or literals.
 
-#include "core/config/excerpt.h"
 #include "core/config/lua_source.h"
 
 #include "core/base/error.h"
 #include "core/config/config_scan.h"
+#include "core/config/excerpt.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {

@@ -76,7 +76,8 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   options.fold = sizes.fold;
   options.tokenizer = data.tokenizer();
   set.check_fits(pack_limits(sizes.max_tokens, sizes.fold));
-  for (int64_t u = 0; u < set.size(); ++u) total += set.tokens(set.unit(u));
+  const int64_t window = set.window_length();
+  for (int64_t u = 0; u < set.size(); ++u) total += window > 0 ? window : set.tokens(set.unit(u));
   try {
     return evaluate(set, sizes.max_tokens, objective, options);
   } catch (const NonFiniteLoss& error) {

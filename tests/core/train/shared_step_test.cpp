@@ -152,6 +152,7 @@ TEST(SharedStep, AStepWithoutUnitsOfItsLossIsSkippedOnEveryRank) {
          Batch batch(info_of(0), std::move(packs));
          StepOptions options;
          options.ranks = ranks;
+         options.lr = 1e-3;
          const Metrics metrics = train_step({{&batch,
                                               [&](MicroBatch& micro) {
                                                 const View all = micro.all();

@@ -87,6 +87,11 @@ TEST_F(LostTurns, NoBuiltinTemplateLosesAPlainTurn) {
       {"role":"user","content":"Hi"},{"role":"assistant","content":"Hi there"}]})";
   for (const std::string& name : builtin_template_names()) {
     const std::string refused = refusal_with(name, row);
+    // They render a system turn only before a user turn that ends the conversation.
+    if (name == "mistral-v3" || name == "mistral-v3-tekken") {
+      EXPECT_TRUE(refused.starts_with("lost_turn: ")) << name << refused;
+      continue;
+    }
     EXPECT_TRUE(refused == "" || refused.starts_with("template_error: ")) << name << refused;
   }
 }
