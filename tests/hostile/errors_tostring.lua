@@ -1,2 +1,2 @@
--- expect: error the error's __tostring failed
+-- expect: alone error the error's __tostring failed
 error(setmetatable({}, { __tostring = function() error("inside") end }))

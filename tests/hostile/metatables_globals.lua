@@ -1,4 +1,4 @@
--- expect: harmless
+-- expect: error cannot change a protected metatable
 local old = getmetatable(_G)
 setmetatable(_G, { __index = function() return "x" end })
 assert(io == "x")

@@ -1,14 +1,11 @@
 // xrun.rollouts from Lua: batches of groups with varied rewards, a queue of older ones, and the
 // loss path of their tokens.
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "core/base/strings.h"
-#include "core/model/ops/allocator.h"
 #include "tests/lua/bind/rollout/rollout_source_fixture.h"
 
 namespace xrun::rollout_source_test {
