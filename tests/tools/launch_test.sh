@@ -17,7 +17,7 @@ RANK=0 wants 2 "RANK is set but WORLD_SIZE is not" "$xrun" recipe.lua
 cat >environment.lua <<'LUA'
 local names = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR" }
 for i, name in ipairs(names) do names[i] = os.getenv(name) end
-io.stderr:write(table.concat(names, " "), "\n")
+io.stderr:write(table.concat(names, " ") .. "\n") -- one call, so that no other rank's comes between
 LUA
 "$xrun" launch -n 3 environment.lua >out.txt 2>&1
 is "$(sort out.txt | tr '\n' ';')" \
