@@ -69,10 +69,11 @@ std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
 }
 
 // Calls take(head, offset of the values) for each whole record from `at` on and returns where they
-// end. `torn` is set if the file ends inside the next record, or with a record.
+// end. `torn` is set if the file ends inside the next record, or with a record. Calls poll()
+// between pieces of the file.
 template <class Take>
 uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_bytes, int64_t width,
-                   bool& torn, const Take& take) {
+                   bool& torn, void (*poll)(), const Take& take) {
   const off_t end = ::lseek(fd, 0, SEEK_END);
   const uint64_t size = end < 0 ? 0 : static_cast<uint64_t>(end);
   torn = true;
@@ -81,7 +82,7 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
   const auto bytes_at = [&](uint64_t from, uint64_t count) {
     // Records are read in order, so one large piece serves thousands of them.
     if (from < begin || from + count > begin + piece.size()) {
-      check_interrupt();
+      poll();
       begin = from;
       piece = read_at(fd, path, from, std::max(kPieceBytes, count));
     }
@@ -157,23 +158,24 @@ Sidecar::Sidecar(const fs::path& root, const SidecarKey& key)
                "{}: this sidecar does not belong to its folder; remove {}", key_file.string(),
                dir_.string());
   }
-  read_records();
+  read_records(check_interrupt);
 }
 
 Sidecar::~Sidecar() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void Sidecar::read_records() {
+void Sidecar::read_records(void (*poll)()) {
   const fs::path path = dir_ / kValuesName;
   if (fd_ < 0) fd_ = open_values(path);
   if (fd_ < 0) return;
   bool torn = true;
-  end_ = read_from(
-      fd_, path, end_, value_bytes_, width_, torn, [&](const RecordHead& head, uint64_t offset) {
-        // The first value wins, in memory as in the file.
-        index_.try_emplace({head.row, head.side, head.stamp}, Stored{offset, head.count});
-      });
+  end_ =
+      read_from(fd_, path, end_, value_bytes_, width_, torn, poll,
+                [&](const RecordHead& head, uint64_t offset) {
+                  // The first value wins, in memory as in the file.
+                  index_.try_emplace({head.row, head.side, head.stamp}, Stored{offset, head.count});
+                });
 }
 
 std::optional<std::string> Sidecar::find_bytes(const SidecarEntry& entry,
@@ -216,7 +218,8 @@ void Sidecar::flush() {
   const FileLock lock(dir_ / kLockName, /*wait=*/true, note_activity);
   const fs::path path = dir_ / kValuesName;
   // Others may have appended since; their values are not written twice.
-  read_records();
+  // At the end of a step: a signal must not stop one rank here, while the others go on.
+  read_records(note_activity);
   std::error_code failed;
   const uint64_t size = fs::file_size(path, failed);
   // A killed writer left part of a record: anything appended after it could never be read.
@@ -239,7 +242,8 @@ void Sidecar::flush() {
   out.close();
   pending_.clear();
   // Puts the written values into the index with their offsets.
-  read_records();
+  // At the end of a step: a signal must not stop one rank here, while the others go on.
+  read_records(note_activity);
 }
 
 // For `xrun cache verify`: problems are returned, not thrown, so that all folders are checked.
@@ -266,7 +270,7 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
         uint64_t end = 0;
         try {
           end = read_from(fd, path, 0, column_bytes(type, 1), key.at("width").as_int(), torn,
-                          [&](const RecordHead&, uint64_t) { ++check.entries; });
+                          check_interrupt, [&](const RecordHead&, uint64_t) { ++check.entries; });
         } catch (...) {
           ::close(fd);
           throw;

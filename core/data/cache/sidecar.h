@@ -103,7 +103,7 @@ class Sidecar {
   };
   std::optional<std::string> find_bytes(const SidecarEntry& entry, size_t value_bytes) const;
   void add_bytes(const SidecarEntry& entry, std::string_view bytes, size_t value_bytes);
-  void read_records();
+  void read_records(void (*poll)());
 
   std::filesystem::path dir_;
   uint64_t value_bytes_;
