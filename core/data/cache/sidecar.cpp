@@ -212,6 +212,8 @@ void Sidecar::add_bytes(const SidecarEntry& entry, std::string_view bytes, size_
   if (!index_.contains(entry)) pending_.try_emplace(entry, bytes);
 }
 
+void Sidecar::refresh() { read_records(note_activity); }
+
 void Sidecar::flush() {
   if (pending_.empty()) return;
   // Another process may write for long; that is no hang of this one.
@@ -242,7 +244,6 @@ void Sidecar::flush() {
   out.close();
   pending_.clear();
   // Puts the written values into the index with their offsets.
-  // At the end of a step: a signal must not stop one rank here, while the others go on.
   read_records(note_activity);
 }
 

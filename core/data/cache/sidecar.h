@@ -87,7 +87,7 @@ class Sidecar {
   }
 
   // Reads what other processes have appended since. Cheap where nothing was.
-  void refresh() { read_records(); }
+  void refresh();
 
   // Appends the added entries, under the folder's lock, and syncs. Without any it does nothing.
   void flush();
