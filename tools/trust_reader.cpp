@@ -85,7 +85,7 @@ fs::path foreign_lock(const fs::path& recipe) {
   return {};
 }
 
-// What makes a recipe a stranger's, for the note; "" if nothing does.
+// Names the recipe and the file that shows that a stranger made it, for the note; "" if none does.
 std::string foreign_text(const std::string& recipe) {
   if (is_bundle_name(recipe)) return recipe;
   const fs::path lock = foreign_lock(recipe);

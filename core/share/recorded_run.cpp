@@ -113,7 +113,7 @@ LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
                              const std::string& recipe_text, const Json& run_binary, int64_t most) {
   const RunFiles run = read_run_files(dir);
   for (const std::string& notice : run.notices) {
-    // What could not be read would look like other settings.
+    // A file that cannot be read would look like different settings.
     const bool decides = notice.starts_with("config.json") || notice.starts_with("recipe.lua");
     XRUN_CHECK(!decides, "{}", notice);
   }
