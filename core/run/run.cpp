@@ -297,10 +297,8 @@ void Run::stop(std::string reason) {
 }
 
 bool Run::may_interrupt_now() {
-  if (!in_body_) return true;
-  // One rank alone must not stop: the others would wait for it. All agree at the end of a body.
+  if (!in_body_ || updates_ == 0) return true;
   if (settings_.ranks != nullptr) return false;
-  if (updates_ == 0) return true;
   // From the first request: a body with an update is given a moment to end.
   if (!waiting_since_) waiting_since_ = SteadyClock::now();
   return seconds_since(*waiting_since_) >= kInterruptPatienceS;

@@ -41,7 +41,7 @@ SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
                         const std::vector<std::filesystem::path>& written,
                         const SandboxLimits& limits);
 
-// Returns the pause until the next look at the written folders, of which the last one took `took`.
+// Returns the pause until the next check of the written folders, of which the last took `took`.
 std::chrono::nanoseconds pause_after_check(std::chrono::nanoseconds took);
 
 }  // namespace xrun

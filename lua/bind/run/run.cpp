@@ -218,7 +218,12 @@ int make_run(lua_State* L) {
   session.rollouts = session.last_rollouts = nullptr;
   if (purpose == RecipePurpose::kTrain) compare_first_steps(L, *loop);
   for (const SessionInputs::Input& input : session.data.inputs) check_input(loop->run(), input);
-  LuaState::of(L).may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
+  LuaState::of(L).may_interrupt = [run = &loop->run()] {
+    // Lua code is not work that ranks agree on: one that stopped in a body would leave the others
+    // waiting. They stop together, in shared work or at the end of the body.
+    if (run->settings().ranks != nullptr && run->in_body()) return false;
+    return run->may_interrupt_now();
+  };
   push(L, loop);
   return 1;
 }
