@@ -55,9 +55,22 @@ TEST_F(SidecarTest, AFlushThatWaitsForTheLockShowsActivity) {
   auto lock = std::make_unique<FileLock>(sidecar.dir() / "lock", /*wait=*/true);
   const uint64_t before = activity_count();
   std::thread writer([&] { sidecar.flush(); });
-  while (activity_count() < before + 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int tries = 0; tries < 400 && activity_count() < before + 3; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GE(activity_count(), before + 3);
   lock.reset();
   writer.join();
+  EXPECT_EQ(open().size(), 1u);
+}
+
+TEST_F(SidecarTest, AFlushIsNotInterrupted) {
+  Sidecar sidecar = open();
+  add(sidecar, {1, 0, 1}, -1.f);
+  request_interrupt(SIGTERM);
+  EXPECT_NO_THROW(sidecar.flush());
+  EXPECT_NO_THROW(sidecar.refresh());
+  clear_interrupt();
   EXPECT_EQ(open().size(), 1u);
 }
 
