@@ -166,8 +166,8 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
   for (size_t m = 0; m < messages.size(); ++m) {
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
       const std::string name = call_name(*call);
-      if (!(key == kCalls ? knows_calls : knows_old))
-        refuse_lost(messages, m, name, key, knows_calls);
+      const bool renders = key == kCalls ? knows_calls : knows_old;
+      if (!renders) refuse_lost(messages, m, name, key, knows_calls);
       if (name.empty()) continue;
       const auto [left, is_new] = rendered_names.try_emplace(name, 0);
       if (is_new) left->second = count_name(rendered, name, names);
