@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file_access.h"
+#include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/run/machine.h"
@@ -39,6 +40,19 @@ bool is_from_before_begin(const std::string& name) {
                        return name == own || name.starts_with(std::string(own) + ".tmp");
                      }) ||
          name.starts_with("run.json.tmp");
+}
+
+// True for `config.json.tmp123` and `.hf.tmp123`: files of a process that was killed while it
+// wrote.
+bool is_temporary(std::string_view name) {
+  static constexpr std::array<std::string_view, 7> kWritten = {
+      "recipe.lua",        "config.json", "run.json", "ledger.json",
+      "failed_batch.json", kRunDigests,   ".hf"};
+  const size_t end = name.rfind(".tmp");
+  if (end == std::string_view::npos) return false;
+  const std::string_view id = name.substr(end + std::string_view(".tmp").size());
+  return std::find(kWritten.begin(), kWritten.end(), name.substr(0, end)) != kWritten.end() &&
+         !id.empty() && id.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 std::string time_text(const char* format) {
@@ -151,7 +165,10 @@ bool RunDir::finished() const {
 
 void RunDir::begin() {
   if (recorded_) return;
-  if (writes_) write_identity();
+  if (writes_) {
+    remove_temporaries();
+    write_identity();
+  }
   record_.set("format", kRunFormat);
   record_.set("recipe", identity_.recipe_name);
   record_.set("hash", short_hash(identity_));
@@ -171,6 +188,14 @@ void RunDir::begin() {
   write_record();
   begun_ = true;
   if (!ledger_.is_null()) write_ledger(ledger_);
+}
+
+// The lock is held, so their writer is dead.
+void RunDir::remove_temporaries() {
+  for (const std::filesystem::path& path : list_folder(path_)) {
+    std::error_code ignored;
+    if (is_temporary(path.filename().string())) std::filesystem::remove_all(path, ignored);
+  }
 }
 
 void RunDir::write_identity() {

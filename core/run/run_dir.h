@@ -67,9 +67,10 @@ class RunDir {
                        const std::vector<Difference>& differences);
   const RunIdentity& identity() const { return identity_; }
 
-  // Writes recipe.lua, config.json and run.json. Called by Run before its first step, and on a
-  // resume when nothing can refuse it any more; idempotent. Until then a resume changes no file
-  // but log.txt: write_record and write_ledger only keep what they are given.
+  // Removes temporary files that a kill left, then writes recipe.lua, config.json and run.json.
+  // Called by Run before its first step, and on a resume when nothing can refuse it any more;
+  // idempotent. Until then a resume changes no file but log.txt: write_record and write_ledger only
+  // keep what they are given.
   void begin();
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
@@ -103,6 +104,7 @@ class RunDir {
   void compare(const RunIdentity& before);
   void forget_inputs();
   // run_dir.cpp
+  void remove_temporaries();
   void write_identity();
   void add_resume();
 

@@ -108,6 +108,23 @@ TEST(RunDir, TakesOverTheFolderOfARunKilledBeforeItBegan) {
   RunDir dir = open_dir(folder / "run");
   EXPECT_FALSE(dir.resuming());
   dir.begin();
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/config.json.tmp123"));
+}
+
+TEST(RunDir, AResumeRemovesWhatAKilledWriterLeftAndNothingElse) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  std::filesystem::create_directories(folder / "run/.hf.tmp12");
+  for (const char* name : {"run.json.tmp7", ".hf.tmp12/model.safetensors", "notes.tmp7",
+                           "run.json.tmp", "run.json.tmp7b"}) {
+    put_text(folder / "run" / name, "");
+  }
+  open_dir(folder / "run", true).begin();
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/run.json.tmp7"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/.hf.tmp12"));
+  for (const char* name : {"notes.tmp7", "run.json.tmp", "run.json.tmp7b"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder / "run" / name)) << name;
+  }
 }
 
 TEST(RunDir, LeavesForeignFoldersAlone) {
