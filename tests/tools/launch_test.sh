@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# xrun launch: usage, environment, output, exit statuses, a killed rank, signals, hosts.
-# slow_launch_test.sh has ranks that stop or hang.
+# xrun launch: usage, environment, output, exit statuses, a killed rank. slow_launch_signals_test.sh has
+# signals and hosts, slow_launch_test.sh has ranks that stop or hang.
 source "$(dirname "${BASH_SOURCE[0]}")/launch_fixture.sh"
 
 # Usage is checked before anything starts.
@@ -43,43 +43,3 @@ ends_with 1 15
 grep -q 'rank 1 of 2: step [0-9]*: killed by signal 9' out.txt || { cat out.txt; fail "no signal"; }
 grep -q '^ *rank 0: step [0-9]*, .*collective [0-9]*' out.txt || { cat out.txt; fail "no last act"; }
 no_ranks_left
-
-# SIGTERM to the launcher, or to one rank, saves once and ends all with 143.
-for who in launcher rank; do
-  start_endless --run "$who"
-  if [ $who = rank ]; then kill -TERM "$(rank_pid 1)"; else kill -TERM "$launcher"; fi
-  ends_with 143 15
-  [ -e $who/checkpoints/latest ] || { cat out.txt; fail "$who: nothing was saved"; }
-  is "$(grep -c 'saved in' out.txt)" 1
-  no_ranks_left
-done
-
-# The ranks of a launcher that is killed end with it.
-start_endless --run orphans
-kill -9 "$launcher"
-wait "$launcher" 2>/dev/null || true
-no_ranks_left
-
-# Two machines, which are this one: each has its launcher, reached by a program in place of ssh.
-address=$(hostname -I 2>/dev/null | tr ' ' '\n' | grep -m 1 '\.' || true)
-if [ -n "$address" ]; then
-  printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >over
-  chmod +x over
-  printf '%s\n%s\n' "$address" "$address" >hosts
-  XRUN_LAUNCH_SSH=$work/over "$xrun" launch --hosts hosts environment.lua >out.txt 2>&1 </dev/null
-  is "$(sort out.txt | tr '\n' ';')" "0 2 0 1 $address;[1] 1 2 0 1 $address;"
-  XRUN_LAUNCH_SSH=$work/over wants 1 "rank 1 of 2: before step 0: fails.lua:1: no luck" \
-    "$xrun" launch --hosts hosts fails.lua
-  no_ranks_left
-fi
-
-# A port that another process has, and an address that leads nowhere.
-python3 -c 'import socket, time
-s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True)
-time.sleep(60)' >port &
-until [ -s port ]; do sleep 0.1; done
-RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(cat port) \
-  wants 1 "port $(cat port) is in use by another process" "$xrun" environment.lua
-RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 XRUN_DIST_JOIN_S=1 \
-  wants 1 "rank 1 of 2 finds no rank 0: 127.0.0.1:9 cannot be reached: Connection refused" \
-  "$xrun" environment.lua
