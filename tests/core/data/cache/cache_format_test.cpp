@@ -79,7 +79,7 @@ class NumberedRows : public RowEncoder {
   }
 };
 
-TEST_F(CacheFormat, ColumnsOfEveryRowTypeMatchTheDocument) {
+TEST_F(CacheFormat, SlowColumnsOfEveryRowTypeMatchTheDocument) {
   if (std::system("python3 -c 0 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
   for (int kind = 0; kind <= static_cast<int>(RowKind::kFeedback); ++kind) {
     CacheSource source = toy_source(folder_.write("toys.jsonl", toy_file(100)), 900);

@@ -166,7 +166,7 @@ TEST_F(DataSources, AnUnmarkedTemplateIsRefused) {
 }
 
 // Above the limit of the renderer no number of tokens is known, and over_length holds all the same.
-TEST_F(DataSources, RowsThatCannotBeRenderedRaiseOrAreDropped) {
+TEST_F(DataSources, SlowRowsThatCannotBeRenderedRaiseOrAreDropped) {
   const std::string long_answer(kMaxConversationBytes, 'y');
   DataOptions some = options(pair_row("q", "yes", "no") + pair_row("q", long_answer, "no"));
   const std::string message = error_of([&] { open(some); });

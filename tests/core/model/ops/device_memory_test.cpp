@@ -119,7 +119,7 @@ TEST_F(AvailableMemory, TheVariableCountsBytesThatTensorsHold) {
 
 // As between two phases of a run: the system counts the heap as used. In its own process, since
 // the heap of this one holds what earlier tests left free.
-TEST_F(AvailableMemory, TheFreeHeapIsAvailableToASecondPlan) {
+TEST_F(AvailableMemory, SlowTheFreeHeapIsAvailableToASecondPlan) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto gains = [this] {
     tune_allocator();

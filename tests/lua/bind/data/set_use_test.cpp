@@ -250,7 +250,7 @@ assert(chats:row(0).text:find("user deep:", 1, true), chats:row(0).text)
   has(open("3"), "template_kwargs: got 3, wanted a table of named values");
 }
 
-TEST_F(SetUse, BytesOfACacheWithFunctionsDoNotDependOnThreads) {
+TEST_F(SetUse, SlowBytesOfACacheWithFunctionsDoNotDependOnThreads) {
   std::string rows;
   for (int i = 0; i < 3000; ++i) {
     rows += R"({"prompt":"say )" + std::to_string(i) +

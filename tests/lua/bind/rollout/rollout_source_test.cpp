@@ -134,7 +134,7 @@ TEST_F(RolloutSources, CountInTheDiskThatARunNeeds) {
 }
 
 // 96 answers a round, of which 64 are decoded at once.
-TEST_F(RolloutSources, AnswersAreScoredWhileOthersAreSampled) {
+TEST_F(RolloutSources, SlowAnswersAreScoredWhileOthersAreSampled) {
   const auto with = [&](const std::string& key, const std::string& upvalue,
                         const std::string& dir) {
     std::string text = recipe("round = 12", kUpdate,
@@ -156,7 +156,7 @@ TEST_F(RolloutSources, AnswersAreScoredWhileOthersAreSampled) {
   expect_same_files("own", "early", 3);
 }
 
-TEST_F(RolloutSources, AFailedRewardOfAnEarlyAnswerEndsTheRunAsALateOneDoes) {
+TEST_F(RolloutSources, SlowAFailedRewardOfAnEarlyAnswerEndsTheRunAsALateOneDoes) {
   const auto with = [&](const std::string& upvalue) {
     std::filesystem::remove_all("r");
     const std::string text =

@@ -30,7 +30,7 @@ TEST_F(Resume, TakesTheSettingsFromTheRun) {
   EXPECT_EQ(read_json("r/config.json").at("config").at("save").at("every").as_int(), 2);
 }
 
-TEST_F(Resume, TakesTheThreadsOfTheRun) {
+TEST_F(Resume, SlowTakesTheThreadsOfTheRun) {
   ASSERT_EQ(run(recipe(), "whole", false, {}, {}, false, 2), "");
   ASSERT_EQ(run(recipe(), "r", false, 2, {}, false, 2), "");
   at::set_num_threads(1);  // as in a new process without --threads
