@@ -53,6 +53,7 @@ class StepMemory {
         element_(static_cast<double>(elementSize(shape.dtype))),
         tokens_(static_cast<double>(shape.tokens)),
         hidden_(static_cast<double>(config.hidden)),
+        layers_(static_cast<double>(config.layers)),
         trains_base_(!shape.adapter),
         tied_(config.tied),
         share_(1 / static_cast<double>(shape.level > 0 ? shape.ranks : 1)),
@@ -86,7 +87,7 @@ class StepMemory {
     upcasts_ = linear_scratch(tokens_, hidden_, inner, shape.dtype, shape.gemm);
     // The block that computes and the next one.
     const double outside = vocab_elements_ * (tied_ ? 1 : 2);
-    fetched_ = 2 * element_ * std::max(0.0, base_ - outside) / static_cast<double>(config.layers);
+    fetched_ = 2 * element_ * std::max(0.0, base_ - outside) / layers_;
     bucket_ = 4 * std::min(moved_, std::max({kBucketElements, largest_.gradient / 4,
                                              trains_base_ ? vocab_elements_ : 0.0}));
     largest_.gradient = std::min(largest_.gradient, 4 * trained_);
@@ -165,17 +166,40 @@ class StepMemory {
     largest_.gradient = std::max(largest_.gradient, block.gradient);
   }
 
-  // Of ranks: what this rank sends, the sums of its range, and buckets under way
-  // (gradient_exchange.h and its constants); at level 0 the sums of all ranges too.
+  // At the end of a micro-batch. Of ranks (gradient_exchange.h and its constants): the buckets
+  // under way, or at level 0 the sums of all ranges, which are gathered later.
   double gradients() const {
     // A group of micro-batches is summed by itself before it is added to earlier ones
     // (AdamW::begin_round).
     if (s_.ranks == 1) return 4 * moved_ * (s_.prefix_tokens > 0 && s_.several_items ? 2 : 1);
-    const double sums = 4 * moved_ / static_cast<double>(s_.ranks);
     // A small model has fewer buckets than may be under way.
     const double under_way = std::min(kBucketsInFlight * bucket_, 4 * moved_);
-    const double sent = s_.level >= 2 ? under_way : 4 * moved_;
-    return sums + sent + under_way + (s_.level == 0 ? 4 * moved_ : 0);
+    const double sent = s_.level >= 2 ? under_way : 0;
+    return earlier_gradients() + sent + (s_.level == 0 ? 4 * moved_ : under_way);
+  }
+  // Of earlier micro-batches, while one computes. Of ranks: the sums of this rank's range and,
+  // below level 2, the buffers that it sends from.
+  double earlier_gradients() const {
+    if (s_.ranks == 1) return gradients();
+    return 4 * moved_ / static_cast<double>(s_.ranks) + (s_.level >= 2 ? 0 : 4 * moved_);
+  }
+  // Of ranks: buckets that are filled and under way while blocks wait for their backward. end() has
+  // the point at which none waits.
+  void add_exchange(PeakBytes& m) const {
+    if (s_.ranks == 1) return;
+    const double count = std::max(1.0, std::round(4 * moved_ / bucket_));
+    const double under_way =
+        s_.level >= 2 ? 2 * bucket_ : bucket_;  // received and, from 2 on, sent
+    const double filled = s_.level >= 2 ? bucket_ : 0;
+    double most = 0, freed = 0;
+    for (double done = 0; done < std::min(count, kBucketsInFlight + 1); ++done) {
+      const double held = done * under_way + filled;
+      // The first gradients arrive when a block's backward is done.
+      const double gone = saved_ * std::max(done / count, 1 / layers_);
+      if (held - gone > most - freed) most = held, freed = gone;
+    }
+    m.gradients += most;
+    m.activations -= freed;
   }
   double fetched_frozen() const { return share_ < 1 ? fetched_ + element_ * vocab_elements_ : 0; }
   double fetched() const { return shards_weights_ ? fetched_ : 0; }
@@ -184,7 +208,7 @@ class StepMemory {
   // Any point of a micro-batch between its forward and the end of its backward.
   PeakBytes with_activations() const {
     PeakBytes m{.activations = saved_ + prefix_, .head = head_.scratch};
-    if (s_.several) m.gradients = gradients();
+    if (s_.several) m.gradients = earlier_gradients();
     return m;
   }
 
@@ -211,6 +235,7 @@ class StepMemory {
     // One block is recomputed, with its output and the gradient of that.
     if (s_.recompute) m.activations += largest_.saved + 2 * tokens_ * element_ * hidden_;
     m.working = largest_.backward + upcasts_ + fetched();
+    add_exchange(m);
     if (!trains_base_) return m;
     // A first gradient becomes the parameter's; later ones are added to it and freed.
     const double head = trains_head_ ? head_.weight : 0;
@@ -261,7 +286,7 @@ class StepMemory {
   }
 
   MemoryShape s_;
-  double element_, tokens_, hidden_;  // element: bytes of an activation
+  double element_, tokens_, hidden_, layers_;  // element: bytes of an activation
   bool trains_base_, tied_;
   bool trains_head_ = false, trains_embedding_ = false;
   double share_;         // of what ranks shard at this level

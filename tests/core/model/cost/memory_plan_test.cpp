@@ -196,6 +196,20 @@ TEST(MemoryPlanOfRanks, EachLevelDividesWhatItShares) {
   EXPECT_LT(bytes_of(plan(4, 2), "gradients"), bytes_of(plan(4, 0), "gradients"));
 }
 
+TEST(MemoryPlanOfRanks, BucketsUnderWayDoNotAddToTheActivationsOfAllBlocks) {
+  const TinyFolder folder;
+  const ModelConfig config = read_model_config(folder.model());
+  const auto gradients = [&](int64_t ranks, int64_t level) {
+    MemoryShape shape{.tokens = 4096, .loss_rows = 64, .several = true};
+    shape.ranks = ranks;
+    shape.level = level;
+    return bytes_of(memory_plan(config, shape), "gradients");
+  };
+  const int64_t whole = gradients(1, 0);
+  EXPECT_EQ(gradients(4, 1), whole + whole / 4);  // what is sent, and the sums of a quarter
+  EXPECT_EQ(gradients(4, 2), whole / 4);
+}
+
 // Activations are planned as if all weights were trained, so the plan is above the measurement.
 TEST(MemoryPlanOfPart, SlowFrozenWeightsHaveNoMasterNoGradientAndNoMoments) {
   const TinyFolder folder;
