@@ -18,6 +18,7 @@
 
 #include "core/base/called_as.h"
 #include "core/base/error.h"
+#include "core/base/file_access.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"
@@ -134,6 +135,7 @@ int dispatch(int argc, char** argv) {
 int run(int argc, char** argv) {
   std::vector<char*> arguments(argv, argv + argc);
   const TrustOptions trust = take_trust_options(arguments);
+  set_named_paths(trust.read);
   if (trust.untrusted) {
     if (!is_untrusted_child()) return run_untrusted(trust, argv);
     enter_untrusted(trust);
