@@ -177,6 +177,10 @@ std::filesystem::path tokenizer_folder(const std::string& name) {
 }  // namespace xrun
 
 int main(int argc, char** argv) {
+  // Commands to copy begin as the user called the program; the wrapper ./xrun has set its own name.
+  if (argc > 0 && std::strchr(argv[0], '/') != nullptr) {
+    setenv("XRUN_CALLED_AS", argv[0], /*overwrite=*/0);
+  }
   signal(SIGXFSZ, SIG_IGN);  // a file beyond the system's limit is an error of its write
   try {
     return xrun::finish(xrun::run(argc, argv));
