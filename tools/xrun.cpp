@@ -23,6 +23,7 @@
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/recipe_hint.h"
 #include "tools/untrusted.h"
 
 namespace xrun {
@@ -54,9 +55,16 @@ void print_help() {
 }
 
 [[noreturn]] void throw_unknown(const std::string& name) {
+  if (is_settings_file(name)) throw UsageError(settings_file_text(name));
   std::vector<std::string> names = {"help"};
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
+  // A recipe's own name comes before the name of a command that is only near.
+  if (const std::string recipe = nearest_recipe(name);
+      recipe == name || (near.empty() && !recipe.empty())) {
+    throw UsageError(fmt::format("there is no command \"{}\"; a recipe is a Lua file: {}", name,
+                                 recipe_command(recipe)));
+  }
   if (near.empty() && (name == "train" || !nearest_name(name, {"train"}).empty())) {
     throw UsageError(
         fmt::format("there is no command \"{}\"; a recipe trains: xrun RECIPE.lua", name));
@@ -89,6 +97,7 @@ int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (is_recipe(argument)) return run_engine(argc, argv);
+    if (is_settings_file(argument)) throw UsageError(settings_file_text(argument));
     if (find_command(argument) == nullptr) continue;
     throw UsageError(fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
   }
