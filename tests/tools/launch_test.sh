@@ -13,6 +13,9 @@ printf 'alpha slots=2 # the first\n\nbeta\n' >hosts
 wants 2 "-n 4 is more than the 3 slots in hosts" "$xrun" launch -n 4 --hosts hosts recipe.lua
 RANK=0 wants 2 "RANK is set but WORLD_SIZE is not" "$xrun" recipe.lua
 
+wants 0 "Usage: xrun launch [OPTIONS] RECIPE.lua" "$xrun" launch --help
+is "$(grep -ci usage: out.txt)" 1
+
 # Each rank has torchrun's variables; lines of all but rank 0 have their number.
 cat >environment.lua <<'LUA'
 local names = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR" }
@@ -51,6 +54,9 @@ for who in launcher rank; do
   ends_with 143 15
   [ -e $who/checkpoints/latest ] || { cat out.txt; fail "$who: nothing was saved"; }
   is "$(grep -c 'saved in' out.txt)" 1
+  grep -q '^ranks  *2, [0-9]* threads\{0,1\} each' out.txt || { cat out.txt; fail "ranks are not named"; }
+  grep -q "^to continue: .* launch -n 2 $root/recipes/dpo.lua --run $who --resume$" out.txt ||
+    { cat out.txt; fail "the command to continue starts no ranks"; }
   no_ranks_left
 done
 
