@@ -144,7 +144,11 @@ void RunDir::note_repeated_steps() {
   if (done != nullptr && done->is_bool() && done->as_bool()) return;
   const int64_t first = newest_checkpoint(checkpoints()).value_or(0);
   const int64_t last = last_logged_step(file("metrics.jsonl"));
-  if (last < first) return;
+  // After --steps every step is saved; what the end logged, an evaluation say, has the next step.
+  const Json *limit = record_.find("steps_limit"), *steps = record_.find("steps");
+  const bool all_saved = limit != nullptr && limit->is_int() && steps != nullptr &&
+                         steps->is_int() && steps->as_int() == first;
+  if (last < first || (all_saved && last == first)) return;
   notices_.push_back(fmt::format("{} logged after the last save and {} repeated",
                                  last == first ? fmt::format("step {} was", first)
                                                : fmt::format("steps {} to {} were", first, last),
